@@ -1,0 +1,52 @@
+"""Regression as likelihood models: one model fitted by maximum likelihood, by its posterior mode, exactly and by MCMC."""
+
+from probreg import likelihoods as likelihoods, priors as priors
+from probreg.check import check as check
+from probreg.datasets import (
+    describe_dataset as describe_dataset,
+    list_datasets as list_datasets,
+    load_dataset as load_dataset,
+)
+from probreg.errors import (
+    DataError as DataError,
+    Incompatible as Incompatible,
+    NotConverged as NotConverged,
+    ProbregError as ProbregError,
+    ProbregWarning as ProbregWarning,
+)
+from probreg.fit import Fit as Fit, fit as fit, load_fit as load_fit
+from probreg.inference import (
+    METHODS as METHODS,
+    NUTS as NUTS,
+    Auto as Auto,
+    ClosedForm as ClosedForm,
+    Conjugate as Conjugate,
+    LaplaceApproximation as LaplaceApproximation,
+    Method as Method,
+    Newton as Newton,
+    Quadrature as Quadrature,
+)
+from probreg.likelihoods import (
+    LIKELIHOODS as LIKELIHOODS,
+    Bernoulli as Bernoulli,
+    Categorical as Categorical,
+    Gaussian as Gaussian,
+    Poisson as Poisson,
+    StudentT as StudentT,
+)
+from probreg.model import Model as Model
+from probreg.priors import (
+    PRIORS as PRIORS,
+    Exponential as Exponential,
+    Flat as Flat,
+    HalfCauchy as HalfCauchy,
+    HalfNormal as HalfNormal,
+    HalfStudentT as HalfStudentT,
+    InverseGamma as InverseGamma,
+    Laplace as Laplace,
+    Normal as Normal,
+    Reference as Reference,
+    Uniform as Uniform,
+)
+
+__version__ = "0.1.0"

@@ -1,0 +1,121 @@
+"""What a check asks and what it answers: a question about a model, and findings in plain words, before any
+fit.
+
+A check always answers. When nothing is wrong, or when it does not apply, its answer is one finding with the
+verdict OK that says so.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from html import escape
+from typing import ClassVar
+
+from probreg.model import Model
+from probreg.registry import Registry
+
+CHECKS: Registry["Check"] = Registry("check")
+
+
+class Verdict(IntEnum):
+    """How much a finding matters; the values are ordered.
+
+    >>> max(Verdict.OK, Verdict.WARNING).name
+    'WARNING'
+    """
+
+    OK = 0
+    NOTE = 1  # worth knowing when reading the result
+    WARNING = 2  # the result stands, and can mislead
+    PROBLEM = 3  # some number that a fit would print does not exist
+
+    @property
+    def mark(self) -> str:
+        return "✓i!✗"[self]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One answer of one check: a sentence, what to do about it, and the columns it is about."""
+
+    check: str
+    verdict: Verdict
+    sentence: str
+    remedy: str = ""
+    columns: tuple[str, ...] = ()
+
+
+class Check(ABC):
+    """A question that a model answers before it is fitted. `cheap` ones may run before every fit."""
+
+    name: ClassVar[str]
+    question: ClassVar[str]
+    cheap: ClassVar[bool]
+
+    @abstractmethod
+    def run(self, model: Model) -> list[Finding]:
+        """At least one finding; see the module's docstring."""
+
+    def say(self, verdict: Verdict, sentence: str, remedy: str = "", columns: Sequence[str] = ()) -> Finding:
+        """A finding of this check."""
+        return Finding(self.name, verdict, sentence, remedy, tuple(columns))
+
+    def fine(self, sentence: str) -> list[Finding]:
+        """The answer of a check that has nothing to report."""
+        return [self.say(Verdict.OK, sentence)]
+
+
+@dataclass(frozen=True, repr=False)
+class Findings:
+    """The findings of several checks, worst first.
+
+    >>> here = Finding("b", Verdict.NOTE, "look here", "or there")
+    >>> Findings.of([Finding("a", Verdict.OK, "all is well"), here])
+    i b: look here
+        → or there
+    ✓ a: all is well
+    """
+
+    items: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, items: Sequence[Finding]) -> "Findings":
+        return cls(tuple(sorted(items, key=lambda f: -f.verdict)))
+
+    @property
+    def worst(self) -> Verdict:
+        """The worst verdict, OK when there is no finding."""
+        return max((f.verdict for f in self.items), default=Verdict.OK)
+
+    def at_least(self, verdict: Verdict) -> "Findings":
+        """The findings that matter this much or more."""
+        return Findings(tuple(f for f in self.items if f.verdict >= verdict))
+
+    def __getitem__(self, check: str) -> "Findings":
+        """The findings of one check, by its name. ProbregError for a name that is no check."""
+        return Findings(tuple(f for f in self.items if f.check == CHECKS[check].name))
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        lines = (
+            f"{f.verdict.mark} {f.check}: {f.sentence}" + (f"\n    → {f.remedy}" if f.remedy else "")
+            for f in self.items
+        )
+        return "\n".join(lines) or "no findings"
+
+    def _repr_html_(self) -> str:
+        cells = ((f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, f.remedy) for f in self.items)
+        rows = "".join(
+            "<tr>" + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) + "</tr>"
+            for row in cells
+        )
+        head = "".join(
+            f"<th style='text-align:left'>{h}</th>" for h in ("verdict", "check", "finding", "what to do")
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

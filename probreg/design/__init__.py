@@ -1,0 +1,12 @@
+"""Data become a response y and a matrix X; everything after this room is arrays."""
+
+from probreg.design.design import (
+    INTERCEPT as INTERCEPT,
+    Basis as Basis,
+    Design as Design,
+    PlainColumns as PlainColumns,
+    from_arrays as from_arrays,
+    from_reading as from_reading,
+    split_trials as split_trials,
+)
+from probreg.design.moments import Moments as Moments

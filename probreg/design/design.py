@@ -1,0 +1,325 @@
+"""A design: the response and the matrix of one data set, and the recipe that makes the same columns at new data.
+
+Everything after this room is arrays. A design is made once, checked once (finite, matching lengths, named columns) and
+never changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from probreg.design.moments import Moments
+from probreg.errors import DataError
+
+Array = np.ndarray
+INTERCEPT = "Intercept"
+
+
+class ColumnRecipe(Protocol):
+    """How columns are made from data: by a formula, or taken as they are."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    def matrix(self, data: Any) -> Array: ...
+
+    def offset_at(self, data: Any) -> Array | None: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Columns centred and scaled for the arithmetic: x_j = shift_j + scale_j u_j, and the map of coefficients back.
+
+    With gamma the coefficients on u, beta = T gamma; the intercept takes up the shifts.
+    """
+
+    shift: Array  # (p,); zero where there is no intercept to take it up
+    scale: Array  # (p,)
+    intercept: int | None
+
+    def rows(self, X: Array) -> Array:
+        """The standardised rows u."""
+        return (X - self.shift) / self.scale
+
+    @property
+    def mild(self) -> bool:
+        """Means are so near zero, in standard deviations, that sums over raw rows lose no more than four digits."""
+        return bool((np.abs(self.shift) < 100.0 * self.scale).all())
+
+    @cached_property
+    def T(self) -> Array:
+        """(p, p) with beta = T gamma."""
+        out = np.diag(1.0 / self.scale)
+        if self.intercept is not None:
+            out[self.intercept] -= self.shift / self.scale
+            out[self.intercept, self.intercept] = 1.0
+        return out
+
+    @cached_property
+    def T_inverse(self) -> Array:
+        """(p, p) with gamma = T_inverse beta."""
+        out = np.diag(self.scale)
+        if self.intercept is not None:
+            out[self.intercept] += self.shift
+            out[self.intercept, self.intercept] = 1.0
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """X (n, p), y (n,) as numbers, and what else a likelihood needs of the rows.
+
+    `free` (p,) marks columns that a prior leaves alone unless it names them (the intercept); `offset` (n, 1) or (n, m)
+    is added to eta; `weights` (n,) are frequencies: a row of weight 2 is two rows; `labels` (n,) name the rows.
+    """
+
+    X: Array
+    y: Array | None
+    columns: tuple[str, ...]
+    free: Array
+    recipe: ColumnRecipe
+    response: str = "y"
+    offset: Array | None = None
+    weights: Array | None = None
+    labels: Array | None = None
+    notes: tuple[str, ...] = ()
+    kept: Moments | None = None  # moments that outlive their rows, in a fit that was saved without them
+
+    @property
+    def n(self) -> int:
+        return len(self.X)
+
+    @property
+    def total(self) -> float:
+        """The number of observations: the sum of the frequency weights."""
+        return float(self.n if self.weights is None else self.weights.sum())
+
+    @property
+    def observed(self) -> Array:
+        """y, which a design at new data need not have."""
+        if self.y is None:
+            raise DataError(f"these data hold no response {self.response!r}")
+        return self.y
+
+    @property
+    def intercept(self) -> int | None:
+        """The number of the intercept column, if there is one."""
+        return self.columns.index(INTERCEPT) if INTERCEPT in self.columns else None
+
+    def at(self, data: Any, *, offset: Array | None = None) -> "Design":
+        """The same columns at new rows (no response): training knots, means and levels. DataError as in the recipe."""
+        X = self.recipe.matrix(data)
+        made = self.recipe.offset_at(data) if offset is None else offset
+        if made is None and self.offset is not None:
+            raise DataError("this model has an offset given as an array: pass offset= with one value per new row")
+        return Design(X, None, self.columns, self.free, self.recipe, self.response, as_offset(made, len(X)))
+
+    def take(self, rows: Array | slice) -> Self:
+        """These rows only."""
+
+        def part(values: Array | None) -> Array | None:
+            return None if values is None else values[rows]
+
+        return replace(
+            self,
+            X=self.X[rows],
+            y=part(self.y),
+            offset=part(self.offset),
+            weights=part(self.weights),
+            labels=part(self.labels),
+            kept=None,
+        )
+
+    @cached_property
+    def moments(self) -> Moments:
+        """All that a Gaussian model needs of its rows, of y - offset on X."""
+        if self.kept is not None:
+            return self.kept
+        y = self.observed if self.offset is None else self.observed - self.offset[:, 0]
+        return Moments.of(self.X, y, weights=self.weights, columns=self.columns)
+
+    @cached_property
+    def basis(self) -> Basis:
+        """Shift and scale of the columns from at most 10,000 evenly spaced rows: they serve conditioning, not statistics."""
+        some = self.X[:: max(1, self.n // 10_000)]
+        shift, scale = some.mean(0), some.std(0)
+        size = np.sqrt((some**2).mean(0))
+        constant = scale <= 1e-10 * size
+        scale = np.where(constant, np.where(size > 0, size, 1.0), scale)
+        if self.intercept is None:
+            return Basis(np.zeros_like(shift), np.where(size > 0, size, 1.0), None)
+        scale[self.intercept] = 1.0
+        shift = np.where(constant, 0.0, shift)
+        return Basis(shift, scale, self.intercept)
+
+
+@dataclass(frozen=True)
+class PlainColumns:
+    """Columns taken as they are, with a column of ones in front when `intercept` is set."""
+
+    columns: tuple[str, ...]
+    intercept: bool
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        return self.columns[1:] if self.intercept else self.columns
+
+    def matrix(self, data: Any) -> Array:
+        """An array (n, q) of the given columns in their order, or a table or mapping that names them."""
+        X = _named(data, self.given) if isinstance(data, Mapping) or not _is_array(data) else np.asarray(data)
+        X = as_matrix(X, self.given)
+        return with_ones(X) if self.intercept else X
+
+    def offset_at(self, data: Any) -> Array | None:
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "plain", "columns": list(self.columns), "intercept": self.intercept}
+
+
+def from_arrays(
+    X: Any,
+    *,
+    columns: Sequence[str] | None,
+    intercept: bool,
+    response: str,
+    offset: Any = None,
+    weights: Any = None,
+    labels: Any = None,
+) -> Design:
+    """A design without its response from a matrix; DataError names column, row and value of what is wrong."""
+    if columns is None and not _is_array(X):
+        columns = [str(c) for c in getattr(X, "columns", None) or X]
+    X = _named(X, columns) if columns is not None and not _is_array(X) else np.asarray(X)
+    X = X[:, None] if X.ndim == 1 else X
+    if X.ndim != 2:
+        raise DataError(f"X is a matrix (rows, columns), got an array of shape {X.shape}")
+    names = tuple(str(c) for c in (columns if columns is not None else (f"x{j + 1}" for j in range(X.shape[1]))))
+    if len(set(names)) != len(names):
+        raise DataError(f"column names repeat: {sorted({c for c in names if names.count(c) > 1})}")
+    if intercept and INTERCEPT in names:
+        raise DataError("X already has a column called 'Intercept'; pass intercept=False")
+    X = as_matrix(X, names)
+    if not len(X):
+        raise DataError("there are no rows: X has shape (0, " + str(X.shape[1]) + ")")
+    recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
+    return Design(
+        X=with_ones(X) if intercept else X,
+        y=None,
+        columns=recipe.columns,
+        free=np.array([c == INTERCEPT for c in recipe.columns]),
+        recipe=recipe,
+        response=response,
+        offset=as_offset(offset, len(X)),
+        weights=as_weights(weights, len(X)),
+        labels=None if labels is None else np.asarray(labels),
+    )
+
+
+def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
+    """The design of a formula read at data (without its response), the response values, and their declared levels."""
+    recipe = reading.recipe
+    design = Design(
+        X=np.ascontiguousarray(reading.X, dtype=float),
+        y=None,
+        columns=recipe.columns,
+        free=np.array([c == INTERCEPT for c in recipe.columns], dtype=bool),
+        recipe=recipe,
+        response=recipe.response,
+        offset=as_offset(reading.offset, len(reading.X)),
+        weights=reading.weights,
+        labels=reading.rows,
+        notes=reading.notes,
+    )
+    if isinstance(reading.response, np.ndarray):
+        return design, reading.response, None
+    return design, np.asarray(reading.response), tuple(reading.response.categories.tolist())
+
+
+def as_matrix(X: Array, names: Sequence[str]) -> Array:
+    """Finite floats (n, len(names))."""
+    if X.dtype.kind not in "fiub":
+        raise DataError(f"X holds {X.dtype} values and must be numeric; for categories use a formula")
+    if X.ndim != 2 or X.shape[1] != len(names):
+        raise DataError(f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}")
+    X = np.ascontiguousarray(X, dtype=float)
+    if not np.isfinite(X.sum()):  # one cheap pass first; the sum may also overflow, so look before blaming
+        bad = ~np.isfinite(X)
+        if bad.any():
+            row, col = np.argwhere(bad)[0]
+            counts = ", ".join(f"{names[j]} ({k})" for j, k in enumerate(bad.sum(0)) if k)
+            raise DataError(
+                f"column {names[col]!r} holds {X[row, col]} in row {row}; rows with missing or infinite values: {counts}. Drop or impute them first."
+            )
+    return X
+
+
+def with_ones(X: Array) -> Array:
+    return np.hstack([np.ones((len(X), 1)), X])
+
+
+def as_offset(offset: Any, n: int) -> Array | None:
+    """(n, 1) or (n, m), finite."""
+    if offset is None:
+        return None
+    out = np.asarray(offset, dtype=float)
+    out = out[:, None] if out.ndim == 1 else out
+    if out.ndim != 2 or len(out) != n:
+        raise DataError(f"an offset has one value per row: expected {n} rows, got shape {np.shape(offset)}")
+    if len(bad := np.argwhere(~np.isfinite(out))):
+        raise DataError(f"the offset of row {bad[0, 0]} is {out[tuple(bad[0])]}; offsets are finite")
+    return out
+
+
+def as_weights(weights: Any, n: int) -> Array | None:
+    """(n,), finite, not negative, not all zero."""
+    if weights is None:
+        return None
+    out = np.asarray(weights, dtype=float)
+    if out.shape != (n,):
+        raise DataError(f"weights are one frequency per row: expected shape ({n},), got {out.shape}")
+    if len(bad := np.flatnonzero(~np.isfinite(out) | (out < 0))):
+        raise DataError(f"the weight of row {bad[0]} is {out[bad[0]]}; frequency weights are finite and not negative")
+    if not out.sum() > 0:
+        raise DataError("the weights sum to zero: no observation is left")
+    return out
+
+
+def split_trials(design: Design, successes: Any, trials: Any) -> tuple[Design, Array]:
+    """Each row of `successes` out of `trials` becomes a row of successes and a row of failures, weighted by their
+    numbers (times the row's own weight); rows of weight zero are left out. Returns the design and the 0/1 response."""
+    s, t = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
+    if s.shape != (design.n,) or t.shape != (design.n,):
+        raise DataError(
+            f"successes and trials have one value per row: expected ({design.n},), got {s.shape} and {t.shape}"
+        )
+    wrong = ~((s >= 0) & (s <= t) & (s % 1 == 0) & (t % 1 == 0) & np.isfinite(t))
+    if len(bad := np.flatnonzero(wrong)):
+        raise DataError(
+            f"row {bad[0]} has {s[bad[0]]:g} successes in {t[bad[0]]:g} trials; they are whole numbers with 0 <= successes <= trials"
+        )
+    own = np.ones(design.n) if design.weights is None else design.weights
+    rows, y = np.repeat(np.arange(design.n), 2), np.tile([1.0, 0.0], design.n)
+    weight = np.stack([s, t - s], 1).ravel() * own[rows]
+    keep = weight > 0
+    split = replace(design.take(rows[keep]), weights=weight[keep], y=None)
+    note = f"{design.n} rows of successes and trials stand for {weight.sum():g} Bernoulli trials, written as {keep.sum()} weighted rows"
+    return replace(split, notes=(*split.notes, note)), y[keep]
+
+
+def _is_array(data: Any) -> bool:
+    return isinstance(data, np.ndarray | list)
+
+
+def _named(data: Any, names: Sequence[str]) -> Array:
+    from probreg.design.columns import read_columns
+
+    table = read_columns(data)
+    if missing := [c for c in names if c not in table]:
+        raise DataError(f"column {missing[0]!r} is missing; the data have: {', '.join(map(str, table))}")
+    return np.stack([np.asarray(table[c]) for c in names], 1)

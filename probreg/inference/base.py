@@ -1,0 +1,110 @@
+"""A method turns a model into a solution: arrays in, arrays out.
+
+A method is a frozen value with its settings. It says what it needs (`obstacle`) and what its answer is (`target`): the
+mode of the log posterior, or draws of the posterior. What it does with sigma stands in the notes of its solution.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar
+
+import numpy as np
+
+from probreg.likelihoods import Likelihood
+from probreg.model import Model
+from probreg.registry import Registry
+
+METHODS: Registry["Method"] = Registry("method")
+
+Array = np.ndarray
+
+
+class Status(Enum):
+    """How a method ended; the value is advice to the reader."""
+
+    EXACT = "exact: a formula, nothing was iterated or sampled"
+    CONVERGED = "converged: the gradient of the log posterior vanishes"
+    SAMPLED = "sampled, with no sign of trouble"
+    UNMIXED = "sampled, but the chains do not agree: draw more, raise target_accept, or use a more informative prior"
+    DIVERGED = "sampled, but some steps diverged: raise target_accept, or use a more informative prior"
+    STEP_LIMIT = "stopped at the step limit before the gradient vanished: raise max_steps, or see check(model)"
+    SADDLE = "stopped at a point that is no maximum: start elsewhere, or use a more informative prior"
+    NOT_IDENTIFIED = (
+        "some columns are combinations of others: drop them or give a prior; coefficients involved are not identified"
+    )
+    NO_MAXIMUM = "no maximum likelihood estimate exists, the likelihood rises for ever: give a prior such as Normal(2.5), or drop columns"
+
+    @property
+    def good(self) -> bool:
+        return self in (Status.EXACT, Status.CONVERGED, Status.SAMPLED)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Plain arrays. vec(beta) runs row by row: column first, then linear predictor.
+
+    `scale` (p m, p m) is the squared scale of the marginals of vec(beta): the covariance when `df` is None or the target
+    is a mode, times df / (df - 2) for a posterior with Student-t marginals. `vague` marks reported coefficients that have no
+    estimate (not identified, or at infinity). `stats` are named numbers (rss, rank, log_evidence ...), `notes` sentences.
+    """
+
+    beta: Array  # (p, m)
+    scale: Array  # (p m, p m)
+    aux: Mapping[str, float] = field(default_factory=dict)
+    aux_sd: Mapping[str, float] = field(default_factory=dict)
+    df: float | None = None
+    known_marginals: bool = True  # each beta is Student-t (normal without df) about its estimate with `scale`
+    draws: Mapping[str, Array] | None = None  # name -> (chain, draw, ...); beta is (chain, draw, p, m)
+    sample_stats: Mapping[str, Array] = field(default_factory=dict)  # name -> (chain, draw)
+    status: Status = Status.EXACT
+    detail: str = ""
+    vague: Array | None = None  # (p, outcomes) bool
+    stats: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    trace: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Method(ABC):
+    """A way to fit; its class says which likelihoods and priors it takes."""
+
+    name: ClassVar[str]
+    likelihood: ClassVar[type] = Likelihood
+    gaussian_prior: ClassVar[bool] = False  # needs every prior of coefficients to be flat or normal
+    target: ClassVar[str] = "mode"  # "mode" or "posterior"
+
+    @abstractmethod
+    def obstacle(self, model: Model) -> str | None:
+        """Why this method cannot fit this model, or None."""
+
+    @abstractmethod
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution: ...
+
+
+def kinds(method: Method, model: Model) -> str | None:
+    """The first of the method's declared needs that the model does not meet, in words."""
+    if not isinstance(model.likelihood, method.likelihood):
+        return f"{method.name} needs a {method.likelihood.__name__} likelihood, and {model.likelihood.name} is not one"
+    if method.gaussian_prior and not model.joint.gaussian:
+        names = ", ".join(sorted({b.prior.name for b in model.joint.blocks if b.prior.name not in ("flat", "normal")}))
+        return f"{method.name} needs flat or normal priors, and this model has: {names}"
+    return None
+
+
+def chains_of(values: Array, chains: int) -> Array:
+    """(chain draw, ...) cut into (chain, draw, ...)."""
+    return values.reshape(chains, -1, *values.shape[1:])
+
+
+def sigma_note(model: Model, how: str) -> tuple[str, ...]:
+    """The sentence about sigma that every solution carries when the likelihood has one."""
+    if "sigma" in model.fixed:
+        return (f"sigma is held at {model.fixed['sigma']:g}",)
+    return (how,) if "sigma" in model.likelihood.aux else ()
+
+
+def moments_of_draws(draws: Array) -> tuple[Array, Array]:
+    """Mean (p, m) and covariance (p m, p m) of draws (chain, draw, p, m)."""
+    flat = draws.reshape(-1, draws.shape[-2] * draws.shape[-1])
+    return flat.mean(0).reshape(draws.shape[-2:]), np.atleast_2d(np.cov(flat.T))

@@ -1,0 +1,279 @@
+"""Newton's method on the log posterior: maximum likelihood and posterior modes of every smooth likelihood.
+
+The iteration runs on standardised columns and on log aux. The step solves the observed curvature, regularised where it is
+not positive definite, and is halved until the log posterior rises. It stops on a certificate: the Newton decrement
+sqrt(g' H^-1 g), which is the distance to the maximum in standard errors.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from probreg.check.separation import Separation, separation
+from probreg.errors import DataError, NotConverged
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds, sigma_note
+from probreg.inference.linear import combinations, unidentified
+from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
+from probreg.linalg import weighted_gram
+from probreg.model import LocalModel, Model
+
+_FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
+_SMALL = 20_000  # rows from which a start on a sample of the rows saves more than it costs
+
+
+class Mode(NamedTuple):
+    """Where the search ended, in the coordinates (vec gamma on standardised columns, log aux)."""
+
+    gamma: Array  # (p, m)
+    log_aux: Array  # (a,)
+    local: LocalModel
+    decrement: float
+    steps: int
+    status: Status
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class Newton(Method):
+    """argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
+
+    sigma, where the likelihood has one, is found jointly on its log scale, so that p(sigma) ∝ 1/sigma gives maximum
+    likelihood. The covariance is the inverse observed curvature over (beta, log aux). `start` is a (p, m) array of
+    coefficients on the raw columns (a warm start); `tol` the decrement, in standard errors, at which it stops.
+    Source: Boyd & Vandenberghe 2004, section 9.5.
+    """
+
+    tol: float = 1e-8
+    max_steps: int = 100
+    start: tuple[tuple[float, ...], ...] | None = None
+
+    name = "newton"
+    likelihood = SmoothLikelihood
+    gaussian_prior = True
+
+    def __post_init__(self) -> None:
+        if self.start is not None:
+            start = np.asarray(self.start, dtype=float)
+            start = start[:, None] if start.ndim == 1 else start
+            object.__setattr__(self, "start", tuple(tuple(float(v) for v in row) for row in start))
+
+    def obstacle(self, model: Model) -> str | None:
+        return kinds(self, model)
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        mode = find_mode(model, tol=self.tol, max_steps=self.max_steps, start=self.start)
+        return solution_at(model, mode)
+
+
+def find_mode(
+    model: Model, *, tol: float = 1e-8, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None
+) -> Mode:
+    """The mode of the log posterior over (beta, log aux)."""
+    gamma, log_aux = _start(model, start)
+    k = gamma.size
+    point = np.concatenate([gamma.ravel(), log_aux])
+    local = _evaluate(model, point, gamma.shape)
+    status, decrement, step_number = Status.STEP_LIMIT, np.inf, 0
+    for step_number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
+        step, convex = _newton_step(local)
+        decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
+        if decrement < tol and convex:
+            point = point + step  # from here the error squares: the last step needs no new evaluation
+            status = Status.CONVERGED
+            break
+        moved = _halve(model, point, step, local, gamma.shape)
+        if moved is None:
+            # No step rises: the maximum is reached to rounding, or the point is none.
+            status = Status.CONVERGED if decrement < 1e-5 and convex else Status.SADDLE
+            break
+        point, local = moved
+    return Mode(point[:k].reshape(gamma.shape), point[k:], local, decrement, step_number, status)
+
+
+def _evaluate(model: Model, point: Array, shape: tuple[int, int]) -> LocalModel:
+    k = shape[0] * shape[1]
+    aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
+    with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
+        return model.expansion_in_basis(point[:k].reshape(shape), **aux)
+
+
+def _newton_step(local: LocalModel) -> tuple[Array, bool]:
+    """H^-1 g with rows scaled to unit diagonal; where H is not positive definite, its eigenvalues are made so."""
+    H, g = local.curvature, local.gradient
+    d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
+    scaled = H / np.outer(d, d)
+    try:
+        return cho_solve(cho_factor(scaled), g / d) / d, True
+    except np.linalg.LinAlgError:
+        value, vector = np.linalg.eigh(scaled)
+        floor = 1e-10 * max(float(np.abs(value).max()), 1.0)
+        null = np.abs(value) <= floor
+        value = np.where(null, np.inf, np.abs(value))  # no step along directions that change nothing
+        convex = bool((np.linalg.eigvalsh(scaled) >= -floor).all())
+        return (vector / value) @ (vector.T @ (g / d)) / d, convex
+
+
+def _halve(
+    model: Model, point: Array, step: Array, local: LocalModel, shape: tuple[int, int]
+) -> tuple[Array, LocalModel] | None:
+    slope, noise = float(local.gradient @ step), 1e-13 * abs(local.value)
+    for t in 0.5 ** np.arange(40):
+        new = point + t * step
+        at = _evaluate(model, new, shape)
+        if (
+            np.isfinite(at.value)
+            and np.isfinite(at.curvature).all()
+            and at.value >= local.value + 1e-4 * t * slope - noise
+        ):
+            return new, at
+    return None
+
+
+def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[Array, Array]:
+    """The caller's coefficients, those of a sample of the rows when there are many, or a regression on a rough eta."""
+    design = model.design
+    if start is not None:
+        beta = np.asarray(start)
+        if beta.shape != model.shape:
+            raise DataError(f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}")
+        _, aux = _rough(model)
+        return design.basis.T_inverse @ beta, aux
+    stride = design.n // max(_SMALL // 2, 20 * len(design.columns) * model.likelihood.width)
+    if design.n < _SMALL or stride < 4:
+        return _rough(model)
+    part = Model(design.take(slice(None, None, stride)), model.likelihood, model.prior, model.aux)
+    found = find_mode(part, tol=1e-2, max_steps=12)
+    if found.status is not Status.CONVERGED:
+        return _rough(model)
+    gamma = design.basis.T_inverse @ (part.design.basis.T @ found.gamma)
+    return gamma, found.log_aux
+
+
+def _rough(model: Model) -> tuple[Array, Array]:
+    """One weighted regression of the likelihood's rough eta on the standardised columns."""
+    design, likelihood = model.design, model.likelihood
+    assert isinstance(likelihood, SmoothLikelihood)
+    eta, aux = likelihood.guess(design.observed)
+    log_aux = np.log([aux[a] for a in model.unknown])
+    if not eta.any() and design.offset is None:
+        return np.zeros(model.shape), log_aux
+    target = eta if design.offset is None else eta - design.offset
+    weight = likelihood.information(eta, **{**aux, **model.fixed})
+    weight = np.einsum("nkk->n", weight) * (1.0 if design.weights is None else design.weights)
+    U = design.basis.rows(design.X)
+    H = weighted_gram(U, weight)
+    gamma = np.linalg.lstsq(H, U.T @ (weight[:, None] * target), rcond=1e-10)[0]
+    return gamma, log_aux
+
+
+def covariance_at(mode: Mode) -> Array | None:
+    """Inverse curvature over (vec gamma, log aux); None when it is not positive definite."""
+    H = mode.local.curvature
+    d = np.sqrt(np.abs(np.diagonal(H)))
+    if not (np.isfinite(d).all() and (d > 0).all()):
+        return None
+    try:
+        inverse = cho_solve(cho_factor(H / np.outer(d, d)), np.eye(len(H)))
+    except np.linalg.LinAlgError:
+        return None
+    return inverse / np.outer(d, d)
+
+
+def solution_at(model: Model, mode: Mode) -> Solution:
+    """The mode on the raw columns with its curvature, and whether it exists and is identified."""
+    T = np.kron(model.design.basis.T, np.eye(model.shape[1]))
+    k, beta = mode.gamma.size, model.design.basis.T @ mode.gamma
+    status, detail, vague = mode.status, "", None
+    cov = covariance_at(mode)
+    separated = _separated(model, mode)
+    if separated is not None:
+        status, detail, vague = Status.NO_MAXIMUM, _words(separated), separated.vague
+        cov = _bounded_part(mode, T, vague)
+    elif cov is None or np.linalg.cond(mode.local.curvature[:k, :k]) > 1e13:
+        cov, beta, status, detail, vague = _deficient(model, mode, T, beta, cov, status)
+    else:
+        S = np.eye(len(cov))
+        S[:k, :k] = T
+        cov = S @ cov @ S.T
+    aux = np.exp(mode.log_aux)
+    sd = aux * np.sqrt(np.diagonal(cov)[k:])
+    return Solution(
+        beta=beta,
+        scale=cov[:k, :k],
+        aux=dict(zip(model.unknown, map(float, aux))),
+        aux_sd=dict(zip(model.unknown, map(float, sd))),
+        status=status,
+        detail=detail,
+        vague=vague,
+        stats={"n": model.design.total, "decrement": mode.decrement, "steps": float(mode.steps)},
+        notes=(
+            *sigma_note(
+                model,
+                "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat); standard errors use it",
+            ),
+            f"distance to the maximum {mode.decrement:.1e} standard errors after {mode.steps} steps",
+        ),
+    )
+
+
+def _separated(model: Model, mode: Mode) -> Separation | None:
+    """Asks the linear programme only where the fit looks like running away: it is exact and takes time."""
+    if not isinstance(model.likelihood, SeparableLikelihood) or model.joint.informative.all():
+        return None
+    calm = mode.status is Status.CONVERGED and mode.steps < 15
+    if calm and np.abs(model.eta(model.design.basis.T @ mode.gamma)).max() < _FAR:
+        return None
+    found = separation(model)
+    return None if found.kind == "none" else found
+
+
+def _words(found: Separation) -> str:
+    return f"{found.kind} separation by {', '.join(found.labels)}"
+
+
+def _bounded_part(mode: Mode, T: Array, vague: Array) -> Array:
+    """Covariance with the runaway coefficients held where they are: nan for those, finite for the others."""
+    H = np.linalg.solve(_block(T, len(mode.log_aux)).T, mode.local.curvature) @ np.linalg.inv(
+        _block(T, len(mode.log_aux))
+    )
+    m = mode.gamma.shape[1]
+    # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
+    gone = vague if vague.shape[1] == m else np.repeat(vague.any(1)[:, None], m, 1)
+    keep = np.concatenate([~gone.ravel(), np.ones(len(mode.log_aux), bool)])
+    cov = np.full(H.shape, np.nan)
+    if keep.any():
+        cov[np.ix_(keep, keep)] = np.linalg.pinv(H[np.ix_(keep, keep)], hermitian=True)
+    return cov
+
+
+def _block(T: Array, extra: int) -> Array:
+    out = np.eye(len(T) + extra)
+    out[: len(T), : len(T)] = T
+    return out
+
+
+def _deficient(
+    model: Model, mode: Mode, T: Array, beta: Array, cov: Array | None, status: Status
+) -> tuple[Array, Array, Status, str, Array | None]:
+    """Collinear columns without a prior: the mode of least norm, the coefficients involved marked; else as it stands."""
+    k = mode.gamma.size
+    S = _block(T, len(mode.log_aux))
+    rank = model.design.moments.rank
+    touched = np.array(rank.dropped, dtype=int)
+    if not len(touched) or model.joint.informative[touched].all():
+        if cov is None:
+            raise NotConverged(
+                "newton: the curvature at the end is not positive definite; start elsewhere or give a prior"
+            )
+        return S @ cov @ S.T, beta, status, "", None
+    N = unidentified(rank, model.shape[0])
+    project = np.eye(len(N)) - N @ np.linalg.pinv(N)
+    involved = np.abs(N).max(1) > 1e-8
+    vague = np.repeat(involved[:, None], len(model.likelihood.display), 1)
+    P = _block(np.kron(project, np.eye(model.shape[1])), len(mode.log_aux))
+    full = P @ S @ np.linalg.pinv(mode.local.curvature, rcond=1e-11, hermitian=True) @ S.T @ P.T
+    hidden = np.concatenate([np.repeat(involved, model.shape[1]), np.zeros(len(full) - k, bool)])
+    full[hidden], full[:, hidden] = np.nan, np.nan
+    return full, project @ beta, Status.NOT_IDENTIFIED, combinations(rank, model.design.columns), vague

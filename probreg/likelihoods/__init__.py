@@ -1,0 +1,17 @@
+"""The first half of a model: p(y | eta, aux), one file each. Adding one is one file and one line here."""
+
+from probreg.likelihoods.base import (
+    LIKELIHOODS as LIKELIHOODS,
+    Expansion as Expansion,
+    ExponentialFamily as ExponentialFamily,
+    Likelihood as Likelihood,
+    OrderedLikelihood as OrderedLikelihood,
+    Recession as Recession,
+    SeparableLikelihood as SeparableLikelihood,
+    SmoothLikelihood as SmoothLikelihood,
+)
+from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
+from probreg.likelihoods.categorical import Categorical as Categorical
+from probreg.likelihoods.gaussian import Gaussian as Gaussian
+from probreg.likelihoods.poisson import Poisson as Poisson
+from probreg.likelihoods.student import StudentT as StudentT

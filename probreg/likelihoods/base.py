@@ -1,0 +1,184 @@
+"""What a likelihood must say about y given its linear predictors.
+
+Everything meets at `eta`, an array of shape (..., n, m): n rows, m linear predictors (m = 1 for all but the softmax),
+any number of leading axes for draws. Auxiliary parameters such as sigma arrive as keywords that broadcast against
+(..., n). Derivatives with respect to an auxiliary parameter are taken on its log scale, where it is unconstrained.
+
+A likelihood is a frozen value. Before it meets data it is a recipe (`Bernoulli()`); `bind` reads the response and
+returns the likelihood that knows its levels; `code` turns response values into the numbers y.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from probreg.links import Link
+from probreg.registry import Registry
+
+LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood")
+
+Array = np.ndarray
+Level = str | int | float | bool
+
+
+class Expansion(NamedTuple):
+    """log p(y_i) and its first and (negative) second derivatives over (eta_i, log aux), row by row."""
+
+    log_prob: Array  # (n,)
+    gradient: Array  # (n, m + a)
+    curvature: Array  # (n, m + a, m + a), the observed information
+
+
+@dataclass(frozen=True)
+class Recession:
+    """Directions in which the likelihood never falls: a direction d of beta belongs to the cone when
+    c_r'(x_r d) >= 0 for every listed (row r, vector c_r), with equality where `equal` is set.
+
+    A direction of the cone with some strict inequality is one along which the likelihood rises for ever, so that
+    the maximum likelihood estimate does not exist (Albert & Anderson 1984; Haberman 1974).
+    """
+
+    rows: Array  # (r,) row numbers
+    directions: Array  # (r, m)
+    equal: Array  # (r,) bool
+
+
+class Likelihood(ABC):
+    """p(y | eta, aux): a density of one observation as a function of its linear predictors."""
+
+    name: ClassVar[str]
+    aux: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, e.g. ("sigma",)
+
+    @abstractmethod
+    def bind(
+        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+    ) -> Self:
+        """The likelihood for this response: it knows its levels. DataError unless the values are of its kind."""
+
+    @abstractmethod
+    def code(self, values: Array) -> Array:
+        """The response as numbers y, shape (n,). DataError names the first row whose value does not belong."""
+
+    @abstractmethod
+    def describe(self, response: str) -> str:
+        """What is modelled, in words: the event, the reference class, the link."""
+
+    @property
+    @abstractmethod
+    def support(self) -> str | Array:
+        """ "real", or the atoms on which y lives (counts are cut far in the tail)."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """m, the number of linear predictors per row."""
+
+    @property
+    @abstractmethod
+    def outcomes(self) -> tuple[str, ...]:
+        """Names of the reported linear predictors; empty when there is only one."""
+
+    @property
+    @abstractmethod
+    def display(self) -> Array:
+        """(len(outcomes), m): reported coefficients are beta @ display.T."""
+
+    @property
+    @abstractmethod
+    def link(self) -> Link:
+        """The scale on which an interval of the mean is symmetric."""
+
+    @abstractmethod
+    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+        """A rough eta (n, m) and aux from the response alone, where Newton starts."""
+
+    @abstractmethod
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        """log p(y | eta, aux), shape (..., n)."""
+
+    @abstractmethod
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        """E[y | eta], shape (..., n); class probabilities (..., n, K) for a categorical response."""
+
+    @abstractmethod
+    def mean_line(self, eta: Array) -> tuple[Array, Array]:
+        """link(mean) (..., n, D) and its derivative over eta (..., n, D, m)."""
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        """Draws of y, shape (..., n)."""
+
+    @abstractmethod
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        """PyMC's distribution class and its parameters at a symbolic eta (n, m)."""
+
+
+class OrderedLikelihood(Likelihood):
+    """One linear predictor and a response with an order: it has a distribution function."""
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def display(self) -> Array:
+        return np.ones((1, 1))
+
+    def mean_line(self, eta: Array) -> tuple[Array, Array]:
+        return eta, np.ones((*eta.shape, 1))
+
+    @abstractmethod
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        """P(Y <= y | eta, aux), shape (..., n)."""
+
+
+class SmoothLikelihood(Likelihood):
+    """Twice differentiable in (eta, log aux): gradient and Newton methods apply."""
+
+    @abstractmethod
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        """d log p / d eta, shape (..., n, m)."""
+
+    @abstractmethod
+    def information(self, eta: Array, **aux: Any) -> Array:
+        """E[-d2 log p / d eta2], the Fisher information, shape (..., n, m, m)."""
+
+    @abstractmethod
+    def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
+        """log p with its gradient and observed curvature over (eta, log aux), for one eta of shape (n, m)."""
+
+
+class SeparableLikelihood(Likelihood):
+    """Its maximum may lie at infinity: separation is a question, and a linear programme answers it."""
+
+    @abstractmethod
+    def recession(self, y: Array) -> Recession:
+        """The rows and directions that bound the cone in which the likelihood never falls."""
+
+
+class ExponentialFamily(OrderedLikelihood, SmoothLikelihood):
+    """A one-parameter exponential family in its canonical link: d mu / d eta is the variance, so that the score is
+    y - mu and observed and expected information agree (McCullagh & Nelder 1989, section 2.2)."""
+
+    @abstractmethod
+    def variance(self, mu: Array) -> Array:
+        """Var(y) as a function of the mean."""
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return self.link.inverse(eta[..., 0])
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return (y - self.mean(eta))[..., None]
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        return self.variance(self.mean(eta))[..., None, None]
+
+    def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
+        mu = self.mean(eta)
+        return Expansion(self.log_prob(y, eta), (y - mu)[:, None], self.variance(mu)[:, None, None])

@@ -1,0 +1,88 @@
+"""A response with two levels: logistic regression."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.likelihoods.base import LIKELIHOODS, Array, ExponentialFamily, Level, Recession, SeparableLikelihood
+from probreg.likelihoods.response import codes, levels_of, numbers, one_of, refuse
+from probreg.links import LOGIT
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Bernoulli(ExponentialFamily, SeparableLikelihood):
+    """y in {0, 1} with P(y = 1) = 1 / (1 + exp(-eta)), log p = y eta - log(1 + exp(eta)).
+
+    `levels` are (the other level, the event); without them the event is the level that sorts last.
+
+    >>> float(Bernoulli().log_prob(np.array(1.0), np.array([0.0])).round(6))
+    -0.693147
+    """
+
+    levels: tuple[Level, Level] = (0, 1)
+
+    name = "bernoulli"
+    support = np.arange(2.0)
+    link = LOGIT
+
+    def bind(
+        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+    ) -> Self:
+        refuse("Bernoulli", event=None, reference=reference)
+        _not_shares(values)
+        met = levels_of(values, levels)
+        if len(met) != 2:
+            what = (
+                f"is constant ({met[0]!r})"
+                if len(met) == 1
+                else f"has {len(met)} levels ({', '.join(map(str, met[:6]))}…)"
+            )
+            raise DataError(f"a Bernoulli response has two levels; this one {what}. For more than two use Categorical.")
+        last = met[1] if event is None else one_of(met, event, "event")
+        return replace(self, levels=(met[0] if last == met[1] else met[1], last))
+
+    def code(self, values: Array) -> Array:
+        return codes(values, self.levels)
+
+    def describe(self, response: str) -> str:
+        return f"P({response} = {self.levels[1]}) on the logit scale; the other level is {self.levels[0]}"
+
+    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return np.zeros((len(y), 1)), {}
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        s = np.where(np.asarray(y) > 0.5, eta[..., 0], -eta[..., 0])
+        return np.minimum(s, 0.0) - np.log1p(np.exp(-np.abs(s)))  # log expit(s), four times scipy's speed
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return np.where(y < 0, 0.0, np.where(y < 1, self.mean(-eta), 1.0))
+
+    def variance(self, mu: Array) -> Array:
+        return mu * (1.0 - mu)
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        return (rng.random(eta.shape[:-1]) < self.mean(eta)).astype(float)
+
+    def recession(self, y: Array) -> Recession:
+        sign = np.where(y > 0.5, 1.0, -1.0)
+        return Recession(np.arange(len(y)), sign[:, None], np.zeros(len(y), bool))
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        return pm.Bernoulli, {"logit_p": eta[:, 0]}
+
+
+def _not_shares(values: Array) -> None:
+    """Proportions look like numbers but need their trials."""
+    if np.asarray(values).dtype.kind != "f":
+        return
+    y = numbers(values, "Bernoulli")
+    if len(bad := np.flatnonzero(y % 1 != 0)):
+        raise DataError(
+            f"a Bernoulli response has two levels; row {bad[0]} holds {y[bad[0]]:g}. For shares of several trials give "
+            "successes and trials: 'p(successes, trials) ~ x', or trials= in from_arrays."
+        )

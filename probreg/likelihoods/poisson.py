@@ -1,0 +1,72 @@
+"""Counts with a log link."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import gammaln, pdtr
+
+from probreg.errors import DataError
+from probreg.likelihoods.base import LIKELIHOODS, Array, ExponentialFamily, Level, Recession, SeparableLikelihood
+from probreg.likelihoods.response import numbers, refuse
+from probreg.links import LOG
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Poisson(ExponentialFamily, SeparableLikelihood):
+    """y in {0, 1, 2, ...} with mean exp(eta), log p = y eta - exp(eta) - log(y!).
+
+    >>> float(Poisson().log_prob(np.array(2.0), np.array([0.0])).round(6))
+    -1.693147
+    """
+
+    name = "poisson"
+    support = np.arange(500.0)
+    link = LOG
+
+    def bind(
+        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+    ) -> Self:
+        refuse("Poisson", event=event, reference=reference)
+        if not self.code(values).any():
+            raise DataError(
+                f"the response is 0 in every one of {len(values)} rows: the Poisson mean is estimated as 0, at infinity on the log scale"
+            )
+        return self
+
+    def code(self, values: Array) -> Array:
+        y = numbers(values, "Poisson")
+        if len(bad := np.flatnonzero((y < 0) | (y % 1 != 0))):
+            raise DataError(
+                f"a Poisson response is a count 0, 1, 2, ...; row {bad[0]} holds {y[bad[0]]:g} ({len(bad)} such rows)"
+            )
+        return y
+
+    def describe(self, response: str) -> str:
+        return f"the mean count of {response} on the log scale"
+
+    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return np.log(y + 0.5)[:, None], {}
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        e = eta[..., 0]
+        with np.errstate(over="ignore"):  # exp(eta) = inf is the right limit: log p = -inf
+            return y * e - np.exp(e) - gammaln(y + 1.0)
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return np.where(y < 0, 0.0, pdtr(np.maximum(np.floor(y), 0.0), self.mean(eta)))
+
+    def variance(self, mu: Array) -> Array:
+        return mu
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        return rng.poisson(self.mean(eta)).astype(float)
+
+    def recession(self, y: Array) -> Recession:
+        return Recession(np.arange(len(y)), -np.ones((len(y), 1)), y > 0)
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        return pm.Poisson, {"mu": pm.math.exp(eta[:, 0])}

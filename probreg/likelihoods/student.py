@@ -1,0 +1,92 @@
+"""Heavy-tailed noise: a regression that outliers do not move."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import gammaln, stdtr
+
+from probreg.errors import DataError
+from probreg.likelihoods.base import LIKELIHOODS, Array, Expansion, Level, OrderedLikelihood, SmoothLikelihood
+from probreg.likelihoods.response import numbers, refuse, varied
+from probreg.links import IDENTITY
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class StudentT(OrderedLikelihood, SmoothLikelihood):
+    """y = eta + sigma t with t Student-t on nu degrees of freedom; nu > 0 is given, not estimated; sigma is a scale,
+    the standard deviation being sigma sqrt(nu / (nu - 2)) for nu > 2 (Lange, Little & Taylor 1989).
+
+    The log-likelihood is not concave in eta, so that a maximum found may be a local one.
+
+    >>> float(StudentT(nu=1.0).log_prob(np.array(0.0), np.array([0.0]), sigma=1.0).round(6))
+    -1.14473
+    """
+
+    nu: float = 4.0
+
+    name = "student"
+    aux = ("sigma",)
+    support = "real"
+    link = IDENTITY
+
+    def __post_init__(self) -> None:
+        if not self.nu > 0:
+            raise DataError(f"StudentT needs nu > 0 degrees of freedom, got nu={self.nu}")
+
+    def bind(
+        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+    ) -> Self:
+        refuse("StudentT", event=event, reference=reference)
+        varied(numbers(values, "StudentT"), "StudentT")
+        return self
+
+    def code(self, values: Array) -> Array:
+        return numbers(values, "StudentT")
+
+    def describe(self, response: str) -> str:
+        return f"the centre of {response}, with Student-t noise ({self.nu:g} degrees of freedom) of scale sigma"
+
+    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+        spread = np.subtract(*np.quantile(y, [0.75, 0.25])) / 1.35
+        return y[:, None], {"sigma": float(spread) or float(np.std(y)) or 1.0}
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        nu, sigma = self.nu, aux["sigma"]
+        r = (y - eta[..., 0]) / sigma
+        constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
+        return constant - np.log(sigma) - (nu + 1) / 2 * np.log1p(r * r / nu)
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return stdtr(self.nu, (y - eta[..., 0]) / aux["sigma"])
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return eta[..., 0]
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        return eta[..., 0] + aux["sigma"] * rng.standard_t(self.nu, eta.shape[:-1])
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        r = (y - eta[..., 0]) / aux["sigma"]
+        return ((self.nu + 1) * r / (self.nu + r * r) / aux["sigma"])[..., None]
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        value = (self.nu + 1) / (self.nu + 3) / np.square(aux["sigma"])
+        return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
+
+    def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
+        nu, s = self.nu, aux["sigma"]
+        r = (y - eta[:, 0]) / s
+        d = nu + r * r
+        g = (nu + 1) * r / d  # -d log p / d r
+        h = (nu + 1) * (nu - r * r) / d**2  # -d2 log p / d r2
+        gradient = np.stack([g / s, r * g - 1.0], -1)
+        cross = (g + r * h) / s
+        rows = [np.stack([h / s**2, cross], -1), np.stack([cross, r * g + r * r * h], -1)]
+        return Expansion(self.log_prob(y, eta, sigma=s), gradient, np.stack(rows, -2))
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        return pm.StudentT, {"nu": self.nu, "mu": eta[:, 0], "sigma": aux["sigma"]}

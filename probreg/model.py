@@ -1,0 +1,379 @@
+"""A model is a likelihood and a prior on one design: log posterior = log p(y | X beta, aux) + log p(beta, aux).
+
+This is the whole of it: a `Model` holds data and two densities, evaluates their sum and its derivatives row block by
+row block, and knows nothing of methods. Auxiliary parameters are maximised and approximated on their log scale, where
+the default prior p(sigma) ∝ 1/sigma is flat, so that with flat priors the posterior mode is maximum likelihood.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from probreg.design import Design, from_arrays, from_reading, split_trials
+from probreg.errors import DataError, Incompatible
+from probreg.graphs import build
+from probreg.likelihoods import LIKELIHOODS, Bernoulli, Categorical, Gaussian, Likelihood, SmoothLikelihood
+from probreg.likelihoods.base import Level
+from probreg.linalg import map_blocks, row_blocks, sweep, weighted_gram
+from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
+from probreg.priors.joint import Key
+
+Array = np.ndarray
+Aux = Mapping[str, float]
+FLAT, GAUSSIAN = Flat(), Gaussian()
+
+
+class LocalModel(NamedTuple):
+    """log posterior at a point, with gradient and negative Hessian over (vec coefficients, log aux)."""
+
+    value: float
+    gradient: Array
+    curvature: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """log p(beta, aux | y) = sum_i w_i log p(y_i | x_i beta + offset_i, aux) + log p(beta | aux) + log p(aux) + constant.
+
+    `prior` is one Prior for every column but the intercept, or a mapping from columns to Priors; `aux` maps a nuisance
+    parameter to a number (held fixed) or to a prior (unknown); unknown by default with p(sigma) ∝ 1/sigma.
+
+    >>> model = Model.from_arrays(np.array([2.0, 3.0, 4.0]), np.array([5.0, 7.0, 9.5]), columns=["x"])
+    >>> model
+    Model: the mean of y, with Gaussian noise of standard deviation sigma
+      rows 3, columns Intercept, x; prior flat; sigma ~ reference
+    """
+
+    design: Design
+    likelihood: Likelihood
+    prior: Prior | Mapping[Key, Prior] = FLAT
+    aux: Mapping[str, float | AuxPrior] = MappingProxyType({})
+
+    def __post_init__(self) -> None:
+        _check_aux(self.likelihood, self.aux)
+        _check_offset(self.design, self.likelihood)
+        _check_joint(self.joint, self.likelihood)
+
+    @classmethod
+    def from_formula(
+        cls,
+        formula: str,
+        data: Any,
+        *,
+        likelihood: Likelihood | str = GAUSSIAN,
+        prior: Prior | Mapping[Key, Prior] = FLAT,
+        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+        weights: Any = None,
+        offset: Any = None,
+        event: Level | None = None,
+        reference: Level | None = None,
+        missing: Literal["raise", "drop"] = "raise",
+    ) -> "Model":
+        """A model from a formula such as `"y ~ x1 + C(g) + bs(x2, df=4)"` and a table (pandas, polars, arrow, mapping).
+
+        `weights` are frequencies (a column's name or an array), `offset` an expression over columns or an array;
+        `event` is the modelled level of a Bernoulli response, `reference` the base class of a softmax;
+        `missing="drop"` leaves incomplete rows out and says which. `p(successes, trials) ~ x` is aggregated Bernoulli.
+        DataError for what is wrong with the data, naming column, row and value.
+        """
+        from probreg.design.formula import read_formula
+
+        reading = read_formula(formula, data, weights=weights, offset=offset, missing=missing)
+        design, values, levels = from_reading(reading)
+        return cls._bound(
+            design, LIKELIHOODS.resolve(likelihood), values, levels, trials=reading.trials,
+            prior=prior, aux=aux, event=event, reference=reference,
+        )  # fmt: skip
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        intercept: bool = True,
+        likelihood: Likelihood | str = GAUSSIAN,
+        prior: Prior | Mapping[Key, Prior] = FLAT,
+        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+        weights: Any = None,
+        offset: Any = None,
+        trials: Any = None,
+        event: Level | None = None,
+        reference: Level | None = None,
+        response: str = "y",
+    ) -> "Model":
+        """A model from a matrix X (n, q) and a response y (n,), no formula needed.
+
+        `columns` names the columns (x1, x2, ... without it); a column of ones is put in front unless `intercept=False`.
+        With `trials` (n,) y counts successes. Other arguments as in `from_formula`. DataError as there.
+        """
+        design = from_arrays(X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights)
+        values = np.asarray(y)
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if len(values) != design.n:
+            raise DataError(f"X has {design.n} rows and y has {len(values)}: they must match")
+        return cls._bound(
+            design, LIKELIHOODS.resolve(likelihood), values, None, trials=None if trials is None else np.asarray(trials),
+            prior=prior, aux=aux, event=event, reference=reference,
+        )  # fmt: skip
+
+    @classmethod
+    def _bound(
+        cls,
+        design: Design,
+        likelihood: Likelihood,
+        values: Array,
+        levels: tuple[Level, ...] | None,
+        *,
+        trials: Array | None,
+        prior: Prior | Mapping[Key, Prior],
+        aux: Mapping[str, float | AuxPrior],
+        event: Level | None,
+        reference: Level | None,
+    ) -> "Model":
+        if not isinstance(likelihood, Likelihood):
+            raise Incompatible(
+                f"likelihood is a Likelihood or the name of one, got {type(likelihood).__name__} from {type(likelihood).__module__}"
+            )
+        if trials is not None:
+            if not isinstance(likelihood, Bernoulli):
+                raise Incompatible(f"successes out of trials are Bernoulli observations, not {likelihood.name}")
+            design, values = split_trials(design, values, trials)
+        bound = likelihood.bind(values, levels=levels, event=event, reference=reference)
+        return cls(replace(design, y=bound.code(values)), bound, prior, dict(aux))
+
+    def with_prior(self, prior: Prior | Mapping[Key, Prior]) -> "Model":
+        """The same data and likelihood under another prior."""
+        return replace(self, prior=prior)
+
+    def with_aux(self, **aux: float | AuxPrior) -> "Model":
+        """The same model with these nuisance parameters held fixed (a number) or under this prior."""
+        return replace(self, aux={**self.aux, **aux})
+
+    # ---- shape and parts ------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(p, m): columns and linear predictors."""
+        return len(self.design.columns), self.likelihood.width
+
+    @cached_property
+    def joint(self) -> JointPrior:
+        """The prior column by column."""
+        return joint(self.prior, self.design.columns, self.design.free)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Nuisance parameters to be estimated."""
+        return tuple(a for a in self.likelihood.aux if a not in self.fixed)
+
+    @property
+    def fixed(self) -> dict[str, float]:
+        """Nuisance parameters held fixed."""
+        return {k: float(v) for k, v in self.aux.items() if not isinstance(v, AuxPrior)}
+
+    def aux_prior(self, name: str) -> AuxPrior:
+        """The prior of an unknown nuisance parameter."""
+        prior = self.aux.get(name, Reference())
+        assert isinstance(prior, AuxPrior)
+        return prior
+
+    @property
+    def flat(self) -> bool:
+        """No prior information anywhere: the posterior mode is the maximum likelihood estimate."""
+        return not self.joint.informative.any() and all(isinstance(self.aux_prior(a), Reference) for a in self.unknown)
+
+    def __repr__(self) -> str:
+        d = self.design
+        prior = ", ".join(
+            f"{b.prior.name} on {', '.join(d.columns[i] for i in b.columns)}"
+            for b in self.joint.blocks
+            if not isinstance(b.prior, Flat)
+        )
+        aux = [f"{a} ~ {self.aux_prior(a).name}" for a in self.unknown] + [
+            f"{a} = {v:g}" for a, v in self.fixed.items()
+        ]
+        weight = "" if d.weights is None else f" (weight {d.total:g})"
+        return (
+            f"Model: {self.likelihood.describe(d.response)}\n"
+            f"  rows {d.n}{weight}, columns {', '.join(d.columns)}; prior {prior or 'flat'}"
+            + "".join(f"; {a}" for a in aux)
+        )
+
+    # ---- densities -------------------------------------------------------------------------------------------------
+
+    def eta(self, beta: Array) -> Array:
+        """X beta + offset, shape (..., n, m) for beta (..., p, m)."""
+        eta = self.design.X @ beta
+        return eta if self.design.offset is None else eta + self.design.offset
+
+    def pointwise(self, beta: Array, **aux: Any) -> Array:
+        """log p(y_i | ...) per row, shape (..., n); a frequency weight multiplies it."""
+        aux = {k: np.asarray(v)[..., None] for k, v in {**self.fixed, **aux}.items()}
+        out = self.likelihood.log_prob(self.design.observed, self.eta(beta), **aux)
+        return out if self.design.weights is None else out * self.design.weights
+
+    def log_lik(self, beta: Array, **aux: Any) -> Array:
+        """log p(y | beta, aux), shape (...,) for beta (..., p, m) and aux (...,)."""
+        beta = np.asarray(beta)
+        d = self.design
+
+        def block(rows: slice) -> tuple[Array]:
+            return (replace(self, design=d.take(rows)).pointwise(beta, **aux).sum(-1),)
+
+        return map_blocks(block, row_blocks(d.n, max(d.X.shape[1], beta.size // beta.shape[-2])))[0]
+
+    def log_prior(self, beta: Array, **aux: Any) -> Array:
+        """log p(beta | aux) + log p(aux), shape (...,); improper parts count as stated in their class."""
+        known = {**self.fixed, **aux}
+        total = self.joint.log_prob(beta, known.get("sigma", 1.0))
+        for name in self.unknown:
+            total = total + self.aux_prior(name).log_prob(np.asarray(known[name]))
+        return total
+
+    def log_posterior(self, beta: Array, **aux: Any) -> Array:
+        """log p(beta, aux | y) up to the evidence, as a density in aux itself, shape (...,)."""
+        return self.log_lik(beta, **aux) + self.log_prior(beta, **aux)
+
+    def gradient(self, beta: Array, **aux: float) -> Array:
+        """d log p / d vec(beta) of the log posterior, shape (p m,), row by row; Gaussian priors only."""
+        return self.expansion(beta, **aux).gradient[: beta.size]
+
+    def information(self, beta: Array, **aux: float) -> Array:
+        """X' W X with W the expected information of each row, plus the prior precision: (p m, p m)."""
+        likelihood = _smooth(self.likelihood)
+        known = {**self.fixed, **aux}
+        W = likelihood.information(self.eta(beta), **known)
+        W = W if self.design.weights is None else W * self.design.weights[:, None, None]
+        return weighted_gram(self.design.X, W) + np.kron(
+            self.joint.precision(known.get("sigma", 1.0)), np.eye(beta.shape[1])
+        )
+
+    def expansion(self, beta: Array, **aux: float) -> LocalModel:
+        """The log posterior with gradient and negative Hessian over (vec beta, log aux), on the raw columns.
+
+        On the log scale of aux the density gains its Jacobian, so the value differs from `log_posterior` by log aux.
+        """
+        return self._expand(beta, np.eye(len(beta)), None, aux)
+
+    def expansion_in_basis(self, gamma: Array, **aux: float) -> LocalModel:
+        """The same over (vec gamma, log aux) for coefficients gamma of the standardised columns, beta = T gamma."""
+        basis = self.design.basis
+        if not basis.mild:
+            return self._expand(gamma, basis.T, basis, aux)
+        raw = self._expand(basis.T @ gamma, np.eye(len(gamma)), None, aux)
+        S = np.eye(len(raw.gradient))
+        S[: gamma.size, : gamma.size] = np.kron(basis.T, np.eye(gamma.shape[1]))
+        return LocalModel(raw.value, S.T @ raw.gradient, S.T @ raw.curvature @ S)
+
+    def _expand(self, gamma: Array, T: Array, basis: Any, aux: Aux) -> LocalModel:
+        d, likelihood, (p, m) = self.design, _smooth(self.likelihood), gamma.shape
+        known = {**self.fixed, **aux}
+        where = [likelihood.aux.index(a) + m for a in self.unknown]
+        pick = list(range(m)) + where
+
+        def block(rows: slice, X: Array) -> tuple[Array, ...]:
+            U = X if basis is None else basis.rows(X)
+            eta = np.dot(U, gamma)  # np.dot, since @ would hold the interpreter's lock here
+            eta = eta if d.offset is None else eta + d.offset[rows]
+            log_p, g, h = likelihood.expansion(d.observed[rows], eta, **known)
+            if len(pick) < g.shape[1]:
+                g, h = g[:, pick], h[:, pick][:, :, pick]
+            if d.weights is not None:
+                w = d.weights[rows]
+                log_p, g, h = w * log_p, w[:, None] * g, w[:, None, None] * h
+            cross = np.einsum("np,nka->pka", U, h[:, :m, m:]) if where else np.zeros((p, m, 0))
+            return (
+                log_p.sum(),
+                U.T @ g[:, :m],
+                g[:, m:].sum(0),
+                weighted_gram(U, h[:, :m, :m]),
+                cross,
+                h[:, m:, m:].sum(0),
+            )
+
+        value, g_beta, g_aux, H, cross, H_aux = sweep(d.X, block)
+        k = p * m
+        gradient = np.concatenate([g_beta.ravel(), g_aux])
+        curvature = np.zeros((k + len(where),) * 2)
+        curvature[:k, :k], curvature[k:, k:] = H, H_aux
+        curvature[:k, k:] = cross.reshape(k, -1)
+        curvature[k:, :k] = curvature[:k, k:].T
+        return self._add_prior(LocalModel(float(value), gradient, curvature), T @ gamma, T, known)
+
+    def _add_prior(self, local: LocalModel, beta: Array, T: Array, known: Aux) -> LocalModel:
+        sigma = known.get("sigma", 1.0)
+        value, g, h = self.joint.expansion(beta, sigma)
+        k = beta.size
+        a = list(range(k)) + ([k] if "sigma" in self.unknown else [])
+        S = np.eye(k + 1)
+        S[:k, :k] = np.kron(T, np.eye(beta.shape[1]))
+        g, h = S.T @ g, S.T @ h @ S
+        total, gradient, curvature = local.value + value, local.gradient.copy(), local.curvature.copy()
+        gradient[a] += g[a]
+        curvature[np.ix_(a, a)] += h[np.ix_(a, a)]
+        for i, name in enumerate(self.unknown):
+            first, second = self.aux_prior(name).slopes(known[name])
+            total += float(self.aux_prior(name).log_prob(np.asarray(known[name]))) + float(np.log(known[name]))
+            gradient[k + i] += first
+            curvature[k + i, k + i] -= second
+        return LocalModel(total, gradient, curvature)
+
+    def to_pymc(self) -> Any:
+        """The plain PyMC model: all rows, named dims, `beta` (coef) or (coef, outcome), for use with anything of PyMC."""
+        return build(
+            self.design, self.likelihood, self.joint, {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
+        )
+
+
+def _smooth(likelihood: Likelihood) -> SmoothLikelihood:
+    if not isinstance(likelihood, SmoothLikelihood):
+        raise Incompatible(f"the {likelihood.name} likelihood is not twice differentiable, so it has no Newton step")
+    return likelihood
+
+
+def _check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> None:
+    for name, value in aux.items():
+        if name not in likelihood.aux:
+            raise DataError(
+                f"a {likelihood.name} likelihood has no parameter {name!r}; it has: {', '.join(likelihood.aux) or 'none'}"
+            )
+        if isinstance(value, Prior):
+            raise DataError(
+                f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Uniform, InverseGamma, Reference, not {type(value).__name__}"
+            )
+        if not isinstance(value, AuxPrior) and not (np.isfinite(value) and value > 0):
+            raise DataError(f"{name} is held at {value}; it must be a positive finite number, or a prior")
+
+
+def _check_offset(design: Design, likelihood: Likelihood) -> None:
+    if design.offset is not None and design.offset.shape[1] not in (1, likelihood.width):
+        raise DataError(
+            f"the offset has {design.offset.shape[1]} columns; this likelihood has {likelihood.width} linear predictors"
+        )
+    if isinstance(likelihood, Categorical) and likelihood.symmetric and design.offset is not None:
+        raise Incompatible(
+            "a symmetric softmax takes no offset: its predictors have no names of their own; use a reference class"
+        )
+
+
+def _check_joint(prior: JointPrior, likelihood: Likelihood) -> None:
+    if prior.sigma_units.any() and "sigma" not in likelihood.aux:
+        raise Incompatible(
+            f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
+        )
+    if isinstance(likelihood, Categorical) and likelihood.symmetric:
+        if not prior.gaussian:
+            raise Incompatible(
+                "a symmetric softmax goes with flat or normal priors, which do not depend on its basis; use a reference class"
+            )
+        if prior.center.any():
+            raise Incompatible(
+                "the coefficients of a symmetric softmax sum to zero over the classes: their prior has location 0"
+            )

@@ -1,0 +1,45 @@
+"""No prior at all: the posterior mode is the maximum likelihood estimate."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty
+
+
+@PRIORS.register
+@dataclass(frozen=True)
+class Flat(GaussianPrior):
+    """p(beta) ∝ 1, improper: the normal prior of infinite scale, log p = 0.
+
+    >>> float(Flat().log_prob(np.ones((3, 1))))
+    0.0
+    """
+
+    name = "flat"
+
+    @property
+    def size(self) -> int | None:
+        return None
+
+    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        return np.zeros(beta.shape[:-2])
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: float = 1.0) -> Array:
+        raise DataError("a flat prior is improper and has no draws; name a proper prior for these columns")
+
+    def precision(self, q: int) -> Array:
+        return np.zeros((q, q))
+
+    def center(self, q: int) -> Array:
+        return np.zeros(q)
+
+    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        return pm.Flat, {}
+
+    def penalty(self, q: int) -> Penalty | None:
+        return None

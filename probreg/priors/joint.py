@@ -1,0 +1,160 @@
+"""The prior of all coefficients: blocks of columns, each with its own prior, independent of one another."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.priors.base import Array, GaussianPrior, Prior
+from probreg.priors.flat import Flat
+
+Key = str | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """One prior and the numbers of the columns that it touches."""
+
+    prior: Prior
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class JointPrior:
+    """log p(beta) = sum over blocks of log p_b(beta[columns_b]), for beta of shape (..., p, m)."""
+
+    blocks: tuple[Block, ...]
+
+    def log_prob(self, beta: Array, sigma: Array | float = 1.0) -> Array:
+        """Shape (...,); `sigma` reaches the priors that are stated in its units."""
+        total = np.zeros(beta.shape[:-2])
+        for b in self.blocks:
+            total = total + b.prior.log_prob(beta[..., b.columns, :], sigma if b.prior.sigma_units else 1.0)
+        return total
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0) -> Array:
+        """One draw (p, m). DataError names the columns whose prior is improper."""
+        out = np.empty(shape)
+        for b in self.blocks:
+            unit = sigma if b.prior.sigma_units else 1.0
+            out[list(b.columns)] = b.prior.sample(rng, (len(b.columns), shape[1]), unit)
+        return out
+
+    @cached_property
+    def p(self) -> int:
+        return sum(len(b.columns) for b in self.blocks)
+
+    @cached_property
+    def gaussian(self) -> bool:
+        """Every block is quadratic."""
+        return all(isinstance(b.prior, GaussianPrior) for b in self.blocks)
+
+    @cached_property
+    def informative(self) -> Array:
+        """(p,) bool: columns whose prior is not flat."""
+        out = np.zeros(self.p, bool)
+        for b in self.blocks:
+            out[list(b.columns)] = not isinstance(b.prior, Flat)
+        return out
+
+    @cached_property
+    def sigma_units(self) -> Array:
+        """(p,) bool: columns whose scale is stated in units of sigma."""
+        out = np.zeros(self.p, bool)
+        for b in self.blocks:
+            out[list(b.columns)] = b.prior.sigma_units
+        return out
+
+    def precision(self, sigma: float = 1.0) -> Array:
+        """(p, p), block by block, the scales in units of sigma at this sigma; Gaussian blocks only."""
+        out = np.zeros((self.p, self.p))
+        for b in self.blocks:
+            unit = sigma if b.prior.sigma_units else 1.0
+            out[np.ix_(b.columns, b.columns)] = _quadratic(b).precision(len(b.columns)) / unit**2
+        return out
+
+    @cached_property
+    def center(self) -> Array:
+        """(p,), the mean; Gaussian blocks only."""
+        out = np.zeros(self.p)
+        for b in self.blocks:
+            out[list(b.columns)] = _quadratic(b).center(len(b.columns))
+        return out
+
+    def expansion(self, beta: Array, sigma: float) -> tuple[float, Array, Array]:
+        """log p with gradient and curvature over (vec beta, log sigma), vec row by row; Gaussian blocks only.
+
+        Over log sigma a prior in its units has log p = -q m log sigma - Q / (2 sigma^2) + constant, Q the quadratic form.
+        """
+        p, m = beta.shape
+        P, inside = self.precision(sigma), self.sigma_units
+        r = beta - self.center[:, None]
+        pull = P @ r
+        gradient, curvature = np.zeros(p * m + 1), np.zeros((p * m + 1, p * m + 1))
+        gradient[:-1] = -pull.ravel()
+        curvature[:-1, :-1] = np.kron(P, np.eye(m))
+        if inside.any():
+            form = float((r[inside] * pull[inside]).sum())
+            cross = -2.0 * np.where(inside[:, None], pull, 0.0).ravel()
+            gradient[-1] = form - inside.sum() * m
+            curvature[-1, -1] = 2.0 * form
+            curvature[-1, :-1] = curvature[:-1, -1] = cross
+        return float(self.log_prob(beta, sigma)), gradient, curvature
+
+
+def _quadratic(block: Block) -> GaussianPrior:
+    assert isinstance(block.prior, GaussianPrior)  # callers ask `gaussian` first
+    return block.prior
+
+
+def joint(spec: Prior | Mapping[Key, Prior], columns: Sequence[str], free: Array) -> JointPrior:
+    """One prior for every column that is not free, or a mapping from a column, a term or several columns to its prior.
+
+    Columns that a mapping does not name are flat. A key may be a column (`"x"`), a term whose columns it stands for
+    (`"species"` for `species[T.Gentoo]`), or a tuple of columns that share one prior. DataError for unknown names, for
+    columns named twice and for a prior stated for another number of columns.
+    """
+    if isinstance(spec, Prior):
+        touched = tuple(int(i) for i in np.flatnonzero(~free))
+        chosen = [(spec, touched)] if touched else []
+    elif isinstance(spec, Mapping):
+        chosen = [(_a_prior(prior, key), _columns_of(key, columns)) for key, prior in spec.items()]
+    else:
+        raise DataError(
+            f"prior is a Prior or a mapping from columns to Priors, got {type(spec).__name__} from {type(spec).__module__}"
+        )
+    taken = [i for _, c in chosen for i in c]
+    if len(taken) != len(set(taken)):
+        twice = sorted({columns[i] for i in taken if taken.count(i) > 1})
+        raise DataError(f"two priors were given for {', '.join(twice)}")
+    for prior, where in chosen:
+        if prior.size not in (None, len(where)):
+            names = ", ".join(columns[i] for i in where)
+            hint = (
+                " (the intercept is free unless named in a mapping)" if isinstance(spec, Prior) and free.any() else ""
+            )
+            raise DataError(
+                f"the {prior.name} prior is stated for {prior.size} columns and touches {len(where)}: {names}{hint}"
+            )
+    rest = tuple(i for i in range(len(columns)) if i not in set(taken))
+    blocks = [Block(prior, where) for prior, where in chosen]
+    return JointPrior(tuple(([Block(Flat(), rest)] if rest else []) + blocks))
+
+
+def _a_prior(prior: Any, key: Key) -> Prior:
+    if not isinstance(prior, Prior):
+        raise DataError(f"the prior of {key!r} is a Prior, got {type(prior).__name__}")
+    return prior
+
+
+def _columns_of(key: Key, columns: Sequence[str]) -> tuple[int, ...]:
+    if isinstance(key, tuple):
+        return tuple(i for k in key for i in _columns_of(k, columns))
+    exact = tuple(i for i, c in enumerate(columns) if c == key)
+    found = exact or tuple(i for i, c in enumerate(columns) if c.startswith(f"{key}["))
+    if not found:
+        raise DataError(f"a prior was given for {key!r}, which is not a column: {', '.join(columns)}")
+    return found

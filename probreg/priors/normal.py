@@ -1,0 +1,101 @@
+"""The normal prior: ridge regression, in every likelihood."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty, PerColumn, common_size, per_column, standard
+
+_LOG_2PI = np.log(2.0 * np.pi)
+
+
+@PRIORS.register
+@dataclass(frozen=True)
+class Normal(GaussianPrior):
+    """beta_j ~ N(location_j, scale_j^2), or beta ~ N(location, precision_matrix^-1); scales on the raw columns.
+
+    Its mode is ridge regression: -log p = sum_j (beta_j - location_j)^2 / (2 scale_j^2) + constant. With
+    `sigma_units=True` the scale is scale * sigma, the conjugate prior beta | sigma ~ N(location, sigma^2 V0).
+    `location` and `scale` are numbers or one number per column; `precision_matrix` (q, q) takes the place of `scale`.
+
+    >>> Normal(2.0).precision(2)
+    array([[0.25, 0.  ],
+           [0.  , 0.25]])
+    >>> float(Normal(2.0).log_prob(np.array([[1.0]])).round(6))
+    -1.737086
+    """
+
+    scale: PerColumn = 1.0
+    location: PerColumn = 0.0
+    precision_matrix: tuple[tuple[float, ...], ...] | None = None
+    sigma_units: bool = False
+
+    name = "normal"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", per_column(self.scale, "Normal scale", positive=True))
+        object.__setattr__(self, "location", per_column(self.location, "Normal location", positive=False))
+        if self.precision_matrix is not None:
+            object.__setattr__(self, "precision_matrix", _positive_definite(self.precision_matrix))
+            if self.scale != 1.0:
+                raise DataError("a Normal prior takes a scale or a precision_matrix, not both")
+
+    @property
+    def size(self) -> int | None:
+        if self.precision_matrix is None:
+            return common_size(self.scale, self.location)
+        q = len(self.precision_matrix)
+        if common_size(self.location) not in (None, q):
+            raise DataError(
+                f"a Normal prior has {common_size(self.location)} locations and a precision matrix of size {q}"
+            )
+        return q
+
+    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        if self.precision_matrix is None:
+            r, log_s = standard(beta, self.location, self.scale, unit)
+            return (-0.5 * r * r - log_s - 0.5 * _LOG_2PI).sum((-1, -2))
+        P = np.array(self.precision_matrix)
+        r, log_unit = standard(beta, self.location, 1.0, unit)
+        constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
+        per_predictor = -0.5 * ((r @ P) * r).sum(-1) - len(P) * log_unit[..., 0] + constant
+        return per_predictor.sum(-1)
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: float = 1.0) -> Array:
+        z = rng.standard_normal(shape)
+        L = np.linalg.cholesky(self.precision(shape[-2]))
+        return self.center(shape[-2])[:, None] + unit * np.linalg.solve(L.T, z)
+
+    def precision(self, q: int) -> Array:
+        if self.precision_matrix is not None:
+            return np.array(self.precision_matrix)
+        return np.diag(np.broadcast_to(np.asarray(self.scale) ** -2.0, q))
+
+    def center(self, q: int) -> Array:
+        return np.broadcast_to(np.asarray(self.location), q).astype(float)
+
+    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        if self.precision_matrix is None:
+            return pm.Normal, {"mu": np.asarray(self.location), "sigma": np.asarray(self.scale) * unit}
+        q = len(self.precision_matrix)
+        return pm.MvNormal, {"mu": self.center(q), "tau": np.array(self.precision_matrix) / unit**2}
+
+    def penalty(self, q: int) -> Penalty | None:
+        around = "w" if self.location == 0.0 else "(w - location)"
+        return Penalty("ridge", f"{around}^2", np.diag(self.precision(q)) / 2.0)
+
+
+def _positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:
+    P = np.asarray(matrix, dtype=float)
+    if P.ndim != 2 or P.shape[0] != P.shape[1]:
+        raise DataError(f"a precision matrix is square, got shape {P.shape}")
+    if not np.allclose(P, P.T, rtol=1e-10, atol=0.0):
+        raise DataError("a precision matrix is symmetric, and this one is not")
+    if not np.isfinite(P).all() or (smallest := np.linalg.eigvalsh(P)[0]) <= 0:
+        found = "not finite" if not np.isfinite(P).all() else f"its smallest eigenvalue is {smallest:.3g}"
+        raise DataError(f"a precision matrix is positive definite: {found}")
+    return tuple(tuple(float(v) for v in row) for row in P)

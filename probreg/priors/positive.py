@@ -1,0 +1,287 @@
+"""Priors on positive nuisance parameters such as the noise scale sigma.
+
+Each states its density in the parameter v itself. Methods that maximise or approximate work on u = log v, where the
+default prior p(v) ∝ 1/v is flat; `slopes` are the derivatives there, of log p(v) + u (the change of variable counted).
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import gammaln
+
+from probreg.errors import DataError
+from probreg.registry import Registry
+
+AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
+
+Array = np.ndarray
+
+
+class AuxPrior(ABC):
+    """p(v) for v > 0."""
+
+    name: ClassVar[str]
+    proper: ClassVar[bool] = True
+
+    @abstractmethod
+    def log_prob(self, v: Array) -> Array:
+        """log p(v), elementwise; -inf outside the support."""
+
+    @abstractmethod
+    def slopes(self, v: float) -> tuple[float, float]:
+        """First and second derivative of log p(v) + log v over log v."""
+
+    @abstractmethod
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        """Draws (size,). DataError for an improper prior."""
+
+    @abstractmethod
+    def pymc(self, name: str) -> Any:
+        """The named variable in the PyMC model that is open."""
+
+
+def _positive(**values: float) -> None:
+    for word, v in values.items():
+        if not v > 0:
+            raise DataError(f"a prior of a positive parameter needs {word} > 0, got {word}={v}")
+
+
+def _improper() -> DataError:
+    return DataError(
+        "this prior of sigma is improper and has no draws; give a proper one, e.g. aux={'sigma': HalfNormal(1.0)}"
+    )
+
+
+@AUX_PRIORS.register
+@dataclass(frozen=True)
+class Reference(AuxPrior):
+    """p(v) ∝ 1/v, flat in log v, improper: the default, under which a flat Gaussian posterior is the classical t.
+
+    >>> Reference().slopes(3.0)
+    (0.0, 0.0)
+    """
+
+    name = "reference"
+    proper = False
+
+    def log_prob(self, v: Array) -> Array:
+        return -np.log(v)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        return 0.0, 0.0
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        raise _improper()
+
+    def pymc(self, name: str) -> Any:
+        import pymc as pm
+
+        v = pm.HalfFlat(name)
+        pm.Potential(f"{name}_prior", -pm.math.log(v))
+        return v
+
+
+@AUX_PRIORS.register
+@dataclass(frozen=True)
+class HalfNormal(AuxPrior):
+    """v = |N(0, scale^2)|.
+
+    >>> float(HalfNormal(2.0).log_prob(np.array(1.0)).round(6))
+    -1.043939
+    """
+
+    scale: float = 1.0
+    name = "half_normal"
+
+    def __post_init__(self) -> None:
+        _positive(scale=self.scale)
+
+    def log_prob(self, v: Array) -> Array:
+        return 0.5 * np.log(2.0 / np.pi) - np.log(self.scale) - 0.5 * np.square(v / self.scale)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        r = (v / self.scale) ** 2
+        return 1.0 - r, -2.0 * r
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return np.abs(rng.normal(0.0, self.scale, size))
+
+    def pymc(self, name: str) -> Any:
+        import pymc as pm
+
+        return pm.HalfNormal(name, self.scale)
+
+
+@AUX_PRIORS.register
+@dataclass(frozen=True)
+class HalfStudentT(AuxPrior):
+    """v = scale |t| with t Student-t on nu degrees of freedom (Gelman 2006).
+
+    >>> float(HalfStudentT(2.0, nu=1.0).log_prob(np.array(0.0)).round(6))
+    -1.14473
+    """
+
+    scale: float = 1.0
+    nu: float = 3.0
+    name = "half_student"
+
+    def __post_init__(self) -> None:
+        _positive(scale=self.scale, nu=self.nu)
+
+    def log_prob(self, v: Array) -> Array:
+        nu = self.nu
+        constant = np.log(2.0) + gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
+        return constant - np.log(self.scale) - (nu + 1) / 2 * np.log1p(np.square(v / self.scale) / nu)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        q = (v / self.scale) ** 2 / self.nu
+        return 1.0 - (self.nu + 1) * q / (1 + q), -2.0 * (self.nu + 1) * q / (1 + q) ** 2
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return self.scale * np.abs(rng.standard_t(self.nu, size))
+
+    def pymc(self, name: str) -> Any:
+        import pymc as pm
+
+        return pm.HalfStudentT(name, nu=self.nu, sigma=self.scale)
+
+
+@AUX_PRIORS.register
+@dataclass(frozen=True)
+class HalfCauchy(AuxPrior):
+    """v = scale |Cauchy|, the half-t with one degree of freedom.
+
+    >>> float(HalfCauchy(2.0).log_prob(np.array(0.0)).round(6))
+    -1.14473
+    """
+
+    scale: float = 1.0
+    name = "half_cauchy"
+
+    def __post_init__(self) -> None:
+        _positive(scale=self.scale)
+
+    def log_prob(self, v: Array) -> Array:
+        return HalfStudentT(self.scale, nu=1.0).log_prob(v)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        return HalfStudentT(self.scale, nu=1.0).slopes(v)
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return HalfStudentT(self.scale, nu=1.0).sample(rng, size)
+
+    def pymc(self, name: str) -> Any:
+        import pymc as pm
+
+        return pm.HalfCauchy(name, self.scale)
+
+
+@AUX_PRIORS.register
+@dataclass(frozen=True)
+class Exponential(AuxPrior):
+    """p(v) = exp(-v / scale) / scale; the mean is `scale` (a rate is its inverse).
+
+    >>> float(Exponential(2.0).log_prob(np.array(2.0)).round(6))
+    -1.693147
+    """
+
+    scale: float = 1.0
+    name = "exponential"
+
+    def __post_init__(self) -> None:
+        _positive(scale=self.scale)
+
+    def log_prob(self, v: Array) -> Array:
+        return -np.asarray(v) / self.scale - np.log(self.scale)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        return 1.0 - v / self.scale, -v / self.scale
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return rng.exponential(self.scale, size)
+
+    def pymc(self, name: str) -> Any:
+        import pymc as pm
+
+        return pm.Exponential(name, scale=self.scale)
+
+
+@AUX_PRIORS.register
+@dataclass(frozen=True)
+class Uniform(AuxPrior):
+    """p(v) constant on (low, high); `Uniform()` is p(v) ∝ 1 on (0, inf), improper.
+
+    >>> float(Uniform(0.0, 4.0).log_prob(np.array(1.0)).round(6))
+    -1.386294
+    """
+
+    low: float = 0.0
+    high: float = np.inf
+    name = "uniform"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low < self.high:
+            raise DataError(f"a uniform prior of a scale needs 0 <= low < high, got ({self.low}, {self.high})")
+
+    @property
+    def proper(self) -> bool:  # type: ignore[override]
+        return bool(np.isfinite(self.high))
+
+    def log_prob(self, v: Array) -> Array:
+        height = -np.log(self.high - self.low) if self.proper else 0.0
+        return np.where((np.asarray(v) >= self.low) & (np.asarray(v) <= self.high), height, -np.inf)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        if not self.proper:
+            raise _improper()
+        return rng.uniform(self.low, self.high, size)
+
+    def pymc(self, name: str) -> Any:
+        import pymc as pm
+
+        if self.proper:
+            return pm.Uniform(name, self.low, self.high)
+        if self.low == 0.0:
+            return pm.HalfFlat(name)
+        raise DataError(f"PyMC has no uniform prior on ({self.low}, inf); give a finite upper bound")
+
+
+@AUX_PRIORS.register
+@dataclass(frozen=True)
+class InverseGamma(AuxPrior):
+    """v^2 ~ InverseGamma(shape a, scale b): the conjugate prior of a variance, stated for v = sigma.
+
+    log p(v) = log 2 + a log b - log Gamma(a) - (2 a + 1) log v - b / v^2.
+
+    >>> float(InverseGamma(1.0, 1.0).log_prob(np.array(1.0)).round(6))
+    -0.306853
+    """
+
+    shape: float = 1.0
+    scale: float = 1.0
+    name = "inverse_gamma"
+
+    def __post_init__(self) -> None:
+        _positive(shape=self.shape, scale=self.scale)
+
+    def log_prob(self, v: Array) -> Array:
+        a, b = self.shape, self.scale
+        return np.log(2.0) + a * np.log(b) - gammaln(a) - (2 * a + 1) * np.log(v) - b / np.square(v)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        r = self.scale / v**2
+        return -2.0 * self.shape + 2.0 * r, -4.0 * r
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return np.sqrt(self.scale / rng.gamma(self.shape, 1.0, size))
+
+    def pymc(self, name: str) -> Any:
+        import pymc as pm
+
+        variance = pm.InverseGamma(f"{name}_squared", alpha=self.shape, beta=self.scale)
+        return pm.Deterministic(name, pm.math.sqrt(variance))

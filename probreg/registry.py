@@ -1,0 +1,77 @@
+"""Names for the things one can add: likelihoods, priors, methods, checks.
+
+A registry also writes a frozen dataclass as plain data (`to_spec`) and reads it back (`from_spec`): a saved fit
+holds names and numbers, never code.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import ProbregError
+
+
+class Registry[T](dict[str, type[T]]):
+    """A dict from name to class that knows what kind of thing it holds, and says so when asked for what it lacks.
+
+    >>> class Shape: name = "square"
+    >>> shapes = Registry("shape")
+    >>> shapes.register(Shape) is Shape
+    True
+    >>> shapes["sqare"]
+    Traceback (most recent call last):
+    probreg.errors.ProbregError: no shape is called 'sqare'; did you mean 'square'? There are: square
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def register[C: type](self, cls: C) -> C:
+        name = cls.name  # type: ignore[attr-defined]  # every registered class carries its name
+        if name in self:
+            raise ProbregError(f"two {self.kind}s are called {name!r}")
+        self[name] = cls
+        return cls
+
+    def __missing__(self, name: str) -> type[T]:
+        near = difflib.get_close_matches(str(name), self, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ProbregError(f"no {self.kind} is called {name!r}{hint} There are: {', '.join(sorted(self))}")
+
+    def resolve(self, spec: "str | T") -> T:
+        """An instance from a name (with its defaults) or the instance itself."""
+        return self[spec]() if isinstance(spec, str) else spec
+
+    def to_spec(self, thing: T) -> dict[str, Any]:
+        """The name and the fields of a registered frozen dataclass, as plain JSON-able data."""
+        fields = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.init}  # type: ignore[arg-type]
+        return {"name": thing.name} | {k: _plain(v) for k, v in fields.items()}  # type: ignore[attr-defined]
+
+    def from_spec(self, spec: Mapping[str, Any]) -> T:
+        """The thing that `to_spec` wrote; only registered classes can come back."""
+        cls = self[spec["name"]]
+        known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        fields = {k: _tuples(v) for k, v in spec.items() if k != "name"}
+        if unknown := set(fields) - known:
+            raise ProbregError(
+                f"{self.kind} {spec['name']!r} has no field {sorted(unknown)}; was it saved by a newer version?"
+            )
+        return cls(**fields)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value

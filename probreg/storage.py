@@ -1,0 +1,185 @@
+"""A fit on disk: netCDF groups of numbers and one JSON text. Reading one looks names up in registries and runs nothing.
+
+Without its rows a saved fit holds the model's specification, the estimate or the draws and, for a Gaussian model, the
+moments: enough to summarise, compare and predict at new data.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from probreg.design import Design, Moments, PlainColumns
+from probreg.errors import DataError, ProbregError
+from probreg.inference import METHODS, Method, Solution, Status
+from probreg.likelihoods import LIKELIHOODS, Gaussian
+from probreg.model import Model
+from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
+from probreg.priors.joint import Key
+
+_FORMAT = 1
+_ROOT = "probreg"
+
+
+def write(path: Path, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool) -> None:
+    """Writes the tree with what is needed to read it back; rows and what is computed from them only if asked."""
+    import xarray as xr
+
+    keep = {"estimate", "posterior", "sample_stats", "log_prior"}
+    if rows:
+        keep |= {"observed_data", "constant_data", "log_likelihood", "posterior_predictive"}
+    groups = {name: node.to_dataset().load() for name, node in tree.children.items() if name in keep}
+    groups["solution"] = _solution_group(solution)
+    if isinstance(model.likelihood, Gaussian):
+        kept = {f"moments_{k}": v for k, v in model.design.moments.to_arrays().items()}
+        groups["moments"] = xr.Dataset({k: _bare(k, v) for k, v in kept.items()})
+    if rows:
+        d = model.design
+        parts = {"X": d.X, "y": d.observed, "offset": d.offset, "weights": d.weights}
+        groups["rows"] = xr.Dataset({k: _bare(k, v) for k, v in parts.items() if v is not None})
+    out = xr.DataTree.from_dict(groups)
+    out.attrs.update({k: v for k, v in tree.attrs.items() if isinstance(v, str | int | float)})
+    out.attrs[_ROOT] = json.dumps(_spec(model, method, solution, seed))
+    out.to_netcdf(path, engine="h5netcdf")
+
+
+def read(path: Path) -> tuple[Model, Method, Solution, int]:
+    """What `write` wrote. DataError when the file is missing or is not a saved fit."""
+    import xarray as xr
+
+    if not path.exists():
+        raise DataError(f"there is no file {path}")
+    try:
+        tree = xr.open_datatree(path, engine="h5netcdf").load()
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as netCDF: {error}") from None
+    tree.close()
+    try:
+        spec = json.loads(tree.attrs[_ROOT])
+        if spec["format"] > _FORMAT:
+            raise DataError(f"{path} was written by a newer version ({spec['version']}); update probreg to read it")
+        model = _model(spec, tree)
+        return model, METHODS.from_spec(spec["method"]), _solution(spec, tree, model), int(spec["seed"])
+    except ProbregError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"{path} is not a saved fit, or is damaged: {type(error).__name__} {error}") from None
+
+
+def _bare(name: str, values: Any) -> tuple[tuple[str, ...], Any]:
+    array = np.asarray(values)
+    return tuple(f"{name}_{i}" for i in range(array.ndim)), array
+
+
+def _solution_group(s: Solution) -> Any:
+    import xarray as xr
+
+    parts = {"beta": s.beta, "scale": s.scale} | ({} if s.vague is None else {"vague": s.vague.astype(np.int8)})
+    return xr.Dataset({k: _bare(k, v) for k, v in parts.items()})
+
+
+def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[str, Any]:
+    from probreg import __version__
+
+    d = model.design
+    prior: Any = (
+        PRIORS.to_spec(model.prior)
+        if isinstance(model.prior, Prior)
+        else {"columns": [[k if isinstance(k, str) else list(k), PRIORS.to_spec(v)] for k, v in model.prior.items()]}
+    )
+    return {
+        "format": _FORMAT,
+        "version": __version__,
+        "likelihood": LIKELIHOODS.to_spec(model.likelihood),
+        "prior": prior,
+        "aux": {k: AUX_PRIORS.to_spec(v) if isinstance(v, AuxPrior) else float(v) for k, v in model.aux.items()},
+        "method": METHODS.to_spec(method),
+        "design": {
+            "recipe": d.recipe.to_json(),
+            "response": d.response,
+            "free": d.free.tolist(),
+            "offset": d.offset is not None,
+            "notes": list(d.notes),
+        },
+        "solution": {
+            "aux": dict(solution.aux),
+            "aux_sd": dict(solution.aux_sd),
+            "df": solution.df,
+            "known_marginals": solution.known_marginals,
+            "status": solution.status.name,
+            "detail": solution.detail,
+            "stats": dict(solution.stats),
+            "notes": list(solution.notes),
+            "sampled": solution.draws is not None,
+        },
+        "seed": seed,
+    }
+
+
+def _model(spec: Mapping[str, Any], tree: Any) -> Model:
+    d = spec["design"]
+    recipe = _recipe(d["recipe"])
+    p = len(recipe.columns)
+    rows = {k: v.values for k, v in tree["rows"].data_vars.items()} if "rows" in tree.children else {}
+    moments = None
+    if "moments" in tree.children and not rows:
+        moments = Moments.from_arrays(
+            {k.removeprefix("moments_"): v.values for k, v in tree["moments"].data_vars.items()}
+        )
+    no_offset = np.zeros((0, 1)) if d["offset"] else None
+    design = Design(
+        X=rows.get("X", np.zeros((0, p))),
+        y=rows.get("y", np.zeros(0)),
+        columns=tuple(recipe.columns),
+        free=np.array(d["free"], dtype=bool),
+        recipe=recipe,
+        response=str(d["response"]),
+        offset=rows.get("offset", no_offset),
+        weights=rows.get("weights"),
+        notes=tuple(d["notes"]),
+        kept=moments,
+    )
+    aux = {k: AUX_PRIORS.from_spec(v) if isinstance(v, dict) else float(v) for k, v in spec["aux"].items()}
+    return Model(design, LIKELIHOODS.from_spec(spec["likelihood"]), _prior(spec["prior"]), aux)
+
+
+def _prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:
+    if "columns" not in spec:
+        return PRIORS.from_spec(spec)
+    return {k if isinstance(k, str) else tuple(k): PRIORS.from_spec(v) for k, v in spec["columns"]}
+
+
+def _recipe(saved: Mapping[str, Any]) -> Any:
+    if saved["kind"] == "plain":
+        return PlainColumns(tuple(str(c) for c in saved["columns"]), bool(saved["intercept"]))
+    from probreg.design.formula import Recipe
+
+    return Recipe.from_json(saved)
+
+
+def _solution(spec: Mapping[str, Any], tree: Any, model: Model) -> Solution:
+    from probreg.tree import hidden
+
+    s, numbers = spec["solution"], tree["solution"]
+    draws = stats = None
+    if s["sampled"]:
+        posterior = tree["posterior"]
+        draws = {"beta": hidden(model, posterior["beta"].values)} | {a: posterior[a].values for a in model.unknown}
+        stats = {k: v.values for k, v in tree["sample_stats"].data_vars.items()}
+    return Solution(
+        beta=numbers["beta"].values,
+        scale=numbers["scale"].values,
+        aux=s["aux"],
+        aux_sd=s["aux_sd"],
+        df=s["df"],
+        known_marginals=s["known_marginals"],
+        draws=draws,
+        sample_stats=stats or {},
+        status=Status[s["status"]],
+        detail=s["detail"],
+        vague=numbers["vague"].values.astype(bool) if "vague" in numbers.data_vars else None,
+        stats=s["stats"],
+        notes=tuple(s["notes"]),
+    )

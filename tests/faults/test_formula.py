@@ -1,0 +1,357 @@
+"""Formulas and tables that cannot be used: each refusal names the piece, column, row and value."""
+
+import copy
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import xarray as xr
+
+from probreg.design.columns import read_columns
+from probreg.design.formula import Recipe, read_formula
+from probreg.errors import DataError
+
+DATA = {
+    "y": [1.0, 2.0, 3.0, 4.0, 6.0, 5.0],
+    "x": [0.5, 1.5, 2.5, 3.5, 4.5, 5.5],
+    "s": [0, 1, 2, 3, 4, 5],
+    "t": [5, 5, 5, 5, 5, 5],
+    "g": ["a", "b", "c", "a", "b", "c"],
+    "when": np.arange("2020-01-01", "2020-01-07", dtype="datetime64[D]"),
+    "my col": [1.0, 2.0, 3.0, 5.0, 8.0, 13.0],
+}
+
+
+def changed(**columns):
+    return DATA | columns
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"y": [1, 2], "x": [1, 2, 3]}, "different lengths: 'y' has 2, 'x' has 3"),
+        ({"y": [], "x": []}, "no rows"),
+        ({}, "no columns"),
+        ({"y": 3.0}, r"column 'y' is one value.*\[3.0\]"),
+        ({"y": [[1.0], [2.0]]}, r"column 'y' is an array of shape \(2, 1\)"),
+        (np.ones((3, 2)), r"shape \(3, 2\), whose columns have no names.*a table is taken as a pandas"),
+        ("data.csv", "read the file first"),
+        (pd.Series([1.0]), "met pandas.*Series.*a table is taken"),
+        (pl.LazyFrame({"y": [1]}), r"lazy.*\.collect\(\)"),
+        (pd.DataFrame([[1, 2]], columns=["y", "y"]), "more than one column called 'y'"),
+        (xr.Dataset({"y": (("a", "b"), np.ones((2, 2)))}), r"dimensions \['a', 'b'\]"),
+        (None, "NoneType"),
+    ],
+)
+def test_what_is_no_table(data, message):
+    with pytest.raises(DataError, match=message):
+        read_columns(data)
+
+
+# Not one of these may reach an evaluator; each must be refused as a whole.
+MALICIOUS = [
+    "__import__('os').system('true')",
+    "().__class__",
+    "().__class__.__base__.__subclasses__()",
+    "x.__class__",
+    "log(x.__class__)",
+    "I(x.__class__)",
+    "open('f')",
+    "eval('1')",
+    "exec('1')",
+    "getattr(x, 'real')",
+    "np.load('f')",
+    "np.lib.format.open_memmap('f')",
+    "np.log.__class__(x)",
+    "np.fromfile('f')",
+    "contr.custom(x)",
+    "C(x, contr.__class__)",
+    "C(x, contr.treatment.__init__)",
+    "C(x, contrasts=open)",
+    "C(x, levels=open('f'))",
+    "[x for x in y]",
+    "I([x for x in x])",
+    "I({k: 1 for k in x})",
+    "(lambda: 1)()",
+    "I((lambda: 1)())",
+    "I((lambda q: q)(x))",
+    "`__import__`('os')",
+    "I(`__import__`('os'))",
+    "log(`__class__`)",
+    "f'{x}'",
+    "I(f'{x}')",
+    "log(f'{x}')",
+    "{__import__('os')}",
+    "{x.__class__}",
+    "{f'{x}'}",
+    "x[0]",
+    "I(x[0])",
+    "I((z := x))",
+    "log((z := x))",
+    "I(x if x else x)",
+    "I(x and x)",
+    "I(not x)",
+    "I(*x)",
+    "I(**x)",
+    "log(x, out=x)",
+    "log(x, x)",
+    "np.add(x, x)",
+    "I(_x)",
+    "I(__builtins__)",
+    "bs(x, df=s)",
+    "bs(x, _state={})",
+    "poly(x, 2, _context=1)",
+    "scale(x, center=open('f'))",
+    "hashed(x)",
+    "lag(x)",
+    "Q('x')",
+    "log(C(g))",
+    "I(1 < x < 2)",
+    "I(x @ x)",
+    "I(~x)",
+    "I(True)",
+    "I(1j)",
+    "I('a')",
+    "log(x)(x)",
+    "C(x)(x)",
+    "np",
+    "contr.sum",
+    "I(np)",
+    "p(s, t)",
+]
+
+
+@pytest.mark.parametrize("term", MALICIOUS)
+def test_nothing_but_the_whitelist_is_computed(term, monkeypatch):
+    monkeypatch.setattr("os.system", lambda *_: pytest.fail("the formula was run"))
+    with pytest.raises(DataError):
+        read_formula(f"y ~ {term}", DATA)
+
+
+@pytest.mark.parametrize("term", MALICIOUS)
+def test_a_tampered_recipe_is_refused(term):
+    saved = read_formula("y ~ x", DATA, offset="log(t)").recipe.to_json()
+    with pytest.raises(DataError):
+        Recipe.from_json(saved | {"formula": f"y ~ {term}"}).matrix(DATA)
+    with pytest.raises(DataError):
+        Recipe.from_json(saved | {"offset": term}).offset_at(DATA)
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("y ~ np.load('f')", r"the piece \"np.load\('f'\)\".*not allowed.*allowed are arithmetic"),
+        ("y ~ x + log(x.real)", r"the piece 'x.real' of the term 'log\(x.real\)' is not allowed"),
+        ("y ~ log(C(g))", r"C\(...\) stands by itself"),
+        ("y ~ log(x, x)", "log takes 1 argument and no keywords"),
+        ("y ~ bs(x, df=s)", "the piece 's' .* is a number, a text, or a list"),
+        ("y ~ bs(x, spam=1)", "bs takes one column, then df, knots"),
+        ("y ~ C(g, contr.helmert(spam=1))", "contr.helmert takes reverse, scale"),
+        ("y ~ x +", r"cannot be read: Operator `\+`"),
+        ("y ~ log(x", "cannot be read: Formula ended before"),
+        ("y ~ log(`x)", "cannot be read"),
+        ("y ~ 'a'", "String literals are not valid"),
+        ("~ x", "no response"),
+        ("x", "no response"),
+        ("", "no response"),
+        ("y + x ~ 1", r"left side .* is 'y \+ x'; one response"),
+        ("y ~ x | g", "divided by '|'"),
+        ("x | g", "divided by '|'"),
+        ("y ~ 0", "no terms and no intercept"),
+        ("y ~ y", "response 'y' is also a term"),
+        ("y ~ 2:x", "has a number in it"),
+        ("y ~ (x + g)**9", r"up to the power 9.*I\(x\*\*2\)"),
+        ("p(s) ~ x", r"p takes two columns"),
+        ("y ~ xx", "no column 'xx'; did you mean 'x'"),
+        ("y ~ log(xx)", "no column 'xx'; did you mean 'x'"),
+        ("y ~ Sepal.Length", "no column 'Sepal.Length'. They have: y, x, s, t, g, when, my col"),
+        ("y ~ when", "column 'when' holds times .row 0: 2020-01-01.*days since"),
+        ("when ~ x", "response 'when' holds times"),
+        ("y ~ log(g)", r"column 'g' holds text \(row 0: 'a'\).*'log\(g\)' computes with it"),
+        ("y ~ I(x + g)", "column 'g' holds text"),
+        ("y ~ log(s)", r"the term 'log\(s\)' is -inf in row 0, where s = 0"),
+        ("log(s) ~ x", r"'log\(s\)' is -inf in row 0, where s = 0"),
+        ("y ~ I(1 / (x - 1.5))", r"is inf in row 1, where x = 1.5"),
+        ("y ~ exp(x * 1000):x", r"'exp\(x \* 1000\)' is inf in row 1"),
+        ("y ~ I(9**9**9**9)", "cannot be computed"),
+        ("y ~ scale(poly(x, 2))", "several columns"),
+        ("poly(y, 2) ~ x", "several columns where one is needed"),
+        ("y ~ bs(x, df=1)", r"the term 'bs\(x, df=1\)' cannot be computed: Invalid value for `df`"),
+        ("y ~ bs(x, df=4, upper_bound=3)", r"'bs\(x, df=4, upper_bound=3\)'.*cannot|outside"),
+        ("y ~ C(g, contr.treatment(base='zz'))", "columns of .* cannot be made"),
+        (
+            "y ~ C(g, levels=['a', 'b'])",
+            r"level 'c' in rows 2, 5, which the model does not know; it knows 'a', 'b'",
+        ),
+        ("y ~ C(g, levels=3)", "levels=3 of .* is a list"),
+        ("y ~ C(g, levels=[])", "has the single level"),
+        ("y ~ C(g, levels=['a', None])", "are NoneType values"),
+        ("y ~ C(g, 3)", "columns of .* cannot be made"),
+        ("y ~ C(g, [[1, 2], [3]])", "cannot be made"),
+        ("y ~ t + C(t)", r"'C\(t\)' has the single level 5"),
+        ("y ~ log(`my cool`)", "no column 'my cool'; did you mean 'my col'"),
+        (3, "a formula is a text"),
+    ],
+)
+def test_formulas_that_do_not_stand(formula, message):
+    with pytest.raises(DataError, match=message):
+        read_formula(formula, DATA)
+
+
+def test_a_product_that_overflows_names_its_column():
+    data = changed(x=np.array(DATA["x"]) * 1e200, big=np.array(DATA["x"]) * 1e200)
+    with pytest.raises(DataError, match="the term 'x:big' is inf in row 0"):
+        read_formula("y ~ x:big", data)
+
+
+def test_missing_values_name_columns_rows_and_remedy():
+    data = changed(x=[0.5, None, 2.5, np.nan, 4.5, 5.5], g=["a", "b", None, "a", "b", "c"])
+    with pytest.raises(
+        DataError, match=r"missing in 3 of 6 rows.*'x' 2 \(rows 1, 3\), 'g' 1 \(row 2\).*missing='drop'"
+    ):
+        read_formula("y ~ x + g", data)
+    with pytest.raises(DataError, match=r"'y' 1 \(row 4\)"):
+        read_formula("y ~ x", changed(y=[1, 2, 3, 4, None, 6]))
+    with pytest.raises(DataError, match=r"'weights=' 1 \(row 0\)"):
+        read_formula("y ~ x", DATA, weights=[np.nan, 1, 1, 1, 1, 1])
+    with pytest.raises(DataError, match="missing='skip' is not known"):
+        read_formula("y ~ x", DATA, missing="skip")
+    with pytest.raises(DataError, match="would leave none"):
+        read_formula("y ~ x", changed(x=[None] * 6), missing="drop")
+
+
+def test_row_labels_are_those_of_the_index():
+    frame = pd.DataFrame({"y": [1.0, 2.0], "x": [1.0, np.inf]}, index=["first", "second"])
+    with pytest.raises(DataError, match="column 'x' is inf in row second"):
+        read_formula("y ~ x", frame)
+    with pytest.raises(DataError, match="column 'x' is inf in row second"):
+        read_formula("y ~ x", frame, missing="drop")
+
+
+def test_dropping_a_whole_level_leaves_one_level():
+    data = {"y": [1.0, 2.0, None], "g": ["a", "a", "b"]}
+    with pytest.raises(DataError, match="'g' has the single level 'a'"):
+        read_formula("y ~ g", data, missing="drop")
+
+
+def test_text_that_differs_in_every_row():
+    data = {"y": np.arange(30.0), "x": [f"{v}.5" for v in range(30)]}
+    with pytest.raises(DataError, match=r"column 'x' is text with a different value.*did you mean numbers"):
+        read_formula("y ~ x", data)
+
+
+def test_mixed_values_are_no_predictor():
+    with pytest.raises(DataError, match="column 'x' holds values of kind int, str"):
+        read_formula("y ~ x", changed(x=[1, "a", 2, 3, 4, 5]))
+    with pytest.raises(DataError, match="column 'x' holds times"):
+        read_formula("y ~ x", changed(x=[datetime.date(2020, 1, d) for d in range(1, 7)]))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, 1, -2, 1, 1, 1], "row 2 is -2"),
+        ([1, 1, np.inf, 1, 1, 1], "'weights=' is inf in row 2"),
+        ([0, 0, 0, 0, 0, 0], "sum to zero"),
+        ([1, 1], r"weights= is one number per row of the data, shape \(6,\); got shape \(2,\)"),
+        (["a"] * 6, "weights= is not numeric"),
+        ("weight", "no column 'weight'"),
+        ("g", "weights 'g' are not numbers"),
+    ],
+)
+def test_weights(weights, message):
+    with pytest.raises(DataError, match=message):
+        read_formula("y ~ x", DATA, weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("offset", "message"),
+    [
+        ("log(s)", r"'log\(s\)' is -inf in row 0, where s = 0"),
+        ("log(exposure)", "no column 'exposure'"),
+        ("open('f')", "not allowed"),
+        ([1.0], "offset= is one number per row"),
+        ("g", "holds text"),
+    ],
+)
+def test_offsets(offset, message):
+    with pytest.raises(DataError, match=message):
+        read_formula("y ~ x", DATA, offset=offset)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"s": [6, 0, 0, 0, 0, 0]}, "6 successes in 5 trials in row 0"),
+        ({"s": [0, 0.5, 0, 0, 0, 0]}, "0.5 successes in 5 trials in row 1"),
+        ({"s": [0, 0, -1, 0, 0, 0]}, "-1 successes in 5 trials in row 2"),
+    ],
+)
+def test_trials(change, message):
+    with pytest.raises(DataError, match=message):
+        read_formula("p(s, t) ~ x", changed(**change))
+
+
+def test_new_rows_that_do_not_fit():
+    recipe = read_formula("y ~ x + g + bs(`my col`, df=4)", DATA).recipe
+    new = {"x": [1.0, 2.0], "g": ["a", "b"], "my col": [2.0, 3.0]}
+    assert recipe.matrix(new).shape == (2, 8)
+    cases = [
+        ({"g": ["a", "z"]}, r"'g' has the level 'z' in row 1, .*; it knows 'a', 'b', 'c'"),
+        (
+            {"g": [1.0, 2.0]},
+            "'g' has the levels 1, 2 in rows 0, 1, which the model does not know; it knows 'a'",
+        ),
+        ({"x": ["1", "2"]}, "column 'x' held numbers when the model was fitted and holds text now"),
+        ({"x": [1.0, None]}, "column 'x' is missing a value in row 1"),
+        ({"g": [None, "a"]}, "column 'g' is missing a value in row 0"),
+        ({"x": [1.0, np.inf]}, "column 'x' is inf in row 1"),
+        (
+            {"my col": [0.5, 14.0]},
+            r"spline 'bs\(`my col`, df=4\)' is defined on \[1, 13\].*row 0: 0.5, row 1: 14.*extrapol",
+        ),
+    ]
+    for change, message in cases:
+        with pytest.raises(DataError, match=message):
+            recipe.matrix(new | change)
+    with pytest.raises(DataError, match=r"no column 'g'\. They have: x, my col"):
+        recipe.matrix({"x": [1.0], "my col": [2.0]})
+    with pytest.raises(DataError, match="no rows"):
+        recipe.matrix({name: [] for name in new})
+
+
+def test_a_recipe_whose_state_was_changed():
+    saved = read_formula(
+        "y ~ poly(x, 2) + cr(`my col`, df=3, constraints='center') + g", DATA
+    ).recipe.to_json()
+
+    def tampered(change):
+        other = copy.deepcopy(saved)
+        change(other)
+        return other
+
+    cases = [
+        (lambda s: s.pop("state"), "'state' is missing"),
+        (lambda s: s.update(state=[]), "holds 'transforms' and 'levels'"),
+        (lambda s: s.update(formula=3), "its formula and its offset as text"),
+        (lambda s: s.update(columns="abc"), "in a list of texts"),
+        (lambda s: s["state"]["transforms"].clear(), r"no saved state for 'poly\(x, 2\)'"),
+        (lambda s: s["state"]["transforms"]["poly(x, 2)"].clear(), "does not make its own columns"),
+        (lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha="import os"), "alpha is not a table"),
+        (lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha={"0": "os"}), "cannot be computed"),
+        (lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha={"a": 1.0}), "alpha is not a table"),
+        (lambda s: s["state"]["transforms"]["poly(x, 2)"].update(norms2={"0": float("nan")}), "damaged"),
+        (lambda s: s["state"]["transforms"]["poly(x, 2)"].update(norms2={"0": open}), "damaged"),
+        (lambda s: s["state"]["levels"].update(g=["a", "b"]), "level 'c'"),
+        (lambda s: s["state"]["levels"].update(g=["a", "b", "c", "d"]), "does not make its own columns"),
+        (lambda s: s["state"]["levels"].update(g=[open]), "levels of 'g' are not a list"),
+        (lambda s: s["state"]["levels"].update(g="abc"), "levels of 'g' are not a list"),
+        (lambda s: s["columns"].reverse(), "does not make its own columns"),
+    ]
+    for change, message in cases:
+        with pytest.raises(DataError, match=message):
+            Recipe.from_json(tampered(change)).matrix(DATA)
+    with pytest.raises(DataError, match="not a saved recipe"):
+        Recipe.from_json([])

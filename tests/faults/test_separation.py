@@ -1,0 +1,232 @@
+"""Separation: against the extreme rays, against the likelihood itself, and on published data."""
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from probreg.check import separation
+from probreg.likelihoods import Categorical
+from probreg.model import Model
+from probreg.priors import Normal
+
+REFERENCES = Path(__file__).parents[2].parent / "shared" / "references"
+KINDS = ("bernoulli", "categorical", "poisson")
+
+
+def constraints(model):
+    """The inequalities and the equalities of the recession cone as integer rows over vec D."""
+    rec = model.likelihood.recession(model.design.observed)
+    rows = np.einsum("ra,rk->rak", model.design.X[rec.rows], rec.directions).reshape(len(rec.rows), -1)
+    return np.rint(rows).astype(int), rec.equal
+
+
+def normal_vector(rows, d):
+    """The integer vector orthogonal to d - 1 rows of length d: signed minors; zero if they are dependent."""
+    minors = [np.linalg.det(np.delete(rows, j, axis=1)) if d > 1 else 1.0 for j in range(d)]
+    return np.rint(minors).astype(int) * (-1) ** np.arange(d)
+
+
+def enumerated(model):
+    """Kind and non-zero coefficients from all extreme rays: a pointed cone is spanned by them, and each
+    lies on d - 1 independent constraints. Integer arithmetic, no linear programme."""
+    A, equal = constraints(model)
+    d = A.shape[1]
+    rays = []
+    for some in combinations(range(len(A)), d - 1):
+        v = normal_vector(A[list(some)], d)
+        rays += [s * v for s in (1, -1) if v.any() and (s * A @ v >= 0).all() and not (A[equal] @ v).any()]
+    if not rays:
+        return "none", np.zeros(model.shape, bool)
+    strict = (A @ np.sum(rays, axis=0) > 0).all()
+    return "complete" if strict else "quasi", np.any(rays, axis=0).reshape(model.shape)
+
+
+def tiny_models(kind, count, seed):
+    """Small integer designs of full column rank, in which ties and separation of both sorts are frequent."""
+    rng = np.random.default_rng(seed)
+    while count:
+        n, q = int(rng.integers(3, 8)), int(rng.integers(1, 3))
+        X = rng.integers(-1, 3, (n, q)).astype(float)
+        y = {
+            "bernoulli": rng.integers(0, 2, n),
+            "categorical": rng.integers(0, 3, n),
+            "poisson": rng.poisson(0.5, n),
+        }[kind]
+        enough = len(set(y.tolist())) >= (3 if kind == "categorical" else 2)
+        if enough and np.linalg.matrix_rank(np.c_[np.ones(n), X]) == q + 1:
+            count -= 1
+            yield Model.from_arrays(X, y, likelihood=kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kind_and_coefficients_agree_with_enumeration_of_extreme_rays(kind):
+    seen = set()
+    for model in tiny_models(kind, {"bernoulli": 300, "categorical": 80, "poisson": 200}[kind], seed=1):
+        kind_, vague = enumerated(model)
+        found = separation(model)
+        assert (found.kind, found.vague.tolist()) == (kind_, vague.tolist()), (model.design.X, model.design.y)
+        seen.add(kind_)
+    assert seen >= {"none", "quasi"}  # the oracle has seen both answers
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_likelihood_rises_along_the_direction_and_has_a_maximum_without_one(kind):
+    for model in tiny_models(kind, 60, seed=2):
+        found = separation(model)
+        if found:
+            values = model.log_lik(np.array([0.0, 1.0, 2.0, 4.0])[:, None, None] * found.direction)
+            assert (np.diff(values) > 0).all()
+        else:
+            assert np.abs(stationary(model)).max() < 1e-6  # log-likelihoods here are of order one
+
+
+def stationary(model):
+    """The gradient after damped Newton steps from zero."""
+    beta = np.zeros(model.shape)
+    for _ in range(60):
+        at = model.expansion(beta)
+        step = np.linalg.solve(at.curvature, at.gradient).reshape(beta.shape)
+        while model.log_lik(beta + step) < at.value - 1e-12 and np.abs(step).max() > 1e-12:
+            step = step / 2
+        beta = beta + step
+    return model.expansion(beta).gradient
+
+
+def test_complete_means_every_row_and_all_coefficients():
+    found = separation(Model.from_arrays(np.arange(6.0), [0, 0, 0, 1, 1, 1], likelihood="bernoulli"))
+    assert (found.kind, found.rows, found.columns) == ("complete", 6, ("Intercept", "x1"))
+
+
+def test_a_level_without_events_takes_only_its_own_column():
+    rng = np.random.default_rng(3)
+    g, x = rng.integers(0, 4, 200), rng.normal(size=200)
+    y = np.where(g == 2, 0, rng.integers(0, 2, 200))
+    X = np.c_[x, g == 1, g == 2, g == 3]
+    found = separation(Model.from_arrays(X, y, columns=["x", "g1", "g2", "g3"], likelihood="bernoulli"))
+    assert (found.kind, found.columns, found.rows) == ("quasi", ("g2",), (g == 2).sum())
+
+
+def test_an_infinite_reference_level_takes_the_whole_factor():
+    g = np.repeat([0, 1, 2], 10)
+    y = np.where(g == 0, 0, np.arange(30) % 2)
+    model = Model.from_arrays(np.c_[g == 1, g == 2], y, columns=["g1", "g2"], likelihood="bernoulli")
+    assert separation(model).columns == ("Intercept", "g1", "g2")
+
+
+def test_shifts_units_and_near_collinearity_do_not_matter():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=300)
+    flag = (rng.random(300) < 0.2).astype(float)
+    y = np.where(flag > 0, 1, rng.integers(0, 2, 300))
+    year, size = 2000 + 10 * x, 1e8 * rng.normal(size=300)
+    X = np.c_[year, year + 1e-4 * rng.normal(size=300), size, 1e-6 * flag]
+    found = separation(
+        Model.from_arrays(X, y, columns=["year", "again", "size", "flag"], likelihood="bernoulli")
+    )
+    assert (found.kind, found.columns) == ("quasi", ("flag",))
+
+
+def test_collinear_columns_alone_are_not_separation():
+    x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    assert not separation(Model.from_arrays(np.c_[x, 2 * x], [0, 1, 0, 1, 0, 1], likelihood="bernoulli"))
+
+
+def test_rows_of_weight_zero_do_not_count():
+    x, y = np.arange(6.0), [0, 0, 1, 0, 1, 1]
+    assert not separation(Model.from_arrays(x, y, likelihood="bernoulli"))
+    assert (
+        separation(Model.from_arrays(x, y, likelihood="bernoulli", weights=[1, 1, 0, 1, 1, 1])).kind
+        == "complete"
+    )
+
+
+def test_a_prior_holds_its_columns_and_only_them():
+    x, y = np.arange(6.0), [0, 0, 0, 1, 1, 1]
+    model = Model.from_arrays(np.c_[x, np.cos(x)], y, likelihood="bernoulli")
+    assert not separation(model.with_prior(Normal(1.0)))
+    assert separation(model.with_prior({"x2": Normal(1.0)})).columns == ("Intercept", "x1")
+    assert not separation(model.with_prior({("Intercept", "x1", "x2"): Normal(1.0)}))
+    shifted = Model.from_arrays(x - 2.5, y, likelihood="bernoulli", prior={"Intercept": Normal(1.0)})
+    assert separation(shifted).columns == ("x1",)
+    held = Model.from_arrays(x, y, likelihood="bernoulli", prior={"Intercept": Normal(1.0)})
+    assert not separation(held)  # through the origin no slope separates them
+
+
+def test_a_subset_without_events_is_found_among_many_rows():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(30_000, 5))
+    y = (rng.random(30_000) < 0.01).astype(int)
+    rare = (np.arange(30_000) == np.flatnonzero(y == 0)[7]).astype(
+        float
+    )  # one row, far from any evenly spaced sample
+    found = separation(Model.from_arrays(np.c_[X, rare], y, likelihood="bernoulli"))
+    assert (found.kind, found.columns, found.rows) == ("quasi", ("x6",), 1)
+    assert not separation(Model.from_arrays(X, y, likelihood="bernoulli"))
+
+
+def test_rare_events_that_a_sample_of_rows_misses_are_not_called_separated():
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(30_000, 2))
+    y = np.isin(np.arange(30_000), rng.choice(30_000, 8, replace=False)).astype(int)
+    assert not separation(Model.from_arrays(X, y, likelihood="bernoulli"))
+
+
+def test_symmetric_and_reference_softmax_agree():
+    rng = np.random.default_rng(6)
+    flag = np.arange(60) % 3 == 0
+    y = np.where(flag, rng.integers(0, 2, 60), rng.integers(0, 3, 60))
+    found = [
+        separation(Model.from_arrays(flag * 1.0, y, likelihood=Categorical(symmetric=s)))
+        for s in (False, True)
+    ]
+    assert [f.kind for f in found] == ["quasi", "quasi"]
+    assert found[0].labels == ("x1 (2)",)
+    assert found[1].vague.tolist() == [
+        [False] * 3,
+        [True] * 3,
+    ]  # against the mean of all classes, each runs away
+    assert found[1].direction.shape == (2, 2)
+
+
+def published(path):
+    file = REFERENCES / path
+    if not file.exists():
+        pytest.skip(f"no reference numbers at {path}")
+    return json.loads(file.read_text())["design"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "columns"),
+    [
+        ("tables/logistic/endometrial_separation.json", "quasi", ("NV",)),
+        ("logistic/complete_separation_6rows.json", "complete", ("Intercept", "a", "b")),
+        ("tables/logistic/bacteria_main.json", "none", ()),
+        ("tables/logistic/birthwt.json", "none", ()),
+    ],
+)
+def test_published_binary_data(path, kind, columns):
+    d = published(path)
+    X = np.array(d["X"])[:, 1:]
+    found = separation(Model.from_arrays(X, d["y"], columns=d["columns"][1:], likelihood="bernoulli"))
+    assert (found.kind, found.columns) == (kind, columns)
+
+
+@pytest.mark.parametrize(
+    ("path", "labels"),
+    [
+        ("multinomial/alligators.json", ()),
+        ("tables/multinomial/hepatitis_separation.json", ("withhold (C)", "withhold:post (C)")),
+    ],
+)
+def test_published_counts_by_class(path, labels):
+    d = published(path)
+    counts = np.array(d["counts"])
+    i, k = np.nonzero(counts)
+    model = Model.from_arrays(
+        np.array(d["X"])[i, 1:], np.array(d["classes"])[k], columns=d["columns"][1:], weights=counts[i, k],
+        likelihood="categorical", reference=d["classes"][0],
+    )  # fmt: skip
+    assert separation(model).labels == labels

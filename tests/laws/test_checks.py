@@ -1,0 +1,158 @@
+"""Laws of the checks: each flags data made to break it, by column, and leaves clean data alone."""
+
+import re
+
+import numpy as np
+import pytest
+
+from probreg.check import CHECKS, Finding, Findings, Verdict, check
+from probreg.errors import ProbregError
+from probreg.model import Model
+from probreg.priors import Laplace, Normal
+
+N = 240
+
+
+def clean(likelihood="bernoulli", **options):
+    """Three columns of the same scale, a balanced factor, and enough of everything."""
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(size=(N, 2)), rng.permutation(np.arange(N) % 2)]
+    draw = {
+        "bernoulli": rng.integers(0, 2, N),
+        "categorical": rng.integers(0, 3, N),
+        "poisson": rng.poisson(2.0, N),
+    }
+    y = draw.get(likelihood, rng.normal(size=N))
+    return X, y, {"columns": ["a", "b", "flag"], "likelihood": likelihood} | options
+
+
+def model(X, y, options, **more):
+    return Model.from_arrays(X, y, **(options | more))
+
+
+def with_column(x, name="bad", **more):
+    X, y, options = clean(more.pop("likelihood", "bernoulli"))
+    return model(np.c_[X, x], y, options, columns=["a", "b", "flag", name], **more)
+
+
+def separated():
+    X, y, options = clean()
+    flag = np.arange(N) % 5 == 0
+    return model(np.c_[X, flag], np.where(flag, 1, y), options, columns=["a", "b", "flag", "bad"])
+
+
+def few_events():
+    X, _, options = clean()
+    return model(X, (np.arange(N) % 30 == 0).astype(int), options)
+
+
+def dropped():
+    data = {"y": [1.0, 2.0, 4.0, None, 3.0], "x": [1.0, 3.0, 2.0, 5.0, 4.0]}
+    return Model.from_formula("y ~ x", data, missing="drop")
+
+
+X0 = clean()[0]
+BROKEN = [
+    ("separation", separated, Verdict.PROBLEM, ("bad",)),
+    ("rank", lambda: with_column(X0[:, 0] - 2 * X0[:, 1]), Verdict.PROBLEM, ("bad", "a", "b")),
+    ("rank", lambda: with_column(np.full(N, 5.0)), Verdict.PROBLEM, ("bad", "Intercept")),
+    ("rank", lambda: with_column(np.zeros(N)), Verdict.PROBLEM, ("bad",)),
+    ("rank", lambda: with_column(X0[:, 0] + 0.01 * np.cos(np.arange(N))), Verdict.NOTE, ("a", "bad")),
+    (
+        "rank",
+        lambda: with_column(1e6 + X0[:, 0] + 1e-4 * np.cos(np.arange(N))),
+        Verdict.WARNING,
+        ("a", "bad"),
+    ),
+    ("rank", lambda: with_column(2 * X0[:, 0], prior=Normal(1.0)), Verdict.NOTE, ("bad", "a")),
+    ("rank", lambda: with_column(2 * X0[:, 0], prior={"bad": Normal(1.0)}), Verdict.NOTE, ("bad", "a")),
+    ("scale", lambda: with_column(1e6 * np.cos(np.arange(N))), Verdict.NOTE, ("bad",)),
+    ("scale", lambda: with_column(1e-4 * np.cos(np.arange(N)), prior=Normal(1.0)), Verdict.WARNING, ("bad",)),
+    ("scale", lambda: with_column(1e3 * np.cos(np.arange(N)), prior=Laplace(1.0)), Verdict.NOTE, ("bad",)),
+    ("scale", lambda: with_column(1e4 + 1e-4 * np.cos(np.arange(N))), Verdict.WARNING, ("bad",)),
+    ("cells", separated, Verdict.WARNING, ("bad",)),
+    ("cells", lambda: with_column(np.arange(N) == 7, likelihood="gaussian"), Verdict.WARNING, ("bad",)),
+    ("event", few_events, Verdict.WARNING, ("a", "b", "flag")),
+    ("rows", lambda: Model.from_arrays(np.eye(4), [1.0, 2.0, 4.0, 8.0]), Verdict.PROBLEM, ("x1",)),
+    ("rows", dropped, Verdict.NOTE, ()),
+]
+
+
+@pytest.mark.parametrize(("name", "build", "verdict", "columns"), BROKEN)
+def test_a_broken_model_is_flagged_with_its_columns(name, build, verdict, columns):
+    found = CHECKS[name]().run(build())
+    at_worst = [f for f in found if f.verdict == max(g.verdict for g in found)]
+    assert at_worst[0].verdict == verdict, found
+    assert any(set(columns) <= set(f.columns) for f in at_worst), found
+    for f in at_worst:
+        named = [c for c in f.columns if c != "Intercept"]  # which is written as a plain number
+        assert name in ("event", "rows") or all(c in f.sentence for c in named)
+
+
+def test_every_check_has_a_model_that_breaks_it():
+    assert {name for name, *_ in BROKEN} == set(CHECKS)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "categorical", "poisson", "gaussian", "student"])
+@pytest.mark.parametrize("name", CHECKS)
+def test_clean_data_raise_no_alarm_and_get_an_answer(name, likelihood):
+    found = CHECKS[name]().run(model(*clean(likelihood)))
+    assert found
+    assert {f.verdict for f in found} == {Verdict.OK}, found
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_shifts_and_reasonable_units_raise_no_alarm(name):
+    X, y, options = clean()
+    moved = X * [3.0, 0.2, 1.0] + [2000.0, -50.0, 0.0]
+    assert {f.verdict for f in CHECKS[name]().run(model(moved, y, options))} == {Verdict.OK}
+
+
+@pytest.mark.parametrize("build", {b for _, b, *_ in BROKEN})
+def test_findings_name_columns_of_the_model_and_say_what_to_do(build):
+    m = build()
+    for f in check(m):
+        assert set(f.columns) <= set(m.design.columns)
+        assert f.check in CHECKS
+        assert f.sentence
+        assert f.remedy or f.verdict <= Verdict.NOTE
+
+
+def test_a_prior_on_one_of_two_undecided_columns_decides_and_on_a_third_does_not():
+    x = X0[:, 0]
+    assert CHECKS["rank"]().run(with_column(3 * x, prior={"b": Normal(1.0)}))[0].verdict == Verdict.PROBLEM
+    two = np.c_[3 * x, x + X0[:, 1]]
+    X, y, options = clean()
+    names = ["a", "b", "flag", "c", "d"]
+    found = CHECKS["rank"]().run(model(np.c_[X, two], y, options, columns=names, prior={"c": Normal(1.0)}))
+    assert [(f.verdict, f.columns[0]) for f in found] == [(Verdict.PROBLEM, "d"), (Verdict.NOTE, "c")]
+
+
+def test_combinations_are_written_out():
+    found = CHECKS["rank"]().run(with_column(X0[:, 0] - 0.45359237 * X0[:, 1] + 2))
+    assert found[0].sentence.startswith("bad = a - 0.4536 b + 2 in every row")
+
+
+def test_trials_are_counted_by_weight_and_the_event_is_named():
+    m = Model.from_arrays([1.0, 2.0, 3.0], [20, 30, 25], trials=[50, 60, 70], likelihood="bernoulli")
+    sentence = CHECKS["event"]().run(m)[0].sentence
+    assert "P(y = 1" in sentence
+    assert re.search(r"counts: 0\S* 105, 1\S* 75$", sentence)
+
+
+def test_findings_print_worst_first_and_escape_html():
+    few = Findings.of(
+        [Finding("rank", Verdict.OK, "fine"), Finding("rows", Verdict.PROBLEM, "a < b", "do this")]
+    )
+    assert repr(few).splitlines() == ["✗ rows: a < b", "    → do this", "✓ rank: fine"]
+    assert "a &lt; b" in few._repr_html_()
+    assert few.worst == Verdict.PROBLEM
+    assert few["rank"].worst == Verdict.OK
+    assert len(few.at_least(Verdict.NOTE)) == 1
+    with pytest.raises(ProbregError, match="no check is called 'rnk'; did you mean 'rank'"):
+        few["rnk"]
+
+
+def test_cheap_checks_leave_the_linear_programme_out():
+    assert not len(check(separated(), cheap=True)["separation"])
+    assert check(separated())["separation"].worst == Verdict.PROBLEM

@@ -1,0 +1,90 @@
+"""Imports point one way. LAYERS is the architecture; a cycle or an upward import fails here."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import probreg
+
+LAYERS = [
+    {"errors"},
+    {"registry"},
+    {"links", "linalg"},
+    {"datasets", "design", "likelihoods", "priors"},  # strangers to one another
+    {"graphs"},
+    {"model"},
+    {"predictive"},
+    {"check"},
+    {"inference"},
+    {"intervals"},
+    {"tree", "prediction"},
+    {"storage"},
+    {"fit"},
+    {"recipes", "compare", "plot"},
+    {"report"},
+    {"cli"},
+]
+RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+ROOT = pathlib.Path(probreg.__file__).parent
+HEAVY = (
+    "pymc",
+    "pytensor",
+    "arviz",
+    "matplotlib",
+    "numba",
+    "nutpie",
+    "pandas",
+    "xarray",
+    "formulaic",
+    "typer",
+    "jinja2",
+)
+
+
+def imports(path: pathlib.Path) -> list[tuple[str, str]]:
+    """Rooms of probreg that a file imports, with the line that does."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "") == "probreg":
+            found += [(a.name, f"from probreg import {a.name}") for a in node.names]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("probreg."):
+            found.append((str(node.module).split(".")[1], f"from {node.module}"))
+        elif isinstance(node, ast.Import):
+            found += [(a.name.split(".")[1], f"import {a.name}") for a in node.names if a.name.startswith("probreg.")]
+    return found
+
+
+def test_imports_go_down():
+    wrong = []
+    for path in ROOT.rglob("*.py"):
+        room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        for other, line in imports(path):
+            if other != room and other != "__version__" and RANK[other] >= RANK[room]:
+                wrong.append(f"{path.relative_to(ROOT)}: {line}")
+    assert not wrong
+
+
+def test_every_room_has_its_place():
+    rooms = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert rooms - {"__init__", "__main__"} <= set(RANK)
+
+
+def test_import_loads_only_what_it_needs():
+    code = f"import sys, probreg; print([m for m in {HEAVY!r} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_a_maximum_likelihood_fit_of_arrays_loads_only_what_it_needs():
+    code = (
+        "import sys, numpy as np, probreg as pr\n"
+        "X = np.arange(12.0).reshape(6, 2) ** 2\n"
+        "pr.fit(pr.Model.from_arrays(X, [1.0, 2.0, 2.0, 5.0, 6.0, 9.0]))\n"
+        "pr.fit(pr.Model.from_arrays(X[:, :1], [0, 1, 0, 1, 0, 1], likelihood='bernoulli'))\n"
+        f"print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
