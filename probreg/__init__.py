@@ -2,6 +2,7 @@
 
 from probreg import likelihoods as likelihoods, priors as priors
 from probreg.check import check as check
+from probreg.compare import Comparison as Comparison, compare as compare
 from probreg.datasets import (
     describe_dataset as describe_dataset,
     list_datasets as list_datasets,
@@ -47,6 +48,13 @@ from probreg.priors import (
     Normal as Normal,
     Reference as Reference,
     Uniform as Uniform,
+)
+from probreg.recipes import (
+    logistic as logistic,
+    ols as ols,
+    poisson as poisson,
+    ridge as ridge,
+    softmax as softmax,
 )
 
 __version__ = "0.1.0"

@@ -6,9 +6,9 @@ the cores.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
@@ -59,9 +59,10 @@ def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
     groups = [blocks[a:b] for a, b in pairwise(edges)]
     workers = min(len(groups), os.cpu_count() or 1) if len(groups) > 1 else 1
     if workers == 1:
-        return _add(_add(map(fn, group)) for group in groups)
+        with one_blas_thread():
+            return _add(_add(map(fn, group)) for group in groups)
     tasks = [(copy_context(), group) for group in groups]  # carries np.errstate into the threads
-    with _one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         return _add(pool.map(lambda task: task[0].run(_add, map(fn, task[1])), tasks))
 
 
@@ -93,9 +94,19 @@ def _blas() -> Any:
     return ThreadpoolController()  # finding the libraries takes a millisecond, limiting them a hundredth
 
 
-def _one_blas_thread() -> Any:
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS and LAPACK kept to one thread, as a context or a decorator, for matrices of at most some thousand columns.
+
+    A second thread saves them microseconds when a core is idle, and costs milliseconds for every call when none is.
+
+    >>> with one_blas_thread():
+    ...     print(np.linalg.cholesky(np.eye(2)).trace())
+    2.0
+    """
     controller = _blas()
-    return controller.limit(limits=1, user_api="blas") if controller.lib_controllers else nullcontext()
+    with controller.limit(limits=1, user_api="blas") if controller.lib_controllers else nullcontext():
+        yield
 
 
 # ---------------------------------------------------------------------------------------- triangular solves
@@ -160,6 +171,7 @@ def triangular(X: ArrayLike, y: ArrayLike | None = None, *, weights: ArrayLike |
     return reduce_rows(X, y, weights=weights).factor
 
 
+@one_blas_thread()
 def reduce_rows(X: ArrayLike, y: ArrayLike | None = None, *, weights: ArrayLike | None = None) -> Reduction:
     """The factor of sqrt(w) [X y] (see `triangular`) and the weighted moments of its columns, in as few passes as can be.
 
@@ -252,7 +264,7 @@ def _extended(A: Array, w: Array | None) -> Array:
 def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
     q = X.shape[1] + Y.shape[1]
     F = np.zeros((0, q))
-    with _one_blas_thread():  # more threads than that only wait for each other in factors as small as these
+    with one_blas_thread():  # more threads than that only wait for each other in factors as small as these
         for rows in row_blocks(len(X), q):
             A = np.hstack([X[rows], Y[rows]])
             A = A if w is None else A * np.sqrt(w[rows])[:, None]
@@ -296,7 +308,9 @@ def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float) -> Reduction
             step, rest = _residual_pass(X, Y, w, R, Z)
             Z, rest = Z + step, rest - step.T @ step
     F = np.block([[R, Z], [np.zeros((Y.shape[1], len(R))), _semidefinite(rest, np.inf)]])
-    return Reduction(F, *_centre_gram(X, Y, w, np.r_[*sums] / total, np.r_[np.diag(G), np.diag(S)] / total, total), total)
+    return Reduction(
+        F, *_centre_gram(X, Y, w, np.r_[*sums] / total, np.r_[np.diag(G), np.diag(S)] / total, total), total
+    )
 
 
 def _gram_pass(X: Array, Y: Array, w: Array | None) -> Sums:
@@ -399,6 +413,7 @@ class Rank:
     combos: Array
 
 
+@one_blas_thread()
 def rank_of(R: Array, tol: float | None = None) -> Rank:
     """The numerical rank of the columns of R (p, p) upper triangular, earlier columns kept before later ones.
 

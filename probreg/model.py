@@ -55,6 +55,7 @@ class Model:
 
     def __post_init__(self) -> None:
         _check_aux(self.likelihood, self.aux)
+        _check_names(self.design, self.likelihood)
         _check_offset(self.design, self.likelihood)
         _check_joint(self.joint, self.likelihood)
 
@@ -350,6 +351,14 @@ def _check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> N
             )
         if not isinstance(value, AuxPrior) and not (np.isfinite(value) and value > 0):
             raise DataError(f"{name} is held at {value}; it must be a positive finite number, or a prior")
+
+
+def _check_names(design: Design, likelihood: Likelihood) -> None:
+    if both := set(design.columns) & set(likelihood.aux):
+        name = both.pop()
+        raise DataError(
+            f"a column is called {name!r}, which is the {likelihood.name} likelihood's own parameter: rename the column"
+        )
 
 
 def _check_offset(design: Design, likelihood: Likelihood) -> None:

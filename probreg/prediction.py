@@ -11,14 +11,15 @@ import numpy as np
 
 from probreg.design import Design
 from probreg.errors import Incompatible, NotConverged
-from probreg.inference import Method, Solution
+from probreg.inference import Method, Solution, Status
+from probreg.inference.asymptotic import ASYMPTOTIC_DRAWS, asymptotic
 from probreg.intervals import equal_tail, quantile
 from probreg.likelihoods import Gaussian, OrderedLikelihood
 from probreg.model import Model
 from probreg.predictive import Predictive
 
 Array = np.ndarray
-_DRAWS = 2000  # of the asymptotic distribution of a point estimate
+_NUMBERS = 20_000_000  # draws times rows that are held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +35,6 @@ class Prediction:
 
 def usable(solution: Solution, method: Method) -> None:
     """NotConverged when there is no estimate to predict from."""
-    from probreg.inference import Status
-
     if solution.status is Status.NO_MAXIMUM:
         raise NotConverged(
             f"{method.name}: {solution.status.value} ({solution.detail}); so there is nothing to predict from"
@@ -49,7 +48,7 @@ def predictive(model: Model, solution: Solution, design: Design, *, spread: bool
         beta = draws["beta"].reshape(-1, *model.shape)
         aux = {a: draws[a].reshape(-1, 1) for a in model.unknown}
     elif spread:
-        beta, aux = asymptotic(model, solution, np.random.default_rng([seed, 2]))
+        beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
     else:
         beta, aux = solution.beta[None], {a: np.full((1, 1), v) for a, v in solution.aux.items()}
     held = {a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}
@@ -61,27 +60,34 @@ def _eta(design: Design, beta: Array) -> Array:
     return eta if design.offset is None else eta + design.offset
 
 
-def asymptotic(model: Model, solution: Solution, rng: np.random.Generator) -> tuple[Array, dict[str, Array]]:
-    """Draws of beta (S, p, m) from N(estimate, covariance), auxiliary parameters lognormal about theirs."""
-    root = _root(solution.scale)
-    z = rng.standard_normal((_DRAWS, len(root)))
-    beta = solution.beta + (z @ root.T).reshape(-1, *model.shape)
-    aux = {
-        a: v * np.exp(solution.aux_sd.get(a, 0.0) / v * rng.standard_normal((_DRAWS, 1)))
-        for a, v in solution.aux.items()
-    }
-    return beta, aux
-
-
-def _root(cov: Array) -> Array:
-    """A square root of a covariance that may be singular; directions without an estimate do not spread."""
-    value, vector = np.linalg.eigh(np.nan_to_num(cov))
-    return vector * np.sqrt(np.maximum(value, 0.0))
-
-
 def predict(model: Model, solution: Solution, method: Method, design: Design, *, prob: float, seed: int) -> Prediction:
     """Mean and intervals at the rows of a design; NotConverged when there is no estimate."""
     usable(solution, method)
+    size = max(1, _NUMBERS // (_atoms(solution) * model.shape[1]))
+    parts = [_predict(model, solution, design.take(slice(i, i + size)), prob, seed) for i in range(0, design.n, size)]
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _atoms(solution: Solution) -> int:
+    return ASYMPTOTIC_DRAWS if solution.draws is None else solution.draws["beta"][..., 0, 0].size
+
+
+def _joined(parts: list[Prediction]) -> Prediction:
+    def pair(ends: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+        return np.concatenate([e[0] for e in ends]), np.concatenate([e[1] for e in ends])
+
+    new = [p.new_interval for p in parts if p.new_interval is not None]
+    likely = [p.likely for p in parts if p.likely is not None]
+    return Prediction(
+        np.concatenate([p.mean for p in parts]),
+        pair([p.mean_interval for p in parts]),
+        pair(new) if new else None,
+        np.concatenate(likely) if likely else None,
+        parts[0].kind,
+    )
+
+
+def _predict(model: Model, solution: Solution, design: Design, prob: float, seed: int) -> Prediction:
     if not isinstance(model.likelihood, OrderedLikelihood):
         return _classes(model, solution, design, prob, seed)
     if solution.draws is not None:
@@ -138,7 +144,7 @@ def _mean_interval(model: Model, solution: Solution, design: Design, prob: float
 
 def _classical(solution: Solution, design: Design, mean: Array, prob: float) -> tuple[Array, Array]:
     """mean -+ t s sqrt(1 + h): the least-squares interval of a new observation."""
-    s2 = solution.stats["sigma_unbiased"] ** 2
+    s2 = solution.stats.get("sigma_unbiased", np.nan) ** 2  # nan where no degrees of freedom are left
     variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
     half = quantile(prob, solution.df) * np.sqrt(s2 + variance)
     return mean - half, mean + half

@@ -1,6 +1,7 @@
 """The only writer of labels: model, method and solution become one xarray.DataTree that ArviZ reads as it is.
 
-Groups: `estimate` always; `posterior` only when the method's target is a posterior; `log_likelihood`, `log_prior`,
+Groups: `estimate` always; `posterior` only when the method's target is a posterior, `sampling` (asymptotic draws) when it is
+a point estimate; `log_likelihood`, `log_prior`,
 `posterior_predictive`, `sample_stats` beside it; `observed_data` and `constant_data`. What costs a pass over rows and
 draws is computed when it is first read.
 """
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from probreg.inference import Method, Solution
+from probreg.inference.asymptotic import asymptotic
 from probreg.model import Model
 
 Array = np.ndarray
@@ -28,8 +30,10 @@ def shown_scale(model: Model, scale: Array) -> Array:
     """The scale matrix of the reported coefficients, column first, then outcome."""
     if not _mixes(model):
         return scale
-    D = np.kron(np.eye(model.shape[0]), model.likelihood.display)
-    return D @ scale @ D.T
+    D, (p, m) = model.likelihood.display, model.shape
+    # Column by column, so that the nan of one column stays there.
+    blocks = np.einsum("ka,iajb,lb->ikjl", D, scale.reshape(p, m, p, m), D)
+    return blocks.reshape(p * len(D), p * len(D))
 
 
 def _mixes(model: Model) -> bool:
@@ -96,11 +100,19 @@ def build(model: Model, method: Method, solution: Solution, seed: int, attrs: Ma
             groups |= _row_groups(model, solution, seed)
         groups["log_prior"] = _log_prior_group(model, solution.draws)
         groups["sample_stats"] = _stats_group(model, solution)
+    elif solution.vague is None:
+        groups["sampling"] = _sampling_group(model, solution, seed)
     if model.design.n:
         groups |= data_groups(model)
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(attrs)
     return tree
+
+
+def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
+    """Draws from the asymptotic distribution of a point estimate: what the estimator does, not what the data say."""
+    beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
+    return draws_group(model, {"beta": beta[None]} | {a: v[None, :, 0] for a, v in aux.items()})
 
 
 def draws_group(model: Model, draws: Mapping[str, Array]) -> Any:

@@ -50,11 +50,11 @@ class ClosedForm(Method):
         unbiased = float(np.sqrt(rss / df)) if df and df > 0 else np.nan
         error = sigma if not model.unknown else (ml if prior.size else unbiased)
         stats = {"n": n, "rank": float(rank), "rss": moments.rss, "sigma_unbiased": unbiased}
-        how = (
-            f"sigma is the joint mode sqrt((RSS + penalty)/(n + {prior.size})) = {ml:.6g}"
-            if prior.size
-            else f"sigma is the maximum likelihood estimate sqrt(RSS/n) = {ml:.6g}; standard errors use the unbiased sqrt(RSS/(n - {rank})) = {unbiased:.6g}"
-        )
+        how = f"sigma is the joint mode sqrt((RSS + penalty)/(n + {prior.size})) = {ml:.6g}"
+        if not prior.size:
+            errors = f"standard errors use the unbiased sqrt(RSS/(n - {rank})) = {unbiased:.6g}"
+            none = "there are no standard errors, since no degrees of freedom are left"
+            how = f"sigma is the maximum likelihood estimate sqrt(RSS/n) = {ml:.6g}; {errors if df else none}"
         deficient = bool(given.rank.dropped)
         return Solution(
             beta=beta[:, None],
@@ -66,8 +66,7 @@ class ClosedForm(Method):
             detail=combinations(given.rank, model.design.columns) if deficient else "",
             vague=vague[:, None] if deficient else None,
             stats={k: v for k, v in stats.items() if not np.isnan(v)},
-            notes=sigma_note(model, how)
-            + (() if df is None or df > 0 else ("no residual degrees of freedom: no standard errors",)),
+            notes=sigma_note(model, how),
         )
 
 

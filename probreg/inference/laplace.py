@@ -40,12 +40,13 @@ class LaplaceApproximation(Method):
         if found.status is not Status.CONVERGED:
             raise Incompatible(f"laplace has no mode to expand about: {found.status.value} ({found.detail})")
         draws, log_q = self._draw(model, mode, rng)
-        mean_aux = {a: float(np.mean(draws[a])) for a in model.unknown}
-        sd_aux = {a: float(np.std(draws[a])) for a in model.unknown}
+        # log aux is normal under q, so aux is lognormal; solution_at holds its mode and the sd on the log scale.
+        variance = {a: (found.aux_sd[a] / v) ** 2 for a, v in found.aux.items()}
+        mean_aux = {a: v * float(np.exp(variance[a] / 2)) for a, v in found.aux.items()}
         return replace(
             found,
             aux=mean_aux,
-            aux_sd=sd_aux,
+            aux_sd={a: v * float(np.sqrt(np.expm1(variance[a]))) for a, v in mean_aux.items()},
             draws=draws,
             sample_stats={"log_q": log_q},
             notes=(

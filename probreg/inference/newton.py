@@ -16,7 +16,7 @@ from probreg.errors import DataError, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds, sigma_note
 from probreg.inference.linear import combinations, unidentified
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
-from probreg.linalg import weighted_gram
+from probreg.linalg import one_blas_thread, weighted_gram
 from probreg.model import LocalModel, Model
 
 _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
@@ -67,6 +67,7 @@ class Newton(Method):
         return solution_at(model, mode)
 
 
+@one_blas_thread()
 def find_mode(
     model: Model, *, tol: float = 1e-8, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None
 ) -> Mode:
@@ -80,7 +81,10 @@ def find_mode(
         step, convex = _newton_step(local)
         decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
         if decrement < tol and convex:
-            point = point + step  # from here the error squares: the last step needs no new evaluation
+            # From here the error squares, so the last step needs no new gradient; the curvature, which gives the
+            # standard errors, is taken anew where that costs little.
+            point = point + step
+            local = _evaluate(model, point, gamma.shape) if model.design.n < _SMALL else local
             status = Status.CONVERGED
             break
         moved = _halve(model, point, step, local, gamma.shape)
@@ -181,6 +185,7 @@ def covariance_at(mode: Mode) -> Array | None:
     return inverse / np.outer(d, d)
 
 
+@one_blas_thread()
 def solution_at(model: Model, mode: Mode) -> Solution:
     """The mode on the raw columns with its curvature, and whether it exists and is identified."""
     T = np.kron(model.design.basis.T, np.eye(model.shape[1]))

@@ -68,9 +68,9 @@ class NUTS(Method):
             seed=int(rng.integers(2**31)), target_accept=self.target_accept, progress=self.progress,
         )  # fmt: skip
         posterior, stats = tree["posterior"], tree["sample_stats"]
-        draws = {"beta": posterior["beta"].values} | {a: posterior[a].values for a in model.unknown}
+        draws: dict[str, Array] = {a: np.asarray(posterior[a]) for a in ("beta", *model.unknown)}
         mean, cov = moments_of_draws(draws["beta"])
-        status, detail = _verdict(draws, stats["diverging"].values)
+        status, detail = _verdict(draws, np.asarray(stats["diverging"]))
         return Solution(
             beta=mean,
             scale=cov,
@@ -78,7 +78,7 @@ class NUTS(Method):
             aux={a: float(draws[a].mean()) for a in model.unknown},
             aux_sd={a: float(draws[a].std()) for a in model.unknown},
             draws=draws,
-            sample_stats={str(k): v.values for k, v in stats.data_vars.items() if v.dims == ("chain", "draw")},
+            sample_stats={str(k): np.asarray(v) for k, v in stats.data_vars.items() if v.dims == ("chain", "draw")},
             status=status,
             detail=detail,
             notes=(*sigma_note(model, "sigma is sampled with beta"), coordinates.note),

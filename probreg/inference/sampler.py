@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -107,10 +107,10 @@ def _density(model: pm.Model) -> _Density:
         unknowns = [frozen[v.name] for v in model.free_RVs]  # freezing also loses their order
         value_vars = [frozen.rvs_to_values[v] for v in unknowns]
         start = [np.asarray(point[v.name], dtype=float) for v in value_vars]
-        x = pt.tensor("x", shape=(sum(a.size for a in start),), dtype="float64")
-        parts = _cut(x, value_vars, [a.shape for a in start])
+        x: Any = pt.tensor("x", shape=(sum(a.size for a in start),), dtype="float64")
+        parts: Any = _cut(x, value_vars, [a.shape for a in start])
         # Stabilised before the gradient is taken, so that log softmax is differentiated as such.
-        log_p = rewrite_graph(frozen.logp(), include=("canonicalize", "stabilize"))
+        log_p: Any = rewrite_graph(frozen.logp(), include=("canonicalize", "stabilize"))
         gradient = pt.concatenate([g.ravel() for g in pt.grad(log_p, value_vars)])
         shown = unknowns + [frozen[v.name] for v in model.deterministics]
         values = frozen.replace_rvs_by_values(shown)

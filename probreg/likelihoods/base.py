@@ -82,6 +82,11 @@ class Likelihood(ABC):
 
     @property
     @abstractmethod
+    def levels(self) -> tuple[Level, ...]:
+        """The levels of the response, code by code; empty for a number."""
+
+    @property
+    @abstractmethod
     def display(self) -> Array:
         """(len(outcomes), m): reported coefficients are beta @ display.T."""
 

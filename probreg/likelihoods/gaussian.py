@@ -24,6 +24,7 @@ class Gaussian(OrderedLikelihood, SmoothLikelihood):
 
     name = "gaussian"
     aux = ("sigma",)
+    levels = ()
     support = "real"
     link = IDENTITY
 

@@ -22,6 +22,7 @@ class Poisson(ExponentialFamily, SeparableLikelihood):
     """
 
     name = "poisson"
+    levels = ()
     support = np.arange(500.0)
     link = LOG
 

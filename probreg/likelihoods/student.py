@@ -28,6 +28,7 @@ class StudentT(OrderedLikelihood, SmoothLikelihood):
 
     name = "student"
     aux = ("sigma",)
+    levels = ()
     support = "real"
     link = IDENTITY
 

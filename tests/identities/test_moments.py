@@ -213,10 +213,21 @@ def test_filip_has_full_rank():
     rounded = Moments.of(X.astype(float), y.astype(float), columns=range(11))
     exact = Moments.of(X, y, columns=range(11))
     assert rounded.rank.rank == exact.rank.rank == 11
-    # certified B10, NIST StRD: -4.029625250803996e-05 up to the sign; rounding the powers leaves 5e9 EPS = 1e-6 at the worst
+    # rounding the powers to float64 leaves 5e9 EPS = 1e-6 at the worst
     beta = exact.least_squares()[0]
     assert digits(rounded.least_squares()[0], beta) >= 6
     residual = (y - X @ beta.astype(np.longdouble)).astype(float)
     assert np.linalg.norm(X.T.astype(float) @ residual) < 1e-6 * np.linalg.norm(X.astype(float)) * np.linalg.norm(
         residual
     )
+
+
+# certified coefficients are all 1; the noise, hence the number of digits in y that say nothing, grows by 100 each time
+@pytest.mark.parametrize(("name", "coefficients"), [("Wampler3", 12), ("Wampler4", 10), ("Wampler5", 8)])
+def test_digits_under_growing_noise(name, coefficients):
+    path = REFERENCES / "tables" / "nist" / f"{name}.json"
+    if not path.exists():
+        pytest.skip(f"the data of {name} are not here")
+    data = json.loads(path.read_text())
+    m = Moments.of(np.array(data["x"])[:, None] ** np.arange(6), data["y"], columns=range(6))
+    assert digits(m.least_squares()[0], np.ones(6)) >= coefficients

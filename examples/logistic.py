@@ -1,0 +1,37 @@
+"""Twenty-three launches: the odds of O-ring damage by temperature, by maximum likelihood and by posterior.
+
+The flight of 28 January 1986 was launched at 31 degrees Fahrenheit, 22 below the coldest launch before it. What the data
+say about such a day is an extrapolation, and the honest part of the answer is its interval.
+"""
+
+import numpy as np
+
+import probreg as pr
+
+orings = pr.load_dataset("challenger")
+model = pr.Model.from_formula("damage ~ temperature", orings, likelihood=pr.Bernoulli())
+print(pr.check(model))
+
+ml = pr.fit(model)
+weak = model.with_prior({"temperature": pr.Normal(0.25)})  # ten degrees change the odds by some factor within e^5
+fits = {"ML": ml, "mode": pr.fit(weak), "posterior": pr.fit(weak, "nuts", seed=1)}
+print(pr.compare(fits))
+
+cold = {"temperature": [31.0, 53.0, 66.0, 81.0]}
+for name, fitted in fits.items():
+    p = fitted.predict(cold, prob=0.9)
+    print(f"{name}: P(damage) at 31 F is {p['mean'][0]:.3f}, 90 % interval {p.mean_lower[0]:.3f} to {p.mean_upper[0]:.3f}")
+
+# The same flights as damaged rings out of six: aggregated rows are weighted Bernoulli rows.
+rings = pr.Model.from_formula("p(damaged, rings) ~ temperature", orings, likelihood=pr.Bernoulli())
+print(pr.fit(rings))
+
+# What the story rests on.
+np.testing.assert_allclose(ml.coef, [15.042901648, -0.232162744], rtol=1e-8)  # R's glm on these flights
+np.testing.assert_allclose(ml.std_error, [7.378636385, 0.108236522], rtol=1e-8)
+posterior = fits["posterior"]
+assert posterior.solution.status.good
+assert posterior.predict(cold)["mean"][0] > 0.9
+assert ml.predict(cold, prob=0.9).mean_lower[0] < 0.8  # wide: nobody had launched in such cold
+assert rings.design.total == 6 * 23
+assert abs(fits["mode"].coef[1]) < abs(ml.coef[1])  # the prior pulls towards zero

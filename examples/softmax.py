@@ -1,0 +1,57 @@
+"""Three penguins: species from bill and body, where maximum likelihood does not exist and a prior answers.
+
+Bill depth and body mass part the Gentoo from the others without a single error, so that the likelihood rises for ever as
+their coefficients grow. Other programs print large numbers; here the linear programme says so, by name, and a weakly
+informative prior gives an answer with honest intervals.
+"""
+
+import warnings
+
+import numpy as np
+
+import probreg as pr
+
+penguins = pr.load_dataset("penguins")
+model = pr.Model.from_formula(
+    "species ~ scale(bill_depth_mm) + scale(body_mass_g)",
+    penguins,
+    likelihood=pr.Categorical(),
+    reference="Adelie",
+    missing="drop",
+)
+print(pr.check(model))
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", pr.ProbregWarning)  # we look at what it says below
+    ml = pr.fit(model)
+print(ml.described["status"])
+
+weak = model.with_prior(pr.Normal(2.5))
+mode, posterior = pr.fit(weak), pr.fit(weak, "nuts", seed=1)
+print(pr.compare({"ML": ml, "mode": mode, "posterior": posterior}))
+
+birds = {"bill_depth_mm": [18.5, 15.0], "body_mass_g": [3700.0, 5000.0]}
+print(posterior.predict(birds, prob=0.9).to_dataframe())
+
+# No class need be the reference: K columns that sum to zero say the same probabilities.
+symmetric = pr.Model.from_formula(
+    "species ~ scale(bill_depth_mm) + scale(body_mass_g)",
+    penguins,
+    likelihood=pr.Categorical(symmetric=True),
+    prior=pr.Normal(2.5),
+    missing="drop",
+)
+even = pr.fit(symmetric)
+print(even)
+
+# What the story rests on.
+assert ml.coef.sel(outcome="Gentoo").isnull().all()  # no number where there is no estimate
+assert ml.coef.sel(outcome="Chinstrap").notnull().all()
+assert np.isfinite(mode.std_error).all()
+assert posterior.solution.status.good
+shift = np.abs(mode.coef - posterior.coef) / posterior.std_error
+assert 0.3 < shift.max() < 1.0  # skewed by the separation: mode and mean differ, by less than a standard deviation
+probabilities = posterior.predict(birds)["mean"]
+np.testing.assert_allclose(probabilities.sum("level"), 1.0)
+assert probabilities.sel(level="Gentoo")[1] > 0.95
+np.testing.assert_allclose(even.coef.sum("outcome"), 0.0, atol=1e-9)

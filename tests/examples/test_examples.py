@@ -1,0 +1,19 @@
+"""Every example runs as a user would run it, and its own assertions hold."""
+
+import pathlib
+import runpy
+
+import matplotlib
+import pytest
+
+EXAMPLES = sorted((pathlib.Path(__file__).parents[2] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_the_example_runs_and_its_assertions_hold(path: pathlib.Path, monkeypatch, tmp_path, capsys):
+    matplotlib.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    text = path.read_text()
+    assert "assert" in text.split("# What the story rests on.")[1]
+    runpy.run_path(str(path), run_name="__main__")
+    assert len(capsys.readouterr().out) > 200
