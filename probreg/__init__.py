@@ -1,6 +1,6 @@
 """Regression as likelihood models: one model fitted by maximum likelihood, by its posterior mode, exactly and by MCMC."""
 
-from probreg import likelihoods as likelihoods, priors as priors
+from probreg import likelihoods as likelihoods, plot as plot, priors as priors
 from probreg.check import check as check
 from probreg.compare import Comparison as Comparison, compare as compare
 from probreg.datasets import (
@@ -56,5 +56,6 @@ from probreg.recipes import (
     ridge as ridge,
     softmax as softmax,
 )
+from probreg.report import report as report
 
 __version__ = "0.1.0"

@@ -283,7 +283,8 @@ class Fit:
 
     def save(self, path: str | Path, *, rows: bool = False) -> Path:
         """Writes netCDF: specification, estimate or draws, moments of a Gaussian model; the training rows only if asked."""
-        known = replace(self.solution, stats={**self.solution.stats, **self._known_likelihood()})
+        stats = {**self.solution.stats, **self._known_likelihood()}
+        known = replace(self.solution, stats=stats, notes=(*self.notes, *self.solution.notes))
         storage.write(
             Path(path), self.tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows
         )

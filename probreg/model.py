@@ -349,8 +349,9 @@ def _check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> N
             raise DataError(
                 f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Uniform, InverseGamma, Reference, not {type(value).__name__}"
             )
-        if not isinstance(value, AuxPrior) and not (np.isfinite(value) and value > 0):
-            raise DataError(f"{name} is held at {value}; it must be a positive finite number, or a prior")
+        number = isinstance(value, int | float | np.number)
+        if not isinstance(value, AuxPrior) and not (number and np.isfinite(value) and value > 0):
+            raise DataError(f"{name} is held at {value!r}; it must be a positive finite number, or a prior")
 
 
 def _check_names(design: Design, likelihood: Likelihood) -> None:

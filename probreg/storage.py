@@ -128,6 +128,8 @@ def _model(spec: Mapping[str, Any], tree: Any) -> Model:
         moments = Moments.from_arrays(
             {k.removeprefix("moments_"): v.values for k, v in tree["moments"].data_vars.items()}
         )
+    if len(d["free"]) != p:
+        raise ValueError(f"{len(d['free'])} marks of free columns for {p} columns")
     no_offset = np.zeros((0, 1)) if d["offset"] else None
     design = Design(
         X=rows.get("X", np.zeros((0, p))),
@@ -163,6 +165,9 @@ def _solution(spec: Mapping[str, Any], tree: Any, model: Model) -> Solution:
     from probreg.tree import hidden
 
     s, numbers = spec["solution"], tree["solution"]
+    k = model.shape[0] * model.shape[1]
+    if numbers["beta"].shape != model.shape or numbers["scale"].shape != (k, k):
+        raise ValueError(f"coefficients of shape {numbers['beta'].shape} in a model of shape {model.shape}")
     draws = stats = None
     if s["sampled"]:
         posterior = tree["posterior"]

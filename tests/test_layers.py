@@ -11,6 +11,7 @@ LAYERS = [
     {"errors"},
     {"registry"},
     {"links", "linalg"},
+    {"online"},
     {"datasets", "design", "likelihoods", "priors"},  # strangers to one another
     {"graphs"},
     {"model"},

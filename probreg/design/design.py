@@ -298,7 +298,7 @@ def split_trials(design: Design, successes: Any, trials: Any) -> tuple[Design, A
         raise DataError(
             f"successes and trials have one value per row: expected ({design.n},), got {s.shape} and {t.shape}"
         )
-    wrong = ~((s >= 0) & (s <= t) & (s % 1 == 0) & (t % 1 == 0) & np.isfinite(t))
+    wrong = ~((s >= 0) & (s <= t) & (np.floor(s) == s) & (np.floor(t) == t) & np.isfinite(t))
     if len(bad := np.flatnonzero(wrong)):
         raise DataError(
             f"row {bad[0]} has {s[bad[0]]:g} successes in {t[bad[0]]:g} trials; they are whole numbers with 0 <= successes <= trials"

@@ -13,6 +13,8 @@ from probreg.likelihoods import Gaussian
 from probreg.model import Model
 from probreg.priors import AuxPrior, InverseGamma, Reference, Uniform
 
+_ROUNDING = (2 * np.finfo(float).eps) ** 2  # of y'y: a residual sum of squares this small is the rounding of y
+
 
 @METHODS.register
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ class Conjugate(Method):
         a0, b0, constant = _known(_inverse_gamma(model.aux_prior("sigma")))
         power = moments.weight + prior.size - moments.p
         a, b = a0 + power / 2, b0 + given.rss / 2
-        if a <= 0 or b <= 0:
-            raise Incompatible(_no_sigma(moments.weight, moments.p, given.rss))
+        if a <= 0 or b <= _ROUNDING * float(np.square(moments.factor[:, -1]).sum()):
+            raise Incompatible(_no_sigma(moments.weight, moments.p, exact=a > 0))
         sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
         evidence = (
             constant
@@ -120,7 +122,7 @@ def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
     return mean, float(np.sqrt(b / (a - 1) - mean**2)) if a > 1 else np.inf
 
 
-def _no_sigma(n: float, p: int, rss: float) -> str:
-    if rss <= 0:
+def _no_sigma(n: float, p: int, *, exact: bool) -> str:
+    if exact:
         return "conjugate: the columns reproduce the response exactly, so that sigma is 0 and the posterior degenerate"
     return f"conjugate: {n:g} observations for {p} columns leave the posterior of sigma improper; give a proper prior"

@@ -72,6 +72,11 @@ def find_mode(
     model: Model, *, tol: float = 1e-8, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None
 ) -> Mode:
     """The mode of the log posterior over (beta, log aux)."""
+    if not model.design.n:
+        raise DataError(
+            "this model was saved without its rows, and its mode is found from them; save(rows=True) keeps them, "
+            "and a Gaussian model is fitted from its moments by closed_form, conjugate and quadrature"
+        )
     gamma, log_aux = _start(model, start)
     k = gamma.size
     point = np.concatenate([gamma.ravel(), log_aux])

@@ -1,0 +1,80 @@
+"""Residuals against the fitted mean, and their distribution against the normal one."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probreg.errors import Incompatible
+from probreg.fit import Fit
+from probreg.likelihoods import Bernoulli, OrderedLikelihood, Poisson
+from probreg.plot.observations import Observations, normal_order, observations, quantile_residuals, smooth
+from probreg.plot.style import GREY, LIGHT, MANY, footnote, label, legend, mark, paper, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = np.ndarray
+_BAND = 0.95
+
+
+def residuals(fit: Fit) -> "Figure":
+    """Left: residuals against fitted means, with a local-line smooth. Right: quantile residuals against normal quantiles.
+
+    A quantile residual is Phi^-1(P(Y <= y)) under the predictive distribution (Dunn & Smyth 1996), standard normal up
+    to estimation when the model is right; for counts it is randomised and stands in the left panel as well.
+    Incompatible for two levels or classes, whose picture is `calibration`.
+
+    >>> import probreg as pr
+    >>> model = pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"))
+    >>> [ax.get_xlabel() for ax in residuals(pr.fit(model)).axes]
+    ['fitted mean of stack_loss', 'normal quantile']
+    """
+    likelihood, response = fit.model.likelihood, shorten(fit.model.design.response)
+    if not isinstance(likelihood, OrderedLikelihood) or isinstance(likelihood, Bernoulli):
+        raise Incompatible(f"residuals of a {likelihood.name} response say little: use plot.calibration(fit)")
+    seen = observations(fit)
+    z = quantile_residuals(fit, seen)
+    counts = isinstance(likelihood, Poisson)
+    fig, axes = paper(1, 2, size=(7.2, 3.3))
+    left, right = axes[0]
+    _against_fitted(left, seen.mean, z if counts else seen.y - seen.mean)
+    kind = "randomised quantile residual" if counts else "quantile residual"
+    label(left, x=f"fitted mean of {response}", y=kind if counts else f"residual of {response}")
+    _against_normal(right, z)
+    label(right, x="normal quantile", y=kind)
+    footnote(fig, _note(fit, seen))
+    return fig
+
+
+def _note(fit: Fit, seen: Observations) -> str:
+    what = "under the posterior predictive" if fit.target == "posterior" else "at the estimate"
+    return ". ".join(part for part in (f"{fit.method.name}, {what}", seen.note) if part)
+
+
+def _against_fitted(ax: Any, mean: Array, residual: Array) -> None:
+    ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=0)
+    size, many = 16 if len(mean) < 300 else 7, len(mean) > MANY
+    ax.scatter(mean, residual, s=size, facecolors="none", edgecolors=GREY, linewidths=0.8, rasterized=many)
+    if len(np.unique(mean)) > 3:
+        at = np.linspace(mean.min(), mean.max(), 60)
+        look = mark(1)
+        ax.plot(at, smooth(mean, residual, at), color=look.color, linewidth=1.8, label="smooth")
+        legend(ax, loc="best")
+
+
+def _against_normal(ax: Any, z: Array) -> None:
+    middle, lower, upper = normal_order(len(z), _BAND)
+    look = mark(0)
+    ax.fill_between(
+        middle,
+        lower,
+        upper,
+        color=LIGHT,
+        alpha=0.7,
+        linewidth=0,
+        label=f"{100 * _BAND:g} % of a normal sample, pointwise",
+    )
+    ax.plot(middle, middle, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)))
+    style = {"color": look.color, "markersize": 3.5, "markerfacecolor": "none", "rasterized": len(z) > MANY}
+    ax.plot(middle, np.sort(z), look.marker, **style)
+    legend(ax, loc="upper left")

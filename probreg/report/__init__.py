@@ -1,0 +1,94 @@
+"""One page from several fits of one data set: what was modelled, checks, the comparison, pictures, diagnostics.
+
+The page is one HTML file that needs nothing else: style and pictures are inside, and it prints on paper.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from probreg.check import check
+from probreg.compare import compare
+from probreg.errors import DataError
+from probreg.fit import Fit
+from probreg.intervals import check_prob
+from probreg.report.diagnostics import mixing, predictive_accuracy, versions
+from probreg.report.facts import facts, findings, sentence
+from probreg.report.pictures import pictures
+from probreg.report.tables import comparison_table
+
+
+def report(
+    fits: Mapping[str, Fit],
+    path: str | Path,
+    *,
+    prob: float = 0.95,
+    title: str | None = None,
+    data: Any = None,
+) -> Path:
+    """Writes the analysis of `fits` (by name, of the same rows) as one self-contained HTML page; returns its path.
+
+    `prob` is the probability of every interval. `data`, the table the formula was read from, is needed only to draw
+    curves along variables that the formula transforms. DataError when the fits cannot stand in one table.
+
+    >>> import tempfile, probreg as pr
+    >>> orings = pr.load_dataset("challenger")
+    >>> model = pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli")
+    >>> fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(0.1)))}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     "temperature" in report(fits, f"{folder}/orings.html").read_text(encoding="utf-8")
+    True
+    """
+    where = Path(path)
+    if not where.resolve().parent.is_dir():
+        raise DataError(
+            f"there is no folder {where.resolve().parent} to write {where.name} in; make it first"
+        )
+    page = render(fits, prob=prob, title=title, data=data)
+    try:
+        where.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"the report cannot be written to {where}: {error.strerror}") from None
+    return where
+
+
+def render(fits: Mapping[str, Fit], *, prob: float = 0.95, title: str | None = None, data: Any = None) -> str:
+    """The page of `report` as text."""
+    import datetime
+
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    comparison = compare(fits, check_prob(prob))
+    named = dict(comparison.fits)
+    first = next(iter(named.values())).model
+    home = Environment(
+        loader=PackageLoader("probreg.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )  # fmt: skip
+    return home.get_template("page.html").render(
+        title=title or f"Regression of {first.design.response}",
+        models=sentence(first.likelihood.describe(first.design.response)),
+        prob=f"{100 * prob:g}",
+        names=list(named),
+        facts=facts(named),
+        findings=findings(
+            {
+                name: check(fit.model, cheap=fit.model.design.n > _LARGE)
+                for name, fit in named.items()
+                if fit.model.design.n
+            }
+        ),
+        comparison=comparison_table(comparison),
+        reasons=comparison.reasons,
+        notes=comparison.notes,
+        pictures=pictures(named, prob, data),
+        mixing=[mixing(name, fit) for name, fit in named.items() if "diverging" in fit.solution.sample_stats],
+        accuracy=predictive_accuracy(named),
+        versions=versions(),
+        date=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
+    )
+
+
+_LARGE = 50_000  # rows above which only the cheap checks run
+
+
+__all__ = ["render", "report"]

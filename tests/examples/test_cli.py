@@ -1,0 +1,231 @@
+"""The command line: what it prints, what it writes, and one line with exit code 2 for whatever is wrong."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import probreg as pr
+from probreg.cli import app
+from probreg.cli.files import read_file
+from probreg.cli.priors import parse_aux, parse_prior
+
+ORINGS = ["challenger", "damage ~ temperature", "--likelihood", "bernoulli"]
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=50)
+    frame = pd.DataFrame(
+        {"y": 1.0 + 2.0 * x + rng.normal(size=50), "x": x, "g": np.where(x > 0, "None", "low")}
+    )
+    path = tmp_path / "rows.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_the_module_runs_as_a_program():
+    out = subprocess.run(
+        [sys.executable, "-m", "probreg", "--version"], capture_output=True, text=True, check=True
+    )
+    assert out.stdout == f"probreg {pr.__version__}\n"
+
+
+def test_a_terminal_without_signs_still_gets_an_answer():
+    command = [sys.executable, "-m", "probreg", "check", *ORINGS]
+    out = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
+    assert b"separation" in out.stdout
+
+
+def test_the_list_of_data_sets_loads_nothing_slow():
+    heavy = ("pymc", "pandas", "xarray", "matplotlib", "jinja2", "formulaic")
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom probreg.cli import app\n"
+        "assert CliRunner().invoke(app, ['datasets']).exit_code == 0\n"
+        f"print([m for m in {heavy!r} if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_data_sets_are_listed_and_described():
+    assert "stackloss" in run("datasets").output
+    assert "°F" in run("datasets", "challenger").output
+
+
+def test_without_a_command_there_is_help():
+    result = run()
+    assert result.exit_code == 0
+    for command in ("demo", "fit", "check", "datasets"):
+        assert command in result.output
+
+
+def test_check_prints_findings_and_its_code_tells_a_problem(tmp_path):
+    assert run("check", *ORINGS).exit_code == 0
+    path = tmp_path / "apart.csv"
+    pd.DataFrame({"y": [0, 0, 0, 1, 1, 1], "x": [1.0, 2, 3, 4, 5, 6]}).to_csv(path, index=False)
+    result = run("check", str(path), "y ~ x", "--likelihood", "bernoulli")
+    assert result.exit_code == 1
+    assert "separation" in result.output
+
+
+def test_fit_prints_the_numbers_of_the_library(table):
+    result = run("fit", str(table), "y ~ x")
+    assert result.exit_code == 0, result.output
+    fit = pr.fit(pr.Model.from_formula("y ~ x", pd.read_csv(table)))
+    assert f"{fit.coef.sel(coef='x').item():.3f}" in result.output
+
+
+def test_fit_with_a_prior_stands_beside_maximum_likelihood_and_is_saved(table, tmp_path):
+    saved, page = tmp_path / "fit.nc", tmp_path / "page.html"
+    result = run(
+        "fit", str(table), "y ~ x + g", "--prior", "x=normal(0.5), g=normal(2)", "--aux", "sigma=1.5", "--method", "laplace",
+        "--seed", "3", "--prob", "0.8", "--save", str(saved), "--report", str(page),
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "80 % intervals" in result.output
+    for name in ("ML", "mode", "laplace"):
+        assert name in result.output
+    loaded = pr.load_fit(saved)
+    assert loaded.seed == 3
+    assert loaded.model.fixed == {"sigma": 1.5}
+    assert loaded.model.joint.blocks[-1].prior == pr.Normal(2.0)
+    assert str(page) in result.output.replace("\n", "")
+    assert "normal with scale 0.5 on x" in page.read_text(encoding="utf-8")
+
+
+def test_event_and_reference_are_levels_of_the_column():
+    result = run("fit", *ORINGS, "--event", "0")
+    assert "P(damage = 0)" in result.output
+    result = run("fit", "penguins", "species ~ bill_length_mm + bill_depth_mm", "--likelihood", "categorical", "--prior", "normal(1)",
+                 "--reference", "Gentoo", "--missing", "drop")  # fmt: skip
+    assert "against the reference class Gentoo" in result.output
+
+
+def test_parquet_reads_like_csv(table, tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "rows.parquet"
+    read_file(str(table)).to_parquet(path)
+    assert run("fit", str(path), "y ~ x + g").output == run("fit", str(table), "y ~ x + g").output
+
+
+def test_a_level_called_none_is_a_level(table):
+    assert set(read_file(str(table))["g"]) == {"None", "low"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fit", "absent.csv", "y ~ x"], "there is no file 'absent.csv'"),
+        (["fit", "challenger", "damage ~ temprature"], "did you mean 'temperature'"),
+        (["fit", "challenger", "damage ~ import(os)"], ""),
+        (["fit", "challenger"], "Missing argument 'FORMULA'"),
+        (["fit", *ORINGS, "--prio", "flat"], "--prio"),
+        (["fit", *ORINGS, "--seed", "one"], "--seed"),
+        (["fit", *ORINGS, "--prob", "95"], "write prob=0.95"),
+        (["fit", *ORINGS, "--method", "nut"], "did you mean 'nuts'"),
+        (["fit", *ORINGS, "--method", "closed_form"], "can fit this model"),
+        (["fit", *ORINGS, "--prior", "norml(1)"], "did you mean 'normal'"),
+        (["fit", *ORINGS, "--prior", "age=normal(1)"], "not a column"),
+        (["fit", *ORINGS, "--event", "2"], "'2'"),
+        (["fit", *ORINGS, "--missing", "ignore"], "raise or drop"),
+        (["fit", *ORINGS, "--report", "absent/page.html"], "make it first"),
+        (["fit", *ORINGS, "--save", "absent/fit.nc"], "make it first"),
+        (["check", "challenger", "damage"], ""),
+        (["datasets", "chalenger"], "did you mean 'challenger'"),
+        (["demo", "--out", "absent/page.html"], "make it first"),
+        (["fits"], "Did you mean 'fit'"),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_code_2(arguments, said):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("probreg: ")
+    assert result.stderr.count("\n") == 1
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "no heading"),
+        (b"y,x\n", "no rows"),
+        (b"y;x\n1;2\n", "--separator ';'"),
+        (b"x,x\n1,2\n", "more than one column called 'x'"),
+        (b"y,x\n1,2\n1,2,3\n", "line 3"),
+        (b"y,x\n1,2,3\n1,2,3\n", "cannot be read"),
+        (b"y,x\n1,\xff\n", "UTF-8"),
+    ],
+)
+def test_files_that_are_no_tables(tmp_path, content, said):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(pr.DataError, match=said):
+        read_file(str(path))
+
+
+def test_other_files(tmp_path):
+    for name, content in {"rows.xlsx": b"x", "rows.parquet": b"no parquet"}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(pr.DataError, match="rows"):
+            read_file(str(tmp_path / name))
+    with pytest.raises(pr.DataError, match="folder"):
+        read_file(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "prior"),
+    [
+        ("flat", pr.Flat()),
+        ("normal(2.5)", pr.Normal(2.5)),
+        (" normal( scale = 2 , location=-1 ) ", pr.Normal(2.0, location=-1.0)),
+        ("normal(1e-1, sigma_units=true)", pr.Normal(0.1, sigma_units=True)),
+        ("student(2.5, nu=3)", pr.priors.StudentT(2.5, nu=3.0)),
+        ("x=laplace(1)", {"x": pr.Laplace(1.0)}),
+        (
+            "bs(x, df=4)[1]=normal(1), Intercept=normal(10)",
+            {"bs(x, df=4)[1]": pr.Normal(1.0), "Intercept": pr.Normal(10.0)},
+        ),
+    ],
+)
+def test_priors_as_text(text, prior):
+    assert parse_prior(text) == prior
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "normal(", "normal)1(", "normal(x)", "normal(1, 2, 3, 4, 5)", "normal(1, scale=2)", "normal(scale=1, 2)", "normal(location=1, 2)", "normal(size=1)",
+     "normal(inf)", "normal(nan)", "normal(1)(2)", "normal(1), laplace(1)", "x=normal(1), x=normal(2)", "__import__('os')", "normal(1) + 1"],
+)  # fmt: skip
+def test_texts_that_are_no_priors(text):
+    with pytest.raises(pr.ProbregError):
+        parse_prior(text)
+
+
+def test_nuisance_parameters_as_text():
+    assert parse_aux("sigma = half_cauchy(5)") == {"sigma": pr.HalfCauchy(5.0)}
+    assert parse_aux("sigma=2") == {"sigma": 2.0}
+    assert parse_aux("") == {}
+    for text in ("sigma", "half_normal(1)", "sigma=normal(1)", "sigma=-", "sigma=inf"):
+        with pytest.raises(pr.ProbregError):
+            parse_aux(text)
+
+
+def test_the_demo_goes_from_data_to_report(tmp_path):
+    out = tmp_path / "demo.html"
+    result = run("demo", "--quick", "--out", str(out))
+    assert result.exit_code == 0, result.output
+    for word in ("separation", "posterior", "P(damage) at 31 °F", "report written"):
+        assert word in result.output
+    assert "<h1>" in out.read_text(encoding="utf-8")

@@ -1,0 +1,223 @@
+"""The report is one page that stands alone: valid, without addresses, with the numbers of the comparison, and safe."""
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.compare import compare
+from probreg.report import report
+from probreg.report.pictures import embedded
+
+VOID = {"meta", "img", "br", "link", "hr"}
+
+
+class Strict(HTMLParser):
+    """Collects tags, attributes and text; fails on a tag that is closed wrongly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open[-1] == tag, f"</{tag}> closes <{self.open[-1]}>"
+        self.open.pop()
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text += data
+
+
+def read(page: str) -> Strict:
+    parser = Strict()
+    parser.feed(page)
+    parser.close()
+    assert not parser.open
+    return parser
+
+
+def number(text: str) -> str:
+    return text.replace("-", "−")
+
+
+@pytest.fixture(scope="module")
+def orings() -> dict[str, pr.Fit]:
+    data = pr.load_dataset("challenger")
+    model = pr.Model.from_formula("damage ~ temperature", data, likelihood="bernoulli")
+    regular = model.with_prior(pr.Normal(0.1))
+    return {
+        "ML": pr.fit(model),
+        "mode": pr.fit(regular),
+        "posterior": pr.fit(regular, pr.NUTS(draws=250, tune=250, chains=2), seed=4),
+    }
+
+
+@pytest.fixture(scope="module")
+def page(orings, tmp_path_factory) -> str:
+    where = report(orings, tmp_path_factory.mktemp("report") / "orings.html", prob=0.9, title="O-rings")
+    return where.read_text(encoding="utf-8")
+
+
+def test_the_page_is_valid_and_complete(page):
+    found = read(page)
+    assert page.startswith("<!DOCTYPE html>")
+    assert found.tags.count("h1") == 1
+    for heading in (
+        "What was modelled",
+        "Checks before any fit",
+        "Comparison",
+        "Pictures",
+        "Did the chains mix?",
+        "Predictive accuracy",
+    ):
+        assert heading in found.text
+    for fact in (
+        "O-rings",
+        "event 1, other level 0",
+        "damage ~ temperature",
+        "normal with scale 0.1 on temperature; flat on Intercept",
+    ):
+        assert fact in found.text
+
+
+def test_the_page_reaches_for_nothing_outside(page):
+    assert not re.search(r"https?://|//cdn|@import|url\(", page)
+    assert not {"script", "link", "iframe", "object"} & set(read(page).tags)
+    for source in re.findall(r'src="([^"]*)"', page):
+        head, _, body = source.partition(",")
+        assert head == "data:image/svg+xml;base64"
+        svg = base64.b64decode(body).decode()
+        assert not re.search(r'(href|src)="(?!#|data:)', svg)
+        assert "<script" not in svg
+
+
+def test_the_page_holds_the_numbers_of_the_comparison(page, orings):
+    found = read(page)
+    data = compare(orings, 0.9).data
+    for name in orings:
+        one = data.sel(fit=name, param="temperature")
+        for quantity in ("estimate", "lower", "upper"):
+            assert number(f"{one[quantity].item():.4f}") in found.text  # the SE 0.06 asks for four places
+    assert number(f"{data['shift'].sel(fit='mode', param='temperature').item():+.2f}") in found.text
+
+
+def test_diagnostics_are_those_of_the_fit(page, orings):
+    found = read(page)
+    table = orings["posterior"].summary()
+    for value in table["r_hat"]:
+        assert f"{value:.3f}" in found.text
+    assert "2 chains of 250 draws" in found.text
+    assert f"{table['ess_bulk'].iloc[0]:.0f}" in found.text
+
+
+def test_leave_one_out_is_that_of_arviz(page, orings):
+    import arviz as az
+
+    assert number(f"{az.loo(orings['posterior'].tree).elpd:.2f}") in read(page).text
+
+
+def test_pictures_have_texts_and_tables_have_scopes(page):
+    found = read(page)
+    alts = [value for key, value in found.attributes if key == "alt"]
+    assert len(alts) == found.tags.count("img") == 5
+    assert all(alts)
+    scopes = [value for key, value in found.attributes if key == "scope"]
+    assert len(scopes) == found.tags.count("th")
+
+
+def test_nasty_names_are_text(tmp_path):
+    nasty = "<script>alert('x')</script>"
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    model = pr.Model.from_arrays(
+        X, X[:, 0] + rng.normal(size=40), columns=[nasty, "b&amp;<i>"], response="<b>y</b>"
+    )
+    fits = {
+        "<img src=x onerror=alert(1)>": pr.fit(model),
+        "]]> --> posterior": pr.fit(model.with_prior(pr.Normal(1.0, sigma_units=True)), "conjugate"),
+    }
+    found = read(report(fits, tmp_path / "nasty.html", title="</title><script>").read_text(encoding="utf-8"))
+    assert "script" not in found.tags
+    assert not [k for k, _ in found.attributes if k.startswith("on")]
+    assert found.tags.count("img") == 3
+    assert nasty in found.text
+    assert "b&amp;<i>" in found.text
+
+
+def test_a_fit_that_does_not_exist_is_reported_as_such(tmp_path):
+    x = np.arange(10.0)
+    model = pr.Model.from_arrays(x, (x > 4.5).astype(int), columns=["dose"], likelihood="bernoulli")
+    with pytest.warns(pr.ProbregWarning):
+        lost = pr.fit(model)
+    found = read(
+        report(
+            {"ML": lost, "mode": pr.fit(model.with_prior(pr.Normal(1.0)))}, tmp_path / "lost.html"
+        ).read_text()
+    )
+    assert "none exists" in found.text
+    assert "no maximum likelihood estimate exists" in found.text
+    assert "✗ problem" in found.text
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student", "poisson", "categorical"])
+def test_every_likelihood_makes_a_page(likelihood, tmp_path):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=60)
+    y = (
+        rng.poisson(np.exp(0.3 * x))
+        if likelihood == "poisson"
+        else rng.integers(0, 3, 60)
+        if likelihood == "categorical"
+        else x + rng.normal(size=60)
+    )
+    model = pr.Model.from_arrays(x, y, columns=["x"], likelihood=likelihood, prior=pr.Normal(1.0))
+    fits = {"mode": pr.fit(model, "newton"), "posterior": pr.fit(model, pr.LaplaceApproximation(draws=400))}
+    found = read(report(fits, tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert found.tags.count("img") == 3
+    assert "No picture" not in found.text
+
+
+def test_a_picture_that_cannot_be_drawn_says_what_to_do(tmp_path):
+    penguins = pr.load_dataset("penguins")
+    model = pr.Model.from_formula("body_mass_g ~ bs(flipper_length_mm, df=4)", penguins, missing="drop")
+    fits = {"least squares": pr.fit(model)}
+    without = read(report(fits, tmp_path / "a.html").read_text(encoding="utf-8"))
+    assert "pass data=" in without.text
+    assert "2 of 344 rows were dropped" in without.text
+    assert without.tags.count("img") == 2
+    assert (
+        read(report(fits, tmp_path / "b.html", data=penguins).read_text(encoding="utf-8")).tags.count("img")
+        == 3
+    )
+
+
+def test_a_saved_fit_makes_a_page_without_its_rows(tmp_path):
+    model = pr.Model.from_arrays(np.arange(8.0), [1.0, 2.0, 2.5, 4.0, 5.5, 6.0, 6.5, 9.0], columns=["dose"])
+    saved = pr.load_fit(pr.fit(model).save(tmp_path / "fit.nc"))
+    found = read(report({"saved": saved}, tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "not kept with the saved fit" in found.text
+    assert found.tags.count("img") == 1
+
+
+def test_the_same_figure_is_the_same_text(orings):
+    from probreg import plot
+
+    assert embedded(plot.coefficients(orings)) == embedded(plot.coefficients(orings))
+
+
+def test_a_folder_that_is_not_there(orings, tmp_path):
+    with pytest.raises(pr.DataError, match="make it first"):
+        report(orings, tmp_path / "absent" / "page.html")

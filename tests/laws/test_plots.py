@@ -1,0 +1,275 @@
+"""Every picture of every likelihood, for a mode and a posterior: axes named, marks there, numbers those of the fit."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg import plot
+from probreg.plot.calibration import bins
+from probreg.plot.chains import ranks
+from probreg.plot.observations import observations, quantile_residuals, smooth
+from probreg.plot.sweep import sweep, variables
+
+LIKELIHOODS = ["gaussian", "student", "bernoulli", "poisson", "categorical"]
+TARGETS = ["mode", "posterior"]
+
+
+def data_of(likelihood: str, n: int = 90) -> pr.Model:
+    rng = np.random.default_rng(5)
+    X = np.c_[rng.normal(50.0, 10.0, n), rng.uniform(0.0, 1.0, n)]
+    eta = (X[:, 0] - 50.0) / 10.0
+    y = {
+        "gaussian": eta + rng.normal(0.0, 0.7, n),
+        "student": eta + 0.5 * rng.standard_t(4, n),
+        "bernoulli": (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int),
+        "poisson": rng.poisson(np.exp(0.5 * eta)),
+        "categorical": np.array(["ash", "beech", "cedar"])[
+            np.clip(np.round(eta + rng.normal(0, 1, n)) + 1, 0, 2).astype(int)
+        ],
+    }[likelihood]
+    return pr.Model.from_arrays(X, y, columns=["dose", "noise"], likelihood=likelihood, prior=pr.Normal(1.0))
+
+
+@pytest.fixture(scope="module")
+def fits() -> dict[tuple[str, str], pr.Fit]:
+    methods = {"mode": pr.Newton(), "posterior": pr.LaplaceApproximation(draws=200)}
+    return {(k, t): pr.fit(data_of(k), m) for k in LIKELIHOODS for t, m in methods.items()}
+
+
+def marks(ax: Any) -> int:
+    return len(ax.lines) + len(ax.collections) + len(ax.patches)
+
+
+def shown(fig: Any) -> list[Any]:
+    return [ax for ax in fig.axes if ax.get_visible()]
+
+
+def test_the_tested_likelihoods_are_all_there_are():
+    assert set(LIKELIHOODS) == set(pr.LIKELIHOODS)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_coefficients_show_every_parameter_with_its_numbers(fits, likelihood, target):
+    fit = fits[likelihood, target]
+    fig = plot.coefficients({"one": fit, "two": fit}, 0.9)
+    fig.draw_without_rendering()
+    table = fit.summary(0.9)
+    assert len(shown(fig)) == len(table)
+    for ax, numbers in zip(shown(fig), table.iloc[:, [0, 2, 3]].to_numpy()):
+        assert ax.get_title(loc="left")
+        drawn = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 1]
+        assert [float(x[0]) for x in drawn] == [numbers[0]] * 2
+        ends = [list(line.get_xdata()) for line in ax.lines if list(line.get_xdata()) == list(numbers[1:])]
+        assert len(ends) == 2
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(fits, likelihood, target):
+    fit = fits[likelihood, target]
+    fig = plot.fitted(fit)
+    fig.draw_without_rendering()
+    (ax,) = shown(fig)
+    assert ax.get_xlabel() == "dose"
+    assert ax.get_ylabel()
+    path = sweep(fit, None, None, None)
+    mean = fit.predictive(path.rows).mean().reshape(len(path.x), -1)
+    curves = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == len(path.x)]
+    np.testing.assert_allclose(np.stack(curves, 1), mean, rtol=1e-12)  # the same arithmetic on the same draws
+    bands = {"gaussian": 3, "student": 3, "poisson": 3, "bernoulli": 2, "categorical": 3}
+    assert len(ax.collections) == bands[likelihood]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_each_likelihood_has_one_picture_of_its_fit_to_the_data(fits, likelihood, target):
+    fit = fits[likelihood, target]
+    probabilities = likelihood in ("bernoulli", "categorical")
+    right, wrong = (plot.calibration, plot.residuals) if probabilities else (plot.residuals, plot.calibration)
+    fig = right(fit)
+    fig.draw_without_rendering()
+    panels = shown(fig)
+    assert len(panels) == {"bernoulli": 1, "categorical": 3}.get(likelihood, 2)
+    assert all(marks(ax) >= 3 for ax in panels)
+    assert panels[0].get_ylabel()
+    assert all(ax.get_xlabel() for ax in panels)
+    with pytest.raises(pr.Incompatible, match="use plot"):
+        wrong(fit)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_panels_of_several_fits_share_their_axes_and_one_legend(fits, likelihood):
+    fig = plot.fitted({"mode": fits[likelihood, "mode"], "posterior": fits[likelihood, "posterior"]})
+    fig.draw_without_rendering()
+    first, second = shown(fig)
+    assert first.get_ylim() == second.get_ylim()
+    assert [ax.get_title(loc="left") for ax in (first, second)] == ["mode", "posterior"]
+    assert len(fig.legends) == 1
+
+
+def corners(band: Any) -> np.ndarray:
+    """Lower and upper end of a filled band at each of its x, (2, g)."""
+    x, y = band.get_paths()[0].vertices.T
+    return np.array([[y[x == at].min() for at in np.unique(x)], [y[x == at].max() for at in np.unique(x)]])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_bands_are_the_intervals_of_predict(fits, likelihood, target):
+    fit = fits[likelihood, target]
+    path = sweep(fit, "noise", None, (0.0, 0.5))
+    found = fit.predict(path.rows, 0.8)
+    bands = {
+        c.get_label(): corners(c)
+        for c in plot.fitted(fit, "noise", prob=0.8, span=(0.0, 0.5)).axes[0].collections[1:]
+    }
+    for label, which in (("80 % of new observations", "new"), ("80 % interval of the mean", "mean")):
+        np.testing.assert_array_equal(bands[label], [found[f"{which}_lower"], found[f"{which}_upper"]])
+
+
+def test_the_mean_and_its_band_use_all_draws():
+    fit = pr.fit(data_of("gaussian"), pr.LaplaceApproximation(draws=1500))
+    path = sweep(fit, None, None, None)
+    found = fit.predict(path.rows)
+    light, dark = (corners(c) for c in plot.fitted(fit).axes[0].collections[1:])
+    np.testing.assert_array_equal(dark, [found["mean_lower"], found["mean_upper"]])
+    # a 95 % quantile of 1,000 draws with noise 0.7 moves by the draws' error of the mean only: well below 0.05
+    np.testing.assert_allclose(light, [found["new_lower"], found["new_upper"]], atol=0.05)
+
+
+def test_shares_in_bins_count_every_observation_once():
+    p = np.repeat([0.1, 0.3, 0.9], [30, 30, 20])
+    hit, weights = (np.arange(80) % 3 == 0).astype(float), np.full(80, 2.0)
+    centre, hits, total = bins(p, hit, weights)
+    np.testing.assert_allclose(centre, [0.1, 0.3, 0.9])  # equal predictions are never parted
+    assert total.tolist() == [60.0, 60.0, 40.0]
+    assert hits.sum() == 2.0 * hit.sum()
+
+
+def test_series_differ_without_colour():
+    from probreg.plot.style import mark
+
+    looks = [mark(i) for i in range(6)]
+    assert len({look.marker for look in looks}) == 6
+    assert len({str(look.line) for look in looks}) == 6
+    light = [
+        np.dot([int(look.color[k : k + 2], 16) for k in (1, 3, 5)], [0.299, 0.587, 0.114]) for look in looks
+    ]
+    assert all(abs(a - b) > 20 for a, b in pairwise(light))  # of 255, on a printer without colour
+
+
+def test_quantile_residuals_of_the_true_model_are_standard_normal():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=1500)
+    fit = pr.fit(pr.Model.from_arrays(x, rng.poisson(np.exp(1.0 + 0.5 * x)), likelihood="poisson"))
+    z = quantile_residuals(fit, observations(fit))
+    # mean and sd of 1,500 standard normals have standard errors 0.026 and 0.018: four of them
+    assert abs(z.mean()) < 0.1
+    assert abs(z.std() - 1.0) < 0.075
+
+
+def test_smooth_follows_a_curve():
+    x = np.linspace(0.0, 1.0, 200)
+    np.testing.assert_allclose(
+        smooth(x, x**2, x[50:150], share=0.2), x[50:150] ** 2, atol=0.01
+    )  # bias of order width^2/5
+
+
+def test_variables_are_read_back_from_the_columns_of_a_formula():
+    penguins = pr.load_dataset("penguins").dropna()
+    model = pr.Model.from_formula("body_mass_g ~ flipper_length_mm * sex + species", penguins)
+    found = variables(model.design)
+    assert found["species"].tolist() == penguins["species"].astype(str).tolist()
+    assert found["sex"].tolist() == penguins["sex"].astype(str).tolist()
+    np.testing.assert_array_equal(found["flipper_length_mm"], penguins["flipper_length_mm"])
+
+
+def test_a_transformed_variable_needs_the_table_again():
+    penguins = pr.load_dataset("penguins")
+    model = pr.Model.from_formula("body_mass_g ~ bs(flipper_length_mm, df=4) + sex", penguins, missing="drop")
+    fit = pr.fit(model)
+    with pytest.raises(pr.DataError, match=r"'flipper_length_mm' cannot be read back .* pass data="):
+        plot.fitted(fit)
+    ax = plot.fitted(fit, data=penguins).axes[0]
+    assert ax.get_xlabel() == "flipper_length_mm"
+    points = next(c for c in ax.collections if len(c.get_offsets()) == model.design.n)
+    kept = penguins.loc[model.design.labels, ["flipper_length_mm", "body_mass_g"]]
+    np.testing.assert_array_equal(points.get_offsets(), kept)
+    with pytest.raises(pr.DataError, match="not the rows"):
+        plot.fitted(fit, data=penguins.iloc[:50])
+
+
+def test_an_offset_stays_at_its_mean():
+    rng = np.random.default_rng(2)
+    x, exposure = rng.normal(size=60), rng.uniform(1.0, 5.0, 60)
+    table = {"y": rng.poisson(exposure * np.exp(0.3 * x)), "x": x, "exposure": exposure}
+    fit = pr.fit(pr.Model.from_formula("y ~ x", table, likelihood="poisson", offset="log(exposure)"))
+    curve = next(line for line in plot.fitted(fit).axes[0].lines if line.get_label() == "mean")
+    a, b = fit.coef.values
+    expected = np.exp(a + b * curve.get_xdata() + np.log(exposure).mean())
+    np.testing.assert_allclose(curve.get_ydata(), expected, rtol=1e-12)
+
+
+def test_a_fit_without_an_estimate_says_so_and_the_others_are_drawn():
+    x = np.arange(10.0)
+    model = pr.Model.from_arrays(x, (x > 4.5).astype(int), likelihood="bernoulli")
+    with pytest.warns(pr.ProbregWarning):
+        lost = pr.fit(model)
+    fits = {"ML": lost, "mode": pr.fit(model.with_prior(pr.Normal(1.0)))}
+    texts = [t.get_text() for ax in plot.coefficients(fits).axes for t in ax.texts]
+    assert "no estimate exists" in texts
+    panels = plot.fitted(fits).axes
+    assert "no estimate to draw" in [t.get_text() for t in panels[0].texts]
+    assert len(panels[1].lines) >= 1
+
+
+def test_names_with_dollars_are_no_formulas():
+    model = pr.Model.from_arrays(
+        np.arange(6.0), [1.0, 2.0, 2.5, 4.0, 5.5, 6.0], columns=["a$_{$b"], response="cost $"
+    )
+    fit = pr.fit(model)
+    for fig in (plot.coefficients(fit), plot.fitted(fit), plot.residuals(fit)):
+        fig.draw_without_rendering()
+
+
+def test_rows_are_needed_and_the_message_says_how(tmp_path):
+    fit = pr.fit(data_of("gaussian"))
+    loaded = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    for picture in (plot.fitted, plot.residuals):
+        with pytest.raises(pr.DataError, match="rows=True"):
+            picture(loaded)
+    assert len(shown(plot.coefficients(loaded))) == 4
+
+
+def test_many_parameters_are_cut_with_a_word():
+    rng = np.random.default_rng(3)
+    fit = pr.fit(pr.Model.from_arrays(rng.normal(size=(120, 60)), rng.normal(size=120)))
+    fig = plot.coefficients(fit)
+    assert len(shown(fig)) == 40
+    assert "40 of 62" in fig.get_supxlabel()
+
+
+def test_chains_show_every_draw_and_refuse_what_has_none(fits):
+    with pytest.raises(pr.Incompatible, match="no Markov chains"):
+        plot.trace(fits["gaussian", "posterior"])
+    fit = pr.fit(data_of("gaussian"), pr.NUTS(draws=200, tune=200, chains=2), seed=1)
+    trace, rank = plot.trace(fit), plot.rank(fit)
+    for fig in (trace, rank):
+        fig.draw_without_rendering()
+    assert len(shown(trace)) == 8  # four parameters, a density and a trace each
+    assert len(shown(rank)) == 4
+    assert len(shown(trace)[1].lines) == 2
+    np.testing.assert_array_equal(
+        shown(trace)[3].lines[0].get_ydata(), fit.tree["posterior"]["beta"].sel(coef="dose")[0]
+    )
+    heights = sum(p.get_height() for p in shown(rank)[0].patches if hasattr(p, "get_height"))
+    assert heights == pytest.approx(0.45 * 20 * 2)  # 20 bins of height 1 in two chains, drawn at 0.45
+
+
+def test_ranks_of_separated_chains_do_not_meet():
+    found = ranks(np.array([[1.0, 2.0, 3.0], [7.0, 9.0, 8.0]]))
+    assert found.tolist() == [[0, 1, 2], [3, 5, 4]]
