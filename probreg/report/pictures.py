@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fit import Fit
 from probreg.likelihoods import Bernoulli, Categorical
-from probreg.plot import calibration, coefficients, fitted, rank, residuals, trace
+from probreg.plot.calibration import calibration
+from probreg.plot.coefficients import coefficients
+from probreg.plot.fitted import fitted
+from probreg.plot.rank import rank
+from probreg.plot.residuals import residuals
+from probreg.plot.trace import trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,254 @@
+"""What the prior did: its words, the penalty it is, its spelling in scikit-learn and its share of the precision.
+
+With P and H the curvatures of the log prior and of the log posterior over the coefficients, the share of the prior is
+P_jj / H_jj with the other coefficients held, and (P H^-1)_jj with the others free: for independent priors the posterior
+variance in units of the prior's, which sums to the number of parameters that the prior settles (MacKay 1992).
+"""
+
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from probreg.compare.alike import observations
+from probreg.fit import Fit
+from probreg.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, SmoothLikelihood
+from probreg.model import Model
+from probreg.priors import AuxPrior, Flat, GaussianPrior, Laplace, Normal, Prior, Reference, StudentT
+from probreg.tree import shown_scale
+
+Array = np.ndarray
+
+
+# ---- words and penalties -----------------------------------------------------------------------------------------------
+
+
+def priors(fit: Fit) -> dict[str, list[Any]]:
+    """prior, penalty, weight, lam and shares of every estimated parameter, in the order of the summary."""
+    model, sigma = fit.model, fit.aux.get("sigma", 1.0)
+    p, copies = model.shape[0], len(model.likelihood.outcomes) or 1
+    text, penalty, weight = ["flat"] * p, [""] * p, np.zeros(p)
+    lam = np.full(p, 0.0 if isinstance(model.likelihood, Gaussian) else np.nan)
+    for b in model.joint.blocks:
+        raw = in_raw_units(b.prior, sigma)
+        read = raw.penalty(len(b.columns))
+        for i, j in enumerate(b.columns):
+            text[j] = words(raw, i) + (" in units of sigma" if b.prior.sigma_units else "")
+            if read is not None:
+                penalty[j], weight[j] = f"{read.name}: {read.weight[i]:.4g} {read.form}", read.weight[i]
+                lam[j] += read.in_rss(sigma)[i]  # nan without an RSS
+    held, free, aux_share = shares(fit)
+    unknown = list(fit.solution.aux)
+    return {
+        "prior": text * copies + [_aux_words(model.aux_prior(a), a) for a in unknown],
+        "penalty": penalty * copies + [""] * len(unknown),
+        "weight": [*np.tile(weight, copies), *[np.nan] * len(unknown)],
+        "lam": [*np.tile(lam, copies), *[np.nan] * len(unknown)],
+        "share": [*held.T.ravel(), *aux_share],
+        "marginal_share": [*free.T.ravel(), *aux_share],
+    }
+
+
+def in_raw_units(prior: Prior, sigma: float) -> Prior:
+    """The same prior at this sigma, its scale in units of the coefficient."""
+    if not prior.sigma_units:
+        return prior
+    this: Any = prior
+    if isinstance(this, Normal) and this.precision_matrix is not None:
+        P = np.array(this.precision_matrix) / sigma**2
+        return replace(this, precision_matrix=tuple(map(tuple, P.tolist())), sigma_units=False)
+    return replace(this, scale=np.asarray(this.scale) * sigma, sigma_units=False)
+
+
+@singledispatch
+def words(prior: Prior, i: int) -> str:
+    """The prior of its i-th column, in raw units."""
+    return prior.name
+
+
+@words.register
+def _(prior: Flat, i: int) -> str:
+    return "flat"
+
+
+@words.register
+def _(prior: Normal, i: int) -> str:
+    if prior.precision_matrix is None:
+        return f"Normal({_at(prior.location, i):.4g}, {_at(prior.scale, i):.4g})"
+    sd = np.sqrt(np.linalg.inv(np.array(prior.precision_matrix))[i, i])
+    return f"Normal({_at(prior.location, i):.4g}, {sd:.4g}), correlated"
+
+
+@words.register
+def _(prior: Laplace, i: int) -> str:
+    return f"Laplace({_at(prior.location, i):.4g}, {_at(prior.scale, i):.4g})"
+
+
+@words.register
+def _(prior: StudentT, i: int) -> str:
+    return f"StudentT(nu={prior.nu:g}, {_at(prior.location, i):.4g}, {_at(prior.scale, i):.4g})"
+
+
+def _at(value: float | tuple[float, ...], i: int) -> float:
+    return value[i] if isinstance(value, tuple) else value
+
+
+def _aux_words(prior: AuxPrior, name: str) -> str:
+    return f"p({name}) ∝ 1/{name}" if isinstance(prior, Reference) else repr(prior)
+
+
+# ---- shares of the precision -------------------------------------------------------------------------------------------
+
+
+def shares(fit: Fit) -> tuple[Array, Array, list[float]]:
+    """Shares of the prior in the precision of every reported coefficient, (p, outcomes or 1): P_jj / H_jj with the
+    other coefficients held, (P H^-1)_jj with the others free; and P / H of every unknown auxiliary parameter on its log
+    scale. H = P + J, J the observed information of the likelihood, all at the estimate; a reported softmax coefficient
+    is a direction, its row of the display. 0 for a flat prior, nan where a curvature does not exist or is not known."""
+    model, s = fit.model, fit.solution
+    P_aux = [-model.aux_prior(a).slopes(s.aux[a])[1] for a in s.aux]
+    if not model.joint.informative.any() and not any(P_aux):
+        none = np.zeros((model.shape[0], len(model.likelihood.outcomes) or 1))
+        return none, none, [0.0] * len(P_aux)
+    P, (J, J_aux) = prior_curvature(fit), information(fit)
+    H, flat = P + J, ~np.repeat(model.joint.informative, model.shape[1])
+    held, free = _along(fit, P), _along(fit, np.where(flat[:, None], 0.0, P @ _inverse(H)))
+    total = _along(fit, H)
+    known = np.where(total > 0, total, np.nan)
+    untouched = ~model.joint.informative[:, None]
+    each = [0.0 if a == 0 else a / (a + b) if a + b > 0 else np.nan for a, b in zip(P_aux, J_aux)]
+    return np.where(untouched, 0.0, held / known), np.where(untouched, 0.0, free), each
+
+
+def prior_curvature(fit: Fit) -> Array:
+    """P, the negative Hessian of log p(beta) at the estimate, (p m, p m) over vec(beta)."""
+    p, m = fit.model.shape
+    P = np.zeros((p, p, m))
+    for b in fit.model.joint.blocks:
+        where = list(b.columns)
+        raw = in_raw_units(b.prior, fit.aux.get("sigma", 1.0))
+        P[np.ix_(where, where)] = curvature(raw, fit.solution.beta[where])
+    return np.einsum("jim,mn->jmin", P, np.eye(m)).reshape(p * m, p * m)
+
+
+@singledispatch
+def curvature(prior: Prior, beta: Array) -> Array:
+    """The negative Hessian of log p for each predictor of a block (q, m) in raw units, shape (q, q, m); nan on the
+    diagonal for a prior that has none, such as the kinked Laplace."""
+    return _diagonal(np.full(beta.shape, np.nan))
+
+
+@curvature.register
+def _(prior: GaussianPrior, beta: Array) -> Array:
+    return np.repeat(prior.precision(len(beta))[:, :, None], beta.shape[1], 2)
+
+
+@curvature.register
+def _(prior: StudentT, beta: Array) -> Array:
+    square = np.square(beta - np.asarray(prior.location).reshape(-1, 1))
+    spread = prior.nu * np.square(np.asarray(prior.scale)).reshape(-1, 1)
+    return _diagonal((prior.nu + 1) * (spread - square) / (spread + square) ** 2)  # negative in the tails
+
+
+def _diagonal(values: Array) -> Array:
+    out = np.zeros((len(values), *values.shape))
+    out[np.diag_indices(len(values))] = values
+    return out
+
+
+def information(fit: Fit) -> tuple[Array, Array]:
+    """Observed information of the likelihood at the estimate: J over vec(beta), (p m, p m), and the diagonal over log
+    aux. From the moments of a Gaussian model, else from the rows; nan for a fit without them."""
+    model, s = fit.model, fit.solution
+    k = s.beta.size
+    if isinstance(model.likelihood, Gaussian):
+        F, sigma = np.asarray(model.design.moments.factor, dtype=float), fit.aux["sigma"]
+        rss = float(np.square(F @ np.append(s.beta[:, 0], -1.0)).sum())
+        return F[:, :k].T @ F[:, :k] / sigma**2, np.full(len(s.aux), 2.0 * rss / sigma**2)
+    if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
+        return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
+    H = replace(model, prior=Flat(), aux=model.fixed).expansion(s.beta, **s.aux).curvature
+    return H[:k, :k], np.diagonal(H)[k:]
+
+
+def kinked(model: Model) -> set[str]:
+    """The columns whose prior has a kink, and no curvature there.
+
+    >>> kinked(Model.from_arrays([[1.0], [2.0]], [0.0, 1.0], columns=["x"], prior=Laplace(1.0)))
+    {'x'}
+    """
+    blocks = [b for b in model.joint.blocks if isinstance(b.prior, Laplace)]
+    return {model.design.columns[j] for b in blocks for j in b.columns}
+
+
+def rowless(fit: Fit) -> bool:
+    """Saved without its rows, and without moments that tell as much."""
+    return not fit.model.design.n and not isinstance(fit.model.likelihood, Gaussian)
+
+
+def _along(fit: Fit, matrix: Array) -> Array:
+    """d'M_jj d / d'd for each column j and each direction d that a reported coefficient stands for: (p, outcomes or 1)."""
+    length = np.square(fit.model.likelihood.display).sum(1)
+    return np.diagonal(shown_scale(fit.model, matrix)).reshape(-1, len(length)) / length
+
+
+def _inverse(H: Array) -> Array:
+    """H^-1 by way of unit diagonal; nan where H is not positive definite."""
+    d = np.sqrt(np.abs(np.diagonal(H)))
+    scaled = H / np.outer(d, d) if (d > 0).all() else np.full(H.shape, np.nan)
+    if not np.isfinite(scaled).all() or np.linalg.eigvalsh(scaled)[0] < 1e-13:
+        return np.full(H.shape, np.nan)
+    return np.linalg.inv(scaled) / np.outer(d, d)
+
+
+# ---- the spelling of scikit-learn --------------------------------------------------------------------------------------
+
+
+def spelling(fit: Fit) -> str:
+    """The scikit-learn estimator whose minimum is the mode of this model, "" where there is none: one scale for all
+    columns, location 0, the intercept free, and sigma settled (given, cancelled by a prior in its units, or at its mode)."""
+    model = fit.model
+    scale, n = _one_scale(model), observations(fit)
+    if scale is None or n is None:
+        return ""
+    kind, tau = scale
+    sigma, relative = fit.aux.get("sigma", 1.0), bool(model.joint.sigma_units.any())
+    tau = tau * sigma if relative else tau
+    settled = not model.unknown or fit.target == "mode" or (kind is Normal and relative)
+    fold = ("" if "Intercept" in model.design.columns else ", fit_intercept=False") + ")"
+    fold += " with sample_weight" if model.design.weights is not None else ""
+    match model.likelihood:
+        case Gaussian() if settled:
+            if kind is Normal:
+                return f"Ridge(alpha={sigma**2 / tau**2:.12g}{fold}"
+            return f"Lasso(alpha={sigma**2 / (n * tau):.12g}{fold}"
+        case Bernoulli() | Categorical(symmetric=True):
+            return f"LogisticRegression(C={tau**2:.12g}{fold}" if kind is Normal else _l1(tau, fold)
+        case Poisson() if kind is Normal:
+            return f"PoissonRegressor(alpha={1 / (n * tau**2):.12g}{fold}"
+    return ""
+
+
+def _l1(tau: float, fold: str) -> str:
+    return f"LogisticRegression(C={tau:.12g}, solver='saga'{fold} with an L1 penalty"
+
+
+def _one_scale(model: Model) -> tuple[type, float] | None:
+    """The class and raw scale that all penalised columns share, where these are all columns but the intercept."""
+    d, touched = model.design, [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
+    if d.offset is not None or not touched:
+        return None
+    if not np.array_equal(model.joint.informative, np.array([c != "Intercept" for c in d.columns])):
+        return None
+    found = set()
+    for b in touched:
+        prior: Any = b.prior
+        if (
+            not isinstance(prior, Normal | Laplace)
+            or np.any(prior.location)
+            or getattr(prior, "precision_matrix", None)
+        ):
+            return None
+        found |= {(type(prior), v, prior.sigma_units) for v in np.atleast_1d(prior.scale).tolist()}
+    return None if len(found) != 1 else next((k, v) for k, v, _ in found)

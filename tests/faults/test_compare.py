@@ -1,0 +1,127 @@
+"""What must not stand in one table, and what the refusal says."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.compare import compare
+from probreg.recipes import logistic, ols, poisson, ridge, softmax
+
+X = np.array([[0.0], [1.0], [2.0], [4.0], [5.0], [7.0]])
+Y = np.array([1.0, 0.0, 2.0, 3.0, 5.0, 4.0])
+FIT = ols(X, Y, columns=["x"])
+
+
+@pytest.mark.parametrize(
+    ("fits", "match"),
+    [
+        ({}, "no fit to compare"),
+        ([], "no fit to compare"),
+        (FIT, "not a single Fit"),
+        ("ML", "got str"),
+        ({"ML": FIT, "model": FIT.model}, "'model' is of type Model"),
+        ([FIT, 3.0], "1 is of type float"),
+        ({1: FIT}, "got the name 1"),
+    ],
+)
+def test_only_named_fits(fits, match):
+    with pytest.raises(pr.DataError, match=match):
+        compare(fits)
+
+
+@pytest.mark.parametrize(
+    ("other", "match"),
+    [
+        (ols(X, Y, columns=["z"]), "columns differ: Intercept, x against Intercept, z"),
+        (ols(X, Y, columns=["x"], response="other"), "response differ: y against other"),
+        (ols(X[1:], Y[1:], columns=["x"]), "number of observations differ: 6.0 against 5.0"),
+        (ols(X, Y + np.eye(6)[2], columns=["x"]), r"rows differ in the response \(first in row 2\)"),
+        (ols(X + np.eye(6)[3][:, None], Y, columns=["x"]), r"rows differ in the columns \(first in row 3\)"),
+        (ols(X, Y, columns=["x"], offset=np.arange(6.0)), r"rows differ in the offset \(one of them has none\)"),
+        (ols(X, Y, columns=["x"], weights=np.array([2.0, 0.5, 0.5, 1, 1, 1])), "rows differ in the weights"),
+        (poisson(X, Y, columns=["x"]), "link differ"),
+    ],
+)
+def test_fits_of_other_data_are_refused(other, match):
+    with pytest.raises(pr.DataError, match=match) as caught:
+        compare({"first": FIT, "second": other})
+    assert "'first' and 'second'" in str(caught.value)
+
+
+def test_another_event_or_reference_is_refused():
+    y = ["a", "b", "a", "b", "a", "b"]
+    with pytest.raises(pr.DataError, match="levels differ"):
+        compare([logistic(X, y), logistic(X, y, event="a")])
+    three = ["a", "b", "c", "a", "c", "b"]
+    with pytest.raises(pr.DataError, match="levels differ"):
+        compare([softmax(X, three), softmax(X, three, reference="c")])
+
+
+def test_settings_that_do_not_exist():
+    with pytest.raises(pr.DataError, match="baseline 'mle' is not among the fits: ML"):
+        compare({"ML": FIT}, baseline="mle")
+    with pytest.raises(pr.Incompatible, match="kind 'eti'; they have: t, wald"):
+        compare({"ML": FIT}, kind="eti")
+    with pytest.raises(pr.DataError, match="between 0 and 1"):
+        compare({"ML": FIT}, 95)
+
+
+def test_a_column_called_like_sigma_is_refused():
+    with pytest.raises(pr.DataError, match="a column is called 'sigma', which is the gaussian likelihood's own parameter"):
+        compare([ols(X, Y, columns=["sigma"])])
+
+
+def test_one_fit_is_a_table():
+    said = repr(compare({"ML": FIT}))
+    assert "Why they differ" not in said
+    assert "closed_form" in said
+
+
+def test_numbers_that_do_not_exist_are_no_numbers():
+    """Two rows and two columns: a perfect fit has estimates and no errors."""
+    c = compare({"all": ols(X[:2], Y[:2], columns=["x"]), "held": ols(X[:2], Y[:2], columns=["x"], aux={"sigma": 1.0})})
+    assert np.isnan(c.data["error"].sel(fit="all", param="x"))
+    assert "nan" not in repr(c).split("Notes")[0]
+    assert "all has no SE there" in " ".join(c.notes)
+
+
+def test_collinear_columns_have_no_estimate():
+    with pytest.warns(pr.ProbregWarning):
+        ml = ols(np.c_[X, 2 * X], Y, columns=["x", "twice"])
+    c = compare({"ML": ml, "ridge": ridge(np.c_[X, 2 * X], Y, columns=["x", "twice"], scale=1.0, aux={"sigma": 1.0})})
+    assert "does not exist" in repr(c)
+    assert "twice = 2 x" in c.reasons["x"][0]
+    assert "nan" not in repr(c)
+    assert "nan" not in c._repr_html_()
+
+
+def test_an_unknown_prior_is_called_by_its_name():
+    class Own(pr.priors.Prior):
+        name = "own"
+        size = None
+
+        def log_prob(self, beta, unit=1.0):
+            return -(beta**4).sum((-1, -2))
+
+        def sample(self, rng, shape, unit=1.0):
+            return rng.normal(size=shape)
+
+        def pymc(self, unit=1.0):
+            raise NotImplementedError
+
+        def penalty(self, q):
+            return None
+
+    own = pr.Fit(replace(FIT.model, prior=Own()), pr.Newton(), FIT.solution)
+    c = compare({"ML": FIT, "own": own})
+    assert c.data["prior"].sel(fit="own", param="x") == "own"
+    assert np.isnan(c.data["share"].sel(fit="own", param="x"))
+    assert "no curvature" in repr(c)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan])
+def test_a_ridge_needs_a_scale(scale):
+    with pytest.raises(pr.DataError, match="scale"):
+        ridge(X, Y, scale=scale)

@@ -1,0 +1,1 @@
+"""Laws: what every registered likelihood, prior and method must satisfy."""

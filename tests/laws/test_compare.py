@@ -1,0 +1,463 @@
+"""Laws of the comparison: its numbers are those of the fits, its shares those of linear algebra, its spellings those of
+scikit-learn. Null: the table adds nothing of its own to what the fits say."""
+
+import re
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.compare import Comparison, compare, decimals, rounded, shares
+from probreg.recipes import logistic, ols, poisson, ridge, softmax
+
+EXACT = 1e-12  # the same numbers, copied: rounding of a division at most
+
+
+def rows(n: int = 80, p: int = 3, seed: int = 7) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * [0.5, 2.0, 10.0][:p] + [1.0, -3.0, 40.0][:p]
+    return X, X @ [1.4, -0.3, 0.05][:p] + rng.normal(size=n) + 0.7
+
+
+def gaussian(**options) -> pr.Model:
+    return pr.Model.from_arrays(*rows(), columns=["a", "b", "c"], **options)
+
+
+def binary(**options) -> pr.Model:
+    X, y = rows()
+    return pr.Model.from_arrays(
+        X, np.where(y > np.median(y), "yes", "no"), likelihood="bernoulli", response="answer", **options
+    )
+
+
+def classes(symmetric: bool, **options) -> pr.Model:
+    X, y = rows()
+    names = np.array(["low", "mid", "high"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
+    return pr.Model.from_arrays(X, names, likelihood=pr.Categorical(symmetric=symmetric), **options)
+
+
+def counts(**options) -> pr.Model:
+    X, y = rows()
+    return pr.Model.from_arrays(X, np.round(np.exp((y - y.mean()) / 2)), likelihood="poisson", **options)
+
+
+def pair(model: pr.Model, prior: pr.priors.Prior, method: str = "auto") -> Comparison:
+    return compare({"ML": pr.fit(model), "prior": pr.fit(model.with_prior(prior), method)})
+
+
+MODELS = {
+    "gaussian": gaussian, "binary": binary, "reference": lambda **o: classes(False, **o),
+    "symmetric": lambda **o: classes(True, **o), "counts": counts,
+}  # fmt: skip
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> pr.Model:
+    return MODELS[request.param]()
+
+
+def test_numbers_are_those_of_the_fits(model):
+    fits = {
+        "ML": pr.fit(model),
+        "mode": pr.fit(model.with_prior(pr.Normal(0.5)), "newton"),
+        "laplace": pr.fit(model, "laplace"),
+    }
+    data = compare(fits, 0.8).data
+    for name, fit in fits.items():
+        own, here = fit.summary(0.8), data.sel(fit=name)
+        for i, quantity in enumerate(("estimate", "error", "lower", "upper")):
+            np.testing.assert_array_equal(here[quantity].values, own.iloc[:, i].to_numpy())
+        assert set(here["kind"].values[here["role"].values == "coefficient"]) == {own.attrs["kind"]}
+        assert here["method"] == fit.method.name
+        assert here["error_name"] == ("SD" if fit.target == "posterior" else "SE")
+        # labels and numbers belong together
+        one = {"coef": "x1" if "x1" in fit.coef["coef"] else "a"} | (
+            {"outcome": fit.coef["outcome"].values[-1]} if fit.coef.ndim == 2 else {}
+        )
+        label = one["coef"] + (f": {one['outcome']}" if "outcome" in one else "")
+        assert here["estimate"].sel(param=label) == fit.coef.sel(one)
+
+
+def test_shift_and_ratio_are_against_the_baseline(model):
+    fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(0.5)), "newton")}
+    for base, other in (("ML", "mode"), ("mode", "ML")):
+        data = compare(fits, baseline=base).data
+        assert (data["shift"].sel(fit=base) == 0).all()
+        assert (data["ratio"].sel(fit=base) == 1).all()
+        at, of = data.sel(fit=base), data.sel(fit=other)
+        np.testing.assert_allclose(
+            of["shift"] * at["error"] + at["estimate"], of["estimate"], rtol=1e-9
+        )  # a difference and back
+        np.testing.assert_allclose(of["ratio"] * at["error"], of["error"], rtol=EXACT)
+
+
+def test_permuting_the_fits_permutes_the_columns(model):
+    fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(0.5)), "newton")}
+    here, there = compare(fits), compare(dict(reversed(fits.items())), baseline="ML")
+    assert there.data.sel(fit=list(fits)).identical(here.data)
+    assert there.to_pandas()[list(fits)].equals(here.to_pandas())
+
+
+def test_a_flat_prior_has_no_share(model):
+    c = compare([pr.fit(model), pr.fit(model, "newton")])
+    assert (c.data[["share", "marginal_share"]].to_array() == 0.0).all()
+    assert not c.spellings
+    assert "free" not in repr(c).splitlines()[5]
+
+
+def test_the_share_of_a_tight_prior_is_all(model):
+    data = pair(model, pr.Normal(1e-4), "newton").data.sel(fit="prior")
+    slopes = (data["role"] == "coefficient") & (data["coef"] != "Intercept")
+    # scale 1e-4 against standard errors of 1e-2 and more leaves the data 1e-4 of the precision at most
+    assert (data["share"].where(slopes, 1.0) > 1 - 1e-2).all()
+    assert (data["marginal_share"].where(slopes, 1.0) > 1 - 1e-2).all()
+    assert (
+        data[["share", "marginal_share"]].sel(param=data["param"].values[data["coef"].values == "Intercept"]).to_array()
+        == 0
+    ).all()
+
+
+def test_shares_on_an_orthonormal_design_are_known():
+    """Columns orthogonal with sum of squares s: both shares are tau^-2 / (tau^-2 + s / sigma^2)."""
+    rng = np.random.default_rng(2)
+    Q = np.linalg.qr(np.c_[np.ones(40), rng.normal(size=(40, 3))])[0][:, 1:] * 3.0
+    tau, sigma = (0.5, 1.0, 4.0), 1.7
+    model = pr.Model.from_arrays(Q, Q @ [1.0, 2.0, 3.0] + rng.normal(size=40), aux={"sigma": sigma})
+    data = pair(model, pr.Normal(tau)).data.sel(fit="prior", param=["x1", "x2", "x3"])
+    expected = np.array(tau) ** -2.0 / (np.array(tau) ** -2.0 + 9.0 / sigma**2)
+    np.testing.assert_allclose(data["share"], expected, rtol=1e-10)  # one QR of a well conditioned design
+    np.testing.assert_allclose(data["marginal_share"], expected, rtol=1e-10)
+    np.testing.assert_allclose(data["lam"], sigma**2 / np.array(tau) ** 2, rtol=EXACT)
+    np.testing.assert_allclose(data["weight"], 0.5 / np.array(tau) ** 2, rtol=EXACT)
+
+
+def test_the_marginal_share_is_posterior_over_prior_variance(model):
+    """With independent normal priors (P H^-1)_jj = (SE_j / tau)^2, where the errors come from the same curvature."""
+    held = model.with_aux(sigma=1.3) if model.likelihood.aux else model
+    data = pair(held, pr.Normal(0.4), "newton").data.sel(fit="prior")
+    slopes = np.flatnonzero((data["role"] == "coefficient") & (data["coef"] != "Intercept"))
+    ratio = (data["error"] / 0.4) ** 2
+    if getattr(model.likelihood, "symmetric", False):
+        ratio = ratio * 3 / 2  # reported coefficients have prior variance tau^2 (K - 1) / K
+    np.testing.assert_allclose(data["marginal_share"][slopes], ratio[slopes], rtol=1e-6)  # Newton's last step
+
+
+def test_the_marginal_share_ignores_where_a_column_has_its_zero():
+    X, y = rows()
+    at = [shares(ridge(X - shift, y, scale=0.3, aux={"sigma": 1.0}))[1] for shift in (0.0, 25.0)]
+    np.testing.assert_allclose(at[0], at[1], rtol=1e-8)  # condition number 1e3, squared
+
+
+def test_information_of_moments_is_that_of_rows():
+    prior = pr.Normal(0.4, location=0.2)
+    fit = pr.fit(gaussian(prior=prior, aux={"sigma": pr.HalfNormal(2.0)}), "newton")
+    held, _, aux = shares(fit)
+    H = fit.model.expansion(fit.solution.beta, **fit.solution.aux).curvature
+    np.testing.assert_allclose(held[1:, 0], 0.4**-2 / np.diagonal(H)[1:-1], rtol=1e-9)
+    np.testing.assert_allclose(aux, -pr.HalfNormal(2.0).slopes(fit.aux["sigma"])[1] / H[-1, -1], rtol=1e-6)
+
+
+def test_the_share_of_a_student_prior_is_its_curvature():
+    prior = pr.priors.StudentT(0.7, nu=3.0, location=0.1)
+    model = binary(prior=prior)
+    fit = pr.Fit(model, pr.Newton(), pr.fit(model.with_prior(pr.Normal(0.5))).solution)
+    P = np.zeros(4)
+    for j in (1, 2, 3):
+        step = 1e-4 * np.eye(4)[:, [j]]
+        log_p = [float(model.joint.log_prob(fit.solution.beta + k * step)) for k in (-1, 0, 1)]
+        P[j] = -(log_p[0] - 2 * log_p[1] + log_p[2]) / 1e-8
+    J = model.with_prior(pr.Flat()).expansion(fit.solution.beta).curvature
+    np.testing.assert_allclose(shares(fit)[0][:, 0], P / (P + np.diagonal(J)), rtol=1e-4)  # second differences at 1e-4
+
+
+def test_a_kinked_prior_has_a_penalty_and_no_curvature():
+    model = gaussian(prior=pr.Laplace(0.5), aux={"sigma": 1.5})
+    fit = pr.Fit(model, pr.Newton(), pr.fit(model.with_prior(pr.Normal(0.5))).solution)
+    c = compare({"ML": pr.fit(gaussian()), "lasso": fit})
+    here = c.data.sel(fit="lasso", param="b")
+    assert np.isnan(here["share"])
+    assert here["weight"] == 2.0
+    assert here["lam"] == pytest.approx(2 * 1.5**2 * 2.0, rel=EXACT)
+    assert "lasso: 2 |w|" in str(here["penalty"].item())
+    assert "kinked" in repr(c).split("Why they differ")[0]
+
+
+# ---- the same penalty in the spelling of scikit-learn ------------------------------------------------------------------
+
+
+def sklearn(said: str, X, y, **settings):
+    """The estimator that the table names, fitted with tight tolerances: (intercept, coefficients)."""
+    from sklearn import linear_model
+
+    name, inside = re.match(r"(\w+)\(([^)]*)\)", said).groups()
+    named = dict(part.split("=") for part in inside.split(", "))
+    given = {k: {"False": False}.get(v, v.strip("'") if "'" in v else None) for k, v in named.items()}
+    given = {k: float(named[k]) if v is None else v for k, v in given.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its deprecations are not ours
+        fitted = getattr(linear_model, name)(**given, **settings).fit(X, y)
+    return np.vstack([np.atleast_1d(fitted.intercept_)[None], np.atleast_2d(fitted.coef_).T])
+
+
+CLOSE = 1e-6  # both solve to about 1e-9; alpha and C are printed to twelve digits
+
+
+@pytest.mark.parametrize("options", [{"aux": {"sigma": 1.7}}, {}, {"sigma_units": True}])
+def test_ridge_is_scikit_learns(options):
+    X, y = rows()
+    c = compare([ols(X, y), ridge(X, y, scale=0.3, **options)])
+    name = list(c.fits)[1]
+    assert c.spellings[name] in repr(c)
+    np.testing.assert_allclose(c.fits[name].coef.values[:, None], sklearn(c.spellings[name], X, y), rtol=CLOSE)
+
+
+def test_ridge_without_intercept_is_scikit_learns():
+    X, y = rows()
+    c = compare([ridge(X, y, scale=0.3, sigma_units=True, intercept=False)])
+    said = c.spellings["closed_form"]
+    assert said.endswith("fit_intercept=False)")
+    np.testing.assert_allclose(c.fits["closed_form"].coef.values[:, None], sklearn(said, X, y)[1:], rtol=CLOSE)
+
+
+@pytest.mark.parametrize("name", ["binary", "symmetric", "counts"])
+def test_a_normal_prior_is_scikit_learns_penalty(name):
+    made = MODELS[name]()
+    X = made.design.X[:, 1:]
+    c = pair(made, pr.Normal(0.4))
+    other = sklearn(c.spellings["prior"], X, made.design.observed, tol=1e-12, max_iter=20_000, solver="newton-cholesky")
+    np.testing.assert_allclose(c.fits["prior"].coef.values.reshape(other.shape), other, rtol=CLOSE, atol=CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("model", "prior"),
+    [
+        (gaussian(), pr.Normal((0.1, 0.2, 0.3))),  # three penalties
+        (gaussian(), {"a": pr.Normal(1.0)}),  # two columns without one
+        (gaussian(), pr.Normal(1.0, location=0.5)),
+        (binary(), {c: pr.Normal(1.0) for c in ("Intercept", "x1", "x2", "x3")}),  # its intercept is never penalised
+        (classes(False), pr.Normal(1.0)),  # a softmax against a reference class
+    ],
+)
+def test_what_scikit_learn_cannot_say_is_not_spelled(model, prior):
+    assert pair(model, prior, "newton").spellings == {}
+
+
+@pytest.mark.parametrize("name", ["gaussian", "binary"])
+def test_a_laplace_prior_is_scikit_learns_lasso(name):
+    """No step of 1e-3 from what the spelled estimator finds raises the log posterior, and it has kinks in use."""
+    X, y = rows()
+    U = (X - X.mean(0)) / X.std(0)
+    if name == "gaussian":
+        model, settings = pr.Model.from_arrays(U, y, prior=pr.Laplace(0.03), aux={"sigma": 1.3}), {"tol": 1e-10}
+    else:
+        model = pr.Model.from_arrays(U, (y > np.median(y)).astype(int), likelihood="bernoulli", prior=pr.Laplace(0.08))
+        settings = {"tol": 1e-10, "max_iter": 10_000, "l1_ratio": 1.0}
+        settings |= {} if tuple(map(int, sklearn_version().split(".")[:2])) >= (1, 8) else {"penalty": "elasticnet"}
+    fit = pr.Fit(model, pr.Newton(), pr.fit(model.with_prior(pr.Normal(0.5))).solution)
+    found = sklearn(compare({"lasso": fit}).spellings["lasso"], U, model.design.observed, **settings)
+    assert (found == 0.0).any()
+    assert (found[1:] != 0.0).any()
+    best = float(model.log_posterior(found))
+    for j in range(4):
+        for step in (-1e-3, 1e-3):
+            assert float(model.log_posterior(found + step * np.eye(4)[:, [j]])) < best
+
+
+def sklearn_version() -> str:
+    import sklearn
+
+    return sklearn.__version__
+
+
+def test_an_uncertain_sigma_settles_no_alpha():
+    model = gaussian(prior=pr.Normal(0.3))
+    assert compare([pr.fit(model, "quadrature")]).spellings == {}
+    conjugate = pr.fit(gaussian(prior=pr.Normal(0.3, sigma_units=True)), "conjugate")
+    said = compare([conjugate]).spellings["conjugate"]
+    np.testing.assert_allclose(conjugate.coef.values[:, None], sklearn(said, *rows()), rtol=CLOSE)
+
+
+# ---- text --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("render", ["__repr__", "_repr_html_"])
+def test_prints_say_what_is_modelled(render):
+    said = getattr(pair(binary(event="no"), pr.Normal(0.4)), render)()
+    for part in (
+        "P(answer = no)",
+        "the other level is yes",
+        "80 observations",
+        "95 %",
+        "Wald",
+        "newton",
+        "Normal(0, 0.4)",
+        "C=0.16",
+    ):
+        assert part in said
+
+
+def test_prints_say_the_reference_class():
+    X, y = rows()
+    names = np.where(y > np.median(y), "high", np.where(X[:, 0] > 1.0, "mid", "low"))
+    c = compare(
+        {
+            "ML": softmax(X, names, reference="mid"),
+            "mode": pr.fit(softmax(X, names, reference="mid").model.with_prior(pr.Normal(1.0))),
+        }
+    )
+    assert "against the reference class mid" in repr(c).splitlines()[0]
+    assert [str(p) for p in c.data["param"].values[:2]] == ["Intercept: high", "x1: high"]
+
+
+def test_html_is_escaped():
+    X, y = rows()
+    fit = pr.fit(pr.Model.from_arrays(X, y, columns=["a<b", "b", "c"]))
+    said = compare({"<i>": fit})._repr_html_()
+    assert "<i>" not in said
+    assert "a&lt;b" in said
+
+
+def test_every_interval_says_its_kind():
+    fits = {
+        "ML": ols(*rows()),
+        "newton": pr.fit(pr.Model.from_arrays(*rows()), "newton"),
+        "exact": pr.fit(pr.Model.from_arrays(*rows()), "conjugate"),
+    }
+    c = compare(fits, 0.9)
+    assert c.data["kind"].sel(param="x1").values.tolist() == ["t", "wald", "eti"]
+    assert c.data["kind"].sel(param="sigma").values.tolist() == ["chi-square", "log-wald", "eti"]
+    assert "90 % intervals" in repr(c)
+    again = compare(fits, 0.9, kind="hdi")
+    assert again.data["kind"].sel(param="x1").values.tolist() == ["t", "wald", "hdi"]
+    assert compare(fits, kind="wald").data["kind"].sel(fit="ML").values.tolist() == ["wald"] * 4 + ["log-wald"]
+
+
+def test_held_sigma_is_no_estimate():
+    c = compare(
+        {"held": pr.fit(gaussian(aux={"sigma": 2.5})), "free": ols(*rows(), columns=["a", "b", "c"])}, baseline="free"
+    )
+    here = c.data.sel(fit="held", param="sigma")
+    assert (here["estimate"], here["kind"]) == (2.5, "held")
+    assert np.isnan(here["lower"])
+    assert "held at 2.5" in " ".join(c.reasons["a"])
+
+
+def test_separation_is_said_and_never_numbered():
+    X = np.arange(12.0)[:, None]
+    model = pr.Model.from_arrays(X, (X[:, 0] > 5.5).astype(int), columns=["dose"], likelihood="bernoulli")
+    with pytest.warns(pr.ProbregWarning):
+        ml = pr.fit(model)
+    c = compare({"ML": ml, "mode": pr.fit(model.with_prior(pr.Normal(2.5)))})
+    assert np.isnan(c.data["estimate"].sel(fit="ML")).all()
+    row = next(line for line in repr(c).splitlines() if line.startswith("dose "))
+    assert "ML (!)" in row
+    assert "does not exist" in row
+    assert not re.search(r"\d\.\d", row)
+    assert "complete separation by" in c.reasons["dose"][0]
+    assert "Normal(0, 2.5)" in c.reasons["dose"][0]
+    assert any(n.startswith("ML: no estimate of Intercept, dose exists") for n in c.notes)
+
+
+def test_reasons_come_with_their_evidence():
+    X, y = rows(12, 1, seed=3)
+    model = pr.Model.from_arrays(X, y, columns=["x"])
+    fits = {
+        "ML": pr.fit(model),
+        "mode": pr.fit(model.with_prior(pr.Normal(0.3)), "newton"),
+        "newton": pr.fit(model, "newton"),
+    }
+    c = compare(fits | {"exact": pr.fit(model, "conjugate")})
+    share = c.data["marginal_share"].sel(fit="mode", param="x").item()
+    prior, sample = c.reasons["x"][:2]
+    assert f"the prior Normal(0, 0.3), {100 * share:.3g} % of the precision of x in mode" in prior
+    assert "10 degrees of freedom in ML only (t 2.23 against normal 1.96, sqrt(n/df) 1.1)" in sample
+    assert "which moved by" in c.reasons["Intercept"][0]
+    assert any("skewed posterior" in s for s in c.reasons["sigma"])
+    assert compare({"a": fits["ML"], "b": fits["ML"]}).reasons == {}
+
+
+def test_sampling_noise_is_a_reason():
+    """Twenty draws of a mean have an error of about 0.2 SD."""
+    model = gaussian()
+    posterior = pr.fit(model, "conjugate", seed=3)
+    draws = {k: v[:1, :20] for k, v in posterior.solution.draws.items()}
+    stats = {"diverging": np.zeros((1, 20), bool)}
+    beta = draws["beta"].mean((0, 1))
+    few = pr.Fit(
+        model,
+        pr.NUTS(),
+        replace(posterior.solution, beta=beta, draws=draws, sample_stats=stats, df=None, known_marginals=False),
+    )
+    c = compare({"ML": pr.fit(model), "few": few})
+    mcse = c.data["mcse"].sel(fit="few")
+    assert (mcse[:4] > 0).all()
+    assert any("Monte Carlo error" in s for said in c.reasons.values() for s in said)
+
+
+def test_pandas_holds_every_number_unrounded():
+    c = pair(gaussian(), pr.Normal(0.3))
+    wide, tidy = c.to_pandas(), c.tidy()
+    assert wide.columns.names == ["fit", "quantity"]
+    assert wide["ML", "estimate"].tolist() == c.data["estimate"].sel(fit="ML").values.tolist()
+    assert len(tidy) == wide.shape[0] * 2
+    both = tidy[(tidy["fit"] == "prior") & (tidy["param"] == "b")]
+    assert both["upper"].item() == wide.loc["b", ("prior", "upper")]
+    assert wide.attrs["prob"] == tidy.attrs["prob"] == 0.95
+
+
+def test_saved_fits_compare(tmp_path):
+    live = {"ML": pr.fit(binary()), "mode": pr.fit(binary(prior=pr.Normal(0.4)))}
+    read = {k: pr.load_fit(f.save(tmp_path / f"{k}.nc")) for k, f in live.items()}
+    there, here = compare(read), compare(live)
+    for quantity in ("estimate", "error", "lower", "upper", "shift", "weight"):
+        np.testing.assert_allclose(there.data[quantity], here.data[quantity], rtol=EXACT)
+    assert "not known" in repr(there)
+    slope = there.data["param"].values[1]
+    assert "its share has no number" in there.reasons[slope][0]
+    assert f"with {slope}, which moved by" in there.reasons["Intercept"][0]
+    assert there.spellings == here.spellings
+    exact = pr.fit(gaussian(prior=pr.Normal(0.3), aux={"sigma": 1.2}))
+    again = pr.load_fit(exact.save(tmp_path / "exact.nc"))
+    np.testing.assert_allclose(shares(again)[1], shares(exact)[1], rtol=1e-10)  # from its moments alone
+
+
+def test_digits_follow_the_error():
+    assert decimals(np.array([0.0123, 4.0])) == 4
+    assert rounded(1234.5678, decimals(np.array([0.91]))) == "1234.568"
+    assert rounded(float("inf"), 2) == "inf"
+
+
+# ---- recipes -----------------------------------------------------------------------------------------------------------
+
+
+def test_recipes_are_fits_of_plain_models():
+    X, y = rows()
+    data = {
+        "y": y,
+        "a": X[:, 0],
+        "b": X[:, 1],
+        "answer": (y > np.median(y)).astype(int),
+        "n": np.round(np.exp(y - y.max()) * 9),
+    }
+    data["kind"] = np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    for recipe, response, likelihood in (
+        (ols, "y", "gaussian"), (logistic, "answer", "bernoulli"), (softmax, "kind", "categorical"), (poisson, "n", "poisson"),
+    ):  # fmt: skip
+        by_formula = recipe(f"{response} ~ a + b", data)
+        by_arrays = recipe(X[:, :2], data[response], columns=["a", "b"])
+        plain = pr.fit(pr.Model.from_formula(f"{response} ~ a + b", data, likelihood=likelihood))
+        np.testing.assert_array_equal(by_formula.coef, plain.coef)
+        np.testing.assert_allclose(by_arrays.coef, plain.coef, rtol=1e-8)  # the same numbers by another reader
+        assert plain.model.flat
+
+
+def test_ridge_with_unknown_sigma_is_the_joint_mode():
+    """At the joint mode the slope minimises RSS + (sigma/scale)^2 |b|^2 at the sigma that was found."""
+    X, y = rows()
+    fit = ridge(X, y, scale=0.3)
+    assert fit.method.name == "newton"
+    given = ridge(X, y, scale=0.3, aux={"sigma": fit.aux["sigma"]})
+    np.testing.assert_allclose(fit.coef, given.coef, rtol=1e-7)  # Newton stops at 1e-8 standard errors
+    assert ridge(X, y, scale=0.3, sigma_units=True).method.name == "closed_form"
