@@ -323,6 +323,12 @@ def fit(model: Model, method: str | Method = "auto", *, seed: int = 0, strict: b
     >>> fit(model).coef.sel(coef="x").round(3).item()
     2.129
     """
+    if not isinstance(model, Model):
+        raise Incompatible(
+            f"fit takes a Model, got {type(model).__name__}; make one with Model.from_formula or from_arrays"
+        )
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise DataError(f"seed is a whole number, 0 or more, got {seed!r}")
     chosen = METHODS.resolve(method)
     notes: tuple[str, ...] = ()
     if not isinstance(chosen, Method):

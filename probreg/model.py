@@ -117,6 +117,8 @@ class Model:
         values = np.asarray(y)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
+        if not values.ndim:
+            raise DataError(f"y has one value per row of X, got {y!r}")
         if len(values) != design.n:
             raise DataError(f"X has {design.n} rows and y has {len(values)}: they must match")
         return cls._bound(
@@ -146,6 +148,7 @@ class Model:
             if not isinstance(likelihood, Bernoulli):
                 raise Incompatible(f"successes out of trials are Bernoulli observations, not {likelihood.name}")
             design, values = split_trials(design, values, trials)
+        design, values = _counted(design, values)
         bound = likelihood.bind(values, levels=levels, event=event, reference=reference)
         return cls(replace(design, y=bound.code(values)), bound, prior, dict(aux))
 
@@ -352,6 +355,16 @@ def _check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> N
         number = isinstance(value, int | float | np.number)
         if not isinstance(value, AuxPrior) and not (number and np.isfinite(value) and value > 0):
             raise DataError(f"{name} is held at {value!r}; it must be a positive finite number, or a prior")
+
+
+def _counted(design: Design, values: Array) -> tuple[Design, Array]:
+    """Without the rows of weight zero, which are no observations and must not shape levels or scales."""
+    if design.weights is None or (design.weights > 0).all():
+        return design, values
+    keep = design.weights > 0
+    note = f"{int((~keep).sum())} of {design.n} rows have weight 0 and were left out"
+    part = design.take(keep)
+    return replace(part, notes=(*part.notes, note)), values[keep]
 
 
 def _check_names(design: Design, likelihood: Likelihood) -> None:

@@ -200,6 +200,8 @@ def from_arrays(
     if X.ndim != 2:
         raise DataError(f"X is a matrix (rows, columns), got an array of shape {X.shape}")
     names = tuple(str(c) for c in (columns if columns is not None else (f"x{j + 1}" for j in range(X.shape[1]))))
+    if not names and not intercept:
+        raise DataError("there are no columns: X has none and intercept=False leaves out the column of ones")
     if len(set(names)) != len(names):
         raise DataError(f"column names repeat: {sorted({c for c in names if names.count(c) > 1})}")
     if intercept and INTERCEPT in names:
@@ -267,7 +269,7 @@ def as_offset(offset: Any, n: int) -> Array | None:
     """(n, 1) or (n, m), finite."""
     if offset is None:
         return None
-    out = np.asarray(offset, dtype=float)
+    out = _floats(offset, "an offset")
     out = out[:, None] if out.ndim == 1 else out
     if out.ndim != 2 or len(out) != n:
         raise DataError(f"an offset has one value per row: expected {n} rows, got shape {np.shape(offset)}")
@@ -280,7 +282,7 @@ def as_weights(weights: Any, n: int) -> Array | None:
     """(n,), finite, not negative, not all zero."""
     if weights is None:
         return None
-    out = np.asarray(weights, dtype=float)
+    out = _floats(weights, "weights")
     if out.shape != (n,):
         raise DataError(f"weights are one frequency per row: expected shape ({n},), got {out.shape}")
     if len(bad := np.flatnonzero(~np.isfinite(out) | (out < 0))):
@@ -290,10 +292,21 @@ def as_weights(weights: Any, n: int) -> Array | None:
     return out
 
 
+def _floats(values: Any, what: str) -> Array:
+    """Floats, from numbers only; DataError names what was met."""
+    given = np.asarray(values)
+    try:
+        if given.dtype.kind not in "US":  # text that reads as a number is text all the same
+            return given.astype(float)
+    except (TypeError, ValueError):
+        pass
+    raise DataError(f"{what} must be numbers, got {given.dtype} values such as {given.ravel()[:1].tolist()}")
+
+
 def split_trials(design: Design, successes: Any, trials: Any) -> tuple[Design, Array]:
     """Each row of `successes` out of `trials` becomes a row of successes and a row of failures, weighted by their
     numbers (times the row's own weight); rows of weight zero are left out. Returns the design and the 0/1 response."""
-    s, t = np.asarray(successes, dtype=float), np.asarray(trials, dtype=float)
+    s, t = _floats(successes, "successes"), _floats(trials, "trials")
     if s.shape != (design.n,) or t.shape != (design.n,):
         raise DataError(
             f"successes and trials have one value per row: expected ({design.n},), got {s.shape} and {t.shape}"

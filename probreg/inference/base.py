@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from probreg.errors import DataError
 from probreg.likelihoods import Likelihood
 from probreg.model import Model
 from probreg.registry import Registry
@@ -90,6 +91,21 @@ def kinds(method: Method, model: Model) -> str | None:
         names = ", ".join(sorted({b.prior.name for b in model.joint.blocks if b.prior.name not in ("flat", "normal")}))
         return f"{method.name} needs flat or normal priors, and this model has: {names}"
     return None
+
+
+def edges(method: Method, model: Model) -> str | None:
+    """Why a mode over log aux may lie on the edge of a prior's support, where no gradient vanishes; None when it cannot."""
+    for name in model.unknown:
+        if (prior := model.aux_prior(name)).bounded:
+            return f"{method.name} looks for a vanishing gradient, and the {prior.name} prior of {name} has an edge; use quadrature or nuts"
+    return None
+
+
+def at_least_one(**counts: int) -> None:
+    """DataError unless every setting is a whole number of at least one."""
+    for name, value in counts.items():
+        if not isinstance(value, int | np.integer) or value < 1:
+            raise DataError(f"{name} is a whole number of at least 1, got {value!r}")
 
 
 def chains_of(values: Array, chains: int) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Method, Solution, chains_of, kinds, sigma_note
+from probreg.inference.base import METHODS, Method, Solution, at_least_one, chains_of, kinds, sigma_note
 from probreg.inference.closed_form import require_full_rank
 from probreg.inference.linear import Conditional, PriorRows, condition, log_marginal
 from probreg.likelihoods import Gaussian
@@ -34,6 +34,9 @@ class Conjugate(Method):
     likelihood = Gaussian
     gaussian_prior = True
     target = "posterior"
+
+    def __post_init__(self) -> None:
+        at_least_one(draws=self.draws, chains=self.chains)
 
     def obstacle(self, model: Model) -> str | None:
         if why := kinds(self, model):

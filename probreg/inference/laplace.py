@@ -5,7 +5,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, chains_of, kinds, sigma_note
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    Solution,
+    Status,
+    at_least_one,
+    chains_of,
+    edges,
+    kinds,
+    sigma_note,
+)
 from probreg.inference.newton import Mode, covariance_at, find_mode, solution_at
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import Model
@@ -31,8 +42,11 @@ class LaplaceApproximation(Method):
     gaussian_prior = True
     target = "posterior"
 
+    def __post_init__(self) -> None:
+        at_least_one(draws=self.draws, chains=self.chains, max_steps=self.max_steps)
+
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model)
+        return kinds(self, model) or edges(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         mode = find_mode(model, tol=self.tol, max_steps=self.max_steps)

@@ -13,7 +13,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from probreg.check.separation import Separation, separation
 from probreg.errors import DataError, NotConverged
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds, sigma_note
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.linear import combinations, unidentified
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
 from probreg.linalg import one_blas_thread, weighted_gram
@@ -60,7 +60,7 @@ class Newton(Method):
             object.__setattr__(self, "start", tuple(tuple(float(v) for v in row) for row in start))
 
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model)
+        return kinds(self, model) or edges(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         mode = find_mode(model, tol=self.tol, max_steps=self.max_steps, start=self.start)
@@ -274,9 +274,9 @@ def _deficient(
     touched = np.array(rank.dropped, dtype=int)
     if not len(touched) or model.joint.informative[touched].all():
         if cov is None:
-            raise NotConverged(
-                "newton: the curvature at the end is not positive definite; start elsewhere or give a prior"
-            )
+            exact = any(v < 1e-12 for v in np.exp(mode.log_aux) / max(float(np.std(model.design.observed)), 1e-300))
+            why = "the columns reproduce the response exactly, so that sigma runs to 0" if exact else "start elsewhere"
+            raise NotConverged(f"newton: the curvature at the end is not positive definite: {why}, or give a prior")
         return S @ cov @ S.T, beta, status, "", None
     N = unidentified(rank, model.shape[0])
     project = np.eye(len(N)) - N @ np.linalg.pinv(N)

@@ -18,6 +18,7 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
+    at_least_one,
     moments_of_draws,
     sigma_note,
 )
@@ -57,6 +58,9 @@ class NUTS(Method):
 
     name = "nuts"
     target = "posterior"
+
+    def __post_init__(self) -> None:
+        at_least_one(draws=self.draws, chains=self.chains, tune=self.tune)
 
     def obstacle(self, model: Model) -> str | None:
         return None

@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.design import Moments
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Array, Method, Solution, chains_of, kinds, sigma_note
+from probreg.inference.base import METHODS, Array, Method, Solution, at_least_one, chains_of, kinds, sigma_note
 from probreg.inference.closed_form import require_full_rank
 from probreg.inference.linear import Conditional, PriorRows, condition, log_marginal
 from probreg.likelihoods import Gaussian
@@ -36,6 +36,9 @@ class Quadrature(Method):
     likelihood = Gaussian
     gaussian_prior = True
     target = "posterior"
+
+    def __post_init__(self) -> None:
+        at_least_one(draws=self.draws, chains=self.chains, nodes=self.nodes)
 
     def obstacle(self, model: Model) -> str | None:
         if why := kinds(self, model):

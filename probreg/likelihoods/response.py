@@ -34,7 +34,8 @@ def varied(y: np.ndarray, kind: str) -> None:
 
 
 def levels_of(values: np.ndarray, known: Sequence[Level] | None) -> tuple[Level, ...]:
-    """The levels that occur, in their declared order, or sorted when none was declared."""
+    """The levels that occur, in their declared order, or sorted when none was declared; DataError for a missing one."""
+    _complete(values)
     present = set(_distinct(values))
     if known is not None:
         return tuple(v for v in known if v in present)
@@ -44,6 +45,15 @@ def levels_of(values: np.ndarray, known: Sequence[Level] | None) -> tuple[Level,
         raise DataError(
             f"the response mixes kinds of values ({', '.join(sorted({type(v).__name__ for v in present}))}): make them all text or all numbers"
         ) from None
+
+
+def _complete(values: np.ndarray) -> None:
+    """DataError where a level is None or nan: a missing value is no class."""
+    met = np.asarray(values)
+    if met.dtype.kind in "O" and len(bad := [i for i, v in enumerate(met.tolist()) if v is None or v != v]):
+        raise DataError(
+            f"row {bad[0]} of the response holds {met[bad[0]]!r} ({len(bad)} such rows): drop or complete them"
+        )
 
 
 def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:

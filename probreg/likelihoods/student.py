@@ -33,8 +33,8 @@ class StudentT(OrderedLikelihood, SmoothLikelihood):
     link = IDENTITY
 
     def __post_init__(self) -> None:
-        if not self.nu > 0:
-            raise DataError(f"StudentT needs nu > 0 degrees of freedom, got nu={self.nu}")
+        if not 0 < self.nu < np.inf:
+            raise DataError(f"StudentT needs nu > 0 degrees of freedom, finite, got nu={self.nu}")
 
     def bind(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None

@@ -61,8 +61,8 @@ class Prior(ABC):
         """PyMC's distribution class and parameters, for a variable whose last axis runs over the q columns."""
 
     @abstractmethod
-    def penalty(self, q: int) -> Penalty | None:
-        """The penalty that its mode minimises; None when it is flat."""
+    def penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
+        """The penalty of q columns that its mode minimises, at this unit of its scales; None when it is flat."""
 
 
 class GaussianPrior(Prior):
@@ -79,7 +79,10 @@ class GaussianPrior(Prior):
 
 def per_column(value: Any, what: str, *, positive: bool) -> PerColumn:
     """A float or a tuple of floats from whatever sequence was given. DataError names the entry that is not allowed."""
-    array = np.asarray(value, dtype=float)
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu":
+        raise DataError(f"{what} is a number or one number per column, got {value!r}")
+    array = array.astype(float)
     if array.ndim > 1:
         raise DataError(f"{what} is one number or one per column, got an array of shape {array.shape}")
     for i, v in enumerate(array.ravel()):

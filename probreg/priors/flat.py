@@ -41,5 +41,5 @@ class Flat(GaussianPrior):
 
         return pm.Flat, {}
 
-    def penalty(self, q: int) -> Penalty | None:
+    def penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         return None

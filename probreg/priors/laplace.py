@@ -47,6 +47,6 @@ class Laplace(Prior):
 
         return pm.Laplace, {"mu": np.asarray(self.location), "b": np.asarray(self.scale) * unit}
 
-    def penalty(self, q: int) -> Penalty | None:
+    def penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         form = "|w|" if self.location == 0.0 else "|w - location|"
-        return Penalty("lasso", form, np.broadcast_to(1.0 / np.asarray(self.scale), q))
+        return Penalty("lasso", form, np.broadcast_to(1.0 / (unit * np.asarray(self.scale)), q))

@@ -84,9 +84,11 @@ class Normal(GaussianPrior):
         q = len(self.precision_matrix)
         return pm.MvNormal, {"mu": self.center(q), "tau": np.array(self.precision_matrix) / unit**2}
 
-    def penalty(self, q: int) -> Penalty | None:
+    def penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         around = "w" if self.location == 0.0 else "(w - location)"
-        return Penalty("ridge", f"{around}^2", np.diag(self.precision(q)) / 2.0)
+        if self.precision_matrix is not None:
+            return Penalty("ridge", f"{around}' P {around}, P the precision matrix", np.full(q, 0.5 / unit**2))
+        return Penalty("ridge", f"{around}^2", np.diag(self.precision(q)) / (2.0 * unit**2))
 
 
 def _positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:

@@ -24,6 +24,7 @@ class AuxPrior(ABC):
 
     name: ClassVar[str]
     proper: ClassVar[bool] = True
+    bounded: bool = False  # its support ends inside (0, inf), where a mode may lie on the edge
 
     @abstractmethod
     def log_prob(self, v: Array) -> Array:
@@ -44,8 +45,8 @@ class AuxPrior(ABC):
 
 def _positive(**values: float) -> None:
     for word, v in values.items():
-        if not v > 0:
-            raise DataError(f"a prior of a positive parameter needs {word} > 0, got {word}={v}")
+        if not 0 < v < np.inf:
+            raise DataError(f"a prior of a positive parameter needs {word} > 0 and finite, got {word}={v}")
 
 
 def _improper() -> DataError:
@@ -228,6 +229,10 @@ class Uniform(AuxPrior):
     @property
     def proper(self) -> bool:  # type: ignore[override]
         return bool(np.isfinite(self.high))
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        return self.low > 0 or self.proper
 
     def log_prob(self, v: Array) -> Array:
         height = -np.log(self.high - self.low) if self.proper else 0.0

@@ -27,8 +27,8 @@ class StudentT(Prior):
     name = "student"
 
     def __post_init__(self) -> None:
-        if not self.nu > 0:
-            raise DataError(f"a StudentT prior needs nu > 0, got nu={self.nu}")
+        if not 0 < self.nu < np.inf:
+            raise DataError(f"a StudentT prior needs nu > 0 and finite, got nu={self.nu}")
         object.__setattr__(self, "scale", per_column(self.scale, "StudentT scale", positive=True))
         object.__setattr__(self, "location", per_column(self.location, "StudentT location", positive=False))
 
@@ -52,8 +52,8 @@ class StudentT(Prior):
 
         return pm.StudentT, {"nu": self.nu, "mu": np.asarray(self.location), "sigma": np.asarray(self.scale) * unit}
 
-    def penalty(self, q: int) -> Penalty | None:
+    def penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         around = "w" if self.location == 0.0 else "(w - location)"
-        scale = np.broadcast_to(np.asarray(self.scale), q)
+        scale = np.broadcast_to(unit * np.asarray(self.scale), q)
         same = f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
         return Penalty("log", f"log(1 + {around}^2 / ({self.nu:g} {same}^2))", np.full(q, (self.nu + 1) / 2))

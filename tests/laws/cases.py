@@ -1,0 +1,174 @@
+"""Instances of whatever is registered, with no setting at its default, and the numerical tools that laws are stated with.
+
+A new class needs no entry here: floats are moved off their defaults and every switch is tried both ways. `SPECIAL` holds
+what cannot be guessed from a field, such as a matrix.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import probreg as pr
+from probreg.inference import METHODS, Method
+from probreg.likelihoods import LIKELIHOODS, Likelihood
+from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Flat, Normal, Prior
+
+Array = np.ndarray
+Q = 3  # columns that a prior touches in these laws
+SIGMA = 0.7  # the value of an auxiliary parameter that is held fixed: not 1
+PRECISION = ((2.0, 0.6, 0.0), (0.6, 1.5, -0.4), (0.0, -0.4, 0.8))
+
+
+def moved(value: float) -> float:
+    """A float that is not the default."""
+    return 4.1 if np.isinf(value) else 1.3 * value + 0.4
+
+
+def variants(cls: type) -> Iterator[Any]:
+    """One instance for each setting of the switches, every float moved."""
+    fields = [f for f in dataclasses.fields(cls) if f.init]
+    floats = {f.name: moved(f.default) for f in fields if isinstance(f.default, float)}
+    switches = [f.name for f in fields if isinstance(f.default, bool)]
+    for setting in itertools.product([False, True], repeat=len(switches)):
+        yield cls(**floats, **dict(zip(switches, setting)))
+
+
+SPECIAL_LIKELIHOODS = [pr.Categorical(levels=("a", "b", "c", "d"), reference="b"), pr.Bernoulli(levels=("yes", "no"))]
+SPECIAL_PRIORS = [
+    Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)),
+    Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1), sigma_units=True),
+]
+LIKELIHOOD_CASES = [v for cls in LIKELIHOODS.values() for v in variants(cls)] + SPECIAL_LIKELIHOODS
+SCALAR_PRIORS = [v for cls in PRIORS.values() for v in variants(cls)]
+AUX_CASES = [v for cls in AUX_PRIORS.values() for v in variants(cls)] + [pr.Uniform(), pr.InverseGamma(2.5, 0.6)]
+
+
+def quick(cls: type[Method]) -> Method:
+    """The method with few draws, where it draws."""
+    fields = {f.name for f in dataclasses.fields(cls)}
+    return cls(**{"draws": 500, "chains": 3} if "draws" in fields else {})
+
+
+METHOD_CASES = [quick(cls) for name, cls in METHODS.items() if name not in ("auto", "nuts")]
+
+
+def per_column(prior: Prior) -> Prior:
+    """The same prior with a different value for each of Q columns in every field that takes one."""
+    spread = np.array([1.0, 1.6, 0.7])
+    fields = {f.name for f in dataclasses.fields(prior)} & {"scale", "location"}
+    return dataclasses.replace(prior, **{k: tuple(getattr(prior, k) * spread) for k in fields})
+
+
+PRIOR_CASES = [
+    *SCALAR_PRIORS,
+    *(per_column(p) for p in SCALAR_PRIORS if p.size is None and p.name != "flat"),
+    *SPECIAL_PRIORS,
+]
+PROPER_PRIORS = [p for p in PRIOR_CASES if not isinstance(p, Flat)]
+
+
+def auxiliaries(likelihood: Likelihood) -> dict[str, float]:
+    return dict.fromkeys(likelihood.aux, SIGMA)
+
+
+def rows_for(likelihood: Likelihood, n: int = 60, q: int = Q, seed: int = 3) -> tuple[Array, Array]:
+    """X (n, q) without intercept and a response in the likelihood's own levels, drawn from the likelihood itself."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, q)) * np.array([1.0, 0.6, 1.4])[:q] + np.array([0.2, -0.5, 1.0])[:q]
+    beta = rng.uniform(-0.6, 0.6, (q, likelihood.width))
+    y = likelihood.sample(rng, 0.3 + X @ beta, **auxiliaries(likelihood))
+    return X, np.array(likelihood.levels)[y.astype(int)] if likelihood.levels else y
+
+
+def recipe_of(likelihood: Likelihood) -> dict[str, Any]:
+    """The arguments that bring back this likelihood when its response is read again."""
+    options: dict[str, Any] = {"likelihood": likelihood}
+    return options | ({"event": likelihood.levels[1]} if isinstance(likelihood, pr.Bernoulli) else {})
+
+
+def model_for(
+    likelihood: Likelihood, prior: Any = None, *, seed: int = 3, n: int = 60, q: int = Q, **more: Any
+) -> pr.Model:
+    X, y = rows_for(likelihood, n, q, seed)
+    return pr.Model.from_arrays(X, y, **recipe_of(likelihood), prior=Flat() if prior is None else prior, **more)
+
+
+def accepted(likelihood: Likelihood, prior: Any, **more: Any) -> pr.Model | None:
+    """The model, or None when this likelihood and prior do not go together."""
+    try:
+        return model_for(likelihood, prior, **more)
+    except pr.Incompatible:
+        return None
+
+
+def aux_choices(likelihood: Likelihood) -> list[dict[str, Any]]:
+    """Unknown by default, held fixed, and under an informative prior; nothing where there is no such parameter."""
+    if not likelihood.aux:
+        return [{}]
+    return [
+        {},
+        auxiliaries(likelihood),
+        {a: pr.HalfCauchy(0.4) for a in likelihood.aux},
+        {a: pr.InverseGamma(2.5, 0.6) for a in likelihood.aux},
+    ]
+
+
+def triples() -> Iterator[tuple[pr.Model, Method]]:
+    """Every model of a registered likelihood and prior, with every method."""
+    for likelihood, prior in itertools.product(LIKELIHOOD_CASES, PRIOR_CASES):
+        for aux in aux_choices(likelihood):
+            model = accepted(likelihood, prior, aux=aux)
+            if model is not None:
+                for method in METHOD_CASES:
+                    yield model, method
+
+
+def named(thing: Any) -> str:
+    """A short readable id."""
+    if isinstance(thing, Likelihood | Prior | AuxPrior | Method):
+        settings = [
+            f"{f.name}={getattr(thing, f.name)}"
+            for f in dataclasses.fields(thing)
+            if getattr(thing, f.name) != f.default
+        ]
+        return f"{thing.name}({','.join(settings).replace(' ', '')[:60]})"
+    if isinstance(thing, pr.Model):
+        aux = ",".join(f"{k}={v if isinstance(v, float) else v.name}" for k, v in thing.aux.items())
+        return f"{named(thing.likelihood)}-{named(thing.prior)}-{aux}"
+    return str(thing)
+
+
+def slope(f: Callable[[float], Any], h: float = 2e-3) -> Array:
+    """df/dt at 0 by central differences, extrapolated once: error of order h^4 f''''' and of rounding / h, both 1e-11 here."""
+    near, far = (np.asarray(f(k * h)) - np.asarray(f(-k * h)) for k in (1, 2))
+    return (8 * near - far) / (12 * h)
+
+
+def gradient(f: Callable[[Array], Any], x: Array, h: float = 2e-3) -> Array:
+    """All partial derivatives of f at the vector x, on the last axis."""
+    unit = np.eye(len(x))
+    return np.stack([slope(lambda t, e=e: f(x + t * e), h) for e in unit], -1)
+
+
+def line(centre: Array | float = 0.0, scale: float = 1.0) -> tuple[Array, Array]:
+    """Nodes and weights of an integral over the real line: y = centre + sinh(pi/2 sinh u), trapezoids in u. The error for
+    an analytic integrand falls exponentially in the nodes and is below 1e-12 for the densities here."""
+    u, step = np.linspace(-4.6, 4.6, 2001, retstep=True)
+    inner = np.pi / 2 * np.sinh(u)
+    y, dy = np.sinh(inner), np.cosh(inner) * np.pi / 2 * np.cosh(u)
+    return centre + scale * y, scale * dy * step
+
+
+def half_line(scale: float = 1.0) -> tuple[Array, Array]:
+    """The same over v > 0: v = exp(pi/2 sinh u)."""
+    u, step = np.linspace(-4.3, 4.3, 4001, retstep=True)
+    v = np.exp(np.pi / 2 * np.sinh(u))
+    return scale * v, scale * v * np.pi / 2 * np.cosh(u) * step
+
+
+def dkw(n: int) -> float:
+    """The distance between an empirical and its true distribution function that is passed once in a million (Massart 1990)."""
+    return float(np.sqrt(np.log(2e6) / (2 * n)))

@@ -1,0 +1,308 @@
+"""Laws of likelihoods: derivatives, mass, draws, distribution functions and PyMC's density all say the same p(y | eta)."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.likelihoods import (
+    LIKELIHOODS,
+    ExponentialFamily,
+    Likelihood,
+    OrderedLikelihood,
+    SeparableLikelihood,
+    SmoothLikelihood,
+)
+from probreg.registry import Registry
+
+from .cases import (
+    LIKELIHOOD_CASES,
+    Array,
+    auxiliaries,
+    dkw,
+    gradient,
+    line,
+    model_for,
+    named,
+    recipe_of,
+    rows_for,
+    slope,
+)
+
+every = pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+
+
+def of_kind(kind: type) -> Any:
+    return pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if isinstance(v, kind)], ids=named)
+
+
+smooth, ordered, separable = of_kind(SmoothLikelihood), of_kind(OrderedLikelihood), of_kind(SeparableLikelihood)
+
+
+def rows(likelihood: Likelihood, n: int = 25) -> tuple[Array, Array]:
+    """y (n,) and eta (n, m), far enough from zero that curvature shows."""
+    rng = np.random.default_rng(11)
+    eta = rng.normal(0.4, 1.2, (n, likelihood.width))
+    return likelihood.sample(rng, eta, **auxiliaries(likelihood)), eta
+
+
+def nodes(likelihood: Likelihood, centre: float = 0.0) -> tuple[Array, Array]:
+    """Points and weights that sum over the support."""
+    if isinstance(likelihood.support, str):
+        return line(centre, SCALE)
+    return likelihood.support, np.ones(len(likelihood.support))
+
+
+SCALE = 0.8
+
+
+def test_every_registered_likelihood_has_a_case():
+    assert {type(v) for v in LIKELIHOOD_CASES} == set(LIKELIHOODS.values())
+
+
+@smooth
+def test_score_is_the_slope_of_log_prob(likelihood):
+    y, eta = rows(likelihood)
+    aux = auxiliaries(likelihood)
+    for k, e in enumerate(np.eye(likelihood.width)):
+        numeric = slope(lambda t, e=e: likelihood.log_prob(y, eta + t * e, **aux))
+        np.testing.assert_allclose(likelihood.score(y, eta, **aux)[:, k], numeric, rtol=1e-8, atol=1e-9)
+
+
+@smooth
+def test_expansion_is_the_slope_and_curvature_over_eta_and_log_aux(likelihood):
+    y, eta = rows(likelihood)
+    names, m = likelihood.aux, likelihood.width
+
+    def at(i: int, x: Array) -> Any:
+        aux = {a: np.exp(v) for a, v in zip(names, x[m:])}
+        return likelihood.expansion(y[i : i + 1], x[None, :m], **aux)
+
+    for i in range(len(y)):
+        x = np.r_[eta[i], np.log(list(auxiliaries(likelihood).values()))]
+        value, g, H = (v[0] for v in at(i, x))
+        aux = {a: np.exp(v) for a, v in zip(names, x[m:])}
+        assert value == pytest.approx(float(likelihood.log_prob(y[i], eta[i], **aux)), rel=1e-13, abs=1e-14)
+        numeric = gradient(lambda v, i=i: at(i, v).log_prob[0], x)
+        np.testing.assert_allclose(g, numeric, rtol=1e-7, atol=1e-8)  # exp(4 log sigma) has large fifth derivatives
+        np.testing.assert_allclose(H, -gradient(lambda v, i=i: at(i, v).gradient[0], x), rtol=1e-7, atol=1e-7)
+        np.testing.assert_allclose(H, H.T, rtol=1e-14, atol=1e-16)
+
+
+@smooth
+def test_information_is_the_expected_square_of_the_score(likelihood):
+    _, eta = rows(likelihood, 8)
+    aux = auxiliaries(likelihood)
+    for e in eta:
+        y, w = nodes(likelihood, e[0])
+        at = np.broadcast_to(e, (len(y), len(e)))
+        p, s = w * np.exp(likelihood.log_prob(y, at, **aux)), likelihood.score(y, at, **aux)
+        expected = np.einsum("n,na,nb->ab", p, s, s)
+        np.testing.assert_allclose(likelihood.information(e[None], **aux)[0], expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(p @ s, 0.0, atol=1e-10)  # and the score has mean zero
+
+
+@every
+def test_total_mass_is_one_and_the_mean_is_the_first_moment(likelihood):
+    _, eta = rows(likelihood)
+    aux = auxiliaries(likelihood)
+    for e in eta:
+        y, w = nodes(likelihood, e[0])
+        p = w * np.exp(likelihood.log_prob(y, np.broadcast_to(e, (len(y), len(e))), **aux))
+        assert p.sum() == pytest.approx(1.0, abs=1e-10)
+        mean = likelihood.mean(e[None], **aux)[0]
+        np.testing.assert_allclose(mean, p @ y if np.ndim(mean) == 0 else p, rtol=1e-9, atol=1e-10)
+
+
+@ordered
+def test_cdf_is_the_integral_of_the_density(likelihood):
+    _, eta = rows(likelihood, 10)
+    aux = auxiliaries(likelihood)
+    if isinstance(likelihood.support, str):
+        y = np.linspace(-6, 6, 10)
+        numeric = slope(lambda t: likelihood.cdf(y + t, eta, **aux))
+        np.testing.assert_allclose(numeric, np.exp(likelihood.log_prob(y, eta, **aux)), rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(likelihood.cdf(np.full(10, -1e9), eta, **aux), 0.0, atol=1e-12)
+        np.testing.assert_allclose(likelihood.cdf(np.full(10, 1e9), eta, **aux), 1.0, atol=1e-12)
+        return
+    y = likelihood.support
+    for e in eta:
+        at = np.broadcast_to(e, (len(y), 1))
+        total = np.cumsum(np.exp(likelihood.log_prob(y, at, **aux)))
+        np.testing.assert_allclose(likelihood.cdf(y, at, **aux), total, rtol=1e-11)
+        np.testing.assert_allclose(likelihood.cdf(y + 0.5, at, **aux), total, rtol=1e-11)  # constant between atoms
+        assert likelihood.cdf(y[:1] - 0.5, at[:1], **aux)[0] == 0.0
+
+
+@every
+def test_draws_follow_the_density(likelihood):
+    _, eta = rows(likelihood, 4)
+    aux, n = auxiliaries(likelihood), 20_000
+    for i, e in enumerate(eta):
+        at = np.broadcast_to(e, (n, len(e)))
+        y = np.sort(likelihood.sample(np.random.default_rng(i), at, **aux))
+        if isinstance(likelihood, OrderedLikelihood):
+            steps = np.searchsorted(y, y, side="right") / n
+            assert np.abs(likelihood.cdf(y, at, **aux) - steps).max() < dkw(n)
+        else:
+            p = likelihood.mean(e[None], **aux)[0]
+            share = np.array([(y == k).mean() for k in likelihood.support])
+            assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / n)).all()  # five standard errors
+
+
+@every
+def test_leading_axes_are_draws(likelihood):
+    y, eta = rows(likelihood, 6)
+    draws = np.random.default_rng(0).normal(size=(2, 3, 1, 1)) + eta
+    values = {a: np.linspace(0.5, 1.5, 6).reshape(2, 3, 1) for a in likelihood.aux}
+    functions = ["log_prob"] + ["score"] * isinstance(likelihood, SmoothLikelihood)
+    functions += ["cdf"] * isinstance(likelihood, OrderedLikelihood)
+    together = {f: getattr(likelihood, f)(y, draws, **values) for f in functions}
+    together |= {"mean": likelihood.mean(draws, **values)}
+    if isinstance(likelihood, SmoothLikelihood):
+        together["information"] = likelihood.information(draws, **values)
+    assert likelihood.sample(np.random.default_rng(0), draws, **values).shape == (2, 3, 6)
+    for i in np.ndindex(2, 3):
+        one = {a: v[i] for a, v in values.items()}
+        for f, value in together.items():
+            first = (y,) if f in functions else ()
+            np.testing.assert_allclose(value[i], getattr(likelihood, f)(*first, draws[i], **one), rtol=1e-14, err_msg=f)
+
+
+@every
+def test_rows_are_drawn_independently(likelihood):
+    """Two rows with the same eta must not share their draw."""
+    eta = np.zeros((2000, 2, likelihood.width))
+    y = likelihood.sample(np.random.default_rng(5), eta, **auxiliaries(likelihood))
+    assert abs(np.corrcoef(y.T)[0, 1]) < 6 / np.sqrt(2000)
+
+
+@every
+def test_the_line_of_the_mean_and_its_slope(likelihood):
+    _, eta = rows(likelihood, 12)
+    centre, J = likelihood.mean_line(eta)
+    mean = likelihood.mean(eta, **auxiliaries(likelihood)).reshape(centre.shape)
+    np.testing.assert_allclose(likelihood.link.inverse(centre), mean, rtol=1e-13)
+    np.testing.assert_allclose(likelihood.link.forward(mean), centre, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        slope(lambda t: likelihood.link.inverse(centre + t)), likelihood.link.slope(centre), rtol=1e-8
+    )
+    for k, e in enumerate(np.eye(likelihood.width)):
+        np.testing.assert_allclose(J[..., k], slope(lambda t, e=e: likelihood.mean_line(eta + t * e)[0]), atol=1e-9)
+
+
+@of_kind(ExponentialFamily)
+def test_the_slope_of_the_mean_is_the_variance(likelihood):
+    _, eta = rows(likelihood, 12)
+    mean = likelihood.mean(eta)
+    np.testing.assert_allclose(likelihood.variance(mean), likelihood.link.slope(eta[:, 0]), rtol=1e-12)
+
+
+@separable
+def test_the_recession_cone_is_where_the_likelihood_never_falls(likelihood):
+    """Far along a direction in the cone log p has not fallen, and along one outside it it has."""
+    y, eta = rows(likelihood, 40)
+    cone, rng, met = likelihood.recession(y), np.random.default_rng(2), set()
+    direction = rng.normal(size=eta.shape) * rng.integers(0, 2, (len(y), 1))
+    assert cone.directions.shape == (len(cone.rows), likelihood.width)
+    side = (cone.directions * direction[cone.rows]).sum(1)
+    bad = np.where(cone.equal, np.abs(side) > 0, side < 0)
+    outside = np.isin(np.arange(len(y)), cone.rows[bad])
+    steps = np.linspace(0, 30, 40)[:, None, None]
+    path = likelihood.log_prob(y, eta + steps * direction)
+    for i in range(len(y)):
+        met.add((bool(outside[i]), bool(direction[i].any())))
+        if outside[i]:
+            assert path[-1, i] < path[0, i]
+        else:
+            assert (np.diff(path[:, i]) >= -1e-12).all()
+    assert {(True, True), (False, True)} <= met  # both kinds were met
+    assert set(cone.rows) == set(range(len(y)))
+
+
+@every
+def test_extreme_predictors_give_a_log_density_and_no_warning(likelihood):
+    y, _ = rows(likelihood, 9)
+    for size in (30.0, 300.0, 1000.0):
+        for sign in (-1.0, 1.0):
+            eta = np.full((9, likelihood.width), sign * size)
+            assert not np.isnan(likelihood.log_prob(y, eta, **auxiliaries(likelihood))).any()
+
+
+@every
+def test_a_response_is_read_and_written_back(likelihood):
+    X, y = rows_for(likelihood)
+    model = pr.Model.from_arrays(X, y, **recipe_of(likelihood))
+    bound, codes = model.likelihood, model.design.observed
+    levels = bound.levels
+    back = np.array(levels)[codes.astype(int)] if levels else codes
+    assert (back == y).all()
+    again = bound.bind(y, levels=None, event=recipe_of(likelihood).get("event"), reference=None)
+    assert again == bound
+    assert LIKELIHOODS.from_spec(LIKELIHOODS.to_spec(bound)) == bound
+    assert hash(again) == hash(bound)  # a frozen value
+    assert isinstance(bound.describe("y"), str)
+    assert bound.display.shape == (max(1, len(bound.outcomes)), bound.width)
+    if levels:
+        with pytest.raises(pr.DataError, match=r"row 2 of the response holds .*not a level"):
+            bound.code(np.array([levels[0], levels[1], "purple"], dtype=object))
+
+
+@every
+def test_the_guess_is_a_place_to_start(likelihood):
+    y, eta = rows(likelihood)
+    start, aux = likelihood.guess(y)
+    assert start.shape == eta.shape
+    assert np.isfinite(start).all()
+    assert set(aux) == set(likelihood.aux)
+    assert all(v > 0 for v in aux.values())
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@every
+def test_pymc_says_the_same_density(likelihood, weighted):
+    """Point by point with all constants, under proper priors, with an offset and with weights."""
+    from pymc.model.transform.conditioning import remove_value_transforms
+
+    rng = np.random.default_rng(1)
+    offset = None if getattr(likelihood, "symmetric", False) else rng.normal(size=12)
+    aux = {a: pr.HalfNormal(1.7) for a in likelihood.aux}
+    prior = (
+        {"x1": pr.Normal(0.8), "Intercept": pr.Normal(2.3)}
+        if not getattr(likelihood, "symmetric", False)
+        else pr.Normal(0.8)
+    )
+    model = model_for(
+        likelihood, prior, n=12, q=2, offset=offset, aux=aux, weights=rng.integers(1, 4, 12) if weighted else None
+    )
+    theirs = remove_value_transforms(model.to_pymc())
+    logp = theirs.compile_logp(jacobian=False, mode="FAST_COMPILE")
+    for _ in range(3):
+        beta, values = rng.normal(size=model.shape), {a: rng.uniform(0.5, 2.0) for a in likelihood.aux}
+        point = dict(values)
+        for i, b in enumerate(model.joint.blocks):
+            part = beta[list(b.columns)]
+            point[f"beta_{i}_{b.prior.name}"] = part.T if likelihood.outcomes else part[:, 0]
+        np.testing.assert_allclose(logp(point), model.log_posterior(beta, **values), rtol=1e-12)
+
+
+@pytest.mark.parametrize("levels", [3, 5])
+def test_the_symmetric_softmax_is_the_reference_form_in_other_coordinates(levels):
+    X, y = rows_for(pr.Categorical(levels=tuple(range(levels))), 150)
+    symmetric = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True)))
+    reference = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical(reference=levels - 1)))
+    np.testing.assert_allclose(symmetric.coef.sum("outcome"), 0.0, atol=1e-12)
+    # Newton stops at 1e-8 standard errors and takes one more step
+    np.testing.assert_allclose(symmetric.predict()["mean"], reference.predict()["mean"], rtol=1e-9)
+    assert symmetric.log_likelihood == pytest.approx(reference.log_likelihood, rel=1e-12)
+    shift = symmetric.coef - symmetric.coef.sel(outcome=str(levels - 1))
+    np.testing.assert_allclose(shift.sel(outcome=reference.coef["outcome"]), reference.coef, rtol=1e-7, atol=1e-9)
+    sums = symmetric.covariance().values.reshape(4, levels, 4, levels).sum(3)
+    np.testing.assert_allclose(sums, 0.0, atol=1e-12)
+
+
+def test_a_registry_names_what_it_lacks():
+    assert isinstance(LIKELIHOODS, Registry)
+    with pytest.raises(pr.ProbregError, match="no likelihood is called 'gausian'; did you mean 'gaussian'"):
+        LIKELIHOODS["gausian"]
