@@ -24,7 +24,7 @@ class EventCheck(Check):
     >>> y = ["no", "yes", "no", "yes"]
     >>> model = Model.from_arrays(np.arange(4.0), y, likelihood="bernoulli", event="yes")
     >>> for f in EventCheck().run(model): print(f.verdict.name, f.sentence)
-    OK models P(y = yes) on the logit scale; the other level is no; counts: no 2, yes 2
+    OK models P(y = yes) on the logit scale; the other level is no; counts: no: 2, yes: 2
     WARNING 2 observations of y = yes for 1 coefficient: 2 per coefficient, fewer than the rule of thumb of 10
     """
 
@@ -38,7 +38,7 @@ class EventCheck(Check):
         if not isinstance(likelihood, Bernoulli | Categorical):
             return self.fine(said)
         counts = np.bincount(design.observed.astype(int), design.weights, len(likelihood.levels))
-        told = ", ".join(f"{level} {count:g}" for level, count in zip(likelihood.levels, counts, strict=True))
+        told = ", ".join(f"{level}: {count:g}" for level, count in zip(likelihood.levels, counts, strict=True))
         out = self.fine(f"{said}; counts: {told}")
         for level, count in zip(likelihood.levels, counts, strict=True):
             if count == 0:

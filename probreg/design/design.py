@@ -232,7 +232,7 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns], dtype=bool),
         recipe=recipe,
-        response=recipe.response,
+        response=recipe.response if reading.trials is None else _of_trials(recipe.response),
         offset=as_offset(reading.offset, len(reading.X)),
         weights=reading.weights,
         labels=reading.rows,
@@ -241,6 +241,11 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     if isinstance(reading.response, np.ndarray):
         return design, reading.response, None
     return design, np.asarray(reading.response), tuple(reading.response.categories.tolist())
+
+
+def _of_trials(response: str) -> str:
+    """`p(s, t)` in words: one of the t trials behind s successes."""
+    return response.removeprefix("p(").removesuffix(")").replace(", ", " of ", 1)
 
 
 def as_matrix(X: Array, names: Sequence[str]) -> Array:

@@ -72,6 +72,8 @@ def parse_formula(text: str) -> Parts:
         )
     if not len(left):
         raise DataError(f"the formula {text!r} has no response; write 'response ~ terms'")
+    if not text.partition("~")[2].strip():
+        raise DataError(f"the formula {text!r} has nothing on its right side; write 'y ~ 1' for an intercept alone")
     response, outcome = _outcome(text, left)
     _refuse_scaled(text, right)
     factors = {

@@ -30,6 +30,7 @@ class Status(Enum):
     SAMPLED = "sampled, with no sign of trouble"
     UNMIXED = "sampled, but the chains do not agree: draw more, raise target_accept, or use a more informative prior"
     DIVERGED = "sampled, but some steps diverged: raise target_accept, or use a more informative prior"
+    SHORT = "stopped short of the maximum: more epochs, or newton"
     STEP_LIMIT = "stopped at the step limit before the gradient vanished: raise max_steps, or see check(model)"
     SADDLE = "stopped at a point that is no maximum: start elsewhere, or use a more informative prior"
     NOT_IDENTIFIED = (
@@ -74,6 +75,7 @@ class Method(ABC):
     likelihood: ClassVar[type] = Likelihood
     gaussian_prior: ClassVar[bool] = False  # needs every prior of coefficients to be flat or normal
     target: ClassVar[str] = "mode"  # "mode" or "posterior"
+    accuracy: ClassVar[float] = 0.0  # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
 
     @abstractmethod
     def obstacle(self, model: Model) -> str | None:

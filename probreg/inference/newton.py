@@ -83,7 +83,7 @@ def find_mode(
     local = _evaluate(model, point, gamma.shape)
     status, decrement, step_number = Status.STEP_LIMIT, np.inf, 0
     for step_number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
-        step, convex = _newton_step(local)
+        step, convex = newton_step(local)
         decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
         if decrement < tol and convex:
             # From here the error squares, so the last step needs no new gradient; the curvature, which gives the
@@ -108,7 +108,7 @@ def _evaluate(model: Model, point: Array, shape: tuple[int, int]) -> LocalModel:
         return model.expansion_in_basis(point[:k].reshape(shape), **aux)
 
 
-def _newton_step(local: LocalModel) -> tuple[Array, bool]:
+def newton_step(local: LocalModel) -> tuple[Array, bool]:
     """H^-1 g with rows scaled to unit diagonal; where H is not positive definite, its eigenvalues are made so."""
     H, g = local.curvature, local.gradient
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
