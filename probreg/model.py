@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.design import Design, from_arrays, from_reading, split_trials
+from probreg.design import Basis, Design, from_arrays, from_reading, split_trials
 from probreg.errors import DataError, Incompatible
 from probreg.graphs import build
 from probreg.likelihoods import LIKELIHOODS, Bernoulli, Categorical, Gaussian, Likelihood, SmoothLikelihood
@@ -268,52 +268,69 @@ class Model:
 
     def expansion_in_basis(self, gamma: Array, **aux: float) -> LocalModel:
         """The same over (vec gamma, log aux) for coefficients gamma of the standardised columns, beta = T gamma."""
+        return self._in_basis(gamma, aux, curved=True)
+
+    def slope_in_basis(self, gamma: Array, **aux: float) -> LocalModel:
+        """The gradient alone, at a third of the cost; the value is nan and the curvature empty."""
+        return self._in_basis(gamma, aux, curved=False)
+
+    def _in_basis(self, gamma: Array, aux: Aux, *, curved: bool) -> LocalModel:
         basis = self.design.basis
         if not basis.mild:
-            return self._expand(gamma, basis.T, basis, aux)
-        raw = self._expand(basis.T @ gamma, np.eye(len(gamma)), None, aux)
+            return self._expand(gamma, basis.T, basis, aux, curved=curved)
+        raw = self._expand(basis.T @ gamma, np.eye(len(gamma)), None, aux, curved=curved)
         S = np.eye(len(raw.gradient))
         S[: gamma.size, : gamma.size] = np.kron(basis.T, np.eye(gamma.shape[1]))
-        return LocalModel(raw.value, S.T @ raw.gradient, S.T @ raw.curvature @ S)
+        return LocalModel(raw.value, S.T @ raw.gradient, S.T @ raw.curvature @ S if curved else raw.curvature)
 
-    def _expand(self, gamma: Array, T: Array, basis: Any, aux: Aux) -> LocalModel:
-        d, likelihood, (p, m) = self.design, _smooth(self.likelihood), gamma.shape
-        known = {**self.fixed, **aux}
-        where = [likelihood.aux.index(a) + m for a in self.unknown]
-        pick = list(range(m)) + where
+    def _expand(self, gamma: Array, T: Array, basis: Basis | None, aux: Aux, *, curved: bool = True) -> LocalModel:
+        """Sums over blocks of rows, each touched once while it is in cache."""
+        (p, m), k = gamma.shape, gamma.size
+        known, a = {**self.fixed, **aux}, len(self.unknown)
 
         def block(rows: slice, X: Array) -> tuple[Array, ...]:
             U = X if basis is None else basis.rows(X)
             eta = np.dot(U, gamma)  # np.dot, since @ would hold the interpreter's lock here
-            eta = eta if d.offset is None else eta + d.offset[rows]
-            log_p, g, h = likelihood.expansion(d.observed[rows], eta, **known)
-            if len(pick) < g.shape[1]:
-                g, h = g[:, pick], h[:, pick][:, :, pick]
-            if d.weights is not None:
-                w = d.weights[rows]
-                log_p, g, h = w * log_p, w[:, None] * g, w[:, None, None] * h
-            cross = np.einsum("np,nka->pka", U, h[:, :m, m:]) if where else np.zeros((p, m, 0))
-            return (
-                log_p.sum(),
-                U.T @ g[:, :m],
-                g[:, m:].sum(0),
-                weighted_gram(U, h[:, :m, :m]),
-                cross,
-                h[:, m:, m:].sum(0),
-            )
+            if not curved and not a:
+                return np.nan, np.dot(U.T, self._scores(rows, eta, known)), np.zeros(0)
+            log_p, g, h = self._rows(rows, eta, known)
+            slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
+            if not curved:
+                return slopes
+            cross = np.einsum("np,nka->pka", U, h[:, :m, m:]) if a else np.zeros((p, m, 0))
+            return *slopes, weighted_gram(U, h[:, :m, :m]), cross, h[:, m:, m:].sum(0)
 
-        value, g_beta, g_aux, H, cross, H_aux = sweep(d.X, block)
-        k = p * m
-        gradient = np.concatenate([g_beta.ravel(), g_aux])
-        curvature = np.zeros((k + len(where),) * 2)
-        curvature[:k, :k], curvature[k:, k:] = H, H_aux
-        curvature[:k, k:] = cross.reshape(k, -1)
-        curvature[k:, :k] = curvature[:k, k:].T
-        return self._add_prior(LocalModel(float(value), gradient, curvature), T @ gamma, T, known)
+        value, g_beta, g_aux, *second = sweep(self.design.X, block)
+        curvature = np.zeros((k + a, k + a) if curved else (0, 0))
+        if curved:
+            H, cross, H_aux = second
+            curvature[:k, :k], curvature[k:, k:] = H, H_aux
+            curvature[:k, k:] = cross.reshape(k, -1)
+            curvature[k:, :k] = curvature[:k, k:].T
+        local = LocalModel(float(value), np.concatenate([g_beta.ravel(), g_aux]), curvature)
+        return self._add_prior(local, T @ gamma, T, known)
+
+    def _scores(self, rows: slice, eta: Array, known: Aux) -> Array:
+        """The gradient over eta of these rows, times their weights."""
+        d = self.design
+        g = _smooth(self.likelihood).score(d.observed[rows], eta if d.offset is None else eta + d.offset[rows], **known)
+        return g if d.weights is None else d.weights[rows, None] * g
+
+    def _rows(self, rows: slice, eta: Array, known: Aux) -> tuple[Array, Array, Array]:
+        """log p of these rows with gradient and curvature over (eta, log of the unknown aux), times their weights."""
+        d, likelihood = self.design, _smooth(self.likelihood)
+        eta = eta if d.offset is None else eta + d.offset[rows]
+        log_p, g, h = likelihood.expansion(d.observed[rows], eta, **known)
+        pick = [*range(likelihood.width), *(likelihood.aux.index(a) + likelihood.width for a in self.unknown)]
+        if len(pick) < g.shape[1]:
+            g, h = g[:, pick], h[:, pick][:, :, pick]
+        if d.weights is None:
+            return log_p, g, h
+        w = d.weights[rows]
+        return w * log_p, w[:, None] * g, w[:, None, None] * h
 
     def _add_prior(self, local: LocalModel, beta: Array, T: Array, known: Aux) -> LocalModel:
-        sigma = known.get("sigma", 1.0)
-        value, g, h = self.joint.expansion(beta, sigma)
+        value, g, h = self.joint.expansion(beta, known.get("sigma", 1.0))
         k = beta.size
         a = list(range(k)) + ([k] if "sigma" in self.unknown else [])
         S = np.eye(k + 1)
@@ -321,12 +338,13 @@ class Model:
         g, h = S.T @ g, S.T @ h @ S
         total, gradient, curvature = local.value + value, local.gradient.copy(), local.curvature.copy()
         gradient[a] += g[a]
-        curvature[np.ix_(a, a)] += h[np.ix_(a, a)]
         for i, name in enumerate(self.unknown):
-            first, second = self.aux_prior(name).slopes(known[name])
             total += float(self.aux_prior(name).log_prob(np.asarray(known[name]))) + float(np.log(known[name]))
-            gradient[k + i] += first
-            curvature[k + i, k + i] -= second
+            gradient[k + i] += self.aux_prior(name).slopes(known[name])[0]
+        if curvature.size:
+            curvature[np.ix_(a, a)] += h[np.ix_(a, a)]
+            for i, name in enumerate(self.unknown):
+                curvature[k + i, k + i] -= self.aux_prior(name).slopes(known[name])[1]
         return LocalModel(total, gradient, curvature)
 
     def to_pymc(self) -> Any:

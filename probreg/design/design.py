@@ -13,6 +13,7 @@ import numpy as np
 
 from probreg.design.moments import Moments
 from probreg.errors import DataError
+from probreg.linalg import map_blocks, row_blocks
 
 Array = np.ndarray
 INTERCEPT = "Intercept"
@@ -127,7 +128,7 @@ class Design:
 
         return replace(
             self,
-            X=self.X[rows],
+            X=np.ascontiguousarray(self.X[rows]),
             y=part(self.y),
             offset=part(self.offset),
             weights=part(self.weights),
@@ -254,20 +255,32 @@ def as_matrix(X: Array, names: Sequence[str]) -> Array:
         raise DataError(f"X holds {X.dtype} values and must be numeric; for categories use a formula")
     if X.ndim != 2 or X.shape[1] != len(names):
         raise DataError(f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}")
-    X = np.ascontiguousarray(X, dtype=float)
-    if not np.isfinite(X.sum()):  # one cheap pass first; the sum may also overflow, so look before blaming
-        bad = ~np.isfinite(X)
-        if bad.any():
-            row, col = np.argwhere(bad)[0]
-            counts = ", ".join(f"{names[j]} ({k})" for j, k in enumerate(bad.sum(0)) if k)
-            raise DataError(
-                f"column {names[col]!r} holds {X[row, col]} in row {row}; rows with missing or infinite values: {counts}. Drop or impute them first."
-            )
-    return X
+    out = np.ascontiguousarray(X, dtype=float)
+    _finite(float(map_blocks(lambda rows: (out[rows].sum(),), row_blocks(*out.shape))[0]), out, names)
+    return out
+
+
+def _finite(total: float, X: Array, names: Sequence[str]) -> None:
+    """DataError naming row, column and value where X is not finite; a finite sum settles it, one may also overflow."""
+    if np.isfinite(total) or not (bad := ~np.isfinite(X)).any():
+        return
+    row, col = np.argwhere(bad)[0]
+    counts = ", ".join(f"{names[j]} ({k})" for j, k in enumerate(bad.sum(0)) if k)
+    raise DataError(
+        f"column {names[col]!r} holds {X[row, col]} in row {row}; rows with missing or infinite values: {counts}. Drop or impute them first."
+    )
 
 
 def with_ones(X: Array) -> Array:
-    return np.hstack([np.ones((len(X), 1)), X])
+    """X with a column of ones in front, copied on all cores."""
+    out = np.empty((len(X), X.shape[1] + 1))
+
+    def block(rows: slice) -> tuple[Array, ...]:
+        out[rows, 0], out[rows, 1:] = 1.0, X[rows]  # blocks do not overlap
+        return ()
+
+    map_blocks(block, row_blocks(*out.shape))
+    return out
 
 
 def as_offset(offset: Any, n: int) -> Array | None:

@@ -34,7 +34,7 @@ class LaplaceApproximation(Method):
 
     draws: int = 1000
     chains: int = 4
-    tol: float = 1e-8
+    tol: float = 1e-7
     max_steps: int = 100
 
     name = "laplace"

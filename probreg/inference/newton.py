@@ -5,7 +5,7 @@ not positive definite, and is halved until the log posterior rises. It stops on 
 sqrt(g' H^-1 g), which is the distance to the maximum in standard errors.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from probreg.linalg import one_blas_thread, weighted_gram
 from probreg.model import LocalModel, Model
 
 _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
+_NEAR = 0.2  # of sqrt(n) standard errors: within it the curvature changes by some tenths at most
 _SMALL = 20_000  # rows from which a start on a sample of the rows saves more than it costs
 
 
@@ -41,11 +42,12 @@ class Newton(Method):
 
     sigma, where the likelihood has one, is found jointly on its log scale, so that p(sigma) ∝ 1/sigma gives maximum
     likelihood. The covariance is the inverse observed curvature over (beta, log aux). `start` is a (p, m) array of
-    coefficients on the raw columns (a warm start); `tol` the decrement, in standard errors, at which it stops.
+    coefficients on the raw columns (a warm start); it stops at a decrement of `tol` sqrt(n) standard errors, after which
+    one more step squares the error.
     Source: Boyd & Vandenberghe 2004, section 9.5.
     """
 
-    tol: float = 1e-8
+    tol: float = 1e-7
     max_steps: int = 100
     start: tuple[tuple[float, ...], ...] | None = None
 
@@ -69,7 +71,7 @@ class Newton(Method):
 
 @one_blas_thread()
 def find_mode(
-    model: Model, *, tol: float = 1e-8, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None
+    model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None
 ) -> Mode:
     """The mode of the log posterior over (beta, log aux)."""
     if not model.design.n:
@@ -77,35 +79,78 @@ def find_mode(
             "this model was saved without its rows, and its mode is found from them; save(rows=True) keeps them, "
             "and a Gaussian model is fitted from its moments by closed_form, conjugate and quadrature"
         )
-    gamma, log_aux = _start(model, start)
-    k = gamma.size
+    gamma, log_aux, H = _start(model, start)
+    shape, k, n = gamma.shape, gamma.size, model.design.total
+    many, tol = model.design.n >= _SMALL, tol * max(1.0, np.sqrt(n))
     point = np.concatenate([gamma.ravel(), log_aux])
-    local = _evaluate(model, point, gamma.shape)
-    status, decrement, step_number = Status.STEP_LIMIT, np.inf, 0
-    for step_number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
+    if H is not None:
+        point = _approach(model, point, _slope(model, point, shape), H, tol)
+    local = _evaluate(model, point, shape)
+    status, decrement, number = Status.STEP_LIMIT, np.inf, 0
+    for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
         step, convex = newton_step(local)
         decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
         if decrement < tol and convex:
             # From here the error squares, so the last step needs no new gradient; the curvature, which gives the
             # standard errors, is taken anew where that costs little.
             point = point + step
-            local = _evaluate(model, point, gamma.shape) if model.design.n < _SMALL else local
+            local = local if many else _evaluate(model, point, shape)
             status = Status.CONVERGED
             break
-        moved = _halve(model, point, step, local, gamma.shape)
+        if many and convex and decrement < _NEAR * np.sqrt(n):
+            near = _approach(model, point, local.gradient, local.curvature, tol)
+            if near is not point:
+                point, local = near, _evaluate(model, near, shape)
+                continue
+        moved = _halve(model, point, step, local, shape)
         if moved is None:
             # No step rises: the maximum is reached to rounding, or the point is none.
             status = Status.CONVERGED if decrement < 1e-5 and convex else Status.SADDLE
             break
         point, local = moved
-    return Mode(point[:k].reshape(gamma.shape), point[k:], local, decrement, step_number, status)
+    return Mode(point[:k].reshape(shape), point[k:], local, decrement, number, status)
 
 
-def _evaluate(model: Model, point: Array, shape: tuple[int, int]) -> LocalModel:
+def _approach(model: Model, point: Array, gradient: Array, H: Array, tol: float) -> Array:
+    """Quasi-Newton steps from a held curvature, by passes that take the gradient only: with many rows, near the mode, the
+    curvature hardly changes and is most of the cost of a pass. Its small changes are learned from the steps (BFGS, two
+    loops; Nocedal & Wright 2006, section 7.2). Returns the point itself when the first step does not help."""
+    p, m = model.shape
+    pairs: list[tuple[Array, Array]] = []
+    for _ in range(30):
+        step = _two_loops(gradient, H, pairs)
+        if gradient @ step < (tol / 3) ** 2:
+            break
+        new = _slope(model, point + step, (p, m))
+        if not np.abs(new).max() < 0.7 * np.abs(gradient).max():
+            break
+        pairs.append((step, gradient - new))
+        point, gradient = point + step, new
+    return point
+
+
+def _two_loops(gradient: Array, H: Array, pairs: list[tuple[Array, Array]]) -> Array:
+    """The quasi-Newton step: H corrected by the (step, fall of the gradient) pairs seen, solved against the gradient."""
+    q, used = gradient, []
+    for s, y in reversed(pairs):
+        a = (s @ q) / (s @ y)
+        q, used = q - a * y, [a, *used]
+    r, _ = newton_step(LocalModel(np.nan, q, H))
+    for (s, y), a in zip(pairs, used):
+        r = r + s * (a - (y @ r) / (s @ y))
+    return r
+
+
+def _slope(model: Model, point: Array, shape: tuple[int, int]) -> Array:
+    return _evaluate(model, point, shape, curved=False).gradient
+
+
+def _evaluate(model: Model, point: Array, shape: tuple[int, int], *, curved: bool = True) -> LocalModel:
     k = shape[0] * shape[1]
     aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
+    look = model.expansion_in_basis if curved else model.slope_in_basis
     with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
-        return model.expansion_in_basis(point[:k].reshape(shape), **aux)
+        return look(point[:k].reshape(shape), **aux)
 
 
 def newton_step(local: LocalModel) -> tuple[Array, bool]:
@@ -140,24 +185,31 @@ def _halve(
     return None
 
 
-def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[Array, Array]:
-    """The caller's coefficients, those of a sample of the rows when there are many, or a regression on a rough eta."""
+def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[Array, Array, Array | None]:
+    """Coefficients, log aux and, where a sample of the rows gave one, a curvature that stands for that of all rows.
+
+    The start is the caller's, the mode of evenly spaced rows that count for those between them when there are many, or
+    a regression on a rough eta.
+    """
     design = model.design
     if start is not None:
         beta = np.asarray(start)
         if beta.shape != model.shape:
             raise DataError(f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}")
-        _, aux = _rough(model)
-        return design.basis.T_inverse @ beta, aux
-    stride = design.n // max(_SMALL // 2, 20 * len(design.columns) * model.likelihood.width)
+        _, log_aux = _rough(model)
+        return design.basis.T_inverse @ beta, log_aux, None
+    stride = min(16, design.n // max(_SMALL // 2, 20 * len(design.columns) * model.likelihood.width))
     if design.n < _SMALL or stride < 4:
-        return _rough(model)
-    part = Model(design.take(slice(None, None, stride)), model.likelihood, model.prior, model.aux)
-    found = find_mode(part, tol=1e-2, max_steps=12)
+        return *_rough(model), None
+    some = design.take(slice(None, None, stride))
+    weights = stride * (np.ones(some.n) if some.weights is None else some.weights)
+    part = Model(replace(some, weights=weights), model.likelihood, model.prior, model.aux)
+    found = find_mode(part, tol=1e-3, max_steps=12)
     if found.status is not Status.CONVERGED:
-        return _rough(model)
-    gamma = design.basis.T_inverse @ (part.design.basis.T @ found.gamma)
-    return gamma, found.log_aux
+        return *_rough(model), None
+    to_part = part.design.basis.T_inverse @ design.basis.T
+    M = _block(np.kron(to_part, np.eye(found.gamma.shape[1])), len(found.log_aux))
+    return np.linalg.solve(to_part, found.gamma), found.log_aux, M.T @ found.local.curvature @ M
 
 
 def _rough(model: Model) -> tuple[Array, Array]:

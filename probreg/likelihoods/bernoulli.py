@@ -81,7 +81,7 @@ def _not_shares(values: Array) -> None:
     if np.asarray(values).dtype.kind != "f":
         return
     y = numbers(values, "Bernoulli")
-    if len(bad := np.flatnonzero(y % 1 != 0)):
+    if len(bad := np.flatnonzero(np.floor(y) != y)):
         raise DataError(
             f"a Bernoulli response has two levels; row {bad[0]} holds {y[bad[0]]:g}. For shares of several trials give "
             "successes and trials: 'p(successes, trials) ~ x', or trials= in from_arrays."

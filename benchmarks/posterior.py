@@ -1,0 +1,149 @@
+"""Posteriors by exact formulas and by NUTS against Bambi, warm: `python benchmarks/posterior.py`.
+
+Everybody draws 4 chains of 1000. Everybody has fitted the same model to 1000 of the rows before, in the same process, so
+that imports and caches are warm; what is timed is the whole way from arrays (or a table) to draws. Min ESS is the least bulk effective
+sample size of a slope. `--alone` leaves Bambi out.
+"""
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+from scipy.special import expit
+from side_by_side import OURS, in_turn, installed, machine
+
+import probreg as pr
+
+P = 10
+SCALE = 2.5  # prior sd of every coefficient in the logistic model, on standardised columns
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Draws of the slopes (chain, draw, p)."""
+
+    slopes: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self.slopes.mean((0, 1))
+
+    @property
+    def sd(self) -> np.ndarray:
+        return self.slopes.std((0, 1))
+
+    @property
+    def min_ess(self) -> float:
+        from arviz_stats.base import array_stats
+
+        return min(float(array_stats.ess(self.slopes[..., j], method="bulk")) for j in range(self.slopes.shape[-1]))
+
+
+Way = Callable[[np.ndarray, np.ndarray], Draws]
+
+
+def columns(n: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((n, P))
+    Z[:, 1:] += 0.5 * Z[:, :-1]
+    return Z / Z.std(0)
+
+
+def gaussian(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = columns(n, 4)
+    return X, 1.0 + X @ rng.uniform(-1, 1, P) + 2.0 * rng.standard_normal(n)
+
+
+def bernoulli(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    X = columns(n, 6)
+    return X, (rng.random(n) < expit(X @ rng.uniform(-1, 1, P) - 0.5)).astype(int)
+
+
+def ours(X: np.ndarray, y: np.ndarray, method: str, **model: object) -> Draws:
+    found = pr.fit(pr.Model.from_arrays(X, y, **model), method, seed=1)
+    return Draws(found.solution.draws["beta"][..., 1:, 0])
+
+
+def bambi(X: np.ndarray, y: np.ndarray, family: str, scale: float | None, sampler: str) -> Draws:
+    """PyMC takes half of the logical cores when not told, so it is told to take all; nutpie does so by itself."""
+    import bambi as bmb
+    import pandas as pd
+
+    names = [f"x{j + 1}" for j in range(X.shape[1])]
+    table = pd.DataFrame(X, columns=names).assign(y=y)
+    priors = None if scale is None else {c: bmb.Prior("Normal", mu=0, sigma=scale) for c in names}
+    model = bmb.Model(f"y ~ {' + '.join(names)}", table, family=family, priors=priors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = model.fit(
+            draws=1000, tune=1000, chains=4, cores=os.cpu_count(), random_seed=1, progressbar=False, inference_method=sampler
+        )
+    return Draws(np.stack([found["posterior"][c].values for c in names], -1))
+
+
+def peers(family: str, scale: float | None = None) -> dict[str, Way]:
+    """Bambi with each of its samplers."""
+    if not installed("bambi") or "--alone" in sys.argv:
+        return {}
+    return {f"Bambi, {s}": partial(bambi, family=family, scale=scale, sampler=s) for s in ("pymc", "nutpie")}
+
+
+def warm(X: np.ndarray, y: np.ndarray, own: dict[str, Way], others: dict[str, Way]) -> None:
+    for way in (own | others).values():
+        way(X[:1000], y[:1000])  # imports and the caches of compiled code, in seconds and not minutes
+    full = {name: partial(way, X, y) for name, way in others.items()}
+    calls = {name: partial(way, X, y) for name, way in own.items()}
+    timed = in_turn(calls | full, 3, fewer=dict.fromkeys(full, 1))
+    first = next(iter(full), None)
+    heads = "".join(f"{'/ ' + name.split()[-1]:>10}" for name in full)
+    print(f"  {'':<22}{'seconds':>9}{heads}{'min ESS':>9}{'ESS/s':>9}  agreement with {first}")
+    for name, t in timed.items():
+        ratios = "".join(f"{t.median / timed[f].median:>10.4f}" for f in full)
+        agree = "" if first is None or name == first else difference(t.result, timed[first].result)
+        print(f"  {name:<22}{t.median:>9.3f}{ratios}{t.result.min_ess:>9.0f}{t.result.min_ess / t.median:>9.0f}  {agree}")
+
+
+def difference(ours: Draws, peer: Draws) -> str:
+    """Monte Carlo alone leaves means some 0.03 sd and sds some 2 % apart."""
+    shift = np.max(np.abs(ours.mean - peer.mean) / peer.sd)
+    ratio = ours.sd / peer.sd
+    return f"means within {shift:.3f} sd; sd ratios {ratio.min():.3f} to {ratio.max():.3f}"
+
+
+def rows_do_not_matter() -> None:
+    """NUTS of a Gaussian model sees the rows through their moments."""
+    print(f"\nGaussian NUTS by number of rows, p = {P} (seconds)")
+    print(f"  {'n':>10}{'moments':>10}{'nuts given moments':>20}")
+    for n in (1_000, 10_000, 100_000, 1_000_000):
+        model = pr.Model.from_arrays(*gaussian(n))
+        start = perf_counter()
+        model.design.moments  # noqa: B018  computed here and kept
+        moments = perf_counter() - start
+        runs = in_turn({OURS: lambda m=model: pr.fit(m, "nuts", seed=1)}, 3)[OURS]
+        print(f"  {n:>10,}{moments:>10.4f}{runs.median:>20.3f}")
+
+
+def main() -> None:
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    print(f"Posteriors, 4 chains of 1000 draws. {machine('pymc', 'pytensor', 'nutpie', 'bambi', 'numba')}")
+    X, y = gaussian(100_000)
+    print(f"\nGaussian, n = {len(X):,}, p = {P}; ours with flat priors, Bambi with its default (wide) ones")
+    own = {m: partial(ours, method=m) for m in ("conjugate", "nuts")}
+    warm(X, y, own, peers("gaussian"))
+    rows_do_not_matter()
+    U, z = bernoulli(10_000)
+    print(f"\nLogistic, n = {len(U):,}, p = {P}; Normal(0, {SCALE}) on the slopes")
+    nuts = partial(ours, method="nuts", likelihood="bernoulli", prior=pr.Normal(SCALE))
+    warm(U, z, {"nuts": nuts}, peers("bernoulli", SCALE))
+
+
+if __name__ == "__main__":
+    main()
