@@ -8,4 +8,3 @@ from probreg.inference.laplace import LaplaceApproximation as LaplaceApproximati
 from probreg.inference.newton import Newton as Newton
 from probreg.inference.nuts import NUTS as NUTS
 from probreg.inference.quadrature import Quadrature as Quadrature
-from probreg.inference.sgd import LMS as LMS, SGD as SGD
