@@ -65,10 +65,16 @@ assert found.std_error.shape == (6,)
 def seconds(script: str) -> float:
     """From before the process starts to the last line of the script."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as caches:
-        fresh = {"PYTENSOR_FLAGS": f"base_compiledir={Path(caches) / 'pytensor'}", "NUMBA_CACHE_DIR": str(Path(caches) / "numba")}
+        fresh = {
+            "PYTENSOR_FLAGS": f"base_compiledir={Path(caches) / 'pytensor'}",
+            "NUMBA_CACHE_DIR": str(Path(caches) / "numba"),
+        }
         # Samplers in processes start by importing this script again: only the first one runs it.
         file = Path(caches) / "run.py"
-        file.write_text("if __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in (script + "\nimport time; print('at', time.time())").splitlines()))
+        file.write_text(
+            "if __name__ == '__main__':\n"
+            + "".join(f"    {line}\n" for line in (script + "\nimport time; print('at', time.time())").splitlines())
+        )
         start = time()
         run = subprocess.run([sys.executable, str(file)], env=os.environ | fresh, capture_output=True, text=True)
     if run.returncode:
@@ -76,7 +82,9 @@ def seconds(script: str) -> float:
     return float(run.stdout.split()[-1]) - start
 
 
-def compare(scripts: dict[str, str], rounds: int, *, once: tuple[str, ...] = (), target: dict[str, float] | None = None) -> None:
+def compare(
+    scripts: dict[str, str], rounds: int, *, once: tuple[str, ...] = (), target: dict[str, float] | None = None
+) -> None:
     """The scripts in turn, those in `once` in the first round only; ratios of the first to each of the others."""
     target = target or {}
     for script in scripts.values():
@@ -91,7 +99,9 @@ def compare(scripts: dict[str, str], rounds: int, *, once: tuple[str, ...] = (),
     print(f"  {'':<34}{'seconds':>9}{'ours/peer':>11}{'target':>8}  fastest to slowest")
     for i, (name, each) in enumerate(runs.items()):
         ratio = f"{ours / median(each):.3f}" if i else ""
-        print(f"  {name:<34}{median(each):>9.2f}{ratio:>11}{target.get(name, ''):>8}  {min(each):.2f} to {max(each):.2f}")
+        print(
+            f"  {name:<34}{median(each):>9.2f}{ratio:>11}{target.get(name, ''):>8}  {min(each):.2f} to {max(each):.2f}"
+        )
 
 
 def main() -> None:

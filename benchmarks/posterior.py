@@ -84,7 +84,13 @@ def bambi(X: np.ndarray, y: np.ndarray, family: str, scale: float | None, sample
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = model.fit(
-            draws=1000, tune=1000, chains=4, cores=os.cpu_count(), random_seed=1, progressbar=False, inference_method=sampler
+            draws=1000,
+            tune=1000,
+            chains=4,
+            cores=os.cpu_count(),
+            random_seed=1,
+            progressbar=False,
+            inference_method=sampler,
         )
     return Draws(np.stack([found["posterior"][c].values for c in names], -1))
 
@@ -108,7 +114,9 @@ def warm(X: np.ndarray, y: np.ndarray, own: dict[str, Way], others: dict[str, Wa
     for name, t in timed.items():
         ratios = "".join(f"{t.median / timed[f].median:>10.4f}" for f in full)
         agree = "" if first is None or name == first else difference(t.result, timed[first].result)
-        print(f"  {name:<22}{t.median:>9.3f}{ratios}{t.result.min_ess:>9.0f}{t.result.min_ess / t.median:>9.0f}  {agree}")
+        print(
+            f"  {name:<22}{t.median:>9.3f}{ratios}{t.result.min_ess:>9.0f}{t.result.min_ess / t.median:>9.0f}  {agree}"
+        )
 
 
 def difference(ours: Draws, peer: Draws) -> str:

@@ -41,7 +41,9 @@ def installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def in_turn(calls: Mapping[str, Callable[[], Any]], rounds: int, *, fewer: Mapping[str, int] | None = None) -> dict[str, Timed]:
+def in_turn(
+    calls: Mapping[str, Callable[[], Any]], rounds: int, *, fewer: Mapping[str, int] | None = None
+) -> dict[str, Timed]:
     """Each call once per round, in the order A B C, A B C, ...; `fewer` bounds the rounds of slow ones."""
     results: dict[str, Any] = {}
     seconds: dict[str, list[float]] = {name: [] for name in calls}

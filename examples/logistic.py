@@ -20,7 +20,9 @@ print(pr.compare(fits))
 cold = {"temperature": [31.0, 53.0, 66.0, 81.0]}
 for name, fitted in fits.items():
     p = fitted.predict(cold, prob=0.9)
-    print(f"{name}: P(damage) at 31 F is {p['mean'][0]:.3f}, 90 % interval {p.mean_lower[0]:.3f} to {p.mean_upper[0]:.3f}")
+    print(
+        f"{name}: P(damage) at 31 F is {p['mean'][0]:.3f}, 90 % interval {p.mean_lower[0]:.3f} to {p.mean_upper[0]:.3f}"
+    )
 
 # The same flights as damaged rings out of six: aggregated rows are weighted Bernoulli rows.
 rings = pr.Model.from_formula("p(damaged, rings) ~ temperature", orings, likelihood=pr.Bernoulli())

@@ -1,6 +1,6 @@
 """Regression as likelihood models: one model fitted by maximum likelihood, by its posterior mode, exactly and by MCMC."""
 
-from probreg import likelihoods as likelihoods, plot as plot, priors as priors
+from probreg import likelihoods as likelihoods, online as online, plot as plot, priors as priors
 from probreg.check import check as check
 from probreg.compare import Comparison as Comparison, compare as compare
 from probreg.datasets import (
@@ -17,14 +17,17 @@ from probreg.errors import (
 )
 from probreg.fit import Fit as Fit, fit as fit, load_fit as load_fit
 from probreg.inference import (
+    LMS as LMS,
     METHODS as METHODS,
     NUTS as NUTS,
+    SGD as SGD,
     Auto as Auto,
     ClosedForm as ClosedForm,
     Conjugate as Conjugate,
     LaplaceApproximation as LaplaceApproximation,
     Method as Method,
     Newton as Newton,
+    Perceptron as Perceptron,
     Quadrature as Quadrature,
 )
 from probreg.likelihoods import (

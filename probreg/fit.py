@@ -19,7 +19,7 @@ from probreg.inference import METHODS, Auto, Method, Solution
 from probreg.model import Model
 from probreg.prediction import Prediction, predict, predictive, usable
 from probreg.predictive import Predictive
-from probreg.tree import build, coefficient_dims, coordinates, estimate_group, labelled, shown, shown_scale
+from probreg.tree import build, coefficient_dims, coordinates, estimate_group, labelled, reported_scale, shown, to_save
 
 Array = np.ndarray
 KINDS = {"mode": ("t", "wald"), "posterior": ("eti", "hdi")}
@@ -79,8 +79,8 @@ class Fit:
     def _covariance(self) -> Array:
         s = self.solution
         if s.draws is not None and s.df is not None:
-            return shown_scale(self.model, s.scale) * (s.df / (s.df - 2) if s.df > 2 else np.inf)
-        return shown_scale(self.model, s.scale)
+            return reported_scale(self.model, s) * (s.df / (s.df - 2) if s.df > 2 else np.inf)
+        return reported_scale(self.model, s)
 
     @property
     def parameter_names(self) -> list[str]:
@@ -97,8 +97,6 @@ class Fit:
         """log p(y | estimate), summed over the observations; at the posterior mean for a posterior."""
         if self.likelihood_at_estimate is not None:
             return self.likelihood_at_estimate
-        if not self.model.design.n:
-            raise DataError("this fit was saved without its rows and before its log likelihood was known")
         usable(self.solution, self.method)
         return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
 
@@ -141,7 +139,7 @@ class Fit:
                     f"{self.method.name} has no degrees of freedom here, so no t interval; use kind='wald'"
                 )
             df = None if kind == "wald" else s.df
-            sd = np.sqrt(np.diagonal(shown_scale(self.model, s.scale))).reshape(centre.shape)
+            sd = np.sqrt(np.diagonal(reported_scale(self.model, s))).reshape(centre.shape)
             half = intervals.quantile(prob, df) * sd
             return centre - half, centre + half
         draws = _flat(shown(self.model, _drawn(s)["beta"]))
@@ -151,6 +149,8 @@ class Fit:
         """Interval of an auxiliary parameter: chi-square for the sigma of least squares, Wald on the log scale for
         other point estimates, equal-tailed or highest-density for a posterior."""
         s = self.solution
+        if kind is not None and kind not in KINDS[self.target]:
+            raise Incompatible(f"a {self.target} has intervals of kind {' or '.join(KINDS[self.target])}, not {kind!r}")
         if name not in s.aux:
             raise DataError(f"{name!r} was not estimated; auxiliary parameters that were: {', '.join(s.aux) or 'none'}")
         if s.draws is not None:
@@ -251,6 +251,8 @@ class Fit:
     def _design(self, data: Any, offset: Any) -> Any:
         if data is not None:
             return self.model.design.at(data, offset=offset)
+        if offset is not None:
+            raise DataError("offset= goes with new data; the training rows have the offset they were fitted with")
         if not self.model.design.n:
             raise DataError("this fit was saved without its rows: say at which data to predict")
         return self.model.design
@@ -285,15 +287,17 @@ class Fit:
         """Writes netCDF: specification, estimate or draws, moments of a Gaussian model; the training rows only if asked."""
         stats = {**self.solution.stats, **self._known_likelihood()}
         known = replace(self.solution, stats=stats, notes=(*self.notes, *self.solution.notes))
-        storage.write(
-            Path(path), self.tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows
-        )
+        if rows and not self.model.design.n:
+            raise DataError("this fit holds no rows to save (it was saved without them): save it with rows=False")
+        tree = to_save(self.model, self.solution, seed=self.seed, attrs=self._attrs(), rows=rows)
+        storage.write(Path(path), tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
         return Path(path)
 
     def _known_likelihood(self) -> Mapping[str, float]:
         from probreg.inference import Status
 
-        return {} if self.solution.status is Status.NO_MAXIMUM else {"log_likelihood": self.log_likelihood}
+        unknown = self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
+        return {} if unknown else {"log_likelihood": self.log_likelihood}
 
     def __repr__(self) -> str:
         d = self.described
@@ -313,7 +317,8 @@ class Fit:
 
 
 def fit(model: Model, method: str | Method = "auto", *, seed: int = 0, strict: bool = False) -> Fit:
-    """Fits a model: `method` is a name ("auto", "closed_form", "newton", "conjugate", "quadrature", "laplace", "nuts")
+    """Fits a model: `method` is a name ("auto", "closed_form", "newton", "conjugate", "quadrature", "laplace", "nuts",
+    "sgd", "lms", "perceptron")
     or a Method with its settings, such as `NUTS(draws=2000)`.
 
     Incompatible, with the methods that would do, when the method cannot fit the model. A fit that did not end well warns

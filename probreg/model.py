@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.design import Basis, Design, from_arrays, from_reading, split_trials
+from probreg.design import Basis, Design, as_response, from_arrays, from_reading, split_trials
 from probreg.errors import DataError, Incompatible
 from probreg.graphs import build
 from probreg.likelihoods import LIKELIHOODS, Bernoulli, Categorical, Gaussian, Likelihood, SmoothLikelihood
@@ -114,15 +114,13 @@ class Model:
         With `trials` (n,) y counts successes. Other arguments as in `from_formula`. DataError as there.
         """
         design = from_arrays(X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights)
-        values = np.asarray(y)
-        if values.ndim == 2 and values.shape[1] == 1:
-            values = values[:, 0]
+        values, levels = as_response(y)
         if not values.ndim:
             raise DataError(f"y has one value per row of X, got {y!r}")
         if len(values) != design.n:
             raise DataError(f"X has {design.n} rows and y has {len(values)}: they must match")
         return cls._bound(
-            design, LIKELIHOODS.resolve(likelihood), values, None, trials=None if trials is None else np.asarray(trials),
+            design, LIKELIHOODS.resolve(likelihood), values, levels, trials=None if trials is None else np.asarray(trials),
             prior=prior, aux=aux, event=event, reference=reference,
         )  # fmt: skip
 
@@ -206,7 +204,7 @@ class Model:
         weight = "" if d.weights is None else f" (weight {d.total:g})"
         return (
             f"Model: {self.likelihood.describe(d.response)}\n"
-            f"  rows {d.n}{weight}, columns {', '.join(d.columns)}; prior {prior or 'flat'}"
+            f"  rows {d.n if d.kept is None else d.kept.n}{weight}, columns {', '.join(d.columns)}; prior {prior or 'flat'}"
             + "".join(f"; {a}" for a in aux)
         )
 
@@ -224,14 +222,28 @@ class Model:
         return out if self.design.weights is None else out * self.design.weights
 
     def log_lik(self, beta: Array, **aux: Any) -> Array:
-        """log p(y | beta, aux), shape (...,) for beta (..., p, m) and aux (...,)."""
+        """log p(y | beta, aux), shape (...,) for beta (..., p, m) and aux (...,); from moments where the rows are gone."""
         beta = np.asarray(beta)
         d = self.design
+        if not d.n:
+            return self._log_lik_of_moments(beta, {**self.fixed, **aux})
 
         def block(rows: slice) -> tuple[Array]:
             return (replace(self, design=d.take(rows)).pointwise(beta, **aux).sum(-1),)
 
         return map_blocks(block, row_blocks(d.n, max(d.X.shape[1], beta.size // beta.shape[-2])))[0]
+
+    def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
+        """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): rows that are gone live on in their moments."""
+        kept = self.design.kept
+        if kept is None:
+            raise DataError(
+                "this model holds no rows (it was saved without them), so it has no log-likelihood; save with rows=True"
+            )
+        sigma = np.asarray(known["sigma"], dtype=float)
+        r = beta[..., 0] @ np.asarray(kept.R, dtype=float).T - np.asarray(kept.z, dtype=float)
+        square = float(kept.factor[-1, -1]) ** 2 + (r**2).sum(-1)
+        return -0.5 * kept.weight * np.log(2.0 * np.pi * sigma**2) - square / (2.0 * sigma**2)
 
     def log_prior(self, beta: Array, **aux: Any) -> Array:
         """log p(beta | aux) + log p(aux), shape (...,); improper parts count as stated in their class."""
@@ -292,7 +304,7 @@ class Model:
             U = X if basis is None else basis.rows(X)
             eta = np.dot(U, gamma)  # np.dot, since @ would hold the interpreter's lock here
             if not curved and not a:
-                return np.nan, np.dot(U.T, self._scores(rows, eta, known)), np.zeros(0)
+                return np.array(np.nan), np.dot(U.T, self._scores(rows, eta, known)), np.zeros(0)
             log_p, g, h = self._rows(rows, eta, known)
             slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
             if not curved:
@@ -349,6 +361,10 @@ class Model:
 
     def to_pymc(self) -> Any:
         """The plain PyMC model: all rows, named dims, `beta` (coef) or (coef, outcome), for use with anything of PyMC."""
+        if not self.design.n:
+            raise DataError(
+                "this model holds no rows (it was saved without them); PyMC's model needs them: save with rows=True"
+            )
         return build(
             self.design, self.likelihood, self.joint, {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
         )
@@ -370,7 +386,7 @@ def _check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> N
             raise DataError(
                 f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Uniform, InverseGamma, Reference, not {type(value).__name__}"
             )
-        number = isinstance(value, int | float | np.number)
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not isinstance(value, AuxPrior) and not (number and np.isfinite(value) and value > 0):
             raise DataError(f"{name} is held at {value!r}; it must be a positive finite number, or a prior")
 

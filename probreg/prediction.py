@@ -1,10 +1,12 @@
 """What a fit says of new rows, as arrays: the mean, the interval of the mean, the interval of a new observation.
 
-For a posterior all three come from the draws. For a point estimate the mean is the plug-in; its interval is Wald on the
+For a Gaussian posterior in closed form all three are Student-t or normal, for another posterior they come from the draws.
+For a point estimate the mean is the plug-in; its interval is Wald on the
 scale of the link (delta method for class probabilities); a new observation is classical Student-t for least squares, and
 otherwise the mixture of the likelihood over draws from the estimator's asymptotic normal distribution.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +14,19 @@ import numpy as np
 from probreg.design import Design
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
-from probreg.inference.asymptotic import ASYMPTOTIC_DRAWS, asymptotic
+from probreg.inference.asymptotic import asymptotic
+from probreg.inference.linear import touched
 from probreg.intervals import equal_tail, quantile
 from probreg.likelihoods import Gaussian, OrderedLikelihood
+from probreg.linalg import one_blas_thread
 from probreg.model import Model
 from probreg.predictive import Predictive
 
 Array = np.ndarray
-_NUMBERS = 20_000_000  # draws times rows that are held at once
+_NUMBERS = 500_000  # draws times rows that are held at once: what a processor's cache holds
+_ATOMS = 400  # draws behind the interval of a new observation, whose own noise hides what more would change
+_TOL = 1e-7  # of that interval, in probability
+_IN_SPACE = 1e-9  # of |x| |N|: a row this near is a combination of the training rows, rounding included
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +41,11 @@ class Prediction:
 
 
 def usable(solution: Solution, method: Method) -> None:
-    """NotConverged when there is no estimate to predict from."""
+    """NotConverged when there is no estimate to predict from, Incompatible when there are no probabilities."""
+    if not method.probabilities:
+        raise Incompatible(
+            f"{method.name} has no probabilities: np.sign(X @ coef) classifies, and newton or nuts predict"
+        )
     if solution.status is Status.NO_MAXIMUM:
         raise NotConverged(
             f"{method.name}: {solution.status.value} ({solution.detail}); so there is nothing to predict from"
@@ -43,6 +54,11 @@ def usable(solution: Solution, method: Method) -> None:
 
 def predictive(model: Model, solution: Solution, design: Design, *, spread: bool, seed: int) -> Predictive:
     """The mixture over draws; for a point estimate one atom, or with `spread` its asymptotic distribution."""
+    return _mixture(model, _atoms(model, solution, spread=spread, seed=seed), design)
+
+
+def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> Mapping[str, Array]:
+    """beta (S, p, m) and each nuisance parameter (S, 1)."""
     if solution.draws is not None:
         draws = solution.draws
         beta = draws["beta"].reshape(-1, *model.shape)
@@ -52,7 +68,12 @@ def predictive(model: Model, solution: Solution, design: Design, *, spread: bool
     else:
         beta, aux = solution.beta[None], {a: np.full((1, 1), v) for a, v in solution.aux.items()}
     held = {a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}
-    return Predictive(model.likelihood, _eta(design, beta), {**held, **aux})
+    return {"beta": beta, **held, **aux}
+
+
+def _mixture(model: Model, atoms: Mapping[str, Array], design: Design) -> Predictive:
+    aux = {a: v for a, v in atoms.items() if a != "beta"}
+    return Predictive(model.likelihood, _etas(design, atoms["beta"]), aux)
 
 
 def _eta(design: Design, beta: Array) -> Array:
@@ -60,19 +81,33 @@ def _eta(design: Design, beta: Array) -> Array:
     return eta if design.offset is None else eta + design.offset
 
 
+def _etas(design: Design, beta: Array) -> Array:
+    """(S, n, m) for beta (S, p, m), as one product; the atoms of a row lie side by side in memory."""
+    S, p, m = beta.shape
+    eta = np.moveaxis((design.X @ beta.transpose(1, 0, 2).reshape(p, S * m)).reshape(design.n, S, m), 0, 1)
+    return eta if design.offset is None else eta + design.offset
+
+
+@one_blas_thread()
 def predict(model: Model, solution: Solution, method: Method, design: Design, *, prob: float, seed: int) -> Prediction:
     """Mean and intervals at the rows of a design; NotConverged when there is no estimate."""
     usable(solution, method)
-    size = max(1, _NUMBERS // (_atoms(solution) * model.shape[1]))
-    parts = [_predict(model, solution, design.take(slice(i, i + size)), prob, seed) for i in range(0, design.n, size)]
-    return parts[0] if len(parts) == 1 else _joined(parts)
-
-
-def _atoms(solution: Solution) -> int:
-    return ASYMPTOTIC_DRAWS if solution.draws is None else solution.draws["beta"][..., 0, 0].size
+    _estimable(model, solution, design)
+    point = solution.draws is None
+    spread = point and isinstance(model.likelihood, OrderedLikelihood)
+    if _exact(model, solution):
+        return _closed(model, solution, design, prob)
+    atoms = _atoms(model, solution, spread=spread, seed=seed)
+    made = _of_point if point else _of_draws
+    size = max(1, _NUMBERS // (len(atoms["beta"]) * model.shape[1]))
+    rows = [slice(i, i + size) for i in range(0, design.n, size)] or [slice(0)]
+    return _joined([made(model, solution, design.take(part), atoms, prob) for part in rows])
 
 
 def _joined(parts: list[Prediction]) -> Prediction:
+    if len(parts) == 1:
+        return parts[0]
+
     def pair(ends: list[tuple[Array, Array]]) -> tuple[Array, Array]:
         return np.concatenate([e[0] for e in ends]), np.concatenate([e[1] for e in ends])
 
@@ -87,28 +122,56 @@ def _joined(parts: list[Prediction]) -> Prediction:
     )
 
 
-def _predict(model: Model, solution: Solution, design: Design, prob: float, seed: int) -> Prediction:
+def _exact(model: Model, solution: Solution) -> bool:
+    """The Gaussian predictive is Student-t or normal: least squares, a conjugate posterior, or sigma given."""
+    if not isinstance(model.likelihood, Gaussian) or not solution.known_marginals:
+        return False
+    t = solution.df is not None and (solution.draws is None or "sigma2_scale" in solution.stats)
+    return t or "sigma" in model.fixed
+
+
+def _closed(model: Model, solution: Solution, design: Design, prob: float) -> Prediction:
+    """mean -+ t sqrt(x'Sx) for the mean and mean -+ t sqrt(s^2 + x'Sx) for a new observation, S the scale matrix.
+
+    s^2 is the unbiased variance of least squares (nan where no degrees of freedom are left), b/a of a conjugate
+    posterior, or the given sigma^2, with normal quantiles.
+    """
+    mean = _eta(design, solution.beta)[:, 0]
+    stats, df = solution.stats, solution.df
+    unknown = stats.get("sigma2_scale", stats.get("sigma_unbiased", np.nan) ** 2)
+    s2 = model.fixed["sigma"] ** 2 if "sigma" in model.fixed else unknown
+    variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
+    half, wide = (quantile(prob, df) * np.sqrt(np.maximum(v, 0.0)) for v in (variance, variance + s2))
+    point = "least squares" if df is not None else "the estimate, sigma given"
+    of = point if solution.draws is None else "the posterior, no draws needed"
+    kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}"
+    return Prediction(mean, (mean - half, mean + half), (mean - wide, mean + wide), None, kind)
+
+
+def _of_draws(model: Model, solution: Solution, design: Design, atoms: Mapping[str, Array], prob: float) -> Prediction:
+    p = _mixture(model, atoms, design)
+    means = p.means()
+    mean, interval = means.mean(0), equal_tail(means, prob)
     if not isinstance(model.likelihood, OrderedLikelihood):
-        return _classes(model, solution, design, prob, seed)
-    if solution.draws is not None:
-        p = predictive(model, solution, design, spread=False, seed=seed)
-        interval = equal_tail(p.means(), prob)
-        kind = "equal-tailed posterior and posterior predictive intervals"
-        return Prediction(p.mean(), interval, _new(p, prob), None, kind)
-    lower, upper = _mean_interval(model, solution, design, prob)
+        kind = "equal-tailed posterior intervals of the class probabilities"
+        return Prediction(mean, interval, None, _likely(mean, prob), kind)
+    kind = f"equal-tailed posterior interval of the mean, and posterior predictive of at most {_ATOMS} draws"
+    return Prediction(mean, interval, _new(p, prob), None, kind)
+
+
+def _of_point(model: Model, solution: Solution, design: Design, atoms: Mapping[str, Array], prob: float) -> Prediction:
+    interval = _mean_interval(model, solution, design, prob)
     mean = model.likelihood.mean(_eta(design, solution.beta), **{**model.fixed, **solution.aux})
-    if isinstance(model.likelihood, Gaussian) and solution.df is not None:
-        return Prediction(
-            mean, (lower, upper), _classical(solution, design, mean, prob), None, "Student-t intervals of least squares"
-        )
-    p = predictive(model, solution, design, spread=True, seed=seed)
-    kind = "Wald interval of the mean on the link scale; a new observation from the asymptotic distribution of the estimate"
-    return Prediction(mean, (lower, upper), _new(p, prob), None, kind)
+    if not isinstance(model.likelihood, OrderedLikelihood):
+        kind = "Wald intervals of the class probabilities on the logit scale (delta method)"
+        return Prediction(mean, interval, None, _likely(mean, prob), kind)
+    kind = f"Wald interval of the mean on the link scale; a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"
+    return Prediction(mean, interval, _new(_mixture(model, atoms, design), prob), None, kind)
 
 
 def _new(p: Predictive, prob: float) -> tuple[Array, Array]:
-    tail = (1 - prob) / 2
-    return p.quantile(tail), p.quantile(1 - tail)
+    tail, some = (1 - prob) / 2, p.thinned(_ATOMS)
+    return some.quantile(tail, tol=_TOL), some.quantile(1 - tail, tol=_TOL)
 
 
 def _variance(X: Array, scale: Array, J: Array) -> Array:
@@ -120,21 +183,22 @@ def _variance(X: Array, scale: Array, J: Array) -> Array:
 
 
 def _estimable(model: Model, solution: Solution, design: Design) -> None:
-    """Incompatible at rows where collinear columns leave the mean without an estimate."""
-    if solution.vague is None or not solution.vague.any():
+    """Incompatible at rows that are no combination of the training rows: there X beta has no estimate (Searle 1971)."""
+    if solution.null is None:
         return
-    off = ~solution.vague.any(1)
-    moved = np.abs(design.X[:, ~off]) > 0
-    if moved.any():
-        names = ", ".join(c for c, keep in zip(design.columns, off) if not keep)
+    N, X = solution.null, design.X
+    bad = np.flatnonzero((np.abs(X @ N) > _IN_SPACE * (np.abs(X) @ np.abs(N))).any(1))
+    if len(bad):
+        gone = ", ".join(c for c, out in zip(design.columns, touched(N)) if out)
+        rows = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise Incompatible(
-            f"no interval for these rows: the coefficients of {names} are not identified ({solution.detail}). "
-            "Drop a column or give a prior; the plug-in mean is predictive(data).mean()."
+            f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0): they do not keep "
+            f"the relations of the training rows, so the coefficients of {gone} do not cancel ({solution.detail}). "
+            "Predict at rows that keep them, drop a column or give a prior."
         )
 
 
 def _mean_interval(model: Model, solution: Solution, design: Design, prob: float) -> tuple[Array, Array]:
-    _estimable(model, solution, design)
     centre, J = model.likelihood.mean_line(_eta(design, solution.beta))
     half = quantile(prob, solution.df) * np.sqrt(_variance(design.X, solution.scale, J))
     inverse = model.likelihood.link.inverse
@@ -142,27 +206,11 @@ def _mean_interval(model: Model, solution: Solution, design: Design, prob: float
     return (lower[:, 0], upper[:, 0]) if lower.shape[1] == 1 else (lower, upper)
 
 
-def _classical(solution: Solution, design: Design, mean: Array, prob: float) -> tuple[Array, Array]:
-    """mean -+ t s sqrt(1 + h): the least-squares interval of a new observation."""
-    s2 = solution.stats.get("sigma_unbiased", np.nan) ** 2  # nan where no degrees of freedom are left
-    variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
-    half = quantile(prob, solution.df) * np.sqrt(s2 + variance)
-    return mean - half, mean + half
-
-
-def _classes(model: Model, solution: Solution, design: Design, prob: float, seed: int) -> Prediction:
-    p = predictive(model, solution, design, spread=False, seed=seed)
-    mean = p.mean()
-    if solution.draws is not None:
-        interval, kind = equal_tail(p.means(), prob), "equal-tailed posterior intervals of the class probabilities"
-    else:
-        interval, kind = (
-            _mean_interval(model, solution, design, prob),
-            "Wald intervals of the class probabilities on the logit scale (delta method)",
-        )
+def _likely(mean: Array, prob: float) -> Array:
+    """The smallest set of classes of each row that holds probability `prob`, (n, K) bool."""
     order = np.argsort(-mean, axis=1)
     sorted_mean = np.take_along_axis(mean, order, 1)
     before = np.cumsum(sorted_mean, axis=1) - sorted_mean
     likely = np.zeros_like(mean, dtype=bool)
     np.put_along_axis(likely, order, before < prob, 1)
-    return Prediction(mean, interval, None, likely, kind)
+    return likely

@@ -14,6 +14,7 @@ from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood, OrderedLikelihood
 
 Array = np.ndarray
+_FEW = 32  # atoms that tell nearly where a quantile of many lies
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,34 +53,78 @@ class Predictive:
         """P(Y <= y), shape (n,). Incompatible for classes without an order."""
         return self._ordered().cdf(y, self.eta, **self.aux).mean(0)
 
-    def quantile(self, prob: float) -> Array:
-        """The smallest y with P(Y <= y) >= prob, shape (n,): exact for a discrete response, else to 1e-12 in
+    def thinned(self, atoms: int) -> "Predictive":
+        """The same with at most this many atoms, evenly spaced."""
+        some = slice(None, None, -(-len(self.eta) // atoms))
+        return Predictive(self.likelihood, self.eta[some], {k: v[some] for k, v in self.aux.items()})
+
+    def quantile(self, prob: float, *, tol: float = 1e-12) -> Array:
+        """The smallest y with P(Y <= y) >= prob, shape (n,): exact for a discrete response, else to `tol` in
         probability.
 
-        Newton's method on the mixture's distribution function, kept inside a bracket; bisection where it would leave
-        it. Incompatible for unordered classes.
+        The secant method on the mixture's distribution function, from the quantile of a few atoms and inside a bracket;
+        bisection over the integers for a discrete response. Incompatible for unordered classes.
         """
         discrete = not isinstance(self._ordered().support, str)
-        low, high = self._bracket(prob)
+        few = self.thinned(_FEW)
         if discrete:
-            return self._bisect(prob, np.floor(low), np.ceil(high))
-        y = (low + high) / 2
-        for _ in range(200):
-            gap = self.cdf(y) - prob
-            low, high = np.where(gap < 0, y, low), np.where(gap < 0, high, y)
-            if (np.abs(gap) <= 1e-12).all() or (high - low <= 1e-14 * np.abs(high)).all():
-                break
-            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # a flat density asks for bisection
-                step = y - gap / np.exp(self.likelihood.log_prob(y, self.eta, **self.aux)).mean(0)
-            y = np.where((step > low) & (step < high), step, (low + high) / 2)
+            start = np.floor(self.mean()) if len(self.eta) <= _FEW else few.quantile(prob)
+            return self._bisect(prob, *self._integers(prob, start))
+        low, high = few._bracket(prob)
+        if len(self.eta) > _FEW:
+            start = few._secant(prob, (low + high) / 2, few, 1e-5)
+            return self._secant(prob, start, few, tol)
+        return self._secant(prob, (low + high) / 2, self, tol)
+
+    def _secant(self, prob: float, y: Array, like: "Predictive", tol: float) -> Array:
+        """The root from y, with the first slope that of the mixture `like`; steps stay inside what is known to hold it."""
+        low, high, gap = np.full_like(y, -np.inf), np.full_like(y, np.inf), self.cdf(y) - prob
+        slope = like._density(y)
+        with np.errstate(all="ignore"):  # a flat stretch has no slope, and asks for bisection
+            width = np.where(slope > 0, 1.0 / slope, 1.0 + np.abs(y))
+            for number in range(400):
+                low, high = np.where(gap < 0, y, low), np.where(gap < 0, high, y)
+                if ((np.abs(gap) <= tol) | (high - low <= 1e-14 * np.abs(y))).all():
+                    break
+                step = y - gap / slope
+                safe = (step > low) & (step < high) & (np.abs(step - y) <= width)
+                halve = np.where(np.isfinite(high - low), (low + high) / 2, np.where(gap < 0, y + width, y - width))
+                new = np.where(safe & (number % 5 < 4), step, halve)
+                width = np.where(safe, width, 2.0 * width)
+                after = self.cdf(new) - prob
+                slope = np.where(new == y, slope, (after - gap) / (new - y))
+                y, gap = new, after
         return y
+
+    def _density(self, y: Array) -> Array:
+        return np.exp(self.likelihood.log_prob(y, self.eta, **self.aux)).mean(0)
+
+    def _rows(self, index: Array) -> "Predictive":
+        return Predictive(self.likelihood, self.eta[:, index], self.aux)
+
+    def _integers(self, prob: float, start: Array) -> tuple[Array, Array]:
+        """Integers with P(Y <= low) < prob <= P(Y <= high), by steps that double, at the rows that still need one."""
+        low, high, reach = start - 1.0, start.copy(), 1.0
+        open_, part = np.arange(len(start)), self
+        for _ in range(1100):
+            a, b = low[open_], high[open_]
+            above = part.cdf(a) >= prob
+            below = ~above & (part.cdf(b) < prob)
+            low[open_] = np.where(above, a - reach, np.where(below, b, a))
+            high[open_] = np.where(above, a, np.where(below, b + reach, b))
+            keep = above | below
+            if not keep.any():
+                break
+            open_, reach = open_[keep], 2.0 * reach
+            part = self._rows(open_)
+        return low, high
 
     def _bisect(self, prob: float, low: Array, high: Array) -> Array:
         """Over the integers, with P(Y <= low) < prob <= P(Y <= high)."""
-        while (high - low > 1).any():
-            middle = np.floor((low + high) / 2)
-            enough = self.cdf(middle) >= prob
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        while len(wide := np.flatnonzero(high - low > 1)):
+            middle = np.floor((low[wide] + high[wide]) / 2)
+            enough = self._rows(wide).cdf(middle) >= prob
+            low[wide], high[wide] = np.where(enough, low[wide], middle), np.where(enough, middle, high[wide])
         return high
 
     def pit(self, y: Array) -> Array:

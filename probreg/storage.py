@@ -24,13 +24,13 @@ _ROOT = "probreg"
 
 
 def write(path: Path, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool) -> None:
-    """Writes the tree with what is needed to read it back; rows and what is computed from them only if asked."""
+    """Writes the tree with what is needed to read it back, the training rows only if asked. DataError for a missing
+    folder."""
     import xarray as xr
 
-    keep = {"estimate", "posterior", "sample_stats", "log_prior"}
-    if rows:
-        keep |= {"observed_data", "constant_data", "log_likelihood", "posterior_predictive"}
-    groups = {name: node.to_dataset().load() for name, node in tree.children.items() if name in keep}
+    if not path.parent.is_dir():
+        raise DataError(f"cannot save to {path}: there is no folder {path.parent}; make it first")
+    groups = {name: _plain_labels(node.to_dataset().load()) for name, node in tree.children.items()}
     groups["solution"] = _solution_group(solution)
     if isinstance(model.likelihood, Gaussian):
         kept = {f"moments_{k}": v for k, v in model.design.moments.to_arrays().items()}
@@ -68,6 +68,17 @@ def read(path: Path) -> tuple[Model, Method, Solution, int]:
         raise DataError(f"{path} is not a saved fit, or is damaged: {type(error).__name__} {error}") from None
 
 
+def _plain_labels(group: Any) -> Any:
+    """Row labels that are not numbers or text (intervals, periods, pairs, dates with a zone), as text."""
+    if "obs" not in group.coords:
+        return group
+    labels = np.asarray(group["obs"].to_index().to_numpy())
+    plain = labels.dtype.kind in "iufUT" or all(isinstance(v, str) for v in labels)
+    return group.drop_vars(set(group.coords) - set(group.dims)).assign_coords(
+        obs=labels if plain else [str(v) for v in labels]
+    )
+
+
 def _bare(name: str, values: Any) -> tuple[tuple[str, ...], Any]:
     array = np.asarray(values)
     return tuple(f"{name}_{i}" for i in range(array.ndim)), array
@@ -77,6 +88,7 @@ def _solution_group(s: Solution) -> Any:
     import xarray as xr
 
     parts = {"beta": s.beta, "scale": s.scale} | ({} if s.vague is None else {"vague": s.vague.astype(np.int8)})
+    parts |= {} if s.null is None else {"null": s.null}
     return xr.Dataset({k: _bare(k, v) for k, v in parts.items()})
 
 
@@ -185,6 +197,7 @@ def _solution(spec: Mapping[str, Any], tree: Any, model: Model) -> Solution:
         status=Status[s["status"]],
         detail=s["detail"],
         vague=numbers["vague"].values.astype(bool) if "vague" in numbers.data_vars else None,
+        null=numbers["null"].values if "null" in numbers.data_vars else None,
         stats=s["stats"],
         notes=tuple(s["notes"]),
     )

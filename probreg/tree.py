@@ -17,6 +17,7 @@ from probreg.inference.asymptotic import asymptotic
 from probreg.model import Model
 
 Array = np.ndarray
+_MOST = 1e6  # observations that are still written out one by one
 
 
 def shown(model: Model, beta: Array) -> Array:
@@ -34,6 +35,15 @@ def shown_scale(model: Model, scale: Array) -> Array:
     # Column by column, so that the nan of one column stays there.
     blocks = np.einsum("ka,iajb,lb->ikjl", D, scale.reshape(p, m, p, m), D)
     return blocks.reshape(p * len(D), p * len(D))
+
+
+def reported_scale(model: Model, solution: Solution) -> Array:
+    """`shown_scale` of a solution, nan where a coefficient has no estimate: there its least-norm spread means nothing."""
+    out = shown_scale(model, solution.scale)
+    if solution.vague is None:
+        return out
+    gone = solution.vague.ravel()
+    return np.where(gone[:, None] | gone, np.nan, out)
 
 
 def _mixes(model: Model) -> bool:
@@ -62,15 +72,21 @@ def labelled(model: Model, beta: Array) -> Any:
     return xr.DataArray(beta, coordinates(model), coefficient_dims(model), name="beta")
 
 
-def observation_rows(model: Model) -> tuple[Array, Array | None]:
+def observation_rows(model: Model, *, repeat: bool = True) -> tuple[Array, Array | None]:
     """Which row each observation is, and its weight: rows of a whole-number weight are repeated, so that leaving one
-    out leaves out one observation; other weights multiply the log density of their row."""
+    out leaves out one observation; other weights, and those of more than a million observations, multiply the log
+    density of their row."""
     w = model.design.weights
     if w is None:
         return np.arange(model.design.n), None
-    if (w % 1 == 0).all():
+    if repeat and (w % 1 == 0).all() and w.sum() <= _MOST:
         return np.repeat(np.arange(model.design.n), w.astype(int)), None
     return np.arange(model.design.n), w
+
+
+def _weighting(weight: Array | None) -> dict[str, str]:
+    """What a group says of itself where a row stands for several observations."""
+    return {} if weight is None else {"weights": "each row counts by its weight, which multiplies its log density"}
 
 
 def estimate_group(model: Model, solution: Solution) -> Any:
@@ -79,14 +95,32 @@ def estimate_group(model: Model, solution: Solution) -> Any:
 
     dims = coefficient_dims(model)
     beta = shown(model, solution.beta)
-    se = np.sqrt(np.diagonal(shown_scale(model, solution.scale))).reshape(beta.shape)
+    se = np.sqrt(np.diagonal(reported_scale(model, solution))).reshape(beta.shape)
     if solution.vague is not None:
-        beta, se = (np.where(solution.vague.reshape(beta.shape), np.nan, v) for v in (beta, se))
+        beta = np.where(solution.vague.reshape(beta.shape), np.nan, beta)
     variables: dict[str, Any] = {"beta": (dims, beta), "std_error": (dims, se)}
     for name, value in solution.aux.items():
         variables[name] = ((), value)
         variables[f"{name}_std_error"] = ((), solution.aux_sd.get(name, np.nan))
     return xr.Dataset(variables, coordinates(model))
+
+
+def to_save(model: Model, solution: Solution, *, seed: int, attrs: Mapping[str, Any], rows: bool) -> Any:
+    """What a file holds: nothing that takes a pass over rows and draws unless `rows`, and then row by weighted row."""
+    import xarray as xr
+
+    groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
+    if solution.draws is not None:
+        groups["posterior"] = draws_group(model, solution.draws)
+        groups["log_prior"] = _log_prior_group(model, solution.draws)
+        groups["sample_stats"] = _stats_group(model, solution, density=rows)
+        if rows:
+            groups |= _row_groups(model, solution, seed, repeat=False)
+    if rows:
+        groups |= data_groups(model, repeat=False)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(attrs)
+    return tree
 
 
 def build(model: Model, method: Method, solution: Solution, seed: int, attrs: Mapping[str, Any]) -> Any:
@@ -99,8 +133,8 @@ def build(model: Model, method: Method, solution: Solution, seed: int, attrs: Ma
         if model.design.n:
             groups |= _row_groups(model, solution, seed)
         groups["log_prior"] = _log_prior_group(model, solution.draws)
-        groups["sample_stats"] = _stats_group(model, solution)
-    elif solution.vague is None:
+        groups["sample_stats"] = _stats_group(model, solution, density=bool(model.design.n))
+    elif solution.vague is None and method.probabilities:
         groups["sampling"] = _sampling_group(model, solution, seed)
     if model.design.n:
         groups |= data_groups(model)
@@ -124,12 +158,12 @@ def draws_group(model: Model, draws: Mapping[str, Array]) -> Any:
     return xr.Dataset(variables, coordinates(model) | _draw_coordinates(draws))
 
 
-def data_groups(model: Model) -> dict[str, Any]:
+def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
     """What was observed, observation by observation."""
     import xarray as xr
 
     d = model.design
-    rows, weight = observation_rows(model)
+    rows, weight = observation_rows(model, repeat=repeat)
     obs = _labels(model, rows)
     constant: dict[str, Any] = {"X": (("obs", "coef"), d.X[rows])}
     if weight is not None:
@@ -137,17 +171,17 @@ def data_groups(model: Model) -> dict[str, Any]:
     if d.offset is not None:
         constant["offset"] = ("obs", d.offset[rows, 0])
     return {
-        "observed_data": xr.Dataset({"y": ("obs", d.observed[rows])}, obs),
-        "constant_data": xr.Dataset(constant, obs | {"coef": list(d.columns)}),
+        "observed_data": xr.Dataset({"y": ("obs", d.observed[rows])}, obs, _weighting(weight)),
+        "constant_data": xr.Dataset(constant, obs | {"coef": list(d.columns)}, _weighting(weight)),
     }
 
 
-def _row_groups(model: Model, solution: Solution, seed: int) -> dict[str, Any]:
+def _row_groups(model: Model, solution: Solution, seed: int, *, repeat: bool = True) -> dict[str, Any]:
     import xarray as xr
 
     assert solution.draws is not None
     draws, d = solution.draws, model.design
-    rows, weight = observation_rows(model)
+    rows, weight = observation_rows(model, repeat=repeat)
     shape = (*draws["beta"].shape[:2], len(rows))
     coords = _labels(model, rows) | _draw_coordinates(draws)
     dims = ("chain", "draw", "obs")
@@ -171,8 +205,8 @@ def _row_groups(model: Model, solution: Solution, seed: int) -> dict[str, Any]:
         return out
 
     return {
-        "log_likelihood": xr.Dataset({"y": lazy(dims, shape, log_likelihood)}, coords),
-        "posterior_predictive": xr.Dataset({"y": lazy(dims, shape, replicate)}, coords),
+        "log_likelihood": xr.Dataset({"y": lazy(dims, shape, log_likelihood)}, coords, _weighting(weight)),
+        "posterior_predictive": xr.Dataset({"y": lazy(dims, shape, replicate)}, coords, _weighting(weight)),
     }
 
 
@@ -186,13 +220,14 @@ def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
     return xr.Dataset(variables, _draw_coordinates(draws))
 
 
-def _stats_group(model: Model, solution: Solution) -> Any:
+def _stats_group(model: Model, solution: Solution, *, density: bool) -> Any:
+    """What the method says of each draw, and with `density` lp, the log posterior there as a density of (beta, aux)."""
     import xarray as xr
 
     draws = solution.draws or {}
     dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
     variables: dict[str, Any] = {k: (dims, v) for k, v in solution.sample_stats.items()}
-    if "lp" not in variables and model.design.n:
+    if "lp" not in variables and density:
         aux = {a: draws[a] for a in model.unknown}
         variables["lp"] = lazy(dims, shape, lambda: model.log_posterior(draws["beta"], **aux))
     return xr.Dataset(variables, _draw_coordinates(draws))

@@ -112,10 +112,7 @@ class Findings:
     def _repr_html_(self) -> str:
         cells = ((f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, f.remedy) for f in self.items)
         rows = "".join(
-            "<tr>" + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) + "</tr>"
-            for row in cells
+            "<tr>" + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) + "</tr>" for row in cells
         )
-        head = "".join(
-            f"<th style='text-align:left'>{h}</th>" for h in ("verdict", "check", "finding", "what to do")
-        )
+        head = "".join(f"<th style='text-align:left'>{h}</th>" for h in ("verdict", "check", "finding", "what to do"))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

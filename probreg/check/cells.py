@@ -37,9 +37,7 @@ class CellsCheck(Check):
         for j in places:
             counts = np.array([weights[X[:, j] == v].sum() for v in (0, 1)])
             out += self._single(model.design.columns[j], counts) + self._empty(model, j, weights)
-        return out or self.fine(
-            f"every level of the {len(places)} 0/1 columns is met with every level of the response"
-        )
+        return out or self.fine(f"every level of the {len(places)} 0/1 columns is met with every level of the response")
 
     def _single(self, column: str, counts: Array) -> list[Finding]:
         remedy = "merge it with another level, or give the column a prior"

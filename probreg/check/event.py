@@ -49,11 +49,7 @@ class EventCheck(Check):
     def _few(self, model: Model, counts: np.ndarray) -> list[Finding]:
         design, likelihood = model.design, model.likelihood
         assert isinstance(likelihood, Bernoulli | Categorical)  # `run` asks first
-        counted = [
-            c
-            for j, c in enumerate(design.columns)
-            if j != design.intercept and not model.joint.informative[j]
-        ]
+        counted = [c for j, c in enumerate(design.columns) if j != design.intercept and not model.joint.informative[j]]
         rarest = int(np.argmax(counts == counts.min())) if len(set(counts)) > 1 else len(counts) - 1
         if not counted or (per := counts[rarest] / len(counted)) >= FEW:
             return []

@@ -35,16 +35,12 @@ class RankCheck(Check):
         names = model.design.columns
         alone = rank_of(triangular(moments.R[:, free])) if len(free) else Rank(0, (), (), np.zeros((0, 0)))
         undecided = _named(alone, [names[j] for j in free])
-        out = [
-            self.say(Verdict.PROBLEM, f"{text}: {_meaning(cols)}", _REMEDY, cols) for text, cols in undecided
-        ]
+        out = [self.say(Verdict.PROBLEM, f"{text}: {_meaning(cols)}", _REMEDY, cols) for text, cols in undecided]
         told = {cols[0] for _, cols in undecided}
         for text, cols in _named(moments.rank, names):
             if cols[0] not in told:
                 out.append(
-                    self.say(
-                        Verdict.NOTE, f"{text}: the prior alone decides how they share the effect", "", cols
-                    )
+                    self.say(Verdict.NOTE, f"{text}: the prior alone decides how they share the effect", "", cols)
                 )
         return (out + self._nearly(model)) or self.fine("every column says something that the others do not")
 

@@ -15,9 +15,7 @@ from probreg.errors import NotConverged
 from probreg.likelihoods import Recession
 
 Array = np.ndarray
-SLACK = (
-    1e-9  # a margin above -SLACK is not negative; constraints have unit norm and the solver keeps to 1e-10
-)
+SLACK = 1e-9  # a margin above -SLACK is not negative; constraints have unit norm and the solver keeps to 1e-10
 STRICT = 1e-7  # a margin above it is positive; directions lie in the box [-1, 1]
 _AT_ONCE = 1000  # constraints that join the linear programme per round
 
@@ -46,9 +44,7 @@ class Cone:
 
     @cached_property
     def _unit(self) -> Array:
-        norm = np.linalg.norm(self.Q, axis=1)[self.recession.rows] * np.linalg.norm(
-            self.recession.directions, axis=1
-        )
+        norm = np.linalg.norm(self.Q, axis=1)[self.recession.rows] * np.linalg.norm(self.recession.directions, axis=1)
         return np.where(norm > 0, 1.0 / np.where(norm > 0, norm, 1.0), 0.0)
 
     def margins(self, delta: Array) -> Array:
@@ -93,9 +89,7 @@ class Cone:
         maximum of zero over the subset is a certificate for all rows.
         """
         rec, start = self.recession, np.flatnonzero(~self.recession.equal)
-        used = start[
-            np.linspace(0, len(start) - 1, min(len(start), _AT_ONCE + 10 * inside.shape[1])).astype(int)
-        ]
+        used = start[np.linspace(0, len(start) - 1, min(len(start), _AT_ONCE + 10 * inside.shape[1])).astype(int)]
         gain = inside.T @ (self.Q[rec.rows[loose]].T @ (rec.directions * self._unit[:, None])[loose]).ravel()
         while True:
             step = inside @ _maximise(gain, np.unique((self.normals(used) @ inside).round(14), axis=0))

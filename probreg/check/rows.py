@@ -26,17 +26,13 @@ class RowsCheck(Check):
         out = self._balance(model) + [self.say(Verdict.NOTE, note) for note in design.notes]
         weights = np.ones(design.n) if design.weights is None else design.weights
         if unused := int((weights == 0).sum()):
-            out.append(
-                self.say(Verdict.NOTE, f"{unused} of {design.n} rows have weight zero and do not count")
-            )
+            out.append(self.say(Verdict.NOTE, f"{unused} of {design.n} rows have weight zero and do not count"))
         weight = "" if design.weights is None else f" of total weight {design.total:g}"
         return out or self.fine(f"{design.n} rows{weight} for {len(design.columns)} columns")
 
     def _balance(self, model: Model) -> list[Finding]:
         total, p = model.design.total, len(model.design.columns)
-        columns = [
-            c for c, held in zip(model.design.columns, model.joint.informative, strict=True) if not held
-        ]
+        columns = [c for c, held in zip(model.design.columns, model.joint.informative, strict=True) if not held]
         flat = len(columns)
         if total <= flat:
             lack = "no residual degrees of freedom" if total == flat else "more unknowns than data"

@@ -74,9 +74,7 @@ class ScaleCheck(Check):
             return []
         far = (sd > 0) & ((sd < NEAR_ONE[0]) | (sd > NEAR_ONE[1]))
         wanted = [(s, j) for s, j in zip(scale, block.columns, strict=True) if far[j]]
-        return [
-            self._move(model, block, s * sd[j], j) for s, j in wanted if not _indicator(model.design.X[:, j])
-        ]
+        return [self._move(model, block, s * sd[j], j) for s, j in wanted if not _indicator(model.design.X[:, j])]
 
     def _move(self, model: Model, block: Block, move: float, j: int) -> Finding:
         """What a prior lets one sd of column j do, against 1 on the link scale, sigma, or the sd of y."""

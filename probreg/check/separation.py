@@ -71,8 +71,7 @@ def separation(model: Model) -> Separation:
     vague = _non_zero(T, likelihood.display, span)
     names = model.design.columns
     labels = tuple(
-        f"{names[j]} ({likelihood.outcomes[k]})" if likelihood.outcomes else names[j]
-        for j, k in np.argwhere(vague)
+        f"{names[j]} ({likelihood.outcomes[k]})" if likelihood.outcomes else names[j] for j, k in np.argwhere(vague)
     )
     columns = tuple(names[j] for j in np.flatnonzero(vague.any(1)))
     rows = len(np.unique(cone.recession.rows[strict]))

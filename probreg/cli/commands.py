@@ -25,9 +25,7 @@ from probreg.intervals import check_prob
 from probreg.model import Model
 from probreg.priors import Flat, Normal
 
-_UsageError: Any = typer.BadParameter.__mro__[
-    1
-]  # the base of every complaint about options; typer does not export it
+_UsageError: Any = typer.BadParameter.__mro__[1]  # the base of every complaint about options; typer does not export it
 
 
 class Commands(TyperGroup):
@@ -66,15 +64,11 @@ Likelihood = Annotated[str, typer.Option(help="gaussian, student, bernoulli, cat
 PriorText = Annotated[
     str, typer.Option("--prior", help='Such as "normal(2.5)", or by column "x=normal(1), z=laplace(0.5)".')
 ]
-AuxText = Annotated[
-    str, typer.Option("--aux", help='Such as "sigma=half_normal(2)", or a number that holds it fixed.')
-]
+AuxText = Annotated[str, typer.Option("--aux", help='Such as "sigma=half_normal(2)", or a number that holds it fixed.')]
 Event = Annotated[str | None, typer.Option(help="Level of a two-level response that is modelled.")]
 ReferenceLevel = Annotated[str | None, typer.Option("--reference", help="Base class of a softmax.")]
 Weights = Annotated[str | None, typer.Option(help="Column of frequency weights.")]
-Offset = Annotated[
-    str | None, typer.Option(help='Expression added to the linear predictor, such as "log(exposure)".')
-]
+Offset = Annotated[str | None, typer.Option(help='Expression added to the linear predictor, such as "log(exposure)".')]
 Missing = Annotated[str, typer.Option(help='"raise" or "drop" rows with missing values.')]
 Separator = Annotated[str, typer.Option(help="Between the columns of a text file.")]
 Prob = Annotated[float, typer.Option(help="Probability of every interval.")]
@@ -111,14 +105,10 @@ def demo(
     with _working("drawing from the posterior"):
         fits["posterior"] = fit_model(regular, NUTS(draws=500 if quick else 1000), seed=seed)
     _compared(fits, 0.95)
-    _say(
-        "\nP(damage) at 31 °F, the forecast for the launch (95 % intervals); the coldest flight so far had 53 °F"
-    )
+    _say("\nP(damage) at 31 °F, the forecast for the launch (95 % intervals); the coldest flight so far had 53 °F")
     for name, fit in fits.items():
         p = fit.predict({"temperature": [31.0]}).isel(obs=0)
-        _say(
-            f"  {name:<10} {float(p['mean']):.3f}  ({float(p['mean_lower']):.3f} to {float(p['mean_upper']):.3f})"
-        )
+        _say(f"  {name:<10} {float(p['mean']):.3f}  ({float(p['mean_lower']):.3f} to {float(p['mean_upper']):.3f})")
     _report(fits, out, 0.95, rows, card.title)
 
 
@@ -200,9 +190,7 @@ def _one_line_warnings() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         yield
-    for text in dict.fromkeys(
-        str(w.message) for w in caught if issubclass(w.category, probreg.ProbregWarning)
-    ):
+    for text in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, probreg.ProbregWarning)):
         typer.echo(f"probreg: warning: {text}", err=True)
 
 

@@ -24,9 +24,7 @@ def read_file(name: str, separator: str = ",") -> "pd.DataFrame":
         known = [card.name for card in list_datasets()]
         if name in known:
             return load_dataset(name)
-        raise DataError(
-            f"there is no file {name!r}, and no bundled data set of that name ({', '.join(known)})"
-        )
+        raise DataError(f"there is no file {name!r}, and no bundled data set of that name ({', '.join(known)})")
     if path.is_dir():
         raise DataError(f"{name!r} is a folder; name a file in it")
     suffixes = [s.lower() for s in path.suffixes]
@@ -56,9 +54,7 @@ def _text(path: Path, separator: str) -> "pd.DataFrame":
         head = _head(path, separator)
         _check_head(path, head)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error", pd.errors.ParserWarning
-            )  # rows longer than the heading would be cut
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the heading would be cut
             rows = pd.read_csv(
                 path,
                 sep=separator,
@@ -97,9 +93,7 @@ def _check_head(path: Path, head: list[str]) -> None:
             f"{path.name!r} has one column, {head[0]!r}; if {other!r} separates columns, pass --separator {other!r}"
         )
     if twice := sorted({name for name in head if head.count(name) > 1}):
-        raise DataError(
-            f"{path.name!r} has more than one column called {', '.join(map(repr, twice))}; rename them"
-        )
+        raise DataError(f"{path.name!r} has more than one column called {', '.join(map(repr, twice))}; rename them")
 
 
 def _parquet(path: Path) -> "pd.DataFrame":

@@ -13,9 +13,7 @@ from probreg.errors import DataError
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
 from probreg.registry import Registry
 
-_CALL = re.compile(
-    r"\s*(?:(?P<key>.+)=)?\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<arguments>[^()]*)\))?\s*", re.DOTALL
-)
+_CALL = re.compile(r"\s*(?:(?P<key>.+)=)?\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<arguments>[^()]*)\))?\s*", re.DOTALL)
 _TRUTH = {"true": True, "false": False}
 
 

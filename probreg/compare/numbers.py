@@ -49,6 +49,7 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         frame = frames[name].reindex(names)
         frame["shift"] = (frame["estimate"] - first["estimate"]) / first["error"]
         frame["ratio"] = frame["error"] / first["error"]
+        frame.loc[unlike(fits[base], fits[name]), ["shift", "ratio"]] = np.nan
         frames[name] = frame
     data = {q: (("fit", "param"), np.array([f[q].to_numpy(float) for f in frames.values()])) for q in NUMBERS}
     text = {q: (("fit", "param"), np.array([f[q].fillna("").to_numpy(object) for f in frames.values()])) for q in WORDS}
@@ -68,6 +69,12 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         "observations": observations(fits[base]), "prob": prob, "baseline": base,
     }  # fmt: skip
     return xr.Dataset({**data, **text}, coords, {k: v for k, v in attrs.items() if v is not None})
+
+
+def unlike(base: Fit, fit: Fit) -> list[str]:
+    """Auxiliary parameters that share a name only: sigma is a standard deviation in one likelihood, a scale in another."""
+    a, b = base.model.likelihood, fit.model.likelihood
+    return [name for name in b.aux if name in a.aux] if a != b else []
 
 
 def _fit_facts(fit: Fit) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 import html
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from probreg.compare.numbers import KIND_WORDS, Compared
+from probreg.compare.numbers import KIND_WORDS, Compared, unlike
 from probreg.compare.shares import kinked, rowless
 from probreg.fit import Fit
 
@@ -20,20 +20,22 @@ SHARE_NOTE = (
 )
 LEFT = (0, 1, 8)  # columns of words
 MANY, MOST = 5, 3  # with so many fits only so many reasons are printed for a parameter
+LONG, LARGEST = 60, 20  # with more parameters than this only so many are printed, those with the largest shifts
 
 
 def text(of: Compared, why: Reasons, notes: Sequence[str]) -> str:
     """Everything as lines of text; `why` has a sentence by parameter and fit."""
-    head, rows = _table(of)
+    where = _rows_printed(of)
+    head, rows = _table(of, where)
     widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
     lines, last = [_line(head, widths)], ""
     for label, *cells in rows:
         lines += [""] if last not in ("", label) else []
         lines.append(_line(["" if label == last else label, *cells], widths))
         last = label
-    said = [f"  {p}: {s}" for p, s in _printed(of, why)]
+    said = [f"  {p}: {s}" for p, s in _printed(of, why, where)]
     reasons = ["", "Why they differ", *said] if said else []
-    return "\n".join([*_header(of), "", *lines, *reasons, "", "Notes", *(f"  {n}" for n in notes)])
+    return "\n".join([*_header(of), "", *lines, *_rest(of, where), *reasons, "", "Notes", *(f"  {n}" for n in notes)])
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -42,18 +44,20 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def as_html(of: Compared, why: Reasons, notes: Sequence[str]) -> str:
     """The same as HTML, everything that was given escaped."""
-    head, rows = _table(of)
+    where = _rows_printed(of)
+    head, rows = _table(of, where)
     size = Counter(r[0] for r in rows)
     body, last = [], ""
     for label, *cells in rows:
         first = f'<th rowspan="{size[label]}" scope="rowgroup">{html.escape(label)}</th>' if label != last else ""
         body.append(f"<tr>{first}{''.join(f'<td>{html.escape(c)}</td>' for c in cells)}</tr>")
         last = label
-    said = [f"<b>{html.escape(p)}</b>: {html.escape(s)}" for p, s in _printed(of, why)]
+    said = [f"<b>{html.escape(p)}</b>: {html.escape(s)}" for p, s in _printed(of, why, where)]
     top = f"<tr>{''.join(f'<th>{html.escape(c)}</th>' for c in head)}</tr>"
     return (
         f"<p>{'<br>'.join(html.escape(v) for v in _header(of))}</p>"
         f"<table><thead>{top}</thead><tbody>{''.join(body)}</tbody></table>"
+        + "".join(f"<p>{html.escape(line)}</p>" for line in _rest(of, where) if line)
         + (f"<p>Why they differ</p>{_list(said)}" if said else "")
         + _list([html.escape(n) for n in notes])
     )
@@ -63,15 +67,34 @@ def _list(items: Sequence[str]) -> str:
     return f"<ul>{''.join(f'<li>{i}</li>' for i in items)}</ul>" if items else ""
 
 
-def _printed(of: Compared, why: Reasons) -> list[tuple[str, str]]:
+def _rows_printed(of: Compared) -> list[int]:
+    """The numbers of the parameters that are printed, in their order: all of a few; of many those with the largest shifts,
+    one without a shift before them, and what is no coefficient."""
+    shift, coefficient = np.abs(of.data["shift"].values), of.data["role"].values == "coefficient"
+    if shift.shape[1] <= LONG:
+        return list(range(shift.shape[1]))
+    size = np.where(np.isnan(shift), np.inf, shift).max(0)
+    size[~coefficient] = -1.0
+    largest = np.argsort(-size, kind="stable")[:LARGEST]
+    return sorted([*map(int, largest), *map(int, np.flatnonzero(~coefficient))])
+
+
+def _rest(of: Compared, where: Sequence[int]) -> list[str]:
+    """The line on what is not printed."""
+    gone = of.data.sizes["param"] - len(where)
+    which = "these have the largest shifts" if len(of.fits) > 1 else "these are the first"
+    return ["", f"{which}; {gone} more parameters, {gone * len(of.fits)} rows, in .to_pandas()"] if gone else []
+
+
+def _printed(of: Compared, why: Reasons, where: Sequence[int]) -> list[tuple[str, str]]:
     """The sentences that are printed, each with its parameter."""
     most = MOST if len(of.fits) >= MANY else len(of.fits)
-    shift = of.data["shift"]
-    return [
-        (param, s)
-        for param, said in why.items()
-        for s in furthest(said, {f: shift.sel(fit=f, param=param).item() for f in said}, most)
-    ]
+    names, shift = of.data["param"].values, of.data["shift"].values
+    out = []
+    for j in where:
+        sizes = dict(zip(of.fits, shift[:, j].tolist()))
+        out += [(str(names[j]), s) for s in furthest(why.get(str(names[j]), {}), sizes, most)]
+    return out
 
 
 def furthest(said: Mapping[str, str], shift: Mapping[str, float], most: int) -> list[str]:
@@ -115,20 +138,21 @@ def _kinds(of: Compared, name: str) -> str:
     return KIND_WORDS[first] + (f" ({', '.join(rest)})" if rest else "")
 
 
-def _table(of: Compared) -> tuple[list[str], list[list[str]]]:
-    """Head and rows as texts, one row per parameter and fit; digits follow the smallest SE of the parameter."""
+def _table(of: Compared, where: Sequence[int]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows as texts, one row per parameter `where` and fit; digits follow the smallest SE of the parameter."""
     informed = bool(of.data["share"].fillna(1.0).where(of.data["role"] == "coefficient", 0.0).any())
     head = ["", "fit", "estimate", "SE | SD", "lower", "upper", "shift", "ratio"]
     head += ["prior", "share", "free"] if informed else []
+    values = {str(k): v.values for k, v in of.data.data_vars.items()}
+    names, columns = of.data["param"].values, of.data["coef"].values
     rows = []
-    for param in of.data["param"].values:
-        here = of.data.sel(param=param)
-        places = decimals(here["error"].values)
-        for name, fit in of.fits.items():
-            one = {str(k): v.item() for k, v in here.sel(fit=name).data_vars.items()}
+    for j in where:
+        places = decimals(values["error"][:, j])
+        for i, (name, fit) in enumerate(of.fits.items()):
+            one = {k: v[i, j] for k, v in values.items()}
             mark = name if fit.solution.status.good else f"{name} (!)"
-            cells = [str(param), mark, *_numbers(one, places, fit)]
-            rows.append([*cells, one["prior"], *_shares(one, fit, str(here["coef"].item()))] if informed else cells)
+            cells = [str(names[j]), mark, *_numbers(one, places, fit)]
+            rows.append([*cells, one["prior"], *_shares(one, fit, str(columns[j]))] if informed else cells)
     return head, rows
 
 
@@ -190,21 +214,40 @@ def notes(of: Compared, spellings: Mapping[str, str]) -> list[str]:
     base = of.data.sel(fit=of.baseline)
     lost = np.isnan(base["error"].values) & (base["kind"].values != "held")
     if lost.any():
-        out.append(f"no shift is given for {', '.join(base['param'].values[lost])}: {of.baseline} has no SE there")
+        out.append(f"no shift is given for {_listed(base['param'].values[lost])}: {of.baseline} has no SE there")
     return out
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names in a row, of very many the first.
+
+    >>> _listed(["a", "b"]), _listed([f"x{j}" for j in range(100)]).split(", ")[-2:]
+    ('a, b', ['x18', 'x19 and 80 more'])
+    """
+    every = list(names)
+    kept = every if len(every) <= LONG else every[:LARGEST]
+    return ", ".join(kept) + (f" and {len(every) - len(kept)} more" if len(kept) < len(every) else "")
 
 
 def _fit_notes(of: Compared, name: str, spellings: Mapping[str, str]) -> list[str]:
     here, fit = of.data.sel(fit=name), of.fits[name]
     gone = here["param"].values[np.isnan(here["estimate"].values) & (here["kind"].values != "")]
-    out = [f"no estimate of {', '.join(gone)} exists: {fit.described['status']}"] if len(gone) else []
-    if "sigma" in fit.model.likelihood.aux and fit.solution.notes:
-        out.append(fit.solution.notes[0])  # a solution with a noise scale says first what it did with it
+    out = [f"no estimate of {_listed(gone)} exists: {fit.described['status']}"] if len(gone) else []
+    out += fit.described["notes"]
+    if other := unlike(of.fits[of.baseline], fit):
+        out.append(
+            f"no shift is given for {', '.join(other)}, which is not the same quantity under the likelihood of {of.baseline}"
+        )
     seen: dict[str, list[str]] = {}
     for param, text, lam in zip(here["param"].values, here["penalty"].values, here["lam"].values):
         if text:
             seen.setdefault(text + (f" (RSS + {lam:.6g} R at its sigma)" if np.isfinite(lam) else ""), []).append(param)
-    out += [f"penalty {text} on {', '.join(params)}" for text, params in seen.items()]
+    penalties = [f"penalty {text} on {_listed(params)}" for text, params in seen.items()]
+    out += (
+        penalties
+        if len(penalties) <= LONG
+        else [*penalties[:LARGEST], f"{len(penalties) - LARGEST} more penalties in .to_pandas()"]
+    )
     if name in spellings:
         out.append(f"the mode of this model is scikit-learn's {spellings[name]}")
     if rowless(fit) and here["share"].isnull().any():

@@ -15,7 +15,7 @@ from probreg.compare.alike import observations
 from probreg.fit import Fit
 from probreg.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, SmoothLikelihood
 from probreg.model import Model
-from probreg.priors import AuxPrior, Flat, GaussianPrior, Laplace, Normal, Prior, Reference, StudentT
+from probreg.priors import Flat, GaussianPrior, Laplace, Normal, Prior, Reference, StudentT
 from probreg.tree import shown_scale
 
 Array = np.ndarray
@@ -31,17 +31,17 @@ def priors(fit: Fit) -> dict[str, list[Any]]:
     text, penalty, weight = ["flat"] * p, [""] * p, np.zeros(p)
     lam = np.full(p, 0.0 if isinstance(model.likelihood, Gaussian) else np.nan)
     for b in model.joint.blocks:
-        raw = in_raw_units(b.prior, sigma)
-        read = raw.penalty(len(b.columns))
+        q = len(b.columns)
+        said, read = _words(b.prior, q, sigma), in_raw_units(b.prior, sigma).penalty(q)
         for i, j in enumerate(b.columns):
-            text[j] = words(raw, i) + (" in units of sigma" if b.prior.sigma_units else "")
+            text[j] = said[i]
             if read is not None:
                 penalty[j], weight[j] = f"{read.name}: {read.weight[i]:.4g} {read.form}", read.weight[i]
                 lam[j] += read.in_rss(sigma)[i]  # nan without an RSS
     held, free, aux_share = shares(fit)
     unknown = list(fit.solution.aux)
     return {
-        "prior": text * copies + [_aux_words(model.aux_prior(a), a) for a in unknown],
+        "prior": text * copies + [_aux_words(model, a) for a in unknown],
         "penalty": penalty * copies + [""] * len(unknown),
         "weight": [*np.tile(weight, copies), *[np.nan] * len(unknown)],
         "lam": [*np.tile(lam, copies), *[np.nan] * len(unknown)],
@@ -61,41 +61,57 @@ def in_raw_units(prior: Prior, sigma: float) -> Prior:
     return replace(this, scale=np.asarray(this.scale) * sigma, sigma_units=False)
 
 
+def _words(prior: Prior, q: int, sigma: float) -> list[str]:
+    """The prior of each of q columns, both as it was stated and in raw units where it is in units of sigma.
+
+    >>> _words(Normal(0.05, sigma_units=True), 1, 2.0), _words(Normal(0.05), 1, 2.0)
+    (['Normal(0, 0.05 sigma) = Normal(0, 0.1)'], ['Normal(0, 0.05)'])
+    """
+    raw = words(in_raw_units(prior, sigma), q)
+    if not prior.sigma_units:
+        return raw
+    stated = words(prior, q, " sigma")
+    return [f"{prior.name} in units of sigma" if a == b else f"{a} = {b}" for a, b in zip(stated, raw)]
+
+
 @singledispatch
-def words(prior: Prior, i: int) -> str:
-    """The prior of its i-th column, in raw units."""
-    return prior.name
+def words(prior: Prior, q: int, unit: str = "") -> list[str]:
+    """The prior of each of its q columns, the scale followed by its unit."""
+    return [prior.name] * q
 
 
 @words.register
-def _(prior: Flat, i: int) -> str:
-    return "flat"
+def _(prior: Flat, q: int, unit: str = "") -> list[str]:
+    return ["flat"] * q
 
 
 @words.register
-def _(prior: Normal, i: int) -> str:
+def _(prior: Normal, q: int, unit: str = "") -> list[str]:
     if prior.precision_matrix is None:
-        return f"Normal({_at(prior.location, i):.4g}, {_at(prior.scale, i):.4g})"
-    sd = np.sqrt(np.linalg.inv(np.array(prior.precision_matrix))[i, i])
-    return f"Normal({_at(prior.location, i):.4g}, {sd:.4g}), correlated"
+        return _each("Normal(", prior, q, unit)
+    sd = np.sqrt(np.diagonal(np.linalg.inv(np.array(prior.precision_matrix))))
+    return _each("correlated Normal(", replace(prior, precision_matrix=None, scale=tuple(sd)), q, unit)
 
 
 @words.register
-def _(prior: Laplace, i: int) -> str:
-    return f"Laplace({_at(prior.location, i):.4g}, {_at(prior.scale, i):.4g})"
+def _(prior: Laplace, q: int, unit: str = "") -> list[str]:
+    return _each("Laplace(", prior, q, unit)
 
 
 @words.register
-def _(prior: StudentT, i: int) -> str:
-    return f"StudentT(nu={prior.nu:g}, {_at(prior.location, i):.4g}, {_at(prior.scale, i):.4g})"
+def _(prior: StudentT, q: int, unit: str = "") -> list[str]:
+    return _each(f"StudentT(nu={prior.nu:g}, ", prior, q, unit)
 
 
-def _at(value: float | tuple[float, ...], i: int) -> float:
-    return value[i] if isinstance(value, tuple) else value
+def _each(start: str, prior: Normal | Laplace | StudentT, q: int, unit: str) -> list[str]:
+    at, scale = (np.broadcast_to(np.asarray(v), q).tolist() for v in (prior.location, prior.scale))
+    return [f"{start}{a:.4g}, {s:.4g}{unit})" for a, s in zip(at, scale)]
 
 
-def _aux_words(prior: AuxPrior, name: str) -> str:
-    return f"p({name}) ∝ 1/{name}" if isinstance(prior, Reference) else repr(prior)
+def _aux_words(model: Model, name: str) -> str:
+    prior = model.aux_prior(name)
+    own = f"p({name}) ∝ 1/{name}" if isinstance(prior, Reference) else repr(prior)
+    return f"{own} times p(beta | sigma)" if name == "sigma" and model.joint.sigma_units.any() else own
 
 
 # ---- shares of the precision -------------------------------------------------------------------------------------------
@@ -107,7 +123,7 @@ def shares(fit: Fit) -> tuple[Array, Array, list[float]]:
     scale. H = P + J, J the observed information of the likelihood, all at the estimate; a reported softmax coefficient
     is a direction, its row of the display. 0 for a flat prior, nan where a curvature does not exist or is not known."""
     model, s = fit.model, fit.solution
-    P_aux = [-model.aux_prior(a).slopes(s.aux[a])[1] for a in s.aux]
+    P_aux = [curvature_over_log(fit, a) for a in s.aux]
     if not model.joint.informative.any() and not any(P_aux):
         none = np.zeros((model.shape[0], len(model.likelihood.outcomes) or 1))
         return none, none, [0.0] * len(P_aux)
@@ -119,6 +135,20 @@ def shares(fit: Fit) -> tuple[Array, Array, list[float]]:
     untouched = ~model.joint.informative[:, None]
     each = [0.0 if a == 0 else a / (a + b) if a + b > 0 else np.nan for a, b in zip(P_aux, J_aux)]
     return np.where(untouched, 0.0, held / known), np.where(untouched, 0.0, free), each
+
+
+def curvature_over_log(fit: Fit, name: str) -> float:
+    """The negative second derivative of log p(aux) over log aux, for sigma with that of log p(beta | sigma): a normal
+    prior in units of sigma has -log p = q m log sigma + r'P r / (2 sigma^2), of curvature 2 r'P r / sigma^2."""
+    model, s = fit.model, fit.solution
+    own = float(-model.aux_prior(name).slopes(s.aux[name])[1])
+    if name != "sigma" or not model.joint.sigma_units.any():
+        return own
+    if model.joint.gaussian:
+        return own + float(model.joint.expansion(s.beta, s.aux[name])[2][-1, -1])
+    h = 1e-3  # a second difference: other priors are smooth in sigma too, to about 1e-6 of their curvature
+    log_p = [float(model.joint.log_prob(s.beta, s.aux[name] * np.exp(k * h))) for k in (-1, 0, 1)]
+    return own - (log_p[0] - 2.0 * log_p[1] + log_p[2]) / h**2
 
 
 def prior_curvature(fit: Fit) -> Array:
@@ -164,12 +194,17 @@ def information(fit: Fit) -> tuple[Array, Array]:
     k = s.beta.size
     if isinstance(model.likelihood, Gaussian):
         F, sigma = np.asarray(model.design.moments.factor, dtype=float), fit.aux["sigma"]
-        rss = float(np.square(F @ np.append(s.beta[:, 0], -1.0)).sum())
-        return F[:, :k].T @ F[:, :k] / sigma**2, np.full(len(s.aux), 2.0 * rss / sigma**2)
+        return F[:, :k].T @ F[:, :k] / sigma**2, np.full(len(s.aux), 2.0 * rss_at(fit) / sigma**2)
     if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
         return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
     H = replace(model, prior=Flat(), aux=model.fixed).expansion(s.beta, **s.aux).curvature
     return H[:k, :k], np.diagonal(H)[k:]
+
+
+def rss_at(fit: Fit) -> float:
+    """||y - X beta||^2 at the estimate of a Gaussian model, from its moments."""
+    F = np.asarray(fit.model.design.moments.factor, dtype=float)
+    return float(np.square(F @ np.append(fit.solution.beta[:, 0], -1.0)).sum())
 
 
 def kinked(model: Model) -> set[str]:

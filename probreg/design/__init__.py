@@ -5,6 +5,7 @@ from probreg.design.design import (
     Basis as Basis,
     Design as Design,
     PlainColumns as PlainColumns,
+    as_response as as_response,
     from_arrays as from_arrays,
     from_reading as from_reading,
     split_trials as split_trials,

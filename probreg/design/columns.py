@@ -88,9 +88,7 @@ def kind_of(column: Any) -> Kind:
     if column.dtype.kind in letters:
         return letters[column.dtype.kind]
     inferred: dict[str, Kind] = {"string": "text", "boolean": "truth"}
-    times: dict[str, Kind] = dict.fromkeys(
-        ["datetime", "datetime64", "date", "time", "timedelta", "period"], "time"
-    )
+    times: dict[str, Kind] = dict.fromkeys(["datetime", "datetime64", "date", "time", "timedelta", "period"], "time")
     return (inferred | times).get(_inferred(column), "other")
 
 
@@ -149,9 +147,7 @@ def _from_series(series: Any) -> Any:
         return series.to_numpy(dtype=float, na_value=np.nan) if lossy else _from_array(series.to_numpy())
     if types.is_datetime64_any_dtype(series.dtype):
         return series.dt.tz_localize(None).to_numpy() if series.dt.tz else series.to_numpy()
-    return _from_array(
-        np.asarray(series.to_numpy(dtype=object)) if series.dtype.kind in "OUSb" else series.to_numpy()
-    )
+    return _from_array(np.asarray(series.to_numpy(dtype=object)) if series.dtype.kind in "OUSb" else series.to_numpy())
 
 
 def _from_pandas(frame: Any) -> Table:
@@ -196,9 +192,7 @@ def _from_structured(data: np.ndarray) -> Table:
 def _from_mapping(data: Mapping[Any, Any]) -> Table:
     if not data:
         raise DataError(f"the table has no columns; taken is {TAKEN}")
-    columns = {
-        name: _vector(name, data[key]) for key, name in zip(data, _distinct([str(key) for key in data]))
-    }
+    columns = {name: _vector(name, data[key]) for key, name in zip(data, _distinct([str(key) for key in data]))}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         met = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
@@ -222,9 +216,7 @@ def _vector(name: str, values: Any) -> Any:
     array = np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
     if array.ndim != 1:
         shape = "one value" if array.ndim == 0 else f"an array of shape {array.shape}"
-        raise DataError(
-            f"column {name!r} is {shape}; a column is 1-D, one value per row, such as [3.0] for one row"
-        )
+        raise DataError(f"column {name!r} is {shape}; a column is 1-D, one value per row, such as [3.0] for one row")
     return _from_array(array)
 
 
@@ -236,9 +228,7 @@ def _from_narwhals(data: Any) -> Table:
     except TypeError:
         raise _not_a_table(data) from None
     if isinstance(frame, nw.LazyFrame):
-        raise DataError(
-            f"the {type(data).__name__} is lazy: its rows are not there yet; call .collect() first"
-        )
+        raise DataError(f"the {type(data).__name__} is lazy: its rows are not there yet; call .collect() first")
     columns = {name: _from_narwhals_series(frame[name]) for name in frame.columns}
     return Table(columns, np.arange(len(frame)))
 
@@ -262,9 +252,7 @@ def _from_narwhals_series(series: Any) -> Any:
 
 def _distinct(names: list[str]) -> list[str]:
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise DataError(
-            f"the table has more than one column called {', '.join(map(repr, twice))}; rename them"
-        )
+        raise DataError(f"the table has more than one column called {', '.join(map(repr, twice))}; rename them")
     return names
 
 
@@ -272,6 +260,4 @@ def _not_a_table(data: Any) -> DataError:
     hint = "; read the file first" if isinstance(data, str) else ""
     if isinstance(data, np.ndarray):
         hint = f" of shape {data.shape}, whose columns have no names"
-    return DataError(
-        f"met {type(data).__module__}.{type(data).__qualname__}{hint}; a table is taken as {TAKEN}"
-    )
+    return DataError(f"met {type(data).__module__}.{type(data).__qualname__}{hint}; a table is taken as {TAKEN}")

@@ -98,6 +98,8 @@ class Design:
     @property
     def total(self) -> float:
         """The number of observations: the sum of the frequency weights."""
+        if self.kept is not None:
+            return self.kept.weight
         return float(self.n if self.weights is None else self.weights.sum())
 
     @property
@@ -115,10 +117,16 @@ class Design:
     def at(self, data: Any, *, offset: Array | None = None) -> "Design":
         """The same columns at new rows (no response): training knots, means and levels. DataError as in the recipe."""
         X = self.recipe.matrix(data)
-        made = self.recipe.offset_at(data) if offset is None else offset
+        if offset is not None and self.offset is None:
+            raise DataError("offset= was given, and this model was fitted without an offset")
+        made = as_offset(self.recipe.offset_at(data) if offset is None else offset, len(X))
         if made is None and self.offset is not None:
             raise DataError("this model has an offset given as an array: pass offset= with one value per new row")
-        return Design(X, None, self.columns, self.free, self.recipe, self.response, as_offset(made, len(X)))
+        if made is not None and self.offset is not None and made.shape[1] != self.offset.shape[1]:
+            raise DataError(
+                f"the offset has {made.shape[1]} columns, and {self.offset.shape[1]} when the model was fitted"
+            )
+        return Design(X, None, self.columns, self.free, self.recipe, self.response, made)
 
     def take(self, rows: Array | slice) -> Self:
         """These rows only."""
@@ -172,7 +180,8 @@ class PlainColumns:
 
     def matrix(self, data: Any) -> Array:
         """An array (n, q) of the given columns in their order, or a table or mapping that names them."""
-        X = _named(data, self.given) if isinstance(data, Mapping) or not _is_array(data) else np.asarray(data)
+        X = as_array(data, "new data") if _is_array(data) else _named(data, self.given)
+        X = X[:, None] if X.ndim == 1 and len(self.given) == 1 else X
         X = as_matrix(X, self.given)
         return with_ones(X) if self.intercept else X
 
@@ -194,9 +203,16 @@ def from_arrays(
     labels: Any = None,
 ) -> Design:
     """A design without its response from a matrix; DataError names column, row and value of what is wrong."""
-    if columns is None and not _is_array(X):
-        columns = [str(c) for c in getattr(X, "columns", None) or X]
-    X = _named(X, columns) if columns is not None and not _is_array(X) else np.asarray(X)
+    if isinstance(columns, str):
+        raise DataError(f"columns is a sequence of names, got the text {columns!r}; for one column write [{columns!r}]")
+    if (
+        not _is_array(X) and getattr(X, "name", None) is not None and not isinstance(X, Mapping)
+    ):  # one column that has a name
+        X = {str(X.name): X}
+    if not _is_array(X):
+        own = getattr(X, "columns", None)
+        columns = [str(c) for c in (X if own is None else own)] if columns is None else columns
+    X = as_array(X, "X") if _is_array(X) else _named(X, columns or ())
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2:
         raise DataError(f"X is a matrix (rows, columns), got an array of shape {X.shape}")
@@ -211,6 +227,7 @@ def from_arrays(
     if not len(X):
         raise DataError("there are no rows: X has shape (0, " + str(X.shape[1]) + ")")
     recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
+    _check_intercept(X, names)
     return Design(
         X=with_ones(X) if intercept else X,
         y=None,
@@ -227,6 +244,7 @@ def from_arrays(
 def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     """The design of a formula read at data (without its response), the response values, and their declared levels."""
     recipe = reading.recipe
+    _check_intercept(reading.X, recipe.columns)
     design = Design(
         X=np.ascontiguousarray(reading.X, dtype=float),
         y=None,
@@ -244,6 +262,41 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     return design, np.asarray(reading.response), tuple(reading.response.categories.tolist())
 
 
+def _check_intercept(X: Array, names: Sequence[str]) -> None:
+    """DataError for a column called Intercept that is not all ones: priors and arithmetic leave that name alone."""
+    if INTERCEPT in names and len(bad := np.flatnonzero(X[:, list(names).index(INTERCEPT)] != 1.0)):
+        value = X[bad[0], list(names).index(INTERCEPT)]
+        raise DataError(
+            f"column 'Intercept' holds {value:g} in row {bad[0]}: a column of that name is all ones; rename it"
+        )
+
+
+def as_array(values: Any, what: str) -> Array:
+    """numpy's array of lists or arrays. DataError for rows of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise DataError(f"{what} is no array, its rows differ in length: {error}") from None
+
+
+def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
+    """The response values (n,) and the levels that a categorical type declares, in their order."""
+    if _is_array(y) or np.ndim(y) == 0:
+        values = as_array(y, "y") if not _has_text(y) else np.asarray(y, dtype=object)
+        return (values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values), None
+    from probreg.design.columns import read_columns
+
+    column = read_columns({"y": y})["y"]
+    if isinstance(column, np.ndarray):
+        return column, None
+    return np.asarray(column), tuple(column.categories.tolist())
+
+
+def _has_text(y: Any) -> bool:
+    """A list that mixes text with other values, which numpy would turn into text."""
+    return isinstance(y, list) and any(isinstance(v, str) for v in y)
+
+
 def _of_trials(response: str) -> str:
     """`p(s, t)` in words: one of the t trials behind s successes."""
     return response.removeprefix("p(").removesuffix(")").replace(", ", " of ", 1)
@@ -251,6 +304,9 @@ def _of_trials(response: str) -> str:
 
 def as_matrix(X: Array, names: Sequence[str]) -> Array:
     """Finite floats (n, len(names))."""
+    if X.dtype.kind == "O" and all(v is None or isinstance(v, int | float | np.number) for v in X.ravel()):
+        missing = np.array([v is None for v in X.ravel()]).reshape(X.shape)
+        X = np.where(missing, np.nan, X).astype(float)  # to be named below
     if X.dtype.kind not in "fiub":
         raise DataError(f"X holds {X.dtype} values and must be numeric; for categories use a formula")
     if X.ndim != 2 or X.shape[1] != len(names):

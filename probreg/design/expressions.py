@@ -97,11 +97,7 @@ def _value(walk: _Walk, node: ast.AST) -> Any:
             return np.asarray(_arithmetic(walk, node, op, left, right), dtype=float)
         case ast.Call() if (name := function_of(node)) in ELEMENTWISE:
             values = [_value(walk, arg) for arg in node.args]
-            return (
-                ELEMENTWISE[name](values[0] != 0, *values[1:])
-                if name == "where"
-                else ELEMENTWISE[name](*values)
-            )
+            return ELEMENTWISE[name](values[0] != 0, *values[1:]) if name == "where" else ELEMENTWISE[name](*values)
         case ast.Call() if function_of(node) in STATEFUL:
             return _stateful(walk, node)
         case ast.Call() if function_of(node) == "I":
@@ -113,9 +109,7 @@ def _arithmetic(walk: _Walk, node: ast.AST, op: ast.AST, left: ast.AST, right: a
     try:
         value = ARITHMETIC[type(op)](_value(walk, left), _value(walk, right))
     except (ArithmeticError, ValueError, TypeError) as error:
-        raise DataError(
-            f"{walk.expression.written(node)!r} cannot be computed: {first_line(error)}"
-        ) from None
+        raise DataError(f"{walk.expression.written(node)!r} cannot be computed: {first_line(error)}") from None
     if isinstance(value, complex):
         raise DataError(f"{walk.expression.written(node)!r} is a complex number; a column is real")
     return value
@@ -134,14 +128,8 @@ def _numbers(walk: _Walk, node: ast.Name) -> np.ndarray:
 
 
 def _same_text(walk: _Walk, column: ast.AST, text: ast.AST, op: ast.AST) -> np.ndarray:
-    if (
-        not isinstance(column, ast.Name)
-        or not isinstance(text, ast.Constant)
-        or not isinstance(op, ast.Eq | ast.NotEq)
-    ):
-        raise DataError(
-            f"in the term {walk.expression.text!r} text is only compared as column == 'text' or !="
-        )
+    if not isinstance(column, ast.Name) or not isinstance(text, ast.Constant) or not isinstance(op, ast.Eq | ast.NotEq):
+        raise DataError(f"in the term {walk.expression.text!r} text is only compared as column == 'text' or !=")
     values = np.asarray(walk.table.columns[walk.expression.alias.get(column.id, column.id)], dtype=object)
     return np.asarray(ARITHMETIC[type(op)](values, text.value), dtype=float)
 
@@ -166,11 +154,7 @@ def _stateful(walk: _Walk, node: ast.Call) -> Any:
 
 def _column(walk: _Walk, node: ast.AST) -> Any:
     value = _value(walk, node)
-    if (
-        np.ndim(value) > 1
-        or isinstance(value, Mapping)
-        or isinstance(getattr(value, "__wrapped__", None), Mapping)
-    ):
+    if np.ndim(value) > 1 or isinstance(value, Mapping) or isinstance(getattr(value, "__wrapped__", None), Mapping):
         written = walk.expression.written(node)
         raise DataError(f"{written!r} is several columns, but {walk.expression.text!r} needs one")
     return np.asarray(value, dtype=float)
@@ -225,9 +209,7 @@ def _contrast(node: ast.AST) -> Any:
     if isinstance(node, ast.Attribute):
         return kinds[node.attr]()
     arguments = [_literal(arg) for arg in node.args]
-    return kinds[contrast_of(node) or ""](
-        *arguments, **{w.arg: _literal(w.value) for w in node.keywords if w.arg}
-    )
+    return kinds[contrast_of(node) or ""](*arguments, **{w.arg: _literal(w.value) for w in node.keywords if w.arg})
 
 
 def _literal(node: ast.AST) -> Any:

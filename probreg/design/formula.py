@@ -66,9 +66,7 @@ class Recipe:
         memory = read_state(self.state)
         X, columns = lay_out(parse_formula(self.formula), table, memory, training=False)
         if columns != self.columns or not same_state(memory, self.state):
-            raise DataError(
-                f"the saved recipe of {self.formula!r} does not make its own columns; save the fit again"
-            )
+            raise DataError(f"the saved recipe of {self.formula!r} does not make its own columns; save the fit again")
         return X
 
     def offset_at(self, data: Any) -> np.ndarray | None:
@@ -102,9 +100,7 @@ class Recipe:
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """The recipe that `to_json` wrote; its texts pass the whitelist again, and nothing is executed."""
         try:
-            formula, offset, columns, state = (
-                saved[key] for key in ("formula", "offset", "columns", "state")
-            )
+            formula, offset, columns, state = (saved[key] for key in ("formula", "offset", "columns", "state"))
         except (KeyError, TypeError) as error:
             raise DataError(f"this is not a saved recipe: {error} is missing") from None
         if not isinstance(formula, str) or not isinstance(offset, str | None):
@@ -226,9 +222,7 @@ def _outcome(parts: Parts, table: Table, memory: Memory, *, training: bool) -> t
     column = table.columns[name]
     if (kind := kind_of(column)) in ("time", "other"):
         what = "times" if kind == "time" else f"values such as {column[0]!r} (row {table.rows[0]})"
-        raise DataError(
-            f"the response {name!r} holds {what}; a response holds numbers, truth values or categories"
-        )
+        raise DataError(f"the response {name!r} holds {what}; a response holds numbers, truth values or categories")
     return column, None
 
 
@@ -247,9 +241,7 @@ def _notes(table: Table, parts: Parts, offset: Any) -> tuple[str, ...]:
         notes.append("the offset was given as an array: predictions at new rows need an offset of their own")
     for name in parts.variables:
         if kind_of(table.columns[name]) == "text" and _reads_as_numbers(table.columns[name]):
-            notes.append(
-                f"column {name!r} is text and is read as categories, although every value is a number"
-            )
+            notes.append(f"column {name!r} is text and is read as categories, although every value is a number")
     for name in dict.fromkeys((*parts.variables, *(v for part in parts.outcome for v in part.variables))):
         if kind_of(table.columns[name]) == "levels" and (unused := _unused(table.columns[name])):
             notes.append(f"column {name!r} has levels without rows, left out: {', '.join(map(str, unused))}")

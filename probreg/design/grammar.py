@@ -142,9 +142,7 @@ def _syntax(text: str) -> Expression:
     try:
         return Expression(text, ast.parse(QUOTED.sub(unquote, text).strip(), mode="eval").body, alias)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise DataError(
-            f"the term {text!r} cannot be read: {first_line(error)}; allowed are {ALLOWED}"
-        ) from None
+        raise DataError(f"the term {text!r} cannot be read: {first_line(error)}; allowed are {ALLOWED}") from None
 
 
 def is_column(expression: Expression) -> str | None:
@@ -186,9 +184,7 @@ def _check_call(expression: Expression, call: ast.Call, outermost: bool) -> None
     if name in ARITY or name == "I":
         wanted = ARITY.get(name, 1)
         if count != wanted or named:
-            raise _refused(
-                expression, call, f"{name} takes {wanted} argument{'s' * (wanted > 1)} and no keywords"
-            )
+            raise _refused(expression, call, f"{name} takes {wanted} argument{'s' * (wanted > 1)} and no keywords")
         for arg in call.args:
             _check(expression, arg)
         return
@@ -199,9 +195,7 @@ def _check_call(expression: Expression, call: ast.Call, outermost: bool) -> None
         _check(expression, call.args[0])
         _check_coding(expression, call) if name == "C" else _check_literals(expression, call, call.args[1:])
         return
-    raise _refused(
-        expression, call, "C(...) stands by itself, not inside another function" if name == "C" else ""
-    )
+    raise _refused(expression, call, "C(...) stands by itself, not inside another function" if name == "C" else "")
 
 
 def _check_coding(expression: Expression, call: ast.Call) -> None:
@@ -218,15 +212,11 @@ def _check_coding(expression: Expression, call: ast.Call) -> None:
             if not {word.arg for word in node.keywords} <= set(CONTRASTS[name]) or len(node.args) > len(
                 CONTRASTS[name]
             ):
-                raise _refused(
-                    expression, node, f"contr.{name} takes {', '.join(CONTRASTS[name]) or 'nothing'}"
-                )
+                raise _refused(expression, node, f"contr.{name} takes {', '.join(CONTRASTS[name]) or 'nothing'}")
             _check_literals(expression, node, node.args)
 
 
-def _check_literals(
-    expression: Expression, call: ast.Call, nodes: list[ast.expr], *, words: bool = True
-) -> None:
+def _check_literals(expression: Expression, call: ast.Call, nodes: list[ast.expr], *, words: bool = True) -> None:
     named = [word.value for word in call.keywords] if words else []
     for node in (*nodes, *named):
         if not _is_literal(node):

@@ -76,15 +76,11 @@ def parse_formula(text: str) -> Parts:
         raise DataError(f"the formula {text!r} has nothing on its right side; write 'y ~ 1' for an intercept alone")
     response, outcome = _outcome(text, left)
     _refuse_scaled(text, right)
-    factors = {
-        factor.expr: _factor(factor) for term in right for factor in term.factors if not _literal(factor)
-    }
+    factors = {factor.expr: _factor(factor) for term in right for factor in term.factors if not _literal(factor)}
     if response in factors:
         raise DataError(f"the response {response!r} is also a term of {text!r}; leave it out on the right")
     if not len(right):
-        raise DataError(
-            f"the formula {text!r} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
-        )
+        raise DataError(f"the formula {text!r} has no terms and no intercept; write 'y ~ 1' for an intercept alone")
     intercept = any(str(term) == "1" for term in right)
     return Parts(text, response, outcome, right, factors, intercept)
 
@@ -103,9 +99,7 @@ def expand(text: str, names: tuple[str, ...]) -> str:
     return out
 
 
-def lay_out(
-    parts: Parts, table: Table, memory: Memory, *, training: bool
-) -> tuple[np.ndarray, tuple[str, ...]]:
+def lay_out(parts: Parts, table: Table, memory: Memory, *, training: bool) -> tuple[np.ndarray, tuple[str, ...]]:
     """The matrix (n, p) of the terms and its columns; training fills `memory`, afterwards it is only read."""
     import pandas as pd
     from formulaic import ModelSpec
@@ -117,9 +111,7 @@ def lay_out(
     for text, expression in parts.factors.items():
         values = _factor_values(text, expression, table, memory, training)
         materializer.factor_cache[text] = EvaluatedFactor(Factor(text), values, variables=set())
-    known = {
-        text: (Factor.Kind.CATEGORICAL, {"categories": levels}) for text, levels in memory.levels.items()
-    }
+    known = {text: (Factor.Kind.CATEGORICAL, {"categories": levels}) for text, levels in memory.levels.items()}
     spec = ModelSpec(formula=parts.terms, output="numpy", na_action="ignore", encoder_state=known)
     try:
         with np.errstate(all="ignore"):
@@ -158,14 +150,10 @@ def _factor_values(text: str, expression: Expression, table: Table, memory: Memo
     arguments = coding_arguments(coding) if coding is not None else {}
     column = level_column(expression, table, memory.transforms, training=training)
     if training:
-        memory.levels[text] = training_levels(
-            text, column, arguments.get("levels"), table, coded=coding is not None
-        )
+        memory.levels[text] = training_levels(text, column, arguments.get("levels"), table, coded=coding is not None)
     values = coded(text, column, memory.levels[text], table)
     return (
-        C(values, **arguments)
-        if coding is not None
-        else FactorValues(values, kind="categorical", spans_intercept=True)
+        C(values, **arguments) if coding is not None else FactorValues(values, kind="categorical", spans_intercept=True)
     )
 
 
@@ -186,9 +174,7 @@ def _numeric_factor(text: str, expression: Expression, table: Table, memory: Mem
 def _refuse_bad_columns(X: np.ndarray, columns: tuple[str, ...], parts: Parts, table: Table) -> None:
     if len(set(columns)) < len(columns):
         twice = sorted({name for name in columns if columns.count(name) > 1})
-        raise DataError(
-            f"the formula {parts.text!r} makes more than one column called {', '.join(map(repr, twice))}"
-        )
+        raise DataError(f"the formula {parts.text!r} makes more than one column called {', '.join(map(repr, twice))}")
     for j, name in enumerate(columns):
         refuse_not_finite(X[:, j], term=name, variables=(), table=table)
 
@@ -214,9 +200,7 @@ def _outcome(text: str, lhs: Any) -> tuple[str, tuple[Expression, ...]]:
             "such as y, log(y), {y1 - y2} or p(successes, trials)"
         )
     (factor,) = factors
-    outcome = (
-        parse_response(factor.expr) if factor.eval_method.value == "python" else (column_of(factor.expr),)
-    )
+    outcome = parse_response(factor.expr) if factor.eval_method.value == "python" else (column_of(factor.expr),)
     return factor.expr, outcome
 
 
@@ -228,8 +212,7 @@ def _refuse_scaled(text: str, terms: Any) -> None:
     for term in terms:
         if len(term.factors) > 1 and any(_literal(factor) for factor in term.factors):
             raise DataError(
-                f"the term {str(term)!r} of {text!r} has a number in it; "
-                "write I(2 * x), so that the column says so"
+                f"the term {str(term)!r} of {text!r} has a number in it; write I(2 * x), so that the column says so"
             )
 
 

@@ -9,9 +9,7 @@ from probreg.design.rows import labels
 from probreg.errors import DataError
 
 Level = str | int | float | bool
-MANY_LEVELS = (
-    20  # text that differs in every one of more rows than this names the rows, or was meant as numbers
-)
+MANY_LEVELS = 20  # text that differs in every one of more rows than this names the rows, or was meant as numbers
 
 
 def levels_of(column: Any) -> list[Level]:
@@ -23,9 +21,7 @@ def levels_of(column: Any) -> list[Level]:
     try:
         return sorted(present) if declared is None else [level for level in declared if level in present]
     except TypeError:
-        raise DataError(
-            f"levels of different kinds cannot be ordered: {sorted(map(repr, present))[:5]}"
-        ) from None
+        raise DataError(f"levels of different kinds cannot be ordered: {sorted(map(repr, present))[:5]}") from None
 
 
 def plain(value: Any) -> Any:
@@ -41,8 +37,7 @@ def training_levels(text: str, column: Any, wanted: Any, table: Table, *, coded:
     levels = levels_of(column) if wanted is None else [plain(level) for level in wanted]
     if odd := [level for level in levels if not isinstance(level, Level)]:
         raise DataError(
-            f"the levels of {text!r} are {type(odd[0]).__name__} values, such as {odd[0]!r}; "
-            "make them text or numbers"
+            f"the levels of {text!r} are {type(odd[0]).__name__} values, such as {odd[0]!r}; make them text or numbers"
         )
     if len(levels) < 2:
         raise DataError(

@@ -23,9 +23,7 @@ def read_state(state: Any) -> Memory:
     if not isinstance(state, Mapping) or set(state) != {"transforms", "levels"}:
         raise DataError("a saved state holds 'transforms' and 'levels', and nothing else")
     transforms, levels = state["transforms"], state["levels"]
-    if not isinstance(transforms, Mapping) or not all(
-        isinstance(kept, Mapping) for kept in transforms.values()
-    ):
+    if not isinstance(transforms, Mapping) or not all(isinstance(kept, Mapping) for kept in transforms.values()):
         raise DataError("the saved state of the transforms is not a table of tables")
     if not isinstance(levels, Mapping):
         raise DataError("the saved levels are not a table of lists")
@@ -62,9 +60,7 @@ def _checked(key: str, value: Any, depth: int) -> Any:
             return [_checked(key, part, depth - 1) for part in value]
         case Mapping() if depth:
             return {str(name): _checked(key, part, depth - 1) for name, part in value.items()}
-    raise DataError(
-        f"the saved state of {key!r} is damaged: {value!r:.60} is not a finite number, text or list"
-    )
+    raise DataError(f"the saved state of {key!r} is damaged: {value!r:.60} is not a finite number, text or list")
 
 
 def _plain(value: Any) -> Any:

@@ -7,4 +7,6 @@ from probreg.inference.conjugate import Conjugate as Conjugate
 from probreg.inference.laplace import LaplaceApproximation as LaplaceApproximation
 from probreg.inference.newton import Newton as Newton
 from probreg.inference.nuts import NUTS as NUTS
+from probreg.inference.perceptron import Perceptron as Perceptron
 from probreg.inference.quadrature import Quadrature as Quadrature
+from probreg.inference.sgd import LMS as LMS, SGD as SGD

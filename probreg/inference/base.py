@@ -30,6 +30,8 @@ class Status(Enum):
     SAMPLED = "sampled, with no sign of trouble"
     UNMIXED = "sampled, but the chains do not agree: draw more, raise target_accept, or use a more informative prior"
     DIVERGED = "sampled, but some steps diverged: raise target_accept, or use a more informative prior"
+    SEPARATED = "converged: the classes are separated, without a mistake"
+    UNSEPARATED = "stopped with mistakes left: the classes cannot be separated, or more epochs are needed"
     SHORT = "stopped short of the maximum: more epochs, or newton"
     STEP_LIMIT = "stopped at the step limit before the gradient vanished: raise max_steps, or see check(model)"
     SADDLE = "stopped at a point that is no maximum: start elsewhere, or use a more informative prior"
@@ -40,7 +42,7 @@ class Status(Enum):
 
     @property
     def good(self) -> bool:
-        return self in (Status.EXACT, Status.CONVERGED, Status.SAMPLED)
+        return self in (Status.EXACT, Status.CONVERGED, Status.SAMPLED, Status.SEPARATED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,7 @@ class Solution:
     status: Status = Status.EXACT
     detail: str = ""
     vague: Array | None = None  # (p, outcomes) bool
+    null: Array | None = None  # (p, k), directions of beta that leave X beta as it is; beta is then the least-norm one
     stats: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     trace: Mapping[str, Array] = field(default_factory=dict)
@@ -75,6 +78,7 @@ class Method(ABC):
     likelihood: ClassVar[type] = Likelihood
     gaussian_prior: ClassVar[bool] = False  # needs every prior of coefficients to be flat or normal
     target: ClassVar[str] = "mode"  # "mode" or "posterior"
+    probabilities: ClassVar[bool] = True  # False for a classifier, whose coefficients say nothing of P(y)
     accuracy: ClassVar[float] = 0.0  # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
 
     @abstractmethod

@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds, sigma_note
-from probreg.inference.linear import Conditional, PriorRows, combinations, condition, unidentified
+from probreg.inference.linear import Conditional, PriorRows, combinations, condition, touched, unidentified
 from probreg.likelihoods import Gaussian
 from probreg.model import Model
 
@@ -22,6 +22,12 @@ class ClosedForm(Method):
     errors use the unbiased sqrt(RSS/(n - rank)) with n - rank degrees of freedom; both are reported. With a normal prior
     sigma has to be given, or to scale the prior: its joint mode over log sigma is sqrt((RSS + penalty)/(n + q)).
     Columns that are combinations of others: the coefficients of least norm, those involved marked as not identified.
+
+    >>> from probreg.model import Model
+    >>> model = Model.from_arrays([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"])
+    >>> found = ClosedForm().solve(model, np.random.default_rng(0))
+    >>> found.beta[:, 0].round(6), round(found.stats["rss"], 6)
+    (array([0.833333, 2.5     ]), 0.166667)
     """
 
     name = "closed_form"
@@ -41,7 +47,7 @@ class ClosedForm(Method):
         moments, prior = model.design.moments, PriorRows.of(model.joint)
         sigma = model.fixed.get("sigma", 1.0)
         given = condition(moments, prior, sigma)
-        beta, unscaled, vague = _coefficients(given, moments.p)
+        beta, unscaled, N = _coefficients(given, moments.p)
         rank = given.rank.rank
         # With no prior rows the moments' own RSS also counts what deficient columns left behind.
         rss = given.rss if prior.size else moments.rss
@@ -64,17 +70,18 @@ class ClosedForm(Method):
             df=df if model.unknown else None,
             status=Status.NOT_IDENTIFIED if deficient else Status.EXACT,
             detail=combinations(given.rank, model.design.columns) if deficient else "",
-            vague=vague[:, None] if deficient else None,
+            vague=touched(N)[:, None] if deficient else None,
+            null=N if deficient else None,
             stats={k: v for k, v in stats.items() if not np.isnan(v)},
             notes=sigma_note(model, how),
         )
 
 
 def _coefficients(given: Conditional, p: int) -> tuple[Array, Array, Array]:
-    """Coefficients of least norm, (R'R)^+ in their coordinates, and which of them are not identified."""
+    """Coefficients of least norm, their covariance at sigma = 1, and the directions (p, k) that are not identified."""
     rank = given.rank
     if not rank.dropped:
-        return given.mean, given.unscaled, np.zeros(p, bool)
+        return given.mean, given.unscaled, np.zeros((p, 0))
     kept = list(rank.kept)
     # The kept columns of the triangular factor, reduced once more, are the model without the dropped columns.
     F = np.linalg.qr(np.asarray(given.factor, dtype=float)[:, [*kept, p]], mode="r")
@@ -83,10 +90,7 @@ def _coefficients(given: Conditional, p: int) -> tuple[Array, Array, Array]:
     beta[kept], cov[np.ix_(kept, kept)] = part.mean, part.unscaled
     N = unidentified(rank, p)
     project = np.eye(p) - N @ np.linalg.pinv(N)
-    vague = np.abs(N).max(1) > 1e-8
-    cov = project @ cov @ project.T
-    cov[vague], cov[:, vague] = np.nan, np.nan
-    return project @ beta, cov, vague
+    return project @ beta, project @ cov @ project.T, N
 
 
 def require_full_rank(given: Conditional, model: Model, method: str) -> None:

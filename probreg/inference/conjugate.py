@@ -25,6 +25,12 @@ class Conjugate(Method):
     a proper prior; so beta_j is Student-t on 2a degrees of freedom with scale^2 (b/a) V_jj. Takes sigma given, or with
     p(sigma) ∝ 1/sigma (where flat priors give the classical t interval), p(sigma) ∝ 1, or InverseGamma on sigma^2;
     normal priors then in units of sigma. Source: O'Hagan & Forster 2004, chapter 11.
+
+    >>> from probreg.model import Model
+    >>> model = Model.from_arrays(np.ones((5, 1)), np.arange(5.0), intercept=False)
+    >>> found = Conjugate(draws=1).solve(model, np.random.default_rng(0))
+    >>> found.beta.round(12), found.scale.round(12), found.df  # mean, s^2 / n, n - 1
+    (array([[2.]]), array([[0.5]]), 4.0)
     """
 
     draws: int = 1000
@@ -79,7 +85,8 @@ class Conjugate(Method):
             aux_sd={"sigma": sd},
             df=2 * a,
             draws=_draws(given, z, sigma, self.chains) | {"sigma": chains_of(sigma, self.chains)},
-            stats={"n": moments.weight, "rss": moments.rss} | ({"log_evidence": float(evidence)} if proper else {}),
+            stats={"n": moments.weight, "rss": moments.rss, "sigma2_scale": float(b / a)}
+            | ({"log_evidence": float(evidence)} if proper else {}),
             notes=sigma_note(
                 model, f"sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta"
             ),

@@ -131,3 +131,8 @@ def unidentified(rank: Rank, p: int) -> Array:
         N[j, i] = 1.0
         N[list(rank.kept), i] = -rank.combos[i]
     return N
+
+
+def touched(N: Array) -> Array:
+    """(p,) bool: coefficients that move along one of the directions N (p, k), so that they have no estimate."""
+    return np.abs(N).max(1, initial=0.0) > 1e-8

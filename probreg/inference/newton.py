@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve
 from probreg.check.separation import Separation, separation
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
-from probreg.inference.linear import combinations, unidentified
+from probreg.inference.linear import combinations, touched, unidentified
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
 from probreg.linalg import one_blas_thread, weighted_gram
 from probreg.model import LocalModel, Model
@@ -45,6 +45,12 @@ class Newton(Method):
     coefficients on the raw columns (a warm start); it stops at a decrement of `tol` sqrt(n) standard errors, after which
     one more step squares the error.
     Source: Boyd & Vandenberghe 2004, section 9.5.
+
+    >>> from probreg.likelihoods import Bernoulli
+    >>> model = Model.from_arrays([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [0, 0, 1, 0, 1, 1], likelihood=Bernoulli())
+    >>> found = Newton().solve(model, np.random.default_rng(0))
+    >>> found.beta[:, 0].round(6), np.log([1 / 2, 4]).round(6)
+    (array([-0.693147,  1.386294]), array([-0.693147,  1.386294]))
     """
 
     tol: float = 1e-7
@@ -131,7 +137,8 @@ def _approach(model: Model, point: Array, gradient: Array, H: Array, tol: float)
 
 def _two_loops(gradient: Array, H: Array, pairs: list[tuple[Array, Array]]) -> Array:
     """The quasi-Newton step: H corrected by the (step, fall of the gradient) pairs seen, solved against the gradient."""
-    q, used = gradient, []
+    q = gradient
+    used: list[float] = []
     for s, y in reversed(pairs):
         a = (s @ q) / (s @ y)
         q, used = q - a * y, [a, *used]
@@ -247,14 +254,18 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     """The mode on the raw columns with its curvature, and whether it exists and is identified."""
     T = np.kron(model.design.basis.T, np.eye(model.shape[1]))
     k, beta = mode.gamma.size, model.design.basis.T @ mode.gamma
-    status, detail, vague = mode.status, "", None
+    status, detail, vague, null = mode.status, "", None, None
     cov = covariance_at(mode)
     separated = _separated(model, mode)
     if separated is not None:
         status, detail, vague = Status.NO_MAXIMUM, _words(separated), separated.vague
         cov = _bounded_part(mode, T, vague)
     elif cov is None or np.linalg.cond(mode.local.curvature[:k, :k]) > 1e13:
-        cov, beta, status, detail, vague = _deficient(model, mode, T, beta, cov, status)
+        cov, null = _deficient(model, mode, T, cov)
+        if null is not None:
+            beta, status = beta - null @ np.linalg.pinv(null) @ beta, Status.NOT_IDENTIFIED
+            detail = combinations(model.design.moments.rank, model.design.columns)
+            vague = np.repeat(touched(null)[:, None], len(model.likelihood.display), 1)
     else:
         S = np.eye(len(cov))
         S[:k, :k] = T
@@ -269,6 +280,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         status=status,
         detail=detail,
         vague=vague,
+        null=null,
         stats={"n": model.design.total, "decrement": mode.decrement, "steps": float(mode.steps)},
         notes=(
             *sigma_note(
@@ -316,26 +328,19 @@ def _block(T: Array, extra: int) -> Array:
     return out
 
 
-def _deficient(
-    model: Model, mode: Mode, T: Array, beta: Array, cov: Array | None, status: Status
-) -> tuple[Array, Array, Status, str, Array | None]:
-    """Collinear columns without a prior: the mode of least norm, the coefficients involved marked; else as it stands."""
-    k = mode.gamma.size
+def _deficient(model: Model, mode: Mode, T: Array, cov: Array | None) -> tuple[Array, Array | None]:
+    """Covariance over (vec beta, log aux), and the directions (p, k) that collinear columns without a prior leave open:
+    there the covariance is that of the coefficients of least norm."""
     S = _block(T, len(mode.log_aux))
     rank = model.design.moments.rank
-    touched = np.array(rank.dropped, dtype=int)
-    if not len(touched) or model.joint.informative[touched].all():
+    dropped = np.array(rank.dropped, dtype=int)
+    if not len(dropped) or model.joint.informative[dropped].all():
         if cov is None:
             exact = any(v < 1e-12 for v in np.exp(mode.log_aux) / max(float(np.std(model.design.observed)), 1e-300))
             why = "the columns reproduce the response exactly, so that sigma runs to 0" if exact else "start elsewhere"
             raise NotConverged(f"newton: the curvature at the end is not positive definite: {why}, or give a prior")
-        return S @ cov @ S.T, beta, status, "", None
+        return S @ cov @ S.T, None
     N = unidentified(rank, model.shape[0])
     project = np.eye(len(N)) - N @ np.linalg.pinv(N)
-    involved = np.abs(N).max(1) > 1e-8
-    vague = np.repeat(involved[:, None], len(model.likelihood.display), 1)
     P = _block(np.kron(project, np.eye(model.shape[1])), len(mode.log_aux))
-    full = P @ S @ np.linalg.pinv(mode.local.curvature, rcond=1e-11, hermitian=True) @ S.T @ P.T
-    hidden = np.concatenate([np.repeat(involved, model.shape[1]), np.zeros(len(full) - k, bool)])
-    full[hidden], full[:, hidden] = np.nan, np.nan
-    return full, project @ beta, Status.NOT_IDENTIFIED, combinations(rank, model.design.columns), vague
+    return P @ S @ np.linalg.pinv(mode.local.curvature, rcond=1e-11, hermitian=True) @ S.T @ P.T, N

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from probreg.check.separation import separation
+from probreg.errors import Incompatible
 from probreg.graphs import log_prior, observe
 from probreg.inference.base import (
     METHODS,
@@ -22,10 +24,11 @@ from probreg.inference.base import (
     moments_of_draws,
     sigma_note,
 )
+from probreg.inference.closed_form import require_full_rank
 from probreg.inference.linear import PriorRows, condition
 from probreg.inference.newton import covariance_at, find_mode
 from probreg.inference.sampler import sample
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import Gaussian, SeparableLikelihood, SmoothLikelihood
 from probreg.model import Model
 from probreg.priors import Block, GaussianPrior, Normal
 
@@ -66,6 +69,7 @@ class NUTS(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        _proper(model)
         coordinates = _coordinates(model)
         tree = sample(
             graph(model, coordinates), draws=self.draws, tune=self.tune, chains=self.chains,
@@ -142,6 +146,29 @@ def _coordinates(model: Model) -> Coordinates:
             )
     T = np.kron(model.design.basis.T, np.eye(model.shape[1]))
     return Coordinates(np.zeros(len(T)), T, "sampled on standardised columns: there is no mode to whiten by")
+
+
+def _proper(model: Model) -> None:
+    """Incompatible where the posterior has no finite mass: columns without an estimate or prior, separation, or a noise
+    scale that runs to zero. A sampler would wander there for ever and call it draws."""
+    moments = model.design.moments
+    require_full_rank(
+        condition(moments, PriorRows.of(replace(model, prior=_normal_stand_in(model)).joint), 1.0), model, "nuts"
+    )
+    if isinstance(model.likelihood, SeparableLikelihood) and not model.joint.informative.all():
+        found = separation(model)
+        if found:
+            raise Incompatible(
+                f"nuts: the posterior is improper: {found.kind} separation by {', '.join(found.labels)}, whose prior is flat; "
+                "give these columns a proper prior such as Normal(2.5)"
+            )
+    if isinstance(model.likelihood, Gaussian) and model.unknown and not model.aux_prior("sigma").proper:
+        exact = moments.rss <= (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
+        if exact or moments.weight <= moments.rank.rank:
+            raise Incompatible(
+                "nuts: the columns reproduce the response exactly, so that under an improper prior of sigma the posterior "
+                "runs to sigma = 0; hold sigma, or give it a proper prior such as HalfNormal"
+            )
 
 
 def _normal_stand_in(model: Model) -> Any:

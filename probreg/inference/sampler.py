@@ -24,7 +24,7 @@ _STATS = {
     "n_steps": "n_steps",
     "step_size_bar": "step_size",
     "mean_tree_accept": "acceptance_rate",
-    "logp": "lp",
+    "logp": "lp_unconstrained",
 }
 
 

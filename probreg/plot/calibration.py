@@ -50,17 +50,11 @@ def calibration(fit: Fit, prob: float = 0.95) -> "Figure":
         below = i + cols >= len(classes)
         ax.tick_params(labelbottom=below)
         title = shorten(f"{response} = {likelihood.levels[k]}", 30) if several else None
-        x = (
-            "predicted probability"
-            if several
-            else f"predicted {shorten(f'P({response} = {likelihood.levels[k]})')}"
-        )
+        x = "predicted probability" if several else f"predicted {shorten(f'P({response} = {likelihood.levels[k]})')}"
         label(ax, x=x if below else None, y="observed share" if i % cols == 0 else None, title=title)
     footnote(
         fig,
-        ". ".join(
-            p for p in (f"{fit.method.name}, {100 * prob:g} % intervals of the shares", seen.note) if p
-        ),
+        ". ".join(p for p in (f"{fit.method.name}, {100 * prob:g} % intervals of the shares", seen.note) if p),
     )
     return fig
 

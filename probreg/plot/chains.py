@@ -27,9 +27,7 @@ def sampled(fit: Fit) -> bool:
 def chains(fit: Fit) -> Chains:
     """The first 12 parameters. Incompatible for a fit that has no chains."""
     if not sampled(fit):
-        raise Incompatible(
-            f"{fit.method.name} runs no Markov chains, so they cannot be looked at; fit with 'nuts'"
-        )
+        raise Incompatible(f"{fit.method.name} runs no Markov chains, so they cannot be looked at; fit with 'nuts'")
     posterior = fit.tree["posterior"]
     beta = posterior["beta"].values
     flat = beta.reshape(*beta.shape[:2], -1)

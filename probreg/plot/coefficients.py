@@ -57,8 +57,7 @@ def _rows(fit: Fit, prob: float) -> dict[str, _Row]:
     """Estimate and interval of each parameter by name."""
     table = fit.summary(prob)
     names = [
-        ": ".join(str(part) for part in reversed(k) if part) if isinstance(k, tuple) else str(k)
-        for k in table.index
+        ": ".join(str(part) for part in reversed(k) if part) if isinstance(k, tuple) else str(k) for k in table.index
     ]
     values = table.iloc[:, [0, 2, 3]].to_numpy(dtype=float)
     return {name: _Row(*map(float, row)) for name, row in zip(names, values)}

@@ -93,10 +93,7 @@ def _predicted(fit: Fit, path: Sweep, prob: float) -> Any:
     means = fit.predictive(path.rows, offset=path.offset).means()
     lower, upper = equal_tail(means, prob)
     return found.assign(
-        {
-            k: (found["mean"].dims, v)
-            for k, v in (("mean", means.mean(0)), ("mean_lower", lower), ("mean_upper", upper))
-        }
+        {k: (found["mean"].dims, v) for k, v in (("mean", means.mean(0)), ("mean_lower", lower), ("mean_upper", upper))}
     )
 
 
@@ -167,9 +164,7 @@ def _area(fit: Fit) -> Any:
 def _classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
     for k, level in enumerate(found["level"].values):
         look, one = mark(k), found.sel(level=level)
-        ax.fill_between(
-            path.x, one["mean_lower"], one["mean_upper"], color=look.color, alpha=0.18, linewidth=0
-        )
+        ax.fill_between(path.x, one["mean_lower"], one["mean_upper"], color=look.color, alpha=0.18, linewidth=0)
         ax.plot(path.x, one["mean"], color=look.color, linestyle=look.line, linewidth=1.8)
         centre, share = _shares(path.observed, fit.model.design.observed == k, fit.model.design.weights)
         ax.plot(centre, share, look.marker, color=look.color, markerfacecolor=look.fill, markersize=4.5)
@@ -181,8 +176,6 @@ def _classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
 def _shares(x: Array, hit: Array, weights: Array | None) -> tuple[Array, Array]:
     """Mean x and share of hits in bins of about equal numbers, at most eight."""
     w = np.ones(len(x)) if weights is None else weights
-    groups = [
-        g for g in np.array_split(np.argsort(x, kind="stable"), min(8, max(len(x) // 8, 1))) if w[g].sum() > 0
-    ]
+    groups = [g for g in np.array_split(np.argsort(x, kind="stable"), min(8, max(len(x) // 8, 1))) if w[g].sum() > 0]
     centre = np.array([np.average(x[g], weights=w[g]) for g in groups])
     return centre, np.array([np.average(hit[g], weights=w[g]) for g in groups])

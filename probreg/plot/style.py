@@ -97,9 +97,7 @@ def top_legend(fig: "Figure", ax: Any) -> None:
     """One legend for all panels, above them, where it hides nothing."""
     handles, words = ax.get_legend_handles_labels()
     if handles:
-        fig.legend(
-            handles, words, loc="outside upper left", ncols=4, frameon=False, fontsize=SMALL, labelcolor=INK
-        )
+        fig.legend(handles, words, loc="outside upper left", ncols=4, frameon=False, fontsize=SMALL, labelcolor=INK)
 
 
 def footnote(fig: "Figure", text: str) -> None:

@@ -47,9 +47,7 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
         many = [name for name in numeric if len(np.unique(table[name])) > 2] or numeric
         variable = max(many, key=lambda name: _clarity(fit, table, base, name))
     if variable not in numeric:
-        raise DataError(
-            f"{variable!r} is not a numeric variable of this model; those are: {', '.join(numeric)}"
-        )
+        raise DataError(f"{variable!r} is not a numeric variable of this model; those are: {', '.join(numeric)}")
     observed = np.asarray(table[variable], dtype=float)
     low, high = span or (float(observed.min()), float(observed.max()))
     x = np.linspace(low, high, _POINTS)

@@ -154,7 +154,24 @@ def _columns_of(key: Key, columns: Sequence[str]) -> tuple[int, ...]:
     if isinstance(key, tuple):
         return tuple(i for k in key for i in _columns_of(k, columns))
     exact = tuple(i for i, c in enumerate(columns) if c == key)
-    found = exact or tuple(i for i, c in enumerate(columns) if c.startswith(f"{key}["))
+    found = exact or tuple(i for i, c in enumerate(columns) if _is_of_term(_factors(c), _factors(key)))
     if not found:
         raise DataError(f"a prior was given for {key!r}, which is not a column: {', '.join(columns)}")
     return found
+
+
+def _is_of_term(column: list[str], term: list[str]) -> bool:
+    """Factor by factor, a column of this term: `g[T.b]:x` is of `g:x` and of nothing else."""
+    return len(column) == len(term) and all(c == t or c.startswith(f"{t}[") for c, t in zip(column, term))
+
+
+def _factors(name: str) -> list[str]:
+    """The parts of a name between colons that stand outside brackets."""
+    parts, depth = [""], 0
+    for letter in name:
+        depth += (letter in "[(") - (letter in ")]")
+        if letter == ":" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts

@@ -41,9 +41,7 @@ def report(
     """
     where = Path(path)
     if not where.resolve().parent.is_dir():
-        raise DataError(
-            f"there is no folder {where.resolve().parent} to write {where.name} in; make it first"
-        )
+        raise DataError(f"there is no folder {where.resolve().parent} to write {where.name} in; make it first")
     page = render(fits, prob=prob, title=title, data=data)
     try:
         where.write_text(page, encoding="utf-8")

@@ -30,9 +30,7 @@ def mixing(name: str, fit: Fit) -> Mixing:
     """R-hat and effective sample sizes per parameter, and a sentence that judges them."""
     table = fit.summary()
     numbers = table[["mean", "sd", "ess_bulk", "ess_tail", "r_hat"]].to_numpy(dtype=float)
-    labels = [
-        ": ".join(str(p) for p in reversed(k) if p) if isinstance(k, tuple) else str(k) for k in table.index
-    ]
+    labels = [": ".join(str(p) for p in reversed(k) if p) if isinstance(k, tuple) else str(k) for k in table.index]
     rows = [[label, *_row(*map(float, own))] for label, own in zip(labels, numbers)]
     heads = ["parameter", "mean", "SD", "MC error", "ESS bulk", "ESS tail", "R-hat"]
     worst, least = float(np.nanmax(numbers[:, 4])), float(np.nanmin(numbers[:, 2:4]))
@@ -89,9 +87,7 @@ def _obstacle(fit: Fit) -> str | None:
         return "leave-one-out is not defined for weights that are no whole numbers"
     size = fit.tree["log_likelihood"]["y"].size
     if size > _MOST:
-        return (
-            f"leave-one-out is left out here for its size; az.loo(fit.tree) computes it from {size:,} numbers"
-        )
+        return f"leave-one-out is left out here for its size; az.loo(fit.tree) computes it from {size:,} numbers"
     return None
 
 

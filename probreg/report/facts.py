@@ -100,8 +100,7 @@ def prior_words(model: Model) -> str:
     if not model.joint.informative.any():
         return "flat on every column"
     said = [
-        f"{_words(PRIORS.to_spec(b.prior))} on {', '.join(model.design.columns[i] for i in b.columns)}"
-        for b in blocks
+        f"{_words(PRIORS.to_spec(b.prior))} on {', '.join(model.design.columns[i] for i in b.columns)}" for b in blocks
     ]
     return "; ".join(said)
 

@@ -70,9 +70,7 @@ def _curve_caption(fit: Fit, share: str) -> str:
         return f"Probability of each class with its {share} band; points are observed shares in bins, with the other columns as they fell."
     if isinstance(fit.model.likelihood, Bernoulli):
         return f"Probability of the event with its {share} band over the data."
-    return (
-        f"Mean with its {share} band (dark) and the {share} band of a new observation (light) over the data."
-    )
+    return f"Mean with its {share} band (dark) and the {share} band of a new observation (light) over the data."
 
 
 def _fit_caption(name: str, probabilities: bool) -> str:

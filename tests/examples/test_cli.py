@@ -25,18 +25,14 @@ def run(*arguments: str):
 def table(tmp_path):
     rng = np.random.default_rng(3)
     x = rng.normal(size=50)
-    frame = pd.DataFrame(
-        {"y": 1.0 + 2.0 * x + rng.normal(size=50), "x": x, "g": np.where(x > 0, "None", "low")}
-    )
+    frame = pd.DataFrame({"y": 1.0 + 2.0 * x + rng.normal(size=50), "x": x, "g": np.where(x > 0, "None", "low")})
     path = tmp_path / "rows.csv"
     frame.to_csv(path, index=False)
     return path
 
 
 def test_the_module_runs_as_a_program():
-    out = subprocess.run(
-        [sys.executable, "-m", "probreg", "--version"], capture_output=True, text=True, check=True
-    )
+    out = subprocess.run([sys.executable, "-m", "probreg", "--version"], capture_output=True, text=True, check=True)
     assert out.stdout == f"probreg {pr.__version__}\n"
 
 

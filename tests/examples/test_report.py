@@ -142,9 +142,7 @@ def test_nasty_names_are_text(tmp_path):
     nasty = "<script>alert('x')</script>"
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 2))
-    model = pr.Model.from_arrays(
-        X, X[:, 0] + rng.normal(size=40), columns=[nasty, "b&amp;<i>"], response="<b>y</b>"
-    )
+    model = pr.Model.from_arrays(X, X[:, 0] + rng.normal(size=40), columns=[nasty, "b&amp;<i>"], response="<b>y</b>")
     fits = {
         "<img src=x onerror=alert(1)>": pr.fit(model),
         "]]> --> posterior": pr.fit(model.with_prior(pr.Normal(1.0, sigma_units=True)), "conjugate"),
@@ -163,9 +161,7 @@ def test_a_fit_that_does_not_exist_is_reported_as_such(tmp_path):
     with pytest.warns(pr.ProbregWarning):
         lost = pr.fit(model)
     found = read(
-        report(
-            {"ML": lost, "mode": pr.fit(model.with_prior(pr.Normal(1.0)))}, tmp_path / "lost.html"
-        ).read_text()
+        report({"ML": lost, "mode": pr.fit(model.with_prior(pr.Normal(1.0)))}, tmp_path / "lost.html").read_text()
     )
     assert "none exists" in found.text
     assert "no maximum likelihood estimate exists" in found.text
@@ -198,10 +194,7 @@ def test_a_picture_that_cannot_be_drawn_says_what_to_do(tmp_path):
     assert "pass data=" in without.text
     assert "2 of 344 rows were dropped" in without.text
     assert without.tags.count("img") == 2
-    assert (
-        read(report(fits, tmp_path / "b.html", data=penguins).read_text(encoding="utf-8")).tags.count("img")
-        == 3
-    )
+    assert read(report(fits, tmp_path / "b.html", data=penguins).read_text(encoding="utf-8")).tags.count("img") == 3
 
 
 def test_a_saved_fit_makes_a_page_without_its_rows(tmp_path):

@@ -69,7 +69,9 @@ def test_settings_that_do_not_exist():
 
 
 def test_a_column_called_like_sigma_is_refused():
-    with pytest.raises(pr.DataError, match="a column is called 'sigma', which is the gaussian likelihood's own parameter"):
+    with pytest.raises(
+        pr.DataError, match="a column is called 'sigma', which is the gaussian likelihood's own parameter"
+    ):
         compare([ols(X, Y, columns=["sigma"])])
 
 
@@ -119,6 +121,33 @@ def test_an_unknown_prior_is_called_by_its_name():
     assert c.data["prior"].sel(fit="own", param="x") == "own"
     assert np.isnan(c.data["share"].sel(fit="own", param="x"))
     assert "no curvature" in repr(c)
+
+
+def test_many_penalties_and_names_are_not_all_printed():
+    """A scale for each of 80 columns would be a note for each."""
+    many = np.random.default_rng(0).normal(size=(100, 80))
+    model = pr.Model.from_arrays(
+        many, many @ np.ones(80), prior=pr.Normal(tuple(np.linspace(1, 2, 80))), aux={"sigma": 1.0}
+    )
+    notes = compare([pr.fit(model)]).notes
+    assert sum("penalty ridge" in n for n in notes) == 20
+    assert any("60 more penalties in .to_pandas()" in n for n in notes)
+    one = compare([pr.fit(model.with_prior(pr.Normal(1.0)))]).notes
+    assert any(n.endswith("on " + ", ".join(f"x{j}" for j in range(1, 21)) + " and 60 more") for n in one)
+
+
+def test_a_perfect_fit_has_a_table_without_warnings():
+    """Residuals of 0, or of rounding, give errors against which next to nothing can be measured."""
+    exact = pr.Model.from_arrays(X, X[:, 0], columns=["x"])
+    c = compare(
+        {
+            "ML": pr.fit(exact),
+            "held": pr.fit(exact.with_aux(sigma=1.0)),
+            "tight": ridge(X, X[:, 0], columns=["x"], scale=0.1, sigma_units=True),
+        }
+    )
+    assert "nan" not in repr(c)
+    assert "tight" in c.reasons["x"][1]
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan])

@@ -323,9 +323,7 @@ def test_new_rows_that_do_not_fit():
 
 
 def test_a_recipe_whose_state_was_changed():
-    saved = read_formula(
-        "y ~ poly(x, 2) + cr(`my col`, df=3, constraints='center') + g", DATA
-    ).recipe.to_json()
+    saved = read_formula("y ~ poly(x, 2) + cr(`my col`, df=3, constraints='center') + g", DATA).recipe.to_json()
 
     def tampered(change):
         other = copy.deepcopy(saved)

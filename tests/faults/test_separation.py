@@ -123,9 +123,7 @@ def test_shifts_units_and_near_collinearity_do_not_matter():
     y = np.where(flag > 0, 1, rng.integers(0, 2, 300))
     year, size = 2000 + 10 * x, 1e8 * rng.normal(size=300)
     X = np.c_[year, year + 1e-4 * rng.normal(size=300), size, 1e-6 * flag]
-    found = separation(
-        Model.from_arrays(X, y, columns=["year", "again", "size", "flag"], likelihood="bernoulli")
-    )
+    found = separation(Model.from_arrays(X, y, columns=["year", "again", "size", "flag"], likelihood="bernoulli"))
     assert (found.kind, found.columns) == ("quasi", ("flag",))
 
 
@@ -137,10 +135,7 @@ def test_collinear_columns_alone_are_not_separation():
 def test_rows_of_weight_zero_do_not_count():
     x, y = np.arange(6.0), [0, 0, 1, 0, 1, 1]
     assert not separation(Model.from_arrays(x, y, likelihood="bernoulli"))
-    assert (
-        separation(Model.from_arrays(x, y, likelihood="bernoulli", weights=[1, 1, 0, 1, 1, 1])).kind
-        == "complete"
-    )
+    assert separation(Model.from_arrays(x, y, likelihood="bernoulli", weights=[1, 1, 0, 1, 1, 1])).kind == "complete"
 
 
 def test_a_prior_holds_its_columns_and_only_them():
@@ -159,9 +154,7 @@ def test_a_subset_without_events_is_found_among_many_rows():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(30_000, 5))
     y = (rng.random(30_000) < 0.01).astype(int)
-    rare = (np.arange(30_000) == np.flatnonzero(y == 0)[7]).astype(
-        float
-    )  # one row, far from any evenly spaced sample
+    rare = (np.arange(30_000) == np.flatnonzero(y == 0)[7]).astype(float)  # one row, far from any evenly spaced sample
     found = separation(Model.from_arrays(np.c_[X, rare], y, likelihood="bernoulli"))
     assert (found.kind, found.columns, found.rows) == ("quasi", ("x6",), 1)
     assert not separation(Model.from_arrays(X, y, likelihood="bernoulli"))
@@ -178,10 +171,7 @@ def test_symmetric_and_reference_softmax_agree():
     rng = np.random.default_rng(6)
     flag = np.arange(60) % 3 == 0
     y = np.where(flag, rng.integers(0, 2, 60), rng.integers(0, 3, 60))
-    found = [
-        separation(Model.from_arrays(flag * 1.0, y, likelihood=Categorical(symmetric=s)))
-        for s in (False, True)
-    ]
+    found = [separation(Model.from_arrays(flag * 1.0, y, likelihood=Categorical(symmetric=s))) for s in (False, True)]
     assert [f.kind for f in found] == ["quasi", "quasi"]
     assert found[0].labels == ("x1 (2)",)
     assert found[1].vague.tolist() == [

@@ -156,6 +156,77 @@ def test_a_fit_without_an_estimate_is_saved_as_one(tmp_path):
         again.predict(np.ones((1, 1)))
 
 
+@pytest.mark.parametrize("method", ["closed_form", pr.Conjugate(draws=20), pr.Quadrature(draws=20)], ids=str)
+def test_a_fit_of_a_loaded_model_is_saved_again(method, tmp_path):
+    fit = pr.fit(pr.Model.from_formula("real ~ x + g", table()), method)
+    loaded = pr.load_fit(fit.save(tmp_path / "fit.nc")).model
+    again = pr.load_fit(pr.fit(loaded, method).save(tmp_path / "again.nc"))
+    assert again.log_likelihood == pytest.approx(fit.log_likelihood, rel=1e-12)
+    same_answers(again, fit, table().iloc[:7])
+    with pytest.raises(pr.DataError, match="holds no rows to save"):
+        again.save(tmp_path / "rows.nc", rows=True)
+
+
+def test_saving_without_rows_takes_no_pass_over_rows_and_draws(tmp_path, monkeypatch):
+    fit = fitted("laplace")
+    monkeypatch.setattr(pr.Model, "log_posterior", lambda *_, **__: pytest.fail("lp was computed"))
+    monkeypatch.setattr(type(fit.model.likelihood), "sample", lambda *_, **__: pytest.fail("y was replicated"))
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    assert set(again.solution.sample_stats) == {"log_q"}
+
+
+def test_many_trials_are_saved_as_weighted_rows(tmp_path):
+    """Thirty million observations in three rows: written one by one they would fill the memory."""
+    rows = pd.DataFrame({"s": [3e6, 5e6, 7e6], "t": [1e7] * 3, "x": [0.0, 1.0, 2.0]})
+    fit = pr.fit(pr.Model.from_formula("p(s, t) ~ x", rows, likelihood="bernoulli"), pr.LaplaceApproximation(draws=5))
+    assert fit.tree["log_likelihood"].sizes["obs"] == 6
+    assert "multiplies" in fit.tree["log_likelihood"].attrs["weights"]
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=True))
+    np.testing.assert_array_equal(again.model.design.weights, fit.model.design.weights)
+    assert again.log_likelihood == fit.log_likelihood
+
+
+LABELS = {
+    "pairs": (pd.MultiIndex.from_product([["a", "b"], [1, 2, 3]]), "('a', 1)"),
+    "mixed": (pd.Index(["a", 1, 2.5, "b", None, 3], dtype=object), "a"),
+    "intervals": (pd.interval_range(0, 6), "(0, 1]"),
+    "periods": (pd.period_range("2020-01", periods=6, freq="M"), "2020-01"),
+    "zoned": (pd.date_range("2020", periods=6, tz="UTC"), "2020-01-01 00:00:00+00:00"),
+    "text": (pd.Index(list("abcdef")), "a"),
+    "numbers": (pd.Index([10, 20, 30, 40, 50, 60]), 10),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_row_labels_of_any_kind_are_saved(name, tmp_path):
+    import xarray as xr
+
+    labels, first = LABELS[name]
+    rows = pd.DataFrame({"x": np.arange(6.0), "y": [1.0, 3.0, 2.0, 5.0, 4.0, 7.0]}, index=labels)
+    fit = pr.fit(pr.Model.from_formula("y ~ x", rows), pr.Conjugate(draws=5))
+    path = fit.save(tmp_path / "fit.nc", rows=True)
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        assert tree["observed_data"]["obs"].values[0] == first
+        assert tree["log_likelihood"].sizes["obs"] == 6
+    assert pr.load_fit(path).model.design.n == 6
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(pr.DataError, match=r"there is no folder .*nowhere"):
+        fitted("closed_form").save(tmp_path / "nowhere" / "fit.nc")
+
+
+def test_directions_without_an_estimate_are_saved(tmp_path):
+    x = np.arange(8.0)
+    with pytest.warns(pr.ProbregWarning, match="not identified"):
+        fit = pr.fit(pr.Model.from_arrays(np.c_[x, 2 * x], x % 3 > 0, likelihood="bernoulli"), "newton")
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    new = np.array([[1.5, 3.0]])
+    assert again.predict(new).equals(fit.predict(new))
+    with pytest.raises(pr.Incompatible, match="x2 = 2 x1"):
+        again.predict(np.array([[1.5, 3.1]]))
+
+
 # ---- files that are not to be trusted ------------------------------------------------------------------------------
 
 

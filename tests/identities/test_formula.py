@@ -72,9 +72,7 @@ def test_training_rows_come_back_whatever_rows_are_asked_for(formula, data):
     reading = read_formula(formula, data)
     recipe = Recipe.from_json(json.loads(json.dumps(reading.recipe.to_json())))
     assert recipe == reading.recipe
-    np.testing.assert_array_equal(
-        recipe.matrix(data), reading.X
-    )  # to the last bit: the same numbers, the same order
+    np.testing.assert_array_equal(recipe.matrix(data), reading.X)  # to the last bit: the same numbers, the same order
     rng = np.random.default_rng(1)
     for rows in ([7], [0, 4, 8], rng.permutation(N)):
         some = {name: [values[i] for i in rows] for name, values in data.items() if name != "y"}
@@ -84,17 +82,13 @@ def test_training_rows_come_back_whatever_rows_are_asked_for(formula, data):
 
 def test_a_fresh_process_makes_the_same_numbers(data):
     readings = [read_formula(formula, data) for formula in FORMULAS]
-    saved = json.dumps(
-        [[r.recipe.to_json() for r in readings], {k: np.asarray(v).tolist() for k, v in data.items()}]
-    )
+    saved = json.dumps([[r.recipe.to_json() for r in readings], {k: np.asarray(v).tolist() for k, v in data.items()}])
     code = (
         "import json, sys\nfrom probreg.design.formula import Recipe\n"
         "recipes, data = json.load(sys.stdin)\n"
         "json.dump([Recipe.from_json(r).matrix(data).tolist() for r in recipes], sys.stdout)"
     )
-    out = subprocess.run(
-        [sys.executable, "-c", code], input=saved, capture_output=True, text=True, check=True
-    )
+    out = subprocess.run([sys.executable, "-c", code], input=saved, capture_output=True, text=True, check=True)
     for matrix, reading in zip(json.loads(out.stdout), readings, strict=True):
         np.testing.assert_array_equal(matrix, reading.X)
 
@@ -153,9 +147,7 @@ def test_contrasts_are_those_of_the_textbook():
     }
     for name, rows in by_hand.items():
         X = read_formula(f"y ~ C(g, contr.{name})", data).X
-        np.testing.assert_allclose(
-            X[:, 1:], rows, rtol=0, atol=1e-15
-        )  # one square root and one division each
+        np.testing.assert_allclose(X[:, 1:], rows, rtol=0, atol=1e-15)  # one square root and one division each
         np.testing.assert_array_equal(X[:, 0], 1.0)
 
 
@@ -189,9 +181,7 @@ def test_dropped_rows_are_as_if_never_there():
     np.testing.assert_array_equal(got.offset, want.offset)
     assert got.dropped == (3, 4)
     assert got.rows.tolist() == kept
-    assert got.notes[0].startswith(
-        "2 of 6 rows were dropped because of missing values: rows 3, 4; by column: 'y' 1"
-    )
+    assert got.notes[0].startswith("2 of 6 rows were dropped because of missing values: rows 3, 4; by column: 'y' 1")
 
 
 def test_a_categorical_level_without_rows_makes_no_column():
@@ -214,12 +204,8 @@ def test_columns_named_like_functions_do_not_stand_in_for_them():
     x = np.array([1.0, 2.0, 4.0])
     data = {"y": x, "log": x, "np": x, "C": ["a", "b", "c"], "poly": x, "I": x, "contr": x, "p": x}
     plain = {"y": x, "a": x, "g": ["a", "b", "c"]}
-    got = read_formula(
-        "y ~ log(log) + np + np.sqrt(np) + poly(poly, 1) + C(C, contr.sum) + I(I * contr) + p", data
-    )
-    want = read_formula(
-        "y ~ log(a) + a + np.sqrt(a) + poly(a, 1) + C(g, contr.sum) + I(a * a) + {a + 0}", plain
-    )
+    got = read_formula("y ~ log(log) + np + np.sqrt(np) + poly(poly, 1) + C(C, contr.sum) + I(I * contr) + p", data)
+    want = read_formula("y ~ log(a) + a + np.sqrt(a) + poly(a, 1) + C(g, contr.sum) + I(a * a) + {a + 0}", plain)
     np.testing.assert_array_equal(np.sort(got.X, axis=1), np.sort(want.X, axis=1))
 
 
@@ -269,8 +255,6 @@ def test_quoted_names_keep_transforms_apart():
 
 
 def test_importing_the_reader_is_light():
-    code = (
-        "import sys, probreg.design.formula; print(*{'pandas', 'formulaic', 'narwhals'} & set(sys.modules))"
-    )
+    code = "import sys, probreg.design.formula; print(*{'pandas', 'formulaic', 'narwhals'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == ""

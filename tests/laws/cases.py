@@ -53,6 +53,7 @@ def quick(cls: type[Method]) -> Method:
 
 
 METHOD_CASES = [quick(cls) for name, cls in METHODS.items() if name not in ("auto", "nuts")]
+ESTIMATORS = [k for k in METHOD_CASES if k.probabilities]  # a classifier estimates no parameter of the likelihood
 
 
 def per_column(prior: Prior) -> Prior:

@@ -159,6 +159,27 @@ def test_information_of_moments_is_that_of_rows():
     np.testing.assert_allclose(aux, -pr.HalfNormal(2.0).slopes(fit.aux["sigma"])[1] / H[-1, -1], rtol=1e-6)
 
 
+def test_a_prior_in_units_of_sigma_informs_sigma():
+    """Over log sigma the prior has curvature 2 Q / sigma^2 and the likelihood 2 RSS / sigma^2: share Q / (RSS + Q)."""
+    fit = pr.fit(gaussian(prior=pr.Normal(0.05, sigma_units=True)))
+    b, rss = fit.coef.values, float(np.square(rows()[1] - fit.predict()["mean"].values).sum())
+    form = float(np.square(b[1:] / 0.05).sum())
+    data = compare({"mode": fit}).data.sel(fit="mode", param="sigma")
+    assert data["share"].item() == pytest.approx(form / (rss + form), rel=1e-9)  # moments against rows
+    H = fit.model.expansion(fit.solution.beta, **fit.solution.aux).curvature
+    assert shares(fit)[2][0] == pytest.approx(2 * form / fit.aux["sigma"] ** 2 / H[-1, -1], rel=1e-9)
+
+
+def test_a_kinked_prior_in_units_of_sigma_informs_sigma():
+    """log p(beta | sigma) = -q log sigma - sum |b| / (scale sigma): curvature sum |b| / (scale sigma) over log sigma."""
+    solution = pr.fit(gaussian(prior=pr.Normal(0.5, sigma_units=True))).solution
+    fit = pr.Fit(gaussian(prior=pr.Laplace(0.5, sigma_units=True)), pr.Newton(), solution)
+    sigma, X, y = fit.aux["sigma"], fit.model.design.X, rows()[1]
+    P = np.abs(solution.beta[1:]).sum() / (0.5 * sigma)
+    J = 2 * np.square(y - X @ solution.beta[:, 0]).sum() / sigma**2
+    assert shares(fit)[2][0] == pytest.approx(P / (P + J), rel=1e-5)  # second difference at 1e-3
+
+
 def test_the_share_of_a_student_prior_is_its_curvature():
     prior = pr.priors.StudentT(0.7, nu=3.0, location=0.1)
     model = binary(prior=prior)
@@ -376,6 +397,118 @@ def test_reasons_come_with_their_evidence():
     assert "which moved by" in c.reasons["Intercept"][0]
     assert any("skewed posterior" in s for s in c.reasons["sigma"])
     assert compare({"a": fits["ML"], "b": fits["ML"]}).reasons == {}
+
+
+def held_back() -> Comparison:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 2))
+    model = pr.Model.from_arrays(X, X @ [1, 2] + rng.normal(size=40))
+    tight = model.with_prior(pr.Normal(0.05, sigma_units=True))
+    return compare({"ML": pr.fit(model), "tight": pr.fit(tight), "newton": pr.fit(model, "newton")})
+
+
+def test_sigma_grows_where_the_coefficients_are_held_back():
+    c = held_back()
+    ml, tight = (c.fits[f] for f in ("ML", "tight"))
+    y, X = ml.model.design.y, ml.model.design.X
+    rss = [float(np.square(y - X @ f.solution.beta[:, 0]).sum()) for f in (tight, ml)]
+    assert c.data["shift"].sel(fit="tight", param="sigma") > 10
+    held, newton = c.reasons["sigma"]
+    assert "the residuals grew because the coefficients were held back by their prior" in held
+    assert f"RSS {rss[0]:.4g} at the estimate of tight against {rss[1]:.4g} of least squares" in held
+    assert "% of the precision of sigma in tight" in held
+    # Two estimates of one sigma differ by degrees of freedom; a sigma 2.7 times as large does not.
+    assert "a small sample" in newton
+    assert not any("a small sample" in s for said in c.reasons.values() for s in said if s.startswith("tight"))
+    assert "held back" not in " ".join(s for p in ("Intercept", "x1", "x2") for s in c.reasons[p])
+
+
+def test_a_small_sample_explains_no_other_sigma():
+    """On 6 rows errors may differ by a factor 2, but a sigma that moved was moved by something else."""
+    X, y = rows(6, 2)
+    model = pr.Model.from_arrays(X, y)
+    c = compare({"ML": pr.fit(model), "tight": pr.fit(model.with_prior(pr.Normal(0.05)))})
+    assert 0.5 < c.data["ratio"].sel(fit="tight", param="sigma") < 2
+    assert c.data["shift"].sel(fit="tight", param="sigma") > 0.1
+    assert "small sample" not in c.reasons["sigma"][0]
+
+
+def test_a_scale_in_units_of_sigma_is_said_in_both_units():
+    c = held_back()
+    said = c.data["prior"].sel(fit="tight", param="x1").item()
+    assert said == f"Normal(0, 0.05 sigma) = Normal(0, {0.05 * c.fits['tight'].aux['sigma']:.4g})"
+    P = ((400.0, 0.0), (0.0, 100.0))
+    model = c.fits["ML"].model.with_prior(pr.Normal(precision_matrix=P, sigma_units=True)).with_aux(sigma=2.0)
+    texts = compare([pr.fit(model)]).data["prior"].values[0, 1:3].tolist()
+    assert texts == [
+        "correlated Normal(0, 0.05 sigma) = correlated Normal(0, 0.1)",
+        "correlated Normal(0, 0.1 sigma) = correlated Normal(0, 0.2)",
+    ]
+
+
+def test_notes_carry_those_of_the_rows_and_of_the_method(tmp_path):
+    table = {"x": [1.0, 2.0, np.nan, 4.0, 5.0, 7.0], "y": [1.0, 2.0, 3.0, 5.0, 4.0, 8.0]}
+    model = pr.Model.from_formula("y ~ x", table, missing="drop")
+    fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(1.0))), "newton": pr.fit(model, "newton")}
+    read = {name: pr.load_fit(f.save(tmp_path / f"{name}.nc")) for name, f in fits.items()}
+    for c in (compare(fits), compare(read)):
+        dropped = [n for n in c.notes if "1 of 6 rows were dropped" in n]
+        assert len(dropped) == 1
+        assert dropped[0].startswith("ML, mode, newton: ")
+        assert any(n.startswith("ML: auto chose closed_form") for n in c.notes)
+        assert any(n.startswith("mode: auto chose newton") for n in c.notes)
+        assert any(n.startswith("ML: sigma is the maximum likelihood") for n in c.notes)
+        assert dropped[0] in repr(c)
+
+
+def test_sigma_of_another_likelihood_is_another_quantity():
+    """The scale of a Student-t is below its standard deviation: a shift between the two means nothing."""
+    fits = {"normal": pr.fit(gaussian()), "t": pr.fit(gaussian(likelihood=pr.StudentT(nu=4.0)))}
+    c = compare(fits)
+    here = c.data.sel(fit="t")
+    assert np.isnan(here[["shift", "ratio"]].sel(param="sigma").to_array()).all()
+    assert np.isfinite(here[["shift", "ratio", "estimate"]].sel(param="b").to_array()).all()
+    assert here["estimate"].sel(param="sigma") == fits["t"].aux["sigma"]
+    assert "t: no shift is given for sigma, which is not the same quantity under the likelihood of normal" in c.notes
+    assert "sigma" not in c.reasons
+    assert not any("no shift" in n for n in compare({"a": fits["t"], "b": fits["t"]}).notes)
+
+
+def wide(p: int = 100) -> dict[str, pr.Fit]:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(2 * p, p))
+    model = pr.Model.from_arrays(X, X @ rng.normal(size=p) + rng.normal(size=2 * p))
+    half = {f"x{j}": pr.Normal(0.1) for j in range(1, p // 2)}
+    return {"ML": pr.fit(model), "half": pr.fit(model.with_prior(half))}
+
+
+def test_of_many_parameters_the_largest_shifts_are_printed():
+    c = compare(wide())
+    shift = np.abs(c.data["shift"].sel(fit="half").values[:-1])
+    largest = set(c.data["param"].values[:-1][np.argsort(-shift)[:20]].tolist()) | {"sigma"}
+    for said in (repr(c).split("Why they differ")[0], c._repr_html_().split("Why they differ")[0]):
+        assert set(re.findall(r"\b(x\d+|Intercept|sigma)\b(?= +ML |</th>)", said)) == largest
+        assert "these have the largest shifts; 81 more parameters, 162 rows, in .to_pandas()" in said
+    assert set(re.findall(r"^  (\S+): half is", repr(c), re.M)) <= largest
+    assert len(c.reasons) > 50
+    assert len(c.to_pandas()) == 102
+    assert "and 29 more" not in repr(c)  # 49 penalised columns are still listed
+    assert "x49" in " ".join(c.notes)
+    assert "these are the first; 81 more parameters, 81 rows" in repr(compare({"ML": c.fits["ML"]}))
+
+
+def test_reasons_of_many_parameters_ask_for_one_covariance(monkeypatch):
+    c = compare(wide())
+    asked = []
+    covariance = pr.Fit.covariance
+    monkeypatch.setattr(pr.Fit, "covariance", lambda fit: asked.append(fit) or covariance(fit))
+    said = c.reasons["x99"][0]
+    assert asked == [c.fits["ML"]]
+    # the strongest neighbour, by the covariance itself
+    r = covariance(c.fits["ML"]).values
+    r = r[99] / np.sqrt(np.diagonal(r) * r[99, 99])
+    moved = np.abs(r[1:50] * c.data["shift"].sel(fit="half").values[1:50])
+    assert f"its correlation {r[1 + moved.argmax()]:.2g} (in ML) with x{1 + moved.argmax()}, which moved by" in said
 
 
 def test_sampling_noise_is_a_reason():

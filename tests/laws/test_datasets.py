@@ -307,9 +307,7 @@ def test_rows_are_those_of_statsmodels_value_for_value(name):
     theirs = importlib.import_module(f"statsmodels.datasets.{name}").load_pandas().data
     ours = load_dataset(name)
     for original, renamed in RENAMED[name].items():
-        np.testing.assert_array_equal(
-            ours[renamed].to_numpy(float), theirs[original].to_numpy(float), renamed
-        )
+        np.testing.assert_array_equal(ours[renamed].to_numpy(float), theirs[original].to_numpy(float), renamed)
 
 
 def test_anes96_votes_are_those_of_statsmodels():

@@ -14,8 +14,8 @@ from probreg.likelihoods import Likelihood
 from probreg.priors import Normal
 
 from .cases import (
+    ESTIMATORS,
     LIKELIHOOD_CASES,
-    METHOD_CASES,
     PRECISION,
     Array,
     accepted,
@@ -31,7 +31,7 @@ RTOL, ATOL = 1e-7, 1e-9
 
 
 def suited(prior: Any) -> list[tuple[Likelihood, Method]]:
-    pairs = [(v, k, accepted(v, prior)) for v in LIKELIHOOD_CASES for k in METHOD_CASES]
+    pairs = [(v, k, accepted(v, prior)) for v in LIKELIHOOD_CASES for k in ESTIMATORS]
     return [(v, k) for v, k, model in pairs if model is not None and k.obstacle(model) is None]
 
 
@@ -51,16 +51,19 @@ def moments(fit: pr.Fit) -> tuple[Array, Array]:
 
 
 def same_moments(fit: pr.Fit, beta: Array, cov: Array) -> None:
+    """To rounding, or for a method that promises less, to twice its accuracy in standard errors."""
     found, spread = moments(fit)
-    np.testing.assert_allclose(found, beta, rtol=RTOL, atol=ATOL)
-    np.testing.assert_allclose(spread, cov, rtol=10 * RTOL, atol=ATOL * np.abs(cov).max())
+    near, se = fit.method.accuracy, np.sqrt(np.einsum("iaia->ia", cov))
+    np.testing.assert_allclose(found, beta, rtol=RTOL, atol=ATOL + 2 * near * se.max())
+    np.testing.assert_allclose(spread, cov, rtol=10 * RTOL, atol=(ATOL + 2 * near) * np.abs(cov).max())
 
 
 def same_rest(a: pr.Fit, b: pr.Fit, scale: float = 1.0) -> None:
+    near = a.method.accuracy
     for name in a.aux:
-        assert a.aux[name] == pytest.approx(scale * b.aux[name], rel=RTOL)
+        assert a.aux[name] == pytest.approx(scale * b.aux[name], rel=RTOL + near)
     for name in a.solution.aux_sd:
-        assert a.solution.aux_sd[name] == pytest.approx(scale * b.solution.aux_sd[name], rel=1e-5)
+        assert a.solution.aux_sd[name] == pytest.approx(scale * b.solution.aux_sd[name], rel=1e-5 + near)
 
 
 @normal
@@ -74,7 +77,7 @@ def test_the_order_of_rows_changes_nothing(likelihood, method):
     two = pr.fit(build(likelihood, X[order], y[order], prior=NORMAL, offset=shuffled, weights=w[order]), method)
     same_moments(two, *moments(one))
     same_rest(two, one)
-    assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9)
+    assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9, abs=method.accuracy)
 
 
 @normal
@@ -116,7 +119,7 @@ def test_units_of_columns_are_units_of_coefficients(likelihood, method):
     shape = np.einsum("ia,kb->iakb", se, se)
     np.testing.assert_allclose((spread - cov) / shape, 0.0, atol=1e-6)
     same_rest(two, one)
-    assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9)
+    assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9, abs=method.accuracy)
 
 
 @normal
@@ -136,7 +139,7 @@ def test_priors_in_the_new_units_give_the_same_answer_in_them(likelihood, method
 @pytest.mark.parametrize("prior", [FLAT, Normal(0.8, location=0.3, sigma_units=True)], ids=named)
 @pytest.mark.parametrize("aux", [{}, {"sigma": 0.7}], ids=["unknown", "given"])
 @pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if v.aux], ids=named)
-@pytest.mark.parametrize("method", METHOD_CASES, ids=named)
+@pytest.mark.parametrize("method", ESTIMATORS, ids=named)
 def test_units_of_the_response_are_units_of_everything(likelihood, method, aux, prior):
     """y -> c y: coefficients, their errors and sigma are multiplied by c; a prior in units of sigma follows by itself."""
     c = 250.0
@@ -186,12 +189,12 @@ def test_an_offset_along_a_column_shifts_its_coefficient(likelihood, method):
     beta, cov = moments(one)
     same_moments(two, beta - np.outer([0, 0, 1, 0], c), cov)
     same_rest(two, one)
-    assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9)
+    assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9, abs=method.accuracy)
     if method.target == "mode":  # the same means and intervals at new rows, given their offset
         new = X[:5] + 0.3
         left, right = one.predict(new), two.predict(new, offset=new[:, [1]] * c)
         for name in ("mean", "mean_lower", "mean_upper"):
-            np.testing.assert_allclose(left[name], right[name], rtol=1e-6)
+            np.testing.assert_allclose(left[name], right[name], rtol=1e-6, atol=method.accuracy)
         with pytest.raises(pr.DataError, match="pass offset="):
             two.predict(new)
 

@@ -124,8 +124,7 @@ def test_bands_are_the_intervals_of_predict(fits, likelihood, target):
     path = sweep(fit, "noise", None, (0.0, 0.5))
     found = fit.predict(path.rows, 0.8)
     bands = {
-        c.get_label(): corners(c)
-        for c in plot.fitted(fit, "noise", prob=0.8, span=(0.0, 0.5)).axes[0].collections[1:]
+        c.get_label(): corners(c) for c in plot.fitted(fit, "noise", prob=0.8, span=(0.0, 0.5)).axes[0].collections[1:]
     }
     for label, which in (("80 % of new observations", "new"), ("80 % interval of the mean", "mean")):
         np.testing.assert_array_equal(bands[label], [found[f"{which}_lower"], found[f"{which}_upper"]])
@@ -156,9 +155,7 @@ def test_series_differ_without_colour():
     looks = [mark(i) for i in range(6)]
     assert len({look.marker for look in looks}) == 6
     assert len({str(look.line) for look in looks}) == 6
-    light = [
-        np.dot([int(look.color[k : k + 2], 16) for k in (1, 3, 5)], [0.299, 0.587, 0.114]) for look in looks
-    ]
+    light = [np.dot([int(look.color[k : k + 2], 16) for k in (1, 3, 5)], [0.299, 0.587, 0.114]) for look in looks]
     assert all(abs(a - b) > 20 for a, b in pairwise(light))  # of 255, on a printer without colour
 
 
@@ -228,9 +225,7 @@ def test_a_fit_without_an_estimate_says_so_and_the_others_are_drawn():
 
 
 def test_names_with_dollars_are_no_formulas():
-    model = pr.Model.from_arrays(
-        np.arange(6.0), [1.0, 2.0, 2.5, 4.0, 5.5, 6.0], columns=["a$_{$b"], response="cost $"
-    )
+    model = pr.Model.from_arrays(np.arange(6.0), [1.0, 2.0, 2.5, 4.0, 5.5, 6.0], columns=["a$_{$b"], response="cost $")
     fit = pr.fit(model)
     for fig in (plot.coefficients(fit), plot.fitted(fit), plot.residuals(fit)):
         fig.draw_without_rendering()

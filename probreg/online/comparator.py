@@ -1,0 +1,197 @@
+"""The best fixed weights in hindsight, and the best for a theorem's bound: small convex programmes on arrays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from probreg.errors import Incompatible
+from probreg.linalg import merge
+from probreg.online.losses import Loss
+from probreg.online.parts import Array, project
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """Where fixed weights may lie: the "l1" or "l2" ball of a radius, the "simplex", or the "positive" orthant."""
+
+    kind: str = "l2"
+    radius: float = np.inf
+
+    @property
+    def free(self) -> bool:
+        return self.kind in ("l1", "l2") and self.radius == np.inf
+
+    def nearest(self, u: Array) -> Array:
+        """The point of the set nearest to u."""
+        if self.kind == "positive":
+            return np.maximum(u, 0.0)
+        if self.kind == "simplex":
+            v = np.sort(u)[::-1]
+            excess = (np.cumsum(v) - 1.0) / np.arange(1, len(v) + 1)
+            return np.maximum(u - excess[v > excess][-1], 0.0)
+        return project(u, self.radius, self.kind)
+
+
+def ridge(F: Array, penalty: float, centre: Array) -> Array:
+    """The u that minimises L_u + penalty ||u - centre||^2, with L_u = ||F (u, -1)||^2 the squared loss of a stream.
+
+    >>> ridge(np.array([[2.0, 4.0], [0.0, 1.0]]), 4.0, np.zeros(1))
+    array([1.])
+    """
+    if penalty > 0:
+        root = np.sqrt(penalty)
+        F = merge(F, np.column_stack([root * np.eye(len(centre)), root * centre])).astype(float)
+    return np.asarray(np.linalg.lstsq(F[:-1, :-1], F[:-1, -1], rcond=None)[0])
+
+
+def least_squares(F: Array, held: Constraint) -> Array:
+    """The u of a constraint set with the least squared loss; the smallest of several when it is free."""
+    if held.free:
+        return ridge(F, 0.0, np.zeros(len(F) - 1))
+    R, z = F[:, :-1], F[:, -1]
+    G, c = R.T @ R, R.T @ z
+    return _descend(lambda u: (float(u @ G @ u - 2 * c @ u), 2 * (G @ u - c)), held, len(c), 2 * np.linalg.norm(G, 2))
+
+
+def _descend(
+    f: Callable[[Array], tuple[float, Array]], held: Constraint, p: int, curvature: float, rounds: int = 20_000
+) -> Array:
+    """The minimiser on a convex set by accelerated projected gradient with restarts (Beck & Teboulle 2009)."""
+    u = v = held.nearest(np.zeros(p))
+    momentum, least = 1.0, np.inf
+    for _ in range(rounds):
+        new = held.nearest(v - f(v)[1] / curvature)
+        value = f(new)[0]
+        if value > least:
+            v, momentum, least = u, 1.0, np.inf
+            continue
+        if np.abs(new - u).max() <= 1e-13 * (1 + np.abs(u).max()) and momentum > 1:
+            return new
+        after = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        v, u, momentum, least = new + (momentum - 1) / after * (new - u), new, after, value
+    return u
+
+
+def least_loss(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
+    """The u with the least sum of a loss over rows: L-BFGS for a smooth loss, else a linear programme."""
+    if loss.name in ("logistic", "poisson"):
+        return _smooth(X, y, loss, held)
+    return _programme(X, y, loss, held)
+
+
+def _smooth(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
+    from scipy.optimize import minimize
+
+    def f(u: Array) -> tuple[float, Array]:
+        eta = X @ u
+        mean = loss.mean(eta)
+        value = np.logaddexp(0, eta) if loss.name == "logistic" else mean
+        return float(np.sum(value - y * eta)), X.T @ (mean - y)
+
+    if held.free:
+        return np.asarray(minimize(f, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}).x)
+    if loss.name == "poisson":
+        raise Incompatible("no best fixed weights are worked out for the Poisson loss on a bounded set")
+    return _descend(f, held, X.shape[1], np.linalg.norm(X, 2) ** 2 / 4)
+
+
+def _programme(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
+    """min sum(s) over u = a - b, a, b >= 0, s >= 0, with s at least each affine piece of the loss."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, eye_array, hstack, vstack
+
+    if held.kind == "l2" and not held.free:
+        raise Incompatible(f"no best fixed weights are worked out for the {loss.name} loss in an l2 ball")
+    n, p = X.shape
+    if loss.name == "hinge":  # s >= c - y u'x
+        pieces, limit = [-y[:, None] * X], [np.full(n, -loss.c)]
+    else:  # s >= +-(u'x - y) - c
+        pieces, limit = [X, -X], [y + loss.c, -y + loss.c]
+    A = vstack([hstack([csr_array(M), csr_array(-M), -eye_array(n)]) for M in pieces]).tocsr()
+    b, total = np.concatenate(limit), np.r_[np.ones(2 * p), np.zeros(n)][None]
+    bounds = [(0, None)] * p + [(0, 0) if held.kind in ("simplex", "positive") else (0, None)] * p + [(0, None)] * n
+    exact = {"A_eq": total, "b_eq": [1.0]} if held.kind == "simplex" else {}
+    if held.kind == "l1" and not held.free:
+        A, b = vstack([A, csr_array(total)]), np.r_[b, held.radius]
+    found = linprog(np.r_[np.zeros(2 * p), np.ones(n)], A_ub=A, b_ub=b, bounds=bounds, **exact)
+    return np.asarray(found.x[:p] - found.x[p : 2 * p])
+
+
+def widest_margin(X: Array, y: Array) -> Array | None:
+    """The shortest u with y_i u'x_i >= 1 for all i, of margin 1/||u||; None when no u separates (y = -1, +1).
+
+    The least distance programme of Lawson & Hanson (1974, ch. 23), by non-negative least squares on the rows that bind:
+    rows that the answer violates join until none does.
+
+    >>> widest_margin(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0]))
+    array([ 0.5, -1. ])
+    """
+    Z = y[:, None] * X
+    size = float(np.sqrt((Z**2).sum(axis=1).max(initial=0)))
+    if size == 0:
+        return None
+    Z = Z / size
+    held = np.unique(np.linspace(0, len(Z) - 1, min(len(Z), 4 * X.shape[1] + 20)).astype(int))
+    while True:
+        u = _shortest(Z[held])
+        if u is None:
+            return None
+        margins = Z @ u
+        worst = np.setdiff1d(np.argsort(margins)[:50], held)
+        worst = worst[margins[worst] < 1 - 1e-9]
+        if not worst.size:
+            return u / size if margins.min() > 0 else None
+        held = np.concatenate([held, worst])
+
+
+def _shortest(Z: Array) -> Array | None:
+    from scipy.optimize import nnls
+
+    E, f = np.vstack([Z.T, np.ones(len(Z))]), np.r_[np.zeros(Z.shape[1]), 1.0]
+    z, norm = nnls(E, f, maxiter=100 * len(Z))
+    r = f - E @ z
+    return None if norm < 1e-8 else -r[:-1] / r[-1]
+
+
+def entropic(F: Array, weight: float, pull: float, start: Array, scale: float = 1.0) -> Array:
+    """The u = (v+ - v-) scale or v, v on the simplex, with the least weight L_u + pull d(v, start), d relative entropy.
+
+    start (p,) holds v, or (2p,) the two halves. Whatever is returned is on the simplex, so a bound computed from it holds.
+    """
+    from scipy.optimize import minimize
+
+    p = len(F) - 1
+    fold = np.eye(p) if len(start) == p else scale * np.hstack([np.eye(p), -np.eye(p)])
+    R, z = F[:, :-1] @ fold, F[:, -1]
+    unit = max(float(z @ z) * weight, pull, 1e-300)
+
+    def f(theta: Array) -> tuple[float, Array]:
+        v = np.exp(theta - theta.max())
+        v /= v.sum()
+        e, d = R @ v - z, np.log(np.maximum(v, 1e-300) / start)
+        g = weight * 2 * (R.T @ e) + pull * d
+        return float(weight * e @ e + pull * v @ d) / unit, v * (g - v @ g) / unit
+
+    theta = np.asarray(minimize(f, np.log(start), jac=True, method="L-BFGS-B", options={"gtol": 1e-12}).x)
+    v = np.exp(theta - theta.max())
+    return np.asarray(v / v.sum())
+
+
+def relative_entropy(v: Array, start: Array) -> float:
+    """sum v log(v / start), with 0 log 0 = 0."""
+    held = v > 0
+    return float(np.sum(v[held] * np.log(v[held] / start[held])))
+
+
+def widest_simplex(X: Array, y: Array, positive: bool, norm: float) -> Array:
+    """The u on the simplex (positive), or with ||u||_1 <= norm, of the widest margin min y u'x: a linear programme."""
+    from scipy.optimize import linprog
+
+    n, p = X.shape
+    Z = y[:, None] * X
+    A, b = np.column_stack([-Z, Z, np.ones(n)]), np.zeros(n)
+    total = np.r_[np.ones(2 * p), 0.0][None]
+    bounds = [(0, None)] * p + [(0, 0) if positive else (0, None)] * p + [(None, None)]
+    found = linprog(np.r_[np.zeros(2 * p), -1.0], A_ub=A, b_ub=b, A_eq=total, b_eq=[norm], bounds=bounds)
+    return np.asarray(found.x[:p] - found.x[p : 2 * p])

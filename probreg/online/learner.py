@@ -1,0 +1,198 @@
+"""An online learner is a pair of pure functions: init(p) -> state, and step(state, x, y) -> (state, info).
+
+The prediction of a round is always made before its y is used. `block` is the same as many steps, compiled.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from probreg.errors import DataError, NotConverged
+from probreg.online.losses import SQUARED, Loss
+from probreg.online.parts import (
+    ADAGRAD,
+    IMPLICIT,
+    PLAIN,
+    Array,
+    Euclid,
+    Geometry,
+    Info,
+    Out,
+    Rate,
+    Setup,
+    State,
+    as_tuple,
+)
+
+
+class StreamError(DataError):
+    """A row that no learner can use; `state` is the state after the row before it, from which a run can go on."""
+
+    def __init__(self, message: str, state: State) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class Diverged(NotConverged):
+    """A loss too large for a number; `state` is the last one with finite weights."""
+
+    def __init__(self, message: str, state: State) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class Learner(ABC):
+    """What predicts f = w'x, suffers a loss and updates; its classes are frozen values."""
+
+    loss: Loss
+    conservative: ClassVar[bool] = False
+
+    @abstractmethod
+    def init(self, p: int) -> State:
+        """The state before the first of a stream of rows with p columns."""
+
+    @abstractmethod
+    def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
+        """The state after one more round, and what happened in it. The state given is left as it was.
+
+        Raises DataError for a row of another width, a value that is missing, or a y the loss is not defined for;
+        Diverged when the loss is not finite.
+        """
+
+    @abstractmethod
+    def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
+        """Steps for the rows of X (n, p), compiled: the state after them and how many were taken before a loss was
+        not finite. Predictions reported are made from P (X itself unless a scaler stands before)."""
+
+    def predict(self, state: State, X: ArrayLike) -> Array:
+        """The linear predictor X w of rows (n, p) or of one row (p,) by the weights of a state."""
+        return np.asarray(X, dtype=float) @ state.w
+
+    def compiles(self) -> bool:
+        """Whether `block` can run: not for a loss of your own."""
+        return self.loss.code >= 0
+
+    def admits(self, y: Array) -> np.ndarray:
+        """Which values of y this learner can learn from."""
+        return self.loss.labels.valid(y)
+
+
+def checked(learner: Learner, state: State, x: ArrayLike, y: float) -> Array:
+    """x as an array, after the checks a pure step makes."""
+    row = np.asarray(x, dtype=float)
+    width = state.w.shape[0]
+    if row.shape != (width,):
+        raise DataError(f"round {state.t + 1}: x has shape {row.shape}, but the weights are for {width} columns")
+    if not np.isfinite(row @ row):
+        j = int(np.argmax(~np.isfinite(row)))
+        raise DataError(f"round {state.t + 1}: column {j} of x is {row[j]:g}; drop or repair that row")
+    if not learner.admits(np.array([y], dtype=float))[0]:
+        raise DataError(f"round {state.t + 1}: y is {y:g}, but this learner needs {learner.loss.labels.advice}")
+    return row
+
+
+def finite(value: float, state: State) -> None:
+    """Diverged unless the loss of a round is a finite number."""
+    if not np.isfinite(value):
+        raise Diverged(f"the loss of round {state.t + 1} is {value:g}: take a smaller step or scale the columns", state)
+
+
+@dataclass(frozen=True)
+class Gradient(Learner):
+    """Online (sub)gradient or mirror descent: theta += -a (slope x + ridge w), w = w(theta), the sum over `batch` rounds.
+
+    loss x geometry x rate; `ridge` adds ridge ||w||^2 / 2 to every round's loss (in units where the squared loss is
+    (f - y)^2 / 2). Source: Shalev-Shwartz (2012), Online learning and online convex optimization.
+
+    >>> from probreg.online import SQUARED, Euclid, constant
+    >>> learner = Gradient(SQUARED, constant(1 / 20), Euclid())
+    >>> state, info = learner.step(State(np.array([1.0, 1.0])), [1.0, 2.0], 5.0)
+    >>> info.loss, state.w
+    (4.0, array([1.1, 1.2]))
+    """
+
+    loss: Loss
+    rate: Rate
+    geometry: Geometry = Euclid()  # noqa: RUF009  a frozen value
+    ridge: float = 0.0
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rate.kind == IMPLICIT and self.loss.code != SQUARED.code:
+            raise DataError(f"the implicit step is written for the squared loss, not for {self.loss.name!r}")
+        extras = self.ridge != 0 or self.batch != 1 or self.rate.kind == ADAGRAD
+        if extras and not isinstance(self.geometry, Euclid):
+            raise DataError("AdaGrad, ridge and batches go with the Euclidean geometry only")
+        if self.batch < 1 or self.ridge < 0:
+            raise DataError(f"batch {self.batch} must be at least 1, ridge {self.ridge:g} at least 0")
+
+    @property
+    def conservative(self) -> bool:  # type: ignore[override]  # here it depends on the loss
+        return self.loss.name == "perceptron" and self.ridge == 0
+
+    @property
+    def bare(self) -> bool:
+        """Whether the update is w += -a slope x and nothing else."""
+        g = self.geometry
+        additive = isinstance(g, Euclid) and g.radius == np.inf
+        return additive and self.ridge == 0 and self.batch == 1 and self.rate.kind != ADAGRAD
+
+    def init(self, p: int) -> State:
+        theta = self.geometry.start(p)
+        if not isinstance(self.geometry, Euclid):
+            return State(self.geometry.weights(theta), 0, {"theta": theta})
+        names = ["squares"] * (self.rate.kind == ADAGRAD) + ["pending"] * (self.batch > 1)
+        return State(theta, 0, {name: np.zeros(p) for name in names})
+
+    @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
+    def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
+        row, t = checked(self, state, x, y), state.t + 1
+        f = float(state.w @ row)
+        value, slope = self.loss.at(f, y)
+        finite(value, state)
+        g, a, memory = slope * row + self.ridge * state.w, self.rate.at(t, float(row @ row), value), {}
+        if self.rate.kind == ADAGRAD:
+            memory["squares"] = state.memory["squares"] + g * g
+            g = g / (self.rate.eps + np.sqrt(memory["squares"]))
+        direction = a * g
+        if self.batch > 1:
+            pending, due = state.memory["pending"] + direction, t % self.batch == 0
+            memory["pending"] = np.zeros_like(pending) if due else pending
+            direction = pending if due else np.zeros_like(pending)
+        return self._moved(state, direction, memory), Info(f, value)
+
+    def _moved(self, state: State, direction: Array, memory: dict[str, Array]) -> State:
+        if isinstance(self.geometry, Euclid):
+            return State(self.geometry.move(state.w, direction), state.t + 1, memory)
+        theta = self.geometry.move(state.memory["theta"], direction)
+        return State(self.geometry.weights(theta), state.t + 1, {"theta": theta})
+
+    def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
+        from probreg.online import kernels
+
+        w, s, kept = np.array(state.w), self._setup(P is not X), as_tuple(out)
+        memory = {name: np.array(a) for name, a in state.memory.items()}
+        if self.bare and P is X:
+            done = kernels.plain(X, y, w, state.t, s, kept)
+        elif isinstance(self.geometry, Euclid):
+            squares, pending = (memory.get(k, np.zeros_like(w)) for k in ("squares", "pending"))
+            done = kernels.euclid((X, P, y), w, (squares, pending), state.t, s, kept)
+        else:
+            done = kernels.mirror((X, P, y), w, memory["theta"], state.t, self.geometry.code, s, kept)
+        return State(w, state.t + done, memory), done
+
+    def _setup(self, again: bool) -> Setup:
+        g, r = self.geometry, self.rate
+        l1 = isinstance(g, Euclid) and g.ball == "l1"
+        step, power, eps, ridge, size = (float(v) for v in (r.step, r.power, r.eps, self.ridge, g.size))
+        codes = self.loss.code, r.kind, self.batch, int(l1), int(again)
+        return codes, (float(self.loss.c), step, power, eps, ridge, size)
+
+
+def fixed_step(learner: Learner) -> float | None:
+    """The step of a learner that moves by the same multiple of each gradient, else None."""
+    plain = isinstance(learner, Gradient) and learner.rate.kind == PLAIN and learner.rate.power == 0
+    return learner.rate.step if plain and isinstance(learner, Gradient) else None

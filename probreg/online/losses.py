@@ -1,0 +1,149 @@
+"""Losses of one round as functions of (prediction f, y): what is suffered, and the slope an update multiplies x by.
+
+Each is a plain function of numbers, (f, y, c) -> (value, slope), which the compiled kernels compile as it stands: a loss
+is written once. The squared loss is (f - y)^2 with slope f - y: our steps have no factor 2.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+Array = NDArray[np.float64]
+Scalar = Callable[[float, float, float], tuple[float, float]]
+
+
+def _squared(f: float, y: float, c: float) -> tuple[float, float]:
+    e = f - y
+    return e * e, e
+
+
+def _absolute(f: float, y: float, c: float) -> tuple[float, float]:
+    e = f - y
+    if e > 0:
+        return e, 1.0
+    return (-e, -1.0) if e < 0 else (e, 0.0)  # a NaN stays one
+
+
+def _insensitive(f: float, y: float, c: float) -> tuple[float, float]:
+    e = f - y
+    if abs(e) <= c:
+        return 0.0, 0.0
+    return abs(e) - c, (1.0 if e > 0 else -1.0)
+
+
+def _hinge(f: float, y: float, c: float) -> tuple[float, float]:
+    lack = c - y * f
+    return (0.0, 0.0) if lack <= 0 else (lack, -y)
+
+
+def _perceptron(f: float, y: float, c: float) -> tuple[float, float]:
+    margin = y * (f - c)
+    return (0.0, 0.0) if margin > 0 else (0.0 - margin, -y)
+
+
+def _logistic(f: float, y: float, c: float) -> tuple[float, float]:
+    small = math.exp(-abs(f))
+    mean = 1.0 / (1.0 + small) if f >= 0 else small / (1.0 + small)
+    return max(f, 0.0) + math.log1p(small) - y * f, mean - y
+
+
+def _poisson(f: float, y: float, c: float) -> tuple[float, float]:
+    mean = math.exp(f) if f < 700.0 else math.inf
+    return mean - y * f, mean - y
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The values of y a loss is defined for, and how to say so."""
+
+    kind: str
+    valid: Callable[[Array], NDArray[np.bool_]] = field(compare=False)  # false where y is not finite
+    advice: str
+
+
+REAL = Labels("real", np.isfinite, "finite numbers; drop or repair that row")
+SIGN = Labels("sign", lambda y: np.abs(y) == 1, "labels -1 and +1; for labels 0 and 1 pass 2 * y - 1")
+BINARY = Labels("binary", lambda y: (y == 0) | (y == 1), "labels 0 and 1; for labels -1 and +1 pass (y + 1) / 2")
+COUNT = Labels("count", lambda y: (y >= 0) & (y == np.floor(y)) & np.isfinite(y), "counts 0, 1, 2 ...")
+CODE = Labels("code", COUNT.valid, "class codes 0, 1, 2 ...; see numpy.unique(y, return_inverse=True)")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss l(f, y) >= 0 or a negative log-likelihood up to a constant, convex in the prediction f = w'x.
+
+    `function` (f, y, c) -> (value, slope) on numbers; `derivative` times slope is dl/df; c is the loss's one parameter.
+    A loss of your own runs by pure steps: leave `code` at -1.
+
+    >>> SQUARED.at(3.0, 5.0)
+    (4.0, -2.0)
+    """
+
+    name: str
+    function: Scalar = field(repr=False)
+    labels: Labels = field(default=REAL, repr=False)
+    c: float = 0.0
+    derivative: float = 1.0
+    code: int = field(default=-1, repr=False)
+
+    def at(self, f: Any, y: float) -> tuple[float, float]:
+        """Value and slope at one prediction."""
+        return self.function(f, y, self.c)
+
+    def values(self, f: Array, y: Array) -> Array:
+        """The values (n,) at predictions (n,)."""
+        return np.array([self.at(a, b)[0] for a, b in zip(f.tolist(), y.tolist())]) if self.code else (f - y) ** 2
+
+    def mistakes(self, f: Array, y: Array) -> NDArray[np.bool_]:
+        """Rounds whose predicted class is wrong; a prediction of exactly the threshold is. Nowhere for a real response."""
+        if self.labels is SIGN:
+            return y * (f - (self.c if self.name == "perceptron" else 0.0)) <= 0
+        return np.where(y > 0, f <= 0, f > 0) if self.labels is BINARY else np.zeros(len(y), dtype=bool)
+
+    def mean(self, f: Array) -> Array:
+        """What a prediction says of y: a probability for logistic, a rate for Poisson, else the prediction itself."""
+        inverse = {"logistic": expit, "poisson": np.exp}.get(self.name)
+        return np.asarray(f) if inverse is None else inverse(f)
+
+
+SQUARED = Loss("squared", _squared, derivative=2.0, code=0)
+ABSOLUTE = Loss("absolute", _absolute, code=1)
+INSENSITIVE = Loss("insensitive", _insensitive, c=0.1, code=2)
+HINGE = Loss("hinge", _hinge, SIGN, c=1.0, code=3)
+PERCEPTRON = Loss("perceptron", _perceptron, SIGN, code=4)
+LOGISTIC = Loss("logistic", _logistic, BINARY, code=5)
+POISSON = Loss("poisson", _poisson, COUNT, code=6)
+ON_SIGNS = replace(SQUARED, labels=SIGN)  # Adaline: squared loss of labels -1, +1
+LOSSES = {loss.name: loss for loss in (SQUARED, ABSOLUTE, INSENSITIVE, HINGE, PERCEPTRON, LOGISTIC, POISSON)}
+
+
+def insensitive(eps: float = 0.1) -> Loss:
+    """max(0, |f - y| - eps), the loss of support vector regression.
+
+    >>> insensitive(0.5).at(2.0, 0.0)
+    (1.5, 1.0)
+    """
+    return replace(INSENSITIVE, c=float(eps))
+
+
+def hinge(margin: float = 1.0) -> Loss:
+    """max(0, margin - y f), y = -1 or +1.
+
+    >>> hinge().at(0.25, 1.0)
+    (0.75, -1.0)
+    """
+    return replace(HINGE, c=float(margin))
+
+
+def perceptron_loss(threshold: float = 0.0) -> Loss:
+    """max(0, -y (f - threshold)), with the slope of a mistake at exactly the threshold.
+
+    >>> perceptron_loss().at(0.0, 1.0)
+    (0.0, -1.0)
+    """
+    return replace(PERCEPTRON, c=float(threshold))

@@ -1,0 +1,224 @@
+"""What a gradient learner is made of beside its loss: a rate (how far), a geometry (in which coordinates), a ball."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from probreg.errors import DataError
+
+Array = NDArray[np.float64]
+
+PLAIN, NORMALISED, IMPLICIT, PASSIVE, ADAGRAD = range(5)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All a learner knows after t rounds: its weights w (p,), t, and what else its update needs, by name."""
+
+    w: Array
+    t: int = 0
+    memory: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Info(NamedTuple):
+    """One round: the prediction made before y was seen, and the loss suffered for it."""
+
+    prediction: Any  # a number; K of them for a softmax
+    loss: float
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The multiplier a of w += -a slope x in round t = 1, 2 ..., with q = ||x||^2 and s = step t^-power.
+
+    kind PLAIN: s. NORMALISED: s / (eps + q). IMPLICIT: s / (1 + s q). PASSIVE: min(step, loss / (eps + q)).
+    ADAGRAD: s / (eps + sqrt(sum of squared gradients so far)) for each weight by itself (Duchi, Hazan & Singer 2011).
+
+    >>> Rate(0.5, power=0.5).at(4, 1.0, 0.0)
+    0.25
+    """
+
+    step: float
+    power: float = 0.0
+    kind: int = PLAIN
+    eps: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.step > 0 and self.power >= 0 and self.eps >= 0):
+            raise DataError(f"step {self.step:g} must be positive; power {self.power:g}, eps {self.eps:g} not negative")
+
+    def at(self, t: int, q: float, loss: float) -> float:
+        """The multiplier of round t (AdaGrad: before it is divided coordinate by coordinate)."""
+        s = self.step * t**-self.power if self.power else self.step
+        if self.kind == NORMALISED:
+            return s / (self.eps + q) if self.eps + q > 0 else 0.0
+        if self.kind == IMPLICIT:
+            return s / (1.0 + s * q)
+        if self.kind == PASSIVE:
+            return min(self.step, loss / (self.eps + q)) if self.eps + q > 0 else 0.0
+        return s
+
+    def steps(self, t: Array) -> Array:
+        """The steps s of rounds t."""
+        return self.step * t**-self.power if self.power else np.full(len(t), self.step)
+
+
+def constant(step: float) -> Rate:
+    """The same step in every round."""
+    return Rate(step)
+
+
+def inverse_time(step: float) -> Rate:
+    """step / t: for strongly convex losses, and to average noise away."""
+    return Rate(step, power=1.0)
+
+
+def inverse_sqrt(step: float) -> Rate:
+    """step / sqrt(t): Zinkevich (2003), for any convex loss on a bounded set."""
+    return Rate(step, power=0.5)
+
+
+def adagrad(step: float, eps: float = 1e-12) -> Rate:
+    """A step for each weight, divided by the root of its squared gradients so far."""
+    return Rate(step, kind=ADAGRAD, eps=eps)
+
+
+# A gradient learner in numbers: loss, kind of rate, batch, l1 ball?, forecast from other rows?; c, step, power, eps, ridge,
+# radius or norm. Plain tuples, as numba's cache on disk names the classes it was given and fails once one has moved.
+Setup = tuple[tuple[int, int, int, int, int], tuple[float, float, float, float, float, float]]
+
+
+class Out(NamedTuple):
+    """What a run keeps of its rounds: (n,) each, and the running sum of w."""
+
+    prediction: Array
+    loss: Array
+    slope: Array
+    square: Array  # ||x||^2
+    total: Array
+
+
+def as_tuple(out: Out) -> tuple[Array, Array, Array, Array, Array]:
+    """The same without its class; see Setup."""
+    return out.prediction, out.loss, out.slope, out.square, out.total
+
+
+class Geometry(ABC):
+    """Coordinates theta in which a step is additive, and the weights w(theta) that predict (mirror descent)."""
+
+    code: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def size(self) -> float:
+        """The radius of the set the weights are held in; 1 for no more than a shape."""
+
+    @abstractmethod
+    def start(self, p: int) -> Array:
+        """theta before the first round."""
+
+    @abstractmethod
+    def weights(self, theta: Array) -> Array:
+        """w (p,) from theta."""
+
+    def move(self, theta: Array, direction: Array) -> Array:
+        """theta after a step against `direction` (p,)."""
+        return theta - direction
+
+
+@dataclass(frozen=True)
+class Euclid(Geometry):
+    """theta = w: gradient descent. `ball` "l2" or "l1" projects w on the ball of that norm and `radius`."""
+
+    code: ClassVar[int] = 0
+    radius: float = np.inf
+    ball: str = "l2"
+
+    def __post_init__(self) -> None:
+        if self.ball not in ("l1", "l2") or not self.radius > 0:
+            raise DataError(f"ball {self.ball!r} of radius {self.radius:g}: need 'l1' or 'l2' and a positive radius")
+
+    @property
+    def size(self) -> float:
+        return self.radius
+
+    def start(self, p: int) -> Array:
+        return np.zeros(p)
+
+    def weights(self, theta: Array) -> Array:
+        return theta
+
+    def move(self, theta: Array, direction: Array) -> Array:
+        return project(theta - direction, self.radius, self.ball)
+
+
+@dataclass(frozen=True)
+class Simplex(Geometry):
+    """w = softmax(theta): exponentiated gradient, w_i proportional to w_i exp(-a slope x_i), w >= 0, sum(w) = 1."""
+
+    code: ClassVar[int] = 1
+    size: ClassVar[float] = 1.0
+
+    def start(self, p: int) -> Array:
+        return np.zeros(p)
+
+    def weights(self, theta: Array) -> Array:
+        return np.asarray(softmax(theta))
+
+
+@dataclass(frozen=True)
+class Positive(Geometry):
+    """w = exp(theta): exponentiated gradient without normalisation, w > 0; every weight starts at `value` (1/p if None)."""
+
+    code: ClassVar[int] = 2
+    size: ClassVar[float] = 1.0
+    value: float | None = None
+
+    def start(self, p: int) -> Array:
+        return np.full(p, np.log(1.0 / p if self.value is None else self.value))
+
+    def weights(self, theta: Array) -> Array:
+        return np.exp(theta)
+
+
+@dataclass(frozen=True)
+class Signed(Geometry):
+    """w = norm (w+ - w-) with (w+, w-) = softmax(theta) (2p,): EG+-, all w with ||w||_1 < norm (Kivinen & Warmuth 1997)."""
+
+    code: ClassVar[int] = 3
+    norm: float = 1.0
+
+    @property
+    def size(self) -> float:
+        return self.norm
+
+    def start(self, p: int) -> Array:
+        return np.zeros(2 * p)
+
+    def weights(self, theta: Array) -> Array:
+        plus, minus = np.split(softmax(theta), 2)
+        return np.asarray(self.norm * (plus - minus))
+
+    def move(self, theta: Array, direction: Array) -> Array:
+        return theta - self.norm * np.concatenate([direction, -direction])
+
+
+def project(w: Array, radius: float, ball: str = "l2") -> Array:
+    """The point nearest to w in the l2 or l1 ball of this radius (Duchi, Shalev-Shwartz, Singer & Chandra 2008 for l1).
+
+    >>> project(np.array([3.0, -1.0]), 2.0, "l1")
+    array([ 2., -0.])
+    """
+    size = float(np.sqrt(w @ w) if ball == "l2" else np.abs(w).sum())
+    if size <= radius:
+        return w
+    if ball == "l2":
+        return w * (radius / size)
+    u = np.sort(np.abs(w))[::-1]
+    excess = (np.cumsum(u) - radius) / np.arange(1, len(u) + 1)
+    return np.sign(w) * np.maximum(np.abs(w) - excess[u > excess][-1], 0.0)

@@ -1,0 +1,232 @@
+"""The named algorithms of the literature: each is a loss, a geometry and a rate."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from probreg.errors import DataError, ProbregError
+from probreg.online.guarantee import additive_step, multiplicative_step
+from probreg.online.learner import Gradient, Learner
+from probreg.online.losses import HINGE, LOGISTIC, ON_SIGNS, PERCEPTRON, SQUARED, Loss, insensitive, perceptron_loss
+from probreg.online.parts import (
+    IMPLICIT,
+    NORMALISED,
+    PASSIVE,
+    Euclid,
+    Geometry,
+    Positive,
+    Rate,
+    Signed,
+    Simplex,
+    constant,
+)
+from probreg.online.second_order import RLS, AffineProjection, Softmax
+
+Step = float | Rate
+
+
+def _rate(step: Step) -> Rate:
+    return step if isinstance(step, Rate) else constant(step)
+
+
+def lms(
+    step: Step | str = 0.01, *, x_norm: float | None = None, u_norm: float = 1.0, u_loss: float | None = None
+) -> Gradient:
+    """Least mean squares (Widrow & Hoff 1960): w += -step (w'x - y) x.
+
+    step="theory" takes the one that minimises the bound L_u / (1 - step r^2) + ||u||^2 / step for rows of norm at most r
+    = x_norm and a comparator of norm u_norm and loss u_loss.
+
+    >>> learner = lms("theory", x_norm=1.0, u_norm=2.0, u_loss=4.0)
+    >>> learner.rate.step
+    0.5
+    """
+    if isinstance(step, str):
+        step = _theory(step, "x_norm", x_norm, lambda r: additive_step(r, u_norm, u_loss))
+    return Gradient(SQUARED, _rate(step))
+
+
+def _theory(step: str, name: str, value: float | None, choose: Callable[[float], float]) -> float:
+    if step != "theory":
+        raise DataError(f"step is {step!r}: give a number, a Rate, or 'theory'")
+    if value is None or not value > 0:
+        raise DataError(f"step='theory' needs {name}, a positive bound on the rows; met {value}")
+    return choose(value)
+
+
+def implicit_lms(step: float = 0.01) -> Gradient:
+    """The exact minimiser of step (w'x - y)^2 + ||w - w_t||^2: w += -step / (1 + step ||x||^2) (w_t'x - y) x.
+
+    >>> learner = implicit_lms(1.0)
+    >>> learner.step(learner.init(1), [1.0], 1.0)[0].w
+    array([0.5])
+    """
+    return Gradient(SQUARED, Rate(step, kind=IMPLICIT))
+
+
+def nlms(step: float = 0.5, eps: float = 1e-8) -> Gradient:
+    """Normalised least mean squares: w += -step / (eps + ||x||^2) (w'x - y) x.
+
+    >>> learner = nlms(1.0, eps=0.0)
+    >>> learner.step(learner.init(2), [3.0, 4.0], 5.0)[0].w
+    array([0.6, 0.8])
+    """
+    return Gradient(SQUARED, Rate(step, kind=NORMALISED, eps=eps))
+
+
+def affine_projection(step: float = 0.5, *, order: int = 5, eps: float = 1e-3) -> AffineProjection:
+    """Affine projection on the last `order` rows (Ozeki & Umeda 1984)."""
+    return AffineProjection(order, step, eps)
+
+
+def rls(forgetting: float = 1.0, *, precision: float = 0.0) -> RLS:
+    """Recursive least squares; exact sequential Bayes without forgetting. See `RLS`."""
+    return RLS(forgetting, precision)
+
+
+def eg(step: Step | str = 0.1, *, spread: float | None = None, u_loss: float | None = None, p: int = 2) -> Gradient:
+    """Exponentiated gradient on the simplex: w_i proportional to w_i exp(-step (w'x - y) x_i), w_1 uniform.
+
+    step="theory" minimises the bound L_u / (1 - step R^2/4) + 2 log(p) / step for rows whose values lie within R = spread.
+    Source: Kivinen & Warmuth (1997), whose eta is step / 2.
+
+    >>> learner = eg(1.0)
+    >>> learner.step(learner.init(2), [1.0, 0.0], 0.5)[0].w
+    array([0.5, 0.5])
+    """
+    if isinstance(step, str):
+        step = _theory(step, "spread", spread, lambda R: multiplicative_step(R, np.log(p), u_loss))
+    return Gradient(SQUARED, _rate(step), Simplex())
+
+
+def eg_positive(step: Step = 0.1, *, start: float | None = None) -> Gradient:
+    """Exponentiated gradient without normalisation: w_i *= exp(-step (w'x - y) x_i), w_1 = start or 1/p."""
+    return Gradient(SQUARED, _rate(step), Positive(start))
+
+
+def eg_pm(step: Step = 0.1, *, norm: float = 1.0) -> Gradient:
+    """EG+-: exponentiated gradient for signed weights with ||w||_1 < norm (Kivinen & Warmuth 1997).
+
+    >>> learner = eg_pm(0.1, norm=2.0)
+    >>> learner.init(3).w
+    array([0., 0., 0.])
+    """
+    return Gradient(SQUARED, _rate(step), Signed(norm))
+
+
+def winnow(step: float = 0.5, *, norm: float | None = None, threshold: float | None = None) -> Gradient:
+    """On a mistake w_i *= exp(step y x_i): on the simplex; signed with a norm; with a threshold, as Littlestone (1988),
+    weights start at 1 and are not normalised (his alpha is exp(step)). y = -1, +1.
+
+    >>> learner = winnow(np.log(2), threshold=2.0)
+    >>> learner.step(learner.init(3), [1.0, 0.0, 1.0], -1)[0].w
+    array([0.5, 1. , 0.5])
+    """
+    if threshold is not None:
+        return Gradient(perceptron_loss(threshold), constant(step), Positive(1.0))
+    return Gradient(PERCEPTRON, constant(step), Simplex() if norm is None else Signed(norm))
+
+
+def perceptron(step: float = 1.0) -> Gradient:
+    """On a mistake, y w'x <= 0, w += step y x (Rosenblatt 1958); y = -1, +1. The averaged perceptron is Path.average().
+
+    >>> learner = perceptron()
+    >>> learner.step(learner.init(2), [1.0, 2.0], -1)[0].w
+    array([-1., -2.])
+    """
+    return Gradient(PERCEPTRON, constant(step))
+
+
+def batch_perceptron(rows: int, step: float = 1.0) -> Gradient:
+    """w += step * the sum of y x over the mistakes of `rows` rounds: with all the rows, one subgradient step a pass.
+
+    >>> batch_perceptron(100).batch
+    100
+    """
+    return Gradient(PERCEPTRON, constant(step), batch=rows)
+
+
+def adaline(step: Step = 0.01) -> Gradient:
+    """Least mean squares on labels -1, +1, thresholded at 0 (Widrow & Hoff 1960).
+
+    >>> adaline(0.1).loss.name
+    'squared'
+    """
+    return Gradient(ON_SIGNS, _rate(step))
+
+
+def passive_aggressive(C: float = np.inf, *, squared: bool = False) -> Gradient:
+    """The nearest w with hinge loss 0 on this row; C bounds the step (PA-I) or, `squared`, softens it (PA-II); y = -1, +1.
+
+    Source: Crammer et al. (2006).
+
+    >>> learner = passive_aggressive()
+    >>> learner.step(learner.init(2), [3.0, 4.0], 1)[0].w
+    array([0.12, 0.16])
+    """
+    if squared:
+        return Gradient(HINGE, Rate(np.inf, kind=PASSIVE, eps=1 / (2 * C)))
+    return Gradient(HINGE, Rate(C, kind=PASSIVE))
+
+
+def passive_aggressive_regression(C: float = np.inf, *, eps: float = 0.1) -> Gradient:
+    """The nearest w that predicts within eps of y, its step at most C (Crammer et al. 2006)."""
+    return Gradient(insensitive(eps), Rate(C, kind=PASSIVE))
+
+
+def logistic(step: Step = 0.1) -> Gradient:
+    """Online logistic regression: w += step (y - h) x, h = 1 / (1 + exp(-w'x)); y = 0, 1.
+
+    >>> learner = logistic(1.0)
+    >>> learner.step(learner.init(1), [2.0], 1)[0].w
+    array([1.])
+    """
+    return Gradient(LOGISTIC, _rate(step))
+
+
+def softmax(levels: int, step: Step = 0.1) -> Softmax:
+    """Online softmax regression of class codes 0 .. levels - 1."""
+    return Softmax(levels, _rate(step))
+
+
+def descent(loss: Loss, step: Step = 0.1, geometry: Geometry | None = None) -> Gradient:
+    """Online (sub)gradient descent on any loss, with any rate; give Euclid(radius) to project on a ball.
+
+    >>> from probreg.online import ABSOLUTE, inverse_sqrt
+    >>> descent(ABSOLUTE, inverse_sqrt(1.0), Euclid(radius=2.0)).rate.power
+    0.5
+    """
+    return Gradient(loss, _rate(step), geometry or Euclid())
+
+
+class Recipes(dict[str, Callable[..., Learner]]):
+    """Name -> recipe; asked for what it lacks, it says what it has."""
+
+    def __missing__(self, name: str) -> Callable[..., Learner]:
+        raise ProbregError(f"no learner is called {name!r}. There are: {', '.join(sorted(self))}")
+
+
+LEARNERS = Recipes(
+    {
+        recipe.__name__: recipe
+        for recipe in (
+            lms,
+            implicit_lms,
+            nlms,
+            affine_projection,
+            rls,
+            eg,
+            eg_positive,
+            eg_pm,
+            winnow,
+            perceptron,
+            batch_perceptron,
+            adaline,
+            passive_aggressive,
+            passive_aggressive_regression,
+            logistic,
+            softmax,
+            descent,
+        )
+    }
+)

@@ -1,0 +1,279 @@
+"""Running a learner over a stream: blocks of rows in, a Path out, in memory that does not grow with a stream."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import DataError, ProbregWarning
+from probreg.linalg import merge, triangular
+from probreg.online.learner import Diverged, Gradient, Learner, StreamError, fixed_step
+from probreg.online.parts import PLAIN, Array, Out, Simplex, State
+from probreg.online.path import Path, Status, Totals
+from probreg.online.sources import Arrays, Stream, feed
+
+SMALL = 500  # rows of an array run below which loading the compiler costs more than it saves
+SNAPSHOTS = 200  # recorded weights of a stream; every other one is dropped when there are twice as many
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run keeps. every: rounds between recorded weights (a hundredth of an array run; blocks of a stream).
+
+    rows: keep each round's prediction and loss (yes for arrays, no for streams). compiled: False runs the pure steps.
+    """
+
+    every: int | None = None
+    rows: bool | None = None
+    compiled: bool | None = None
+
+
+def run(
+    learner: Learner,
+    X: Any,
+    y: Any = None,
+    *,
+    passes: int = 1,
+    shuffle: int | None = None,
+    state: State | None = None,
+    record: Record = Record(),
+) -> Path:
+    """The path of a learner over the rows of arrays X (n, p), y (n,), or over a stream X of rows (x, y) or blocks (X, y).
+
+    passes: how often the rows are gone through; a perceptron stops earlier, after a pass without a mistake. shuffle: a
+    seed for a new order in each pass. state: where an earlier run ended, to go on from there. A stream is any iterable;
+    `Parquet` and `CSV` read files.
+
+    Raises StreamError, a DataError, for a row of another width, with a value missing, or with a y the loss is not defined
+    for, and Diverged when a loss is not finite; both carry `state`, the state before that row. Warns when the step is too
+    large for the rows.
+
+    >>> from probreg.online import lms
+    >>> path = run(lms(0.5), [[1.0], [1.0], [1.0]], [1.0, 1.0, 1.0])
+    >>> path.predictions, path.state.w
+    (array([0.  , 0.5 , 0.75]), array([0.875]))
+    """
+    source = feed(X, y, passes, shuffle, record.every)
+    tape: Tape | None = None
+    for k in range(passes):
+        mistakes = tape.totals.mistakes if tape else 0
+        for A, b in source.blocks(k):
+            tape = tape or Tape(learner, state or learner.init(A.shape[1]), source, record)
+            tape.take(A, b)
+        if tape is None:
+            raise DataError("the stream has no rows")
+        if learner.conservative and tape.totals.mistakes == mistakes:
+            return tape.path(Status.SEPARATED)
+    assert tape is not None
+    left = tape.totals.mistakes - mistakes
+    if learner.conservative and passes > 1:
+        warnings.warn(
+            f"{left} mistakes in the last of {passes} passes: no weights that separate the classes were found. "
+            "Either none exist or it takes more passes; path.guarantee() decides which.",
+            ProbregWarning,
+            stacklevel=2,
+        )
+        return tape.path(Status.BUDGET)
+    return tape.path(Status.FINISHED)
+
+
+class Tape:
+    """What a run has seen so far. The one thing here that changes in place; a Path is its frozen copy."""
+
+    def __init__(self, learner: Learner, start: State, source: Arrays | Stream, record: Record) -> None:
+        arrays = isinstance(source, Arrays)
+        self.learner, self.start, self.state, self.source = learner, start, start, source
+        self.rows = arrays if record.rows is None else record.rows
+        small = isinstance(source, Arrays) and source.rounds < SMALL
+        self.compiled = learner.compiles() and (not small if record.compiled is None else record.compiled)
+        self.every = source.every if isinstance(source, Arrays) else (record.every or 1)
+        self.predictions: list[Array] = []
+        self.losses: list[Array] = []
+        self.sum = np.zeros_like(start.w)
+        self.times, self.weights, self.sums = [0], [start.w], [self.sum.copy()]
+        self.totals = Totals()
+        self.factor: Array | None = None
+        self.warned = False
+
+    @np.errstate(over="ignore", invalid="ignore")  # of weights that run away; Diverged says it
+    def take(self, A: Array, b: Array) -> None:
+        """Steps through a block; the rows before a bad one are learnt from before the error is raised."""
+        if A.shape[1] != self._width():
+            raise StreamError(
+                f"row {self.totals.rounds}: X has {A.shape[1]} columns, the learner's state {self._width()}", self.state
+            )
+        good = self.learner.admits(b)
+        stop = len(b) if good.all() else int(np.argmin(good))
+        done = self._learn(A[:stop], b[:stop]) if stop else 0
+        if done < len(b):
+            self._stop(A[done], b[done])
+
+    def _width(self) -> int:
+        return len(self.start.memory["mean"]) if "mean" in self.start.memory else self.start.w.shape[0]
+
+    def _stop(self, x: Array, y: float) -> None:
+        """The error that says why the learner cannot go on with this row."""
+        where, columns = f"row {self.totals.rounds}", self.source.columns
+        if not (np.isfinite(y) and np.isfinite(x).all()):
+            j = int(np.argmin(np.isfinite(x)))
+            name, value = (f"column {columns[j] if columns else j}", x[j]) if np.isfinite(y) else ("y", y)
+            advice = "drop or repair that row, then go on from the error's `state`, which is from before it"
+            raise StreamError(f"{where}: {name} is {value:g}; {advice}", self.state)
+        if not self.learner.admits(np.array([y]))[0]:
+            needs = self.learner.loss.labels.advice
+            raise StreamError(f"{where}: y is {y:g}, but this learner needs {needs}", self.state)
+        self._diverged(x)
+
+    def _learn(self, A: Array, b: Array) -> int:
+        """Steps through rows whose y is fine; how many there were before one with a row or loss that is not finite."""
+        A, b = _plain(A), _plain(b)
+        before, n = self.state, len(b)
+        prediction, loss = self._space(n)
+        kept = Out(prediction, loss, np.empty(n), np.empty(n), self.sum)
+        step = self.learner.block if self.compiled else self._pure
+        self.state, done = step(before, A, A, b, kept)
+        if done:
+            self._note(
+                A[:done],
+                b[:done],
+                Out(prediction[:done], loss[:done], kept.slope[:done], kept.square[:done], self.sum),
+                before,
+            )
+        return done
+
+    def _space(self, n: int) -> tuple[Array, Array]:
+        """Where a block's predictions and losses go: straight to their place in the path where its length is known."""
+        shape = (n, *self.start.w.shape[1:])
+        if not (self.rows and isinstance(self.source, Arrays)):
+            return np.empty(shape), np.empty(n)
+        if not self.predictions:
+            T = self.source.rounds
+            self.predictions, self.losses = [np.empty((T, *shape[1:]))], [np.empty(T)]
+        here = slice(self.totals.rounds, self.totals.rounds + n)
+        return self.predictions[0][here], self.losses[0][here]
+
+    def _pure(self, state: State, A: Array, P: Array, b: Array, kept: Out) -> tuple[State, int]:
+        for i in range(len(b)):
+            kept.square[i] = A[i] @ A[i]
+            if not np.isfinite(kept.square[i]):
+                return state, i
+            try:
+                after, info = self.learner.step(state, A[i], b[i])
+            except Diverged:
+                return state, i
+            kept.prediction[i], kept.loss[i] = info
+            kept.slope[i] = self.learner.loss.at(info.prediction, b[i])[1]
+            kept.total[...] += state.w
+            state = after
+        return state, len(b)
+
+    def _note(self, A: Array, b: Array, kept: Out, before: State) -> None:
+        squares = kept.square
+        worst = int(np.argmax(squares))
+        mistakes = self.learner.loss.mistakes(kept.prediction, b) if kept.prediction.ndim == 1 else np.zeros(0)
+        mirrored = isinstance(self.learner, Gradient) and "theta" in before.memory
+        seen = Totals(
+            rounds=len(b),
+            loss=float(kept.loss.sum()),
+            loss_square=float(kept.loss @ kept.loss),
+            mistakes=int(mistakes.sum()),
+            largest=float(squares[worst]),
+            smallest=float(squares.min()),
+            column=int(np.argmax(np.abs(A[worst]))),
+            spread=self._spread(A) if mirrored else 0.0,
+            gradient_cost=self._gradient_cost(squares, kept.slope, before.t),
+        )
+        self.totals = self.totals + seen
+        if self.rows and isinstance(self.source, Stream):
+            self.predictions.append(kept.prediction)
+            self.losses.append(kept.loss)
+        if isinstance(self.source, Stream) and self.learner.loss.name == "squared":
+            F = triangular(A, b).astype(float)
+            self.factor = F if self.factor is None else merge(self.factor, F)
+        self._snapshot()
+        self._guard()
+
+    def _spread(self, A: Array) -> float:
+        simplex = isinstance(self.learner, Gradient) and isinstance(self.learner.geometry, Simplex)
+        return float(np.ptp(A, axis=1).max()) if simplex else float(np.abs(A).max())
+
+    def _gradient_cost(self, squares: Array, slope: Array, t: int) -> float:
+        if not (isinstance(self.learner, Gradient) and self.learner.rate.kind == PLAIN):
+            return 0.0
+        if self.learner.rate.power == 0:
+            return self.learner.rate.step * float((slope * slope) @ squares)
+        steps = self.learner.rate.steps(np.arange(t + 1.0, t + 1.0 + len(slope)))
+        return float((steps * slope * slope) @ squares)
+
+    def _snapshot(self) -> None:
+        rounds = self.totals.rounds
+        if isinstance(self.source, Arrays) and rounds % self.every and rounds < self.source.rounds:
+            return
+        if rounds - self.times[-1] < self.every and isinstance(self.source, Stream):
+            return
+        self.times.append(rounds)
+        self.weights.append(self.state.w)
+        self.sums.append(self.sum.copy())
+        if isinstance(self.source, Stream) and len(self.times) > 2 * SNAPSHOTS:
+            for kept in (self.times, self.weights, self.sums):
+                del kept[1:-1:2]
+
+    def _guard(self) -> None:
+        step = fixed_step(self.learner)
+        squared = self.learner.loss.name == "squared" and not isinstance(self.state.memory.get("theta"), np.ndarray)
+        if self.warned or step is None or not squared or step * self.totals.largest < 2:
+            return
+        self.warned = True
+        warnings.warn(self._advice(step, self.totals.largest, self.totals.column), ProbregWarning, stacklevel=6)
+
+    def _advice(self, step: float, largest: float, j: int) -> str:
+        name = self.source.columns[j] if self.source.columns else j
+        return (
+            f"step {step:g} times the largest ||x||^2, {largest:g}, is {step * largest:.3g}: from 2 on a step overshoots "
+            f"and weights can grow without end. Column {name} is the largest there: scale it, or take a step of "
+            f"{1 / largest:.3g} or less"
+        )
+
+    def _diverged(self, x: Array) -> None:
+        step, q = fixed_step(self.learner), float(x @ x)
+        why = f" {self._advice(step, q, int(np.argmax(np.abs(x))))}." if step and step * q >= 2 else ""
+        raise Diverged(
+            f"row {self.totals.rounds}: the loss is not a finite number, the weights have grown to "
+            f"{np.abs(self.state.w).max():.3g}.{why} The error's `state` is the last with finite weights.",
+            self.state,
+        )
+
+    def path(self, status: Status) -> Path:
+        """What was seen, frozen."""
+        if self.times[-1] != self.totals.rounds:
+            self.times.append(self.totals.rounds)
+            self.weights.append(self.state.w)
+            self.sums.append(self.sum.copy())
+        shape = (0, *self.start.w.shape[1:])
+        data = (self.source.X, self.source.y) if isinstance(self.source, Arrays) else None
+        return Path(
+            learner=self.learner,
+            start=self.start,
+            state=self.state,
+            predictions=_joined(self.predictions, shape)[: self.totals.rounds],
+            losses=_joined(self.losses, (0,))[: self.totals.rounds],
+            times=np.array(self.times),
+            weights=np.array(self.weights),
+            sums=np.array(self.sums),
+            totals=self.totals,
+            status=status,
+            data=data,
+            factor=self.factor,
+        )
+
+
+def _joined(parts: list[Array], empty: tuple[int, ...]) -> Array:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(empty)
+
+
+def _plain(A: Array) -> Array:
+    """Contiguous and writable: other arrays would be compiled for anew."""
+    return A if A.flags.c_contiguous and A.flags.writeable else np.array(A, order="C")

@@ -1,0 +1,230 @@
+"""Two routes to one number: sequential and batch least squares, regret by moments and by rows, known answers by hand."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import probreg.online as online
+
+PURE = online.Record(every=1, compiled=False)
+
+
+def data(rng: np.random.Generator, n: int = 50, p: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    X = rng.standard_normal((n, p)) * [1.0, 30.0, 0.01, 2.0][:p] + 0.5
+    return X, X @ np.arange(1.0, p + 1) + rng.standard_normal(n)
+
+
+def test_the_known_answer_of_one_step():
+    learner = online.lms(1 / 20)
+    state, info = learner.step(online.State(np.array([1.0, 1.0])), [1.0, 2.0], 5.0)
+    assert info == (3.0, 4.0)
+    np.testing.assert_allclose(state.w, [1.1, 1.2], rtol=1e-15)
+
+
+def test_the_implicit_step_is_the_exact_minimiser(rng: np.random.Generator):
+    for _ in range(20):
+        w, x, y, step = rng.standard_normal(3), rng.standard_normal(3), float(rng.normal()), float(rng.uniform(0.1, 9))
+        new = online.implicit_lms(step).step(online.State(w), x, y)[0].w
+        gradient = 2 * step * (new @ x - y) * x + 2 * (new - w)
+        np.testing.assert_allclose(gradient, 0, atol=1e-13 * (1 + step * (x @ x)))  # rounding of a sum that cancels
+
+
+def test_passive_aggressive_is_the_nearest_point_without_loss(rng: np.random.Generator):
+    for _ in range(10):
+        w, x, y = rng.standard_normal(3), rng.standard_normal(3), float(rng.choice([-1, 1]))
+        new = online.passive_aggressive().step(online.State(w), x, y)[0].w
+        held = {"type": "ineq", "fun": lambda u, x=x, y=y: y * (u @ x) - 1}
+        found = minimize(lambda u, w=w: np.sum((u - w) ** 2), w, constraints=[held], tol=1e-12)
+        np.testing.assert_allclose(new, found.x, atol=1e-5)  # what the solver resolves
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("precision", [0.0, 0.4])
+@pytest.mark.parametrize("forgetting", [1.0, 0.9])
+def test_rls_is_a_refit_on_every_prefix(compiled: bool, precision: float, forgetting: float, rng: np.random.Generator):
+    X, y = data(rng)
+    learner = online.rls(forgetting, precision=precision)
+    path = online.run(learner, X, y, record=online.Record(every=1, compiled=compiled))
+    for t in range(4, len(y) + 1):
+        root = np.sqrt(forgetting ** np.arange(t - 1, -1, -1.0))
+        A = np.vstack([X[:t] * root[:, None], np.sqrt(forgetting**t * precision) * np.eye(4)])
+        w = np.linalg.lstsq(A, np.r_[y[:t] * root, np.zeros(4)], rcond=None)[0]
+        # condition 3000 of the columns as they are, on both sides
+        np.testing.assert_allclose(path.weights[t], w, rtol=1e-8, atol=1e-8 * np.abs(w).max())
+
+
+def test_rls_is_the_conjugate_posterior(rng: np.random.Generator):
+    X, y = data(rng)
+    learner = online.rls(precision=0.4)
+    state = online.run(learner, X, y).state
+    V = np.linalg.inv(X.T @ X + 0.4 * np.eye(4))
+    np.testing.assert_allclose(learner.covariance(state), V, rtol=1e-8)
+    np.testing.assert_allclose(state.w, V @ X.T @ y, rtol=1e-8, atol=1e-8)
+    least = np.sum((y - X @ state.w) ** 2) + 0.4 * state.w @ state.w
+    assert learner.rss(state) == pytest.approx(least)
+
+
+def test_the_ridge_forecaster_identity(rng: np.random.Generator):
+    """sum (f_t - y_t)^2 / (1 + x_t'P x_t) = min_u [L_u + precision ||u||^2]: exact, for the theorem's constant."""
+    X, y = data(rng)
+    learner, total = online.rls(precision=0.4), 0.0
+    state = learner.init(4)
+    for x, target in zip(X, y):
+        spread = 1 + x @ learner.covariance(state) @ x
+        state, info = learner.step(state, x, target)
+        total += info.loss / spread
+    assert total == pytest.approx(learner.rss(state), rel=1e-9)
+
+
+def test_affine_projection_of_one_row_is_nlms(rng: np.random.Generator):
+    X, y = data(rng)
+    one = online.run(online.affine_projection(0.3, order=1, eps=0.2), X, y, record=PURE)
+    other = online.run(online.nlms(0.3, eps=0.2), X, y, record=PURE)
+    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-10, atol=1e-13)
+
+
+def test_batch_perceptron_is_the_subgradient_step(rng: np.random.Generator):
+    X = rng.standard_normal((30, 3))
+    y = np.where(X @ [1.0, -1.0, 0.5] > 0, 1.0, -1.0)
+    path = online.run(online.batch_perceptron(30, 0.2), X, y, passes=500)
+    assert path.status is online.Status.SEPARATED
+    w = np.zeros(3)
+    for _ in range(path.totals.rounds // 30):
+        wrong = y * (X @ w) <= 0
+        w = w + 0.2 * (y[wrong, None] * X[wrong]).sum(axis=0)
+    np.testing.assert_allclose(path.state.w, w, atol=1e-12)
+
+
+def test_softmax_of_two_levels_is_logistic_at_half_step(rng: np.random.Generator):
+    X, y = rng.standard_normal((40, 3)), rng.integers(0, 2, 40) * 1.0
+    two = online.run(online.softmax(2, 0.15), X, y, record=PURE)
+    one = online.run(online.logistic(0.3), X, y, record=PURE)
+    np.testing.assert_allclose(two.weights[..., 1] - two.weights[..., 0], one.weights, atol=1e-13)
+    np.testing.assert_allclose(two.losses, one.losses, atol=1e-13)
+
+
+def test_winnow_with_a_threshold_learns_a_disjunction_in_mistakes_that_grow_with_log_p(rng: np.random.Generator):
+    """Of k of p literals with alpha = 2, threshold p/2, Littlestone (1988) has O(k log p) mistakes; the factor 4 is ours,
+    for random streams, no theorem."""
+    p, k = 64, 3
+    for _ in range(20):
+        X = (rng.random((400, p)) < 0.1) * 1.0
+        y = np.where(X[:, :k].sum(axis=1) > 0, 1.0, -1.0)
+        path = online.run(online.winnow(np.log(2), threshold=p / 2), X, y)
+        assert path.mistakes <= 4 * k * np.log2(p) + 4
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_regret_against_least_squares_is_exact(stream: bool, rng: np.random.Generator):
+    X, y = data(rng)
+    learner = online.nlms(0.5, eps=0.1)
+    path = online.run(
+        learner, ((X[i : i + 9], y[i : i + 9]) for i in range(0, 50, 9)) if stream else X, None if stream else y
+    )
+    w, rss = np.linalg.lstsq(X, y, rcond=None)[:2]
+    found = path.regret()
+    assert found.comparator_loss == pytest.approx(float(rss[0]), rel=1e-10)
+    np.testing.assert_allclose(found.comparator, w, rtol=1e-8)
+    assert found.value == pytest.approx(path.loss - float(rss[0]), rel=1e-12)
+    u = rng.standard_normal(4)
+    assert path.regret(u).comparator_loss == pytest.approx(np.sum((X @ u - y) ** 2), rel=1e-12)
+
+
+HELD = [
+    (online.descent(online.SQUARED, 0.01, online.Euclid(0.8)), "real"),
+    (online.descent(online.SQUARED, 0.01, online.Euclid(0.8, "l1")), "real"),
+    (online.eg(0.1), "real"),
+    (online.eg_pm(0.1, norm=0.8), "real"),
+    (online.eg_positive(0.05), "real"),
+    (online.logistic(0.1), "binary"),
+    (online.descent(online.LOGISTIC, 0.1, online.Euclid(0.8)), "binary"),
+    (online.descent(online.POISSON, 0.05), "binary"),
+    (online.descent(online.ABSOLUTE, 0.1), "real"),
+    (online.descent(online.insensitive(0.3), 0.1, online.Euclid(0.8, "l1")), "real"),
+    (online.descent(online.HINGE, 0.1), "sign"),
+    (online.descent(online.ABSOLUTE, 0.1, online.Simplex()), "real"),
+]
+
+
+@pytest.mark.parametrize(("learner", "kind"), HELD, ids=range(len(HELD)))
+def test_no_fixed_weights_the_learner_can_hold_beat_the_best(
+    learner: online.Learner, kind: str, rng: np.random.Generator
+):
+    X = rng.standard_normal((60, 3))
+    f = X @ [1.0, -0.6, 0.4] + 0.8 * rng.standard_normal(60)
+    y = {"real": f, "binary": (f > 0) * 1.0, "sign": np.where(f > 0, 1.0, -1.0)}[kind]
+    path = online.run(learner, X, y)
+    best = path.regret()
+    held = path.constraint()
+    np.testing.assert_allclose(held.nearest(best.comparator), best.comparator, atol=1e-9)
+    for scale in (1e-3, 1e-2, 0.1, 1.0):
+        for _ in range(50):
+            u = held.nearest(best.comparator + scale * rng.standard_normal(3))
+            assert path.loss_of(u) >= best.comparator_loss - 1e-7 * best.comparator_loss
+
+
+def test_the_widest_margin_is_the_quadratic_programme(rng: np.random.Generator):
+    for _ in range(10):
+        X = rng.standard_normal((200, 3))
+        X = X[np.abs(X @ [1.0, 2.0, -1.0]) > 0.2]
+        y = np.sign(X @ [1.0, 2.0, -1.0])
+        u = online.run(online.perceptron(), X, y).guarantee().comparator
+        held = {"type": "ineq", "fun": lambda u, X=X, y=y: y * (X @ u) - 1}
+        found = minimize(lambda u: u @ u, u + 0.1, constraints=[held], tol=1e-14)
+        assert u @ u == pytest.approx(found.fun, rel=1e-6)  # what the solver resolves
+
+
+def test_averages_of_a_path(rng: np.random.Generator):
+    X, y = data(rng)
+    path = online.run(online.nlms(0.5), X, y, record=PURE)
+    age = (50 - np.arange(50) - 0.5) / 5
+    by_hand = np.average(path.weights[:-1], axis=0, weights=np.exp(-age))
+    np.testing.assert_allclose(path.exponential_average(0.1), by_hand, rtol=1e-12)
+
+
+def test_standardised_weights_predict_in_raw_units(rng: np.random.Generator):
+    X, y = data(rng)
+    learner = online.Standardised(online.nlms(0.5), constant=2.0)
+    state = online.run(learner, X, y).state
+    w, intercept = learner.coefficients(state)
+    np.testing.assert_allclose(X @ w + intercept, learner.predict(state, X), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(state.memory["mean"], X.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(state.memory["square"], ((X - X.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-10)
+
+
+def test_files_are_streams(tmp_path, rng: np.random.Generator):
+    import pandas as pd
+
+    X, y = data(rng)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    learner = online.rls(precision=1.0)
+    whole = online.run(learner, frame[list("abcd")], frame["y"], passes=2)
+    for source in (
+        online.CSV(tmp_path / "rows.csv", "y", rows=7),
+        online.Parquet(tmp_path / "rows.parquet", "y", rows=7),
+    ):
+        path = online.run(learner, source, passes=2)
+        np.testing.assert_allclose(path.state.w, whole.state.w, rtol=1e-9)
+        assert path.loss == pytest.approx(whole.loss, rel=1e-9)
+        assert path.predictions.size == 0
+        assert path.regret().value == pytest.approx(whole.regret().value, rel=1e-9)
+
+
+def test_a_long_stream_keeps_a_bounded_number_of_weights():
+    blocks = ((np.ones((2, 1)), np.ones(2)) for _ in range(3000))
+    path = online.run(online.lms(0.1), blocks)
+    assert len(path.times) <= 402
+    assert (path.times[0], path.times[-1]) == (0, 6000)
+    assert np.all(np.diff(path.times) > 0)
+    assert path.average(last=0.5)[0] == pytest.approx(1.0)
+
+
+def test_a_path_as_a_dataset(rng: np.random.Generator):
+    X, y = data(rng)
+    found = online.run(online.nlms(), X, y).to_dataset()
+    assert found.cumulative_loss.values[-1] == pytest.approx(found.loss.values.sum())
+    assert found.weights.dims == ("time", "coef")
+    y = rng.integers(0, 3, 50) * 1.0
+    assert online.run(online.softmax(3), X * 0.1, y).to_dataset().prediction.dims == ("round", "level")
