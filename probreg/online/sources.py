@@ -15,6 +15,7 @@ from probreg.online.parts import Array
 
 Block = tuple[Array, Array]
 ROWS = 4096  # rows of a generator that are taken together
+READ = 65_536  # bytes of a file that are read together
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Parquet:
     def __iter__(self) -> Iterator[Block]:
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.path) as file:
+        # Left to itself it reads every group of rows ahead, and memory grows with the file.
+        with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=READ) as file:
             names = list(self.columns or [c for c in file.schema_arrow.names if c != self.y])
             for batch in file.iter_batches(self.rows, columns=[*names, self.y]):
                 table = [batch.column(c).to_numpy(zero_copy_only=False) for c in (*names, self.y)]

@@ -1,0 +1,104 @@
+"""A stream from a file, in memory that does not grow: its loss, regret and guarantee are those of the array run.
+
+A learner sees a row once. What its regret and its theorem need of the past is a triangle of numbers, so a file of any
+length is gone through block by block, and the best fixed weights in hindsight are known exactly at the end.
+"""
+
+import tempfile
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import probreg.online as online
+
+names = ["temperature", "wind", "cloud", "hour_sin", "hour_cos", "holiday"]
+truth = np.array([-1.0, 0.3, 0.2, 0.8, -0.5, -0.4])
+BLOCK = 10_000
+
+
+def block(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """A day's meter readings, as they would arrive: standardised columns and the load they go with."""
+    rng = np.random.default_rng([3, seed])
+    X = rng.uniform(-1, 1, (rows, len(names)))
+    return X, X @ truth + 0.3 * rng.standard_normal(rows)
+
+
+def write(path: Path, blocks: int) -> Path:
+    """A Parquet file written a block at a time: it is never held either."""
+    schema = pa.schema([(name, pa.float64()) for name in [*names, "load"]])
+    with pq.ParquetWriter(path, schema) as file:
+        for seed in range(blocks):
+            X, y = block(seed, BLOCK)
+            file.write_table(pa.table([*X.T, y], schema=schema))
+    return path
+
+
+def watched(source: online.Parquet, taken: list[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The blocks of a file, noting what Arrow holds at each: it is not Python's memory."""
+    before = pa.total_allocated_bytes()
+    for rows in source:
+        taken.append(pa.total_allocated_bytes() - before)
+        yield rows
+
+
+def follow(path: Path) -> tuple[online.Path, float]:
+    """The run over a file, and the most memory that arrays and the reader took on the way, in MB."""
+    source, taken = online.Parquet(path, y="load", columns=names, rows=BLOCK), [0]
+    tracemalloc.start()
+    run = online.run(learner, watched(source, taken))  # without the watch: online.run(learner, source)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return run, (peak + max(taken)) / 1e6
+
+
+# Beforehand: no row is longer than sqrt(6), the weights no larger than 2, the noise has a spread of about 0.3.
+blocks = 30
+learner = online.lms("theory", x_norm=np.sqrt(len(names)), u_norm=2.0, u_loss=0.09 * blocks * BLOCK)
+online.run(learner, *block(0, 1000))  # compiles, so that what is measured below is the stream
+
+with tempfile.TemporaryDirectory() as folder:
+    short, long = write(Path(folder) / "short.parquet", 3), write(Path(folder) / "long.parquet", blocks)
+    sizes = {path.stem: path.stat().st_size / 1e6 for path in (short, long)}
+    _, little = follow(short)
+    streamed, much = follow(long)
+
+for name, memory in (("short", little), ("long", much)):
+    print(f"{name} file: {sizes[name]:.1f} MB, gone through in {memory:.1f} MB of memory")
+regret, guarantee = streamed.regret(), streamed.guarantee()
+print(f"{streamed.totals.rounds} rounds: loss {regret.loss:.1f}, best fixed weights {regret.comparator_loss:.1f}")
+print(f"regret {regret.value:.2f}, or {regret.value / streamed.totals.rounds:.2e} a round")
+print(guarantee)
+
+# The same rows held as arrays.
+parts = [block(seed, BLOCK) for seed in range(blocks)]
+X, y = np.vstack([A for A, _ in parts]), np.concatenate([b for _, b in parts])
+held = online.run(learner, X, y)
+print(
+    f"array run: loss {held.loss:.1f}, regret {held.regret().value:.2f}; arrays alone {(X.nbytes + y.nbytes) / 1e6:.1f} MB"
+)
+
+# Stopped anywhere, it goes on from the state it left.
+half = len(y) // 2
+first = online.run(learner, X[:half], y[:half])
+rest = online.run(learner, ((X[i : i + 777], y[i : i + 777]) for i in range(half, len(y), 777)), state=first.state)
+print(f"in two parts: loss {first.loss + rest.loss:.1f}, weights {rest.state.w.round(3)}")
+
+# What the story rests on.
+assert much < 1.5 * little  # ten times the rows, no more memory
+assert much < 0.5 * (X.nbytes + y.nbytes) / 1e6
+assert len(streamed.losses) == 0  # nothing is kept of single rounds
+np.testing.assert_array_equal(streamed.state.w, held.state.w)  # the same steps, whatever the blocks
+np.testing.assert_array_equal(rest.state.w, held.state.w)
+np.testing.assert_allclose(streamed.loss, held.loss, rtol=1e-12)  # sums in another order
+# A regret is a difference of losses a hundred times its size, and rounds off as they do.
+np.testing.assert_allclose(regret.value, held.regret().value, rtol=1e-9)
+np.testing.assert_allclose(regret.comparator, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-10)
+np.testing.assert_allclose(guarantee.bound, held.guarantee().bound, rtol=1e-10)
+assert guarantee.applies
+assert guarantee.kept
+assert regret.value > 0
+assert regret.value < 0.02 * regret.loss
