@@ -16,7 +16,7 @@ from probreg.errors import DataError, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.linear import combinations, touched, unidentified
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
-from probreg.linalg import one_blas_thread, weighted_gram
+from probreg.linalg import one_blas_thread, sweep, weighted_gram
 from probreg.model import LocalModel, Model
 
 _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
@@ -297,10 +297,23 @@ def _separated(model: Model, mode: Mode) -> Separation | None:
     if not isinstance(model.likelihood, SeparableLikelihood) or model.joint.informative.all():
         return None
     calm = mode.status is Status.CONVERGED and mode.steps < 15
-    if calm and np.abs(model.eta(model.design.basis.T @ mode.gamma)).max() < _FAR:
+    if calm and _furthest(model, model.design.basis.T @ mode.gamma) < _FAR:
         return None
     found = separation(model)
     return None if found.kind == "none" else found
+
+
+def _furthest(model: Model, beta: Array) -> float:
+    """The largest |eta| of any row."""
+    peaks: list[float] = []
+
+    def block(rows: slice, X: Array) -> tuple[Array, ...]:
+        eta = np.dot(X, beta) if model.design.offset is None else np.dot(X, beta) + model.design.offset[rows]
+        peaks.append(max(float(eta.max()), -float(eta.min())))
+        return ()
+
+    sweep(model.design.X, block)
+    return max(peaks)
 
 
 def _words(found: Separation) -> str:
