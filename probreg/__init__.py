@@ -41,7 +41,10 @@ from probreg.likelihoods import (
 from probreg.model import Model as Model
 from probreg.priors import (
     PRIORS as PRIORS,
+    Cauchy as Cauchy,
+    ElasticNet as ElasticNet,
     Exponential as Exponential,
+    ExponentialPower as ExponentialPower,
     Flat as Flat,
     HalfCauchy as HalfCauchy,
     HalfNormal as HalfNormal,

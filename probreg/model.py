@@ -19,7 +19,7 @@ from probreg.graphs import build
 from probreg.likelihoods import LIKELIHOODS, Bernoulli, Categorical, Gaussian, Likelihood, SmoothLikelihood
 from probreg.likelihoods.base import Level
 from probreg.linalg import map_blocks, row_blocks, sweep, weighted_gram
-from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
+from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, Rows, joint
 from probreg.priors.joint import Key
 
 Array = np.ndarray
@@ -168,7 +168,27 @@ class Model:
     @cached_property
     def joint(self) -> JointPrior:
         """The prior column by column."""
-        return joint(self.prior, self.design.columns, self.design.free)
+        return joint(self.prior, self.design.columns, self.design.free, self._rows_for)
+
+    def _rows_for(self, where: tuple[int, ...]) -> Rows:
+        """What a prior of these columns may know of the rows: it asks only if it is stated relative to them."""
+        d, index = self.design, list(where)
+        noisy = "sigma" in self.likelihood.aux
+        return Rows(
+            columns=tuple(d.columns[i] for i in where),
+            n=d.total,
+            spread=lambda: d.moments.scale[index] * np.sqrt(d.total / max(d.total - 1.0, 1.0)),
+            response_sd=lambda: d.moments.y_scale * np.sqrt(d.total / max(d.total - 1.0, 1.0)) if noisy else None,
+            gram=lambda: _centred_gram(d)[np.ix_(index, index)],
+            unit_information=_unit_information(self.likelihood),
+            information=None if noisy else self._information_of_rows,
+        )
+
+    def _information_of_rows(self, beta: Array) -> Array:
+        """X' W X, the expected information of the likelihood alone, (p m, p m)."""
+        W = _smooth(self.likelihood).information(self.eta(beta), **self.fixed)
+        W = W if self.design.weights is None else W * self.design.weights[:, None, None]
+        return weighted_gram(self.design.X, W)
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -258,18 +278,16 @@ class Model:
         return self.log_lik(beta, **aux) + self.log_prior(beta, **aux)
 
     def gradient(self, beta: Array, **aux: float) -> Array:
-        """d log p / d vec(beta) of the log posterior, shape (p m,), row by row; Gaussian priors only."""
+        """d log p / d vec(beta) of the log posterior, shape (p m,), row by row; smooth priors only."""
         return self.expansion(beta, **aux).gradient[: beta.size]
 
     def information(self, beta: Array, **aux: float) -> Array:
-        """X' W X with W the expected information of each row, plus the prior precision: (p m, p m)."""
+        """X' W X with W the expected information of each row, plus the curvature of the prior: (p m, p m)."""
         likelihood = _smooth(self.likelihood)
         known = {**self.fixed, **aux}
         W = likelihood.information(self.eta(beta), **known)
         W = W if self.design.weights is None else W * self.design.weights[:, None, None]
-        return weighted_gram(self.design.X, W) + np.kron(
-            self.joint.precision(known.get("sigma", 1.0)), np.eye(beta.shape[1])
-        )
+        return weighted_gram(self.design.X, W) + self.joint.curvature(beta, known.get("sigma", 1.0))
 
     def expansion(self, beta: Array, **aux: float) -> LocalModel:
         """The log posterior with gradient and negative Hessian over (vec beta, log aux), on the raw columns.
@@ -368,6 +386,27 @@ class Model:
         return build(
             self.design, self.likelihood, self.joint, {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
         )
+
+
+def _centred_gram(design: Design) -> Array:
+    """X'WX (p, p), of columns less their means where the intercept takes those up (its own row and column are then 0)."""
+    R = np.asarray(design.moments.R, dtype=float)
+    if design.intercept is None:
+        return R.T @ R
+    # In the triangular factor with the intercept first, the other columns below its row are centred.
+    order = [design.intercept, *(j for j in range(len(design.columns)) if j != design.intercept)]
+    T = np.linalg.qr(R[:, order], mode="r")
+    T[:, 0] = T[0] = 0.0
+    back = np.argsort(order)
+    return (T.T @ T)[np.ix_(back, back)]
+
+
+def _unit_information(likelihood: Likelihood) -> float | None:
+    """Fisher information of one observation about its own linear predictor, at eta = 0 and a noise scale of 1."""
+    if not isinstance(likelihood, SmoothLikelihood):
+        return None
+    known = dict.fromkeys(likelihood.aux, 1.0)
+    return float(likelihood.information(np.zeros((1, likelihood.width)), **known)[0, 0, 0])
 
 
 def _smooth(likelihood: Likelihood) -> SmoothLikelihood:

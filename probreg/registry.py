@@ -26,9 +26,10 @@ class Registry[T](dict[str, type[T]]):
     probreg.errors.ProbregError: no shape is called 'sqare'; did you mean 'square'? There are: square
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, parts: "Registry[Any] | None" = None) -> None:
         super().__init__()
         self.kind = kind
+        self.parts: Registry[Any] | None = parts  # where a field that is itself a registered thing is looked up
 
     def register[C: type](self, cls: C) -> C:
         name = cls.name  # type: ignore[attr-defined]  # every registered class carries its name
@@ -49,18 +50,27 @@ class Registry[T](dict[str, type[T]]):
     def to_spec(self, thing: T) -> dict[str, Any]:
         """The name and the fields of a registered frozen dataclass, as plain JSON-able data."""
         fields = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.init}  # type: ignore[arg-type]
-        return {"name": thing.name} | {k: _plain(v) for k, v in fields.items()}  # type: ignore[attr-defined]
+        return {"name": thing.name} | {k: self._field(v) for k, v in fields.items()}  # type: ignore[attr-defined]
+
+    def _field(self, value: Any) -> Any:
+        if self.parts is not None and isinstance(value, tuple(self.parts.values())):
+            return self.parts.to_spec(value)
+        return _plain(value)
 
     def from_spec(self, spec: Mapping[str, Any]) -> T:
         """The thing that `to_spec` wrote; only registered classes can come back."""
         cls = self[spec["name"]]
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        fields = {k: _tuples(v) for k, v in spec.items() if k != "name"}
+        fields = {k: self._value(v) for k, v in spec.items() if k != "name"}
         if unknown := set(fields) - known:
             raise ProbregError(
                 f"{self.kind} {spec['name']!r} has no field {sorted(unknown)}; was it saved by a newer version?"
             )
         return cls(**fields)
+
+    def _value(self, value: Any) -> Any:
+        nested = isinstance(value, Mapping) and self.parts is not None
+        return self.parts.from_spec(value) if nested and self.parts is not None else _tuples(value)
 
 
 def _plain(value: Any) -> Any:

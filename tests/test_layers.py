@@ -10,7 +10,7 @@ import probreg
 LAYERS = [
     {"errors"},
     {"registry"},
-    {"links", "linalg"},
+    {"links", "linalg", "scores"},
     {"online"},
     {"datasets", "design", "likelihoods", "priors"},  # strangers to one another
     {"graphs"},
@@ -22,7 +22,8 @@ LAYERS = [
     {"tree", "prediction"},
     {"storage"},
     {"fit"},
-    {"recipes", "compare", "plot"},
+    {"recipes", "compare", "diagnose", "certify", "conformal", "effects", "hypothesis", "bias_variance", "panel", "tuning"},
+    {"plot"},
     {"report"},
     {"cli"},
 ]

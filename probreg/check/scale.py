@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.check.base import CHECKS, Check, Finding, Verdict
 from probreg.model import Model
-from probreg.priors import Block, GaussianPrior, Laplace, StudentT
+from probreg.priors import Block, GaussianPrior, LocationScale
 
 Array = np.ndarray
 APART = 1e4  # ratio of standard deviations that is worth a note
@@ -101,10 +101,10 @@ def prior_scale(block: Block) -> Array | None:
     """
     q = len(block.columns)
     match block.prior:
-        case Laplace(scale=scale) | StudentT(scale=scale):
-            return np.broadcast_to(np.asarray(scale, dtype=float), q)
         case GaussianPrior() as prior if np.all(diagonal := np.diag(prior.precision(q))):
             return np.asarray(diagonal**-0.5)
+        case LocationScale() as prior:
+            return np.broadcast_to(prior.scales, q)
     return None
 
 

@@ -5,7 +5,7 @@ P_jj / H_jj with the other coefficients held, and (P H^-1)_jj with the others fr
 variance in units of the prior's, which sums to the number of parameters that the prior settles (MacKay 1992).
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import singledispatch
 from typing import Any
 
@@ -15,7 +15,18 @@ from probreg.compare.alike import observations
 from probreg.fit import Fit
 from probreg.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, SmoothLikelihood
 from probreg.model import Model
-from probreg.priors import Flat, GaussianPrior, Laplace, Normal, Prior, Reference, StudentT
+from probreg.priors import (
+    Flat,
+    GaussianPrior,
+    Laplace,
+    LocationScale,
+    Mixture,
+    Normal,
+    Prior,
+    ProximalPrior,
+    Reference,
+    SmoothPrior,
+)
 from probreg.tree import shown_scale
 
 Array = np.ndarray
@@ -32,7 +43,7 @@ def priors(fit: Fit) -> dict[str, list[Any]]:
     lam = np.full(p, 0.0 if isinstance(model.likelihood, Gaussian) else np.nan)
     for b in model.joint.blocks:
         q = len(b.columns)
-        said, read = _words(b.prior, q, sigma), in_raw_units(b.prior, sigma).penalty(q)
+        said, read = _words(b.prior, q, sigma), in_raw_units(b.prior, sigma).as_penalty(q)
         for i, j in enumerate(b.columns):
             text[j] = said[i]
             if read is not None:
@@ -54,11 +65,11 @@ def in_raw_units(prior: Prior, sigma: float) -> Prior:
     """The same prior at this sigma, its scale in units of the coefficient."""
     if not prior.sigma_units:
         return prior
-    this: Any = prior
-    if isinstance(this, Normal) and this.precision_matrix is not None:
-        P = np.array(this.precision_matrix) / sigma**2
-        return replace(this, precision_matrix=tuple(map(tuple, P.tolist())), sigma_units=False)
-    return replace(this, scale=np.asarray(this.scale) * sigma, sigma_units=False)
+    scaled: Any = prior.times(sigma)
+    if isinstance(scaled, Mixture):
+        base: Any = scaled.base
+        return replace(scaled, base=replace(base, sigma_units=False))
+    return replace(scaled, sigma_units=False)
 
 
 def _words(prior: Prior, q: int, sigma: float) -> list[str]:
@@ -94,17 +105,19 @@ def _(prior: Normal, q: int, unit: str = "") -> list[str]:
 
 
 @words.register
-def _(prior: Laplace, q: int, unit: str = "") -> list[str]:
-    return _each("Laplace(", prior, q, unit)
+def _(prior: LocationScale, q: int, unit: str = "") -> list[str]:
+    own = [f for f in fields(prior) if f.name not in ("scale", "location", "sigma_units", "scaled")]  # type: ignore[arg-type]
+    shape = "".join(f"{f.name}={getattr(prior, f.name):g}, " for f in own)
+    return _each(f"{type(prior).__name__}({shape}", prior, q, unit)
 
 
 @words.register
-def _(prior: StudentT, q: int, unit: str = "") -> list[str]:
-    return _each(f"StudentT(nu={prior.nu:g}, ", prior, q, unit)
+def _(prior: Mixture, q: int, unit: str = "") -> list[str]:
+    return [f"{w} times tau, tau ~ {prior.tau!r}" for w in words(prior.base, q, unit)]
 
 
-def _each(start: str, prior: Normal | Laplace | StudentT, q: int, unit: str) -> list[str]:
-    at, scale = (np.broadcast_to(np.asarray(v), q).tolist() for v in (prior.location, prior.scale))
+def _each(start: str, prior: LocationScale, q: int, unit: str) -> list[str]:
+    at, scale = (np.broadcast_to(np.asarray(v), q).tolist() for v in (prior.location, prior.scales))
     return [f"{start}{a:.4g}, {s:.4g}{unit})" for a, s in zip(at, scale)]
 
 
@@ -175,10 +188,8 @@ def _(prior: GaussianPrior, beta: Array) -> Array:
 
 
 @curvature.register
-def _(prior: StudentT, beta: Array) -> Array:
-    square = np.square(beta - np.asarray(prior.location).reshape(-1, 1))
-    spread = prior.nu * np.square(np.asarray(prior.scale)).reshape(-1, 1)
-    return _diagonal((prior.nu + 1) * (spread - square) / (spread + square) ** 2)  # negative in the tails
+def _(prior: SmoothPrior, beta: Array) -> Array:
+    return _diagonal(-prior.slopes(beta)[1])  # a Student-t is convex in its tails, where this is negative
 
 
 def _diagonal(values: Array) -> Array:
@@ -213,7 +224,7 @@ def kinked(model: Model) -> set[str]:
     >>> kinked(Model.from_arrays([[1.0], [2.0]], [0.0, 1.0], columns=["x"], prior=Laplace(1.0)))
     {'x'}
     """
-    blocks = [b for b in model.joint.blocks if isinstance(b.prior, Laplace)]
+    blocks = [b for b in model.joint.blocks if isinstance(b.prior, ProximalPrior)]
     return {model.design.columns[j] for b in blocks for j in b.columns}
 
 

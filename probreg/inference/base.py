@@ -15,9 +15,11 @@ import numpy as np
 from probreg.errors import DataError
 from probreg.likelihoods import Likelihood
 from probreg.model import Model
+from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior
 from probreg.registry import Registry
 
 METHODS: Registry["Method"] = Registry("method")
+METHODS.parts = METHODS  # a method may wrap another
 
 Array = np.ndarray
 
@@ -76,7 +78,7 @@ class Method(ABC):
 
     name: ClassVar[str]
     likelihood: ClassVar[type] = Likelihood
-    gaussian_prior: ClassVar[bool] = False  # needs every prior of coefficients to be flat or normal
+    prior: ClassVar[type | tuple[type, ...]] = Prior  # the kinds of prior it takes, beside a flat one
     target: ClassVar[str] = "mode"  # "mode" or "posterior"
     probabilities: ClassVar[bool] = True  # False for a classifier, whose coefficients say nothing of P(y)
     accuracy: ClassVar[float] = 0.0  # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
@@ -93,10 +95,16 @@ def kinds(method: Method, model: Model) -> str | None:
     """The first of the method's declared needs that the model does not meet, in words."""
     if not isinstance(model.likelihood, method.likelihood):
         return f"{method.name} needs a {method.likelihood.__name__} likelihood, and {model.likelihood.name} is not one"
-    if method.gaussian_prior and not model.joint.gaussian:
-        names = ", ".join(sorted({b.prior.name for b in model.joint.blocks if b.prior.name not in ("flat", "normal")}))
-        return f"{method.name} needs flat or normal priors, and this model has: {names}"
+    kinds_taken = method.prior if isinstance(method.prior, tuple) else (method.prior,)
+    if not model.joint.of_kind(*kinds_taken):
+        wrong = {_called(b.prior) for b in model.joint.blocks if not isinstance(b.prior, (Flat, *kinds_taken))}
+        able = [p.name for p in PRIORS.values() if issubclass(p, kinds_taken) and p is not Flat]
+        return f"{method.name} needs flat or {', '.join(able)} priors, and this model has: {', '.join(sorted(wrong))}"
     return None
+
+
+def _called(prior: Prior) -> str:
+    return f"{prior.name} of unknown scale" if isinstance(prior, HierarchicalPrior) else prior.name
 
 
 def edges(method: Method, model: Model) -> str | None:

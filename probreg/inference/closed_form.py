@@ -9,6 +9,7 @@ from probreg.inference.base import METHODS, Array, Method, Solution, Status, kin
 from probreg.inference.linear import Conditional, PriorRows, combinations, condition, touched, unidentified
 from probreg.likelihoods import Gaussian
 from probreg.model import Model
+from probreg.priors import GaussianPrior
 
 SIGMA_FREE = "closed_form with a normal prior needs sigma: its mode moves with sigma. Hold it (aux={'sigma': ...}), state the prior in units of sigma (Normal(..., sigma_units=True)), or use newton, which finds the joint mode of beta and log sigma"
 
@@ -32,7 +33,7 @@ class ClosedForm(Method):
 
     name = "closed_form"
     likelihood = Gaussian
-    gaussian_prior = True
+    prior = GaussianPrior
 
     def obstacle(self, model: Model) -> str | None:
         if why := kinds(self, model):

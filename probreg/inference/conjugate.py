@@ -11,7 +11,7 @@ from probreg.inference.closed_form import require_full_rank
 from probreg.inference.linear import Conditional, PriorRows, condition, log_marginal
 from probreg.likelihoods import Gaussian
 from probreg.model import Model
-from probreg.priors import AuxPrior, InverseGamma, Reference, Uniform
+from probreg.priors import AuxPrior, GaussianPrior, InverseGamma, Reference, Uniform
 
 _ROUNDING = (2 * np.finfo(float).eps) ** 2  # of y'y: a residual sum of squares this small is the rounding of y
 
@@ -38,7 +38,7 @@ class Conjugate(Method):
 
     name = "conjugate"
     likelihood = Gaussian
-    gaussian_prior = True
+    prior = GaussianPrior
     target = "posterior"
 
     def __post_init__(self) -> None:

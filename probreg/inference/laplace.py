@@ -20,6 +20,7 @@ from probreg.inference.base import (
 from probreg.inference.newton import Mode, covariance_at, find_mode, solution_at
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import Model
+from probreg.priors import SmoothPrior
 
 
 @METHODS.register
@@ -39,7 +40,7 @@ class LaplaceApproximation(Method):
 
     name = "laplace"
     likelihood = SmoothLikelihood
-    gaussian_prior = True
+    prior = SmoothPrior
     target = "posterior"
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from probreg.inference.linear import combinations, touched, unidentified
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
 from probreg.linalg import one_blas_thread, sweep, weighted_gram
 from probreg.model import LocalModel, Model
+from probreg.priors import SmoothPrior
 
 _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
 _NEAR = 0.2  # of sqrt(n) standard errors: within it the curvature changes by some tenths at most
@@ -59,7 +60,7 @@ class Newton(Method):
 
     name = "newton"
     likelihood = SmoothLikelihood
-    gaussian_prior = True
+    prior = SmoothPrior
 
     def __post_init__(self) -> None:
         if self.start is not None:

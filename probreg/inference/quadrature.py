@@ -13,7 +13,7 @@ from probreg.inference.linear import PriorRows, condition
 from probreg.likelihoods import Gaussian
 from probreg.linalg import merge, solve_upper
 from probreg.model import Model
-from probreg.priors import AuxPrior
+from probreg.priors import AuxPrior, GaussianPrior
 
 _DEPTH = 60.0  # the integrand is followed down to exp(-60) of its peak
 
@@ -43,7 +43,7 @@ class Quadrature(Method):
 
     name = "quadrature"
     likelihood = Gaussian
-    gaussian_prior = True
+    prior = GaussianPrior
     target = "posterior"
 
     def __post_init__(self) -> None:

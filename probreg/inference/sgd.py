@@ -20,6 +20,7 @@ from probreg.inference.passes import Pass, Rows, aux_at, estimated, gradient_pas
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.linalg import one_blas_thread, weighted_gram
 from probreg.model import Model
+from probreg.priors import GaussianPrior
 
 _STEPS = 64  # steps of a pass unless a batch is asked for: more rows in a step make less bias, fewer more progress
 _FALL = 7.0  # log density per observation below the start at which steps grow without end: e^7 times its sigma
@@ -86,7 +87,7 @@ class SGD(Stochastic):
 
     name = "sgd"
     likelihood = SmoothLikelihood
-    gaussian_prior = True
+    prior = GaussianPrior
 
     def __post_init__(self) -> None:
         _check(self)
@@ -122,7 +123,7 @@ class LMS(Stochastic):
 
     name = "lms"
     likelihood = Gaussian
-    gaussian_prior = True
+    prior = GaussianPrior
 
     def __post_init__(self) -> None:
         _check(self)

@@ -3,12 +3,19 @@
 from probreg.priors.base import (
     PRIORS as PRIORS,
     GaussianPrior as GaussianPrior,
+    LocationScale as LocationScale,
     Penalty as Penalty,
     Prior as Prior,
+    ProximalPrior as ProximalPrior,
+    Rows as Rows,
+    SmoothPrior as SmoothPrior,
 )
+from probreg.priors.elastic_net import ElasticNet as ElasticNet
+from probreg.priors.exponential_power import ExponentialPower as ExponentialPower
 from probreg.priors.flat import Flat as Flat
 from probreg.priors.joint import Block as Block, JointPrior as JointPrior, joint as joint
 from probreg.priors.laplace import Laplace as Laplace
+from probreg.priors.mixture import HierarchicalPrior as HierarchicalPrior, Hyper as Hyper, Mixture as Mixture
 from probreg.priors.normal import Normal as Normal
 from probreg.priors.positive import (
     AUX_PRIORS as AUX_PRIORS,
@@ -21,4 +28,4 @@ from probreg.priors.positive import (
     Reference as Reference,
     Uniform as Uniform,
 )
-from probreg.priors.student import StudentT as StudentT
+from probreg.priors.student import Cauchy as Cauchy, StudentT as StudentT

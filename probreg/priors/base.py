@@ -3,21 +3,29 @@
 A block is an array of shape (..., q, m): q columns, m linear predictors, any leading axes for draws. A scale is stated
 for coefficients on the raw columns, one for all or one per column; the m predictors of a column are independent copies.
 `unit` multiplies every scale: it is sigma for a prior that is stated in units of the noise (`sigma_units=True`).
+
+What else a prior can do is its kind: a `SmoothPrior` has slopes, a `GaussianPrior` a precision, a `ProximalPrior` a
+proximal map. A prior that is stated relative to the rows (on standardised columns, in units of X'X, through the Fisher
+information) or with an unknown scale says what it is once it meets them: `bind` turns it into a plain one or a mixture.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from probreg.errors import DataError
+from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.registry import Registry
 
-PRIORS: Registry["Prior"] = Registry("prior")
+PRIORS: Registry["Prior"] = Registry("prior", parts=AUX_PRIORS)
 
 Array = np.ndarray
 PerColumn = float | tuple[float, ...]
+Scale = PerColumn | AuxPrior
 
 
 @dataclass(frozen=True)
@@ -37,10 +45,34 @@ class Penalty:
         return 2.0 * sigma**2 * self.weight
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What a prior may know of the rows that it meets, for its own q columns; nothing of the response but its spread."""
+
+    columns: tuple[str, ...]
+    n: float  # observations, weights counted
+    spread: Callable[[], Array]  # (q,) standard deviations with divisor n - 1
+    response_sd: Callable[[], float | None]  # of y, where sigma is a noise scale; None for other likelihoods
+    gram: Callable[[], Array]  # X'WX (q, q), of centred columns where the model has an intercept
+    unit_information: float | None  # Fisher information of one observation at eta = 0 and sigma = 1
+    information: Callable[[Array], Array] | None  # beta (p, m) -> (p m, p m), None where it does not vary with beta
+
+    @cached_property
+    def sd(self) -> Array:
+        """(q,), DataError for a column that does not vary."""
+        sd = self.spread()
+        for name, v in zip(self.columns, sd):
+            if not v > 0:
+                raise DataError(f"column {name!r} does not vary, so no scale can be stated in its standard deviations")
+        return sd
+
+
 class Prior(ABC):
-    """p(beta): independent of the likelihood, normalised unless it is flat."""
+    """p(beta): independent of the likelihood, normalised unless it is flat or says so."""
 
     name: ClassVar[str]
+    whole: ClassVar[bool] = False  # touches every column, the intercept too
+    proper: bool = True
     sigma_units: bool = False
 
     @property
@@ -61,11 +93,36 @@ class Prior(ABC):
         """PyMC's distribution class and parameters, for a variable whose last axis runs over the q columns."""
 
     @abstractmethod
-    def penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        """The penalty of q columns that its mode minimises, at this unit of its scales; None when it is flat."""
+    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
+        """The penalty of q columns that its mode minimises, at this unit of its scales; None when it is flat or has none."""
+
+    def penalty(self, model: Any) -> Any:
+        """This prior as a penalty on the columns of a Model, in the spelling of every package that has one."""
+        return model.with_prior(self).penalty()
+
+    @property
+    def relative(self) -> bool:
+        """Stated relative to the rows, or with an unknown scale: `bind` says what it is."""
+        return False
+
+    def bind(self, rows: Rows) -> "Prior":
+        """This prior at these rows, in raw units; itself where it was stated so."""
+        return self
+
+    def times(self, factor: float) -> "Prior":
+        """The same prior with every scale multiplied by this factor. DataError for one without a scale."""
+        raise DataError(f"the {self.name} prior has no scale to multiply")
 
 
-class GaussianPrior(Prior):
+class SmoothPrior(Prior):
+    """Twice differentiable: Newton's method applies, though a mode may be one of several."""
+
+    @abstractmethod
+    def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        """First and second derivative of log p over each entry of a block (q, m), for a prior of independent entries."""
+
+
+class GaussianPrior(SmoothPrior):
     """log p is quadratic: Newton steps, closed forms and conjugacy apply."""
 
     @abstractmethod
@@ -75,6 +132,30 @@ class GaussianPrior(Prior):
     @abstractmethod
     def center(self, q: int) -> Array:
         """(q,), the mean."""
+
+    def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        P = self.precision(len(beta)) / unit**2
+        return -P @ (beta - self.center(len(beta))[:, None]), np.repeat(-np.diagonal(P)[:, None], beta.shape[1], 1)
+
+
+class ProximalPrior(Prior):
+    """Independent entries with a proximal map: modes have a certificate although log p has a kink.
+
+    Where -log p is convex the mode is the global one (`convex`).
+    """
+
+    @property
+    @abstractmethod
+    def convex(self) -> bool:
+        """-log p is convex."""
+
+    @abstractmethod
+    def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
+        """argmin_u (u - beta)^2 / (2 step) - log p(u), entry by entry of a block (q, m); the global one."""
+
+    @abstractmethod
+    def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        """Lower and upper end of the subdifferential of -log p at each entry of a block (q, m)."""
 
 
 def per_column(value: Any, what: str, *, positive: bool) -> PerColumn:
@@ -92,7 +173,7 @@ def per_column(value: Any, what: str, *, positive: bool) -> PerColumn:
     return float(array) if array.ndim == 0 else tuple(float(v) for v in array)
 
 
-def common_size(*parts: PerColumn) -> int | None:
+def common_size(*parts: Any) -> int | None:
     """The number of columns that per-column settings agree on."""
     sizes = {len(p) for p in parts if isinstance(p, tuple)}
     if len(sizes) > 1:
@@ -100,7 +181,122 @@ def common_size(*parts: PerColumn) -> int | None:
     return sizes.pop() if sizes else None
 
 
-def standard(beta: Array, center: PerColumn, scale: PerColumn, unit: Array | float) -> tuple[Array, Array]:
-    """((beta - center) / (scale unit), log(scale unit)), both with the columns on the last axis: (..., m, q)."""
-    s = np.asarray(scale) * np.asarray(unit)[..., None, None]
-    return (np.swapaxes(beta, -1, -2) - np.asarray(center)) / s, np.log(s)
+class LocationScale(Prior):
+    """beta_j = location_j + scale_j r_j with r_j independent draws of one standard density, symmetric about 0.
+
+    A subclass is a frozen dataclass with the four fields below and says its standard density. `scaled=True` states the
+    scale for standardised columns (and the standardised response, where the likelihood has a noise scale and the prior is
+    not in its units): raw scale = scale sd(y) / sd(x_j). A scale that is itself a prior makes it a mixture.
+    """
+
+    scale: Scale
+    location: PerColumn
+    sigma_units: bool
+    scaled: bool
+
+    def _check(self) -> None:
+        kind = type(self).__name__
+        if not isinstance(self.scale, AuxPrior):
+            object.__setattr__(self, "scale", per_column(self.scale, f"{kind} scale", positive=True))
+        object.__setattr__(self, "location", per_column(self.location, f"{kind} location", positive=False))
+
+    @abstractmethod
+    def standard_log_prob(self, r: Array) -> Array:
+        """log density of the standardised entry, elementwise."""
+
+    @abstractmethod
+    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Draws of it."""
+
+    @property
+    def size(self) -> int | None:
+        return common_size(self.scale, self.location)
+
+    @property
+    def relative(self) -> bool:
+        return self.scaled or isinstance(self.scale, AuxPrior)
+
+    @property
+    def scales(self) -> Array:
+        """The scale as numbers. DataError where it is relative to rows or unknown."""
+        if self.relative:
+            raise DataError(
+                f"{self!r} says what it is when it meets rows: a Model binds it (model.joint), or .bind(rows)"
+            )
+        return np.asarray(self.scale, dtype=float)
+
+    def bind(self, rows: Rows) -> Prior:
+        if not self.relative:
+            return self
+        from probreg.priors.mixture import Mixture
+
+        this: Any = self
+        unit: Any = 1.0
+        if self.scaled:
+            response = None if self.sigma_units else rows.response_sd()
+            unit = (1.0 if response is None else response) / rows.sd
+        if isinstance(self.scale, AuxPrior):
+            return Mixture(replace(this, scale=unit, scaled=False), self.scale)
+        return replace(this, scale=np.asarray(self.scale) * unit, scaled=False)
+
+    def times(self, factor: float) -> Prior:
+        this: Any = self
+        return replace(this, scale=self.scales * factor)
+
+    def standardised(self, beta: Array, unit: Array | float = 1.0) -> tuple[Array, Array]:
+        """((beta - location) / (scale unit), log(scale unit)), both with the columns on the last axis: (..., m, q)."""
+        s = self.scales * np.asarray(unit)[..., None, None]
+        return (np.swapaxes(beta, -1, -2) - np.asarray(self.location)) / s, np.log(s)
+
+    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        r, log_s = self.standardised(beta, unit)
+        return (self.standard_log_prob(r) - log_s).sum((-1, -2))
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: float = 1.0) -> Array:
+        center, scale = (self.on_columns(v, shape[-2]) for v in (self.location, self.scales))
+        return center + scale * unit * self.standard_sample(rng, shape)
+
+    @staticmethod
+    def on_columns(value: Any, q: int) -> Array:
+        """(q, 1) of a number or one number per column."""
+        return np.broadcast_to(np.asarray(value, dtype=float), q)[:, None]
+
+    @property
+    def around(self) -> str:
+        """w, less its location, in the words of a penalty."""
+        return "w" if self.location == 0.0 else "(w - location)"
+
+
+class SmoothLocationScale(LocationScale, SmoothPrior):
+    """With derivatives of the standard density."""
+
+    @abstractmethod
+    def standard_slopes(self, r: Array) -> tuple[Array, Array]:
+        """First and second derivative of the standard log density, elementwise."""
+
+    def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        s = self.on_columns(self.scales, len(beta)) * unit
+        first, second = self.standard_slopes((beta - self.on_columns(self.location, len(beta))) / s)
+        return first / s, second / s**2
+
+
+class ProximalLocationScale(LocationScale, ProximalPrior):
+    """With the proximal map of the standard density; entries that land on the location are exactly there."""
+
+    @abstractmethod
+    def standard_prox(self, r: Array, step: Array) -> Array:
+        """argmin_u (u - r)^2 / (2 step) - log p(u), elementwise."""
+
+    @abstractmethod
+    def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
+        """Ends of the subdifferential of -log p, elementwise."""
+
+    def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
+        center, s = self.on_columns(self.location, len(beta)), self.on_columns(self.scales, len(beta)) * unit
+        found = self.standard_prox((beta - center) / s, step / s**2)
+        return np.where(found == 0.0, center, center + s * found)
+
+    def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        center, s = self.on_columns(self.location, len(beta)), self.on_columns(self.scales, len(beta)) * unit
+        low, high = self.standard_subgradient((beta - center) / s)
+        return low / s, high / s

@@ -19,6 +19,7 @@ class Flat(GaussianPrior):
     """
 
     name = "flat"
+    proper = False
 
     @property
     def size(self) -> int | None:
@@ -41,5 +42,5 @@ class Flat(GaussianPrior):
 
         return pm.Flat, {}
 
-    def penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
+    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         return None

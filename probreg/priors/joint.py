@@ -1,6 +1,6 @@
 """The prior of all coefficients: blocks of columns, each with its own prior, independent of one another."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import Array, GaussianPrior, Prior
+from probreg.priors.base import Array, GaussianPrior, Prior, Rows, SmoothPrior
 from probreg.priors.flat import Flat
 
 Key = str | tuple[str, ...]
@@ -50,7 +50,21 @@ class JointPrior:
     @cached_property
     def gaussian(self) -> bool:
         """Every block is quadratic."""
-        return all(isinstance(b.prior, GaussianPrior) for b in self.blocks)
+        return self.of_kind(GaussianPrior)
+
+    @cached_property
+    def smooth(self) -> bool:
+        """Every block has slopes and a curvature."""
+        return self.of_kind(SmoothPrior)
+
+    @cached_property
+    def proper(self) -> bool:
+        """Every block has total mass one."""
+        return all(b.prior.proper for b in self.blocks)
+
+    def of_kind(self, *kinds: type) -> bool:
+        """Every block that is not flat is of one of these kinds."""
+        return all(isinstance(b.prior, (Flat, *kinds)) for b in self.blocks)
 
     @cached_property
     def informative(self) -> Array:
@@ -85,24 +99,44 @@ class JointPrior:
         return out
 
     def expansion(self, beta: Array, sigma: float) -> tuple[float, Array, Array]:
-        """log p with gradient and curvature over (vec beta, log sigma), vec row by row; Gaussian blocks only.
+        """log p with gradient and curvature over (vec beta, log sigma), vec row by row; smooth blocks only.
 
-        Over log sigma a prior in its units has log p = -q m log sigma - Q / (2 sigma^2) + constant, Q the quadratic form.
+        A prior in units of sigma is a function of r = (beta - location) / sigma less q m log sigma: with g and h the first
+        two derivatives over beta, those over log sigma are -r'g - q m and r'g + r'h r, the mixed one -h r - g.
         """
         p, m = beta.shape
-        P, inside = self.precision(sigma), self.sigma_units
-        r = beta - self.center[:, None]
-        pull = P @ r
         gradient, curvature = np.zeros(p * m + 1), np.zeros((p * m + 1, p * m + 1))
-        gradient[:-1] = -pull.ravel()
-        curvature[:-1, :-1] = np.kron(P, np.eye(m))
-        if inside.any():
-            form = float((r[inside] * pull[inside]).sum())
-            cross = -2.0 * np.where(inside[:, None], pull, 0.0).ravel()
-            gradient[-1] = form - inside.sum() * m
-            curvature[-1, -1] = 2.0 * form
-            curvature[-1, :-1] = curvature[:-1, -1] = cross
+        for b in self.blocks:
+            if isinstance(b.prior, Flat):
+                continue
+            unit = sigma if b.prior.sigma_units else 1.0
+            g, H, r = _slopes(b, beta[list(b.columns)], unit)
+            at = (np.array(b.columns)[:, None] * m + np.arange(m)).ravel()
+            gradient[at] += g
+            curvature[np.ix_(at, at)] += H
+            if b.prior.sigma_units:
+                gradient[-1] -= r @ g + len(at)
+                curvature[-1, -1] += r @ H @ r - r @ g
+                curvature[-1, at] += g - H @ r
+                curvature[at, -1] += g - H @ r
         return float(self.log_prob(beta, sigma)), gradient, curvature
+
+    def curvature(self, beta: Array, sigma: float) -> Array:
+        """The negative Hessian over vec(beta), (p m, p m); smooth blocks only."""
+        return self.expansion(beta, sigma)[2][:-1, :-1]
+
+
+def _slopes(block: Block, beta: Array, unit: float) -> tuple[Array, Array, Array]:
+    """Gradient (q m,), curvature (q m, q m) and distance from the location (q m,) of one block (q, m)."""
+    prior, (q, m) = block.prior, beta.shape
+    if isinstance(prior, GaussianPrior):
+        P, r = prior.precision(q) / unit**2, beta - prior.center(q)[:, None]
+        return -(P @ r).ravel(), np.kron(P, np.eye(m)), r.ravel()
+    assert isinstance(prior, SmoothPrior)  # callers ask `smooth` first
+    this: Any = prior
+    g, h = prior.slopes(beta, unit)
+    r = beta - np.broadcast_to(np.asarray(this.location), q)[:, None]
+    return g.ravel(), np.diag(-h.ravel()), r.ravel()
 
 
 def _quadratic(block: Block) -> GaussianPrior:
@@ -110,15 +144,22 @@ def _quadratic(block: Block) -> GaussianPrior:
     return block.prior
 
 
-def joint(spec: Prior | Mapping[Key, Prior], columns: Sequence[str], free: Array) -> JointPrior:
+def joint(
+    spec: Prior | Mapping[Key, Prior],
+    columns: Sequence[str],
+    free: Array,
+    rows: Callable[[tuple[int, ...]], Rows] | None = None,
+) -> JointPrior:
     """One prior for every column that is not free, or a mapping from a column, a term or several columns to its prior.
+
+    `rows` says of some columns what a prior that is relative to them asks; the blocks hold what it is bound to.
 
     Columns that a mapping does not name are flat. A key may be a column (`"x"`), a term whose columns it stands for
     (`"species"` for `species[T.Gentoo]`), or a tuple of columns that share one prior. DataError for unknown names, for
     columns named twice and for a prior stated for another number of columns.
     """
     if isinstance(spec, Prior):
-        touched = tuple(int(i) for i in np.flatnonzero(~free))
+        touched = tuple(int(i) for i in np.flatnonzero(~free | spec.whole))
         chosen = [(spec, touched)] if touched else []
     elif isinstance(spec, Mapping):
         chosen = [(_a_prior(prior, key), _columns_of(key, columns)) for key, prior in spec.items()]
@@ -140,7 +181,10 @@ def joint(spec: Prior | Mapping[Key, Prior], columns: Sequence[str], free: Array
                 f"the {prior.name} prior is stated for {prior.size} columns and touches {len(where)}: {names}{hint}"
             )
     rest = tuple(i for i in range(len(columns)) if i not in set(taken))
-    blocks = [Block(prior, where) for prior, where in chosen]
+    for prior, _ in chosen:
+        if prior.whole and rest:
+            raise DataError(f"the {prior.name} prior is one of all columns together: give it alone, not by column")
+    blocks = [Block(prior.bind(rows(where)) if rows else prior, where) for prior, where in chosen]
     return JointPrior(tuple(([Block(Flat(), rest)] if rest else []) + blocks))
 
 

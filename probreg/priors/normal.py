@@ -1,24 +1,35 @@
 """The normal prior: ridge regression, in every likelihood."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty, PerColumn, common_size, per_column, standard
+from probreg.priors.base import (
+    PRIORS,
+    Array,
+    GaussianPrior,
+    LocationScale,
+    Penalty,
+    PerColumn,
+    Prior,
+    Scale,
+    common_size,
+)
 
 _LOG_2PI = np.log(2.0 * np.pi)
 
 
 @PRIORS.register
 @dataclass(frozen=True)
-class Normal(GaussianPrior):
+class Normal(LocationScale, GaussianPrior):
     """beta_j ~ N(location_j, scale_j^2), or beta ~ N(location, precision_matrix^-1); scales on the raw columns.
 
     Its mode is ridge regression: -log p = sum_j (beta_j - location_j)^2 / (2 scale_j^2) + constant. With
     `sigma_units=True` the scale is scale * sigma, the conjugate prior beta | sigma ~ N(location, sigma^2 V0).
     `location` and `scale` are numbers or one number per column; `precision_matrix` (q, q) takes the place of `scale`.
+    `scaled=True` states the scale on standardised columns; a scale that is a prior is unknown (`Normal(HalfNormal(1.0))`).
 
     >>> Normal(2.0).precision(2)
     array([[0.25, 0.  ],
@@ -27,19 +38,19 @@ class Normal(GaussianPrior):
     -1.737086
     """
 
-    scale: PerColumn = 1.0
+    scale: Scale = 1.0
     location: PerColumn = 0.0
     precision_matrix: tuple[tuple[float, ...], ...] | None = None
     sigma_units: bool = False
+    scaled: bool = False
 
     name = "normal"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", per_column(self.scale, "Normal scale", positive=True))
-        object.__setattr__(self, "location", per_column(self.location, "Normal location", positive=False))
+        self._check()
         if self.precision_matrix is not None:
             object.__setattr__(self, "precision_matrix", _positive_definite(self.precision_matrix))
-            if self.scale != 1.0:
+            if self.scale != 1.0 or self.scaled:
                 raise DataError("a Normal prior takes a scale or a precision_matrix, not both")
 
     @property
@@ -53,12 +64,17 @@ class Normal(GaussianPrior):
             )
         return q
 
+    def standard_log_prob(self, r: Array) -> Array:
+        return -0.5 * r * r - 0.5 * _LOG_2PI
+
+    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return rng.standard_normal(shape)
+
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         if self.precision_matrix is None:
-            r, log_s = standard(beta, self.location, self.scale, unit)
-            return (-0.5 * r * r - log_s - 0.5 * _LOG_2PI).sum((-1, -2))
+            return super().log_prob(beta, unit)
         P = np.array(self.precision_matrix)
-        r, log_unit = standard(beta, self.location, 1.0, unit)
+        r, log_unit = self.standardised(beta, unit)
         constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
         per_predictor = -0.5 * ((r @ P) * r).sum(-1) - len(P) * log_unit[..., 0] + constant
         return per_predictor.sum(-1)
@@ -68,10 +84,15 @@ class Normal(GaussianPrior):
         L = np.linalg.cholesky(self.precision(shape[-2]))
         return self.center(shape[-2])[:, None] + unit * np.linalg.solve(L.T, z)
 
+    def times(self, factor: float) -> Prior:
+        if self.precision_matrix is None:
+            return super().times(factor)
+        return replace(self, precision_matrix=_positive_definite(np.array(self.precision_matrix) / factor**2))
+
     def precision(self, q: int) -> Array:
         if self.precision_matrix is not None:
             return np.array(self.precision_matrix)
-        return np.diag(np.broadcast_to(np.asarray(self.scale) ** -2.0, q))
+        return np.diag(np.broadcast_to(self.scales**-2.0, q))
 
     def center(self, q: int) -> Array:
         return np.broadcast_to(np.asarray(self.location), q).astype(float)
@@ -80,15 +101,15 @@ class Normal(GaussianPrior):
         import pymc as pm
 
         if self.precision_matrix is None:
-            return pm.Normal, {"mu": np.asarray(self.location), "sigma": np.asarray(self.scale) * unit}
+            return pm.Normal, {"mu": np.asarray(self.location), "sigma": self.scales * unit}
         q = len(self.precision_matrix)
         return pm.MvNormal, {"mu": self.center(q), "tau": np.array(self.precision_matrix) / unit**2}
 
-    def penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        around = "w" if self.location == 0.0 else "(w - location)"
+    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         if self.precision_matrix is not None:
-            return Penalty("ridge", f"{around}' P {around}, P the precision matrix", np.full(q, 0.5 / unit**2))
-        return Penalty("ridge", f"{around}^2", np.diag(self.precision(q)) / (2.0 * unit**2))
+            form = f"{self.around}' P {self.around}, P the precision matrix"
+            return Penalty("ridge", form, np.full(q, 0.5 / unit**2))
+        return Penalty("ridge", f"{self.around}^2", np.diag(self.precision(q)) / (2.0 * unit**2))
 
 
 def _positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:

@@ -1,4 +1,4 @@
-"""The Student-t prior: shrinks small coefficients like a normal, lets large ones be."""
+"""The Student-t priors: they shrink small coefficients like a normal, and let large ones be."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,53 +7,80 @@ import numpy as np
 from scipy.special import gammaln
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Prior, common_size, per_column, standard
+from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale, SmoothLocationScale
+
+
+class _Student(SmoothLocationScale):
+    nu: float
+
+    def standard_log_prob(self, r: Array) -> Array:
+        nu = self.nu
+        constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
+        return constant - (nu + 1) / 2 * np.log1p(r * r / nu)
+
+    def standard_slopes(self, r: Array) -> tuple[Array, Array]:
+        nu = self.nu
+        return -(nu + 1) * r / (nu + r * r), -(nu + 1) * (nu - r * r) / (nu + r * r) ** 2
+
+    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return rng.standard_t(self.nu, shape)
+
+    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        return pm.StudentT, {"nu": self.nu, "mu": np.asarray(self.location), "sigma": self.scales * unit}
+
+    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
+        scale = np.broadcast_to(unit * self.scales, q)
+        same = f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
+        return Penalty("log", f"log(1 + {self.around}^2 / ({self.nu:g} {same}^2))", np.full(q, (self.nu + 1) / 2))
 
 
 @PRIORS.register
 @dataclass(frozen=True)
-class StudentT(Prior):
+class StudentT(_Student):
     """beta_j = location_j + scale_j t with t Student-t on nu degrees of freedom (Gelman et al. 2008); nu = 1 is Cauchy.
 
     >>> float(StudentT(2.0, nu=1.0).log_prob(np.array([[0.0]])).round(6))
     -1.837877
     """
 
-    scale: PerColumn = 1.0
+    scale: Scale = 1.0
     nu: float = 4.0
     location: PerColumn = 0.0
     sigma_units: bool = False
+    scaled: bool = False
 
     name = "student"
 
     def __post_init__(self) -> None:
         if not 0 < self.nu < np.inf:
             raise DataError(f"a StudentT prior needs nu > 0 and finite, got nu={self.nu}")
-        object.__setattr__(self, "scale", per_column(self.scale, "StudentT scale", positive=True))
-        object.__setattr__(self, "location", per_column(self.location, "StudentT location", positive=False))
+        self._check()
 
-    @property
-    def size(self) -> int | None:
-        return common_size(self.scale, self.location)
 
-    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        nu = self.nu
-        r, log_s = standard(beta, self.location, self.scale, unit)
-        constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
-        return (constant - log_s - (nu + 1) / 2 * np.log1p(r * r / nu)).sum((-1, -2))
+@PRIORS.register
+@dataclass(frozen=True)
+class Cauchy(_Student):
+    """p(beta_j) = scale_j / (pi (scale_j^2 + (beta_j - location_j)^2)), the Student-t with one degree of freedom; the weakly
+    informative default of Gelman et al. (2008) is `Cauchy(2.5, scaled=True)` on columns of standard deviation 0.5.
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: float = 1.0) -> Array:
-        column = (np.broadcast_to(np.asarray(v), shape[-2])[:, None] for v in (self.location, self.scale))
-        center, scale = column
-        return center + scale * unit * rng.standard_t(self.nu, shape)
+    >>> float(Cauchy(2.0).log_prob(np.array([[0.0]])).round(6))
+    -1.837877
+    """
+
+    scale: Scale = 1.0
+    location: PerColumn = 0.0
+    sigma_units: bool = False
+    scaled: bool = False
+
+    name = "cauchy"
+    nu = 1.0
+
+    def __post_init__(self) -> None:
+        self._check()
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
-        return pm.StudentT, {"nu": self.nu, "mu": np.asarray(self.location), "sigma": np.asarray(self.scale) * unit}
-
-    def penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        around = "w" if self.location == 0.0 else "(w - location)"
-        scale = np.broadcast_to(unit * np.asarray(self.scale), q)
-        same = f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
-        return Penalty("log", f"log(1 + {around}^2 / ({self.nu:g} {same}^2))", np.full(q, (self.nu + 1) / 2))
+        return pm.Cauchy, {"alpha": np.asarray(self.location), "beta": self.scales * unit}

@@ -8,7 +8,7 @@ from probreg.design import PlainColumns
 from probreg.fit import Fit
 from probreg.likelihoods import Bernoulli, Categorical
 from probreg.model import Model
-from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Flat, Reference
+from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Flat, Mixture, Prior, Reference
 
 
 class Fact(NamedTuple):
@@ -99,10 +99,14 @@ def prior_words(model: Model) -> str:
     blocks = sorted(model.joint.blocks, key=lambda b: isinstance(b.prior, Flat))
     if not model.joint.informative.any():
         return "flat on every column"
-    said = [
-        f"{_words(PRIORS.to_spec(b.prior))} on {', '.join(model.design.columns[i] for i in b.columns)}" for b in blocks
-    ]
+    said = [f"{_of_prior(b.prior)} on {', '.join(model.design.columns[i] for i in b.columns)}" for b in blocks]
     return "; ".join(said)
+
+
+def _of_prior(prior: Prior) -> str:
+    if isinstance(prior, Mixture):
+        return f"{_of_prior(prior.base)} times tau, tau {_words(AUX_PRIORS.to_spec(prior.tau))}"
+    return _words(PRIORS.to_spec(prior))
 
 
 def aux_words(model: Model, name: str) -> str:
@@ -117,6 +121,7 @@ def aux_words(model: Model, name: str) -> str:
 
 def _words(spec: dict[str, Any]) -> str:
     units = " in units of sigma" if spec.pop("sigma_units", False) else ""
+    spec.pop("scaled", None)
     name = str(spec.pop("name")).replace("_", "-")
     if spec.get("precision_matrix") is None:
         spec.pop("precision_matrix", None)

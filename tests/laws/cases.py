@@ -23,7 +23,9 @@ PRECISION = ((2.0, 0.6, 0.0), (0.6, 1.5, -0.4), (0.0, -0.4, 0.8))
 
 
 def moved(value: float) -> float:
-    """A float that is not the default."""
+    """A float that is not the default; a fraction stays one."""
+    if 0 < value < 1:
+        return 0.7 * value + 0.25
     return 4.1 if np.isinf(value) else 1.3 * value + 0.4
 
 
@@ -42,7 +44,14 @@ SPECIAL_PRIORS = [
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1), sigma_units=True),
 ]
 LIKELIHOOD_CASES = [v for cls in LIKELIHOODS.values() for v in variants(cls)] + SPECIAL_LIKELIHOODS
-SCALAR_PRIORS = [v for cls in PRIORS.values() for v in variants(cls)]
+_STATED = [v for cls in PRIORS.values() for v in variants(cls)]
+SCALAR_PRIORS = [v for v in _STATED if not v.relative]
+# stated relative to the rows, or with an unknown scale: what they are depends on the model they stand in
+RELATIVE_PRIORS = [v for v in _STATED if v.relative and not v.sigma_units] + [
+    Normal(pr.HalfNormal(0.8)),
+    pr.Laplace(pr.HalfCauchy(0.5), scaled=True),
+    Normal(pr.InverseGamma(2.0, 0.7), sigma_units=True),
+]
 AUX_CASES = [v for cls in AUX_PRIORS.values() for v in variants(cls)] + [pr.Uniform(), pr.InverseGamma(2.5, 0.6)]
 
 
@@ -119,7 +128,7 @@ def aux_choices(likelihood: Likelihood) -> list[dict[str, Any]]:
 
 def triples() -> Iterator[tuple[pr.Model, Method]]:
     """Every model of a registered likelihood and prior, with every method."""
-    for likelihood, prior in itertools.product(LIKELIHOOD_CASES, PRIOR_CASES):
+    for likelihood, prior in itertools.product(LIKELIHOOD_CASES, [*PRIOR_CASES, *RELATIVE_PRIORS]):
         for aux in aux_choices(likelihood):
             model = accepted(likelihood, prior, aux=aux)
             if model is not None:

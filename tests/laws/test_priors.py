@@ -16,6 +16,7 @@ from .cases import (
     PRECISION,
     PRIOR_CASES,
     PROPER_PRIORS,
+    RELATIVE_PRIORS,
     SCALAR_PRIORS,
     Array,
     Q,
@@ -49,7 +50,7 @@ def locations(prior: Any, q: int = Q) -> Array:
 
 
 def test_every_registered_prior_has_a_case():
-    assert {type(p) for p in PRIOR_CASES} == set(PRIORS.values())
+    assert {type(p) for p in [*PRIOR_CASES, *RELATIVE_PRIORS]} == set(PRIORS.values())
     assert {type(p) for p in AUX_CASES} == set(AUX_PRIORS.values())
 
 
@@ -209,7 +210,7 @@ def is_diagonal(prior: Prior) -> bool:
 @pytest.mark.parametrize("prior", [p for p in PROPER_PRIORS if is_diagonal(p)], ids=named)
 def test_the_penalty_is_the_negative_log_density(prior):
     unit = UNIT if prior.sigma_units else 1.0
-    penalty = prior.penalty(Q, unit)
+    penalty = prior.as_penalty(Q, unit)
     w, w0 = np.random.default_rng(10).normal(size=(2, Q))
     fall = float(prior.log_prob(w0[:, None], unit) - prior.log_prob(w[:, None], unit))
     R = penalty_of(prior, penalty.form, w) - penalty_of(prior, penalty.form, w0)
@@ -220,14 +221,14 @@ def test_the_penalty_is_the_negative_log_density(prior):
 
 def test_known_rows_of_the_table_of_penalties():
     sigma, tau = 1.7, 0.6
-    assert Normal(tau).penalty(1).in_rss(sigma) == pytest.approx([sigma**2 / tau**2])
-    assert pr.Laplace(tau).penalty(1).in_rss(sigma) == pytest.approx([2 * sigma**2 / tau])
-    in_units = [p(tau, sigma_units=True).penalty(1, sigma).in_rss(sigma) for p in (Normal, pr.Laplace)]
+    assert Normal(tau).as_penalty(1).in_rss(sigma) == pytest.approx([sigma**2 / tau**2])
+    assert pr.Laplace(tau).as_penalty(1).in_rss(sigma) == pytest.approx([2 * sigma**2 / tau])
+    in_units = [p(tau, sigma_units=True).as_penalty(1, sigma).in_rss(sigma) for p in (Normal, pr.Laplace)]
     assert in_units == [pytest.approx([tau**-2]), pytest.approx([2 * sigma / tau])]
-    full = Normal(precision_matrix=((2.0, 0.9), (0.9, 1.0))).penalty(2)
+    full = Normal(precision_matrix=((2.0, 0.9), (0.9, 1.0))).as_penalty(2)
     assert full.form == "w' P w, P the precision matrix"
     assert full.weight.tolist() == [0.5, 0.5]
-    assert Flat().penalty(2) is None
+    assert Flat().as_penalty(2) is None
 
 
 @every
