@@ -50,6 +50,7 @@ from probreg.priors import (
     HalfNormal as HalfNormal,
     HalfStudentT as HalfStudentT,
     InverseGamma as InverseGamma,
+    Jeffreys as Jeffreys,
     Laplace as Laplace,
     Normal as Normal,
     Reference as Reference,

@@ -11,7 +11,7 @@ import numpy as np
 
 from probreg.design import Design
 from probreg.likelihoods import Likelihood
-from probreg.priors import AuxPrior, Block, Flat, JointPrior
+from probreg.priors import AuxPrior, Block, FisherPrior, Flat, JointPrior
 
 Array = np.ndarray
 
@@ -35,6 +35,9 @@ def build(design: Design, likelihood: Likelihood, prior: JointPrior, aux: Mappin
         shown = beta[:, 0] if not likelihood.outcomes else beta @ likelihood.display.T
         pm.Deterministic("beta", shown, dims=("coef", "outcome") if likelihood.outcomes else ("coef",))
         X = pm.Data("X", design.X, dims=("obs", "coef"))
+        for b in prior.blocks:
+            if isinstance(b.prior, FisherPrior):
+                pm.Potential("jeffreys", b.prior.potential(beta))
         eta = X @ beta if design.offset is None else X @ beta + design.offset
         observe(design, likelihood, eta, known)
     return model
@@ -60,6 +63,9 @@ def log_prior(prior: JointPrior, beta: Any, known: Mapping[str, Any]) -> Any:
     total: Any = 0.0
     for b in prior.blocks:
         if isinstance(b.prior, Flat):
+            continue
+        if isinstance(b.prior, FisherPrior):
+            total = total + b.prior.potential(beta)
             continue
         cls, parameters = b.prior.pymc(_unit(b, known))
         total = total + pm.logp(cls.dist(**parameters), beta[list(b.columns)].T).sum()

@@ -19,7 +19,7 @@ from probreg.graphs import build
 from probreg.likelihoods import LIKELIHOODS, Bernoulli, Categorical, Gaussian, Likelihood, SmoothLikelihood
 from probreg.likelihoods.base import Level
 from probreg.linalg import map_blocks, row_blocks, sweep, weighted_gram
-from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, Rows, joint
+from probreg.priors import AuxPrior, FisherPrior, Flat, GaussianPrior, JointPrior, Prior, Reference, Rows, joint
 from probreg.priors.joint import Key
 
 Array = np.ndarray
@@ -181,14 +181,25 @@ class Model:
             response_sd=lambda: d.moments.y_scale * np.sqrt(d.total / max(d.total - 1.0, 1.0)) if noisy else None,
             gram=lambda: _centred_gram(d)[np.ix_(index, index)],
             unit_information=_unit_information(self.likelihood),
-            information=None if noisy else self._information_of_rows,
+            fisher=None if noisy else self._fisher,
         )
 
-    def _information_of_rows(self, beta: Array) -> Array:
-        """X' W X, the expected information of the likelihood alone, (p m, p m)."""
-        W = _smooth(self.likelihood).information(self.eta(beta), **self.fixed)
-        W = W if self.design.weights is None else W * self.design.weights[:, None, None]
-        return weighted_gram(self.design.X, W)
+    def _fisher(self, beta: Array) -> tuple[Array, Array]:
+        """X' W X, the expected information of the likelihood alone (p m, p m), and the gradient (p m,) of half the log of
+        its determinant: sum_i x_i (1/2) tr(h_i dW_i / d eta_i), h_i the block of X (X'WX)^-1 X' that belongs to row i."""
+        X, (p, m), likelihood = self.design.X, beta.shape, _smooth(self.likelihood)
+        w = 1.0 if self.design.weights is None else self.design.weights[:, None, None]
+        eta = self.eta(beta)
+        information = weighted_gram(X, likelihood.information(eta) * w)
+        d = np.sqrt(np.abs(np.diagonal(information)))
+        d = np.where(d > 0, d, 1.0)
+        try:
+            V = np.linalg.inv(information / np.outer(d, d)) / np.outer(d, d)
+        except np.linalg.LinAlgError:
+            return information, np.full(p * m, np.nan)
+        V4 = V.reshape(p, m, p, m)
+        h = np.stack([np.stack([((X @ V4[:, a, :, b]) * X).sum(1) for b in range(m)], -1) for a in range(m)], 1) * w
+        return information, (X.T @ (0.5 * np.einsum("nab,nabc->nc", h, likelihood.information_slope(eta)))).ravel()
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -465,11 +476,11 @@ def _check_joint(prior: JointPrior, likelihood: Likelihood) -> None:
             f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
         )
     if isinstance(likelihood, Categorical) and likelihood.symmetric:
-        if not prior.gaussian:
+        if not prior.of_kind(GaussianPrior, FisherPrior):
             raise Incompatible(
-                "a symmetric softmax goes with flat or normal priors, which do not depend on its basis; use a reference class"
+                "a symmetric softmax goes with flat, normal or Jeffreys priors, which do not depend on its basis; use a reference class"
             )
-        if prior.center.any():
+        if prior.gaussian and prior.center.any():
             raise Incompatible(
                 "the coefficients of a symmetric softmax sum to zero over the classes: their prior has location 0"
             )

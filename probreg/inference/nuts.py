@@ -30,7 +30,7 @@ from probreg.inference.newton import covariance_at, find_mode
 from probreg.inference.sampler import sample
 from probreg.likelihoods import Gaussian, SeparableLikelihood, SmoothLikelihood
 from probreg.model import Model
-from probreg.priors import Block, GaussianPrior, Normal
+from probreg.priors import Block, FisherPrior, GaussianPrior, Normal
 
 _R_HAT = 1.01  # Vehtari et al. 2021
 
@@ -175,7 +175,7 @@ def _normal_stand_in(model: Model) -> Any:
     """Normal priors of the same centre and scale in place of others: they shape coordinates, not the posterior."""
     columns = model.design.columns
     return {
-        tuple(columns[i] for i in b.columns): b.prior if isinstance(b.prior, GaussianPrior) else _normal(b)
+        tuple(columns[i] for i in b.columns): b.prior if isinstance(b.prior, GaussianPrior | FisherPrior) else _normal(b)
         for b in model.joint.blocks
     }
 

@@ -154,6 +154,21 @@ class SmoothLikelihood(Likelihood):
     def information(self, eta: Array, **aux: Any) -> Array:
         """E[-d2 log p / d eta2], the Fisher information, shape (..., n, m, m)."""
 
+    def information_slope(self, eta: Array, **aux: Any) -> Array:
+        """d information / d eta, shape (..., n, m, m, m), the last axis that of eta; by differences of fourth order."""
+        h, m = 1e-3, eta.shape[-1]
+        near, far = (
+            np.stack(
+                [
+                    self.information(eta + k * h * e, **aux) - self.information(eta - k * h * e, **aux)
+                    for e in np.eye(m)
+                ],
+                -1,
+            )
+            for k in (1, 2)
+        )
+        return (8.0 * near - far) / (12.0 * h)
+
     @abstractmethod
     def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
         """log p with its gradient and observed curvature over (eta, log aux), for one eta of shape (n, m)."""

@@ -63,6 +63,10 @@ class Bernoulli(ExponentialFamily, SeparableLikelihood):
     def variance(self, mu: Array) -> Array:
         return mu * (1.0 - mu)
 
+    def information_slope(self, eta: Array, **aux: Any) -> Array:
+        mu = self.mean(eta)
+        return (mu * (1.0 - mu) * (1.0 - 2.0 * mu))[..., None, None, None]
+
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         return (rng.random(eta.shape[:-1]) < self.mean(eta)).astype(float)
 

@@ -145,6 +145,12 @@ class Categorical(SmoothLikelihood, SeparableLikelihood):
         mixed = p @ C
         return np.einsum("...k,ka,kb->...ab", p, C, C, optimize=True) - mixed[..., :, None] * mixed[..., None, :]
 
+    def information_slope(self, eta: Array, **aux: Any) -> Array:
+        """The third cumulants of the contrasts: sum_k p_k c_k c_k c_k, with c_k = C_k - sum p C."""
+        p = self.mean(eta)
+        c = self.contrast - (p @ self.contrast)[..., None, :]
+        return np.einsum("...k,...ka,...kb,...kc->...abc", p, c, c, c, optimize=True)
+
     def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
         log_p = log_softmax(self.scores(eta), -1)
         p, index = np.exp(log_p), np.asarray(y, int)

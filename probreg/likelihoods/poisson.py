@@ -61,6 +61,9 @@ class Poisson(ExponentialFamily, SeparableLikelihood):
     def variance(self, mu: Array) -> Array:
         return mu
 
+    def information_slope(self, eta: Array, **aux: Any) -> Array:
+        return self.mean(eta)[..., None, None, None]
+
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         return rng.poisson(self.mean(eta)).astype(float)
 

@@ -13,6 +13,9 @@ from probreg.priors.base import (
 from probreg.priors.elastic_net import ElasticNet as ElasticNet
 from probreg.priors.exponential_power import ExponentialPower as ExponentialPower
 from probreg.priors.flat import Flat as Flat
+from probreg.priors.g_prior import GPrior as GPrior, PriorOfRows as PriorOfRows
+from probreg.priors.horseshoe import Horseshoe as Horseshoe
+from probreg.priors.jeffreys import FisherPrior as FisherPrior, Jeffreys as Jeffreys
 from probreg.priors.joint import Block as Block, JointPrior as JointPrior, joint as joint
 from probreg.priors.laplace import Laplace as Laplace
 from probreg.priors.mixture import HierarchicalPrior as HierarchicalPrior, Hyper as Hyper, Mixture as Mixture
@@ -25,7 +28,9 @@ from probreg.priors.positive import (
     HalfNormal as HalfNormal,
     HalfStudentT as HalfStudentT,
     InverseGamma as InverseGamma,
+    LogNormal as LogNormal,
     Reference as Reference,
     Uniform as Uniform,
 )
+from probreg.priors.r2 import R2 as R2, BetaPrime as BetaPrime
 from probreg.priors.student import Cauchy as Cauchy, StudentT as StudentT

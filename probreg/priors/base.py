@@ -55,7 +55,9 @@ class Rows:
     response_sd: Callable[[], float | None]  # of y, where sigma is a noise scale; None for other likelihoods
     gram: Callable[[], Array]  # X'WX (q, q), of centred columns where the model has an intercept
     unit_information: float | None  # Fisher information of one observation at eta = 0 and sigma = 1
-    information: Callable[[Array], Array] | None  # beta (p, m) -> (p m, p m), None where it does not vary with beta
+    # beta (p, m) -> Fisher information (p m, p m) of all coefficients and the gradient of half its log determinant;
+    # None where the information does not vary with beta
+    fisher: Callable[[Array], tuple[Array, Array]] | None
 
     @cached_property
     def sd(self) -> Array:
@@ -119,7 +121,13 @@ class SmoothPrior(Prior):
 
     @abstractmethod
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        """First and second derivative of log p over each entry of a block (q, m), for a prior of independent entries."""
+        """First and second derivative of log p over each entry of a block (q, m), the others held."""
+
+    def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        """Gradient of log p (q m,) and its negative Hessian (q m, q m) over vec(block); from `slopes` for independent
+        entries."""
+        g, h = self.slopes(beta, unit)
+        return g.ravel(), np.diag(-h.ravel())
 
 
 class GaussianPrior(SmoothPrior):
@@ -136,6 +144,10 @@ class GaussianPrior(SmoothPrior):
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         P = self.precision(len(beta)) / unit**2
         return -P @ (beta - self.center(len(beta))[:, None]), np.repeat(-np.diagonal(P)[:, None], beta.shape[1], 1)
+
+    def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        P = self.precision(len(beta)) / unit**2
+        return -(P @ (beta - self.center(len(beta))[:, None])).ravel(), np.kron(P, np.eye(beta.shape[1]))
 
 
 class ProximalPrior(Prior):

@@ -110,11 +110,14 @@ class JointPrior:
             if isinstance(b.prior, Flat):
                 continue
             unit = sigma if b.prior.sigma_units else 1.0
-            g, H, r = _slopes(b, beta[list(b.columns)], unit)
+            assert isinstance(b.prior, SmoothPrior)  # callers ask `smooth` first
+            inside = beta[list(b.columns)]
+            g, H = b.prior.derivatives(inside, unit)
             at = (np.array(b.columns)[:, None] * m + np.arange(m)).ravel()
             gradient[at] += g
             curvature[np.ix_(at, at)] += H
             if b.prior.sigma_units:
+                r = (inside - _location(b)[:, None]).ravel()
                 gradient[-1] -= r @ g + len(at)
                 curvature[-1, -1] += r @ H @ r - r @ g
                 curvature[-1, at] += g - H @ r
@@ -126,17 +129,10 @@ class JointPrior:
         return self.expansion(beta, sigma)[2][:-1, :-1]
 
 
-def _slopes(block: Block, beta: Array, unit: float) -> tuple[Array, Array, Array]:
-    """Gradient (q m,), curvature (q m, q m) and distance from the location (q m,) of one block (q, m)."""
-    prior, (q, m) = block.prior, beta.shape
-    if isinstance(prior, GaussianPrior):
-        P, r = prior.precision(q) / unit**2, beta - prior.center(q)[:, None]
-        return -(P @ r).ravel(), np.kron(P, np.eye(m)), r.ravel()
-    assert isinstance(prior, SmoothPrior)  # callers ask `smooth` first
-    this: Any = prior
-    g, h = prior.slopes(beta, unit)
-    r = beta - np.broadcast_to(np.asarray(this.location), q)[:, None]
-    return g.ravel(), np.diag(-h.ravel()), r.ravel()
+def _location(block: Block) -> Array:
+    this: Any = block.prior
+    q = len(block.columns)
+    return this.center(q) if isinstance(this, GaussianPrior) else np.broadcast_to(np.asarray(this.location), q)
 
 
 def _quadratic(block: Block) -> GaussianPrior:
