@@ -17,6 +17,7 @@ from probreg.inference.base import (
     kinds,
     sigma_note,
 )
+from probreg.inference.linear import undetermined
 from probreg.inference.newton import Mode, covariance_at, find_mode, solution_at
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import Model
@@ -47,7 +48,7 @@ class LaplaceApproximation(Method):
         at_least_one(draws=self.draws, chains=self.chains, max_steps=self.max_steps)
 
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model) or edges(self, model)
+        return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         mode = find_mode(model, tol=self.tol, max_steps=self.max_steps)

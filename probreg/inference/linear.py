@@ -12,7 +12,8 @@ import numpy as np
 
 from probreg.design import Moments
 from probreg.linalg import Rank, inverse_upper, merge, rank_of, solve_upper
-from probreg.priors import GaussianPrior, JointPrior
+from probreg.model import Model
+from probreg.priors import FisherPrior, GaussianPrior, JointPrior
 
 Array = np.ndarray
 
@@ -136,3 +137,14 @@ def unidentified(rank: Rank, p: int) -> Array:
 def touched(N: Array) -> Array:
     """(p,) bool: coefficients that move along one of the directions N (p, k), so that they have no estimate."""
     return np.abs(N).max(1, initial=0.0) > 1e-8
+
+
+def undetermined(model: Model, name: str) -> str | None:
+    """Why Jeffreys' prior does not exist: the information is singular where columns are combinations of others."""
+    if not any(isinstance(b.prior, FisherPrior) for b in model.joint.blocks):
+        return None
+    rank = model.design.moments.rank
+    if not rank.dropped:
+        return None
+    said = combinations(rank, model.design.columns)
+    return f"{name}: Jeffreys' prior needs columns that are identified, and {said}: drop one"

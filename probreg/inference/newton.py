@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve
 from probreg.check.separation import Separation, separation
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
-from probreg.inference.linear import combinations, touched, unidentified
+from probreg.inference.linear import combinations, touched, undetermined, unidentified
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
 from probreg.linalg import one_blas_thread, sweep, weighted_gram
 from probreg.model import LocalModel, Model
@@ -69,7 +69,7 @@ class Newton(Method):
             object.__setattr__(self, "start", tuple(tuple(float(v) for v in row) for row in start))
 
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model) or edges(self, model)
+        return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         mode = find_mode(model, tol=self.tol, max_steps=self.max_steps, start=self.start)

@@ -102,3 +102,13 @@ def test_it_is_one_prior_of_all_columns():
         )
     with pytest.raises(pr.DataError, match="has no draws"):
         three(pr.Bernoulli()).joint.sample(np.random.default_rng(0), (3, 1))
+
+
+def test_columns_that_are_combinations_are_named():
+    x = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    model = pr.Model.from_arrays(
+        np.stack([x, 2 * x], 1), [0, 1, 0, 1, 1], columns=["x", "z"], likelihood="bernoulli", prior=pr.Jeffreys()
+    )
+    for method in ("newton", "laplace", "nuts"):
+        with pytest.raises(pr.Incompatible, match="z = 2 x"):
+            pr.fit(model, method)
