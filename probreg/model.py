@@ -7,20 +7,23 @@ the default prior p(sigma) ∝ 1/sigma is flat, so that with flat priors the pos
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.design import Basis, Design, as_response, from_arrays, from_reading, split_trials
+from probreg.binding import rows_for
+from probreg.design import INTERCEPT, Basis, Design, as_response, from_arrays, from_reading, split_trials
 from probreg.errors import DataError, Incompatible
 from probreg.graphs import build
 from probreg.likelihoods import LIKELIHOODS, Bernoulli, Categorical, Gaussian, Likelihood, SmoothLikelihood
 from probreg.likelihoods.base import Level
 from probreg.linalg import map_blocks, row_blocks, sweep, weighted_gram
-from probreg.priors import AuxPrior, FisherPrior, Flat, GaussianPrior, JointPrior, Prior, Reference, Rows, joint
+from probreg.priors import AuxPrior, FisherPrior, Flat, GaussianPrior, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
+from probreg.priors.read_out import one_penalty
+from probreg.priors.spelling import Setting, Spellings, spell
 
 Array = np.ndarray
 Aux = Mapping[str, float]
@@ -168,38 +171,7 @@ class Model:
     @cached_property
     def joint(self) -> JointPrior:
         """The prior column by column."""
-        return joint(self.prior, self.design.columns, self.design.free, self._rows_for)
-
-    def _rows_for(self, where: tuple[int, ...]) -> Rows:
-        """What a prior of these columns may know of the rows: it asks only if it is stated relative to them."""
-        d, index = self.design, list(where)
-        noisy = "sigma" in self.likelihood.aux
-        return Rows(
-            columns=tuple(d.columns[i] for i in where),
-            n=d.total,
-            spread=lambda: d.moments.scale[index] * np.sqrt(d.total / max(d.total - 1.0, 1.0)),
-            response_sd=lambda: d.moments.y_scale * np.sqrt(d.total / max(d.total - 1.0, 1.0)) if noisy else None,
-            gram=lambda: _centred_gram(d)[np.ix_(index, index)],
-            unit_information=_unit_information(self.likelihood),
-            fisher=None if noisy else self._fisher,
-        )
-
-    def _fisher(self, beta: Array) -> tuple[Array, Array]:
-        """X' W X, the expected information of the likelihood alone (p m, p m), and the gradient (p m,) of half the log of
-        its determinant: sum_i x_i (1/2) tr(h_i dW_i / d eta_i), h_i the block of X (X'WX)^-1 X' that belongs to row i."""
-        X, (p, m), likelihood = self.design.X, beta.shape, _smooth(self.likelihood)
-        w = 1.0 if self.design.weights is None else self.design.weights[:, None, None]
-        eta = self.eta(beta)
-        information = weighted_gram(X, likelihood.information(eta) * w)
-        d = np.sqrt(np.abs(np.diagonal(information)))
-        d = np.where(d > 0, d, 1.0)
-        try:
-            V = np.linalg.inv(information / np.outer(d, d)) / np.outer(d, d)
-        except np.linalg.LinAlgError:
-            return information, np.full(p * m, np.nan)
-        V4 = V.reshape(p, m, p, m)
-        h = np.stack([np.stack([((X @ V4[:, a, :, b]) * X).sum(1) for b in range(m)], -1) for a in range(m)], 1) * w
-        return information, (X.T @ (0.5 * np.einsum("nab,nabc->nc", h, likelihood.information_slope(eta)))).ravel()
+        return joint(self.prior, self.design.columns, self.design.free, partial(rows_for, self.design, self.likelihood))
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -238,6 +210,41 @@ class Model:
             f"  rows {d.n if d.kept is None else d.kept.n}{weight}, columns {', '.join(d.columns)}; prior {prior or 'flat'}"
             + "".join(f"; {a}" for a in aux)
         )
+
+    @property
+    def penalty_setting(self) -> Setting:
+        """What another package's criterion needs to know of these data; y_sd with divisor N, after the offset."""
+        noisy = "sigma" in self.likelihood.aux
+        y_sd = float(self.design.moments.y_scale) if noisy else None
+        return Setting(self.likelihood.name, self.design.total, self.fixed.get("sigma"), y_sd)
+
+    def penalty(self, *, sigma: float | None = None) -> Spellings:
+        """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
+
+        One scale for all columns but a free intercept, Normal, Laplace or ElasticNet about zero. `sigma` is the noise
+        scale to convert at, where the model does not hold it and it does not cancel (`fit.aux["sigma"]`). Incompatible
+        for a prior that no package spells.
+
+        >>> from probreg.priors import Normal
+        >>> prior = Normal(0.5, sigma_units=True)
+        >>> model = Model.from_arrays([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"], prior=prior)
+        >>> model.penalty()["sklearn"].call
+        'Ridge(alpha=4)'
+        """
+        l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)
+        columns, at = tuple(np.array(self.design.columns)[self.joint.informative].tolist()), self.penalty_setting
+        at = at if sigma is None else replace(at, sigma=float(sigma))
+        if relative and not l1 and at.sigma is None:
+            at = replace(at, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
+        if relative:
+            at.need(sigma="a prior with a kink in units of sigma")
+            l1, l2 = l1 / (at.sigma or 1.0), l2 / (at.sigma or 1.0) ** 2
+        notes = (
+            [] if self.design.weights is None else ["N is the sum of the weights, which are given as sample weights"]
+        )
+        if self.likelihood.name == "categorical":
+            notes.append("their coefficients are those of the symmetric softmax: Categorical(symmetric=True)")
+        return Spellings(columns, l1, l2, spell(l1, l2, at, intercept=self.design.intercept is not None), tuple(notes))
 
     # ---- densities -------------------------------------------------------------------------------------------------
 
@@ -397,27 +404,6 @@ class Model:
         return build(
             self.design, self.likelihood, self.joint, {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
         )
-
-
-def _centred_gram(design: Design) -> Array:
-    """X'WX (p, p), of columns less their means where the intercept takes those up (its own row and column are then 0)."""
-    R = np.asarray(design.moments.R, dtype=float)
-    if design.intercept is None:
-        return R.T @ R
-    # In the triangular factor with the intercept first, the other columns below its row are centred.
-    order = [design.intercept, *(j for j in range(len(design.columns)) if j != design.intercept)]
-    T = np.linalg.qr(R[:, order], mode="r")
-    T[:, 0] = T[0] = 0.0
-    back = np.argsort(order)
-    return (T.T @ T)[np.ix_(back, back)]
-
-
-def _unit_information(likelihood: Likelihood) -> float | None:
-    """Fisher information of one observation about its own linear predictor, at eta = 0 and a noise scale of 1."""
-    if not isinstance(likelihood, SmoothLikelihood):
-        return None
-    known = dict.fromkeys(likelihood.aux, 1.0)
-    return float(likelihood.information(np.zeros((1, likelihood.width)), **known)[0, 0, 0])
 
 
 def _smooth(likelihood: Likelihood) -> SmoothLikelihood:

@@ -13,7 +13,7 @@ LAYERS = [
     {"links", "linalg", "scores"},
     {"online"},
     {"datasets", "design", "likelihoods", "priors"},  # strangers to one another
-    {"graphs"},
+    {"graphs", "binding"},
     {"model"},
     {"predictive"},
     {"check"},

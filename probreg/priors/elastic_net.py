@@ -9,6 +9,7 @@ from scipy.special import erfcx, ndtr, ndtri
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, ProximalLocationScale, Scale
 from probreg.priors.custom import Custom
+from probreg.priors.spelling import asides_of, read_penalty, settings_of
 
 _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)
 
@@ -40,6 +41,25 @@ class ElasticNet(ProximalLocationScale):
         if not 0 <= self.ratio <= 1:
             raise DataError(f"an ElasticNet prior needs 0 <= ratio <= 1, got ratio={self.ratio}")
         self._check()
+
+    @classmethod
+    def from_elastic_net(cls, *, of: str = "sklearn", **settings: Any) -> "ElasticNet":
+        """The prior whose mode is another package's elastic net: `alpha=`, `l1_ratio=` (sklearn, glum), `L1_wt=`
+        (statsmodels), `C=`, `l1_ratio=` (sklearn LogisticRegression), `lam=`, `alpha=` (glmnet, whose squared term is
+        divided by the sd of y), or `lam1=`, `lam2=` of RSS + lam1 |w|_1 + lam2 |w|^2. The rest as in Laplace.from_lasso.
+
+        >>> ElasticNet.from_elastic_net(alpha=1.0, l1_ratio=0.5, of="sklearn", n=1, sigma=1.0)
+        ElasticNet(scale=1.0, ratio=0.5, location=0.0, sigma_units=False, scaled=False)
+        """
+        read = read_penalty(settings_of(settings), of=of, ridge=False, **asides_of(settings))
+        square = read.sigma() ** 2 if read.relative else 1.0
+        l1, l2 = read.l1 / square, read.l2 / square
+        # ratio / scale = l1 and (1 - ratio) / scale^2 = l2: the positive root of l2 s^2 + l1 s = 1
+        scale = 2.0 / (l1 + np.sqrt(l1**2 + 4.0 * l2))
+        ratio = float(min(l1 * scale, 1.0))
+        if not (read.standardized and read.relative):
+            return cls(read.stretch * scale, ratio, scaled=read.standardized)
+        return cls(read.stretch * scale / read.sigma(), ratio, sigma_units=True, scaled=True)
 
     @property
     def _log_mass(self) -> float:

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, ProximalLocationScale, Scale
+from probreg.priors.spelling import asides_of, read_penalty, settings_of
 
 
 @PRIORS.register
@@ -31,6 +33,25 @@ class Laplace(ProximalLocationScale):
 
     def __post_init__(self) -> None:
         self._check()
+
+    @classmethod
+    def from_lasso(cls, *, of: str = "sklearn", **settings: Any) -> "Laplace":
+        """The prior whose mode is another package's lasso: `alpha=` (sklearn Lasso, glum, statsmodels), `C=` (sklearn
+        LogisticRegression with l1_ratio=1), `lam=` (glmnet, or of="rss": RSS + lam |w|_1).
+
+        What the data must tell (`n=`, and `sigma=` for Gaussian noise, where it does not cancel) is given, or read off
+        `model=`; `likelihood=` and glmnet's `standardize=True` as in Normal.from_ridge.
+
+        >>> Laplace.from_lasso(alpha=0.25, of="sklearn", n=8, sigma=2.0).scale
+        2.0
+        """
+        read = read_penalty(settings_of(settings), of=of, ridge=False, **asides_of(settings))
+        if read.l2:
+            raise DataError(f"this penalty has a part in w^2 of weight {read.l2:g}: see ElasticNet.from_elastic_net")
+        scale = read.stretch / read.l1 * (read.sigma() ** 2 if read.relative else 1.0)
+        if not (read.standardized and read.relative):
+            return cls(scale, scaled=read.standardized)
+        return cls(scale / read.sigma(), sigma_units=True, scaled=True)
 
     def standard_log_prob(self, r: Array) -> Array:
         return -np.abs(r) - np.log(2.0)

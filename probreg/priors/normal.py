@@ -18,6 +18,8 @@ from probreg.priors.base import (
     common_size,
 )
 
+from probreg.priors.spelling import asides_of, read_penalty, settings_of
+
 _LOG_2PI = np.log(2.0 * np.pi)
 
 
@@ -52,6 +54,25 @@ class Normal(LocationScale, GaussianPrior):
             object.__setattr__(self, "precision_matrix", _positive_definite(self.precision_matrix))
             if self.scale != 1.0 or self.scaled:
                 raise DataError("a Normal prior takes a scale or a precision_matrix, not both")
+
+    @classmethod
+    def from_ridge(cls, *, of: str = "sklearn", **settings: Any) -> "Normal":
+        """The prior whose mode is another package's ridge: `alpha=` (sklearn Ridge, PoissonRegressor, glum, statsmodels),
+        `C=` (sklearn LogisticRegression), `lam=` (glmnet, MASS, or of="rss": RSS + lam |w|^2).
+
+        `likelihood=` (gaussian), `n=`, `sigma=`, `y_sd=` (sd of y with divisor N), or `model=` to read them off; glmnet's
+        `standardize=True`. For Gaussian noise the scale comes in units of sigma, where sigma cancels.
+
+        >>> Normal.from_ridge(alpha=4.0, of="sklearn")
+        Normal(scale=0.5, location=0.0, precision_matrix=None, sigma_units=True, scaled=False)
+        >>> Normal.from_ridge(C=4.0, of="sklearn", likelihood="bernoulli").scale
+        2.0
+        """
+        read = read_penalty(settings_of(settings), of=of, ridge=True, **asides_of(settings))
+        if read.l1:
+            raise DataError(f"this penalty has a part in |w| of weight {read.l1:g}: see ElasticNet.from_elastic_net")
+        scale = read.stretch * read.l2**-0.5
+        return cls(scale, sigma_units=read.relative, scaled=read.standardized)
 
     @property
     def size(self) -> int | None:

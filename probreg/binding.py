@@ -1,0 +1,76 @@
+"""What a prior that is stated relative to the rows is told of them: spreads, X'WX and the Fisher information.
+
+A prior asks through `Rows`, lazily; nothing here is computed for one that is stated in raw units.
+"""
+
+import numpy as np
+
+from probreg.design import Design
+from probreg.likelihoods import Likelihood, SmoothLikelihood
+from probreg.linalg import weighted_gram
+from probreg.priors import Rows
+
+Array = np.ndarray
+
+
+def rows_for(design: Design, likelihood: Likelihood, where: tuple[int, ...]) -> Rows:
+    """What a prior of these columns may know: standard deviations have the divisor N - 1."""
+    index, noisy = list(where), "sigma" in likelihood.aux
+    stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))
+    return Rows(
+        columns=tuple(design.columns[i] for i in where),
+        n=design.total,
+        spread=lambda: design.moments.scale[index] * stretch,
+        response_sd=lambda: float(design.moments.y_scale * stretch) if noisy else None,
+        gram=lambda: centred_gram(design)[np.ix_(index, index)],
+        unit_information=_unit_information(likelihood),
+        fisher=None if noisy or not isinstance(likelihood, SmoothLikelihood) else Fisher(design, likelihood),
+    )
+
+
+def centred_gram(design: Design) -> Array:
+    """X'WX (p, p), of columns less their means where the intercept takes those up (its own row and column are then 0)."""
+    R = np.asarray(design.moments.R, dtype=float)
+    if design.intercept is None:
+        return R.T @ R
+    # In the triangular factor with the intercept first, the other columns below its row are centred.
+    order = [design.intercept, *(j for j in range(len(design.columns)) if j != design.intercept)]
+    T = np.linalg.qr(R[:, order], mode="r")
+    T[:, 0] = T[0] = 0.0
+    back = np.argsort(order)
+    return (T.T @ T)[np.ix_(back, back)]
+
+
+def _unit_information(likelihood: Likelihood) -> float | None:
+    """Fisher information of one observation about its own linear predictor, at eta = 0 and a noise scale of 1."""
+    if not isinstance(likelihood, SmoothLikelihood):
+        return None
+    known = dict.fromkeys(likelihood.aux, 1.0)
+    return float(likelihood.information(np.zeros((1, likelihood.width)), **known)[0, 0, 0])
+
+
+class Fisher:
+    """beta (p, m) -> the expected information I = X'WX (p m, p m) and the gradient (p m,) of log |I|^(1/2).
+
+    The gradient is sum_i x_i tr(h_i dW_i / d eta_i) / 2, with h_i the block of X I^-1 X' that belongs to row i.
+    """
+
+    def __init__(self, design: Design, likelihood: SmoothLikelihood) -> None:
+        self.design, self.likelihood = design, likelihood
+
+    def __call__(self, beta: Array) -> tuple[Array, Array]:
+        d, (p, m) = self.design, beta.shape
+        eta = d.X @ beta if d.offset is None else d.X @ beta + d.offset
+        w: Array | float = 1.0 if d.weights is None else d.weights[:, None, None]
+        information = weighted_gram(d.X, self.likelihood.information(eta) * w)
+        size = np.sqrt(np.abs(np.diagonal(information)))
+        size = np.where(size > 0, size, 1.0)
+        try:
+            V = np.linalg.inv(information / np.outer(size, size)) / np.outer(size, size)
+        except np.linalg.LinAlgError:
+            return information, np.full(p * m, np.nan)
+        V4 = V.reshape(p, m, p, m)
+        h = np.stack([np.stack([((d.X @ V4[:, a, :, b]) * d.X).sum(1) for b in range(m)], -1) for a in range(m)], 1) * w
+        return information, (
+            d.X.T @ (0.5 * np.einsum("nab,nabc->nc", h, self.likelihood.information_slope(eta)))
+        ).ravel()
