@@ -1,13 +1,23 @@
 """Regression as likelihood models: one model fitted by maximum likelihood, by its posterior mode, exactly and by MCMC."""
 
-from probreg import likelihoods as likelihoods, online as online, plot as plot, priors as priors
+from probreg import likelihoods as likelihoods, online as online, plot as plot, priors as priors, scores as scores
+from probreg.bias_variance import Truth as Truth, bias_variance as bias_variance
+from probreg.certify import SBC as SBC, sbc as sbc, simulate as simulate
 from probreg.check import check as check
-from probreg.compare import Comparison as Comparison, compare as compare
+from probreg.compare import Comparison as Comparison, compare as compare, compare_models as compare_models
+from probreg.conformal import JackknifePlus as JackknifePlus, Split as Split, conformal as conformal
 from probreg.datasets import (
     describe_dataset as describe_dataset,
     list_datasets as list_datasets,
     load_dataset as load_dataset,
 )
+from probreg.diagnose import (
+    diagnose as diagnose,
+    measures as measures,
+    power_scaling as power_scaling,
+    residuals as residuals,
+)
+from probreg.effects import comparisons as comparisons, predictions as predictions, slopes as slopes
 from probreg.errors import (
     DataError as DataError,
     Incompatible as Incompatible,
@@ -16,20 +26,26 @@ from probreg.errors import (
     ProbregWarning as ProbregWarning,
 )
 from probreg.fit import Fit as Fit, fit as fit, load_fit as load_fit
+from probreg.hypothesis import hypothesis as hypothesis
 from probreg.inference import (
     LMS as LMS,
     METHODS as METHODS,
     NUTS as NUTS,
     SGD as SGD,
     Auto as Auto,
+    Bootstrap as Bootstrap,
     ClosedForm as ClosedForm,
     Conjugate as Conjugate,
+    CoordinateDescent as CoordinateDescent,
+    Evidence as Evidence,
     LaplaceApproximation as LaplaceApproximation,
     Method as Method,
     Newton as Newton,
     Perceptron as Perceptron,
+    ProximalNewton as ProximalNewton,
     Quadrature as Quadrature,
 )
+from probreg.influence import influence as influence
 from probreg.likelihoods import (
     LIKELIHOODS as LIKELIHOODS,
     Bernoulli as Bernoulli,
@@ -39,24 +55,37 @@ from probreg.likelihoods import (
     StudentT as StudentT,
 )
 from probreg.model import Model as Model
+from probreg.panel import Interval as Interval, coverage as coverage, panel as panel
 from probreg.priors import (
     PRIORS as PRIORS,
+    R2 as R2,
+    BetaPrime as BetaPrime,
     Cauchy as Cauchy,
     ElasticNet as ElasticNet,
     Exponential as Exponential,
     ExponentialPower as ExponentialPower,
     Flat as Flat,
+    GPrior as GPrior,
     HalfCauchy as HalfCauchy,
     HalfNormal as HalfNormal,
     HalfStudentT as HalfStudentT,
+    Horseshoe as Horseshoe,
     InverseGamma as InverseGamma,
     Jeffreys as Jeffreys,
     Laplace as Laplace,
+    LogNormal as LogNormal,
+    MultivariateNormal as MultivariateNormal,
     Normal as Normal,
     Reference as Reference,
     Uniform as Uniform,
 )
 from probreg.recipes import (
+    ard as ard,
+    bayesian_ridge as bayesian_ridge,
+    bridge as bridge,
+    elastic_net as elastic_net,
+    firth as firth,
+    lasso as lasso,
     logistic as logistic,
     ols as ols,
     poisson as poisson,
@@ -64,5 +93,6 @@ from probreg.recipes import (
     softmax as softmax,
 )
 from probreg.report import report as report
+from probreg.tuning import Choice as Choice, Path as Path, choose as choose, path as path
 
 __version__ = "0.1.0"

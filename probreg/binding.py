@@ -6,11 +6,13 @@ A prior asks through `Rows`, lazily; nothing here is computed for one that is st
 import numpy as np
 
 from probreg.design import Design
+from probreg.errors import DataError
 from probreg.likelihoods import Likelihood, SmoothLikelihood
 from probreg.linalg import weighted_gram
 from probreg.priors import Rows
 
 Array = np.ndarray
+_STILL = 1e-12  # of its own size: a column that varies less is constant, and what is left is rounding
 
 
 def rows_for(design: Design, likelihood: Likelihood, where: tuple[int, ...]) -> Rows:
@@ -20,12 +22,18 @@ def rows_for(design: Design, likelihood: Likelihood, where: tuple[int, ...]) -> 
     return Rows(
         columns=tuple(design.columns[i] for i in where),
         n=design.total,
-        spread=lambda: design.moments.scale[index] * stretch,
+        spread=lambda: spreads(design)[index] * stretch,
         response_sd=lambda: float(design.moments.y_scale * stretch) if noisy else None,
         gram=lambda: centred_gram(design)[np.ix_(index, index)],
         unit_information=_unit_information(likelihood),
         fisher=None if noisy or not isinstance(likelihood, SmoothLikelihood) else Fisher(design, likelihood),
     )
+
+
+def spreads(design: Design) -> Array:
+    """Standard deviations (p,) of the columns with divisor N, 0 for a constant one."""
+    m = design.moments
+    return np.where(m.scale > _STILL * np.abs(m.mean), m.scale, 0.0)
 
 
 def centred_gram(design: Design) -> Array:
@@ -36,7 +44,9 @@ def centred_gram(design: Design) -> Array:
     # In the triangular factor with the intercept first, the other columns below its row are centred.
     order = [design.intercept, *(j for j in range(len(design.columns)) if j != design.intercept)]
     T = np.linalg.qr(R[:, order], mode="r")
+    size = np.linalg.norm(T, axis=0)
     T[:, 0] = T[0] = 0.0
+    T[:, np.linalg.norm(T, axis=0) <= _STILL * size] = 0.0
     back = np.argsort(order)
     return (T.T @ T)[np.ix_(back, back)]
 
@@ -60,6 +70,11 @@ class Fisher:
 
     def __call__(self, beta: Array) -> tuple[Array, Array]:
         d, (p, m) = self.design, beta.shape
+        if not d.n:
+            raise DataError(
+                "the Fisher information of Jeffreys' prior is a sum over the rows, and this model was saved without them; "
+                "save with rows=True"
+            )
         eta = d.X @ beta if d.offset is None else d.X @ beta + d.offset
         w: Array | float = 1.0 if d.weights is None else d.weights[:, None, None]
         information = weighted_gram(d.X, self.likelihood.information(eta) * w)

@@ -5,24 +5,44 @@ said of new rows from `prediction`.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from probreg import intervals, storage
+from probreg import storage
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
-from probreg.inference import METHODS, Auto, Method, Solution
+from probreg.inference import METHODS, Method, Solution
+from probreg.inference.carry import carried
+from probreg.inference.clusters import group_codes
+from probreg.inference.conventions import SmallSample, check_estimator, check_settings
+from probreg.inference.covariance import Settings, Spread, reported, spread_of
+from probreg.inference.mixing import mixing
+from probreg.inference.reported import hidden_scale
+from probreg.intervals import Given, Intervals, check_prob
 from probreg.model import Model
 from probreg.prediction import Prediction, predict, predictive, usable
 from probreg.predictive import Predictive
-from probreg.tree import build, coefficient_dims, coordinates, estimate_group, labelled, reported_scale, shown, to_save
+from probreg.tree import (
+    build,
+    coefficient_dims,
+    coefficient_index,
+    coordinates,
+    covariance_array,
+    covariance_values,
+    estimate_group,
+    labelled,
+    parameter_names,
+    reported_scale,
+    row_labels,
+    to_save,
+)
 
 Array = np.ndarray
-KINDS = {"mode": ("t", "wald"), "posterior": ("eti", "hdi")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +86,56 @@ class Fit:
         """Auxiliary parameters: estimated, and those held fixed."""
         return {**self.model.fixed, **self.solution.aux}
 
-    def covariance(self) -> Any:
-        """Covariance of the coefficients, DataArray (param, param_): sigma^2 (X'X)^-1 for least squares, the inverse
-        observed information for other point estimates, the posterior covariance for a posterior."""
-        import xarray as xr
+    def covariance(
+        self,
+        kind: str | None = None,
+        *,
+        groups: Any = None,
+        data: Any = None,
+        lags: int | None = None,
+        small_sample: SmallSample = "stata",
+    ) -> Any:
+        """Covariance of the coefficients, DataArray (param, param_) whose attrs say the kind and every convention in it.
 
-        names = self.parameter_names
-        return xr.DataArray(
-            self._covariance(), {"param": names, "param_": names}, ("param", "param_"), name="covariance"
-        )
+        Without a kind: sigma^2 (X'X)^-1 for least squares, the inverse observed information for other point estimates, the
+        posterior covariance for a posterior, that of the replicates after a bootstrap. Kinds for a point estimate:
+        "classical" (RSS/(n - rank)), "ml" (RSS/n), "observed", "expected", "sampling", "HC0" to "HC3", "cluster" (`groups`: a
+        column's name, one label per row, or a pair of these for two ways; `data` is the table a name stands in), "HAC"
+        (Bartlett; `lags`, by default floor(4 (n/100)^(2/9))). `small_sample` is "stata", "full" or "none" for the last two;
+        see docs/intervals.md. DataError, Incompatible or NotConverged where there is none, and why.
+
+        >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [5.0]], [1.0, 3.0, 2.0, 5.0], columns=["x"])
+        >>> fit(model).covariance("HC1").sel(param="x", param_="x").round(4).item()
+        0.1277
+        """
+        if kind is None:
+            if any(v is not None for v in (groups, data, lags)):
+                raise DataError("groups=, data= and lags= go with a kind: 'cluster' or 'HAC'")
+            return covariance_array(self.model, self._covariance(), reported(self.method, self.solution))
+        spread = self._spread_of(kind, groups, data, lags, small_sample)
+        matrix = reported_scale(self.model, replace(self.solution, scale=spread.matrix))
+        return covariance_array(self.model, matrix, spread.words)
+
+    def spread(self, covariance: Any = None) -> Spread:
+        """The squared scale (p m, p m) of the model's own coefficients, vec(beta) column first, then predictor, with its
+        degrees of freedom and what it is: of this fit, or of `covariance`, a kind's name or what `covariance(...)` gave."""
+        s = self.solution
+        if covariance is None:
+            return Spread(s.scale, s.df, reported(self.method, s))
+        if isinstance(covariance, str):
+            made = self._spread_of(covariance)
+        else:
+            given = self._given(covariance)
+            made = Spread(hidden_scale(self.model, given.scale), given.words.get("df"), given.words)
+        return made if s.df is not None else made._replace(df=None)  # as in intervals: t goes with least squares
+
+    def _spread_of(
+        self, kind: str, groups: Any = None, data: Any = None, lags: int | None = None, factor: SmallSample = "stata"
+    ) -> Spread:
+        check_estimator(self.method, kind)
+        check_settings(groups, lags, factor, kind)
+        codes = group_codes(groups, self.model.design, data) if kind == "cluster" else []
+        return spread_of(self.model, self.solution, kind, Settings(codes, lags, factor))
 
     def _covariance(self) -> Array:
         s = self.solution
@@ -85,12 +146,7 @@ class Fit:
     @property
     def parameter_names(self) -> list[str]:
         """One name per coefficient, `column` or `column: outcome`, in the order of the covariance."""
-        outcomes = self.model.likelihood.outcomes
-        return (
-            [f"{c}: {o}" for c in self.model.design.columns for o in outcomes]
-            if outcomes
-            else list(self.model.design.columns)
-        )
+        return parameter_names(self.model)
 
     @cached_property
     def log_likelihood(self) -> float:
@@ -98,120 +154,83 @@ class Fit:
         if self.likelihood_at_estimate is not None:
             return self.likelihood_at_estimate
         usable(self.solution, self.method)
+        if any(self.solution.aux.get(a) == 0 for a in self.model.unknown):
+            return np.inf  # as many coefficients as rows: sigma = 0
         return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
 
     # ---- intervals -------------------------------------------------------------------------------------------------
 
-    def interval(self, prob: float = 0.95, kind: str | None = None) -> Any:
+    def interval(self, prob: float = 0.95, kind: str | None = None, *, covariance: Any = None) -> Any:
         """Interval of each coefficient with probability `prob`: Dataset with lower, upper, attributes prob and kind.
 
-        For a point estimate "t" (where least squares has degrees of freedom; the default there) or "wald"; for a
-        posterior "eti" (equal-tailed, the default) or "hdi" (highest density). NotConverged when a coefficient has no
-        estimate: an interval around it would mean nothing.
+        For a point estimate "t" (where least squares has degrees of freedom; the default there) or "wald", both from
+        `covariance` when it is given (the name of a kind, or what `covariance(...)` returned); "profile" and "score", which
+        invert the likelihood ratio and Rao's test, an end being infinite where the likelihood never falls far enough;
+        "bootstrap" (the default after one), or "percentile", "bca", "studentised" by name. For a posterior "eti"
+        (equal-tailed, the default) or "hdi" (highest density). NotConverged when a coefficient has no estimate, but for
+        profile and score, which need none.
         """
-        if self.solution.vague is not None and self.solution.vague.any():
-            raise NotConverged(f"no interval: {self.solution.status.value} ({self.solution.detail})")
-        return self._interval(prob, kind)
+        check_prob(prob)
+        given = None if covariance is None else self._given(covariance)
+        asked = self._intervals.kind(kind, given)
+        self._intervals.refuse(kind, given)
+        return self._interval(prob, asked, given)
 
-    def _interval(self, prob: float, kind: str | None) -> Any:
+    def _interval(self, prob: float, kind: str, given: Given | None = None) -> Any:
         import xarray as xr
 
-        kind = self.default_kind if kind is None else kind
-        if kind not in KINDS[self.target]:
-            raise Incompatible(f"a {self.target} has intervals of kind {' or '.join(KINDS[self.target])}, not {kind!r}")
-        lower, upper = self._ends(prob, kind)
-        dims = coefficient_dims(self.model)
-        attrs = {"prob": intervals.check_prob(prob), "kind": kind, "method": self.method.name}
+        lower, upper = self._intervals.ends(prob, kind, given)
+        dims, attrs = coefficient_dims(self.model), {"prob": float(prob), "kind": kind, "method": self.method.name}
+        attrs |= self._intervals.words(kind, given)
         return xr.Dataset({"lower": (dims, lower), "upper": (dims, upper)}, coordinates(self.model), attrs)
+
+    @cached_property
+    def _intervals(self) -> Intervals:
+        return Intervals(self.model, self.method, self.solution)
+
+    def _given(self, covariance: Any) -> Given:
+        """The matrix and the words of a covariance that was named or given."""
+        check_estimator(self.method, covariance if isinstance(covariance, str) else "sandwich")
+        made = self.covariance(covariance) if isinstance(covariance, str) else covariance
+        return Given(covariance_values(self.model, made), dict(made.attrs))
 
     @property
     def default_kind(self) -> str:
         """The interval that is meant when none is named."""
-        if self.target == "posterior":
-            return "eti"
-        return "t" if self.solution.df is not None else "wald"
-
-    def _ends(self, prob: float, kind: str) -> tuple[Array, Array]:
-        s, centre = self.solution, self.coef.values
-        if self.target == "mode" or s.known_marginals:
-            if kind == "t" and s.df is None:
-                raise Incompatible(
-                    f"{self.method.name} has no degrees of freedom here, so no t interval; use kind='wald'"
-                )
-            df = None if kind == "wald" else s.df
-            sd = np.sqrt(np.diagonal(reported_scale(self.model, s))).reshape(centre.shape)
-            half = intervals.quantile(prob, df) * sd
-            return centre - half, centre + half
-        draws = _flat(shown(self.model, _drawn(s)["beta"]))
-        return intervals.equal_tail(draws, prob) if kind == "eti" else intervals.highest_density(draws, prob)
+        return self._intervals.default
 
     def aux_interval(self, name: str, prob: float = 0.95, kind: str | None = None) -> tuple[float, float]:
-        """Interval of an auxiliary parameter: chi-square for the sigma of least squares, Wald on the log scale for
-        other point estimates, equal-tailed or highest-density for a posterior."""
-        s = self.solution
-        if kind is not None and kind not in KINDS[self.target]:
-            raise Incompatible(f"a {self.target} has intervals of kind {' or '.join(KINDS[self.target])}, not {kind!r}")
-        if name not in s.aux:
-            raise DataError(f"{name!r} was not estimated; auxiliary parameters that were: {', '.join(s.aux) or 'none'}")
-        if s.draws is not None:
-            ends = intervals.highest_density if kind == "hdi" else intervals.equal_tail
-            lower, upper = ends(s.draws[name].ravel(), prob)
-            return float(lower), float(upper)
-        if s.df is not None and s.df > 0 and kind != "wald":
-            return intervals.sigma_from_rss(s.stats["rss"], s.df, prob)
-        return intervals.positive(s.aux[name], s.aux_sd[name], prob) if s.aux[name] > 0 else (np.nan, np.nan)
+        """Interval of an auxiliary parameter, or of a prior scale that was sampled: chi-square for the sigma of least squares, Wald on the log scale for
+        other point estimates, or of the kind that is named (profile, score and bootstrap on the log scale too);
+        equal-tailed or highest-density for a posterior."""
+        return self._intervals.of_aux(name, check_prob(prob), kind)
 
-    def summary(self, prob: float = 0.95, kind: str | None = None) -> Any:
-        """One row per coefficient and auxiliary parameter, unrounded: pandas DataFrame with estimate and std_error (a
-        point estimate) or mean and sd (a posterior), lower, upper; after MCMC also ess_bulk, ess_tail and r_hat.
+    def summary(self, prob: float = 0.95, kind: str | None = None, *, covariance: Any = None) -> Any:
+        """One row per coefficient, auxiliary parameter and sampled prior scale, unrounded: pandas DataFrame with estimate and std_error (a
+        point estimate) or mean and sd (a posterior), lower, upper; after MCMC also ess_bulk, ess_tail and r_hat. With
+        `covariance` standard errors and intervals of the coefficients are its, as in `interval`.
 
         `attrs` say prob, kind, method, what is modelled, the status and the notes.
         """
         import pandas as pd
 
         words = ("mean", "sd") if self.target == "posterior" else ("estimate", "std_error")
-        ends = self._interval(prob, kind)
-        columns = {
-            words[0]: self.coef.values.T.ravel(), words[1]: self.std_error.values.T.ravel(),
-            "lower": ends["lower"].values.T.ravel(), "upper": ends["upper"].values.T.ravel(),
-        }  # fmt: skip
-        table = pd.DataFrame(columns, index=self._index())
-        for name, value in self.solution.aux.items():
-            row = [value, self.solution.aux_sd.get(name, np.nan), *self.aux_interval(name, prob, kind)]
+        given = None if covariance is None else self._given(covariance)
+        ends, error = self._interval(check_prob(prob), self._intervals.kind(kind, given), given), self.std_error.values
+        if given is not None:
+            error = np.sqrt(np.diagonal(given.scale)).reshape(error.shape)
+        columns = dict(zip(words, (self.coef.values.T.ravel(), error.T.ravel())))
+        columns |= {end: ends[end].values.T.ravel() for end in ("lower", "upper")}
+        table = pd.DataFrame(columns, index=coefficient_index(self.model))
+        s = self.solution
+        for name, value in {**s.aux, **s.hyper}.items():
+            sd = {**s.aux_sd, **s.hyper_sd}.get(name, np.nan)
+            row = [value, sd, *self.aux_interval(name, prob, ends.attrs["kind"])]
             table.loc[("", name) if self.model.likelihood.outcomes else name] = row
         if "diverging" in self.solution.sample_stats:
-            table = table.join(self._mixing(table.index))
-        table.attrs = {"prob": prob, "kind": ends.attrs["kind"]} | self.described
+            table = table.join(pd.DataFrame(mixing(self.model, self.solution), index=table.index))
+        table.attrs = {**ends.attrs, **self.described}
         return table
-
-    def _index(self) -> Any:
-        import pandas as pd
-
-        columns, outcomes = self.model.design.columns, self.model.likelihood.outcomes
-        if not outcomes:
-            return pd.Index(columns, name="coef")
-        return pd.MultiIndex.from_tuples([(o, c) for o in outcomes for c in columns], names=["outcome", "coef"])
-
-    def _mixing(self, index: Any) -> Any:
-        """Effective sample sizes and R-hat (Vehtari et al. 2021), by arviz-stats on plain arrays."""
-        import pandas as pd
-        from arviz_stats.base import array_stats
-
-        draws = _drawn(self.solution)
-        beta = shown(self.model, draws["beta"])
-        parts = (
-            [np.moveaxis(beta, -1, 0).reshape(-1, *beta.shape[:2], beta.shape[2])] if beta.ndim == 4 else [beta[None]]
-        )
-        each = [a[..., j] for p in parts for a in p for j in range(a.shape[-1])] + [draws[a] for a in self.solution.aux]
-        rows = [
-            (
-                array_stats.ess(v, method="bulk"),
-                array_stats.ess(v, method="tail", prob=(0.05, 0.95)),
-                array_stats.rhat(v, method="rank"),
-            )
-            for v in each
-        ]
-        return pd.DataFrame(np.array(rows, dtype=float), index=index, columns=["ess_bulk", "ess_tail", "r_hat"])
 
     # ---- new rows --------------------------------------------------------------------------------------------------
 
@@ -232,21 +251,13 @@ class Fit:
 
         design = self._design(data, offset)
         found: Prediction = predict(
-            self.model, self.solution, self.method, design, prob=intervals.check_prob(prob), seed=self.seed
+            self.model, self.solution, self.method, design, prob=check_prob(prob), seed=self.seed
         )
-        levels = found.mean.ndim == 2
-        dims = ("obs", "level") if levels else ("obs",)
-        variables: dict[str, Any] = {"mean": (dims, found.mean)}
-        variables |= {f"mean_{w}": (dims, v) for w, v in zip(("lower", "upper"), found.mean_interval)}
-        if found.new_interval is not None:
-            variables |= {f"new_{w}": (dims, v) for w, v in zip(("lower", "upper"), found.new_interval)}
-        if found.likely is not None:
-            variables["likely"] = (dims, found.likely)
-        coords: dict[str, Any] = {"obs": _labels(data, design)}
-        if levels:
+        coords: dict[str, Any] = {"obs": row_labels(data, design)}
+        if found.mean.ndim == 2:
             coords["level"] = [str(v) for v in self.model.likelihood.levels]
         attrs = {"prob": prob, "kind": found.kind, "method": self.method.name}
-        return xr.Dataset(variables, coords, attrs)
+        return xr.Dataset({k: (tuple(coords), v) for k, v in found.arrays.items()}, coords, attrs)
 
     def _design(self, data: Any, offset: Any) -> Any:
         if data is not None:
@@ -257,7 +268,39 @@ class Fit:
             raise DataError("this fit was saved without its rows: say at which data to predict")
         return self.model.design
 
+    # ---- more rows -------------------------------------------------------------------------------------------------
+
+    def update(self, data: Any, y: Any = None, *, weights: Any = None, offset: Any = None, trials: Any = None) -> "Fit":
+        """The posterior after more rows: this one is the prior there, and the same method fits it.
+
+        `data` is a table (or X with `y`; see Model.at) or a Model of the same columns and likelihood, whose own priors do not
+        count: this posterior takes their place. Exact for
+        `conjugate`: the posterior of both sets of rows together. Otherwise the posterior so far enters as a normal with
+        its mean and covariance, and the notes say so. Incompatible for a point estimate.
+
+        >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 2.5, 2.0, 4.0])
+        >>> whole = fit(Model.from_arrays(X, y), "conjugate")
+        >>> fit(Model.from_arrays(X[:3], y[:3]), "conjugate").update(X[3:], y[3:]).coef.round(9).equals(whole.coef.round(9))
+        True
+        """
+        how = carried(self.model, self.method, self.solution)
+        more = (
+            data if isinstance(data, Model) else self.model.at(data, y, weights=weights, offset=offset, trials=trials)
+        )
+        after = fit(how.onto(self.model, more), self.method, seed=self.seed)
+        return replace(after, notes=(*after.notes, how.note))
+
     # ---- everything in one place -----------------------------------------------------------------------------------
+
+    def once[T](self, make: "Callable[[Fit], T]") -> T:
+        """make(self), computed when it is first asked for and kept as long as this fit: what several readers share."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]
+
+    @cached_property
+    def _made(self) -> dict[Any, Any]:
+        return {}
 
     @cached_property
     def tree(self) -> Any:
@@ -303,22 +346,20 @@ class Fit:
         d = self.described
         table = self.summary().to_string(float_format=lambda v: f"{v:.5g}")
         prob = f"{100 * self.summary().attrs['prob']:g} % {self.default_kind} intervals"
-        lines = [f"{d['models']}", f"{d['method']}, {prob}; {d['status']}", table, *(f"note: {n}" for n in d["notes"])]
-        return "\n".join(lines)
+        return "\n".join(
+            [d["models"], f"{d['method']}, {prob}; {d['status']}", table, *(f"note: {n}" for n in d["notes"])]
+        )
 
     def _repr_html_(self) -> str:
-        import html
-
         d = self.described
         table = self.summary().to_html(float_format=lambda v: f"{v:.5g}", border=0)
-        notes = "".join(f"<li>{html.escape(n)}</li>" for n in d["notes"])
-        head = f"<p><b>{html.escape(d['models'])}</b><br>{html.escape(d['method'])}: {html.escape(d['status'])}</p>"
-        return f"{head}{table}<ul>{notes}</ul>"
+        notes = "".join(f"<li>{escape(n)}</li>" for n in d["notes"])
+        return f"<p><b>{escape(d['models'])}</b><br>{escape(d['method'])}: {escape(d['status'])}</p>{table}<ul>{notes}</ul>"
 
 
 def fit(model: Model, method: str | Method = "auto", *, seed: int = 0, strict: bool = False) -> Fit:
     """Fits a model: `method` is a name ("auto", "closed_form", "newton", "conjugate", "quadrature", "laplace", "nuts",
-    "sgd", "lms", "perceptron")
+    "coordinate_descent", "proximal_newton", "sgd", "lms", "perceptron", "bootstrap")
     or a Method with its settings, such as `NUTS(draws=2000)`.
 
     Incompatible, with the methods that would do, when the method cannot fit the model. A fit that did not end well warns
@@ -335,16 +376,15 @@ def fit(model: Model, method: str | Method = "auto", *, seed: int = 0, strict: b
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise DataError(f"seed is a whole number, 0 or more, got {seed!r}")
     chosen = METHODS.resolve(method)
-    notes: tuple[str, ...] = ()
     if not isinstance(chosen, Method):
         raise Incompatible(f"method is the name of a method or a Method, got {chosen!r}")
     if (why := chosen.obstacle(model)) is not None:
         able = [k for k, cls in METHODS.items() if k != "auto" and cls().obstacle(model) is None]
         raise Incompatible(f"{why}. These can fit this model: {', '.join(able) or 'none'}.")
-    if isinstance(chosen, Auto):
-        chosen, reason = chosen.choose(model)
-        notes = (reason,)
-    solution = chosen.solve(model, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    model, chosen, notes, stats = chosen.settle(model, rng)
+    solution = chosen.solve(model, rng)
+    solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
     if not solution.status.good:
         message = f"{chosen.name}: {solution.status.value}" + (f" ({solution.detail})" if solution.detail else "")
         if strict:
@@ -357,24 +397,3 @@ def load_fit(path: str | Path) -> Fit:
     """The fit that `Fit.save` wrote: summarises, compares and predicts at new data; runs no code from the file."""
     model, method, solution, seed = storage.read(Path(path))
     return Fit(model, method, solution, seed, likelihood_at_estimate=solution.stats.get("log_likelihood"))
-
-
-def _drawn(solution: Solution) -> Mapping[str, Array]:
-    assert solution.draws is not None
-    return solution.draws
-
-
-def _flat(draws: Array) -> Array:
-    return draws.reshape(-1, *draws.shape[2:])
-
-
-def _labels(data: Any, design: Any) -> Array:
-    """Row labels of the data that were given, where they have an index of their own."""
-    if data is None and design.labels is not None:
-        return np.asarray(design.labels)
-    index = getattr(data, "index", None)
-    return (
-        np.asarray(index)
-        if index is not None and not callable(index) and len(index) == design.n
-        else np.arange(design.n)
-    )

@@ -13,14 +13,25 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from probreg.agreement import check_aux, check_joint, check_names, check_offset, check_trials, counted
 from probreg.binding import rows_for
-from probreg.design import INTERCEPT, Basis, Design, as_response, from_arrays, from_reading, split_trials
+from probreg.design import (
+    INTERCEPT,
+    Basis,
+    Design,
+    as_response,
+    as_weights,
+    from_arrays,
+    from_reading,
+    split_trials,
+)
 from probreg.errors import DataError, Incompatible
 from probreg.graphs import build
-from probreg.likelihoods import LIKELIHOODS, Bernoulli, Categorical, Gaussian, Likelihood, SmoothLikelihood
+from probreg.likelihoods import LIKELIHOODS, Categorical, Gaussian, Likelihood, SmoothLikelihood
 from probreg.likelihoods.base import Level
 from probreg.linalg import map_blocks, row_blocks, sweep, weighted_gram
-from probreg.priors import AuxPrior, FisherPrior, Flat, GaussianPrior, JointPrior, Prior, Reference, joint
+from probreg.prior_predictive import PriorPredictive, prior_predictive
+from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
 from probreg.priors.read_out import one_penalty
 from probreg.priors.spelling import Setting, Spellings, spell
@@ -57,10 +68,10 @@ class Model:
     aux: Mapping[str, float | AuxPrior] = MappingProxyType({})
 
     def __post_init__(self) -> None:
-        _check_aux(self.likelihood, self.aux)
-        _check_names(self.design, self.likelihood)
-        _check_offset(self.design, self.likelihood)
-        _check_joint(self.joint, self.likelihood)
+        check_aux(self.likelihood, self.aux)
+        check_names(self.design, self.likelihood)
+        check_offset(self.design, self.likelihood)
+        check_joint(self.joint, self.likelihood)
 
     @classmethod
     def from_formula(
@@ -146,10 +157,9 @@ class Model:
                 f"likelihood is a Likelihood or the name of one, got {type(likelihood).__name__} from {type(likelihood).__module__}"
             )
         if trials is not None:
-            if not isinstance(likelihood, Bernoulli):
-                raise Incompatible(f"successes out of trials are Bernoulli observations, not {likelihood.name}")
+            check_trials(likelihood)
             design, values = split_trials(design, values, trials)
-        design, values = _counted(design, values)
+        design, values = counted(design, values)
         bound = likelihood.bind(values, levels=levels, event=event, reference=reference)
         return cls(replace(design, y=bound.code(values)), bound, prior, dict(aux))
 
@@ -160,6 +170,35 @@ class Model:
     def with_aux(self, **aux: float | AuxPrior) -> "Model":
         """The same model with these nuisance parameters held fixed (a number) or under this prior."""
         return replace(self, aux={**self.aux, **aux})
+
+    def at(self, data: Any, y: Any = None, *, weights: Any = None, offset: Any = None, trials: Any = None) -> "Model":
+        """The same columns, likelihood and priors at new rows with their response.
+
+        For a model of a formula `data` is a table that holds the response too; for one of arrays it is X, with `y`.
+        `weights`, `offset`, `trials` are arrays, as in from_arrays; without `weights` each new row counts once. A prior that
+        is stated relative to the rows is then relative to the new ones. DataError for rows that the model cannot read: a
+        missing column, an unseen level, a new class.
+        """
+        design = self.design.at(data, offset=offset)
+        if y is not None:
+            values, _ = as_response(y)
+        elif trials is not None:
+            raise DataError(
+                "trials= goes with y=, the successes; a formula p(successes, trials) reads both from its table"
+            )
+        else:
+            response, trials = self.design.recipe.outcome_at(data)
+            values = np.asarray(response)
+        if not values.ndim:
+            raise DataError(f"y has one value per new row, got {y!r}")
+        if len(values) != design.n:
+            raise DataError(f"there are {design.n} new rows and {len(values)} responses: they must match")
+        design = replace(design, weights=as_weights(weights, design.n))
+        if trials is not None:
+            check_trials(self.likelihood)
+            design, values = split_trials(design, values, np.asarray(trials))
+        design, values = counted(design, values)
+        return replace(self, design=replace(design, y=self.likelihood.code(values)))
 
     # ---- shape and parts ------------------------------------------------------------------------------------------
 
@@ -172,6 +211,15 @@ class Model:
     def joint(self) -> JointPrior:
         """The prior column by column."""
         return joint(self.prior, self.design.columns, self.design.free, partial(rows_for, self.design, self.likelihood))
+
+    @property
+    def bound(self) -> "Model":
+        """The same model with its prior in raw units, as it is at these rows: leaving rows out does not move it. A prior of
+        all coefficients together follows its rows."""
+        columns = self.design.columns
+        if isinstance(self.prior, Prior) and (self.prior.whole or not self.prior.relative):
+            return self
+        return self.with_prior({tuple(columns[i] for i in b.columns): b.prior for b in self.joint.blocks})
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -204,19 +252,25 @@ class Model:
         aux = [f"{a} ~ {self.aux_prior(a).name}" for a in self.unknown] + [
             f"{a} = {v:g}" for a, v in self.fixed.items()
         ]
-        weight = "" if d.weights is None else f" (weight {d.total:g})"
+        n = d.n if d.kept is None else d.kept.n
+        rows = f"rows {n}" + (f" (weight {d.total:g})" if d.total != n else "") if n else "rows not kept"
         return (
             f"Model: {self.likelihood.describe(d.response)}\n"
-            f"  rows {d.n if d.kept is None else d.kept.n}{weight}, columns {', '.join(d.columns)}; prior {prior or 'flat'}"
-            + "".join(f"; {a}" for a in aux)
+            f"  {rows}, columns {', '.join(d.columns)}; prior {prior or 'flat'}" + "".join(f"; {a}" for a in aux)
         )
 
     @property
     def penalty_setting(self) -> Setting:
-        """What another package's criterion needs to know of these data; y_sd with divisor N, after the offset."""
+        """What another package's criterion needs to know of these data; y_sd with divisor N, after the offset. Incompatible
+        for a softmax with a reference class: the others penalise the coefficients of all classes alike."""
+        if isinstance(self.likelihood, Categorical) and not self.likelihood.symmetric:
+            raise Incompatible(
+                "other packages penalise the softmax of all classes, whose mode is another than that of log odds against a "
+                "reference class: use Categorical(symmetric=True)"
+            )
         noisy = "sigma" in self.likelihood.aux
         y_sd = float(self.design.moments.y_scale) if noisy else None
-        return Setting(self.likelihood.name, self.design.total, self.fixed.get("sigma"), y_sd)
+        return Setting(self.likelihood.name, self.design.total or None, self.fixed.get("sigma"), y_sd)
 
     def penalty(self, *, sigma: float | None = None) -> Spellings:
         """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
@@ -233,17 +287,19 @@ class Model:
         """
         l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)
         columns, at = tuple(np.array(self.design.columns)[self.joint.informative].tolist()), self.penalty_setting
-        at = at if sigma is None else replace(at, sigma=float(sigma))
+        if sigma is not None:
+            check_aux(self.likelihood, {"sigma": sigma})
+            at = replace(at, sigma=float(sigma))
         if relative and not l1 and at.sigma is None:
             at = replace(at, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
         if relative:
             at.need(sigma="a prior with a kink in units of sigma")
             l1, l2 = l1 / (at.sigma or 1.0), l2 / (at.sigma or 1.0) ** 2
-        notes = (
-            [] if self.design.weights is None else ["N is the sum of the weights, which are given as sample weights"]
-        )
-        if self.likelihood.name == "categorical":
-            notes.append("their coefficients are those of the symmetric softmax: Categorical(symmetric=True)")
+        notes = []
+        if self.design.weights is not None:
+            notes.append("N is the sum of the weights, which are given as sample weights")
+        if self.design.offset is not None:
+            notes.append("the offset is given to the package, or taken from y before where the noise is Gaussian")
         return Spellings(columns, l1, l2, spell(l1, l2, at, intercept=self.design.intercept is not None), tuple(notes))
 
     # ---- densities -------------------------------------------------------------------------------------------------
@@ -266,15 +322,19 @@ class Model:
         if not d.n:
             return self._log_lik_of_moments(beta, {**self.fixed, **aux})
 
+        known = {k: np.asarray(v)[..., None] for k, v in {**self.fixed, **aux}.items()}
+
         def block(rows: slice) -> tuple[Array]:
-            return (replace(self, design=d.take(rows)).pointwise(beta, **aux).sum(-1),)
+            eta = d.X[rows] @ beta if d.offset is None else d.X[rows] @ beta + d.offset[rows]
+            log_p = self.likelihood.log_prob(d.observed[rows], eta, **known)
+            return ((log_p if d.weights is None else log_p * d.weights[rows]).sum(-1),)
 
         return map_blocks(block, row_blocks(d.n, max(d.X.shape[1], beta.size // beta.shape[-2])))[0]
 
     def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
         """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): rows that are gone live on in their moments."""
         kept = self.design.kept
-        if kept is None:
+        if kept is None or not isinstance(self.likelihood, Gaussian):
             raise DataError(
                 "this model holds no rows (it was saved without them), so it has no log-likelihood; save with rows=True"
             )
@@ -302,6 +362,7 @@ class Model:
     def information(self, beta: Array, **aux: float) -> Array:
         """X' W X with W the expected information of each row, plus the curvature of the prior: (p m, p m)."""
         likelihood = _smooth(self.likelihood)
+        self._need_rows()
         known = {**self.fixed, **aux}
         W = likelihood.information(self.eta(beta), **known)
         W = W if self.design.weights is None else W * self.design.weights[:, None, None]
@@ -333,6 +394,7 @@ class Model:
 
     def _expand(self, gamma: Array, T: Array, basis: Basis | None, aux: Aux, *, curved: bool = True) -> LocalModel:
         """Sums over blocks of rows, each touched once while it is in cache."""
+        self._need_rows()
         (p, m), k = gamma.shape, gamma.size
         known, a = {**self.fixed, **aux}, len(self.unknown)
 
@@ -357,6 +419,12 @@ class Model:
             curvature[k:, :k] = curvature[:k, k:].T
         local = LocalModel(float(value), np.concatenate([g_beta.ravel(), g_aux]), curvature)
         return self._add_prior(local, T @ gamma, T, known)
+
+    def _need_rows(self) -> None:
+        if not self.design.n:
+            raise DataError(
+                "this model holds no rows (it was saved without them), over which derivatives are summed; save with rows=True"
+            )
 
     def _scores(self, rows: slice, eta: Array, known: Aux) -> Array:
         """The gradient over eta of these rows, times their weights."""
@@ -395,6 +463,20 @@ class Model:
                 curvature[k + i, k + i] -= self.aux_prior(name).slopes(known[name])[1]
         return LocalModel(total, gradient, curvature)
 
+    def prior_predictive(self, draws: int = 1000, *, prob: float = 0.95, seed: int = 0) -> PriorPredictive:
+        """What the priors alone say, in outcome units: draws of coefficients, means and outcomes at the rows of the model,
+        and for each column how far one standard deviation of it can move the outcome with prior probability `prob`.
+
+        Flat priors have no draws: what needs them is left out, and the notes say so.
+
+        >>> from probreg.priors import Normal
+        >>> model = Model.from_arrays([-1.0, 1.0], [0, 1], columns=["x"], likelihood="bernoulli", prior=Normal(1.0))
+        >>> model.prior_predictive().moves[0].sentence
+        'one sd of x (1.41) moves P(y = 1) by at most 0.582 with prior probability 95 % (typically 0.23)'
+        """
+        aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
+        return prior_predictive(self.design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed)
+
     def to_pymc(self) -> Any:
         """The plain PyMC model: all rows, named dims, `beta` (coef) or (coef, outcome), for use with anything of PyMC."""
         if not self.design.n:
@@ -410,63 +492,3 @@ def _smooth(likelihood: Likelihood) -> SmoothLikelihood:
     if not isinstance(likelihood, SmoothLikelihood):
         raise Incompatible(f"the {likelihood.name} likelihood is not twice differentiable, so it has no Newton step")
     return likelihood
-
-
-def _check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> None:
-    for name, value in aux.items():
-        if name not in likelihood.aux:
-            raise DataError(
-                f"a {likelihood.name} likelihood has no parameter {name!r}; it has: {', '.join(likelihood.aux) or 'none'}"
-            )
-        if isinstance(value, Prior):
-            raise DataError(
-                f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Uniform, InverseGamma, Reference, not {type(value).__name__}"
-            )
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not isinstance(value, AuxPrior) and not (number and np.isfinite(value) and value > 0):
-            raise DataError(f"{name} is held at {value!r}; it must be a positive finite number, or a prior")
-
-
-def _counted(design: Design, values: Array) -> tuple[Design, Array]:
-    """Without the rows of weight zero, which are no observations and must not shape levels or scales."""
-    if design.weights is None or (design.weights > 0).all():
-        return design, values
-    keep = design.weights > 0
-    note = f"{int((~keep).sum())} of {design.n} rows have weight 0 and were left out"
-    part = design.take(keep)
-    return replace(part, notes=(*part.notes, note)), values[keep]
-
-
-def _check_names(design: Design, likelihood: Likelihood) -> None:
-    if both := set(design.columns) & set(likelihood.aux):
-        name = both.pop()
-        raise DataError(
-            f"a column is called {name!r}, which is the {likelihood.name} likelihood's own parameter: rename the column"
-        )
-
-
-def _check_offset(design: Design, likelihood: Likelihood) -> None:
-    if design.offset is not None and design.offset.shape[1] not in (1, likelihood.width):
-        raise DataError(
-            f"the offset has {design.offset.shape[1]} columns; this likelihood has {likelihood.width} linear predictors"
-        )
-    if isinstance(likelihood, Categorical) and likelihood.symmetric and design.offset is not None:
-        raise Incompatible(
-            "a symmetric softmax takes no offset: its predictors have no names of their own; use a reference class"
-        )
-
-
-def _check_joint(prior: JointPrior, likelihood: Likelihood) -> None:
-    if prior.sigma_units.any() and "sigma" not in likelihood.aux:
-        raise Incompatible(
-            f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
-        )
-    if isinstance(likelihood, Categorical) and likelihood.symmetric:
-        if not prior.of_kind(GaussianPrior, FisherPrior):
-            raise Incompatible(
-                "a symmetric softmax goes with flat, normal or Jeffreys priors, which do not depend on its basis; use a reference class"
-            )
-        if prior.gaussian and prior.center.any():
-            raise Incompatible(
-                "the coefficients of a symmetric softmax sum to zero over the classes: their prior has location 0"
-            )

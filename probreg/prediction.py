@@ -14,7 +14,8 @@ import numpy as np
 from probreg.design import Design
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
-from probreg.inference.asymptotic import asymptotic
+from probreg.inference.asymptotic import asymptotic, spreads
+from probreg.inference.kinks import NO_ERRORS, has_kinks
 from probreg.inference.linear import touched
 from probreg.intervals import equal_tail, quantile
 from probreg.likelihoods import Gaussian, OrderedLikelihood
@@ -38,6 +39,14 @@ class Prediction:
     new_interval: tuple[Array, Array] | None
     likely: Array | None  # (n, K) bool: the smallest set of classes with total probability at least prob
     kind: str  # what the intervals are, in words
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """What there is, by name: mean, mean_lower, mean_upper, and new_lower, new_upper or likely."""
+        out = {"mean": self.mean, **dict(zip(("mean_lower", "mean_upper"), self.mean_interval))}
+        if self.new_interval is not None:
+            out |= dict(zip(("new_lower", "new_upper"), self.new_interval))
+        return out if self.likely is None else out | {"likely": self.likely}
 
 
 def usable(solution: Solution, method: Method) -> None:
@@ -94,7 +103,7 @@ def predict(model: Model, solution: Solution, method: Method, design: Design, *,
     usable(solution, method)
     _estimable(model, solution, design)
     point = solution.draws is None
-    spread = point and isinstance(model.likelihood, OrderedLikelihood)
+    spread = point and isinstance(model.likelihood, OrderedLikelihood) and not _errorless(model, solution)
     if _exact(model, solution):
         return _closed(model, solution, design, prob)
     atoms = _atoms(model, solution, spread=spread, seed=seed)
@@ -159,9 +168,20 @@ def _of_draws(model: Model, solution: Solution, design: Design, atoms: Mapping[s
     return Prediction(mean, interval, _new(p, prob), None, kind)
 
 
+def _errorless(model: Model, solution: Solution) -> bool:
+    """The mode under a prior with kinks, which carries no standard errors."""
+    return has_kinks(model) and not spreads(solution)
+
+
 def _of_point(model: Model, solution: Solution, design: Design, atoms: Mapping[str, Array], prob: float) -> Prediction:
-    interval = _mean_interval(model, solution, design, prob)
     mean = model.likelihood.mean(_eta(design, solution.beta), **{**model.fixed, **solution.aux})
+    if _errorless(model, solution):
+        none = np.full(mean.shape, np.nan)
+        if not isinstance(model.likelihood, OrderedLikelihood):
+            return Prediction(mean, (none, none), None, _likely(mean, prob), f"no intervals: {NO_ERRORS}")
+        kind = f"no interval of the mean: {NO_ERRORS}; that of a new observation is of the noise alone, the estimate taken as the truth"
+        return Prediction(mean, (none, none), _new(_mixture(model, atoms, design), prob), None, kind)
+    interval = _mean_interval(model, solution, design, prob)
     if not isinstance(model.likelihood, OrderedLikelihood):
         kind = "Wald intervals of the class probabilities on the logit scale (delta method)"
         return Prediction(mean, interval, None, _likely(mean, prob), kind)

@@ -15,6 +15,7 @@ from probreg.likelihoods import Likelihood, OrderedLikelihood
 
 Array = np.ndarray
 _FEW = 32  # atoms that tell nearly where a quantile of many lies
+_LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +63,7 @@ class Predictive:
         """The smallest y with P(Y <= y) >= prob, shape (n,): exact for a discrete response, else to `tol` in
         probability.
 
-        The secant method on the mixture's distribution function, from the quantile of a few atoms and inside a bracket;
-        bisection over the integers for a discrete response. Incompatible for unordered classes.
+        Newton on the mixture's distribution function, from the quantile of a few atoms and inside a bracket; bisection over the integers for a discrete response. Incompatible for unordered classes.
         """
         discrete = not isinstance(self._ordered().support, str)
         few = self.thinned(_FEW)
@@ -72,28 +72,39 @@ class Predictive:
             return self._bisect(prob, *self._integers(prob, start))
         low, high = few._bracket(prob)
         if len(self.eta) > _FEW:
-            start = few._secant(prob, (low + high) / 2, few, 1e-5)
-            return self._secant(prob, start, few, tol)
-        return self._secant(prob, (low + high) / 2, self, tol)
+            return self._root(prob, few._root(prob, (low + high) / 2, 1e-5), tol)
+        return self._root(prob, (low + high) / 2, tol)
 
-    def _secant(self, prob: float, y: Array, like: "Predictive", tol: float) -> Array:
-        """The root from y, with the first slope that of the mixture `like`; steps stay inside what is known to hold it."""
-        low, high, gap = np.full_like(y, -np.inf), np.full_like(y, np.inf), self.cdf(y) - prob
-        slope = like._density(y)
+    def _root(self, prob: float, y: Array, tol: float) -> Array:
+        """Newton on the distribution function from y; a step that leaves what is known to hold the root bisects.
+
+        Two points tell the slope f' of the density f, and with it what a step leaves: f' gap^2 / (2 f^2), where f'/f^2
+        is taken as no less than what it is in a normal tail, 1/prob. When that is below `tol` the step is the last, and
+        its end is not looked at again.
+        """
+        y, rows, part = y.copy(), np.arange(len(y)), self
+        low, high, left = np.full_like(y, -np.inf), np.full_like(y, np.inf), np.full_like(y, np.inf)
+        at, gap, f, tail = y.copy(), self.cdf(y) - prob, self._density(y), 1.0 / min(prob, 1.0 - prob)
         with np.errstate(all="ignore"):  # a flat stretch has no slope, and asks for bisection
-            width = np.where(slope > 0, 1.0 / slope, 1.0 + np.abs(y))
+            width = np.where(f > 0, 1.0 / f, 1.0 + np.abs(y))
             for number in range(400):
-                low, high = np.where(gap < 0, y, low), np.where(gap < 0, high, y)
-                if ((np.abs(gap) <= tol) | (high - low <= 1e-14 * np.abs(y))).all():
+                low, high = np.where(gap < 0, at, low), np.where(gap < 0, high, at)
+                step = at - gap / f
+                safe = (step > low) & (step < high) & (np.abs(step - at) <= width)
+                y[rows] = np.where(safe, step, at)
+                done = (np.abs(gap) <= tol) | (high - low <= 1e-14 * np.abs(at)) | (safe & (left <= _LAST * tol))
+                if done.all():
                     break
-                step = y - gap / slope
-                safe = (step > low) & (step < high) & (np.abs(step - y) <= width)
-                halve = np.where(np.isfinite(high - low), (low + high) / 2, np.where(gap < 0, y + width, y - width))
+                halve = np.where(np.isfinite(high - low), (low + high) / 2, np.where(gap < 0, at + width, at - width))
                 new = np.where(safe & (number % 5 < 4), step, halve)
                 width = np.where(safe, width, 2.0 * width)
-                after = self.cdf(new) - prob
-                slope = np.where(new == y, slope, (after - gap) / (new - y))
-                y, gap = new, after
+                if done.any():
+                    rows, part = rows[~done], part._rows(~done)
+                    low, high, width, at, f, new = (v[~done] for v in (low, high, width, at, f, new))
+                before, f = f, part._density(new)
+                gap = part.cdf(new) - prob
+                bend = np.where(new == at, np.inf, np.abs(f - before) / np.abs(new - at))
+                left, at = np.maximum(bend / f**2, tail) * gap**2 / 2.0, new
         return y
 
     def _density(self, y: Array) -> Array:
@@ -127,9 +138,14 @@ class Predictive:
             low[wide], high[wide] = np.where(enough, low[wide], middle), np.where(enough, middle, high[wide])
         return high
 
-    def pit(self, y: Array) -> Array:
-        """Probability integral transform P(Y <= y), uniform when the predictive is right (continuous responses)."""
-        return self.cdf(y)
+    def pit(self, y: Array, u: Array | float = 1.0) -> Array:
+        """Probability integral transform P(Y < y) + u P(Y = y), shape (n,): uniform when the predictive is right, for a
+        continuous response as it stands, for a discrete one when u (n,) is uniform on (0, 1) (Smith 1985).
+
+        Incompatible for classes without an order.
+        """
+        upto = self.cdf(y)
+        return upto if isinstance(self._ordered().support, str) else upto - (1.0 - u) * np.exp(self.log_prob(y))
 
     def _bracket(self, prob: float) -> tuple[Array, Array]:
         """Points below and above the quantile, widened geometrically from the centre."""

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from probreg.fit import Fit, fit
+from probreg.inference import Evidence
+from probreg.likelihoods import Likelihood
 from probreg.model import Model
-from probreg.priors import Normal
+from probreg.priors import ElasticNet, ExponentialPower, Jeffreys, Laplace, Normal, Reference
 from probreg.priors.base import PerColumn
 
 
@@ -22,18 +24,113 @@ def ols(x: Any, data: Any, **options: Any) -> Fit:
     return fit(_reader(x)(x, data, likelihood="gaussian", **options))
 
 
-def ridge(x: Any, data: Any, *, scale: PerColumn, sigma_units: bool = False, **options: Any) -> Fit:
-    """Posterior mode under Gaussian noise and the prior N(0, scale^2) on every coefficient but the intercept.
+def ridge(
+    x: Any, data: Any, *, scale: PerColumn, sigma_units: bool = False, scaled: bool = False,
+    likelihood: Likelihood | str = "gaussian", **options: Any,
+) -> Fit:  # fmt: skip
+    """Posterior mode under the prior N(0, scale^2) on every coefficient but the intercept; any likelihood.
 
-    In raw units (the default) argmin RSS + (sigma/scale)^2 |beta|^2, where sigma is given as `aux={"sigma": ...}` (one
-    linear solve), or else is at its joint mode with beta over log sigma (Newton's method). With `sigma_units` the scale
-    is scale * sigma, so that sigma cancels: argmin RSS + |beta|^2 / scale^2, one linear solve. `scale` is one number
-    or one per penalised column; Hoerl & Kennard 1970.
+    For Gaussian noise in raw units (the default) argmin RSS + (sigma/scale)^2 |beta|^2, where sigma is given as
+    `aux={"sigma": ...}` (one linear solve), or else is at its joint mode with beta over log sigma (Newton's method). With
+    `sigma_units` the scale is scale * sigma, so that sigma cancels: argmin RSS + |beta|^2 / scale^2, one linear solve.
+    `scale` is one number or one per penalised column, `scaled=True` states it for standardised columns;
+    `Normal.from_ridge` reads the settings of other packages. Hoerl & Kennard 1970.
 
     >>> ridge([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], scale=1.0, sigma_units=True, columns=["x"]).coef.sel(coef="x").item()
     1.666666666666...
     """
-    return fit(_reader(x)(x, data, likelihood="gaussian", prior=Normal(scale, sigma_units=sigma_units), **options))
+    prior = Normal(scale, sigma_units=sigma_units, scaled=scaled)
+    return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
+
+
+def lasso(
+    x: Any, data: Any, *, scale: PerColumn, sigma_units: bool = False, scaled: bool = False,
+    likelihood: Likelihood | str = "gaussian", **options: Any,
+) -> Fit:  # fmt: skip
+    """Posterior mode under the prior Laplace(0, scale) on every coefficient but the intercept; any likelihood.
+
+    -log p = sum_j |beta_j| / scale: coefficients that the data do not support are exactly zero. A mode at a kink has no
+    standard errors; the posterior is `fit(model, "nuts")`, whose means are never zero. Other arguments as in `ridge`;
+    `Laplace.from_lasso` reads the settings of other packages. Tibshirani 1996.
+
+    >>> X = [[-1.0, 1.0], [0.0, -2.0], [1.0, 1.0]]
+    >>> lasso(X, [1.0, 3.0, 6.0], scale=0.8, aux={"sigma": 1.0}).coef.values.round(6).tolist()
+    [3.333333, 1.875, 0.0]
+    """
+    prior = Laplace(scale, sigma_units=sigma_units, scaled=scaled)
+    return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
+
+
+def elastic_net(
+    x: Any, data: Any, *, scale: PerColumn, ratio: float = 0.5, sigma_units: bool = False, scaled: bool = False,
+    likelihood: Likelihood | str = "gaussian", **options: Any,
+) -> Fit:  # fmt: skip
+    """Posterior mode under the prior ElasticNet(scale, ratio) on every coefficient but the intercept; any likelihood.
+
+    -log p = sum_j ratio |r_j| + (1 - ratio) r_j^2 / 2 with r_j = beta_j / scale. Other arguments as in `lasso`;
+    `ElasticNet.from_elastic_net` reads the settings of other packages. Zou & Hastie 2005.
+
+    >>> elastic_net([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], scale=1.0, ratio=0.5, aux={"sigma": 1.0}).coef.values.round(6).tolist()
+    [3.333333, 1.8]
+    """
+    prior = ElasticNet(scale, ratio, sigma_units=sigma_units, scaled=scaled)
+    return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
+
+
+def bridge(
+    x: Any, data: Any, *, scale: PerColumn, q: float, sigma_units: bool = False, scaled: bool = False,
+    likelihood: Likelihood | str = "gaussian", **options: Any,
+) -> Fit:  # fmt: skip
+    """Posterior mode under the prior ExponentialPower(scale, q), 0 < q <= 2, on every coefficient but the intercept.
+
+    -log p = sum_j |beta_j / scale|^q: q = 1 is the lasso, q = 2 ridge with the scale sqrt(2) times smaller; below 1 the
+    mode that is found is one of several, and the fit says so. Other arguments as in `lasso`. Frank & Friedman 1993.
+
+    >>> bridge([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], scale=1.0, q=2.0, aux={"sigma": 1.0}).coef.values.round(6).tolist()
+    [3.333333, 1.25]
+    """
+    prior = ExponentialPower(scale, q, sigma_units=sigma_units, scaled=scaled)
+    return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
+
+
+def bayesian_ridge(x: Any, data: Any, *, scaled: bool = False, **options: Any) -> Fit:
+    """Ridge regression whose scale tau and noise sigma are at the maximum of the evidence, beta integrated out (type-II
+    maximum likelihood; MacKay 1992): N(0, tau^2) on every coefficient but the intercept, sigma^2 / tau^2 is the ridge weight.
+
+    The fit is the posterior mode and covariance at those scales, which stand in its notes; `scaled` states tau for
+    standardised columns and response. Exact whatever the scale of the data.
+
+    >>> x = [[-1.0, 0.0], [0.0, 1.0], [1.0, 0.5], [2.0, -1.0], [3.0, 0.3]]
+    >>> bayesian_ridge(x, [1e7, 2.1e7, 2.9e7, 4.2e7, 4.8e7], columns=["a", "b"]).notes[1]
+    'prior scale (times what was stated) of a, b ...e+06'
+    """
+    prior = Normal(Reference(), scaled=scaled)
+    return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence())
+
+
+def ard(x: Any, data: Any, *, scaled: bool = False, **options: Any) -> Fit:
+    """Automatic relevance determination: N(0, tau_j^2) on each coefficient, every tau_j and sigma at a maximum of the evidence
+    (MacKay 1992; Tipping 2001). Columns whose tau_j runs to zero are pruned: their coefficients are held at 0, and the notes
+    name them.
+
+    >>> x = [[-1.0, 1.0], [0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 1.0]]
+    >>> ard(x, [1.0, 2.1, 2.9, 4.1, 5.0], columns=["a", "b"]).notes[2]
+    'pruned, since the evidence rises as their scale falls to 0: b; their coefficients are held at 0'
+    """
+    prior = Normal(Reference(), scaled=scaled)
+    return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence(per_column=True))
+
+
+def firth(x: Any, data: Any, *, likelihood: Likelihood | str = "bernoulli", **options: Any) -> Fit:
+    """Firth's estimate: the posterior mode under Jeffreys' prior, |I(beta)|^(1/2); finite under separation.
+
+    Standard errors are those of the posterior's curvature; `fit.covariance("expected")` and profile intervals
+    (`fit.interval(kind="profile")`) are there too. Firth 1993; Heinze & Schemper 2002.
+
+    >>> firth([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 1]).coef.values.round(6).tolist()
+    [-1.609438, 3.218876]
+    """
+    return fit(_reader(x)(x, data, likelihood=likelihood, prior=Jeffreys(), **options))
 
 
 def logistic(x: Any, data: Any, **options: Any) -> Fit:

@@ -1,7 +1,7 @@
 """A fit on disk: netCDF groups of numbers and one JSON text. Reading one looks names up in registries and runs nothing.
 
-Without its rows a saved fit holds the model's specification, the estimate or the draws and, for a Gaussian model, the
-moments: enough to summarise, compare and predict at new data.
+Without its rows a saved fit holds the model's specification, the estimate or the draws and, where the likelihood is
+Gaussian or a prior is stated relative to the rows, the moments: enough to summarise, compare and predict at new data.
 """
 
 import json
@@ -21,6 +21,7 @@ from probreg.priors.joint import Key
 
 _FORMAT = 1
 _ROOT = "probreg"
+_REPLICATE = "replicate_"
 
 
 def write(path: Path, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool) -> None:
@@ -32,7 +33,7 @@ def write(path: Path, tree: Any, *, model: Model, method: Method, solution: Solu
         raise DataError(f"cannot save to {path}: there is no folder {path.parent}; make it first")
     groups = {name: _plain_labels(node.to_dataset().load()) for name, node in tree.children.items()}
     groups["solution"] = _solution_group(solution)
-    if isinstance(model.likelihood, Gaussian):
+    if isinstance(model.likelihood, Gaussian) or _relative(model):
         kept = {f"moments_{k}": v for k, v in model.design.moments.to_arrays().items()}
         groups["moments"] = xr.Dataset({k: _bare(k, v) for k, v in kept.items()})
     if rows:
@@ -68,6 +69,12 @@ def read(path: Path) -> tuple[Model, Method, Solution, int]:
         raise DataError(f"{path} is not a saved fit, or is damaged: {type(error).__name__} {error}") from None
 
 
+def _relative(model: Model) -> bool:
+    """A prior asks for spreads or X'WX when it is bound; the Fisher information of Jeffreys' needs the rows themselves."""
+    stated = [model.prior] if isinstance(model.prior, Prior) else model.prior.values()
+    return any(prior.relative and not prior.whole for prior in stated)
+
+
 def _plain_labels(group: Any) -> Any:
     """Row labels that are not numbers or text (intervals, periods, pairs, dates with a zone), as text."""
     if "obs" not in group.coords:
@@ -87,8 +94,12 @@ def _bare(name: str, values: Any) -> tuple[tuple[str, ...], Any]:
 def _solution_group(s: Solution) -> Any:
     import xarray as xr
 
-    parts = {"beta": s.beta, "scale": s.scale} | ({} if s.vague is None else {"vague": s.vague.astype(np.int8)})
+    known = not np.isnan(np.diagonal(s.scale)).all()  # else one nan stands for all: columns may be thousands
+    parts = {"beta": s.beta, "scale": s.scale if known else np.nan} | (
+        {} if s.vague is None else {"vague": s.vague.astype(np.int8)}
+    )
     parts |= {} if s.null is None else {"null": s.null}
+    parts |= {} if s.replicates is None else {f"{_REPLICATE}{k}": v for k, v in s.replicates.items()}
     return xr.Dataset({k: _bare(k, v) for k, v in parts.items()})
 
 
@@ -118,6 +129,8 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
         "solution": {
             "aux": dict(solution.aux),
             "aux_sd": dict(solution.aux_sd),
+            "hyper": dict(solution.hyper),
+            "hyper_sd": dict(solution.hyper_sd),
             "df": solution.df,
             "known_marginals": solution.known_marginals,
             "status": solution.status.name,
@@ -178,22 +191,27 @@ def _solution(spec: Mapping[str, Any], tree: Any, model: Model) -> Solution:
 
     s, numbers = spec["solution"], tree["solution"]
     k = model.shape[0] * model.shape[1]
-    if numbers["beta"].shape != model.shape or numbers["scale"].shape != (k, k):
+    if numbers["beta"].shape != model.shape or numbers["scale"].shape not in ((), (k, k)):
         raise ValueError(f"coefficients of shape {numbers['beta'].shape} in a model of shape {model.shape}")
     draws = stats = None
     if s["sampled"]:
         posterior = tree["posterior"]
-        draws = {"beta": hidden(model, posterior["beta"].values)} | {a: posterior[a].values for a in model.unknown}
+        draws = {"beta": hidden(model, posterior["beta"].values)} | {
+            str(k): v.values for k, v in posterior.data_vars.items() if k != "beta"
+        }
         stats = {k: v.values for k, v in tree["sample_stats"].data_vars.items()}
     return Solution(
         beta=numbers["beta"].values,
-        scale=numbers["scale"].values,
+        scale=np.broadcast_to(numbers["scale"].values, (k, k)),
         aux=s["aux"],
         aux_sd=s["aux_sd"],
+        hyper=s.get("hyper", {}),
+        hyper_sd=s.get("hyper_sd", {}),
         df=s["df"],
         known_marginals=s["known_marginals"],
         draws=draws,
         sample_stats=stats or {},
+        replicates=_replicates(numbers),
         status=Status[s["status"]],
         detail=s["detail"],
         vague=numbers["vague"].values.astype(bool) if "vague" in numbers.data_vars else None,
@@ -201,3 +219,8 @@ def _solution(spec: Mapping[str, Any], tree: Any, model: Model) -> Solution:
         stats=s["stats"],
         notes=tuple(s["notes"]),
     )
+
+
+def _replicates(numbers: Any) -> dict[str, np.ndarray] | None:
+    found = {str(k): v.values for k, v in numbers.data_vars.items() if str(k).startswith(_REPLICATE)}
+    return {k.removeprefix(_REPLICATE): v for k, v in found.items()} or None

@@ -1,7 +1,7 @@
 """The only writer of labels: model, method and solution become one xarray.DataTree that ArviZ reads as it is.
 
-Groups: `estimate` always; `posterior` only when the method's target is a posterior, `sampling` (asymptotic draws) when it is
-a point estimate; `log_likelihood`, `log_prior`,
+Groups: `estimate` always; `posterior` only when the method's target is a posterior, `sampling` (asymptotic draws, or
+bootstrap replicates) when it is a point estimate; `log_likelihood`, `log_prior`,
 `posterior_predictive`, `sample_stats` beside it; `observed_data` and `constant_data`. What costs a pass over rows and
 draws is computed when it is first read.
 """
@@ -12,48 +12,21 @@ from typing import Any
 
 import numpy as np
 
+from probreg.design import Design
+from probreg.errors import DataError
 from probreg.inference import Method, Solution
-from probreg.inference.asymptotic import asymptotic
+from probreg.inference.asymptotic import asymptotic, spreads
+from probreg.inference.reported import (
+    estimated,
+    hidden as hidden,
+    reported_scale as reported_scale,
+    shown as shown,
+    shown_scale as shown_scale,
+)
 from probreg.model import Model
 
 Array = np.ndarray
 _MOST = 1e6  # observations that are still written out one by one
-
-
-def shown(model: Model, beta: Array) -> Array:
-    """Reported coefficients: (..., p) for one predictor, (..., p, outcomes) for several."""
-    if not model.likelihood.outcomes:
-        return beta[..., 0]
-    return beta @ model.likelihood.display.T if _mixes(model) else beta
-
-
-def shown_scale(model: Model, scale: Array) -> Array:
-    """The scale matrix of the reported coefficients, column first, then outcome."""
-    if not _mixes(model):
-        return scale
-    D, (p, m) = model.likelihood.display, model.shape
-    # Column by column, so that the nan of one column stays there.
-    blocks = np.einsum("ka,iajb,lb->ikjl", D, scale.reshape(p, m, p, m), D)
-    return blocks.reshape(p * len(D), p * len(D))
-
-
-def reported_scale(model: Model, solution: Solution) -> Array:
-    """`shown_scale` of a solution, nan where a coefficient has no estimate: there its least-norm spread means nothing."""
-    out = shown_scale(model, solution.scale)
-    if solution.vague is None:
-        return out
-    gone = solution.vague.ravel()
-    return np.where(gone[:, None] | gone, np.nan, out)
-
-
-def _mixes(model: Model) -> bool:
-    """Reported coefficients are combinations of the model's own, so that one without an estimate spoils the others."""
-    return len(model.likelihood.display) != model.shape[1]
-
-
-def hidden(model: Model, beta: Array) -> Array:
-    """Back from reported coefficients to (..., p, m)."""
-    return beta @ np.linalg.pinv(model.likelihood.display).T if model.likelihood.outcomes else beta[..., None]
 
 
 def coefficient_dims(model: Model) -> tuple[str, ...]:
@@ -65,11 +38,54 @@ def coordinates(model: Model) -> dict[str, list[str]]:
     return out | ({"outcome": list(model.likelihood.outcomes)} if model.likelihood.outcomes else {})
 
 
+def coefficient_index(model: Model) -> Any:
+    """The rows of a table of coefficients, outcome by outcome."""
+    import pandas as pd
+
+    columns, outcomes = model.design.columns, model.likelihood.outcomes
+    if not outcomes:
+        return pd.Index(columns, name="coef")
+    return pd.MultiIndex.from_tuples([(o, c) for o in outcomes for c in columns], names=["outcome", "coef"])
+
+
+def row_labels(data: Any, design: Design) -> Array:
+    """Labels of the rows of a design made from `data` (None for the training rows), where there are any."""
+    index = design.labels if data is None else getattr(data, "index", None)
+    known = index is not None and not callable(index) and len(index) == design.n
+    return np.asarray(index) if known else np.arange(design.n)
+
+
 def labelled(model: Model, beta: Array) -> Any:
     """Coefficients (p,) or (p, outcomes) as a DataArray."""
     import xarray as xr
 
     return xr.DataArray(beta, coordinates(model), coefficient_dims(model), name="beta")
+
+
+def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> Any:
+    """A covariance of the reported coefficients as a DataArray (param, param_), what it is in its attributes."""
+    import xarray as xr
+
+    names = parameter_names(model)
+    coords = {"param": names, "param_": names}
+    return xr.DataArray(matrix, coords, ("param", "param_"), name="covariance", attrs=dict(words))
+
+
+def parameter_names(model: Model) -> list[str]:
+    """One name per reported coefficient, `column` or `column: outcome`, column first."""
+    outcomes = model.likelihood.outcomes
+    return [f"{c}: {o}" for c in model.design.columns for o in outcomes] if outcomes else list(model.design.columns)
+
+
+def covariance_values(model: Model, covariance: Any) -> Array:
+    """The matrix of a DataArray that `covariance_array` made. DataError when it is of other coefficients."""
+    names, dims = parameter_names(model), getattr(covariance, "dims", ())
+    if dims != ("param", "param_") or covariance["param"].values.tolist() != names:
+        raise DataError(
+            f"covariance is the name of a kind, or what fit.covariance(...) of this model returned (over {', '.join(names)}); "
+            f"got {type(covariance).__name__}" + (f" over {', '.join(map(str, dims))}" if dims else "")
+        )
+    return np.asarray(covariance.values)
 
 
 def observation_rows(model: Model, *, repeat: bool = True) -> tuple[Array, Array | None]:
@@ -94,14 +110,12 @@ def estimate_group(model: Model, solution: Solution) -> Any:
     import xarray as xr
 
     dims = coefficient_dims(model)
-    beta = shown(model, solution.beta)
-    se = np.sqrt(np.diagonal(reported_scale(model, solution))).reshape(beta.shape)
-    if solution.vague is not None:
-        beta = np.where(solution.vague.reshape(beta.shape), np.nan, beta)
-    variables: dict[str, Any] = {"beta": (dims, beta), "std_error": (dims, se)}
-    for name, value in solution.aux.items():
+    found = estimated(model, solution)
+    variables: dict[str, Any] = {"beta": (dims, found.beta), "std_error": (dims, found.error)}
+    spreads = {**solution.aux_sd, **solution.hyper_sd}
+    for name, value in {**solution.aux, **solution.hyper}.items():
         variables[name] = ((), value)
-        variables[f"{name}_std_error"] = ((), solution.aux_sd.get(name, np.nan))
+        variables[f"{name}_std_error"] = ((), spreads.get(name, np.nan))
     return xr.Dataset(variables, coordinates(model))
 
 
@@ -134,8 +148,13 @@ def build(model: Model, method: Method, solution: Solution, seed: int, attrs: Ma
             groups |= _row_groups(model, solution, seed)
         groups["log_prior"] = _log_prior_group(model, solution.draws)
         groups["sample_stats"] = _stats_group(model, solution, density=bool(model.design.n))
-    elif solution.vague is None and method.probabilities:
-        groups["sampling"] = _sampling_group(model, solution, seed)
+    elif solution.vague is None and method.probabilities and (spreads(solution) or solution.replicates is not None):
+        made = (
+            _sampling_group(model, solution, seed)
+            if solution.replicates is None
+            else _replicates_group(model, solution)
+        )
+        groups["sampling"] = made
     if model.design.n:
         groups |= data_groups(model)
     tree = xr.DataTree.from_dict(groups)
@@ -147,6 +166,18 @@ def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
     """Draws from the asymptotic distribution of a point estimate: what the estimator does, not what the data say."""
     beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
     return draws_group(model, {"beta": beta[None]} | {a: v[None, :, 0] for a, v in aux.items()})
+
+
+def _replicates_group(model: Model, solution: Solution) -> Any:
+    """Bootstrap replicates of a point estimate, as one chain; nan where a replicate has no estimate."""
+    import xarray as xr
+
+    kept = solution.replicates or {}
+    coef = kept["coef"] if model.likelihood.outcomes else kept["coef"][..., 0]
+    beta = np.where(np.isfinite(coef), coef, np.nan)[None]
+    variables: dict[str, Any] = {"beta": (("chain", "draw", *coefficient_dims(model)), beta)}
+    variables |= {a: (("chain", "draw"), kept[a][None]) for a in model.unknown}
+    return xr.Dataset(variables, coordinates(model) | _draw_coordinates({"beta": beta}), {"replicates": "bootstrap"})
 
 
 def draws_group(model: Model, draws: Mapping[str, Array]) -> Any:
@@ -215,7 +246,10 @@ def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
     import xarray as xr
 
     sigma = draws.get("sigma", model.fixed.get("sigma", 1.0))
-    variables: dict[str, Any] = {"beta": (("chain", "draw"), model.joint.log_prob(draws["beta"], sigma))}
+    dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
+    # of the coefficients alone: where scales are unknown it is an integral at each draw, so made when it is read
+    density = lazy(dims, shape, lambda: model.joint.log_prob(draws["beta"], sigma))
+    variables: dict[str, Any] = {"beta": density}
     variables |= {a: (("chain", "draw"), model.aux_prior(a).log_prob(draws[a])) for a in model.unknown}
     return xr.Dataset(variables, _draw_coordinates(draws))
 

@@ -8,11 +8,14 @@ from probreg.check.base import (
     Verdict as Verdict,
 )
 from probreg.check.cells import CellsCheck as CellsCheck
+from probreg.check.condition import ConditionCheck as ConditionCheck, condition_indices as condition_indices
+from probreg.check.design_leverage import DesignLeverageCheck as DesignLeverageCheck, design_leverage as design_leverage
 from probreg.check.event import EventCheck as EventCheck
 from probreg.check.rank import RankCheck as RankCheck
 from probreg.check.rows import RowsCheck as RowsCheck
 from probreg.check.scale import ScaleCheck as ScaleCheck
 from probreg.check.separation import Separation as Separation, separation as separation
+from probreg.check.vif import VifCheck as VifCheck, terms as terms, vif as vif
 from probreg.errors import DataError
 from probreg.model import Model
 

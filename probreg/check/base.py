@@ -6,10 +6,11 @@ verdict OK that says so.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from html import escape
+from math import nan
 from typing import ClassVar
 
 from probreg.model import Model
@@ -37,13 +38,27 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One answer of one check: a sentence, what to do about it, and the columns it is about."""
+    """One answer of one check: a sentence, what to do about it, and what it is about.
+
+    `columns` are names of the design, `rows` labels of its rows, `statistic` and `p_value` the numbers behind the
+    sentence where a test decided (nan where none did), `picture` the name of the plot that shows it.
+    """
 
     check: str
     verdict: Verdict
     sentence: str
     remedy: str = ""
     columns: tuple[str, ...] = ()
+    rows: tuple[object, ...] = ()
+    statistic: float = nan
+    p_value: float = nan
+    picture: str = ""
+
+    @property
+    def advice(self) -> str:
+        """The remedy, and the picture that shows what was found."""
+        shown = f"see {self.picture}" if self.picture and self.verdict else ""
+        return "; ".join(part for part in (self.remedy, shown) if part)
 
 
 class Check(ABC):
@@ -57,9 +72,17 @@ class Check(ABC):
     def run(self, model: Model) -> list[Finding]:
         """At least one finding; see the module's docstring."""
 
-    def say(self, verdict: Verdict, sentence: str, remedy: str = "", columns: Sequence[str] = ()) -> Finding:
+    def say(
+        self,
+        verdict: Verdict,
+        sentence: str,
+        remedy: str = "",
+        columns: Sequence[str] = (),
+        *,
+        rows: Sequence[object] = (),
+    ) -> Finding:
         """A finding of this check."""
-        return Finding(self.name, verdict, sentence, remedy, tuple(columns))
+        return Finding(self.name, verdict, sentence, remedy, tuple(columns), tuple(rows))
 
     def fine(self, sentence: str) -> list[Finding]:
         """The answer of a check that has nothing to report."""
@@ -78,10 +101,11 @@ class Findings:
     """
 
     items: tuple[Finding, ...]
+    names: Mapping[str, object] = field(default_factory=lambda: CHECKS)  # of all that could have answered
 
     @classmethod
-    def of(cls, items: Sequence[Finding]) -> "Findings":
-        return cls(tuple(sorted(items, key=lambda f: -f.verdict)))
+    def of(cls, items: Sequence[Finding], names: Mapping[str, object] = CHECKS) -> "Findings":
+        return cls(tuple(sorted(items, key=lambda f: -f.verdict)), names)
 
     @property
     def worst(self) -> Verdict:
@@ -90,11 +114,12 @@ class Findings:
 
     def at_least(self, verdict: Verdict) -> "Findings":
         """The findings that matter this much or more."""
-        return Findings(tuple(f for f in self.items if f.verdict >= verdict))
+        return Findings(tuple(f for f in self.items if f.verdict >= verdict), self.names)
 
     def __getitem__(self, check: str) -> "Findings":
         """The findings of one check, by its name. ProbregError for a name that is no check."""
-        return Findings(tuple(f for f in self.items if f.check == CHECKS[check].name))
+        self.names[check]  # which knows, and says so when there is no such check
+        return Findings(tuple(f for f in self.items if f.check == check), self.names)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.items)
@@ -104,13 +129,13 @@ class Findings:
 
     def __repr__(self) -> str:
         lines = (
-            f"{f.verdict.mark} {f.check}: {f.sentence}" + (f"\n    → {f.remedy}" if f.remedy else "")
+            f"{f.verdict.mark} {f.check}: {f.sentence}" + (f"\n    → {f.advice}" if f.advice else "")
             for f in self.items
         )
         return "\n".join(lines) or "no findings"
 
     def _repr_html_(self) -> str:
-        cells = ((f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, f.remedy) for f in self.items)
+        cells = ((f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, f.advice) for f in self.items)
         rows = "".join(
             "<tr>" + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) + "</tr>" for row in cells
         )

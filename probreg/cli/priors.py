@@ -1,6 +1,7 @@
 """Priors as text: `normal(2.5)`, `student(2.5, nu=4)`, `x=normal(1), Intercept=normal(10)`. Nothing is evaluated.
 
-The grammar is a name from a registry and numbers in parentheses, by position or by the name of a field.
+The grammar is a name from a registry and numbers in parentheses, by position or by the name of a field; a prior of a
+scale may stand where a scale does.
 """
 
 import math
@@ -13,7 +14,7 @@ from probreg.errors import DataError
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
 from probreg.registry import Registry
 
-_CALL = re.compile(r"\s*(?:(?P<key>.+)=)?\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<arguments>[^()]*)\))?\s*", re.DOTALL)
+_CALL = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<arguments>.*)\))?\s*", re.DOTALL)
 _TRUTH = {"true": True, "false": False}
 
 
@@ -21,7 +22,9 @@ def parse_prior(text: str) -> Prior | dict[str | tuple[str, ...], Prior]:
     """A prior for every column but the intercept, or one by column. DataError says what is not understood.
 
     >>> parse_prior("student(2.5, nu=4)")
-    StudentT(scale=2.5, nu=4.0, location=0.0, sigma_units=False)
+    StudentT(scale=2.5, nu=4.0, location=0.0, sigma_units=False, scaled=False)
+    >>> parse_prior("laplace(half_normal(0.5), scaled=true)").scale
+    HalfNormal(scale=0.5)
     >>> sorted(parse_prior("x=normal(1), species[T.Gentoo]=laplace(0.5)"))
     ['species[T.Gentoo]', 'x']
     """
@@ -75,7 +78,8 @@ def _split(text: str) -> Iterator[str]:
 
 def _call[T](part: str, registry: Registry[T]) -> tuple[str | None, T]:
     """`key=name(arguments)` as the key, if there is one, and the thing that is named."""
-    match = _CALL.fullmatch(part)
+    key, text = _key_of(part)
+    match = _CALL.fullmatch(text)
     if match is None:
         raise DataError(
             f"{part.strip()!r} is not understood as a {registry.kind}; write a name and numbers, such as normal(2.5)"
@@ -83,21 +87,33 @@ def _call[T](part: str, registry: Registry[T]) -> tuple[str | None, T]:
     cls = registry[match["name"]]
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]  # registered classes are dataclasses
     given: dict[str, Any] = {}
-    written = [a for a in (match["arguments"] or "").split(",") if a.strip()]
+    written = [a for a in _split(match["arguments"] or "") if a.strip()]
     for position, argument in enumerate(written):
-        name, equals, value = (p.strip() for p in argument.rpartition("="))
-        if not equals and position < len(known) and not any("=" in before for before in written[:position]):
+        word, value = _key_of(argument)
+        name, value = word or "", value.strip()
+        if word is None and position < len(known) and not any(_key_of(before)[0] for before in written[:position]):
             name = list(known)[position]
         if name not in known or name in given:
             raise DataError(
                 f"{match['name']} does not understand {argument.strip()!r}; it takes: {', '.join(known) or 'nothing'}"
             )
         given[name] = _value(value, part)
-    key = match["key"].strip() if match["key"] else None
     return key, cls(**given)
 
 
-def _value(text: str, part: str) -> float | bool:
+def _key_of(part: str) -> tuple[str | None, str]:
+    """What stands before and after the last equals sign outside brackets; no key where there is none."""
+    depth, at = 0, -1
+    for i, letter in enumerate(part):
+        depth += (letter in "([") - (letter in ")]")
+        at = i if letter == "=" and depth == 0 else at
+    return (None, part) if at < 0 else (part[:at].strip() or None, part[at + 1 :])
+
+
+def _value(text: str, part: str) -> float | bool | AuxPrior:
+    """A number, a truth, or a prior of a scale, which makes the scale unknown."""
+    if text[:1].isalpha() and text.partition("(")[0].strip() in AUX_PRIORS:
+        return _call(text, AUX_PRIORS)[1]
     return _TRUTH[text.lower()] if text.lower() in _TRUTH else _number(text, part)
 
 

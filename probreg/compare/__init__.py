@@ -1,9 +1,12 @@
-"""Fits of one data set side by side: estimates, intervals, what the prior did, and why the answers differ.
+"""Fits of one data set side by side: estimates, intervals, what the prior did, and why the answers differ; and models of
+the same observations, by what they say of those they have not seen.
 
-Everything is read from the fits; nothing is fitted again. Numbers are kept unrounded, only text rounds. A file imports
-only from those before it: alike, shares, numbers, reasons and rendering (strangers), comparison.
+Numbers are kept unrounded, only text rounds. A comparison reads its fits and fits nothing again; to leave an observation
+out, a mode is fitted again without it. A file imports only from those before it: alike, shares, numbers, evidence, pairs,
+reasons and rendering (strangers), comparison; same_data, stacking, leave_one_out (strangers), models.
 """
 
 from probreg.compare.comparison import Comparison as Comparison, compare as compare
+from probreg.compare.models import ModelComparison as ModelComparison, compare_models as compare_models
 from probreg.compare.rendering import decimals as decimals, rounded as rounded
 from probreg.compare.shares import shares as shares

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError, Incompatible
-from probreg.fit import KINDS, Fit
+from probreg.fit import Fit
+from probreg.intervals import KINDS
 
 Array = np.ndarray
 

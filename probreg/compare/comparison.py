@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from probreg.compare.alike import check_kind, named, refuse_unlike
 from probreg.compare.numbers import NUMBERS, WORDS, dataset
-from probreg.compare.reasons import reasons
+from probreg.compare.reasons import Reason, found, reasons
 from probreg.compare.rendering import as_html, notes, text
 from probreg.compare.shares import spelling
 from probreg.errors import DataError
@@ -38,6 +40,7 @@ class Comparison:
     baseline: str
     prob: float
     data: Any
+    apart: float = 0.1
 
     def to_pandas(self) -> Any:
         """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""
@@ -58,13 +61,29 @@ class Comparison:
 
     @cached_property
     def reasons(self) -> dict[str, tuple[str, ...]]:
-        """For each parameter with an estimate or interval end more than 0.1 SE from the baseline's: sentences with what
+        """For each parameter with an estimate or interval end more than `apart` SE from the baseline's: sentences with what
         the difference is consistent with. Rules over the numbers of the table, not a proof of a cause."""
         return {p: tuple(said.values()) for p, said in self._reasons.items()}
 
     @cached_property
+    def causes(self) -> Any:
+        """The same by name: DataFrame with param, fit, cause and evidence, one row for each cause of a difference.
+
+        A cause is "prior", "separation", "skewness", "misspecification", "sampler", "likelihood", "small sample",
+        "identification", "method" or "kind of interval"; "" where no rule explains the difference.
+        """
+        import pandas as pd
+
+        rows = [(one.param, one.fit, *why) for one in self._found for why in one.causes or (("", one.sentence),)]
+        return pd.DataFrame(rows, columns=["param", "fit", "cause", "evidence"])
+
+    @cached_property
+    def _found(self) -> list[Reason]:
+        return found(self)
+
+    @cached_property
     def _reasons(self) -> dict[str, dict[str, str]]:
-        return reasons(self)
+        return reasons(self._found, tuple(map(str, self.data["param"].values)))
 
     @cached_property
     def spellings(self) -> dict[str, str]:
@@ -85,12 +104,17 @@ class Comparison:
 
 
 def compare(
-    fits: Mapping[str, Fit] | Sequence[Fit], prob: float = 0.95, *, kind: str | None = None, baseline: str | None = None
+    fits: Mapping[str, Fit] | Sequence[Fit],
+    prob: float = 0.95,
+    *,
+    kind: str | None = None,
+    baseline: str | None = None,
+    apart: float = 0.1,
 ) -> Comparison:
     """Fits of the same rows and columns as one table, shifts and ratios against the fit named `baseline` (the first).
 
     `prob` is the probability of every interval; `kind` ("t", "wald", "eti", "hdi") is used by the fits that have it, the
-    others keep their own, and each interval says its kind. A sequence of fits is named by their methods. DataError for
+    others keep their own, and each interval says its kind. Differences beyond `apart` SE of the baseline get a reason. A sequence of fits is named by their methods. DataError for
     fits that do not share response, columns, rows, levels and link; Incompatible for a kind that none of them has.
 
     >>> from probreg import Model, Normal, fit
@@ -106,4 +130,6 @@ def compare(
     for name, fit in several.items():
         refuse_unlike(base, several[base], name, fit)
     check_kind(several, kind)
-    return Comparison(several, base, check_prob(prob), dataset(several, base, prob, kind))
+    if not (isinstance(apart, int | float) and 0 < apart < np.inf):
+        raise DataError(f"apart is a share of a standard error, a positive number such as 0.1, got {apart!r}")
+    return Comparison(several, base, check_prob(prob), dataset(several, base, prob, kind), apart)

@@ -7,7 +7,8 @@ import numpy as np
 
 from probreg.compare.alike import observations
 from probreg.compare.shares import priors
-from probreg.fit import KINDS, Fit
+from probreg.fit import Fit
+from probreg.intervals import KINDS
 from probreg.tree import shown
 
 Array = np.ndarray
@@ -17,7 +18,8 @@ NUMBERS = (
 WORDS = ("kind", "prior", "penalty")
 KIND_WORDS = {
     "t": "t", "wald": "Wald", "eti": "equal-tail", "hdi": "highest-density", "chi-square": "chi-square",
-    "log-wald": "Wald on the log scale",
+    "log-wald": "Wald on the log scale", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",
+    "percentile": "bootstrap percentile", "bca": "bootstrap BCa", "studentised": "bootstrap t",
 }  # fmt: skip
 
 
@@ -32,6 +34,9 @@ class Compared(Protocol):
 
     @property
     def prob(self) -> float: ...
+
+    @property
+    def apart(self) -> float: ...
 
     @property
     def data(self) -> Any: ...
@@ -87,9 +92,11 @@ def _fit_facts(fit: Fit) -> dict[str, Any]:
 def _columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
     """Every quantity of one fit, a list over its parameters."""
     kind = kind if kind in KINDS[fit.target] else fit.default_kind
-    table = fit.summary(prob, kind)
-    own = table.to_numpy(float)
     k = fit.coef.size
+    table = fit.summary(prob, kind).iloc[
+        : k + len(fit.solution.aux)
+    ]  # scales of priors that were sampled are no parameters
+    own = table.to_numpy(float)
     names = [*_by_outcome(fit, fit.parameter_names), *fit.solution.aux]
     ess = table["ess_bulk"].to_numpy(float) if "ess_bulk" in table else np.full(len(names), np.nan)
     out: dict[str, Any] = {
@@ -113,7 +120,7 @@ def _by_outcome(fit: Fit, values: Any) -> Array:
 
 def aux_kind(fit: Fit, kind: str) -> str:
     """The kind of interval that `Fit.aux_interval` gives."""
-    if fit.solution.draws is not None:
+    if fit.solution.draws is not None or kind not in ("t", "wald"):
         return kind
     return "chi-square" if fit.solution.df and kind != "wald" else "log-wald"
 

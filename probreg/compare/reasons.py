@@ -1,140 +1,76 @@
-"""Why the answers differ: rules over the numbers of the table, each a sentence with its evidence. No proof of a cause."""
+"""Why the answers differ: rules over the numbers of the table, each a sentence with its evidence. No proof of a cause.
 
-from collections.abc import Mapping
+Every rule has the name of its cause: "likelihood", "separation", "identification", "sampler", "method", "prior",
+"skewness", "small sample", "misspecification" or "kind of interval".
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from probreg.compare.alike import observations
-from probreg.compare.numbers import KIND_WORDS, NUMBERS, WORDS, Compared
-from probreg.compare.shares import rss_at
+from probreg.compare.evidence import divergences, telling
+from probreg.compare.numbers import KIND_WORDS, Compared
+from probreg.compare.pairs import Pair, pairs
 from probreg.fit import Fit
-from probreg.intervals import quantile
-from probreg.likelihoods import Gaussian
+from probreg.inference import Status
 
-Array = np.ndarray
 SMALL = 0.02  # a share of the prior that explains nothing
-APART = 0.1  # in SE of the baseline: closer estimates and interval ends need no explanation
 
 
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """A fit beside the baseline: the rows of both in the table, as arrays over the parameters."""
+@dataclass(frozen=True)
+class Reason:
+    """Why one parameter of one fit stands apart from the baseline: causes, each with its evidence, and a sentence."""
 
-    name: str
-    base_name: str
-    fit: Fit
-    base_fit: Fit
-    prob: float
-    params: tuple[str, ...]
-    coefficient: Array  # (param,) bool
-    here: Mapping[str, Array]
-    base: Mapping[str, Array]
-    correlation: Array  # (param, param) in the baseline, nan where there is none
-
-    @cached_property
-    def named(self) -> dict[str, tuple[Fit, Mapping[str, Array]]]:
-        """Both fits with their rows, the baseline first."""
-        return {self.base_name: (self.base_fit, self.base), self.name: (self.fit, self.here)}
-
-    @cached_property
-    def alike(self) -> bool:
-        """One likelihood, so that an auxiliary parameter is the same quantity in both."""
-        return self.fit.model.likelihood == self.base_fit.model.likelihood
-
-    @cached_property
-    def rss(self) -> dict[str, float]:
-        """The residual sums of squares at both estimates; nothing for another likelihood than the Gaussian."""
-        if not all(isinstance(f.model.likelihood, Gaussian) for f, _ in self.named.values()):
-            return {}
-        return {name: rss_at(f) for name, (f, _) in self.named.items()}
-
-    @cached_property
-    def by_model(self) -> str:
-        a, b = self.base_fit.model, self.fit.model
-        if not self.alike:
-            return f"another likelihood: {b.likelihood.describe(b.design.response)}"
-        if a.fixed == b.fixed:
-            return ""
-        held = {k: f"held at {v:g} in {n}" for n, (f, _) in self.named.items() for k, v in f.model.fixed.items()}
-        return ", ".join(f"{k} {v}" for k, v in held.items())
-
-    @cached_property
-    def small_sample(self) -> tuple[float, str]:
-        """Modes of Gaussian models: the factor up to which errors or interval lengths differ between sqrt(RSS/n) with
-        normal quantiles and sqrt(RSS/(n - rank)) with Student-t ones, and its words; (0, "") where this is no reason."""
-        known = {name: f.solution.df for name, (f, _) in self.named.items()}
-        classical = next((f for f, df in known.items() if df), None)
-        fits = [f for f, _ in self.named.values()]
-        if classical is None or None not in known.values() or not self.rss:
-            return 0.0, ""
-        if any(f.target != "mode" or not f.model.unknown for f in fits):
-            return 0.0, ""
-        df, n = float(known[classical] or np.inf), observations(self.named[classical][0]) or np.nan
-        t, z = quantile(self.prob, df), quantile(self.prob, None)
-        evidence = f"t {t:.3g} against normal {z:.3g}, sqrt(n/df) {np.sqrt(n / df):.3g}"
-        said = f"a small sample, counted by {df:g} degrees of freedom in {classical} only ({evidence})"
-        return max(n / df, t / z), said
+    param: str
+    fit: str
+    causes: tuple[tuple[str, str], ...]
+    sentence: str
 
 
-def reasons(of: Compared) -> dict[str, dict[str, str]]:
-    """By parameter, one sentence for each fit that stands apart from the baseline there, by the name of the fit."""
+def found(of: Compared) -> list[Reason]:
+    """One Reason for every parameter and fit that stands apart from the baseline."""
     params = tuple(map(str, of.data["param"].values))
-    out: dict[str, dict[str, str]] = {p: {} for p in params}
     with np.errstate(invalid="ignore", divide="ignore"):  # an SE of 0 or none: such a ratio compares as false
-        for pair in _pairs(of, params):
-            for j, param in enumerate(params):
-                if said := _sentence(pair, j):
-                    out[param][pair.name] = said
+        each = [_reason(pair, j) for pair in pairs(of, params) for j in range(len(params))]
+    return [one for one in each if one is not None]
+
+
+def reasons(every: list[Reason], params: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """By parameter, in the order of the table, the sentence of each fit."""
+    out: dict[str, dict[str, str]] = {p: {} for p in params}
+    for one in every:
+        out[one.param][one.fit] = one.sentence
     return {p: said for p, said in out.items() if said}
 
 
-def _pairs(of: Compared, params: tuple[str, ...]) -> list[Pair]:
-    values = {q: of.data[q].values for q in (*NUMBERS, *WORDS)}
-    rows = {name: {q: v[i] for q, v in values.items()} for i, name in enumerate(of.fits)}
-    if len(rows) < 2:
-        return []
-    base_fit = of.fits[of.baseline]
-    coefficient, correlation = of.data["role"].values == "coefficient", _correlation(base_fit, params)
-    return [
-        Pair(
-            name, of.baseline, fit, base_fit, of.prob, params, coefficient, rows[name], rows[of.baseline], correlation
-        )
-        for name, fit in of.fits.items()
-        if name != of.baseline
-    ]  # fmt: skip
-
-
-def _correlation(fit: Fit, params: tuple[str, ...]) -> Array:
-    """Of the baseline's coefficients, (param, param) in the order of the table, nan for what is none."""
-    cov = fit.covariance().values
-    names = {name: k for k, name in enumerate(fit.parameter_names)}
-    sd = np.sqrt(np.diagonal(cov))
-    r = cov / np.outer(sd, sd)
-    at = [j for j, p in enumerate(params) if p in names]
-    order = [names[params[j]] for j in at]
-    out = np.full((len(params), len(params)), np.nan)
-    out[np.ix_(at, at)] = r[np.ix_(order, order)]
-    return out
-
-
-def _sentence(pair: Pair, j: int) -> str:
+def _reason(pair: Pair, j: int) -> Reason | None:
     kinds = {str(row["kind"][j]) for _, row in pair.named.values()}
     if kinds & {"held", ""} or not (pair.coefficient[j] or pair.alike):
-        return ""
-    if (gone := _missing(pair, j)) or not _apart(pair, j):
-        return gone
-    why = [s for rule in RULES if (s := rule(pair, j))]
+        return None
+    param = pair.params[j]
+    if gone := _missing(pair, j):
+        return Reason(param, pair.name, (_lost(pair, j),), gone)
+    if not _apart(pair, j):
+        return None
+    why = [(cause, s) for cause, rule in RULES if (s := rule(pair, j))]
     gap = pair.here["shift"][j]
     where = f"{gap:+.2g} SE from" if abs(gap) > 0.005 else "at the estimate of"
-    said = f"{pair.name} is {where} {pair.base_name}, ratio of their errors {pair.here['ratio'][j]:.3g}"
-    return f"{said}; consistent with: {'; '.join(why)}" if why else f"{said}; no rule here explains it"
+    ratio = pair.here["ratio"][j]
+    said = f"{pair.name} is {where} {pair.base_name}" + (
+        f", ratio of their errors {ratio:.3g}" if np.isfinite(ratio) else ""
+    )
+    if not why or {"likelihood"} & {cause for cause, _ in why}:
+        why += [("misspecification", s)] if (s := _by_misspecification(pair, j)) else []
+    words = "; ".join(s for _, s in why)
+    sentence = f"{said}; consistent with: {words}" if why else f"{said}; no rule here explains it"
+    return Reason(param, pair.name, tuple(why), sentence)
 
 
 def _apart(pair: Pair, j: int) -> bool:
     gaps = [abs(pair.here[q][j] - pair.base[q][j]) for q in ("estimate", "lower", "upper")]
-    return max((g for g in gaps if not np.isnan(g)), default=0.0) > APART * pair.base["error"][j]
+    return max((g for g in gaps if not np.isnan(g)), default=0.0) > pair.apart * pair.base["error"][j]
 
 
 def _missing(pair: Pair, j: int) -> str:
@@ -150,6 +86,13 @@ def _missing(pair: Pair, j: int) -> str:
     return f"{which} has no estimate ({detail}){held}"
 
 
+def _lost(pair: Pair, j: int) -> tuple[str, str]:
+    """Why one of the two has no estimate: separation, or columns that are not identified."""
+    which = next(f for f, row in pair.named.values() if np.isnan(row["estimate"][j]))
+    cause = "separation" if which.solution.status is Status.NO_MAXIMUM else "identification"
+    return cause, which.solution.detail or which.described["status"]
+
+
 # ---- the rules ---------------------------------------------------------------------------------------------------------
 
 
@@ -157,9 +100,49 @@ def _by_model(pair: Pair, j: int) -> str:
     return pair.by_model
 
 
+def _by_separation(pair: Pair, j: int) -> str:
+    """This coefficient has an estimate in a fit that has none of others: the rows they part tell it nothing."""
+    lost = {name: f for name, (f, _) in pair.named.items() if f.solution.status is Status.NO_MAXIMUM}
+    return "; ".join(
+        f"{f.solution.detail}, so that other coefficients of {name} are at infinity" for name, f in lost.items()
+    )
+
+
 def _by_status(pair: Pair, j: int) -> str:
-    bad = [name for name, (f, _) in pair.named.items() if not f.solution.status.good]
+    told = (Status.NO_MAXIMUM, Status.UNMIXED, Status.DIVERGED)  # by separation and by the sampler
+    bad = [n for n, (f, _) in pair.named.items() if not (f.solution.status.good or f.solution.status in told)]
     return f"the status of {' and '.join(bad)}, which did not end well" if bad else ""
+
+
+def _by_sampler(pair: Pair, j: int) -> str:
+    """Chains that do not agree about this parameter, or steps that diverged."""
+    said = []
+    for name, (fit, _) in pair.named.items():
+        r_hat, lost = _of_parameter(pair.r_hat[name], fit, pair.params[j]), divergences(fit)
+        if r_hat > 1.01 or lost:
+            said.append(f"the sampler of {name} (R-hat {r_hat:.3g}" + (f", {lost} divergences)" if lost else ")"))
+    return " and ".join(said)
+
+
+def _of_parameter(values: Mapping[str, float], fit: Fit, param: str) -> float:
+    """The table calls a softmax coefficient `column: outcome`, a summary `outcome column`."""
+    column, _, outcome = param.rpartition(": ")
+    name = f"{outcome} {column}" if fit.model.likelihood.outcomes and column else param
+    return values.get(name, np.nan)
+
+
+def _by_misspecification(pair: Pair, j: int) -> str:
+    """The sandwich disagrees with the model about the error of this coefficient: answers that trust the model, or trust
+    another one, then differ by more than noise."""
+    n = observations(pair.fit) or 0.0
+    ratios = {f: r for f, every in pair.sandwich.items() if telling(r := every.get(pair.params[j], np.nan), n)}
+    if not ratios:
+        return ""
+    worst = max(ratios, key=lambda f: abs(np.log(ratios[f])))
+    return (
+        f"misspecification: by the rows' own spread (sandwich HC3) the SE of {pair.params[j]} in {worst} is "
+        f"{ratios[worst]:.2f} times what its model says"
+    )
 
 
 def _by_prior(pair: Pair, j: int) -> str:
@@ -184,7 +167,7 @@ def _by_neighbour(pair: Pair, j: int) -> str:
     moved = np.abs(pair.correlation[j] * pair.here["shift"])
     moved = np.where((share < SMALL) | np.isnan(moved), 0.0, moved)
     k = int(moved.argmax())
-    if not moved[k] > APART:
+    if not moved[k] > pair.apart:
         return ""
     c, shift = pair.correlation[j, k], pair.here["shift"][k]
     return (
@@ -201,7 +184,7 @@ def _by_restraint(pair: Pair, j: int) -> str:
     fit, n = pair.named[more][0], observations(pair.fit) or np.nan
     grown = (np.sqrt(pair.rss[pair.name]) - np.sqrt(pair.rss[pair.base_name])) / np.sqrt(n) / pair.base["error"][j]
     same_way = grown * pair.here["shift"][j] > 0
-    if not (abs(grown) > APART and same_way and fit.model.joint.informative.any()):
+    if not (abs(grown) > pair.apart and same_way and fit.model.joint.informative.any()):
         return ""
     least = fit.model.design.moments.rss
     return (
@@ -211,13 +194,22 @@ def _by_restraint(pair: Pair, j: int) -> str:
 
 
 def _by_skewness(pair: Pair, j: int) -> str:
-    sampled = pair.name if pair.fit.target == "posterior" else pair.base_name
-    row = pair.named[sampled][1]
-    value = row["skewness"][j]
-    if pair.fit.target == pair.base_fit.target or not abs(value) > 0.1:
+    """The mean of a skewed posterior is not its mode, and an approximation without skewness has neither."""
+    skew = {name: float(row["skewness"][j]) for name, (f, row) in pair.named.items() if f.target == "posterior"}
+    if not skew:
         return ""
+    sampled = max(skew, key=lambda f: abs(skew[f]))
+    value, rest = skew[sampled], [v for f, v in skew.items() if f != sampled]
+    if not abs(value) > 0.1 or (rest and not abs(value - rest[0]) > 0.1):
+        return ""
+    row = pair.named[sampled][1]
     arms = (row["upper"][j] - row["estimate"][j]) / (row["estimate"][j] - row["lower"][j])
-    return f"a skewed posterior (skewness {value:.2g}; upper arm of its interval {arms:.2g} times the lower): its mean is not its mode"
+    said = f"a skewed posterior (skewness {value:.2g}; upper arm of its interval {arms:.2g} times the lower"
+    if rest:
+        return f"{said}, of {sampled} alone)"
+    mode = next(name for name in pair.named if name != sampled)
+    profile = pair.arms[mode].get(pair.params[j], np.nan)
+    return f"{said}{f', of the profile in {mode} {profile:.2g} times' if np.isfinite(profile) else ''}): its mean is not its mode"
 
 
 def _by_small_sample(pair: Pair, j: int) -> str:
@@ -226,23 +218,33 @@ def _by_small_sample(pair: Pair, j: int) -> str:
     if factor < 1.02:
         return ""
     ratio, moved = pair.here["ratio"][j], abs(pair.here["shift"][pair.params.index("sigma")])
-    return said if moved < APART and 1 / factor <= ratio <= factor else ""
+    return said if moved < pair.apart and 1 / factor <= ratio <= factor else ""
 
 
 def _by_noise(pair: Pair, j: int) -> str:
     errors = np.array([pair.here["mcse"][j], pair.base["mcse"][j]])
     mcse = float(np.nansum(np.square(errors)) ** 0.5 / pair.base["error"][j])
-    noisy = abs(pair.here["shift"][j]) < 3 * mcse and mcse > APART / 3
+    noisy = abs(pair.here["shift"][j]) < 3 * mcse and mcse > pair.apart / 3
     return f"sampling noise (Monte Carlo error {mcse:.2g} SE)" if noisy else ""
 
 
 def _by_kind(pair: Pair, j: int) -> str:
     a, b = (str(row["kind"][j]) for _, row in pair.named.values())
-    if a == b or abs(pair.here["shift"][j]) > APART:
+    if a == b or abs(pair.here["shift"][j]) > pair.apart:
         return ""
     return f"another kind of interval ({KIND_WORDS[b]} against {KIND_WORDS[a]})"
 
 
-RULES = (
-    _by_model, _by_status, _by_restraint, _by_prior, _by_neighbour, _by_skewness, _by_small_sample, _by_noise, _by_kind
-)  # fmt: skip
+RULES: tuple[tuple[str, Callable[[Pair, int], str]], ...] = (
+    ("likelihood", _by_model),
+    ("separation", _by_separation),
+    ("method", _by_status),
+    ("sampler", _by_sampler),
+    ("prior", _by_restraint),
+    ("prior", _by_prior),
+    ("prior", _by_neighbour),
+    ("skewness", _by_skewness),
+    ("small sample", _by_small_sample),
+    ("sampler", _by_noise),
+    ("kind of interval", _by_kind),
+)

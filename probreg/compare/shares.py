@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from probreg.compare.alike import observations
+from probreg.errors import DataError, Incompatible
 from probreg.fit import Fit
 from probreg.likelihoods import Bernoulli, Categorical, Gaussian, Poisson, SmoothLikelihood
 from probreg.model import Model
 from probreg.priors import (
     Flat,
-    GaussianPrior,
-    Laplace,
+    HierarchicalPrior,
+    Horseshoe,
     LocationScale,
     Mixture,
     Normal,
@@ -78,6 +79,8 @@ def _words(prior: Prior, q: int, sigma: float) -> list[str]:
     >>> _words(Normal(0.05, sigma_units=True), 1, 2.0), _words(Normal(0.05), 1, 2.0)
     (['Normal(0, 0.05 sigma) = Normal(0, 0.1)'], ['Normal(0, 0.05)'])
     """
+    if isinstance(prior, HierarchicalPrior) and prior.sigma_units:
+        return words(prior, q, " sigma")  # long enough without its raw scale, which is unknown anyway
     raw = words(in_raw_units(prior, sigma), q)
     if not prior.sigma_units:
         return raw
@@ -113,7 +116,15 @@ def _(prior: LocationScale, q: int, unit: str = "") -> list[str]:
 
 @words.register
 def _(prior: Mixture, q: int, unit: str = "") -> list[str]:
-    return [f"{w} times tau, tau ~ {prior.tau!r}" for w in words(prior.base, q, unit)]
+    tau: Any = prior.tau
+    settings = ", ".join(f"{getattr(tau, f.name):.4g}" for f in fields(tau))
+    return [f"{w} times tau, tau ~ {type(tau).__name__}({settings})" for w in words(prior.base, q, unit)]
+
+
+@words.register
+def _(prior: Horseshoe, q: int, unit: str = "") -> list[str]:
+    scale = np.broadcast_to(np.asarray(prior.scale), q).tolist()
+    return [f"Horseshoe({s:.4g}{unit}, tau0 {prior.tau:.4g}, slab {prior.slab:.4g})" for s in scale]
 
 
 def _each(start: str, prior: LocationScale, q: int, unit: str) -> list[str]:
@@ -165,37 +176,24 @@ def curvature_over_log(fit: Fit, name: str) -> float:
 
 
 def prior_curvature(fit: Fit) -> Array:
-    """P, the negative Hessian of log p(beta) at the estimate, (p m, p m) over vec(beta)."""
-    p, m = fit.model.shape
-    P = np.zeros((p, p, m))
+    """P, the negative Hessian of log p(beta) at the estimate, (p m, p m) over vec(beta): nan where it does not exist, at a
+    kink, and for a fit without its rows, where no share is known."""
+    beta, sigma = fit.solution.beta, fit.aux.get("sigma", 1.0)
+    P = np.zeros((beta.size, beta.size))
+    if rowless(fit):
+        return np.full(P.shape, np.nan)
     for b in fit.model.joint.blocks:
-        where = list(b.columns)
-        raw = in_raw_units(b.prior, fit.aux.get("sigma", 1.0))
-        P[np.ix_(where, where)] = curvature(raw, fit.solution.beta[where])
-    return np.einsum("jim,mn->jmin", P, np.eye(m)).reshape(p * m, p * m)
+        at = (np.array(b.columns)[:, None] * beta.shape[1] + np.arange(beta.shape[1])).ravel()
+        unit = sigma if b.prior.sigma_units else 1.0
+        P[np.ix_(at, at)] = _curvature(b.prior, beta[list(b.columns)], unit)
+    return P
 
 
-@singledispatch
-def curvature(prior: Prior, beta: Array) -> Array:
-    """The negative Hessian of log p for each predictor of a block (q, m) in raw units, shape (q, q, m); nan on the
-    diagonal for a prior that has none, such as the kinked Laplace."""
-    return _diagonal(np.full(beta.shape, np.nan))
-
-
-@curvature.register
-def _(prior: GaussianPrior, beta: Array) -> Array:
-    return np.repeat(prior.precision(len(beta))[:, :, None], beta.shape[1], 2)
-
-
-@curvature.register
-def _(prior: SmoothPrior, beta: Array) -> Array:
-    return _diagonal(-prior.slopes(beta)[1])  # a Student-t is convex in its tails, where this is negative
-
-
-def _diagonal(values: Array) -> Array:
-    out = np.zeros((len(values), *values.shape))
-    out[np.diag_indices(len(values))] = values
-    return out
+def _curvature(prior: Prior, beta: Array, unit: float) -> Array:
+    """The negative Hessian of log p of a block (q, m), negative in the tails of a Student-t, which are convex."""
+    if isinstance(prior, SmoothPrior):
+        return prior.derivatives(beta, unit)[1]
+    return np.diag(np.full(beta.size, np.nan))
 
 
 def information(fit: Fit) -> tuple[Array, Array]:
@@ -221,6 +219,7 @@ def rss_at(fit: Fit) -> float:
 def kinked(model: Model) -> set[str]:
     """The columns whose prior has a kink, and no curvature there.
 
+    >>> from probreg.priors import Laplace
     >>> kinked(Model.from_arrays([[1.0], [2.0]], [0.0, 1.0], columns=["x"], prior=Laplace(1.0)))
     {'x'}
     """
@@ -255,46 +254,16 @@ def spelling(fit: Fit) -> str:
     """The scikit-learn estimator whose minimum is the mode of this model, "" where there is none: one scale for all
     columns, location 0, the intercept free, and sigma settled (given, cancelled by a prior in its units, or at its mode)."""
     model = fit.model
-    scale, n = _one_scale(model), observations(fit)
-    if scale is None or n is None:
+    relative = bool(model.joint.sigma_units.any())
+    settled = not model.unknown or fit.target == "mode" or (model.joint.gaussian and relative)
+    symmetric = isinstance(model.likelihood, Categorical) and model.likelihood.symmetric
+    served = isinstance(model.likelihood, Gaussian | Bernoulli | Poisson) or symmetric
+    if model.design.offset is not None or observations(fit) is None or not (served and settled):
         return ""
-    kind, tau = scale
-    sigma, relative = fit.aux.get("sigma", 1.0), bool(model.joint.sigma_units.any())
-    tau = tau * sigma if relative else tau
-    settled = not model.unknown or fit.target == "mode" or (kind is Normal and relative)
-    fold = ("" if "Intercept" in model.design.columns else ", fit_intercept=False") + ")"
-    fold += " with sample_weight" if model.design.weights is not None else ""
-    match model.likelihood:
-        case Gaussian() if settled:
-            if kind is Normal:
-                return f"Ridge(alpha={sigma**2 / tau**2:.12g}{fold}"
-            return f"Lasso(alpha={sigma**2 / (n * tau):.12g}{fold}"
-        case Bernoulli() | Categorical(symmetric=True):
-            return f"LogisticRegression(C={tau**2:.12g}{fold}" if kind is Normal else _l1(tau, fold)
-        case Poisson() if kind is Normal:
-            return f"PoissonRegressor(alpha={1 / (n * tau**2):.12g}{fold}"
-    return ""
-
-
-def _l1(tau: float, fold: str) -> str:
-    return f"LogisticRegression(C={tau:.12g}, solver='saga'{fold} with an L1 penalty"
-
-
-def _one_scale(model: Model) -> tuple[type, float] | None:
-    """The class and raw scale that all penalised columns share, where these are all columns but the intercept."""
-    d, touched = model.design, [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
-    if d.offset is not None or not touched:
-        return None
-    if not np.array_equal(model.joint.informative, np.array([c != "Intercept" for c in d.columns])):
-        return None
-    found = set()
-    for b in touched:
-        prior: Any = b.prior
-        if (
-            not isinstance(prior, Normal | Laplace)
-            or np.any(prior.location)
-            or getattr(prior, "precision_matrix", None)
-        ):
-            return None
-        found |= {(type(prior), v, prior.sigma_units) for v in np.atleast_1d(prior.scale).tolist()}
-    return None if len(found) != 1 else next((k, v) for k, v, _ in found)
+    try:
+        found = model.penalty(sigma=fit.aux.get("sigma"))
+    except (DataError, Incompatible):
+        return ""
+    calls = [row.call for row in found.rows if row.package == "sklearn"]
+    weighted = " with sample_weight" if model.design.weights is not None else ""
+    return calls[0] + weighted if calls else ""

@@ -6,6 +6,7 @@ from probreg.design.design import (
     Design as Design,
     PlainColumns as PlainColumns,
     as_response as as_response,
+    as_weights as as_weights,
     from_arrays as from_arrays,
     from_reading as from_reading,
     split_trials as split_trials,

@@ -29,6 +29,8 @@ class ColumnRecipe(Protocol):
 
     def offset_at(self, data: Any) -> Array | None: ...
 
+    def outcome_at(self, data: Any) -> tuple[Any, Array | None]: ...
+
     def to_json(self) -> dict[str, Any]: ...
 
 
@@ -149,6 +151,10 @@ class Design:
         """All that a Gaussian model needs of its rows, of y - offset on X."""
         if self.kept is not None:
             return self.kept
+        if not self.n:
+            raise DataError(
+                "the moments of the columns are not known: this model holds no rows (it was saved without them); save with rows=True"
+            )
         y = self.observed if self.offset is None else self.observed - self.offset[:, 0]
         return Moments.of(self.X, y, weights=self.weights, columns=self.columns)
 
@@ -187,6 +193,9 @@ class PlainColumns:
 
     def offset_at(self, data: Any) -> Array | None:
         return None
+
+    def outcome_at(self, data: Any) -> tuple[Any, Array | None]:
+        raise DataError("a model of arrays needs the response of the new rows: pass y=")
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "plain", "columns": list(self.columns), "intercept": self.intercept}

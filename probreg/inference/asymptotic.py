@@ -7,6 +7,11 @@ from probreg.inference.base import Array, Solution
 ASYMPTOTIC_DRAWS = 2000
 
 
+def spreads(solution: Solution) -> bool:
+    """Whether a point estimate has a standard error at all; a mode under a prior with kinks has none."""
+    return bool(np.isfinite(np.diagonal(solution.scale)).any())
+
+
 def asymptotic(solution: Solution, rng: np.random.Generator) -> tuple[Array, dict[str, Array]]:
     """Draws of beta (S, p, m) from N(estimate, covariance), and of aux (S, 1) lognormal about theirs.
 

@@ -5,20 +5,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Method, Solution
+from probreg.inference.base import METHODS, Method, Settled, Solution
 from probreg.model import Model
+from probreg.priors import HierarchicalPrior
 
 _LADDER = {
     "closed_form": "the mode has a closed form",
     "newton": "the log posterior is smooth, so its mode is found by Newton's method",
+    "coordinate_descent": "the prior has kinks, so the mode has exact zeros and is found by coordinate descent",
+    "proximal_newton": "the prior has kinks, so the mode has exact zeros and is found by proximal Newton steps",
     "nuts": "the prior has no smooth mode method here, so the posterior is sampled",
+    "evidence": "the prior of a scale is improper, and so is the posterior: the scale is taken at its most probable value",
 }
 
 
 @METHODS.register
 @dataclass(frozen=True)
 class Auto(Method):
-    """closed_form where it applies, else newton, else nuts; the choice and its reason stand in the notes of the fit."""
+    """closed_form where it applies, else newton, coordinate_descent, proximal_newton, nuts, evidence; the
+    choice and its reason stand in the notes of the fit."""
 
     name = "auto"
 
@@ -30,8 +35,22 @@ class Auto(Method):
         for name, reason in _LADDER.items():
             method = METHODS[name]()
             if method.obstacle(model) is None:
-                return method, f"auto chose {name}: {reason}"
+                return method, f"auto chose {name}: {_reason(model, method, reason)}"
         raise Incompatible("no method fits this model")
+
+    def settle(self, model: Model, rng: np.random.Generator) -> Settled:
+        method, reason = self.choose(model)
+        settled = method.settle(model, rng)
+        return settled._replace(notes=(reason, *settled.notes))
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         return self.choose(model)[0].solve(model, rng)
+
+
+def _reason(model: Model, method: Method, reason: str) -> str:
+    """Of unknown prior scales there is no mode to speak of, which is not for want of a method."""
+    if method.name != "nuts" or not any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
+        return reason
+    quick = METHODS["evidence"]().obstacle(model) is None
+    way = "; evidence is the quick way, which takes the scale at its most probable value" if quick else ""
+    return f"the prior has an unknown scale, so the posterior is sampled with it{way}"

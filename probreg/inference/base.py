@@ -8,7 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,9 @@ class Status(Enum):
     """How a method ended; the value is advice to the reader."""
 
     EXACT = "exact: a formula, nothing was iterated or sampled"
-    CONVERGED = "converged: the gradient of the log posterior vanishes"
+    CONVERGED = "converged: the gradient of the log posterior vanishes (at a kink, zero is among its subgradients)"
     SAMPLED = "sampled, with no sign of trouble"
+    RESAMPLED = "resampled: the estimate is that of its method, its spread that of the replicates"
     UNMIXED = "sampled, but the chains do not agree: draw more, raise target_accept, or use a more informative prior"
     DIVERGED = "sampled, but some steps diverged: raise target_accept, or use a more informative prior"
     SEPARATED = "converged: the classes are separated, without a mistake"
@@ -44,7 +46,7 @@ class Status(Enum):
 
     @property
     def good(self) -> bool:
-        return self in (Status.EXACT, Status.CONVERGED, Status.SAMPLED, Status.SEPARATED)
+        return self in (Status.EXACT, Status.CONVERGED, Status.SAMPLED, Status.RESAMPLED, Status.SEPARATED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +62,13 @@ class Solution:
     scale: Array  # (p m, p m)
     aux: Mapping[str, float] = field(default_factory=dict)
     aux_sd: Mapping[str, float] = field(default_factory=dict)
+    hyper: Mapping[str, float] = field(default_factory=dict)  # unknown scales of priors, where they were sampled
+    hyper_sd: Mapping[str, float] = field(default_factory=dict)
     df: float | None = None
     known_marginals: bool = True  # each beta is Student-t (normal without df) about its estimate with `scale`
     draws: Mapping[str, Array] | None = None  # name -> (chain, draw, ...); beta is (chain, draw, p, m)
     sample_stats: Mapping[str, Array] = field(default_factory=dict)  # name -> (chain, draw)
+    replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
     status: Status = Status.EXACT
     detail: str = ""
     vague: Array | None = None  # (p, outcomes) bool
@@ -71,6 +76,15 @@ class Solution:
     stats: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     trace: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Settled(NamedTuple):
+    """What is left to do once a method has chosen: a model, a method that solves it, and what to say of the choice."""
+
+    model: Model
+    method: "Method"
+    notes: tuple[str, ...] = ()
+    stats: Mapping[str, float] = MappingProxyType({})
 
 
 class Method(ABC):
@@ -89,6 +103,10 @@ class Method(ABC):
 
     @abstractmethod
     def solve(self, model: Model, rng: np.random.Generator) -> Solution: ...
+
+    def settle(self, model: Model, rng: np.random.Generator) -> Settled:
+        """The model and the method that will be reported; a method that chooses another, or finds scales, says which."""
+        return Settled(model, self)
 
 
 def kinds(method: Method, model: Model) -> str | None:

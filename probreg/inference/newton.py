@@ -211,7 +211,7 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
         return *_rough(model), None
     some = design.take(slice(None, None, stride))
     weights = stride * (np.ones(some.n) if some.weights is None else some.weights)
-    part = Model(replace(some, weights=weights), model.likelihood, model.prior, model.aux)
+    part = Model(replace(some, weights=weights), model.likelihood, model.bound.prior, model.aux)
     found = find_mode(part, tol=1e-3, max_steps=12)
     if found.status is not Status.CONVERGED:
         return *_rough(model), None

@@ -6,6 +6,7 @@ triangular factor of the rows for a Gaussian model), so that short tuning suffic
 its sufficient statistics: ||y - X beta||^2 = RSS + ||R beta - Q'y||^2, at a cost that does not grow with the rows.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,18 @@ import numpy as np
 
 from probreg.check.separation import separation
 from probreg.errors import Incompatible
-from probreg.graphs import log_prior, observe
+from probreg.graphs import (
+    Hypers,
+    coords_of,
+    hyper_names,
+    hyper_variables,
+    log_density,
+    log_prior,
+    observe,
+    plain,
+    spread_of,
+    unit_of,
+)
 from probreg.inference.base import (
     METHODS,
     Array,
@@ -25,23 +37,15 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.closed_form import require_full_rank
+from probreg.inference.collapsed import NOTE, Collapsed, graph as collapsed
+from probreg.inference.coordinates import Coordinates, Typical, coordinates, noise_of, parted, stand_in, typical_scales
 from probreg.inference.linear import PriorRows, condition
-from probreg.inference.newton import covariance_at, find_mode
 from probreg.inference.sampler import sample
-from probreg.likelihoods import Gaussian, SeparableLikelihood, SmoothLikelihood
+from probreg.likelihoods import Gaussian, SeparableLikelihood
 from probreg.model import Model
-from probreg.priors import Block, FisherPrior, GaussianPrior, Normal
+from probreg.priors import ExponentialPower, HierarchicalPrior, Mixture
 
 _R_HAT = 1.01  # Vehtari et al. 2021
-
-
-@dataclass(frozen=True, eq=False)
-class Coordinates:
-    """vec(beta) = centre + A z."""
-
-    centre: Array  # (p m,)
-    A: Array  # (p m, p m)
-    note: str
 
 
 @METHODS.register
@@ -66,18 +70,27 @@ class NUTS(Method):
         at_least_one(draws=self.draws, chains=self.chains, tune=self.tune)
 
     def obstacle(self, model: Model) -> str | None:
+        for b in model.joint.blocks:
+            if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
+                columns = ", ".join(model.design.columns[j] for j in b.columns)
+                return (
+                    f"nuts: the scale of {columns} has an improper prior, under which the posterior has no finite mass; give a "
+                    "proper one such as Normal(HalfNormal(1.0)), or use evidence, which takes its most probable value"
+                )
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         _proper(model)
-        coordinates = _coordinates(model)
+        made, notes = _graph(model)
         tree = sample(
-            graph(model, coordinates), draws=self.draws, tune=self.tune, chains=self.chains,
+            made, draws=self.draws, tune=self.tune, chains=self.chains,
             seed=int(rng.integers(2**31)), target_accept=self.target_accept, progress=self.progress,
         )  # fmt: skip
         posterior, stats = tree["posterior"], tree["sample_stats"]
         draws: dict[str, Array] = {a: np.asarray(posterior[a]) for a in ("beta", *model.unknown)}
+        shared, local = hyper_draws(model, posterior)
         mean, cov = moments_of_draws(draws["beta"])
+        draws |= {**shared, **local}
         status, detail = _verdict(draws, np.asarray(stats["diverging"]))
         return Solution(
             beta=mean,
@@ -85,25 +98,56 @@ class NUTS(Method):
             known_marginals=False,
             aux={a: float(draws[a].mean()) for a in model.unknown},
             aux_sd={a: float(draws[a].std()) for a in model.unknown},
+            hyper={k: float(v.mean()) for k, v in shared.items()},
+            hyper_sd={k: float(v.std()) for k, v in shared.items()},
             draws=draws,
             sample_stats={str(k): np.asarray(v) for k, v in stats.data_vars.items() if v.dims == ("chain", "draw")},
             status=status,
             detail=detail,
-            notes=(*sigma_note(model, "sigma is sampled with beta"), coordinates.note),
+            notes=(*sigma_note(model, "sigma is sampled with beta"), *notes),
         )
+
+
+def _graph(model: Model) -> tuple[Any, tuple[str, ...]]:
+    """The PyMC model in coordinates that suit it, and what to say of them."""
+    model, typical = parted(model), typical_scales(model)
+    if whole := Collapsed.of(model):
+        return _started(model, typical, collapsed(model, whole)), (NOTE,)
+    at = coordinates(model)
+    return _started(model, typical, graph(model, at)), (at.note, *at.words)
+
+
+def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
+    """The same PyMC model, unknown prior scales and sigma starting near where the rows put them and not at 1."""
+    if not typical:
+        return made
+    starts: dict[str, float] = {}
+    for i, names in hyper_names(model.joint, model.design.columns).items():
+        prior = model.joint.blocks[i].prior
+        if isinstance(prior, Mixture):
+            starts |= prior.tau.start(names["tau"], typical[i].spread)
+    if isinstance(model.likelihood, Gaussian) and model.unknown:
+        starts |= model.aux_prior("sigma").start("sigma", noise_of(model))
+    for name, value in starts.items():
+        made.set_initval(made[name], value)
+    return made
 
 
 def graph(model: Model, at: Coordinates) -> Any:
     """The PyMC model over z; its deterministic `beta` is (p, m)."""
     import pymc as pm
+    import pytensor.tensor as pt
 
-    p, m = model.shape
-    with pm.Model(coords={"obs": range(model.design.n)}) as out:
-        z = pm.Flat("z", shape=p * m)
+    several = bool(model.likelihood.outcomes)
+    with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
+        z = pm.Flat("z", shape=at.A.shape[1])
         known = {**model.fixed, **{a: model.aux_prior(a).pymc(a) for a in model.unknown}}
-        beta = pm.Deterministic("beta", (at.centre + at.A @ z).reshape((p, m)))
+        hyper = hyper_variables(model.joint, model.design.columns, several)
+        theta = at.centre + at.A @ z
+        beta = pm.Deterministic("beta", _stretched(model, at, theta, known, hyper).reshape(model.shape))
         if model.joint.informative.any():
-            pm.Potential("prior", log_prior(model.joint, beta, known))
+            centred = log_prior(model.joint, beta, known, hyper, without=[b.block for b in at.loose])
+            pm.Potential("prior", pt.as_tensor_variable(centred + _loose_prior(model, at, theta, known)))
         if isinstance(model.likelihood, Gaussian):
             moments = model.design.moments
             r = np.asarray(moments.R, dtype=float) @ beta[:, 0] - np.asarray(moments.z, dtype=float)
@@ -119,42 +163,68 @@ def graph(model: Model, at: Coordinates) -> Any:
     return out
 
 
-def _coordinates(model: Model) -> Coordinates:
-    """Coordinates in which the posterior is nearly round; plain standardised ones where there is no mode to start from."""
-    near = replace(model, prior=_normal_stand_in(model))
-    if isinstance(model.likelihood, Gaussian):
-        moments = model.design.moments
-        sigma = model.fixed.get("sigma") or np.sqrt(
-            max(moments.rss, 1e-12 * moments.y_scale**2) / max(moments.weight - moments.rank.rank, 1)
+def _stretched(model: Model, at: Coordinates, theta: Any, known: Mapping[str, Any], hyper: Hypers) -> Any:
+    """vec(beta) from vec(theta): see `Coordinates`."""
+    import pytensor.tensor as pt
+
+    if not at.loose:
+        return theta
+    several, parts = bool(model.likelihood.outcomes), []
+    for b in at.loose:
+        block, prior = model.joint.blocks[b.block], plain(model.joint.blocks[b.block])
+        if b.cusp and isinstance(prior, ExponentialPower):
+            dims = ("predictor", f"coef_{b.block}") if several else (f"coef_{b.block}",)
+            value = prior.uniforms(f"beta_{b.block}", dims, spread_of(block, known, hyper.get(b.block)))
+            parts.append((value.T if several else value[:, None]).ravel())
+            continue
+        this: Any = block.prior
+        spread = this.spread(**hyper[b.block])
+        each = spread if spread.ndim == 0 else (spread.T if several else spread[:, None]).ravel()
+        parts.append(b.location + (theta[b.entries] - b.location) * each / b.spread)
+    n = np.concatenate([b.entries for b in at.loose])
+    f = np.setdiff1d(np.arange(len(at.centre)), n)
+    loose = pt.concatenate(parts)
+    rest = theta[f] + at.follow @ (loose - at.centre[n])
+    return pt.concatenate([loose, rest])[np.argsort(np.concatenate([n, f]))]
+
+
+def _loose_prior(model: Model, at: Coordinates, theta: Any, known: Mapping[str, Any]) -> Any:
+    """log p of the loose coordinates, which have the prior of one typical scale."""
+    total: Any = 0.0
+    for b in at.loose:
+        if b.cusp:
+            continue
+        block = model.joint.blocks[b.block]
+        total = total + log_density(
+            block, theta[b.entries].reshape((-1, model.shape[1])), unit_of(block, known) * b.spread
         )
-        given = condition(moments, PriorRows.of(near.joint), float(sigma))
-        if not given.rank.dropped:
-            return Coordinates(
-                given.mean,
-                sigma * np.asarray(given.root, dtype=float),
-                "sampled on the sufficient statistics of the rows, in whitened coordinates",
-            )
-    elif isinstance(model.likelihood, SmoothLikelihood):
-        mode = find_mode(near, tol=1e-4)
-        cov = covariance_at(mode)
-        if mode.status is Status.CONVERGED and mode.steps < 15 and cov is not None:
-            T = np.kron(model.design.basis.T, np.eye(model.shape[1]))
-            k = mode.gamma.size
-            root = np.linalg.cholesky(cov[:k, :k])
-            return Coordinates(
-                T @ mode.gamma.ravel(), T @ root, "sampled in coordinates whitened by the curvature at the mode"
-            )
-    T = np.kron(model.design.basis.T, np.eye(model.shape[1]))
-    return Coordinates(np.zeros(len(T)), T, "sampled on standardised columns: there is no mode to whiten by")
+    return total
+
+
+def hyper_draws(model: Model, posterior: Any) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Draws (chain, draw) of the hyperparameters of blocks, and of those of single coefficients, `lambda[x]` each."""
+    shared: dict[str, Array] = {}
+    local: dict[str, Array] = {}
+    several = bool(model.likelihood.outcomes)
+    for i, names in hyper_names(model.joint, model.design.columns).items():
+        block: Any = model.joint.blocks[i]
+        for k, name in names.items():
+            values = np.asarray(posterior[name])
+            if not block.prior.hyper[k].each:
+                shared[name] = values
+                continue
+            columns = [model.design.columns[j].replace("/", "|") for j in block.columns]
+            for index in np.ndindex(values.shape[2:]):
+                of = f"{columns[index[-1]]}, {index[0]}" if several else columns[index[-1]]
+                local[f"{k}[{of}]"] = values[(..., *index)]
+    return shared, local
 
 
 def _proper(model: Model) -> None:
     """Incompatible where the posterior has no finite mass: columns without an estimate or prior, separation, or a noise
     scale that runs to zero. A sampler would wander there for ever and call it draws."""
     moments = model.design.moments
-    require_full_rank(
-        condition(moments, PriorRows.of(replace(model, prior=_normal_stand_in(model)).joint), 1.0), model, "nuts"
-    )
+    require_full_rank(condition(moments, PriorRows.of(replace(model, prior=stand_in(model)).joint), 1.0), model, "nuts")
     if isinstance(model.likelihood, SeparableLikelihood) and not model.joint.informative.all():
         found = separation(model)
         if found:
@@ -169,20 +239,6 @@ def _proper(model: Model) -> None:
                 "nuts: the columns reproduce the response exactly, so that under an improper prior of sigma the posterior "
                 "runs to sigma = 0; hold sigma, or give it a proper prior such as HalfNormal"
             )
-
-
-def _normal_stand_in(model: Model) -> Any:
-    """Normal priors of the same centre and scale in place of others: they shape coordinates, not the posterior."""
-    columns = model.design.columns
-    return {
-        tuple(columns[i] for i in b.columns): b.prior if isinstance(b.prior, GaussianPrior | FisherPrior) else _normal(b)
-        for b in model.joint.blocks
-    }
-
-
-def _normal(block: Block) -> Normal:
-    prior: Any = block.prior
-    return Normal(prior.scale, location=prior.location, sigma_units=prior.sigma_units)
 
 
 def _verdict(draws: dict[str, Array], diverging: Array) -> tuple[Status, str]:

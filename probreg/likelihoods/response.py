@@ -67,7 +67,7 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
         place = {v: float(i) for i, v in enumerate(levels)}
         out = np.array([place.get(_level(v), -1.0) for v in values.tolist()])
     if len(bad := np.flatnonzero(out < 0)):
-        met = np.asarray(values)[bad[0]]
+        met = np.asarray(values).tolist()[bad[0]]
         raise DataError(
             f"row {bad[0]} of the response holds {met!r}, which is not a level of the model: {', '.join(map(str, levels))}"
         )

@@ -7,8 +7,9 @@ import numpy as np
 from probreg.errors import Incompatible
 from probreg.fit import Fit
 from probreg.likelihoods import Bernoulli, OrderedLikelihood, Poisson
-from probreg.plot.observations import Observations, normal_order, observations, quantile_residuals, smooth
-from probreg.plot.style import GREY, LIGHT, MANY, footnote, label, legend, mark, paper, shorten
+from probreg.plot.observations import Observations, observations, quantile_residuals, smooth
+from probreg.plot.qq import against_normal
+from probreg.plot.style import GREY, MANY, footnote, label, legend, mark, paper, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +41,7 @@ def residuals(fit: Fit) -> "Figure":
     _against_fitted(left, seen.mean, z if counts else seen.y - seen.mean)
     kind = "randomised quantile residual" if counts else "quantile residual"
     label(left, x=f"fitted mean of {response}", y=kind if counts else f"residual of {response}")
-    _against_normal(right, z)
+    against_normal(right, z, _BAND)
     label(right, x="normal quantile", y=kind)
     footnote(fig, _note(fit, seen))
     return fig
@@ -60,21 +61,3 @@ def _against_fitted(ax: Any, mean: Array, residual: Array) -> None:
         look = mark(1)
         ax.plot(at, smooth(mean, residual, at), color=look.color, linewidth=1.8, label="smooth")
         legend(ax, loc="best")
-
-
-def _against_normal(ax: Any, z: Array) -> None:
-    middle, lower, upper = normal_order(len(z), _BAND)
-    look = mark(0)
-    ax.fill_between(
-        middle,
-        lower,
-        upper,
-        color=LIGHT,
-        alpha=0.7,
-        linewidth=0,
-        label=f"{100 * _BAND:g} % of a normal sample, pointwise",
-    )
-    ax.plot(middle, middle, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)))
-    style = {"color": look.color, "markersize": 3.5, "markerfacecolor": "none", "rasterized": len(z) > MANY}
-    ax.plot(middle, np.sort(z), look.marker, **style)
-    legend(ax, loc="upper left")

@@ -1,7 +1,6 @@
 """Rows along which one variable moves while the others stay where they are: what a curve is drawn on. Numbers only.
 
-A model made by a formula knows the columns of its matrix, not the variables behind them. Those that stand in the
-formula as they are can be read back; for the others the table must be given again.
+The variables behind the columns of a formula come from `probreg.design.variables`.
 """
 
 from collections.abc import Mapping
@@ -10,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from probreg.design import Design, PlainColumns
+from probreg.design import Design
+from probreg.design.variables import variables
 from probreg.errors import DataError
 from probreg.fit import Fit
 
@@ -56,81 +56,6 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
     if offset is not None:
         others.append("offset at its mean")
     return Sweep(variable, x, _rows(base, variable, x), offset, ", ".join(others), observed)
-
-
-def variables(design: Design, data: Any = None) -> dict[str, Any]:
-    """The variables behind the columns, at the rows of the design."""
-    if not design.n:
-        raise DataError("this fit was saved without its rows: save it with rows=True to draw its data")
-    if isinstance(design.recipe, PlainColumns):
-        return {name: design.X[:, design.columns.index(name)] for name in design.recipe.given}
-    return _read_back(design) if data is None else _given(design, data)
-
-
-def _given(design: Design, data: Any) -> dict[str, Any]:
-    """The table that was given, at the rows that the design kept."""
-    from probreg.design.columns import read_table
-
-    recipe: Any = design.recipe
-    table = read_table(data)
-    if absent := [name for name in recipe.variables if name not in table.columns]:
-        raise DataError(
-            f"the data have no column {absent[0]!r}, which the model uses; they have: {', '.join(table.columns)}"
-        )
-    place = {row: i for i, row in enumerate(table.rows.tolist())}
-    labels = table.rows if design.labels is None else design.labels
-    if len(place) < len(table.rows) and len(table.rows) == design.n:
-        where = np.arange(design.n)
-    else:
-        where = np.array([place.get(row, -1) for row in np.asarray(labels).tolist()])
-    if len(where) != design.n or (where < 0).any():
-        raise DataError("these data are not the rows that the model was fitted to")
-    part = table.only(recipe.variables).take(where)
-    return dict(part.columns)
-
-
-def _read_back(design: Design) -> dict[str, Any]:
-    """Numbers that are columns, and categories from their 0/1 columns; checked by making the matrix again."""
-    recipe: Any = design.recipe
-    table: dict[str, Any] = {}
-    for name in recipe.variables:
-        found = design.X[:, design.columns.index(name)] if name in design.columns else _levels(design, name)
-        if found is None:
-            raise DataError(
-                f"the variable {name!r} cannot be read back from the columns of the model; pass data=, the table it was fitted to"
-            )
-        table[name] = found
-    if table and not np.allclose(recipe.matrix(table), design.X, rtol=1e-9, atol=1e-12):
-        raise DataError(
-            "the variables cannot be read back from the columns of the model; pass data=, the table it was fitted to"
-        )
-    return table
-
-
-def _levels(design: Design, name: str) -> Array | None:
-    """A category from its indicator columns; the level without one holds where all are zero."""
-    from probreg.design.grammar import parse_expression
-
-    recipe: Any = design.recipe
-    for text, levels in recipe.state["levels"].items():
-        if parse_expression(text).variables != (name,):
-            continue
-        where = [_indicator(design, text, level) for level in levels]
-        if where.count(None) > 1:
-            continue
-        shown = np.stack([np.zeros(design.n) if j is None else design.X[:, j] for j in where], 1)
-        if None in where:
-            base = where.index(None)
-            shown[:, base] = 1.0 - shown.sum(1)
-        values = np.empty(len(levels), dtype=object)
-        values[:] = levels
-        return values[shown.argmax(1)]
-    return None
-
-
-def _indicator(design: Design, text: str, level: Any) -> int | None:
-    names = (f"{text}[T.{level}]", f"{text}[{level}]")
-    return next((design.columns.index(c) for c in names if c in design.columns), None)
 
 
 def _is_number(values: Any) -> bool:

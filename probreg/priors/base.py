@@ -11,7 +11,7 @@ information) or with an unknown scale says what it is once it meets them: `bind`
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -87,8 +87,9 @@ class Prior(ABC):
         """log p of a block (..., q, m), summed over the block; `unit` broadcasts against the leading axes."""
 
     @abstractmethod
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: float = 1.0) -> Array:
-        """Draws of shape (..., q, m). DataError for an improper prior."""
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+        """Draws of shape (..., q, m), independent over the leading axes; `unit` is one number, or of shape (..., 1, 1).
+        DataError for an improper prior."""
 
     @abstractmethod
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
@@ -150,6 +151,21 @@ class GaussianPrior(SmoothPrior):
         return -(P @ (beta - self.center(len(beta))[:, None])).ravel(), np.kron(P, np.eye(beta.shape[1]))
 
 
+class WholePrior(SmoothPrior):
+    """One density of all columns and predictors together, given alone; PyMC takes it as a potential on flat coefficients."""
+
+    whole = True
+
+    @abstractmethod
+    def potential(self, beta: Any) -> Any:
+        """log p as a symbolic scalar of symbolic coefficients (p, m)."""
+
+    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        return pm.Flat, {}
+
+
 class ProximalPrior(Prior):
     """Independent entries with a proximal map: modes have a certificate although log p has a kink.
 
@@ -168,147 +184,3 @@ class ProximalPrior(Prior):
     @abstractmethod
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         """Lower and upper end of the subdifferential of -log p at each entry of a block (q, m)."""
-
-
-def per_column(value: Any, what: str, *, positive: bool) -> PerColumn:
-    """A float or a tuple of floats from whatever sequence was given. DataError names the entry that is not allowed."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu":
-        raise DataError(f"{what} is a number or one number per column, got {value!r}")
-    array = array.astype(float)
-    if array.ndim > 1:
-        raise DataError(f"{what} is one number or one per column, got an array of shape {array.shape}")
-    for i, v in enumerate(array.ravel()):
-        if not np.isfinite(v) or (positive and v <= 0):
-            where = f"{what}[{i}]" if array.ndim else what
-            raise DataError(f"{where} = {v} is not a {'positive ' if positive else ''}finite number")
-    return float(array) if array.ndim == 0 else tuple(float(v) for v in array)
-
-
-def common_size(*parts: Any) -> int | None:
-    """The number of columns that per-column settings agree on."""
-    sizes = {len(p) for p in parts if isinstance(p, tuple)}
-    if len(sizes) > 1:
-        raise DataError(f"a prior is stated for different numbers of columns: {sorted(sizes)}")
-    return sizes.pop() if sizes else None
-
-
-class LocationScale(Prior):
-    """beta_j = location_j + scale_j r_j with r_j independent draws of one standard density, symmetric about 0.
-
-    A subclass is a frozen dataclass with the four fields below and says its standard density. `scaled=True` states the
-    scale for standardised columns (and the standardised response, where the likelihood has a noise scale and the prior is
-    not in its units): raw scale = scale sd(y) / sd(x_j). A scale that is itself a prior makes it a mixture.
-    """
-
-    scale: Scale
-    location: PerColumn
-    sigma_units: bool
-    scaled: bool
-
-    def _check(self) -> None:
-        kind = type(self).__name__
-        if not isinstance(self.scale, AuxPrior):
-            object.__setattr__(self, "scale", per_column(self.scale, f"{kind} scale", positive=True))
-        object.__setattr__(self, "location", per_column(self.location, f"{kind} location", positive=False))
-
-    @abstractmethod
-    def standard_log_prob(self, r: Array) -> Array:
-        """log density of the standardised entry, elementwise."""
-
-    @abstractmethod
-    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draws of it."""
-
-    @property
-    def size(self) -> int | None:
-        return common_size(self.scale, self.location)
-
-    @property
-    def relative(self) -> bool:
-        return self.scaled or isinstance(self.scale, AuxPrior)
-
-    @property
-    def scales(self) -> Array:
-        """The scale as numbers. DataError where it is relative to rows or unknown."""
-        if self.relative:
-            raise DataError(
-                f"{self!r} says what it is when it meets rows: a Model binds it (model.joint), or .bind(rows)"
-            )
-        return np.asarray(self.scale, dtype=float)
-
-    def bind(self, rows: Rows) -> Prior:
-        if not self.relative:
-            return self
-        from probreg.priors.mixture import Mixture
-
-        this: Any = self
-        unit: Any = 1.0
-        if self.scaled:
-            response = None if self.sigma_units else rows.response_sd()
-            unit = (1.0 if response is None else response) / rows.sd
-        if isinstance(self.scale, AuxPrior):
-            return Mixture(replace(this, scale=unit, scaled=False), self.scale)
-        return replace(this, scale=np.asarray(self.scale) * unit, scaled=False)
-
-    def times(self, factor: float) -> Prior:
-        this: Any = self
-        return replace(this, scale=self.scales * factor)
-
-    def standardised(self, beta: Array, unit: Array | float = 1.0) -> tuple[Array, Array]:
-        """((beta - location) / (scale unit), log(scale unit)), both with the columns on the last axis: (..., m, q)."""
-        s = self.scales * np.asarray(unit)[..., None, None]
-        return (np.swapaxes(beta, -1, -2) - np.asarray(self.location)) / s, np.log(s)
-
-    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        r, log_s = self.standardised(beta, unit)
-        return (self.standard_log_prob(r) - log_s).sum((-1, -2))
-
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: float = 1.0) -> Array:
-        center, scale = (self.on_columns(v, shape[-2]) for v in (self.location, self.scales))
-        return center + scale * unit * self.standard_sample(rng, shape)
-
-    @staticmethod
-    def on_columns(value: Any, q: int) -> Array:
-        """(q, 1) of a number or one number per column."""
-        return np.broadcast_to(np.asarray(value, dtype=float), q)[:, None]
-
-    @property
-    def around(self) -> str:
-        """w, less its location, in the words of a penalty."""
-        return "w" if self.location == 0.0 else "(w - location)"
-
-
-class SmoothLocationScale(LocationScale, SmoothPrior):
-    """With derivatives of the standard density."""
-
-    @abstractmethod
-    def standard_slopes(self, r: Array) -> tuple[Array, Array]:
-        """First and second derivative of the standard log density, elementwise."""
-
-    def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        s = self.on_columns(self.scales, len(beta)) * unit
-        first, second = self.standard_slopes((beta - self.on_columns(self.location, len(beta))) / s)
-        return first / s, second / s**2
-
-
-class ProximalLocationScale(LocationScale, ProximalPrior):
-    """With the proximal map of the standard density; entries that land on the location are exactly there."""
-
-    @abstractmethod
-    def standard_prox(self, r: Array, step: Array) -> Array:
-        """argmin_u (u - r)^2 / (2 step) - log p(u), elementwise."""
-
-    @abstractmethod
-    def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
-        """Ends of the subdifferential of -log p, elementwise."""
-
-    def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
-        center, s = self.on_columns(self.location, len(beta)), self.on_columns(self.scales, len(beta)) * unit
-        found = self.standard_prox((beta - center) / s, step / s**2)
-        return np.where(found == 0.0, center, center + s * found)
-
-    def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        center, s = self.on_columns(self.location, len(beta)), self.on_columns(self.scales, len(beta)) * unit
-        low, high = self.standard_subgradient((beta - center) / s)
-        return low / s, high / s

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import erfcx, ndtr, ndtri
+from scipy.special import erfcx, log_ndtr, ndtri_exp
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, ProximalLocationScale, Scale
+from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.custom import Custom
+from probreg.priors.location_scale import ProximalLocationScale
 from probreg.priors.spelling import asides_of, read_penalty, settings_of
 
 _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)
@@ -78,8 +79,8 @@ class ElasticNet(ProximalLocationScale):
             return sign * rng.exponential(size=shape)
         # |r| is a normal with mean -ratio tau^2 and sd tau, cut at zero: by its inverse distribution function
         tau = (1.0 - self.ratio) ** -0.5
-        beyond = ndtr(-self.ratio * tau) * rng.uniform(size=shape)
-        return sign * (-tau * ndtri(beyond) - self.ratio * tau**2)
+        log_beyond = log_ndtr(-self.ratio * tau) - rng.exponential(size=shape)
+        return sign * (-tau * ndtri_exp(log_beyond) - self.ratio * tau**2)
 
     def standard_prox(self, r: Array, step: Array) -> Array:
         return np.sign(r) * np.maximum(np.abs(r) - step * self.ratio, 0.0) / (1.0 + step * (1.0 - self.ratio))

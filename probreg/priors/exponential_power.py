@@ -7,8 +7,11 @@ import numpy as np
 from scipy.special import gammaln
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, ProximalLocationScale, Scale
+from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.custom import Custom
+from probreg.priors.location_scale import ProximalLocationScale
+
+_TINY = np.finfo(float).tiny  # where a root is smaller it is 0, and the slope anything up to the one here
 
 
 @PRIORS.register
@@ -47,16 +50,16 @@ class ExponentialPower(ProximalLocationScale):
         return rng.choice([-1.0, 1.0], shape) * rng.gamma(1.0 / self.q, size=shape) ** (1.0 / self.q)
 
     def standard_prox(self, r: Array, step: Array) -> Array:
-        """Zero, or the largest root u of u + step q u^(q-1) = |r|, whichever is lower."""
+        """The largest root u of u + step q u^(q-1) = |r|; below q = 1 zero, where that is lower."""
         size, step = np.broadcast_arrays(np.abs(r).astype(float), np.asarray(step, dtype=float))
         u = _root(size, step, self.q)
         better = 0.5 * (u - size) ** 2 / step + u**self.q < 0.5 * size**2 / step
-        return np.sign(r) * np.where((u > 0) & better, u, 0.0)
+        return np.sign(r) * np.where((u > 0) & (better | self.convex), u, 0.0)
 
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.sign(r) * self.q * np.abs(r) ** (self.q - 1.0)
-        at_zero = 0.0 if self.q > 1 else 1.0 if self.q == 1 else np.inf
+        at_zero = np.inf if self.q < 1 else self.q * _TINY ** (self.q - 1.0)
         return np.where(r == 0, -at_zero, slope), np.where(r == 0, at_zero, slope)
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
@@ -72,31 +75,54 @@ class ExponentialPower(ProximalLocationScale):
 
         return Custom(logp, draw), {"location": np.asarray(self.location), "scale": self.scales * unit}
 
+    def uniforms(self, name: str, dims: tuple[str, ...], unit: Any = 1.0) -> Any:
+        """The same variable in the PyMC model that is open as location + scale v^(1/q) u, u ~ Uniform(-1, 1) and
+        v ~ Gamma(1 + 1/q): a scale mixture of uniforms, smooth in (log v, logit u) where the density has its cusp (Walker &
+        Gutiérrez-Peña 1999)."""
+        import pymc as pm
+
+        v = pm.Gamma(f"{name}_v", alpha=1.0 + 1.0 / self.q, beta=1.0, dims=dims)
+        u = pm.Uniform(f"{name}_u", -1.0, 1.0, dims=dims)
+        return np.asarray(self.location) + self.scales * unit * v ** (1.0 / self.q) * u
+
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         near = "|w|" if self.location == 0.0 else "|w - location|"
         return Penalty("bridge", f"{near}^{self.q:g}", np.broadcast_to((unit * self.scales) ** -self.q, q))
 
 
 def _root(size: Array, step: Array, q: float) -> Array:
-    """The largest u >= 0 with u + step q u^(q-1) = size, 0 where there is none: Newton's method from the right, where
-    the left side rises (and, for q < 1, is convex), so that no step passes the root; for 1 < q < 2 it is concave, and a
-    step is held inside the bracket that the signs seen so far give."""
+    """The largest u >= 0 with u + step q u^(q-1) = size, 0 where there is none, by Newton's method from the right."""
     if q == 2.0:
         return size / (1.0 + 2.0 * step)
     if q == 1.0:
         return np.maximum(size - step, 0.0)
-    # where the left side is least (q < 1) there is the last chance of a root
-    turn = (step * q * (1.0 - q)) ** (1.0 / (2.0 - q)) if q < 1 else np.zeros_like(size)
+    return _root_of_power(size, step, q) if q > 1 else _root_of_cusp(size, step, q)
+
+
+def _root_of_power(size: Array, step: Array, q: float) -> Array:
+    """1 < q < 2: the root may be smaller than size by any power, so it is found over w = log u, where the log of the left
+    side rises and is convex, so that no step passes the root."""
+    target, shift = np.log(np.where(size > 0, size, 1.0)), np.log(step * q)
+    w = target.copy()
+    for _ in range(100):
+        bend = shift + (q - 1.0) * w
+        value = np.logaddexp(w, bend)
+        move = (value - target) / (np.exp(w - value) + (q - 1.0) * np.exp(bend - value))
+        w = w - move
+        if (np.abs(move) <= 4e-16 * np.maximum(np.abs(w), 1.0)).all():
+            break
+    return np.where(size > 0, np.exp(w), 0.0)
+
+
+def _root_of_cusp(size: Array, step: Array, q: float) -> Array:
+    """q < 1: the left side is convex, and least at `turn`, left of which no root is the largest."""
+    turn = (step * q * (1.0 - q)) ** (1.0 / (2.0 - q))
+    exists, u = size > turn + step * q * turn ** (q - 1.0), np.maximum(size, turn)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        lowest = turn + step * q * turn ** (q - 1.0) if q < 1 else turn
-        exists = size > lowest
-        low, high, u = turn.copy(), size.copy(), size.copy()
         for _ in range(200):
             f = u + step * q * u ** (q - 1.0) - size
-            low, high = np.where(f < 0, u, low), np.where(f >= 0, u, high)
-            new = u - f / (1.0 + step * q * (q - 1.0) * u ** (q - 2.0))
-            new = np.where((new > low) & (new < high), new, 0.5 * (low + high))
-            done = np.abs(new - u) <= 4e-16 * size
+            new = np.maximum(u - f / (1.0 + step * q * (q - 1.0) * u ** (q - 2.0)), turn)
+            done = np.abs(new - u) <= 4e-16 * u
             u = new
             if (done | ~exists).all():
                 break

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Penalty, Prior, Rows, SmoothPrior
+from probreg.priors.base import PRIORS, Array, Penalty, Prior, Rows, WholePrior
 from probreg.priors.custom import Opaque
 from probreg.priors.flat import Flat
+from probreg.priors.of_rows import PriorOfRows
 
 _STEP = 1e-4  # of a coefficient's standard error: differences of an exact gradient are then right to about 1e-8
 
 
 @PRIORS.register
 @dataclass(frozen=True)
-class Jeffreys(Prior):
+class Jeffreys(PriorOfRows):
     """p(beta) ∝ |I(beta)|^(1/2), I the Fisher information of all coefficients together, the intercept too; unnormalised.
 
     Its mode takes the first-order bias out of maximum likelihood and is finite under separation (Firth 1993; Heinze &
@@ -34,40 +35,23 @@ class Jeffreys(Prior):
     whole = True
     proper = False
 
-    @property
-    def size(self) -> int | None:
-        return None
-
-    @property
-    def relative(self) -> bool:
-        return True
-
     def bind(self, rows: Rows) -> Prior:
         return Flat() if rows.fisher is None else FisherPrior(rows.fisher)
 
-    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        raise DataError("Jeffreys' prior says what it is when it meets rows: a Model binds it (model.joint)")
-
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: float = 1.0) -> Array:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         raise _no_draws()
-
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        import pymc as pm
-
-        return pm.Flat, {}
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         return Penalty("Firth", "log |I(w)| of all coefficients together", np.full(q, -0.5))
 
 
 @dataclass(frozen=True, eq=False)
-class FisherPrior(SmoothPrior):
+class FisherPrior(WholePrior):
     """Jeffreys' prior at some rows. `fisher` maps beta (p, m) to I (p m, p m) and the gradient (p m,) of log |I|^(1/2)."""
 
     fisher: Callable[[Array], tuple[Array, Array]]
 
     name = "jeffreys"
-    whole = True
     proper = False
 
     @property
@@ -95,13 +79,8 @@ class FisherPrior(SmoothPrior):
             H[j] = -(ahead - behind) / (2.0 * h)
         return g, 0.5 * (H + H.T)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: float = 1.0) -> Array:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         raise _no_draws()
-
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        import pymc as pm
-
-        return pm.Flat, {}
 
     def potential(self, beta: Any) -> Any:
         """log p as a symbolic scalar of symbolic coefficients (p, m), evaluated by NumPy."""

@@ -176,7 +176,8 @@ def joint(
             raise DataError(
                 f"the {prior.name} prior is stated for {prior.size} columns and touches {len(where)}: {names}{hint}"
             )
-    rest = tuple(i for i in range(len(columns)) if i not in set(taken))
+    named = set(taken)
+    rest = tuple(i for i in range(len(columns)) if i not in named)
     for prior, _ in chosen:
         if prior.whole and rest:
             raise DataError(f"the {prior.name} prior is one of all columns together: give it alone, not by column")
@@ -191,8 +192,12 @@ def _a_prior(prior: Any, key: Key) -> Prior:
 
 
 def _columns_of(key: Key, columns: Sequence[str]) -> tuple[int, ...]:
-    if isinstance(key, tuple):
+    if isinstance(key, tuple) and key:
         return tuple(i for k in key for i in _columns_of(k, columns))
+    if not isinstance(key, str):
+        raise DataError(
+            f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(columns)}"
+        )
     exact = tuple(i for i, c in enumerate(columns) if c == key)
     found = exact or tuple(i for i, c in enumerate(columns) if _is_of_term(_factors(c), _factors(key)))
     if not found:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, ProximalLocationScale, Scale
+from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
+from probreg.priors.location_scale import ProximalLocationScale
 from probreg.priors.spelling import asides_of, read_penalty, settings_of
 
 

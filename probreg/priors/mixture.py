@@ -17,6 +17,7 @@ from probreg.priors.base import Array, Penalty, Prior
 from probreg.priors.positive import AuxPrior
 
 _MOST = 2e6  # numbers held at once by the quadrature
+_FAR, _GONE = 46.0, -800.0  # scales between exp(-46) and exp(46) count, and log weights above -800
 
 
 class Hyper(NamedTuple):
@@ -27,7 +28,9 @@ class Hyper(NamedTuple):
 
 
 class HierarchicalPrior(Prior):
-    """p(beta) = integral of p(beta | h) p(h) dh, with p(beta | h) a plain prior."""
+    """p(beta) = integral of p(beta | h) p(h) dh, with p(beta | h) a plain prior: `base`, its scales times `spread(h)`."""
+
+    base: Prior
 
     @property
     @abstractmethod
@@ -35,8 +38,13 @@ class HierarchicalPrior(Prior):
         """Hyperparameters by name."""
 
     @abstractmethod
+    def spread(self, **values: Any) -> Any:
+        """What multiplies the scales of `base` at these hyperparameters, numbers or symbols: one factor for all, or one of
+        each column, which is then the last axis."""
+
+    @abstractmethod
     def given(self, **values: Any) -> Prior:
-        """The prior of the coefficients at these hyperparameters, a number or (q, m) each."""
+        """The prior of the coefficients of one predictor at these hyperparameters, a number or (q,) each."""
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         raise DataError(
@@ -78,24 +86,21 @@ class Mixture(HierarchicalPrior):
 
     @property
     def hyper(self) -> Mapping[str, Hyper]:
-        return {"scale": Hyper(self.tau)}
+        return {"tau": Hyper(self.tau)}
+
+    def spread(self, **values: Any) -> Any:
+        return values["tau"]
 
     def given(self, **values: Any) -> Prior:
-        return self.base.times(float(values["scale"]))
+        return self.base.times(float(values["tau"]))
 
     def times(self, factor: float) -> Prior:
         return Mixture(self.base.times(factor), self.tau)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        """By the trapezoidal rule over log tau, whose error for these analytic integrands is below rounding."""
-        q, m = beta.shape[-2:]
-        step = min(0.1, 0.35 / np.sqrt(q * m))
-        u = np.arange(-46.0, 46.0, step)
-        v = np.exp(u)
+        """By quadrature over log tau, with an error near rounding."""
+        v, weight = _rule(self.tau, beta.shape[-2] * beta.shape[-1])
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            weight = self.tau.log_prob(v) + u + np.log(step)
-            live = weight > -800.0
-            v, weight = v[live], weight[live]
             unit = np.asarray(unit, dtype=float)
             lead = np.broadcast_shapes(beta.shape[:-2], unit.shape)
             total = np.full(lead, -np.inf)
@@ -106,9 +111,50 @@ class Mixture(HierarchicalPrior):
                 total = np.logaddexp(total, logsumexp(part, axis=0))
         return total
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: float = 1.0) -> Array:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         if not self.proper:
             raise DataError(
                 f"the scale of this {self.name} prior has an improper prior, so there are no draws; give a proper one"
             )
-        return self.base.sample(rng, shape, unit * float(self.tau.sample(rng, 1)[0]))
+        tau = self.tau.sample(rng, int(np.prod(shape[:-2]))).reshape(*shape[:-2], 1, 1)
+        return self.base.sample(rng, shape, unit * tau)
+
+
+def _rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:
+    """Nodes v and the logs of their weights, p(v) included, for integrals of `size` normal densities of scale v over log v.
+
+    Analytic integrands: the trapezoidal rule, with steps finer than both p and the densities are narrow. Where p ends at an
+    edge: sixteen Gauss-Legendre nodes in each of many panels between the edges.
+    """
+    low, high = np.clip(np.log(np.maximum(prior.support, np.exp(-_FAR))), -_FAR, _FAR)
+    step = min(0.1, 0.35 / np.sqrt(size))
+    if prior.bounded:
+        edges = np.linspace(low, high, 2 + int((high - low) / (8.0 * step)))
+        nodes, share = np.polynomial.legendre.leggauss(16)
+        half = np.diff(edges)[:, None] / 2.0
+        u, each = (edges[:-1, None] + half * (1.0 + nodes)).ravel(), (half * share).ravel()
+    else:
+        top = _top(prior)
+        coarse = np.linspace(low, high, 921)
+        near = np.append(coarse[_log_density(prior, coarse) > _GONE], top)
+        step = min(step, 0.5 / np.sqrt(max(-prior.slopes(float(np.exp(top)))[1], 1.0)))
+        u = np.arange(near.min() - 0.1, near.max() + 0.1, step)
+        each = np.full(len(u), step)
+    weight = _log_density(prior, u) + np.log(each)
+    live = weight > _GONE
+    return np.exp(u[live]), weight[live]
+
+
+def _log_density(prior: AuxPrior, u: Array) -> Array:
+    """log p(v) + log v at v = exp(u)."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        return prior.log_prob(np.exp(u)) + u
+
+
+def _top(prior: AuxPrior) -> float:
+    """Where the density of log v is highest, however narrow it is: by looking ever closer."""
+    u = np.linspace(-_FAR, _FAR, 921)
+    for _ in range(8):
+        k, gap = int(np.argmax(_log_density(prior, u))), u[1] - u[0]
+        u = np.linspace(u[k] - gap, u[k] + gap, 33)
+    return float(u[16])

@@ -6,18 +6,8 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import (
-    PRIORS,
-    Array,
-    GaussianPrior,
-    LocationScale,
-    Penalty,
-    PerColumn,
-    Prior,
-    Scale,
-    common_size,
-)
-
+from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty, PerColumn, Prior, Scale
+from probreg.priors.location_scale import LocationScale, common_size
 from probreg.priors.spelling import asides_of, read_penalty, settings_of
 
 _LOG_2PI = np.log(2.0 * np.pi)
@@ -100,7 +90,7 @@ class Normal(LocationScale, GaussianPrior):
         per_predictor = -0.5 * ((r @ P) * r).sum(-1) - len(P) * log_unit[..., 0] + constant
         return per_predictor.sum(-1)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: float = 1.0) -> Array:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         z = rng.standard_normal(shape)
         L = np.linalg.cholesky(self.precision(shape[-2]))
         return self.center(shape[-2])[:, None] + unit * np.linalg.solve(L.T, z)
@@ -125,6 +115,16 @@ class Normal(LocationScale, GaussianPrior):
             return pm.Normal, {"mu": np.asarray(self.location), "sigma": self.scales * unit}
         q = len(self.precision_matrix)
         return pm.MvNormal, {"mu": self.center(q), "tau": np.array(self.precision_matrix) / unit**2}
+
+    def quadratic(self, beta: Any, unit: Any) -> Any:
+        """log p of symbolic coefficients (q, m) by the precision matrix as it stands, without a factorisation."""
+        import pymc as pm
+
+        q, m = self.size or 1, beta.shape[1]
+        P = self.precision(q)
+        r = beta - self.center(q)[:, None]
+        constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * q * _LOG_2PI
+        return -0.5 * (r * (P @ r)).sum() / unit**2 + m * (constant - q * pm.math.log(unit))
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         if self.precision_matrix is not None:

@@ -24,7 +24,17 @@ class AuxPrior(ABC):
 
     name: ClassVar[str]
     proper: ClassVar[bool] = True
-    bounded: bool = False  # its support ends inside (0, inf), where a mode may lie on the edge
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The ends between which the density is positive."""
+        return 0.0, np.inf
+
+    @property
+    def bounded(self) -> bool:
+        """Its support ends inside (0, inf), where a mode may lie on the edge."""
+        low, high = self.support
+        return low > 0 or high < np.inf
 
     @abstractmethod
     def log_prob(self, v: Array) -> Array:
@@ -39,8 +49,12 @@ class AuxPrior(ABC):
         """Draws (size,). DataError for an improper prior."""
 
     @abstractmethod
-    def pymc(self, name: str) -> Any:
-        """The named variable in the PyMC model that is open."""
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
+        """The named variable in the PyMC model that is open, one of each entry of its dims."""
+
+    def start(self, name: str, v: float) -> dict[str, float]:
+        """The values of PyMC's variables at which the named one is v."""
+        return {name: v}
 
 
 def _positive(**values: float) -> None:
@@ -76,10 +90,10 @@ class Reference(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         raise _improper()
 
-    def pymc(self, name: str) -> Any:
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         import pymc as pm
 
-        v = pm.HalfFlat(name)
+        v = pm.HalfFlat(name, dims=dims)
         pm.Potential(f"{name}_prior", -pm.math.log(v))
         return v
 
@@ -109,10 +123,10 @@ class HalfNormal(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return np.abs(rng.normal(0.0, self.scale, size))
 
-    def pymc(self, name: str) -> Any:
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         import pymc as pm
 
-        return pm.HalfNormal(name, self.scale)
+        return pm.HalfNormal(name, self.scale, dims=dims)
 
 
 @AUX_PRIORS.register
@@ -143,10 +157,10 @@ class HalfStudentT(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return self.scale * np.abs(rng.standard_t(self.nu, size))
 
-    def pymc(self, name: str) -> Any:
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         import pymc as pm
 
-        return pm.HalfStudentT(name, nu=self.nu, sigma=self.scale)
+        return pm.HalfStudentT(name, nu=self.nu, sigma=self.scale, dims=dims)
 
 
 @AUX_PRIORS.register
@@ -173,10 +187,10 @@ class HalfCauchy(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return HalfStudentT(self.scale, nu=1.0).sample(rng, size)
 
-    def pymc(self, name: str) -> Any:
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         import pymc as pm
 
-        return pm.HalfCauchy(name, self.scale)
+        return pm.HalfCauchy(name, self.scale, dims=dims)
 
 
 @AUX_PRIORS.register
@@ -203,10 +217,10 @@ class Exponential(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return rng.exponential(self.scale, size)
 
-    def pymc(self, name: str) -> Any:
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         import pymc as pm
 
-        return pm.Exponential(name, scale=self.scale)
+        return pm.Exponential(name, scale=self.scale, dims=dims)
 
 
 @AUX_PRIORS.register
@@ -231,8 +245,8 @@ class Uniform(AuxPrior):
         return bool(np.isfinite(self.high))
 
     @property
-    def bounded(self) -> bool:  # type: ignore[override]
-        return self.low > 0 or self.proper
+    def support(self) -> tuple[float, float]:
+        return self.low, self.high
 
     def log_prob(self, v: Array) -> Array:
         height = -np.log(self.high - self.low) if self.proper else 0.0
@@ -241,18 +255,22 @@ class Uniform(AuxPrior):
     def slopes(self, v: float) -> tuple[float, float]:
         return 1.0, 0.0
 
+    def start(self, name: str, v: float) -> dict[str, float]:
+        reach = (self.high - self.low) if self.proper else np.inf
+        return {name: float(np.clip(v, self.low + 0.01 * min(reach, v), self.high - 0.01 * min(reach, v)))}
+
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         if not self.proper:
             raise _improper()
         return rng.uniform(self.low, self.high, size)
 
-    def pymc(self, name: str) -> Any:
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         import pymc as pm
 
         if self.proper:
-            return pm.Uniform(name, self.low, self.high)
+            return pm.Uniform(name, self.low, self.high, dims=dims)
         if self.low == 0.0:
-            return pm.HalfFlat(name)
+            return pm.HalfFlat(name, dims=dims)
         raise DataError(f"PyMC has no uniform prior on ({self.low}, inf); give a finite upper bound")
 
 
@@ -285,8 +303,45 @@ class InverseGamma(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return np.sqrt(self.scale / rng.gamma(self.shape, 1.0, size))
 
-    def pymc(self, name: str) -> Any:
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         import pymc as pm
 
-        variance = pm.InverseGamma(f"{name}_squared", alpha=self.shape, beta=self.scale)
-        return pm.Deterministic(name, pm.math.sqrt(variance))
+        variance = pm.InverseGamma(f"{name}_squared", alpha=self.shape, beta=self.scale, dims=dims)
+        return pm.Deterministic(name, pm.math.sqrt(variance), dims=dims)
+
+    def start(self, name: str, v: float) -> dict[str, float]:
+        return {f"{name}_squared": v * v}
+
+
+@AUX_PRIORS.register
+@dataclass(frozen=True)
+class LogNormal(AuxPrior):
+    """log v ~ N(location, scale^2); the median is exp(location).
+
+    >>> float(LogNormal(0.0, 1.0).log_prob(np.array(1.0)).round(6))
+    -0.918939
+    """
+
+    location: float = 0.0
+    scale: float = 1.0
+    name = "log_normal"
+
+    def __post_init__(self) -> None:
+        _positive(scale=self.scale)
+        if not np.isfinite(self.location):
+            raise DataError(f"a LogNormal prior needs a finite location, got {self.location}")
+
+    def log_prob(self, v: Array) -> Array:
+        u = np.log(v)
+        return -0.5 * np.square((u - self.location) / self.scale) - u - np.log(self.scale) - 0.5 * np.log(2.0 * np.pi)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        return float(self.location - np.log(v)) / self.scale**2, -1.0 / self.scale**2
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        return rng.lognormal(self.location, self.scale, size)
+
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
+        import pymc as pm
+
+        return pm.LogNormal(name, mu=self.location, sigma=self.scale, dims=dims)

@@ -74,13 +74,13 @@ class Spellings:
         for row in self.rows:
             if row.package == package:
                 return row
-        raise DataError(
-            f"no call of {package!r} has this penalty; there are: {', '.join(r.package for r in self.rows)}"
-        )
+        there = ", ".join(r.package for r in self.rows) or "none, for this likelihood"
+        raise DataError(f"no call of {package!r} has this penalty; there are: {there}")
 
     def __repr__(self) -> str:
         head = f"-log p(w) = {self.l1:.6g} |w| + {self.l2:.6g} w^2/2 for each of {', '.join(self.columns)}"
         lines = [f"  {r.package:<12} {r.call}\n  {'':<12} minimises {r.criterion}" for r in self.rows]
+        lines = lines or ["  no other package has it for this likelihood"]
         return "\n".join([head, *lines, *(f"note: {n}" for n in self.notes)])
 
     def _repr_html_(self) -> str:
@@ -95,74 +95,83 @@ class Spellings:
 
 
 def spell(l1: float, l2: float, at: Setting, *, intercept: bool = True) -> tuple[Spelling, ...]:
-    """The calls of every package whose minimum is the mode under these weights.
+    """The calls of every package whose minimum is the mode under these weights; without N only those that need none.
 
     >>> [s.call for s in spell(0.0, 4.0, Setting("bernoulli", n=20.0))][0]
     'LogisticRegression(C=0.25)'
     """
-    if at.family == "gaussian":
-        return _gaussian(l1, l2, at, intercept)
     if at.family not in FAMILIES:
         return ()
-    at.need(n="a criterion per observation")
-    return tuple(_other(l1, l2, at, intercept))
+    if at.family == "gaussian":
+        at.need(sigma="the weight of a penalty beside an RSS")
+        square = _known(at.sigma) ** 2  # weights beside RSS / 2
+        l1, l2 = l1 * square, l2 * square
+    sums, means = (_sums_gaussian, _means_gaussian) if at.family == "gaussian" else (_sums, _means)
+    per_row = () if at.n is None else means(l1 / at.n, l2 / at.n, at, intercept)
+    return (*sums(l1, l2, at, intercept), *per_row)
 
 
-def _gaussian(l1: float, l2: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
-    at.need(sigma="the weight of a penalty beside an RSS", n="a criterion per observation")
-    sigma, n = _known(at.sigma), _known(at.n)
-    a, b = l1 * sigma**2, l2 * sigma**2  # weights beside RSS / 2
-    fit = "" if intercept else ", fit_intercept=False"
-    total, ratio = _blend(a / n, b / n)
-    said = [
-        Spelling(
-            "rss", f"lam1={2 * a:.12g}, lam2={b:.12g}", "RSS + lam1 |w|_1 + lam2 |w|^2", {"lam1": 2 * a, "lam2": b}
-        )
-    ]
-    mixed = "RSS/(2N) + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)"
-    if not l1:
-        said.append(Spelling("sklearn", f"Ridge(alpha={b:.12g}{fit})", "RSS + alpha |w|^2", {"alpha": b}))
-    elif not l2:
-        said.append(Spelling("sklearn", f"Lasso(alpha={a / n:.12g}{fit})", "RSS/(2N) + alpha |w|_1", {"alpha": a / n}))
-    else:
+def _sums_gaussian(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+    criterion = "RSS + lam1 |w|_1 + lam2 |w|^2"
+    text = Spelling("rss", f"lam1={2 * a:.12g}, lam2={b:.12g}", criterion, {"lam1": 2 * a, "lam2": b})
+    if a:
+        return (text,)
+    call = f"Ridge(alpha={b:.12g}{_fit(intercept)})"
+    return (text, Spelling("sklearn", call, "RSS + alpha |w|^2", {"alpha": b}))
+
+
+def _means_gaussian(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+    total, ratio = _blend(a, b)
+    mixed, fit, said = "RSS/(2N) + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)", _fit(intercept), []
+    if a and not b:
+        said.append(Spelling("sklearn", f"Lasso(alpha={a:.12g}{fit})", "RSS/(2N) + alpha |w|_1", {"alpha": a}))
+    elif a:
         call = f"ElasticNet(alpha={total:.12g}, l1_ratio={ratio:.12g}{fit})"
         said.append(Spelling("sklearn", call, mixed, {"alpha": total, "l1_ratio": ratio}))
     if at.y_sd is not None:
-        lam, alpha = _blend(a / n, b / n * at.y_sd)
-        call = f"glmnet(lambda={lam:.12g}, alpha={alpha:.12g}, standardize=FALSE{'' if intercept else ', intercept=FALSE'})"
+        lam, alpha = _blend(a, b * at.y_sd)
         criterion = "RSS/(2N) + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2 / s), s the sd of y"
-        said.append(Spelling("glmnet", call, criterion, {"lambda": lam, "alpha": alpha}))
+        said.append(_glmnet("", lam, alpha, criterion, intercept))
     return (*said, _glum("normal", total, ratio, mixed, fit), _statsmodels("OLS", total, ratio, mixed, intercept))
 
 
-def _other(l1: float, l2: float, at: Setting, intercept: bool) -> list[Spelling]:
-    fit = "" if intercept else ", fit_intercept=False"
-    total, ratio = _blend(l1 / _known(at.n), l2 / _known(at.n))
-    mixed = "-log L / N + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)"
+def _sums(l1: float, l2: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
     said = []
     if at.family in ("bernoulli", "categorical"):
-        weight = l1 + l2
-        share = l1 / weight
+        weight, share = _blend(l1, l2)
         more = "" if not l1 else f", l1_ratio={share:.12g}, solver='saga'"
         criterion = "-C log L + l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2"
-        call = f"LogisticRegression(C={1 / weight:.12g}{more}{fit})"
+        call = f"LogisticRegression(C={1 / weight:.12g}{more}{_fit(intercept)})"
         said.append(Spelling("sklearn", call, criterion, {"C": 1 / weight, "l1_ratio": share}))
-    elif not l1:
+    if at.family in ("bernoulli", "poisson") and not l2:
+        kind = {"bernoulli": "Logit", "poisson": "Poisson"}[at.family]
+        call = f"{kind}.fit_regularized(method='l1', alpha={_vector(l1, intercept)})"
+        said.append(Spelling("statsmodels l1", call, "-log L + alpha |w|_1", {"alpha": l1}))
+    return tuple(said)
+
+
+def _means(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+    total, ratio = _blend(a, b)
+    mixed, fit, said = "-log L / N + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)", _fit(intercept), []
+    if at.family == "poisson" and not a:
         call = f"PoissonRegressor(alpha={total:.12g}{fit})"
         said.append(Spelling("sklearn", call, "-log L / N + alpha/2 |w|^2", {"alpha": total}))
-    names = {"bernoulli": "binomial", "categorical": "multinomial", "poisson": "poisson"}
-    call = f"glmnet(family='{names[at.family]}', lambda={total:.12g}, alpha={ratio:.12g}, standardize=FALSE{'' if intercept else ', intercept=FALSE'})"
+    name = {"bernoulli": "binomial", "categorical": "multinomial", "poisson": "poisson"}[at.family]
     criterion = "-log L / N + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2)"
-    said.append(Spelling("glmnet", call, criterion, {"lambda": total, "alpha": ratio}))
+    said.append(_glmnet(f"family='{name}', ", total, ratio, criterion, intercept))
     if at.family == "categorical":
-        return said
-    said.append(_glum(names[at.family], total, ratio, mixed, fit))
+        return tuple(said)
     family = {"bernoulli": "GLM(family=Binomial())", "poisson": "GLM(family=Poisson())"}[at.family]
-    said.append(_statsmodels(family, total, ratio, mixed, intercept))
-    if not l2:
-        call = f"{ {'bernoulli': 'Logit', 'poisson': 'Poisson'}[at.family] }.fit_regularized(method='l1', alpha={_vector(l1, intercept)})"
-        said.append(Spelling("statsmodels l1", call, "-log L + alpha |w|_1", {"alpha": l1}))
-    return said
+    return (*said, _glum(name, total, ratio, mixed, fit), _statsmodels(family, total, ratio, mixed, intercept))
+
+
+def _fit(intercept: bool) -> str:
+    return "" if intercept else ", fit_intercept=False"
+
+
+def _glmnet(family: str, lam: float, alpha: float, criterion: str, intercept: bool) -> Spelling:
+    call = f"glmnet({family}lambda={lam:.12g}, alpha={alpha:.12g}, standardize=FALSE{'' if intercept else ', intercept=FALSE'})"
+    return Spelling("glmnet", call, criterion, {"lambda": lam, "alpha": alpha})
 
 
 def _glum(family: str, total: float, ratio: float, criterion: str, fit: str) -> Spelling:
@@ -207,6 +216,8 @@ def weights(of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool 
         out = (0.0, lam) if ridge else (0.5 * _take(given, "lam1", default=lam), _take(given, "lam2", default=0.0))
     elif of == "sklearn" and at.family in ("bernoulli", "categorical"):
         C, share = _take(given, "C"), _take(given, "l1_ratio", default=0.0 if ridge else 1.0)
+        if not C > 0:
+            raise DataError(f"C is positive, the inverse of the penalty's weight; got {C:g}")
         out = (share / C, (1 - share) / C)
     elif of == "sklearn" and gaussian and ridge:
         out = (0.0, _take(given, "alpha"))
@@ -249,7 +260,8 @@ def _take(given: dict[str, float], *names: str, default: float | None = None) ->
                 raise DataError(f"{name} = {value!r} is not a finite number")
             return float(value)
     if default is None:
-        raise DataError(f"this penalty is given by {' or '.join(dict.fromkeys(names))}")
+        got = ", ".join(given) or "no setting"
+        raise DataError(f"this penalty is given by {' or '.join(dict.fromkeys(names))}; got {got}")
     return default
 
 
@@ -274,6 +286,8 @@ class Read:
             return 1.0
         self.at.need(n="a penalty on standardised columns")
         n = _known(self.at.n)
+        if not n > 1:
+            raise DataError(f"a penalty on standardised columns needs n > 1, got n={n:g}")
         return float(np.sqrt(n / (n - 1.0)))
 
     def sigma(self) -> float:

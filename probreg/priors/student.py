@@ -7,7 +7,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale, SmoothLocationScale
+from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
+from probreg.priors.location_scale import SmoothLocationScale
 
 
 class _Student(SmoothLocationScale):

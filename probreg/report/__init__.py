@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from probreg.check import check
+from probreg.check import Findings, Verdict, check
 from probreg.compare import compare
+from probreg.diagnose import DIAGNOSTICS, diagnose
 from probreg.errors import DataError
 from probreg.fit import Fit
 from probreg.intervals import check_prob
@@ -68,13 +69,7 @@ def render(fits: Mapping[str, Fit], *, prob: float = 0.95, title: str | None = N
         prob=f"{100 * prob:g}",
         names=list(named),
         facts=facts(named),
-        findings=findings(
-            {
-                name: check(fit.model, cheap=fit.model.design.n > _LARGE)
-                for name, fit in named.items()
-                if fit.model.design.n
-            }
-        ),
+        findings=findings({name: _findings(fit) for name, fit in named.items() if fit.model.design.n}),
         comparison=comparison_table(comparison),
         reasons=comparison.reasons,
         notes=comparison.notes,
@@ -87,6 +82,18 @@ def render(fits: Mapping[str, Fit], *, prob: float = 0.95, title: str | None = N
 
 
 _LARGE = 50_000  # rows above which only the cheap checks run
+_MANY = 5_000  # rows above which a fit is not diagnosed row by row
+
+
+def _findings(fit: Fit) -> Findings:
+    """The checks of the model, and what a diagnosis of the fit found wrong."""
+    before = check(fit.model, cheap=fit.model.design.n > _LARGE)
+    if fit.model.design.n > _MANY:
+        return before
+    after = diagnose(fit, before=False)
+    replaced = {cls.replaces for name, cls in DIAGNOSTICS.items() if any(f.check == name for f in after)}
+    kept = [f for f in before if f.check not in replaced and not f.sentence.startswith("does not apply")]
+    return Findings.of([*kept, *after.at_least(Verdict.NOTE)])
 
 
 __all__ = ["render", "report"]

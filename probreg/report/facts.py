@@ -139,9 +139,9 @@ def _number(value: Any) -> str:
 
 def findings(found: Mapping[str, Findings]) -> list[tuple[str, Finding]]:
     """Findings worst first, each said once, with the fits it is about when it is not about all."""
-    said: dict[Finding, list[str]] = {}
+    said: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
     for name, items in found.items():
         for finding in items:
-            said.setdefault(finding, []).append(name)
-    ordered = sorted(said.items(), key=lambda pair: -pair[0].verdict)
+            said.setdefault((finding.check, finding.sentence), (finding, []))[1].append(name)
+    ordered = sorted(said.values(), key=lambda pair: -pair[0].verdict)
     return [("" if len(names) == len(found) else ", ".join(names), finding) for finding, names in ordered]

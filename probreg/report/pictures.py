@@ -11,12 +11,17 @@ from probreg.likelihoods import Bernoulli, Categorical
 from probreg.plot.calibration import calibration
 from probreg.plot.coefficients import coefficients
 from probreg.plot.fitted import fitted
+from probreg.plot.influence import influence
+from probreg.plot.leverage import leverage
 from probreg.plot.rank import rank
 from probreg.plot.residuals import residuals
 from probreg.plot.trace import trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_MANY = 5_000  # rows above which a picture of single rows says nothing
 
 
 class Shown(NamedTuple):
@@ -44,10 +49,29 @@ def pictures(fits: Mapping[str, Fit], prob: float, data: Any) -> list[Shown]:
                f"{'Calibration' if probabilities else 'Residuals and normal quantiles'} of {judged}",
                lambda: calibration(fit, prob) if probabilities else residuals(fit)),
     ]  # fmt: skip
+    out += _influence(judged, fit) + _leverage(fits)
     for name, one in fits.items():
         if "diverging" in one.solution.sample_stats:
             out += _chains(name, one)
     return out
+
+
+def _influence(name: str, fit: Fit) -> list[Shown]:
+    if not fit.model.joint.informative.any():
+        return []
+    caption = f"{name}: what the prior and the data say of each coefficient, and both together."
+    return [_shown("Prior, likelihood, posterior", caption, f"Prior, likelihood and posterior densities of {name}", lambda: influence(fit))]  # fmt: skip
+
+
+def _leverage(fits: Mapping[str, Fit]) -> list[Shown]:
+    """Of the first point estimate that has one."""
+    good = ((n, f) for n, f in fits.items() if f.target == "mode" and f.solution.status.good)
+    name, fit = next(good, ("", None))
+    if fit is None or not 0 < fit.model.design.n <= _MANY:
+        return []
+    caption = f"{name}: rows that fit badly stand high or low, rows that pull the fit stand to the right; the curves are of equal Cook's distance."
+    shown = _shown("Leverage", caption, f"Studentised residuals against leverage of {name}", lambda: leverage(fit))
+    return [shown] if shown.source else []
 
 
 def _chains(name: str, fit: Fit) -> list[Shown]:

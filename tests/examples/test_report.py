@@ -77,7 +77,7 @@ def test_the_page_is_valid_and_complete(page):
     assert found.tags.count("h1") == 1
     for heading in (
         "What was modelled",
-        "Checks before any fit",
+        "Checks of the model and of the fits",
         "Comparison",
         "Pictures",
         "Did the chains mix?",
@@ -132,7 +132,7 @@ def test_leave_one_out_is_that_of_arviz(page, orings):
 def test_pictures_have_texts_and_tables_have_scopes(page):
     found = read(page)
     alts = [value for key, value in found.attributes if key == "alt"]
-    assert len(alts) == found.tags.count("img") == 5
+    assert len(alts) == found.tags.count("img") == 7
     assert all(alts)
     scopes = [value for key, value in found.attributes if key == "scope"]
     assert len(scopes) == found.tags.count("th")
@@ -150,7 +150,7 @@ def test_nasty_names_are_text(tmp_path):
     found = read(report(fits, tmp_path / "nasty.html", title="</title><script>").read_text(encoding="utf-8"))
     assert "script" not in found.tags
     assert not [k for k, _ in found.attributes if k.startswith("on")]
-    assert found.tags.count("img") == 3
+    assert found.tags.count("img") == 5
     assert nasty in found.text
     assert "b&amp;<i>" in found.text
 
@@ -182,7 +182,7 @@ def test_every_likelihood_makes_a_page(likelihood, tmp_path):
     model = pr.Model.from_arrays(x, y, columns=["x"], likelihood=likelihood, prior=pr.Normal(1.0))
     fits = {"mode": pr.fit(model, "newton"), "posterior": pr.fit(model, pr.LaplaceApproximation(draws=400))}
     found = read(report(fits, tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert found.tags.count("img") == 3
+    assert found.tags.count("img") == 5
     assert "No picture" not in found.text
 
 
@@ -193,8 +193,8 @@ def test_a_picture_that_cannot_be_drawn_says_what_to_do(tmp_path):
     without = read(report(fits, tmp_path / "a.html").read_text(encoding="utf-8"))
     assert "pass data=" in without.text
     assert "2 of 344 rows were dropped" in without.text
-    assert without.tags.count("img") == 2
-    assert read(report(fits, tmp_path / "b.html", data=penguins).read_text(encoding="utf-8")).tags.count("img") == 3
+    assert without.tags.count("img") == 3
+    assert read(report(fits, tmp_path / "b.html", data=penguins).read_text(encoding="utf-8")).tags.count("img") == 4
 
 
 def test_a_saved_fit_makes_a_page_without_its_rows(tmp_path):

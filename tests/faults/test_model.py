@@ -156,7 +156,7 @@ PRIORS = [
     ({"prior": Normal((1.0, 2.0, 3.0))}, pr.DataError, "stated for 3 columns and touches 2: x1, x2.*intercept is free"),
     ({"prior": {("x1", "x2"): Normal((1.0, 2.0, 3.0))}}, pr.DataError, "stated for 3 columns and touches 2: x1, x2$"),
     ({"prior": Normal(1.0, sigma_units=True), "likelihood": "bernoulli"}, pr.Incompatible, "in units of sigma needs a likelihood with a noise scale; bernoulli"),
-    ({"prior": pr.Laplace(1.0), "likelihood": pr.Categorical(symmetric=True)}, pr.Incompatible, "goes with flat or normal priors"),
+    ({"prior": pr.Laplace(1.0), "likelihood": pr.Categorical(symmetric=True)}, pr.Incompatible, "goes with flat, normal or Jeffreys priors"),
     ({"prior": Normal(1.0, location=0.5), "likelihood": pr.Categorical(symmetric=True)}, pr.Incompatible, "their prior has location 0"),
     ({"likelihood": Normal(1.0)}, pr.Incompatible, "likelihood is a Likelihood or the name of one, got Normal from probreg.priors"),
     ({"likelihood": pr.priors.StudentT(1.0)}, pr.Incompatible, "got StudentT from probreg.priors"),
@@ -243,9 +243,9 @@ def test_intervals_are_asked_for_what_they_are():
                 fit.predict(prob=prob)
             with pytest.raises(pr.DataError, match=r"for 95 % write prob=0.95"):
                 fit.aux_interval("sigma", prob)
-    with pytest.raises(pr.Incompatible, match="a mode has intervals of kind t or wald, not 'eti'"):
+    with pytest.raises(pr.Incompatible, match=r"a mode has intervals of kind t, wald, .*, not 'eti'"):
         mode.interval(kind="eti")
-    with pytest.raises(pr.Incompatible, match="a posterior has intervals of kind eti or hdi, not 'wald'"):
+    with pytest.raises(pr.Incompatible, match="a posterior has intervals of kind eti, hdi, not 'wald'"):
         posterior.interval(kind="wald")
     with pytest.raises(pr.Incompatible, match="no degrees of freedom here"):
         pr.fit(model(TWO, likelihood="bernoulli")).interval(kind="t")

@@ -112,3 +112,29 @@ def test_columns_that_are_combinations_are_named():
     for method in ("newton", "laplace", "nuts"):
         with pytest.raises(pr.Incompatible, match="z = 2 x"):
             pr.fit(model, method)
+
+
+def test_penguins_apart_by_their_bills():
+    """Maximum likelihood is refused in words; Jeffreys' and normal priors have finite modes and profile intervals."""
+    table = pr.load_dataset("penguins").dropna()
+    two = table[table["species"].isin(["Adelie", "Gentoo"])]
+    model = pr.Model.from_formula("species ~ bill_length_mm + bill_depth_mm", two, likelihood="bernoulli")
+    with pytest.warns(pr.ProbregWarning, match="no maximum likelihood estimate exists.*complete separation by"):
+        ml = pr.fit(model)
+    assert np.isnan(ml.std_error).all()
+    with pytest.raises(pr.NotConverged, match="no interval"):
+        ml.interval()
+    for prior in (pr.Jeffreys(), pr.Normal(2.5, scaled=True)):
+        fit = pr.fit(model.with_prior(prior))
+        for kind in ("wald", "profile"):
+            ends = fit.interval(0.95, kind)
+            assert np.isfinite(ends["lower"]).all()
+            assert np.isfinite(ends["upper"]).all()
+            assert (ends["lower"] < fit.coef).all()
+            assert (fit.coef < ends["upper"]).all()
+        # the arm that points to infinity is the longer one, which a Wald interval cannot show
+        length = fit.interval(0.95, "profile").sel(coef="bill_length_mm")
+        assert (
+            length["upper"] - fit.coef.sel(coef="bill_length_mm")
+            > fit.coef.sel(coef="bill_length_mm") - length["lower"]
+        )

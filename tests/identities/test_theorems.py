@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.inference.nuts import _coordinates, graph
+from probreg.inference.coordinates import coordinates
+from probreg.inference.nuts import graph
 from probreg.inference.sampler import sample
 from probreg.priors import Normal
 
@@ -316,7 +317,7 @@ def test_the_graph_that_nuts_samples_is_the_model(name, likelihood):
 
     X, y = data()
     model = pr.Model.from_arrays(X, y, likelihood=likelihood, **NUTS_MODELS[name])
-    at = _coordinates(model)
+    at = coordinates(model)
     plain = remove_value_transforms(graph(model, at))
     logp = plain.compile_logp(jacobian=False, mode="FAST_COMPILE")
     rng = np.random.default_rng(0)

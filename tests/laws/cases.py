@@ -14,7 +14,20 @@ import numpy as np
 import probreg as pr
 from probreg.inference import METHODS, Method
 from probreg.likelihoods import LIKELIHOODS, Likelihood
-from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Flat, Normal, Prior
+from probreg.priors import (
+    AUX_PRIORS,
+    PRIORS,
+    AuxPrior,
+    BetaPrime,
+    Flat,
+    GPrior,
+    HierarchicalPrior,
+    Horseshoe,
+    Mixture,
+    MultivariateNormal,
+    Normal,
+    Prior,
+)
 
 Array = np.ndarray
 Q = 3  # columns that a prior touches in these laws
@@ -44,24 +57,37 @@ SPECIAL_PRIORS = [
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1), sigma_units=True),
 ]
 LIKELIHOOD_CASES = [v for cls in LIKELIHOODS.values() for v in variants(cls)] + SPECIAL_LIKELIHOODS
-_STATED = [v for cls in PRIORS.values() for v in variants(cls)]
-SCALAR_PRIORS = [v for v in _STATED if not v.relative]
+# one prior of all coefficients has a size of its own: it is held where a posterior is carried on
+_STATED = [v for cls in PRIORS.values() if cls is not MultivariateNormal for v in variants(cls)]
+SCALAR_PRIORS = [v for v in _STATED if not v.relative and not isinstance(v, HierarchicalPrior)]
+# coefficients that share an unknown scale: not independent of one another
+HIERARCHICAL_PRIORS = [
+    *(v for v in _STATED if not v.relative and isinstance(v, HierarchicalPrior)),
+    Horseshoe((0.7, 1.6, 1.1), tau=0.4, slab=3.0),
+    Mixture(Normal((0.7, 1.6, 1.1), location=0.2), pr.HalfNormal(0.8)),
+    Mixture(Normal(precision_matrix=PRECISION, sigma_units=True), pr.InverseGamma(0.5, 0.7)),
+    Mixture(pr.Laplace(0.7, location=-0.3), pr.HalfCauchy(0.5)),
+    Mixture(pr.priors.StudentT(0.7, nu=5.3), BetaPrime(1.5, 2.5, 0.8)),
+]
 # stated relative to the rows, or with an unknown scale: what they are depends on the model they stand in
 RELATIVE_PRIORS = [v for v in _STATED if v.relative and not v.sigma_units] + [
     Normal(pr.HalfNormal(0.8)),
     pr.Laplace(pr.HalfCauchy(0.5), scaled=True),
     Normal(pr.InverseGamma(2.0, 0.7), sigma_units=True),
+    GPrior(pr.HalfCauchy(0.6)),
+    GPrior(7.0),
+    Horseshoe(tau=0.3),
 ]
 AUX_CASES = [v for cls in AUX_PRIORS.values() for v in variants(cls)] + [pr.Uniform(), pr.InverseGamma(2.5, 0.6)]
 
 
 def quick(cls: type[Method]) -> Method:
-    """The method with few draws, where it draws."""
-    fields = {f.name for f in dataclasses.fields(cls)}
-    return cls(**{"draws": 500, "chains": 3} if "draws" in fields else {})
+    """The method with few draws or replicates, where it makes them."""
+    few = {"draws": 500, "chains": 3, "reps": 5}
+    return cls(**{f.name: few[f.name] for f in dataclasses.fields(cls) if f.name in few})
 
 
-METHOD_CASES = [quick(cls) for name, cls in METHODS.items() if name not in ("auto", "nuts")]
+METHOD_CASES = [quick(cls) for name, cls in METHODS.items() if name not in ("auto", "nuts", "evidence")]
 ESTIMATORS = [k for k in METHOD_CASES if k.probabilities]  # a classifier estimates no parameter of the likelihood
 
 

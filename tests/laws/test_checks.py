@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from probreg.check import CHECKS, Finding, Findings, Verdict, check
+from probreg.check import CHECKS, Finding, Findings, Verdict, check, design_leverage
 from probreg.errors import ProbregError
 from probreg.model import Model
 from probreg.priors import Laplace, Normal
@@ -75,6 +75,9 @@ BROKEN = [
     ("event", few_events, Verdict.WARNING, ("a", "b", "flag")),
     ("rows", lambda: Model.from_arrays(np.eye(4), [1.0, 2.0, 4.0, 8.0]), Verdict.PROBLEM, ("x1",)),
     ("rows", dropped, Verdict.NOTE, ()),
+    ("vif", lambda: with_column(X0[:, 0] + 0.1 * np.cos(np.arange(N))), Verdict.NOTE, ("a", "bad")),
+    ("condition", lambda: with_column(X0[:, 0] + 0.01 * np.cos(np.arange(N))), Verdict.NOTE, ("a", "bad")),
+    ("design_leverage", lambda: with_column(100.0 * (np.arange(N) == 7) + X0[:, 1] ** 2), Verdict.WARNING, ()),
 ]
 
 
@@ -154,3 +157,17 @@ def test_findings_print_worst_first_and_escape_html():
 def test_cheap_checks_leave_the_linear_programme_out():
     assert not len(check(separated(), cheap=True)["separation"])
     assert check(separated())["separation"].worst == Verdict.PROBLEM
+
+
+def test_far_rows_are_named_by_their_labels():
+    found = CHECKS["design_leverage"]().run(with_column(100.0 * (np.arange(N) == 7) + X0[:, 1] ** 2))
+    assert [f.rows for f in found] == [(7,)]
+
+
+def test_leverages_of_the_design_count_frequencies():
+    rng = np.random.default_rng(1)
+    X, y, w = rng.normal(size=(20, 2)), rng.normal(size=20), rng.integers(1, 4, 20)
+    h = design_leverage(Model.from_arrays(X, y, weights=w))
+    repeated = design_leverage(Model.from_arrays(np.repeat(X, w, 0), np.repeat(y, w)))
+    np.testing.assert_allclose(np.repeat(h, w), repeated, rtol=1e-10)  # rounding
+    assert w @ h == pytest.approx(3.0)

@@ -274,7 +274,7 @@ def test_a_laplace_prior_is_scikit_learns_lasso(name):
         model, settings = pr.Model.from_arrays(U, y, prior=pr.Laplace(0.03), aux={"sigma": 1.3}), {"tol": 1e-10}
     else:
         model = pr.Model.from_arrays(U, (y > np.median(y)).astype(int), likelihood="bernoulli", prior=pr.Laplace(0.08))
-        settings = {"tol": 1e-10, "max_iter": 10_000, "l1_ratio": 1.0}
+        settings = {"tol": 1e-10, "max_iter": 10_000}
         settings |= {} if tuple(map(int, sklearn_version().split(".")[:2])) >= (1, 8) else {"penalty": "elasticnet"}
     fit = pr.Fit(model, pr.Newton(), pr.fit(model.with_prior(pr.Normal(0.5))).solution)
     found = sklearn(compare({"lasso": fit}).spellings["lasso"], U, model.design.observed, **settings)

@@ -75,6 +75,9 @@ def test_the_order_of_rows_changes_nothing(likelihood, method):
     one = pr.fit(build(likelihood, X, y, prior=NORMAL, offset=offset, weights=w), method)
     shuffled = None if offset is None else offset[order]
     two = pr.fit(build(likelihood, X[order], y[order], prior=NORMAL, offset=shuffled, weights=w[order]), method)
+    if method.name == "bootstrap":  # a seed draws row numbers, so that other rows stand in each replicate
+        np.testing.assert_allclose(two.coef, one.coef, rtol=RTOL, atol=ATOL)
+        return
     same_moments(two, *moments(one))
     same_rest(two, one)
     assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9, abs=method.accuracy)

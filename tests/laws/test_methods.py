@@ -33,7 +33,8 @@ from .cases import (
 TRIPLES = list(triples())
 ACCEPTED = [(m, k) for m, k in TRIPLES if k.obstacle(m) is None]
 REFUSED = [(m, k) for m, k in TRIPLES if k.obstacle(m) is not None]
-ESTIMATED = [(m, k) for m, k in ACCEPTED if k.probabilities]
+# modes under priors with kinks have no vanishing gradient and no curvature: test_modes.py holds them
+ESTIMATED = [(m, k) for m, k in ACCEPTED if k.probabilities and (m.joint.smooth or k.target == "posterior")]
 
 
 def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any:
@@ -60,7 +61,7 @@ def units(fit: pr.Fit) -> Array:
 
 
 def test_the_laws_meet_every_registered_method():
-    assert {k.name for _, k in ACCEPTED} | {"auto", "nuts"} == set(METHODS)
+    assert {k.name for _, k in ACCEPTED} | {"auto", "nuts", "evidence"} == set(METHODS)
     assert {m.likelihood.name for m, _ in ACCEPTED} == set(LIKELIHOODS)
 
 
@@ -82,7 +83,8 @@ def test_a_mode_has_a_certificate(model, method):
             assert density(model, x + size * se * step / np.linalg.norm(step)) < top + method.accuracy**2
 
 
-@over([(m, k) for m, k in ESTIMATED if k.accuracy == 0], "mode")  # what is short of a mode has a covariance of its own
+# what is short of a mode, or resampled, has a covariance of its own
+@over([(m, k) for m, k in ESTIMATED if k.accuracy == 0 and k.name != "bootstrap"], "mode")
 def test_the_covariance_of_a_mode_is_the_inverse_curvature(model, method):
     fit = pr.fit(model, method)
     x, se, k = vector(fit), units(fit), model.shape[0] * model.shape[1]
@@ -368,12 +370,7 @@ def collinear(likelihood: Any, **more: Any) -> pr.Model:
 
 @pytest.mark.parametrize(
     ("likelihood", "method"),
-    [
-        (v, k.name)
-        for v in LIKELIHOOD_CASES
-        for k in ESTIMATORS
-        if k.target == "mode" and k.obstacle(model_for(v)) is None
-    ],
+    [(v, k) for v in LIKELIHOOD_CASES for k in ESTIMATORS if k.target == "mode" and k.obstacle(model_for(v)) is None],
     ids=named,
 )
 def test_collinear_columns_warn_and_have_no_estimate(likelihood, method):

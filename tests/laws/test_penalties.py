@@ -287,3 +287,35 @@ def test_what_cannot_be_converted_is_said():
     assert pr.Model.from_arrays(*data("gaussian"), prior=pr.Normal()).penalty(sigma=SIGMA)["sklearn"].settings[
         "alpha"
     ] == pytest.approx(SIGMA**2)
+
+
+# ---- the table of conversions ------------------------------------------------------------------------------------------
+
+
+def rows_of_the_table() -> list[tuple[Any, str, Any]]:
+    from probreg.priors.conversions import CONVERSIONS
+
+    pairs = [
+        (c, f.strip(), kind) for c in CONVERSIONS for f in c.likelihood.split(",") for kind in ("normal", "laplace")
+    ]
+    return [(c, f, k) for c, f, k in pairs if getattr(c, k) and (f, k) != ("categorical", "laplace")]
+
+
+@pytest.mark.parametrize(("row", "family", "kind"), rows_of_the_table(), ids=lambda v: str(getattr(v, "call", v)))
+def test_the_formulas_of_the_table_are_the_numbers(row, family, kind):
+    tau, b = 0.31, 0.17
+    m = model(family, pr.Normal(tau) if kind == "normal" else pr.Laplace(b))
+    found = [r for r in m.penalty().rows if r.package == row.package]
+    known = {"sigma": SIGMA, "tau": tau, "b": b, "N": float(N), "s": m.design.moments.y_scale}
+    expected = eval(getattr(row, kind), {"__builtins__": {}}, known)
+    settings = found[0].settings
+    name = row.setting if row.package != "rss" else ("lam2" if kind == "normal" else "lam1")
+    assert settings[name] == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_page_holds_the_table():
+    from pathlib import Path
+
+    from probreg.priors.conversions import conversions
+
+    assert conversions() in (Path(__file__).parents[2] / "docs" / "penalties.md").read_text()

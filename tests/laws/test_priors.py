@@ -9,10 +9,23 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.priors import AUX_PRIORS, PRIORS, Flat, GaussianPrior, Normal, Prior, joint
+from probreg.priors import (
+    AUX_PRIORS,
+    PRIORS,
+    R2,
+    Flat,
+    GaussianPrior,
+    GPrior,
+    Horseshoe,
+    MultivariateNormal,
+    Normal,
+    Prior,
+    joint,
+)
 
 from .cases import (
     AUX_CASES,
+    HIERARCHICAL_PRIORS,
     PRECISION,
     PRIOR_CASES,
     PROPER_PRIORS,
@@ -24,6 +37,7 @@ from .cases import (
     gradient,
     half_line,
     line,
+    model_for,
     named,
     slope,
 )
@@ -50,7 +64,9 @@ def locations(prior: Any, q: int = Q) -> Array:
 
 
 def test_every_registered_prior_has_a_case():
-    assert {type(p) for p in [*PRIOR_CASES, *RELATIVE_PRIORS]} == set(PRIORS.values())
+    assert {type(p) for p in [*PRIOR_CASES, *RELATIVE_PRIORS, *HIERARCHICAL_PRIORS]} >= set(PRIORS.values()) - {
+        MultivariateNormal
+    }
     assert {type(p) for p in AUX_CASES} == set(AUX_PRIORS.values())
 
 
@@ -304,6 +320,141 @@ def test_draws_of_a_joint_prior_go_to_their_columns():
     np.testing.assert_allclose(spread, [0.01, 0.5, 0.01, 0.01], rtol=0.2)  # five standard errors of 400 draws
 
 
+# ---- coefficients that share hyperparameters ------------------------------------------------------------------------
+
+hierarchical = pytest.mark.parametrize("prior", HIERARCHICAL_PRIORS, ids=named)
+
+
+def one_column(prior: Any) -> Any:
+    """The same for a single column, the first."""
+    if isinstance(prior, Horseshoe):
+        return dataclasses.replace(prior, scale=float(np.ravel(prior.scale)[0]))
+    base = prior.base
+    if getattr(base, "precision_matrix", None) is not None:
+        return dataclasses.replace(prior, base=dataclasses.replace(base, precision_matrix=((2.0,),)))
+    return dataclasses.replace(prior, base=dataclasses.replace(base, scale=float(np.ravel(base.scale)[0])))
+
+
+def centre_of(prior: Any) -> float:
+    return float(getattr(prior.base, "location", 0.0))
+
+
+@pytest.mark.parametrize("unit", [1.0, UNIT])
+@hierarchical
+def test_the_density_without_its_hyperparameters_has_mass_one(prior, unit):
+    one = one_column(prior)
+    y, w = half_line()
+    for side in (-1, 1):
+        # exp(-pi^2 / 0.4) is the error of the inner rules
+        assert w @ np.exp(log_p(one, centre_of(one) + side * y, unit)) == pytest.approx(0.5, abs=1e-9)
+
+
+@hierarchical
+def test_the_density_of_a_block_is_the_integral_over_its_hyperparameters(prior):
+    """By Monte Carlo over draws of the hyperparameters, each a plain prior through `given`."""
+    beta, n = np.array([[0.4], [-0.9], [0.25]]), 20_000
+    values = {
+        k: h.prior.sample(np.random.default_rng(i), n * (Q if h.each else 1))
+        for i, (k, h) in enumerate(prior.hyper.items())
+    }
+    values = {k: v.reshape(n, Q) if prior.hyper[k].each else v for k, v in values.items()}
+    each = [prior.given(**{k: v[i] for k, v in values.items()}).log_prob(beta, UNIT) for i in range(n)]
+    p = np.exp(each)
+    assert abs(p.mean() - np.exp(float(prior.log_prob(beta, UNIT)))) < 5 * p.std() / np.sqrt(n)
+
+
+@hierarchical
+def test_a_unit_reaches_each_draw_of_a_block_and_multiplies_every_scale(prior):
+    beta, unit = np.random.default_rng(2).normal(size=(4, 6, Q, 2)), np.linspace(0.5, 2, 24).reshape(4, 6)
+    together = prior.log_prob(beta, unit)
+    assert together.shape == (4, 6)
+    for i in ((0, 0), (2, 3), (3, 5)):
+        # nodes follow the smallest coefficient: 1e-9 is ten times the error of the rule
+        assert together[i] == pytest.approx(float(prior.log_prob(beta[i], unit[i])), abs=1e-9)
+    centre = centre_of(prior)
+    wide = prior.log_prob(centre + UNIT * (beta[0] - centre), UNIT)
+    np.testing.assert_allclose(wide, prior.log_prob(beta[0]) - 2 * Q * np.log(UNIT), atol=1e-9)
+    np.testing.assert_allclose(prior.times(1.3).log_prob(beta[0]), prior.log_prob(beta[0], 1.3), atol=1e-9)
+
+
+@hierarchical
+def test_draws_of_a_block_follow_its_density(prior):
+    one, n = one_column(prior), 8000
+    rng = np.random.default_rng(7)
+    x = np.sort([one.sample(rng, (1, 1), UNIT)[0, 0] for _ in range(n)])
+    y, w = half_line(UNIT)
+    side = np.cumsum(w * np.exp(log_p(one, centre_of(one) + y, UNIT)))
+    above = np.interp(np.abs(x - centre_of(one)), y, side)
+    exact = 0.5 + np.sign(x - centre_of(one)) * above
+    assert np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3  # half a step of the quadrature
+    scale = np.array([prior.sample(rng, (Q, 2)) for _ in range(2000)])
+    assert np.isfinite(scale).all()
+
+
+@hierarchical
+def test_pymc_says_the_same_density_given_the_hyperparameters(prior):
+    import pymc as pm
+
+    rng = np.random.default_rng(9)
+    values = {k: rng.uniform(0.5, 2.0, Q) if h.each else float(rng.uniform(0.5, 2.0)) for k, h in prior.hyper.items()}
+    beta = rng.normal(size=(Q, 1))
+    cls, parameters = prior.base.pymc(UNIT * prior.spread(**values))
+    theirs = pm.logp(cls.dist(**parameters), beta.T).sum().eval(mode="FAST_COMPILE")
+    assert float(theirs) == pytest.approx(float(prior.given(**values).log_prob(beta, UNIT)), rel=1e-12)
+    with pytest.raises(pr.DataError, match="has hyperparameters"):
+        prior.pymc()
+
+
+def test_the_zellner_siow_prior_is_a_multivariate_cauchy():
+    """g/n ~ InverseGamma(1/2, r^2/2) makes beta a Cauchy with scale matrix r^2 n sigma^2 (X'X)^-1."""
+    X = np.random.default_rng(1).normal(size=(40, Q)) @ np.array([[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 0.7]])
+    prior = pr.Model.from_arrays(X, X[:, 0], prior=GPrior(jzs=True)).joint.blocks[-1].prior
+    Xc = X - X.mean(0)
+    S = UNIT**2 * 40 / 8 * np.linalg.inv(Xc.T @ Xc)
+    beta = np.random.default_rng(2).normal(size=(6, Q))
+    np.testing.assert_allclose(
+        prior.log_prob(beta[..., None], UNIT), stats.multivariate_t(np.zeros(Q), S, df=1).logpdf(beta), rtol=1e-11
+    )
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "information"), [(pr.Gaussian(), 1.0), (pr.Bernoulli(), 0.25), (pr.Poisson(), 1.0)]
+)
+def test_a_g_prior_is_the_information_of_so_many_rows(likelihood, information):
+    model = model_for(likelihood, GPrior(g=5.0), weights=np.arange(60) % 3 + 1)
+    X, w = model.design.X[:, 1:], model.design.weights
+    Xc = X - w @ X / w.sum()
+    np.testing.assert_allclose(model.joint.precision(1.0)[1:, 1:], (Xc.T * w) @ Xc * information / 5.0, rtol=1e-10)
+    assert model.joint.sigma_units.tolist()[1:] == [information == 1.0 and "sigma" in likelihood.aux] * Q
+    unit = model_for(likelihood, GPrior(), weights=np.arange(60) % 3 + 1).joint.precision(1.0)
+    np.testing.assert_allclose(unit[1:, 1:], (Xc.T * w) @ Xc * information / w.sum(), rtol=1e-10)
+
+
+def test_r2_is_the_share_of_the_variance_that_the_columns_explain():
+    model = model_for(pr.Gaussian(), R2(2.0, 3.0), n=50)
+    prior, X = model.joint.blocks[-1].prior, model.design.X[:, 1:]
+    Xc, rng = X - X.mean(0), np.random.default_rng(3)
+    # given tau the signal's variance has mean q tau^2 sigma^2, so that its ratio to sigma^2 is R / (1 - R), here 1 in mean
+    ratio = [np.square(Xc @ prior.sample(rng, (Q, 1))[:, 0]).mean() for _ in range(20_000)]
+    assert np.mean(ratio) == pytest.approx(2.0 / (3.0 - 1.0), rel=0.15)  # heavy tailed: five standard errors
+    tau = prior.tau.sample(rng, 50_000)
+    share = Q * tau**2 / (1 + Q * tau**2)
+    assert share.mean() == pytest.approx(2 / 5, abs=5 * share.std() / np.sqrt(50_000))
+
+
+@pytest.mark.parametrize("prior", [GPrior(), R2()], ids=named)
+def test_a_g_prior_names_the_columns_that_are_combinations(prior):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    X = np.c_[X, 2 * X[:, 1] - X[:, 0]]
+    with pytest.raises(pr.DataError, match="column 'c' is a combination of 'a', 'b'"):
+        pr.Model.from_arrays(X, X[:, 0], columns=["a", "b", "c"], prior=prior)
+    X[:, 1] = 4.0
+    with pytest.raises(pr.DataError, match="column 'b' does not vary"):
+        pr.Model.from_arrays(X[:, :2], X[:, 0], columns=["a", "b"], intercept=True, prior=prior)
+    with pytest.raises(pr.DataError, match="when it meets rows"):
+        prior.log_prob(np.ones((2, 1)))
+
+
 # ---- priors of a scale ---------------------------------------------------------------------------------------------
 
 
@@ -348,6 +499,16 @@ def test_an_improper_prior_of_a_scale_has_no_draws(prior):
         prior.sample(np.random.default_rng(0), 3)
 
 
+def in_pymc(prior: Any, plain: Any, v: float) -> tuple[dict[str, float], float]:
+    """The variable of PyMC's model at this v, and the log of its derivative by v."""
+    if "sigma_squared" in plain.named_vars:
+        return {"sigma_squared": v**2}, np.log(2 * v)
+    if "sigma_share" in plain.named_vars:  # of a variance: w / (1 + w), w = (v / scale)^2
+        w = (v / prior.scale) ** 2
+        return {"sigma_share": w / (1 + w)}, np.log(2 * w / v / (1 + w) ** 2)
+    return {"sigma": v}, 0.0
+
+
 @scales
 def test_pymc_says_the_same_density_of_a_scale(prior):
     import pymc as pm
@@ -359,8 +520,7 @@ def test_pymc_says_the_same_density_of_a_scale(prior):
     logp = plain.compile_logp(jacobian=False, mode="FAST_COMPILE")
     assert "sigma" in plain.named_vars
     for v in (0.5, 1.2, 3.3):
-        squared = "sigma_squared" in plain.named_vars  # the density of sigma^2, times d sigma^2 / d sigma
-        point, jacobian = ({"sigma_squared": v**2}, np.log(2 * v)) if squared else ({"sigma": v}, 0.0)
+        point, jacobian = in_pymc(prior, plain, v)
         # PyMC takes the logarithm of some whole numbers in single precision: constants differ by 2e-9
         assert float(logp(point)) + jacobian == pytest.approx(float(prior.log_prob(np.asarray(v))), rel=1e-8, abs=1e-8)
 

@@ -1,4 +1,4 @@
-"""Interval arithmetic: from a scale, or from draws, to two ends. Arrays in, arrays out."""
+"""From a scale or from draws to two ends. Arrays in, arrays out."""
 
 import numpy as np
 from scipy.special import gammainccinv, ndtri, stdtrit

@@ -1,0 +1,47 @@
+"""Which interval to report? Twenty-three launches, one slope, every interval of it, and how often each is right.
+
+The odds of O-ring damage fall with temperature. Wald, profile, score and a sandwich do not agree on how surely. The panel
+says why; a simulation at the fitted parameters says which of them keep their word with so few launches.
+"""
+
+import numpy as np
+
+import probreg as pr
+from probreg.conformal import Split, conformal
+from probreg.panel import coverage, panel
+from probreg.plot.coverage import coverage as coverage_picture
+from probreg.plot.panel import panel as panel_picture
+
+orings = pr.load_dataset("challenger")
+model = pr.Model.from_formula("damage ~ temperature", orings, likelihood=pr.Bernoulli())
+fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior({"temperature": pr.Normal(0.1)}))}
+
+slopes = panel(fits, "temperature", kinds=["wald", "HC3", "profile", "score"])
+print(slopes, "\n")
+print(panel(fits["ML"], at={"temperature": [50.0]}, kinds=["wald", "HC3", "profile", "score"]), "\n")
+
+few = coverage(model, fits["ML"], kinds=["wald", "HC3"], reps=300, seed=1)
+some = coverage(model, fits["ML"], kinds=["profile"], reps=60, seed=1)
+many = coverage(model, fits["ML"], kinds=["wald", "HC3"], n=230, reps=150, seed=2)
+for found in (few, some, many):
+    print(found, "\n")
+
+# No model has to be right for a conformal set: with 23 launches it can promise three in four.
+sets = conformal(fits["mode"], prob=0.75, kind=Split(seed=2))
+print(sets, "\n")
+print(sets.predict({"temperature": [55.0, 66.0, 78.0]})["set"].to_series().unstack())
+
+panel_picture(slopes).savefig("slopes.png", dpi=150)
+coverage_picture({"23 launches": few, "230 launches": many}).savefig("coverage.png", dpi=150)
+
+# What the story rests on.
+wald, profile = (slopes.table.loc[("ML", kind)] for kind in ("wald", "profile"))
+np.testing.assert_allclose([wald["lower"], wald["upper"]], [-0.4443023, -0.0200232], rtol=1e-5)
+assert profile["lower"] < wald["lower"]  # the likelihood is skewed: it falls slowly towards steeper slopes
+assert profile["upper"] < wald["upper"]
+assert any("skewness" in why for why in slopes.why)
+assert any("prior weight" in why for why in slopes.why)
+assert few.failures["wald"]["separated"] > 0  # some data sets like these have no estimate at all
+assert few.table.loc[("temperature", "wald"), "held"] > 0.95  # Wald says less than it could
+assert abs(some.off["temperature", "profile"]) < 3
+assert (many.off.abs() < 4).all()

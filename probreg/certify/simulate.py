@@ -1,0 +1,66 @@
+"""One draw of the joint distribution of parameters and data that a model states."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.errors import DataError, Incompatible
+from probreg.model import Model
+from probreg.tree import observation_rows
+
+Array = np.ndarray
+
+
+class Simulation(NamedTuple):
+    """Parameters from the prior, and the model whose response was drawn at them."""
+
+    beta: Array  # (p, m)
+    aux: dict[str, float]  # the unknown nuisance parameters
+    model: Model
+
+
+def simulate(model: Model, rng: np.random.Generator) -> Simulation:
+    """One draw of the joint distribution: (beta, aux) ~ prior, y_i ~ p(y | x_i beta + offset_i, aux) at the model's rows.
+
+    A row whose weight is a whole number w becomes w rows, for it stands for w observations. Incompatible names the
+    columns and nuisance parameters whose prior is improper, and weights that are no whole numbers.
+
+    >>> from probreg.priors import InverseGamma, Normal
+    >>> model = Model.from_arrays(np.eye(3), [1.0, 2.0, 4.0], intercept=False, prior=Normal(2.0), aux={"sigma": 0.5})
+    >>> simulate(model, np.random.default_rng(0)).beta.ravel().round(3)
+    array([ 0.251, -0.264,  1.281])
+    """
+    return draw(unrolled(model), rng)
+
+
+def unrolled(model: Model) -> Model:
+    """The same model with one row per observation, ready to be simulated from. Incompatible as in `simulate`."""
+    if improper := _improper(model):
+        raise Incompatible(
+            f"data cannot be simulated from an improper prior, and this model has one on {', '.join(improper)}; give proper "
+            "priors, such as prior={'Intercept': Normal(10), 'x': Normal(2.5)} and aux={'sigma': HalfNormal(1)}"
+        )
+    if not model.design.n:
+        raise DataError("this model holds no rows (it was saved without them), and data are simulated at its rows")
+    rows, weight = observation_rows(model)
+    if weight is not None:
+        raise Incompatible(
+            "weights that are no whole numbers (or stand for over a million rows) say of no sample size what to simulate; leave the weights out"
+        )
+    design = model.design if model.design.weights is None else replace(model.design.take(rows), weights=None)
+    return replace(model, design=design, prior=model.bound.prior)
+
+
+def _improper(model: Model) -> list[str]:
+    columns = [model.design.columns[i] for b in model.joint.blocks if not b.prior.proper for i in b.columns]
+    return columns + [a for a in model.unknown if not model.aux_prior(a).proper]
+
+
+def draw(model: Model, rng: np.random.Generator) -> Simulation:
+    """The same for a model that is `unrolled`, without its checks."""
+    aux = {a: float(model.aux_prior(a).sample(rng, 1)[0]) for a in model.unknown}
+    known = {**model.fixed, **aux}
+    beta = model.joint.sample(rng, model.shape, known.get("sigma", 1.0))
+    y = model.likelihood.sample(rng, model.eta(beta), **known)
+    return Simulation(beta, aux, replace(model, design=replace(model.design, y=y)))

@@ -1,0 +1,48 @@
+"""Is the response distributed as the likelihood says, beyond its mean?"""
+
+from typing import ClassVar
+
+from probreg.check.base import Finding
+from probreg.diagnose.base import DIAGNOSTICS, Diagnostic
+from probreg.diagnose.normality import normal_shape
+from probreg.diagnose.observed import counted, uncounted
+from probreg.diagnose.residuals import quantile_residuals
+from probreg.fit import Fit
+from probreg.likelihoods import Bernoulli, Gaussian, OrderedLikelihood
+
+
+@DIAGNOSTICS.register
+class DistributionDiagnostic(Diagnostic):
+    """The normal shape of quantile residuals, randomised for discrete responses with the seed of the fit (Dunn & Smyth
+    1996), by the test of `normality`.
+
+    >>> import probreg as pr
+    >>> zeros = [0] * 40 + [9, 11, 10, 8, 12, 9, 10, 11, 10, 9] * 2
+    >>> fit = pr.fit(pr.Model.from_formula("y ~ 1", {"y": zeros}, likelihood="poisson"))
+    >>> DistributionDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name: ClassVar[str] = "distribution"
+    question: ClassVar[str] = "Is the response distributed as the likelihood says?"
+    when: ClassVar[str] = "Student-t and count responses"
+    picture: ClassVar[str] = "plot.qq"
+
+    def applies(self, fit: Fit) -> str | None:
+        likelihood = fit.model.likelihood
+        if isinstance(likelihood, Gaussian):
+            return "this is what normality asks of a Gaussian response"
+        if isinstance(likelihood, Bernoulli):
+            return "two levels have no distribution beyond their probability; see calibration"
+        if not isinstance(likelihood, OrderedLikelihood):
+            return "classes have no distribution beyond their probabilities; see calibration"
+        return uncounted(fit)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        shape = normal_shape(quantile_residuals(fit, counted(fit)))
+        as_said = "as" if shape.p_value >= 0.01 else "other than"
+        sentence = (
+            f"the response is distributed {as_said} a {fit.model.likelihood.name} one: quantile residuals with {shape}"
+        )
+        remedy = "look for a missing column, too many zeros or a few large values; choose another likelihood"
+        return self.judged(sentence, remedy, statistic=shape.statistic, p_value=shape.p_value)

@@ -1,0 +1,26 @@
+"""Rows as observations: a row of weight 3 is three of them, so that a test counts what was observed."""
+
+import numpy as np
+
+from probreg.fit import Fit
+
+Array = np.ndarray
+_MOST = 1_000_000
+
+
+def uncounted(fit: Fit, least: int = 8) -> str | None:
+    """Why the observations of a fit cannot be counted one by one, or are too few for a test; None when they can."""
+    design = fit.model.design
+    if design.weights is not None and (design.weights % 1 != 0).any():
+        return "weights are no whole numbers, so that observations cannot be counted"
+    if design.total > _MOST:
+        return f"there are more than {_MOST:,} observations, where a test finds any trifle"
+    if (free := design.total - design.moments.rank.rank) < least:
+        return f"only {free:g} observations are left beside the coefficients, and {least} are needed"
+    return None
+
+
+def counted(fit: Fit) -> Array:
+    """The row of each observation."""
+    w = fit.model.design.weights
+    return np.arange(fit.model.design.n) if w is None else np.repeat(np.arange(len(w)), w.astype(int))

@@ -1,0 +1,219 @@
+"""What a mode knows of its rows: curvature, scores and leverages at the estimate, on well-scaled coordinates.
+
+theta = (vec beta, log aux) is written as theta = frame phi plus a constant, phi running over the directions that are
+identified, on standardised columns. Covariances of an estimate and one-step changes of it start from here.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.inference.base import Array, Solution, Status
+from probreg.inference.newton import Newton
+from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import weighted_gram
+from probreg.model import Model
+
+_AT_ZERO = (
+    "that the likelihood has no curvature there: use fewer columns or more rows, or hold sigma (aux={'sigma': ...})"
+)
+_FULL = 1e-10  # 1 - leverage below which a row fits itself
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A model at its mode; arrays are per observation (a frequency weight is not yet multiplied in)."""
+
+    model: Model
+    solution: Solution
+
+    @cached_property
+    def known(self) -> dict[str, float]:
+        """Every nuisance parameter, held or estimated."""
+        return {**self.model.fixed, **self.solution.aux}
+
+    @cached_property
+    def weights(self) -> Array:
+        """(n,), ones where there are none."""
+        d = self.model.design
+        return np.ones(d.n) if d.weights is None else d.weights
+
+    @cached_property
+    def rows(self) -> Array:
+        """U (n, p), the standardised columns."""
+        return self.model.design.basis.rows(self.model.design.X)
+
+    @cached_property
+    def eta(self) -> Array:
+        """(n, m), offset included."""
+        return self.model.eta(self.solution.beta)
+
+    @cached_property
+    def scores(self) -> Array:
+        """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
+        likelihood, m = self._smooth, self.model.shape[1]
+        g = likelihood.expansion(self.model.design.observed, self.eta, **self.known).gradient
+        return g[:, [*range(m), *(m + likelihood.aux.index(a) for a in self.model.unknown)]]
+
+    @cached_property
+    def _smooth(self) -> SmoothLikelihood:
+        assert isinstance(self.model.likelihood, SmoothLikelihood)  # `estimate_of` asks
+        return self.model.likelihood
+
+    # ---- coordinates -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def inside(self) -> Array:
+        """(p m + a, r): (vec gamma, log aux) = inside phi, gamma on standardised columns."""
+        p = self.model.shape[0]
+        N = self.solution.null
+        Q = np.eye(p)
+        if N is not None:
+            Q = np.linalg.qr(self.model.design.basis.T_inverse @ N, mode="complete")[0][:, N.shape[1] :]
+        return self._with_aux(Q)
+
+    @cached_property
+    def frame(self) -> Array:
+        """(p m + a, r): theta = frame phi; of collinear columns the coefficients of least norm."""
+        N, T = self.solution.null, self.model.design.basis.T
+        outer = T if N is None else T - N @ np.linalg.pinv(N) @ T
+        return self._with_aux(outer) @ self.inside
+
+    def _with_aux(self, A: Array) -> Array:
+        m, a = self.model.shape[1], len(self.model.unknown)
+        top = np.kron(A, np.eye(m))
+        out = np.zeros((len(top) + a, top.shape[1] + a))
+        out[: len(top), : top.shape[1]] = top
+        out[len(top) :, top.shape[1] :] = np.eye(a)
+        return out
+
+    @property
+    def size(self) -> int:
+        """p m."""
+        return self.solution.beta.size
+
+    @cached_property
+    def identified(self) -> int:
+        """The number of coefficients that are identified: rank times predictors."""
+        N = self.solution.null
+        return (self.model.shape[0] - (0 if N is None else N.shape[1])) * self.model.shape[1]
+
+    # ---- curvature -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def observed(self) -> Array:
+        """The inverse negative Hessian of the log posterior over phi, (r, r)."""
+        gamma = self.model.design.basis.T_inverse @ self.solution.beta
+        with np.errstate(all="ignore"):  # an exact fit has sigma = 0, which is met below
+            H = self.model.expansion_in_basis(gamma, **self.solution.aux).curvature
+        return inverse(self.inside.T @ H @ self.inside)
+
+    @cached_property
+    def expected(self) -> Array:
+        """The inverse expected information over the coefficients among phi, prior precision included."""
+        return inverse(self.data_information + self._prior_information)
+
+    @cached_property
+    def data_information(self) -> Array:
+        """The expected information of the rows over the coefficients among phi."""
+        H = weighted_gram(self.rows, self.curves * self.weights[:, None, None])
+        S = self._coefficients
+        return S.T @ H @ S
+
+    @cached_property
+    def _prior_information(self) -> Array:
+        H = self.model.joint.curvature(self.solution.beta, self.known.get("sigma", 1.0))
+        F = np.kron(self.model.design.basis.T, np.eye(self.model.shape[1])) @ self._coefficients
+        return F.T @ H @ F
+
+    @cached_property
+    def curves(self) -> Array:
+        """E[-d2 log p / d eta2] of each row, (n, m, m)."""
+        return self._smooth.information(self.eta, **self.known)
+
+    @cached_property
+    def _coefficients(self) -> Array:
+        """The coefficients among phi: (p m, r - a)."""
+        return self.inside[: self.size, : self.inside.shape[1] - len(self.model.unknown)]
+
+    def on_theta(self, over_phi: Array) -> Array:
+        """A matrix over phi, or over its coefficients only, as the (p m, p m) matrix of the coefficients."""
+        F = self.frame[: self.size, : len(over_phi)]
+        return F @ over_phi @ F.T
+
+    # ---- rows ------------------------------------------------------------------------------------------------------
+
+    def score_rows(self, scores: Array) -> Array:
+        """Scores over phi, row by row (n, r), from scores over (eta, log aux)."""
+        m = self.model.shape[1]
+        beta = (self.rows[:, :, None] * scores[:, None, :m]).reshape(len(scores), -1)
+        return np.hstack([beta, scores[:, m:]]) @ self.inside
+
+    def influence(self) -> Array:
+        """The change of theta when one more observation like row i joins, to first order, (n, p m + a): the
+        infinitesimal jackknife, V u_i (Efron 1982, chapter 6)."""
+        return self.score_rows(self.scores) @ self.observed @ self.frame.T
+
+    @cached_property
+    def spread_of_eta(self) -> Array:
+        """G_i, the covariance of eta_i under the expected information, (n, m, m)."""
+        p, m = self.model.shape
+        root = self._coefficients @ np.linalg.cholesky(self.expected)
+        A = np.einsum("np,pkr->nkr", self.rows, root.reshape(p, m, -1), optimize=True)
+        return A @ A.swapaxes(1, 2)
+
+    @cached_property
+    def leverage(self) -> Array:
+        """trace(W_i G_i), (n,): of a sum that is the number of coefficients when the prior is flat."""
+        return np.einsum("nkl,nlk->n", self.curves, self.spread_of_eta)
+
+    def less_leverage(self, power: float) -> Array:
+        """Scores with those of eta multiplied by (1 - W_i G_i)^-power: 1/2 makes their variance right under the model,
+        1 turns them into leave-one-out scores. DataError for a row that fits itself."""
+        m = self.model.shape[1]
+        out, live = self.scores.copy(), np.einsum("nkk->n", self.spread_of_eta) > 0
+        G, W = self.spread_of_eta[live], self.curves[live]
+        L = np.linalg.cholesky(G)
+        value, Q = np.linalg.eigh(L.swapaxes(1, 2) @ W @ L)
+        if len(bad := np.flatnonzero(1.0 - value[:, -1] < _FULL)):
+            row = np.flatnonzero(live)[bad[0]]
+            raise DataError(
+                f"row {row} has leverage 1 (one of {len(bad)} rows that alone decide a coefficient), and HC2 and HC3 divide by "
+                "1 - leverage: use HC0 or HC1"
+            )
+        turned = Q.swapaxes(1, 2) @ L.swapaxes(1, 2) @ out[live, :m, None] * ((1.0 - value) ** -power)[..., None]
+        out[live, :m] = np.linalg.solve(L.swapaxes(1, 2), Q @ turned)[..., 0]
+        return out
+
+
+def estimate_of(model: Model, solution: Solution, what: str) -> Estimate:
+    """The estimate, when it is one that has curvature and rows; otherwise the reason why `what` does not exist."""
+    if why := Newton().obstacle(model):
+        raise Incompatible(f"{what} needs two derivatives of the log posterior: {why}")
+    if not model.design.n:
+        raise DataError(f"{what} is made from the rows, and this fit was saved without them: save it with rows=True")
+    if solution.status is Status.NO_MAXIMUM:
+        raise NotConverged(f"there is no {what.removeprefix('a ')}: {solution.status.value} ({solution.detail})")
+    if any(solution.aux[a] <= 0 for a in model.unknown):
+        raise NotConverged(
+            f"there is no {what.removeprefix('a ')}: the fit meets every response exactly, so {_AT_ZERO}"
+        )
+    return Estimate(model, solution)
+
+
+def inverse(H: Array) -> Array:
+    """The inverse of a positive definite matrix, rows scaled to unit diagonal. NotConverged when it is none."""
+    d = np.sqrt(np.abs(np.diagonal(H)))
+    try:
+        if not (np.isfinite(H).all() and (d > 0).all()):
+            raise np.linalg.LinAlgError
+        scaled = cho_factor(H / np.outer(d, d))
+    except np.linalg.LinAlgError:
+        raise NotConverged(
+            "the curvature at the estimate is not positive definite (an exact fit, or no maximum), so the estimate has no "
+            "covariance of this kind: see check(model), or give a prior"
+        ) from None
+    return np.asarray(cho_solve(scaled, np.eye(len(H)))) / np.outer(d, d)

@@ -1,0 +1,83 @@
+"""The g-prior: the precision of the coefficients is that of the data, 1/g of it, so that units do not matter."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.priors.base import PRIORS, Array, Prior, Rows
+from probreg.priors.mixture import Mixture
+from probreg.priors.normal import Normal
+from probreg.priors.of_rows import PriorOfRows
+from probreg.priors.positive import AuxPrior, InverseGamma
+
+_MEDIUM = float(np.sqrt(2.0) / 4.0)  # BayesFactor's rscaleCont = "medium"
+_ALONE = 1e-12  # of its own variation: a column with less left beside the others is a combination of them
+
+
+@PRIORS.register
+@dataclass(frozen=True)
+class GPrior(PriorOfRows):
+    """beta ~ N(0, g (sigma^2 / i) (X'WX)^-1), X centred where there is an intercept: Zellner's g-prior (Zellner 1986).
+
+    i is the Fisher information of one observation at eta = 0 and sigma = 1, so 1 for a Gaussian likelihood and 1/4 for a
+    Bernoulli (Bové & Held 2011). `g` is a number, or None for g = n, the information of one observation (Kass & Wasserman
+    1995), or a prior of tau = sqrt(g / n). `jzs=True` is the Jeffreys-Zellner-Siow prior g/n ~ InverseGamma(1/2, r^2 / 2)
+    (Zellner & Siow 1980), a multivariate Cauchy with scale matrix r^2 n (sigma^2 / i) (X'WX)^-1; r = sqrt(2)/4 is the
+    "medium" scale of the R package BayesFactor. Independent over the predictors of a softmax. DataError at rows whose
+    columns do not vary or are combinations of one another.
+
+    >>> from probreg.model import Model
+    >>> model = Model.from_arrays([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"], prior=GPrior(g=2.0))
+    >>> model.joint.precision(sigma=1.0).round(9).tolist(), model.joint.sigma_units.tolist()  # sum (x - 1)^2 / g
+    ([[0.0, 0.0], [0.0, 1.0]], [False, True])
+    """
+
+    g: float | AuxPrior | None = None
+    jzs: bool = False
+    r: float = _MEDIUM
+
+    name = "g_prior"
+
+    def __post_init__(self) -> None:
+        for word, v in (("g", self.g), ("r", self.r)):
+            if not (v is None or isinstance(v, AuxPrior) or 0 < v < np.inf):
+                raise DataError(f"a GPrior needs {word} > 0 and finite, got {word}={v!r}")
+        if self.jzs and self.g is not None:
+            raise DataError(f"a GPrior has a g or, with jzs=True, a prior of it, not both; got g={self.g!r}")
+
+    def bind(self, rows: Rows) -> Prior:
+        unit = unit_information_normal(rows, self.name)
+        if self.jzs:
+            return Mixture(unit, InverseGamma(0.5, self.r**2 / 2.0))
+        if isinstance(self.g, AuxPrior):
+            return Mixture(unit, self.g)
+        return unit if self.g is None else unit.times(float(np.sqrt(self.g / rows.n)))
+
+
+def unit_information_normal(rows: Rows, name: str) -> Normal:
+    """N(0, n (sigma^2 / i) (X'WX)^-1), with the information of one observation; in units of sigma where there is one."""
+    G = rows.gram()
+    _require_independent(G, rows, name)
+    information = 1.0 if rows.unit_information is None else rows.unit_information
+    P = (G + G.T) / 2.0 * (information / rows.n)
+    return Normal(precision_matrix=tuple(map(tuple, P)), sigma_units=rows.response_sd() is not None)
+
+
+def _require_independent(G: Array, rows: Rows, name: str) -> None:
+    """DataError that names the first column which the ones before it explain."""
+    d = np.sqrt(np.diagonal(G))
+    if (d == 0).any():
+        raise DataError(
+            f"column {rows.columns[int(np.argmin(d))]!r} does not vary, so the {name} prior has no scale for it"
+        )
+    C = G / np.outer(d, d)
+    for j in range(1, len(C)):
+        b = np.linalg.solve(C[:j, :j], C[:j, j])
+        if 1.0 - C[:j, j] @ b > _ALONE * (1.0 + np.abs(b).sum()) ** 2:
+            continue
+        of = [rows.columns[i] for i in range(j) if abs(b[i]) > 1e-6]
+        raise DataError(
+            f"column {rows.columns[j]!r} is a combination of {', '.join(map(repr, of))}, so X'X has no inverse and the {name} "
+            "prior no covariance: drop one, or give these columns another prior such as Normal(scaled=True)"
+        )

@@ -1,0 +1,140 @@
+"""The horseshoe: most coefficients near zero, a few left alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from probreg.errors import DataError
+from probreg.priors.base import PRIORS, Array, PerColumn, Prior, Rows
+from probreg.priors.location_scale import per_column
+from probreg.priors.mixture import HierarchicalPrior, Hyper
+from probreg.priors.normal import Normal
+from probreg.priors.positive import HalfCauchy
+
+_STEP = (
+    0.2  # of the trapezoidal rule over log s: analytic for |Im| < pi/4, so that the error is exp(-pi^2 / 0.4) = 2e-11
+)
+_MOST = 2_000_000  # numbers held at once
+
+
+@PRIORS.register
+@dataclass(frozen=True)
+class Horseshoe(HierarchicalPrior):
+    """beta_j = scale_j b_j, b_j ~ N(0, c^2 s_j^2 / (c^2 + s_j^2)), s_j = tau lambda_j, lambda_j ~ HalfCauchy(1),
+    tau ~ HalfCauchy(tau0): the regularised horseshoe (Piironen & Vehtari 2017).
+
+    Small coefficients are pulled to zero by tau; large ones escape it through lambda_j and meet only the normal slab of
+    standard deviation c (`slab`, given). With p0 of q standardised columns thought to matter, tau0 = p0 / (q - p0) /
+    sqrt(n) in units of sigma. `scale` is the unit of tau and c, `scaled=True` states it for standardised columns and
+    response, `sigma_units=True` in units of sigma. The density of the coefficients alone is a double integral by
+    trapezoidal rules over log s and log tau, accurate to about 1e-10; it is infinite where a coefficient is 0. Sampled.
+
+    >>> two = Horseshoe(tau=0.5).log_prob(np.array([[0.3], [-1.0]]))
+    >>> float(two.round(6))
+    -3.292936
+    """
+
+    scale: PerColumn = 1.0
+    tau: float = 1.0
+    slab: float = 2.0
+    sigma_units: bool = False
+    scaled: bool = False
+
+    name = "horseshoe"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", per_column(self.scale, "Horseshoe scale", positive=True))
+        for word, v in (("tau", self.tau), ("slab", self.slab)):
+            if not 0 < v < np.inf:
+                raise DataError(f"a Horseshoe prior needs {word} > 0 and finite, got {word}={v}")
+
+    @property
+    def size(self) -> int | None:
+        return len(self.scale) if isinstance(self.scale, tuple) else None
+
+    @property
+    def relative(self) -> bool:
+        return self.scaled
+
+    def bind(self, rows: Rows) -> Prior:
+        if not self.scaled:
+            return self
+        response = None if self.sigma_units else rows.response_sd()
+        unit = (1.0 if response is None else response) / rows.sd
+        return replace(self, scale=tuple(np.asarray(self.scale) * unit), scaled=False)
+
+    def times(self, factor: float) -> Prior:
+        scaled: Any = np.asarray(self.scale) * factor
+        return replace(self, scale=scaled)
+
+    @property
+    def base(self) -> Prior:  # type: ignore[override]
+        return Normal(self.scale, sigma_units=self.sigma_units)
+
+    @property
+    def hyper(self) -> Mapping[str, Hyper]:
+        return {"tau": Hyper(HalfCauchy(self.tau)), "lambda": Hyper(HalfCauchy(1.0), each=True)}
+
+    def spread(self, **values: Any) -> Any:
+        s = values["tau"] * values["lambda"]
+        return self.slab * s / (self.slab**2 + s**2) ** 0.5
+
+    def given(self, **values: Any) -> Prior:
+        factor: Any = self.spread(tau=float(values["tau"]), **{"lambda": np.asarray(values["lambda"], dtype=float)})
+        return self.base.times(factor)
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+        tau = self.tau * np.abs(rng.standard_cauchy((*shape[:-2], 1, 1)))
+        local = np.abs(rng.standard_cauchy(shape))
+        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), shape[-2])[:, None]
+        return scale * unit * self.spread(tau=tau, **{"lambda": local}) * rng.standard_normal(shape)
+
+    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        unit = np.asarray(unit, dtype=float)
+        scale = np.broadcast_to(np.asarray(self.scale, dtype=float), beta.shape[-2])[:, None] * unit[..., None, None]
+        lead = np.broadcast_shapes(beta.shape[:-2], unit.shape)
+        size = np.broadcast_to(np.abs(beta) / scale, (*lead, *beta.shape[-2:])).reshape(
+            -1, beta.shape[-2] * beta.shape[-1]
+        )
+        rule = _Rule.of(size, self.tau, self.slab)
+        k = max(1, int(_MOST / ((len(rule.s) + len(rule.log_weight)) * size.shape[1])))
+        parts = [rule.log_prob(size[i : i + k]) for i in range(0, len(size), k)]
+        log_scale = np.broadcast_to(np.log(scale), (*lead, *beta.shape[-2:])).sum((-1, -2))
+        return np.concatenate(parts).reshape(lead) - log_scale
+
+
+@dataclass(frozen=True, eq=False)
+class _Rule:
+    """log of the integral over log tau of prod_j f(b_j; tau), f(b; tau) = sum over s of N(b; 0, spread(s)^2) p(s | tau)."""
+
+    s: Array  # (K,) nodes of tau lambda
+    spread: Array  # (K,) standard deviations there
+    given_tau: Array  # (K, T) p(s | tau) s times the step
+    log_weight: Array  # (T,) log p(tau) tau times the step
+
+    @classmethod
+    def of(cls, size: Array, tau: float, slab: float) -> "_Rule":
+        """Nodes that reach as far down as the smallest coefficient asks, and up to where Cauchy tails hold 1e-11: below the
+        smallest the integrand falls as tau^(q + 1)."""
+        least = float(np.log(max(size[size > 0].min(initial=1.0), 1e-60)))
+        top = np.log(tau)
+        log_s = np.arange(min(least, np.log(slab), top) - 4.0, top + 28.0, _STEP)
+        step = min(_STEP, 0.35 / np.sqrt(size.shape[1]))
+        log_tau = np.arange(min(least, top) - 25.0 / (1.0 + size.shape[1]), top + 25.0, step)
+        s = np.exp(log_s)
+        given = _STEP / np.pi / np.cosh(log_s[:, None] - log_tau)  # 2/pi tau s / (tau^2 + s^2)
+        weight = np.log(2.0 * step / np.pi) - np.logaddexp(log_tau - top, top - log_tau)
+        return cls(s, slab * s / np.hypot(slab, s), given, weight)
+
+    def log_prob(self, size: Array) -> Array:
+        """(N,) for |b| (N, q)."""
+        with np.errstate(over="ignore"):
+            log_n = -0.5 * np.square(size[..., None] / self.spread) - np.log(self.spread) - 0.5 * np.log(2.0 * np.pi)
+        highest = log_n.max(-1, keepdims=True)
+        inner = np.exp(log_n - highest) @ self.given_tau
+        with np.errstate(divide="ignore"):
+            total = logsumexp((np.log(inner) + highest).sum(-2) + self.log_weight, axis=-1)
+        return np.where((size == 0).any(-1), np.inf, total)

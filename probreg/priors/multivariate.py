@@ -1,0 +1,80 @@
+"""One normal prior of all coefficients together: what a posterior becomes when it is carried on as a prior."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.priors.base import PRIORS, Array, Penalty, WholePrior
+
+_LOG_2PI = np.log(2.0 * np.pi)
+Matrix = tuple[tuple[float, ...], ...]
+
+
+@PRIORS.register
+@dataclass(frozen=True)
+class MultivariateNormal(WholePrior):
+    """vec(beta) ~ N(vec(mean), precision^-1) for mean (p, m) and precision (p m, p m), vec row by row: column first, then
+    linear predictor.
+
+    `Normal(precision_matrix=...)` gives every linear predictor the same prior; this one may differ between the classes of
+    a softmax, as yesterday's posterior does.
+
+    >>> prior = MultivariateNormal(((0.0, 1.0),), ((1.0, 0.0), (0.0, 4.0)))
+    >>> float(prior.log_prob(np.array([[0.0, 1.0]])).round(6))
+    -1.14473
+    """
+
+    mean: Matrix = ((0.0,),)
+    precision: Matrix = ((1.0,),)
+
+    name = "multivariate_normal"
+
+    def __post_init__(self) -> None:
+        mean, P = np.asarray(self.mean, dtype=float), np.asarray(self.precision, dtype=float)
+        if mean.ndim != 2 or P.shape != (mean.size, mean.size):
+            raise DataError(f"a mean (p, m) goes with a precision (p m, p m), got shapes {mean.shape} and {P.shape}")
+        if not (np.isfinite(mean).all() and np.isfinite(P).all()):
+            raise DataError("the mean and the precision of a MultivariateNormal prior are finite")
+        if not np.allclose(P, P.T, rtol=1e-10, atol=0.0) or np.linalg.eigvalsh(P)[0] <= 0:
+            raise DataError("a precision is symmetric and positive definite")
+        for name, values in (("mean", mean), ("precision", P)):
+            object.__setattr__(self, name, tuple(tuple(map(float, row)) for row in values))
+
+    @property
+    def size(self) -> int | None:
+        return len(self.mean)
+
+    def _away(self, beta: Array) -> Array:
+        """beta - mean as vectors (..., p m). DataError for another number of predictors."""
+        mean = np.array(self.mean)
+        if beta.shape[-2:] != mean.shape:
+            raise DataError(f"this prior is one of {mean.shape} coefficients, and the model has {beta.shape[-2:]}")
+        return (beta - mean).reshape(*beta.shape[:-2], -1)
+
+    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        r, P = self._away(beta), np.array(self.precision)
+        return -0.5 * ((r @ P) * r).sum(-1) + 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
+
+    def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        P = np.array(self.precision)
+        return -(P @ self._away(beta)).reshape(beta.shape), -np.diagonal(P).reshape(beta.shape)
+
+    def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        P = np.array(self.precision)
+        return -P @ self._away(beta), P
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+        mean, L = np.array(self.mean), np.linalg.cholesky(np.array(self.precision))
+        z = rng.standard_normal((*shape[:-2], mean.size))
+        return mean + np.linalg.solve(L.T, z[..., None])[..., 0].reshape(*shape[:-2], *mean.shape)
+
+    def potential(self, beta: Any) -> Any:
+        P, mean = np.array(self.precision), np.array(self.mean)
+        r = (beta - mean).flatten()
+        constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
+        return -0.5 * (r @ (P @ r)) + constant
+
+    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
+        return Penalty("ridge", "(w - mean)' P (w - mean), P the precision of all coefficients", np.full(q, 0.5))

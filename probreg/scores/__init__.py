@@ -1,0 +1,37 @@
+"""Judging forecasts: proper scoring rules, their decompositions, and two forecasters on the same days.
+
+Arrays in, arrays out; y comes first, as in a likelihood, and smaller is better throughout. A rule is proper when no one
+lowers the expected score by saying anything else than what they believe (Gneiting & Raftery 2007).
+"""
+
+from probreg.scores.comparison import (
+    PairedComparison as PairedComparison,
+    compare_forecasts as compare_forecasts,
+    compare_scores as compare_scores,
+    skill as skill,
+)
+from probreg.scores.decomposition import (
+    Decomposition as Decomposition,
+    Goal as Goal,
+    decompose as decompose,
+    goal as goal,
+)
+from probreg.scores.numeric import (
+    crps_normal as crps_normal,
+    crps_sample as crps_sample,
+    crps_student as crps_student,
+    interval_score as interval_score,
+    pinball as pinball,
+)
+from probreg.scores.rules import (
+    RULES as RULES,
+    Rule as Rule,
+    absolute as absolute,
+    brier as brier,
+    divergence as divergence,
+    entropy as entropy,
+    expected as expected,
+    log_score as log_score,
+    spherical as spherical,
+    zero_one as zero_one,
+)

@@ -1,0 +1,180 @@
+"""Two forecasters on the same days: the mean difference of their scores, and how sure one can be of its sign."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from probreg.errors import DataError
+from probreg.scores.reading import alike, at, frequencies, level, numbers, scored
+from probreg.scores.rules import RULES, Rule
+
+Array = np.ndarray
+
+
+def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
+    """1 - mean(score) / mean(reference): 1 is perfect, 0 no better than the reference, negative worse.
+
+    For scores whose best value is 0 (not for log scores of a density, which may be negative). `score` and `reference` are
+    the scores (n,) of the same rows, `weights` their frequencies. DataError where the reference has nothing to lose.
+
+    >>> skill([0.04, 0.09], [0.25, 0.25])
+    0.74
+    """
+    a, b = _scores(score, "the score"), _scores(reference, "the reference")
+    if a.shape != b.shape:
+        raise DataError(f"the score has shape {a.shape} and the reference {b.shape}: they are of the same rows")
+    w = frequencies(weights, a.shape)
+    ours, theirs = float(a @ w / w.sum()), float(b @ w / w.sum())
+    if not theirs > 0:
+        raise DataError(f"the mean score of the reference is {theirs:g}: skill needs one greater than 0")
+    return 1.0 - ours / theirs
+
+
+@dataclass(frozen=True)
+class PairedComparison:
+    """The mean difference of two forecasters' scores on the same n days; negative favours the first. `print` says it.
+
+    `difference` = mean score of `first` - mean score of `second`, `std_error` of it; `t_interval` takes the days as a
+    random sample; `hoeffding` holds for any distribution, given that a difference can span no more than stated, and is
+    None without such a bound. Both take the days as independent.
+    """
+
+    first: str
+    second: str
+    scored_by: str
+    n: float
+    scores: tuple[float, float]
+    difference: float
+    std_error: float
+    t_interval: tuple[float, float]
+    hoeffding: tuple[float, float] | None
+    prob: float
+
+    @property
+    def verdict(self) -> str:
+        """Which is better, by which interval, in words."""
+        better = self.first if self.difference < 0 else self.second
+        sure = [ends is not None and (ends[0] > 0 or ends[1] < 0) for ends in (self.t_interval, self.hoeffding)]
+        if all(sure):
+            return f"{better} is better, by both intervals"
+        if sure[0] and self.hoeffding is None:
+            return f"{better} is better, by the t interval"
+        if any(sure):
+            return f"{better} is better by the {'t interval' if sure[0] else 'Hoeffding bound'} only"
+        return "these days do not tell them apart"
+
+    def __str__(self) -> str:
+        days = "day" if self.n == 1 else f"{self.n:g} days"
+        t = "none from one day" if np.isinf(self.t_interval[0]) else _to(self.t_interval)
+        any_law = "" if self.hoeffding is None else f", Hoeffding {_to(self.hoeffding)}"
+        return (
+            f"{self.first} - {self.second}: {self.difference:.4g} in mean {self.scored_by} ({self.scores[0]:.4g} against "
+            f"{self.scores[1]:.4g}, smaller is better) on the same {days}; {100 * self.prob:g} % intervals: t {t}{any_law}; "
+            f"{self.verdict}."
+        )
+
+
+def compare_forecasts(
+    y: Any, forecasts: Mapping[str, Any], *, rule: str | Rule = "brier", prob: float = 0.95, weights: Any = None
+) -> PairedComparison:
+    """Two forecasters of the same outcomes, by a rule of `RULES`; `forecasts` maps two names to what each said.
+
+    Forecasts and outcomes as in `log_score`. On day i the difference can span c_i = max_k d_ik - min_k d_ik with
+    d_ik = S(h1_i, k) - S(h2_i, k), for the Brier score 2 |h1_i - h2_i|; days with equal forecasts span nothing.
+    Given the forecasts, and outcomes that are independent, the mean difference lies within
+    sqrt(log(2/delta) sum c_i^2 / 2) / n of its expectation with probability at least 1 - delta (Hoeffding 1963).
+
+    >>> rain = compare_forecasts([1], {"A": [0.7], "B": [0.8]})
+    >>> round(rain.difference, 4), rain.verdict
+    (0.05, 'these days do not tell them apart')
+    """
+    r = RULES.resolve(rule)
+    one, two = _two(forecasts)
+    a, b = (scored(y, forecasts[k]) for k in (one, two))
+    if a.p.shape != b.p.shape:
+        raise DataError(f"{one} gave probabilities of shape {a.p.shape} and {two} {b.p.shape}: give both of the same")
+    unit = r.pair if a.pair else 1.0
+    with np.errstate(invalid="ignore"):  # both infinite: both called it impossible, and differ in nothing
+        each = np.where(a.p == b.p, 0.0, r.losses(a.p) - r.losses(b.p)) * unit
+    scores = {k: r.at(s.outcome, s.p) * unit for k, s in ((one, a), (two, b))}
+    return compare_scores(scores, scored_by=r.title, span=np.ptp(each, axis=-1), prob=prob, weights=weights)
+
+
+def compare_scores(
+    scores: Mapping[str, Any], *, scored_by: str = "score", span: Any = None, prob: float = 0.95, weights: Any = None
+) -> PairedComparison:
+    """The paired comparison of any two scores (n,) of the same rows, mapped from two names.
+
+    difference -+ t sd / sqrt(n), on n - 1 degrees of freedom. `span` is the largest minus the smallest value that the
+    difference of the two can take, for all rows or one per row: with it comes the Hoeffding interval. `weights` are
+    frequencies. DataError for an infinite score, which has no mean.
+
+    >>> found = compare_scores({"A": [0.1, 0.2, 0.4, 0.1], "B": [0.3, 0.3, 0.5, 0.5]}, span=2.0)
+    >>> print(found)
+    A - B: -0.2 in mean score (0.2 against 0.4, smaller is better) on the same 4 days; 95 % intervals: t -0.425 to 0.025, Hoeffding -1.56 to 1.16; these days do not tell them apart.
+    """
+    one, two = _two(scores)
+    a, b = (_scores(scores[k], f"the score of {k}") for k in (one, two))
+    if a.shape != b.shape or not len(a):
+        raise DataError(f"{one} has scores of shape {a.shape} and {two} {b.shape}: the same days, and at least one")
+    w, prob = frequencies(weights, a.shape), float(level(prob))
+    n, d = float(w.sum()), a - b
+    mean = float(d @ w / n)
+    variance = float(w @ (d - mean) ** 2 / (n - 1)) if n > 1 else np.inf
+    error = float(np.sqrt(variance / n))
+    half = float(stdtrit(n - 1, (1 + prob) / 2)) * error if n > 1 else np.inf
+    return PairedComparison(
+        first=one,
+        second=two,
+        scored_by=scored_by,
+        n=n,
+        scores=(float(a @ w / n), float(b @ w / n)),
+        difference=mean,
+        std_error=error,
+        t_interval=(mean - half, mean + half),
+        hoeffding=None if span is None else _hoeffding(mean, _spans(span, d), w, prob),
+        prob=prob,
+    )
+
+
+def _hoeffding(mean: float, span: Array, w: Array, prob: float) -> tuple[float, float]:
+    with np.errstate(invalid="ignore"):
+        total = np.where(w > 0, w * span**2, 0.0).sum()
+    half = float(np.sqrt(0.5 * np.log(2.0 / (1.0 - prob)) * total) / w.sum())
+    return mean - half, mean + half
+
+
+def _spans(span: Any, d: Array) -> Array:
+    out = np.asarray(span, dtype=float)
+    alike(span=out, scores=d)
+    out = np.broadcast_to(out, d.shape)
+    if (bad := ~(out >= 0)).any():
+        raise DataError(f"a span is not negative, and {at('span', out, bad)}")
+    return out
+
+
+def _scores(values: Any, what: str) -> Array:
+    given = np.asarray(values)
+    if given.dtype.kind == "f" and (bad := np.isposinf(given)).any():
+        raise DataError(
+            f"an infinite score has no mean to compare, and {at(what, given, bad)}: what happened was called impossible; "
+            "score with brier"
+        )
+    out = numbers(given, what)
+    if out.ndim != 1:
+        raise DataError(f"{what} is one number per row, got shape {out.shape}")
+    return out
+
+
+def _two(named: Mapping[str, Any]) -> tuple[str, str]:
+    if len(named) != 2:
+        raise DataError(f"a paired comparison is of two forecasters by name, got {len(named)}: {', '.join(named)}")
+    one, two = named
+    return one, two
+
+
+def _to(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:.3g} to {ends[1]:.3g}"

@@ -1,0 +1,132 @@
+"""Reading forecasts and outcomes: every refusal names the row and the value that was met."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.errors import DataError
+
+Array = np.ndarray
+_ROUNDING = 1e-12  # by which sums of probabilities may leave [0, 1]
+_SUM = 1e-6  # by which the probabilities of one row may miss 1, single precision included
+
+
+class Scored(NamedTuple):
+    """`outcome` (...,) that happened, and the probabilities `p` (..., K) that were said; `pair` where one number
+    per row was given, the probability of outcome 1."""
+
+    outcome: Array
+    p: Array
+    pair: bool
+
+
+def scored(y: Any, p: Any) -> Scored:
+    """Outcomes 0/1 with one probability each, or classes 0 .. K-1 with a row of K. DataError names row and value."""
+    said, happened = numbers(p, "the forecast"), numbers(y, "y")
+    pair = said.shape == happened.shape
+    if not pair and said.shape[:-1] != happened.shape:
+        raise DataError(
+            f"y has shape {happened.shape} and the forecast {said.shape}: one probability of the event for each outcome, "
+            "or one row of class probabilities"
+        )
+    full = _pairs(said) if pair else distributions(said)
+    last = 1 if pair else full.shape[-1] - 1
+    if (bad := (happened < 0) | (happened > last) | (happened % 1 != 0)).any():
+        kind = "0 or 1" if pair else f"a class 0 to {last}"
+        hint = "; y comes first and the forecast second" if pair else ""
+        raise DataError(f"an outcome is {kind}, and {at('y', happened, bad)}{hint}")
+    return Scored(happened.astype(int), full, pair)
+
+
+def distributions(p: Array) -> Array:
+    """Rows of K probabilities (..., K) that sum to one. DataError names the row that does not, and its sum."""
+    if p.ndim == 0 or p.shape[-1] < 2:
+        raise DataError(f"class probabilities have two or more columns, got an array of shape {p.shape}")
+    inside, total = in_range(p), p.sum(-1)
+    if (bad := np.abs(total - 1.0) > _SUM).any():
+        raise DataError(
+            f"the class probabilities of a row sum to 1, and {at('their sum', total, bad)}; divide each row by its sum"
+        )
+    return inside
+
+
+def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
+    """Two forecasts of the same shape as distributions (..., K), and whether they were one number per row.
+
+    More than one axis means rows of class probabilities, fewer the probability of the event.
+    """
+    p, h = numbers(truth, "the truth"), numbers(forecast, "the forecast")
+    if p.shape != h.shape:
+        raise DataError(f"the truth has shape {p.shape} and the forecast {h.shape}: they are said of the same rows")
+    return (distributions(p), distributions(h), False) if p.ndim > 1 else (_pairs(p), _pairs(h), True)
+
+
+def in_range(p: Array) -> Array:
+    """Probabilities, rounding cut off. DataError names the row and value outside [0, 1]."""
+    if (bad := (p < -_ROUNDING) | (p > 1.0 + _ROUNDING)).any():
+        raise DataError(f"a probability lies between 0 and 1, and {at('the forecast', p, bad)}; 70 % is written 0.7")
+    return np.clip(p, 0.0, 1.0)
+
+
+def _pairs(p: Array) -> Array:
+    inside = in_range(p)
+    return np.stack([1.0 - inside, inside], -1)
+
+
+def numbers(values: Any, what: str) -> Array:
+    """Finite floats of any shape. DataError names the first row that is none."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "fiub":
+        raise DataError(f"{what} is numeric, got {given.dtype} values such as {given.ravel()[:1].tolist()}")
+    out = given.astype(float)
+    if (bad := ~np.isfinite(out)).any():
+        raise DataError(f"{what} is finite, and {at(what, out, bad)}; drop the row or complete it")
+    return out
+
+
+def positive(values: Any, what: str, *, above: float = 0.0) -> Array:
+    """Finite floats greater than `above`."""
+    out = numbers(values, what)
+    if (bad := out <= above).any():
+        raise DataError(f"{what} is greater than {above:g}, and {at(what, out, bad)}")
+    return out
+
+
+def level(prob: Any) -> Array:
+    """Probabilities strictly between 0 and 1."""
+    out = numbers(prob, "prob")
+    if (bad := (out <= 0) | (out >= 1)).any():
+        raise DataError(f"prob lies strictly between 0 and 1, and {at('prob', out, bad)}; for 95 % write prob=0.95")
+    return out
+
+
+def alike(**arrays: Array) -> None:
+    """DataError unless these arrays broadcast against one another."""
+    try:
+        np.broadcast_shapes(*(a.shape for a in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{k} {a.shape}" for k, a in arrays.items())
+        raise DataError(f"these do not belong to the same rows: {shapes}") from None
+
+
+def frequencies(weights: Any, shape: tuple[int, ...]) -> Array:
+    """Frequency weights (n,), ones without any; not negative, not all zero."""
+    if weights is None:
+        return np.ones(shape)
+    w = numbers(weights, "weights")
+    if w.shape != shape:
+        raise DataError(f"weights are one frequency per row: expected shape {shape}, got {w.shape}")
+    if (bad := w < 0).any():
+        raise DataError(f"a frequency is not negative, and {at('weights', w, bad)}")
+    if not w.sum() > 0:
+        raise DataError("the weights sum to zero: no observation is left")
+    return w
+
+
+def at(what: str, values: Array, bad: Array) -> str:
+    """The first bad value in words: `y is 2 in row 3`."""
+    if values.ndim == 0:
+        return f"{what} is {float(values):g}"
+    place = np.argwhere(bad)[0]
+    column = f", column {place[1]}" if len(place) > 1 else ""
+    return f"{what} is {float(values[tuple(place)]):g} in row {place[0]}{column} ({int(bad.sum())} such)"

@@ -1,0 +1,197 @@
+"""Scoring rules for events and classes: what a forecast p costs when outcome k happens.
+
+A rule is its vector of losses, one per outcome. The score of what happened, the expectation under a truth, the entropy
+and the divergence all follow from it. `RULES` holds them by name; a new rule is one class here.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from probreg.registry import Registry
+from probreg.scores.reading import both, scored
+
+RULES: Registry["Rule"] = Registry("scoring rule")
+
+Array = np.ndarray
+
+
+class Rule(ABC):
+    """S(p, k), the loss of the distribution p over K outcomes when outcome k happens."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    proper: ClassVar[Literal["strictly", "weakly", "no"]]
+    pair: ClassVar[float] = 1.0  # of the two-class score, where one probability of one event is given
+
+    @abstractmethod
+    def losses(self, p: Array) -> Array:
+        """S(p, k) for every k, shape (..., K) like p."""
+
+    def __call__(self, y: Any, p: Any) -> Array:
+        """The score of each row: see the function of the same name."""
+        s = scored(y, p)
+        return self.at(s.outcome, s.p) * (self.pair if s.pair else 1.0)
+
+    def at(self, index: Array, p: Array) -> Array:
+        """S(p, index), shape (...,), for distributions p (..., K)."""
+        return np.take_along_axis(self.losses(p), index[..., None], -1)[..., 0]
+
+    def mean(self, truth: Array, p: Array) -> Array:
+        """sum_k truth_k S(p, k); an outcome without probability costs nothing, infinite loss or not."""
+        loss = self.losses(p)
+        return np.where(truth > 0, truth * np.where(truth > 0, loss, 0.0), 0.0).sum(-1)
+
+
+@RULES.register
+@dataclass(frozen=True)
+class Log(Rule):
+    """-log p_k."""
+
+    name, title, proper = "log", "log score", "strictly"
+
+    def losses(self, p: Array) -> Array:
+        with np.errstate(divide="ignore"):  # what was called impossible costs infinity
+            return -np.log(p)
+
+
+@RULES.register
+@dataclass(frozen=True)
+class Brier(Rule):
+    """sum_j (p_j - 1[j = k])^2, half of it for an event."""
+
+    name, title, proper = "brier", "Brier score", "strictly"
+    pair = 0.5
+
+    def losses(self, p: Array) -> Array:
+        return (p**2).sum(-1, keepdims=True) - p**2 + (1.0 - p) ** 2  # (1-p)^2 - p^2 without cancellation near 1
+
+
+@RULES.register
+@dataclass(frozen=True)
+class Spherical(Rule):
+    """1 - p_k / |p|."""
+
+    name, title, proper = "spherical", "spherical score", "strictly"
+
+    def losses(self, p: Array) -> Array:
+        return 1.0 - p / np.sqrt((p**2).sum(-1, keepdims=True))
+
+
+@RULES.register
+@dataclass(frozen=True)
+class ZeroOne(Rule):
+    """1 unless k is the most probable outcome; of t outcomes that share the first place each costs 1 - 1/t."""
+
+    name, title, proper = "zero_one", "zero-one loss", "weakly"
+
+    def losses(self, p: Array) -> Array:
+        first = p == p.max(-1, keepdims=True)
+        return 1.0 - first / first.sum(-1, keepdims=True)
+
+
+@RULES.register
+@dataclass(frozen=True)
+class Absolute(Rule):
+    """sum_j |p_j - 1[j = k]| = 2 (1 - p_k), half of it for an event."""
+
+    name, title, proper = "absolute", "absolute loss (improper)", "no"
+    pair = 0.5
+
+    def losses(self, p: Array) -> Array:
+        return 2.0 * (1.0 - p)
+
+
+def log_score(y: Any, p: Any) -> Array:
+    """-log p(y), the negative log-likelihood of each outcome, in nats.
+
+    `y` (n,) holds 0 or 1 and `p` (n,) the probability of 1, or `y` classes 0 .. K-1 and `p` (n, K) their probabilities.
+    Strictly proper. What was given probability 0 and happened costs infinity; nothing is clipped. For a density the log
+    score is `-log_prob`. DataError names the row and value that are none (as in every rule here). Good (1952).
+
+    >>> log_score([1, 0], [0.8, 0.8]).round(4)
+    array([0.2231, 1.6094])
+    """
+    return Log()(y, p)
+
+
+def brier(y: Any, p: Any) -> Array:
+    """The squared loss: (p - y)^2 of an event, sum_j (p_j - 1[y = j])^2 of K classes (for K = 2 twice the former).
+
+    Arguments and errors as in `log_score`. Strictly proper, between 0 and 1 (0 and 2 for classes). Brier (1950).
+
+    >>> brier([1, 0], [0.8, 0.8]).round(4), brier([2], [[0.2, 0.2, 0.6]]).round(4)
+    (array([0.04, 0.64]), array([0.24]))
+    """
+    return Brier()(y, p)
+
+
+def spherical(y: Any, p: Any) -> Array:
+    """1 - p_y / |p|, with |p| the Euclidean length of the class probabilities.
+
+    Arguments and errors as in `log_score`. Strictly proper, between 0 and 1. Roby (1965), shifted so that 0 is best.
+
+    >>> spherical([1], [0.8]).round(4)
+    array([0.0299])
+    """
+    return Spherical()(y, p)
+
+
+def zero_one(y: Any, p: Any) -> Array:
+    """1 when the most probable outcome is not the one that happened, 0 when it is, 1 - 1/t when t share the first place.
+
+    Arguments and errors as in `log_score`. Proper, not strictly: 0.51 and 0.99 are worth the same.
+
+    >>> zero_one([1, 1, 1], [0.51, 0.49, 0.5])
+    array([0. , 1. , 0.5])
+    """
+    return ZeroOne()(y, p)
+
+
+def absolute(y: Any, p: Any) -> Array:
+    """|p - y| of an event, sum_j |p_j - 1[y = j]| of K classes. Improper: who believes 0.7 does best to say 1.
+
+    Arguments and errors as in `log_score`.
+
+    >>> float(expected("absolute", 0.7, forecast=0.7).round(2)), float(expected("absolute", 0.7, forecast=1.0).round(2))
+    (0.42, 0.3)
+    """
+    return Absolute()(y, p)
+
+
+def expected(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
+    """S(h; p) = sum_k p_k S(h, k): what the forecast h costs on average when outcomes follow the truth p.
+
+    Both are probabilities of an event (n,) or rows of class probabilities (n, K); `rule` is a name of `RULES` or a Rule.
+    Shape (n,). DataError names the row that is no probability.
+
+    >>> expected("brier", [0.7, 0.7], forecast=[0.7, 0.8]).round(4)
+    array([0.21, 0.22])
+    """
+    r = RULES.resolve(rule)
+    p, h, pair = both(truth, forecast)
+    return r.mean(p, h) * (r.pair if pair else 1.0)
+
+
+def entropy(rule: str | Rule, truth: Any) -> Array:
+    """S(p; p): what even the truth costs. Shannon's entropy for the log score, p(1 - p) for the Brier score of an event.
+
+    >>> float(entropy("brier", 0.7).round(4))
+    0.21
+    """
+    return expected(rule, truth, forecast=truth)
+
+
+def divergence(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
+    """S(h; p) - S(p; p), what the forecast h costs beyond the truth p: never negative for a proper rule.
+
+    (h - p)^2 for the Brier score of an event, the Kullback-Leibler divergence for the log score.
+
+    >>> float(divergence("brier", 0.7, forecast=0.8).round(4))
+    0.01
+    """
+    r = RULES.resolve(rule)
+    p, h, pair = both(truth, forecast)
+    return (r.mean(p, h) - r.mean(p, p)) * (r.pair if pair else 1.0)

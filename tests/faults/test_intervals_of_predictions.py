@@ -1,0 +1,229 @@
+"""What cannot be predicted or calibrated, said in words."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.conformal import Split, conformal
+from probreg.panel import Interval, coverage, panel
+from probreg.priors import Normal
+
+
+def line(n: int = 30) -> pr.Fit:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=n)
+    return pr.ols(x[:, None], x + rng.normal(size=n))
+
+
+def yes_no(n: int = 40) -> pr.Fit:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=n)
+    return pr.logistic(x[:, None], (x + rng.logistic(size=n) > 0).astype(int))
+
+
+def test_too_few_rows_for_the_probability():
+    with pytest.raises(pr.DataError, match=r"15 rows calibrate, .*probability 0.95 .* needs 19"):
+        conformal(line(), prob=0.95)
+    with pytest.raises(pr.DataError, match=r"5 rows calibrate, .*needs 9"):
+        conformal(line(5), prob=0.9, kind="jackknife+")
+    assert conformal(line(9), prob=0.9, kind="jackknife+").calibrated.count == 9
+
+
+@pytest.mark.parametrize("prob", [0.0, 1.0, 95])
+def test_prob_is_a_probability(prob):
+    with pytest.raises(pr.DataError, match="between 0 and 1"):
+        conformal(line(), prob=prob)
+
+
+def test_a_kind_that_there_is_not():
+    with pytest.raises(
+        pr.ProbregError, match=r"no conformal interval is called 'jacknife\+'; did you mean 'jackknife\+'"
+    ):
+        conformal(line(), kind="jacknife+")
+    with pytest.raises(pr.Incompatible, match=r"kind is one of jackknife\+, split, or a value"):
+        conformal(line(), kind=3)
+    with pytest.raises(pr.Incompatible, match="takes a Fit, got Model"):
+        conformal(line().model)
+
+
+def test_shares_of_the_rows():
+    with pytest.raises(pr.DataError, match="share is the part of the rows"):
+        Split(share=1.0)
+
+
+def test_a_score_that_the_response_has_not():
+    with pytest.raises(pr.Incompatible, match="a bernoulli response has no pit score; it has: probability, adaptive"):
+        conformal(yes_no(), kind=Split(score="pit"))
+    with pytest.raises(pr.Incompatible, match="a gaussian response has no adaptive score; it has: absolute, pit"):
+        conformal(line(), kind=Split(score="adaptive"))
+
+
+def test_the_jackknife_is_of_linear_estimates():
+    with pytest.raises(pr.Incompatible, match="gaussian likelihood, not bernoulli: use kind='split'"):
+        conformal(yes_no(), kind="jackknife+")
+    ridge = pr.fit(line().model.with_prior(Normal(1.0)))
+    with pytest.raises(pr.Incompatible, match="sigma is held or they are in units of sigma"):
+        conformal(ridge, kind="jackknife+")
+
+
+def test_a_row_that_alone_tells_a_coefficient():
+    X = np.c_[np.linspace(0, 1, 20), np.arange(20) == 7]
+    with pytest.raises(pr.Incompatible, match="without row 7 there is no estimate"):
+        conformal(pr.ols(X, np.sin(np.arange(20.0))), kind="jackknife+")
+
+
+def test_columns_that_are_combinations():
+    x = np.linspace(0, 1, 20)
+    with pytest.warns(pr.ProbregWarning):
+        fit = pr.ols(np.c_[x, 2 * x], np.sin(20 * x))
+    with pytest.raises(pr.Incompatible, match="x2 = 2 x1"):
+        conformal(fit, kind="jackknife+")
+
+
+def test_weights_that_are_no_counts():
+    x = np.arange(20.0)
+    fit = pr.fit(pr.Model.from_arrays(x, np.sin(x), weights=np.linspace(1, 2, 20)))
+    with pytest.raises(pr.Incompatible, match=r"row 1 has weight 1.05263 \(18 such rows\)"):
+        conformal(fit)
+
+
+def test_a_part_without_an_estimate():
+    """The event is in few rows, all of which may fall on one side: the part that is fitted is separated."""
+    x = np.arange(40.0)
+    fit = pr.logistic(x[:, None], np.isin(x, (5, 33)).astype(int))
+    with pytest.raises(pr.NotConverged, match="the 6 rows it fits have no estimate"):
+        conformal(fit, prob=0.8, kind=Split(share=0.15))
+
+
+def test_a_classifier_has_no_scores():
+    x = np.r_[np.arange(10.0), np.arange(20.0, 30.0)]
+    fit = pr.fit(pr.Model.from_arrays(x, (x > 15).astype(int), likelihood="bernoulli"), "perceptron")
+    with pytest.raises(pr.Incompatible, match="has no probabilities"):
+        conformal(fit)
+
+
+def test_rows_kept_apart_need_their_response():
+    table = pd.DataFrame({"x": np.arange(20.0), "y": np.sin(np.arange(20.0))})
+    fit = pr.fit(pr.Model.from_formula("y ~ x", table))
+    with pytest.raises(pr.DataError, match="hold no column 'y': pass the response as y="):
+        conformal(fit, table[["x"]], prob=0.8)
+    with pytest.raises(pr.DataError, match="data has 20 rows and y has 3"):
+        conformal(fit, table, y=[1.0, 2.0, 3.0], prob=0.8)
+    with pytest.raises(pr.DataError, match="belong to data"):
+        conformal(fit, y=[1.0])
+    with pytest.raises(pr.Incompatible, match="rows kept apart are for kind='split'"):
+        conformal(fit, table, kind="jackknife+")
+
+
+def test_a_fit_without_its_rows(tmp_path):
+    fit = pr.load_fit(line().save(tmp_path / "fit.nc"))
+    for kind in ("split", "jackknife+"):
+        with pytest.raises(pr.DataError, match="saved without its rows: pass rows it has not seen"):
+            conformal(fit, kind=kind)
+    new = np.linspace(-1, 1, 20)
+    found = conformal(fit, new[:, None], y=new, prob=0.8)
+    with pytest.raises(pr.DataError, match="say at which data"):
+        found.predict()
+
+
+def test_a_separated_fit_predicts_nothing():
+    x = np.arange(20.0)
+    with pytest.warns(pr.ProbregWarning):
+        fit = pr.logistic(x[:, None], (x > 9.5).astype(int))
+    with pytest.raises(pr.NotConverged, match="nothing to predict from"):
+        fit.predict(x[:, None])
+    with pytest.raises(pr.NotConverged):
+        conformal(fit)
+
+
+# ---- panels and coverage -------------------------------------------------------------------------------------------
+
+
+def test_a_panel_is_of_one_quantity():
+    fit = line()
+    with pytest.raises(pr.DataError, match="give the name of a coefficient, or one row"):
+        panel(fit)
+    with pytest.raises(pr.DataError, match="give the name of a coefficient, or one row"):
+        panel(fit, "x1", at=[[0.0]])
+    with pytest.raises(pr.DataError, match="no coefficient is called 'x9'; there are: Intercept, x1"):
+        panel(fit, "x9")
+    with pytest.raises(pr.DataError, match="a panel is of one row, and at= has 2"):
+        panel(fit, at=[[0.0], [1.0]])
+    with pytest.raises(pr.DataError, match="at least one fit"):
+        panel({}, "x1")
+    with pytest.raises(pr.Incompatible, match="'a' is a Model"):
+        panel({"a": fit.model}, "x1")
+
+
+def test_kinds_that_there_are_not():
+    with pytest.raises(pr.DataError, match="no interval is called 'wold'; there are: t, wald"):
+        panel(line(), "x1", kinds=["wold"])
+    with pytest.raises(pr.DataError, match=r"write \['t'\]"):
+        panel(line(), "x1", kinds="t")
+    with pytest.raises(pr.DataError, match="kinds is empty"):
+        panel(line(), "x1", kinds=[])
+    with pytest.raises(pr.Incompatible, match="'a' is a str"):
+        panel(line(), "x1", kinds={"a": "t"})
+
+
+def test_classes_have_no_single_mean():
+    x = np.linspace(-1, 1, 30)
+    fit = pr.fit(pr.Model.from_arrays(x, np.arange(30) % 3, likelihood="categorical"))
+    with pytest.raises(pr.Incompatible, match="a mean for every class"):
+        panel(fit, at=[[0.0]])
+    with pytest.raises(pr.DataError, match="a class is named too, as in 'x: b'"):
+        panel(fit, "x1")
+
+
+def test_a_panel_at_a_row_needs_the_rows(tmp_path):
+    fit = pr.load_fit(line().save(tmp_path / "fit.nc"))
+    with pytest.raises(pr.DataError, match="saved without its rows"):
+        panel(fit, at=[[0.0]])
+    assert panel(fit, "x1", kinds=["t"]).held.shape[0] == 1
+
+
+def test_a_row_of_zeros():
+    x = np.arange(1.0, 9.0)
+    fit = pr.fit(pr.Model.from_arrays(x, np.sin(x), intercept=False))
+    with pytest.raises(pr.DataError, match="zero in every column"):
+        panel(fit, at=[[0.0]])
+
+
+@pytest.mark.parametrize(("name", "value"), [("reps", 0), ("n", 2.5), ("workers", -1), ("reps", True)])
+def test_counts_of_a_simulation(name, value):
+    fit = line()
+    with pytest.raises(pr.DataError, match=f"{name} is a whole number of at least 1"):
+        coverage(fit.model, fit, **{name: value})
+
+
+def test_a_truth_names_every_parameter():
+    fit = line()
+    with pytest.raises(
+        pr.DataError, match="truth needs a value for each of Intercept, x1, sigma; wrong or missing: sigma"
+    ):
+        coverage(fit.model, {"Intercept": 0.0, "x1": 1.0})
+    with pytest.raises(pr.DataError, match="wrong or missing: z"):
+        coverage(fit.model, {"Intercept": 0.0, "x1": 1.0, "sigma": 1.0, "z": 1.0})
+    with pytest.raises(pr.Incompatible, match="truth is a Fit or values by name, got list"):
+        coverage(fit.model, [1.0, 2.0])
+    with pytest.raises(pr.DataError, match="other columns than the model"):
+        coverage(fit.model, pr.ols(np.arange(12.0).reshape(6, 2) ** 2, np.sin(np.arange(6.0))))
+
+
+def test_intervals_that_no_data_set_can_have():
+    fit = yes_no()
+    with pytest.raises(pr.Incompatible, match="no degrees of freedom here"):
+        coverage(fit.model, fit, kinds=["t"], reps=2)
+    with pytest.raises(pr.Incompatible, match="odd: "):
+        coverage(fit.model, fit, kinds={"odd": Interval("wald", method="closed_form")}, reps=2)
+
+
+def test_a_simulation_needs_rows_that_can_be_drawn(tmp_path):
+    fit = pr.load_fit(line().save(tmp_path / "fit.nc"))
+    with pytest.raises(pr.DataError, match="saved without its rows, at which responses are drawn"):
+        coverage(fit.model, fit)
+    x = np.arange(20.0)
+    shares = pr.fit(pr.Model.from_arrays(x, np.sin(x), weights=np.linspace(1, 2, 20)))
+    with pytest.raises(pr.DataError, match=r"row 1 has weight 1\.05263"):
+        coverage(shares.model, shares)

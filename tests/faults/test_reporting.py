@@ -1,0 +1,208 @@
+"""What a user meets off the main road: saturated and saved fits, priors relative to the rows, tables in another order."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.compare.leave_one_out import leave_one_out
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.hypothesis.restricted import Restrictions, restricted
+from probreg.inference.reported import hidden_scale
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
+
+
+@pytest.fixture
+def table(rng):
+    n = 40
+    x, z = rng.normal(size=n), rng.normal(size=n)
+    y = 1.0 + x - 0.5 * z + rng.normal(size=n)
+    return pd.DataFrame({"x": x, "z": z, "y": y, "b": (y > 1).astype(int), "g": np.repeat(np.arange(8), 5)})
+
+
+def test_every_interval_of_a_saturated_fit_is_refused_in_words(table):
+    fit = pr.ols("y ~ x + z", table[:3])
+    with pytest.raises(NotConverged, match="no degrees of freedom"):
+        fit.interval()
+    for kind in ("observed", "expected", "sampling", "HC1", "HC3"):
+        with pytest.raises(NotConverged, match="meets every response exactly"):
+            fit.covariance(kind)
+    with pytest.raises(NotConverged, match="meets every response exactly"):
+        fit.covariance("cluster", groups=[0, 0, 1])
+    with pytest.raises(Incompatible, match="no degrees of freedom"):
+        pr.hypothesis(fit, "x = 0")
+    assert fit.log_likelihood == np.inf
+    assert "no bound" in repr(pr.compare_models({"all": fit, "again": fit}))
+
+
+def test_the_covariance_of_a_fit_gives_back_its_own_interval(table):
+    fit = pr.ols("y ~ x + z", table)
+    assert fit.interval(covariance=fit.covariance()).identical(fit.interval())
+
+
+def test_a_score_interval_with_sigma_given_is_walds(table):
+    """There the statistic meets its quantile exactly where the search first looks."""
+    for seed in range(20):
+        some = table.sample(20, random_state=seed)
+        fit = pr.fit(pr.Model.from_formula("y ~ x + z", some, aux={"sigma": 1.0}))
+        for prob in (0.9, 0.95):
+            score, wald = fit.interval(prob, "score"), fit.interval(prob, "wald")
+            np.testing.assert_allclose(score["upper"], wald["upper"], rtol=1e-9, atol=1e-12)  # both roots to 1e-11
+
+
+def test_groups_follow_the_labels_of_rows(table):
+    fit = pr.ols("y ~ x + z", table)
+    shuffled = table.sample(frac=1, random_state=3)
+    right = fit.covariance("cluster", groups="g", data=table)
+    assert fit.covariance("cluster", groups="g", data=shuffled).identical(right)
+    assert fit.covariance("cluster", groups=shuffled["g"]).identical(right)
+    plain = fit.covariance("cluster", groups=shuffled["g"].to_numpy())  # no labels: the order is all there is
+    assert not np.allclose(plain, right)
+
+
+def test_groups_of_a_fit_saved_without_rows_are_refused(table, tmp_path):
+    loaded = pr.load_fit(pr.ols("y ~ x", table).save(tmp_path / "fit.nc"))
+    with pytest.raises(DataError, match="saved without"):
+        loaded.covariance("cluster", groups=table["g"])
+
+
+@pytest.mark.parametrize("prior", [pr.GPrior(10.0), pr.Jeffreys(), pr.Normal(1.0, scaled=True)], ids=lambda p: p.name)
+def test_leaving_a_row_out_is_a_fit_without_it_where_the_prior_is_relative_to_rows(table, prior):
+    model = pr.Model.from_formula("b ~ x + z", table, likelihood="bernoulli", prior=prior)
+    found = leave_one_out(pr.fit(model)).elpd
+    for row in (0, 17):
+        rest = pr.Model.from_formula("b ~ x + z", table.drop(index=row), likelihood="bernoulli", prior=prior)
+        expected = pr.fit(rest).predictive(table.loc[[row]]).log_prob(np.array([table["b"][row]]))
+        np.testing.assert_allclose(found[row], expected[0], rtol=1e-6)  # Newton stops 1e-4 errors before the mode
+
+
+def test_a_panel_of_an_exact_fit_and_of_a_row_in_the_wrong_place(table):
+    exact = pr.ols("w ~ x", table.assign(w=2.0 * table["x"]))
+    assert "x" in repr(pr.panel(exact, "x"))
+    with pytest.raises(DataError, match="at="):
+        pr.panel(exact, table.iloc[:1])
+
+
+def test_priors_of_unknown_scale_are_named_where_they_have_no_formula(table):
+    fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=pr.Normal(pr.HalfNormal(1.0))))
+    with pytest.raises(Incompatible, match="unknown-scale prior"):
+        pr.measures(fit)
+
+
+def test_reasons_are_sentences(table):
+    separated = pr.fit(pr.Model.from_formula("b ~ y", table, likelihood="bernoulli"))
+    with pytest.raises(NotConverged, match=r"^there is no sandwich covariance: "):
+        separated.covariance("HC0")
+    lasso = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=pr.Laplace(0.3)))
+    with pytest.raises(Incompatible, match="kinks"):
+        pr.hypothesis(lasso, "x = 0")
+    assert "1 fit\n" in repr(pr.compare_models({"a": pr.ols("y ~ x", table)}))
+
+
+def test_a_named_covariance_serves_effects_of_collinear_columns(table):
+    """What is estimable has the same robust error whether a redundant column is there or not."""
+    whole = pr.ols("y ~ x + z", table)
+    spare = pr.fit(pr.Model.from_formula("y ~ x + z + I(x + z)", table))
+    for covariance in ("HC3", "HC0"):
+        a, b = (pr.predictions(f, covariance=covariance).table for f in (whole, spare))
+        np.testing.assert_allclose(a["std_error"], b["std_error"], rtol=1e-9)
+
+
+def test_spread_is_the_covariance_of_the_models_own_coefficients(rng):
+    X, y = rng.normal(size=(60, 1)), rng.choice(list("abc"), 60)
+    fit = pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical"))
+    np.testing.assert_allclose(fit.spread("HC0").matrix, fit.spread(fit.covariance("HC0")).matrix, rtol=1e-10)
+    np.testing.assert_allclose(hidden_scale(fit.model, fit.covariance().values), fit.spread().matrix, rtol=1e-10)
+    assert fit.spread("HC0").words["kind"] == "HC0"
+    with pytest.raises(DataError, match="groups="):
+        fit.spread("cluster")
+
+
+def test_the_restricted_maximum_meets_the_restriction_and_beats_its_neighbours(table):
+    fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, likelihood="student"))
+    found = restricted(fit, Restrictions(np.array([[0.0, 1.0, 1.0]]), np.array([0.3])))
+    np.testing.assert_allclose(found.beta[1, 0] + found.beta[2, 0], 0.3, rtol=1e-10)
+    top = fit.model.log_lik(found.beta, **found.aux)
+    for step in ([0.1, 0.0, 0.0], [0.0, 0.1, -0.1], [0.0, -0.1, 0.1]):
+        assert fit.model.log_lik(found.beta + 0.1 * np.array(step)[:, None], **found.aux) < top
+
+
+def test_diagnose_finds_the_pieces_of_a_fit_once(table, monkeypatch):
+    from probreg.diagnose import local as room
+
+    calls = []
+    monkeypatch.setattr(room, "_orthonormal", lambda *a, _inner=room._orthonormal: calls.append(1) or _inner(*a))
+    fit = pr.ols("y ~ x + z", table)
+    pr.diagnose(fit)
+    pr.measures(fit)
+    assert len(calls) == 1
+
+
+def test_residuals_say_what_they_are(table):
+    found = pr.residuals(pr.ols("y ~ x", table), "pearson")
+    assert found.attrs == {"kind": "pearson", "method": "closed_form"}
+
+
+def test_nothing_warns_on_the_way_to_a_refusal(table):
+    fit = pr.ols("y ~ x + z", table[:3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "no interval" in repr(pr.panel(fit, "x"))
+
+
+def test_the_lines_of_cooks_distance_count_collinear_columns_once(table):
+    """A sum of columns adds nothing: the contours are those of the fit without it."""
+    whole = pr.ols("y ~ x + z", table)
+    spare = pr.fit(pr.Model.from_formula("y ~ x + z + I(x + z)", table))
+    lines = [{line.get_label(): line.get_ydata() for line in pr.plot.leverage(f).axes[0].lines} for f in (whole, spare)]
+    assert lines[0].keys() == lines[1].keys()
+    assert "Cook's distance 0.5" in lines[0]
+    np.testing.assert_allclose(lines[0]["Cook's distance 0.5"], lines[1]["Cook's distance 0.5"], rtol=1e-8)
+
+
+def test_lags_and_legends_of_pictures(table):
+    axis = pr.plot.autocorrelation(pr.ols("y ~ x", table)).axes[0]
+    axis.figure.canvas.draw()
+    assert all(float(t).is_integer() for t in axis.get_xticks())
+    assert pr.plot.scale_location(pr.ols("y ~ x", table)).axes[0].get_legend() is None  # it stands above, over no point
+
+
+def test_effects_and_hypotheses_take_the_quantile_that_intervals_take(table):
+    """A cluster covariance of a logit: normal everywhere; of least squares: Student's on G - 1 degrees of freedom."""
+    logit = pr.fit(pr.Model.from_formula("b ~ x", table, likelihood="bernoulli"))
+    line = pr.ols("y ~ x", table)
+    for fit, kind, law in ((logit, "wald", "normal"), (line, "t", "Student-t (7 degrees of freedom)")):
+        V = fit.covariance("cluster", groups="g", data=table)
+        assert fit.interval(covariance=V).attrs["kind"] == kind
+        assert pr.slopes(fit, covariance=V).kind.startswith(law)
+        estimates = pr.hypothesis(fit, "x = 0", covariance=V).estimates
+        assert estimates["upper"][0] == pytest.approx(float(fit.interval(covariance=V)["upper"][1]), rel=1e-12)
+
+
+def test_a_shortest_interval_is_not_explained_by_a_skewness_that_is_not_there(rng):
+    """A normal posterior, by draws: what differs is Monte Carlo error; a skewed one of few counts says so."""
+    x = rng.normal(size=200)
+    model = pr.Model.from_arrays(x, x + rng.normal(size=200), columns=["x"], prior=pr.Normal(5.0), aux={"sigma": 1.0})
+    near = pr.panel(pr.fit(model, "laplace", seed=2), "x", kinds=["eti", "hdi"]).why[0]
+    assert near.startswith("all ends agree") or "Monte Carlo error" in near
+    rare = pr.Model.from_arrays(
+        np.zeros((30, 0)), [1] + [0] * 29, likelihood="bernoulli", prior={"Intercept": pr.Normal(5.0)}
+    )
+    few = pr.fit(rare, pr.NUTS(draws=1000, tune=500, chains=2), seed=1)
+    assert "skewness; the posterior's is -" in pr.panel(few, "Intercept", kinds=["eti", "hdi"]).why[0]
+
+
+def test_rows_that_chose_the_priors_scale_do_not_calibrate(table):
+    prior = pr.Normal(pr.HalfNormal(1.0))
+    fit = pr.fit(pr.Model.from_formula("y ~ x + z", table[:20], prior=prior), "evidence")
+    for kind in ("split", "jackknife+"):
+        with pytest.raises(Incompatible, match="found by evidence on all rows"):
+            pr.conformal(fit, kind=kind, prob=0.8)
+    assert pr.conformal(fit, table[20:], prob=0.8).calibrated.count == 20
+    stated = pr.Model.from_formula("y ~ x + z", table[:20], prior=pr.Normal(1.0, sigma_units=True))
+    assert (
+        pr.conformal(pr.fit(stated, "conjugate"), prob=0.8).calibrated.count == 10
+    )  # has an evidence, chose nothing by it

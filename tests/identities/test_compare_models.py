@@ -1,0 +1,237 @@
+"""Models side by side: leave-one-out against refits, criteria against statsmodels, stacking against its optimum."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.compare import compare_models
+from probreg.compare.leave_one_out import leave_one_out
+from probreg.compare.models import held_out
+from probreg.compare.stacking import stacking
+
+
+def rows(seed: int = 4, n: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x, z = rng.normal(50.0, 5.0, n), rng.normal(size=n)
+    eta = 0.2 * (x - 50) + 0.5 * z
+    frame = pd.DataFrame({"x": x, "z": z, "line": eta + rng.normal(size=n), "count": rng.poisson(np.exp(0.4 * eta))})
+    frame["binary"] = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    u = np.stack([np.zeros(n), 0.5 * eta, -0.5 * eta], 1) + rng.gumbel(size=(n, 3))
+    frame["kind"] = np.array(["r", "s", "t"])[u.argmax(1)]
+    return frame
+
+
+def fitted(response: str, likelihood="gaussian", right: str = "x + z", method="auto", **more) -> pr.Fit:
+    return pr.fit(pr.Model.from_formula(f"{response} ~ {right}", rows(), likelihood=likelihood, **more), method)
+
+
+def by_refitting(fit: pr.Fit) -> np.ndarray:
+    """log p(y_i | the rest), each row left out and the rest fitted by the same method."""
+    out = []
+    for i in range(fit.model.design.n):
+        d = fit.model.design
+        rest = replace(fit.model, design=d.take(np.arange(d.n) != i))
+        again = pr.fit(rest, fit.method)
+        one = replace(again, model=replace(fit.model, design=d.take([i])))
+        out.append(float(one.predictive().log_prob(one.model.design.observed)[0]))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("case", [
+    {"response": "line"}, {"response": "line", "aux": {"sigma": 0.8}}, {"response": "line", "method": "newton"},
+    {"response": "line", "prior": pr.Normal(0.4), "method": "newton"}, {"response": "line", "likelihood": pr.StudentT(nu=5.0)},
+    {"response": "line", "prior": pr.Normal(0.4, sigma_units=True)}, {"response": "binary", "likelihood": "bernoulli"},
+    {"response": "count", "likelihood": "poisson", "offset": np.linspace(-0.5, 0.5, 40)},
+    {"response": "kind", "likelihood": "categorical"}, {"response": "kind", "likelihood": "categorical", "prior": pr.Normal(0.7)},
+], ids=str)  # fmt: skip
+def test_leaving_out_is_refitting_without_the_row(case):
+    fit = fitted(**case)
+    found = leave_one_out(fit)
+    # Newton stops within 1e-7 standard errors in both, so that a log density of one row is right to about as much.
+    np.testing.assert_allclose(found.elpd, by_refitting(fit), rtol=1e-6, atol=1e-7)
+    assert not found.concerns
+
+
+@pytest.mark.parametrize("more", [{}, {"prior": pr.Normal(0.5, sigma_units=True), "aux": {"sigma": pr.InverseGamma(2.0, 1.5)}}, {"prior": pr.Normal(0.5), "aux": {"sigma": 0.9}}])  # fmt: skip
+def test_a_conjugate_posterior_is_left_out_exactly(more):
+    fit = fitted("line", method="conjugate", **more)
+    found, importance = leave_one_out(fit), compare_models({"a": replace(fit, solution=replace(fit.solution, known_marginals=False))})  # fmt: skip
+    assert found.how == "closed form"
+    assert importance.table["loo"].item() == "PSIS"
+    # PSIS from 4,000 draws errs by about sqrt(var / 4000) per observation: a few hundredths of their sum.
+    assert found.elpd.sum() == pytest.approx(importance.table["elpd_loo"].item(), abs=0.1)
+    np.testing.assert_allclose(found.elpd, importance.pointwise.sel(fit="a"), atol=0.05)
+    if not fit.model.unknown:
+        return
+    quadrature = fitted("line", method="quadrature", **more)
+    assert found.elpd.sum() == pytest.approx(leave_one_out(quadrature).elpd.sum(), abs=0.1)
+
+
+def test_least_squares_under_a_flat_prior_has_the_externally_studentised_density():
+    from scipy import stats
+
+    fit = fitted("line", method="conjugate")
+    X, y = fit.model.design.X, fit.model.design.observed
+    by_hand = []
+    for i in range(len(y)):
+        A, b = np.delete(X, i, 0), np.delete(y, i)
+        beta, rss = np.linalg.lstsq(A, b)[:2]
+        s2 = rss[0] / (len(b) - 3)
+        wide = np.sqrt(s2 * (1 + X[i] @ np.linalg.solve(A.T @ A, X[i])))
+        by_hand.append(stats.t.logpdf(y[i], len(b) - 3, X[i] @ beta, wide))
+    np.testing.assert_allclose(leave_one_out(fit).elpd, by_hand, rtol=1e-8)
+
+
+@pytest.mark.parametrize("case", [{"response": "line"}, {"response": "line", "method": "conjugate"}, {"response": "count", "likelihood": "poisson"}], ids=str)  # fmt: skip
+def test_a_row_of_weight_three_is_three_observations(case):
+    data = rows()
+    w = np.arange(len(data)) % 3 + 1
+    long = data.loc[np.repeat(data.index, w)].reset_index(drop=True)
+    case = dict(case)
+    response, method = case.pop("response"), case.pop("method", "auto")
+    short = pr.fit(pr.Model.from_formula(f"{response} ~ x + z", data, weights=w, **case), method)
+    full = pr.fit(pr.Model.from_formula(f"{response} ~ x + z", long, **case), method)
+    np.testing.assert_allclose(leave_one_out(short).elpd, leave_one_out(full).elpd, rtol=1e-6)
+    a, b = compare_models({"w": short}).table, compare_models({"w": full}).table
+    same = ["elpd_loo", "se_loo", "p_loo"] + ([] if method == "conjugate" else ["k", "AIC", "AICc", "BIC"])
+    np.testing.assert_allclose(a[same].astype(float), b[same].astype(float), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("response", "likelihood", "peer"), [("binary", "bernoulli", "Logit"), ("count", "poisson", "Poisson"), ("kind", "categorical", "MNLogit"), ("line", "gaussian", "OLS")])  # fmt: skip
+def test_criteria_are_those_of_statsmodels(response, likelihood, peer):
+    sm = pytest.importorskip("statsmodels.api")
+    data = rows()
+    y = pd.Categorical(data["kind"]).codes if response == "kind" else data[response]
+    options = {} if peer == "OLS" else {"disp": 0, "tol": 1e-11, "method": "newton"}
+    theirs = getattr(sm, peer)(y, sm.add_constant(data[["x", "z"]])).fit(**options)
+    ours = compare_models({"a": fitted(response, likelihood)}).table.iloc[0]
+    extra = 1 if peer == "OLS" else 0  # statsmodels does not count sigma
+    assert ours["k"] == len(np.ravel(theirs.params)) + extra
+    assert ours["log_lik"] == pytest.approx(theirs.llf, rel=1e-9)
+    assert ours["AIC"] == pytest.approx(theirs.aic + 2 * extra, rel=1e-9)
+    assert ours["BIC"] == pytest.approx(theirs.bic + np.log(40) * extra, rel=1e-9)
+    k = ours["k"]
+    assert ours["AICc"] == pytest.approx(ours["AIC"] + 2 * k * (k + 1) / (40 - k - 1))
+
+
+def test_differences_are_paired():
+    fits = {"full": fitted("line"), "x": fitted("line", right="x"), "bayes": fitted("line", method="conjugate")}
+    found = compare_models(fits)
+    a, b = found.pointwise.sel(fit="x").values, found.pointwise.sel(fit="full").values
+    gap, se = found.difference("x", "full")
+    assert gap == pytest.approx((a - b).sum())
+    assert se == pytest.approx(np.sqrt(40) * (a - b).std(ddof=1))
+    best = found.table.index[0]
+    assert found.table.loc["x", "elpd_diff"] == pytest.approx(found.difference("x", best)[0])
+    assert found.table.loc["x", "se_diff"] < found.table.loc["x", "se_loo"]  # the rows are the same, so noise cancels
+    assert (found.table["elpd_diff"] <= 0).all()
+    assert found.table["weight"].sum() == pytest.approx(1.0)
+    assert np.isnan(found.table.loc["bayes", "AIC"])
+    assert "bayes: no AIC or BIC" in repr(found)
+
+
+def test_stacking_finds_the_best_mixture_and_the_truth():
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(8)
+    log_p = rng.normal(size=(200, 4))
+    w = stacking(log_p)
+    assert w.sum() == pytest.approx(1.0)
+    assert (w >= 0).all()
+
+    def loss(u):
+        e = np.exp(u - u.max())
+        return -np.log(np.exp(log_p) @ (e / e.sum())).sum()
+
+    best = minimize(loss, np.zeros(4), tol=1e-12).fun
+    assert -np.log(np.exp(log_p) @ w).sum() == pytest.approx(best, abs=1e-5)
+    x = rng.normal(size=400)
+    y = 1.0 + x + rng.normal(size=400)
+    data = {"y": y, "x": x, "noise": rng.normal(size=400)}
+    right = {t: pr.fit(pr.Model.from_formula(f"y ~ {t}", data)) for t in ("x", "noise", "1")}
+    assert compare_models(right).table["weight"]["x"] > 0.95
+    with pytest.raises(pr.DataError, match="observation 1 has log density -inf under model 0"):
+        stacking(np.array([[0.0, 0.0], [-np.inf, 0.0]]))
+
+
+def test_held_out_rows_are_scored_by_the_predictive_density():
+    data = rows(n=60)
+    train, test = data.iloc[:40], data.iloc[40:]
+    for response, likelihood in (("line", "gaussian"), ("binary", "bernoulli"), ("kind", "categorical")):
+        model = pr.Model.from_formula(f"{response} ~ x + z", train, likelihood=likelihood)
+        fit = pr.fit(model)
+        p = fit.predict(test)["mean"].values
+        if response == "line":
+            by_hand = -0.5 * np.log(2 * np.pi * fit.aux["sigma"] ** 2) - (test["line"] - p) ** 2 / (
+                2 * fit.aux["sigma"] ** 2
+            )
+        elif response == "binary":
+            by_hand = np.log(np.where(test["binary"] == 1, p, 1 - p))
+        else:
+            by_hand = np.log(p[np.arange(20), pd.Categorical(test["kind"]).codes])
+        np.testing.assert_allclose(held_out(fit, test), by_hand, rtol=1e-10)
+        row = compare_models({"a": fit}, heldout=test).table.iloc[0]
+        assert row["heldout"] == pytest.approx(np.sum(by_hand))
+        assert row["se_heldout"] == pytest.approx(np.sqrt(20) * np.std(by_hand, ddof=1))
+    arrays = pr.fit(pr.Model.from_arrays(train[["x", "z"]], train["line"], response="line"))
+    np.testing.assert_allclose(held_out(arrays, test), held_out(fitted_line(train), test), rtol=1e-9)
+    with pytest.raises(pr.DataError, match="no column 'line', the response"):
+        held_out(arrays, test[["x", "z"]])
+
+
+def fitted_line(train: pd.DataFrame) -> pr.Fit:
+    return pr.fit(pr.Model.from_formula("line ~ x + z", train))
+
+
+def test_trials_are_scored_as_so_many_observations():
+    table = {"s": [3, 5, 9, 12], "t": [20, 20, 20, 20], "x": [0.0, 1.0, 2.0, 3.0]}
+    fit = pr.fit(pr.Model.from_formula("p(s, t) ~ x", table, likelihood="bernoulli"))
+    found = compare_models({"a": fit})
+    assert found.pointwise.sizes["obs"] == 80
+    p = fit.predict({"x": table["x"]})["mean"].values
+    s = np.array(table["s"])
+    np.testing.assert_allclose(held_out(fit, table), s * np.log(p) + (20 - s) * np.log(1 - p), rtol=1e-10)
+
+
+def test_other_observations_are_refused_by_name():
+    data = rows()
+    fit = fitted("line")
+    refused = {
+        r"they model line and count": fitted("count", "poisson"),
+        r"40 rows against 39 rows": pr.fit(pr.Model.from_formula("line ~ x", data.iloc[1:])),
+        r"the response of row 2 is .* against 9": pr.fit(
+            pr.Model.from_formula("line ~ x", data.assign(line=np.where(data.index == 2, 9.0, data["line"])))
+        ),
+        r"40 rows against 40 rows \(weight 80\)": pr.fit(
+            pr.Model.from_formula("line ~ x", data, weights=np.full(40, 2))
+        ),
+    }
+    for said, other in refused.items():
+        with pytest.raises(pr.DataError, match=said):
+            compare_models({"a": fit, "b": other})
+    with pytest.raises(pr.Incompatible, match="a gaussian and a poisson likelihood"):
+        compare_models({"a": fitted("count"), "b": fitted("count", "poisson")})
+    # Which level is the event, and which the reference, is a matter of words.
+    a, b = (pr.fit(pr.Model.from_formula("binary ~ x", data, likelihood="bernoulli", event=e)) for e in (0, 1))
+    assert compare_models({"a": a, "b": b}).difference("a", "b")[0] == pytest.approx(0.0, abs=1e-6)
+    robust = compare_models({"gauss": fit, "student": fitted("line", "student")})
+    assert np.isfinite(robust.table["elpd_loo"].astype(float)).all()
+
+
+def test_what_cannot_be_left_out_is_said():
+    data = rows()
+    data["only"] = (np.arange(40) == 7).astype(float)
+    alone = pr.fit(pr.Model.from_formula("line ~ x + only", data))
+    found = compare_models({"a": alone, "b": fitted("line")})
+    assert any("without row 7 some coefficient has no estimate" in n for n in found.notes)
+    assert np.isnan(found.table.loc["a", "elpd_loo"])
+    assert found.table.loc["b", "weight"] == 1.0
+    with pytest.warns(pr.ProbregWarning):
+        separated = pr.fit(pr.Model.from_arrays(np.arange(8.0), np.arange(8) > 3, likelihood="bernoulli"))
+    other = pr.fit(separated.model.with_prior(pr.Normal(1.0)))
+    both = compare_models({"ML": separated, "mode": other})
+    assert any(n.startswith("ML: no maximum likelihood estimate exists") for n in both.notes)
+    assert both.table.index[0] == "mode"

@@ -1,0 +1,273 @@
+"""Averaged predictions, comparisons and slopes against closed forms, statsmodels, and their own numerical gradients."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.effects import comparisons, predictions, slopes
+
+sm = pytest.importorskip("statsmodels.api")
+NEAR = {"rtol": 1e-8, "atol": 1e-10}  # both programs stop Newton near rounding; statsmodels inverts the raw information
+
+
+def rows(seed: int = 3, n: int = 120) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x, z, d = rng.normal(2.0, 1.3, n), rng.normal(size=n), rng.integers(0, 2, n).astype(float)
+    eta = 0.4 * x - 0.7 * z + 0.5 * d - 0.6
+    frame = pd.DataFrame({"x": x, "z": z, "d": d, "g": np.array(["a", "b", "c"])[rng.integers(0, 3, n)]})
+    frame["binary"] = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    frame["count"] = rng.poisson(np.exp(0.5 * eta))
+    frame["line"] = eta + rng.normal(size=n)
+    u = np.stack([np.zeros(n), eta, -eta + 0.3 * x], 1) + rng.gumbel(size=(n, 3))
+    frame["kind"] = np.array(["r", "s", "t"])[u.argmax(1)]
+    return frame
+
+
+def fitted(response: str, likelihood: str, right: str = "x + z + d", **more) -> pr.Fit:
+    return pr.fit(pr.Model.from_formula(f"{response} ~ {right}", rows(), likelihood=likelihood, **more))
+
+
+@pytest.mark.parametrize(("response", "likelihood", "peer"), [("binary", "bernoulli", "Logit"), ("count", "poisson", "Poisson")])  # fmt: skip
+def test_slopes_and_comparisons_are_those_of_statsmodels(response, likelihood, peer):
+    data, fit = rows(), fitted(response, likelihood)
+    theirs = getattr(sm, peer)(data[response], sm.add_constant(data[["x", "z", "d"]])).fit(disp=0, tol=1e-14, method="newton")  # fmt: skip
+    plain = theirs.get_margeff(at="overall")
+    ours = slopes(fit).table
+    np.testing.assert_allclose(ours["estimate"], plain.margeff, **NEAR)
+    np.testing.assert_allclose(ours["std_error"], plain.margeff_se, **NEAR)
+    np.testing.assert_allclose(ours[["lower", "upper"]], plain.conf_int(), **NEAR)
+    dummy = theirs.get_margeff(at="overall", dummy=True)
+    moved = comparisons(fit, "d").table
+    assert moved["contrast"].item() == "1 against 0"
+    np.testing.assert_allclose(moved["estimate"], dummy.margeff[2:], **NEAR)
+    np.testing.assert_allclose(moved["std_error"], dummy.margeff_se[2:], **NEAR)
+
+
+def test_slopes_of_a_softmax_are_those_of_statsmodels_in_every_parametrisation():
+    data = rows()
+    code = pd.Categorical(data["kind"]).codes
+    theirs = sm.MNLogit(code, sm.add_constant(data[["x", "z", "d"]])).fit(disp=0, tol=1e-14, method="newton")
+    margins = theirs.get_margeff(at="overall")
+    for likelihood in (pr.Categorical(), pr.Categorical(reference="t"), pr.Categorical(symmetric=True)):
+        ours = slopes(fitted("kind", likelihood)).table
+        assert ours["level"].tolist() == ["r", "s", "t"] * 3
+        np.testing.assert_allclose(ours["estimate"].to_numpy().reshape(3, 3), margins.margeff, **NEAR)
+        np.testing.assert_allclose(ours["std_error"].to_numpy().reshape(3, 3), margins.margeff_se, **NEAR)
+
+
+def test_least_squares_gives_back_its_coefficients_and_t_intervals():
+    fit = fitted("line", "gaussian")
+    ours = slopes(fit, prob=0.9).table.set_index("variable")
+    ends = fit.interval(0.9)
+    for name in ("x", "z", "d"):
+        np.testing.assert_allclose(ours.loc[name, "estimate"], fit.coef.sel(coef=name), rtol=1e-11)
+        np.testing.assert_allclose(ours.loc[name, "std_error"], fit.std_error.sel(coef=name), rtol=1e-11)
+        for end in ("lower", "upper"):
+            np.testing.assert_allclose(ours.loc[name, end], ends[end].sel(coef=name), rtol=1e-10)
+    average = predictions(fit).table
+    np.testing.assert_allclose(average["estimate"], rows()["line"].mean(), rtol=1e-12)  # the normal equations
+    one = fit.predict({"x": [1.0], "z": [0.0], "d": [1.0]})
+    at = predictions(fit, at={"x": 1.0, "z": 0.0, "d": 1.0}).table
+    np.testing.assert_allclose(at[["lower", "upper"]].to_numpy()[0], [one["mean_lower"][0], one["mean_upper"][0]], rtol=1e-10)  # fmt: skip
+
+
+@pytest.mark.parametrize(("response", "likelihood"), [("binary", "bernoulli"), ("count", "poisson"), ("kind", "categorical"), ("line", "student")])  # fmt: skip
+def test_the_gradient_of_every_effect_is_its_numerical_one(response, likelihood):
+    data = rows()
+    fit = fitted(response, likelihood, "x * g + poly(z, 3)")
+    found = [slopes(fit, data=data), comparisons(fit, {"g": "pairwise", "x": "sd"}, data=data, by="d")]
+    k, S = fit.solution.beta.size, fit.solution.scale
+    for effects, again in zip(
+        found, (slopes, lambda f, **k: comparisons(f, {"g": "pairwise", "x": "sd"}, by="d", **k))
+    ):
+
+        def at(direction, again=again):
+            from dataclasses import replace
+
+            beta = fit.solution.beta + direction.reshape(fit.solution.beta.shape)
+            return (
+                again(replace(fit, solution=replace(fit.solution, beta=beta)), data=data).table["estimate"].to_numpy()
+            )
+
+        h = 1e-4 * np.sqrt(np.diagonal(S))
+        G = np.stack([(at(h[j] * np.eye(k)[j]) - at(-h[j] * np.eye(k)[j])) / (2 * h[j]) for j in range(k)], 1)
+        # A central difference over 1e-4 SE is right to about 1e-8; the slopes of columns are five-point differences.
+        np.testing.assert_allclose(effects.covariance, G @ S @ G.T, rtol=2e-6, atol=1e-7 * np.abs(effects.covariance).max())  # fmt: skip
+
+
+def test_a_slope_through_a_curve_is_its_derivative_also_at_the_ends():
+    data = rows()
+    fit = fitted("line", "gaussian", "I(x**3) + np.exp(z / 2)")
+    b = fit.coef.values
+    ours = slopes(fit, data=data).table["estimate"]
+    x, z = data["x"], data["z"]
+    np.testing.assert_allclose(ours, [3 * b[1] * (x**2).mean(), b[2] * (np.exp(z / 2) / 2).mean()], rtol=1e-9)
+    spline = fitted(
+        "binary", "bernoulli", "bs(x, df=5)"
+    )  # refuses values outside the range, where no slope is asked for
+    path = np.linspace(x.min(), x.max(), 4001)
+    p = spline.predict({"x": path})["mean"].values
+    whole = slopes(spline, data={"x": path}).table["estimate"].item()
+    assert abs(whole - (p[-1] - p[0]) / (path[-1] - path[0])) < 2e-3 * abs(p[-1] - p[0])  # the mean slope of a curve
+
+
+def test_a_slope_at_one_value_stays_inside_what_was_observed():
+    data = rows()
+    fit = fitted("line", "gaussian", "bs(x, df=5)")
+    low, high = data["x"].min(), data["x"].max()
+    at = slopes(fit, data=data, at={"x": [low, 3.0, high]}).table["estimate"].to_numpy()
+    h = 1e-5
+    p = fit.predict({"x": [low, low + h, 3.0 - h, 3.0 + h, high - h, high]})["mean"].values
+    np.testing.assert_allclose(at, [(p[1] - p[0]) / h, (p[3] - p[2]) / (2 * h), (p[5] - p[4]) / h], rtol=1e-3)
+    outside = fitted("line", "gaussian", "I(x**2)")
+    b = outside.coef.values
+    np.testing.assert_allclose(
+        slopes(outside, data=data, at={"x": [-20.0, 40.0]}).table["estimate"], [-40 * b[1], 80 * b[1]], rtol=1e-8
+    )
+
+
+def test_frequency_weights_are_repeated_rows():
+    data = rows(n=60)
+    w = np.arange(60) % 3 + 1
+    long = data.loc[np.repeat(data.index, w)].reset_index(drop=True)
+    short = pr.fit(pr.Model.from_formula("binary ~ x + z + g", data, likelihood="bernoulli", weights=w))
+    full = pr.fit(pr.Model.from_formula("binary ~ x + z + g", long, likelihood="bernoulli"))
+    for ask in (
+        predictions,
+        comparisons,
+        slopes,
+        lambda f: comparisons(f, {"x": "sd"}),
+        lambda f: predictions(f, by="g"),
+    ):
+        a, b = ask(short), ask(full)
+        columns = ["estimate", "std_error", "lower", "upper"]
+        np.testing.assert_allclose(a.table[columns], b.table[columns], rtol=1e-8)
+    once = predictions(short, data=data.drop(columns="binary").iloc[:10])
+    assert "10 given rows, each once" in once.what
+    np.testing.assert_allclose(once.table["estimate"], short.predict(data.iloc[:10])["mean"].mean(), rtol=1e-12)
+
+
+def test_ratios_and_odds_ratios_stand_in_their_closed_forms():
+    fit = fitted("count", "poisson")
+    ratio = comparisons(fit, "d", measure="ratio").table.iloc[0]
+    b, se = fit.coef.sel(coef="d").item(), fit.std_error.sel(coef="d").item()
+    np.testing.assert_allclose(
+        ratio["estimate"], np.exp(b), rtol=1e-10
+    )  # a log link: the ratio is the same in every row
+    np.testing.assert_allclose(ratio["std_error"], np.exp(b) * se, rtol=1e-8)
+    np.testing.assert_allclose(ratio[["lower", "upper"]].astype(float), np.exp(b + se * 1.959963984540054 * np.array([-1, 1])), rtol=1e-8)  # fmt: skip
+    logit = fitted("binary", "bernoulli")
+    held = {"x": 1.0, "z": 0.0}
+    odds = comparisons(logit, "d", measure="odds_ratio", at=held).table.iloc[0]
+    np.testing.assert_allclose(odds["estimate"], np.exp(logit.coef.sel(coef="d")), rtol=1e-10)
+
+
+def test_offsets_are_kept_and_move_with_their_variable():
+    data = rows()
+    data["time"] = np.random.default_rng(1).uniform(1, 5, len(data))
+    fit = pr.fit(pr.Model.from_formula("count ~ x", data, likelihood="poisson", offset="np.log(time)"))
+    mean = np.exp(fit.coef.values @ np.stack([np.ones(len(data)), data["x"]])) * data["time"]
+    np.testing.assert_allclose(predictions(fit).table["estimate"], mean.mean(), rtol=1e-10)
+    doubled = comparisons(fit, {"time": (1.0, 2.0)}, measure="ratio", data=data).table
+    np.testing.assert_allclose(doubled["estimate"], 2.0, rtol=1e-12)
+    array = pr.fit(
+        pr.Model.from_formula("count ~ x", data, likelihood="poisson", offset=np.log(data["time"].to_numpy()))
+    )
+    np.testing.assert_allclose(predictions(array).table["estimate"], mean.mean(), rtol=1e-8)
+    with pytest.raises(pr.DataError, match=r"'time' is no variable of this model; there are: x\. Pass data="):
+        comparisons(fit, "time")
+
+
+def test_a_posterior_is_averaged_draw_by_draw_and_in_closed_form_where_it_is_linear():
+    model = pr.Model.from_formula("line ~ x + z + d", rows())
+    ml, exact = pr.fit(model), pr.fit(model, "conjugate", seed=4)
+    a, b = slopes(ml).table, slopes(exact)
+    assert b.kind.endswith("exact")
+    np.testing.assert_allclose(
+        a[["lower", "upper"]], b.table[["lower", "upper"]], rtol=1e-9
+    )  # flat prior: the t interval
+    np.testing.assert_allclose(b.table["sd"], exact.std_error.values[1:], rtol=1e-9)
+    logit = pr.Model.from_formula("binary ~ x + z + g", rows(), likelihood="bernoulli", prior=pr.Normal(1.5))
+    post = pr.fit(logit, "laplace", seed=4)
+    found = comparisons(post, "x", by="g")
+    draws = post.tree["posterior"]["beta"].stack(s=("chain", "draw")).transpose("s", "coef").values
+    X = logit.design.X[rows()["g"] == "b"]
+    up = X + np.eye(X.shape[1])[logit.design.columns.index("x")]
+    by_hand = (1 / (1 + np.exp(-draws @ up.T)) - 1 / (1 + np.exp(-draws @ X.T))).mean(1)
+    np.testing.assert_allclose(found.draws[:, 1], by_hand, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(found.table.loc[1, ["estimate", "lower", "upper"]].astype(float), [by_hand.mean(), *np.quantile(by_hand, [0.025, 0.975])], rtol=1e-10)  # fmt: skip
+    with pytest.raises(pr.Incompatible, match="point estimates"):
+        slopes(post, covariance=post.covariance())
+
+
+def test_another_covariance_takes_the_place_of_the_fits_own():
+    for likelihood in (pr.Categorical(), pr.Categorical(symmetric=True)):
+        fit = fitted("kind", likelihood)
+        own = slopes(fit).table
+        np.testing.assert_allclose(
+            slopes(fit, covariance=fit.covariance()).table["std_error"], own["std_error"], rtol=1e-8
+        )
+        four = slopes(fit, covariance=4.0 * fit.covariance()).table
+        np.testing.assert_allclose(four["std_error"], 2.0 * own["std_error"], rtol=1e-8)
+    for wrong in (
+        np.eye(2),
+        fit.covariance().values,
+        fit.covariance().assign_coords(param=[f"other {k}" for k in range(12)]),
+    ):
+        with pytest.raises(pr.DataError, match="covariance is the name of a kind, or what"):
+            slopes(fit, covariance=wrong)
+    line, robust = fitted("line", "gaussian"), fitted("line", "gaussian").interval(0.95, covariance="HC3")
+    found = slopes(line, covariance="HC3")
+    assert "HC3 covariance" in found.kind
+    np.testing.assert_allclose(
+        found.table[["lower", "upper"]].to_numpy()[0], [robust["lower"][1], robust["upper"][1]], rtol=1e-9
+    )
+    with pytest.raises(pr.DataError, match="no covariance is called 'HC9'"):
+        slopes(line, covariance="HC9")
+
+
+def test_only_what_the_rows_determine_has_an_effect():
+    data = rows()
+    data["twice"] = 2.0 * data["x"]
+    with pytest.warns(pr.ProbregWarning):
+        fit = pr.fit(pr.Model.from_formula("line ~ x + twice + z", data))
+    reduced = pr.fit(pr.Model.from_formula("line ~ x + z", data))
+    np.testing.assert_allclose(slopes(fit, "z").table[["estimate", "std_error"]], slopes(reduced, "z").table[["estimate", "std_error"]], rtol=1e-8)  # fmt: skip
+    np.testing.assert_allclose(predictions(fit).table["estimate"], data["line"].mean())
+    with pytest.raises(pr.Incompatible, match=r"no estimate.*twice = 2 x"):
+        slopes(fit, "x")
+
+
+def test_questions_that_cannot_be_answered_say_why():
+    data, fit = rows(), fitted("binary", "bernoulli", "x + g")
+    with pytest.raises(pr.DataError, match="'q' is no variable of this model; there are: x, g"):
+        comparisons(fit, "q")
+    with pytest.raises(pr.DataError, match=r"'g' is a category and has no slope: use comparisons\(fit, 'g'\)"):
+        slopes(fit, "g")
+    with pytest.raises(pr.DataError, match=r"'g' is a category: .* got 3"):
+        comparisons(fit, {"g": 3})
+    with pytest.raises(pr.DataError, match=r"'x' is a number: .* got 'pairwise'"):
+        comparisons(fit, {"x": "pairwise"})
+    with pytest.raises(pr.DataError, match="measure is one of"):
+        comparisons(fit, "x", measure="relative")
+    with pytest.raises(pr.DataError, match="by='d' is no variable"):
+        predictions(fit, by="d")
+    assert predictions(fit, by="d", data=data).table["d"].tolist() == [0.0, 1.0]
+    with pytest.raises(pr.DataError, match="at: 'h' is no variable"):
+        predictions(fit, at={"h": 1})
+    many = pr.fit(pr.Model.from_formula("binary ~ x", rows(n=220), likelihood="bernoulli"))
+    with pytest.raises(pr.DataError, match="makes 220 groups"):
+        predictions(many, by="x")
+    with pytest.raises(pr.DataError, match=r"'x' cannot be read back .* pass data="):
+        slopes(fitted("binary", "bernoulli", "bs(x, df=4)"))
+    with pytest.raises(pr.DataError, match="intercept alone"):
+        comparisons(fitted("binary", "bernoulli", "1"))
+    assert predictions(fitted("binary", "bernoulli", "1")).table["estimate"].item() == pytest.approx(
+        data["binary"].mean()
+    )
+    x = np.arange(8.0)
+    with pytest.warns(pr.ProbregWarning):
+        separated = pr.fit(pr.Model.from_arrays(x, x > 3, columns=["x"], likelihood="bernoulli"))
+    with pytest.raises(pr.NotConverged, match="nothing to predict from"):
+        slopes(separated)

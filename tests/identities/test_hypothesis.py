@@ -1,0 +1,265 @@
+"""Linear hypotheses against statsmodels, against refitted models, and against one another."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import probreg as pr
+from probreg.hypothesis import hypothesis
+from probreg.hypothesis.grammar import parse
+from probreg.hypothesis.restricted import independent, restricted
+
+sm = pytest.importorskip("statsmodels.api")
+NEAR = {"rtol": 1e-8}  # both programs stop Newton near rounding
+
+
+def rows(seed: int = 5, n: int = 150) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x1, x2, x3 = rng.normal(1.0, 1.0, n), rng.normal(size=n), 100 + 20 * rng.normal(size=n)
+    eta = 0.5 * x1 + 0.3 * x2 - 0.01 * (x3 - 100)
+    frame = pd.DataFrame({"x1": x1, "x2": x2, "x3": x3, "g": np.array(["a", "b", "c"])[rng.integers(0, 3, n)]})
+    frame["binary"] = (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+    frame["count"] = rng.poisson(np.exp(0.5 * eta))
+    frame["line"] = eta + rng.normal(size=n)
+    u = np.stack([np.zeros(n), eta, -eta], 1) + rng.gumbel(size=(n, 3))
+    frame["kind"] = np.array(["r", "s", "t"])[u.argmax(1)]
+    return frame
+
+
+def fitted(response: str, likelihood, right: str = "x1 + x2 + x3", **more) -> pr.Fit:
+    return pr.fit(pr.Model.from_formula(f"{response} ~ {right}", rows(), likelihood=likelihood, **more))
+
+
+TEXTS = ("x1 = x2", "x1 + 2*x2 = 0.7", "x2 = 0, x3 = 0", "x1 = x2, x3 = -0.005")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_least_squares_gives_the_tests_of_statsmodels(text):
+    fit, data = fitted("line", "gaussian"), rows()
+    theirs = sm.OLS(data["line"], sm.add_constant(data[["x1", "x2", "x3"]])).fit()
+    ours = hypothesis(fit, text)
+    F = theirs.f_test(text)
+    np.testing.assert_allclose([ours["F"].statistic, ours["F"].p], [F.fvalue, F.pvalue], **NEAR)
+    W = theirs.wald_test(text, use_f=False, scalar=True)
+    np.testing.assert_allclose([ours["Wald"].statistic, ours["Wald"].p], [W.statistic, W.pvalue], **NEAR)
+    if "," not in text:
+        t = theirs.t_test(text)
+        np.testing.assert_allclose([ours["t"].statistic, ours["t"].p], [t.tvalue.item(), t.pvalue.item()], **NEAR)
+        np.testing.assert_allclose(ours["t"].statistic ** 2, ours["F"].statistic, rtol=1e-12)
+        np.testing.assert_allclose(ours.estimates[["lower", "upper"]], np.asarray(t.conf_int()), **NEAR)
+    by_ml = ours["Wald"].statistic * 150 / 146  # with the variance RSS / n that the other two use
+    assert by_ml > ours["LR"].statistic > ours["score"].statistic > 0  # Berndt & Savin 1977
+
+
+@pytest.mark.parametrize(("response", "peer", "likelihood"), [("binary", "Logit", "bernoulli"), ("count", "Poisson", "poisson")])  # fmt: skip
+@pytest.mark.parametrize("text", TEXTS)
+def test_wald_of_other_likelihoods_is_that_of_statsmodels(response, peer, likelihood, text):
+    fit, data = fitted(response, likelihood), rows()
+    theirs = getattr(sm, peer)(data[response], sm.add_constant(data[["x1", "x2", "x3"]])).fit(disp=0, tol=1e-14, method="newton")  # fmt: skip
+    W, ours = theirs.wald_test(text, scalar=True), hypothesis(fit, text)
+    np.testing.assert_allclose([ours["Wald"].statistic, ours["Wald"].p], [W.statistic, W.pvalue], rtol=1e-7)
+    assert ours["Wald"].df == (1 + text.count(","),)
+
+
+def nested(response, likelihood, **more):
+    """A fit, a hypothesis, and the fit of the smaller model that it states."""
+    data = rows()
+    full = fitted(response, likelihood, **more)
+    free = pr.fit(pr.Model.from_formula(f"{response} ~ x1", data, likelihood=likelihood, **more))
+    equal = pr.fit(pr.Model.from_formula(f"{response} ~ I(x1 + x2) + x3", data, likelihood=likelihood, **more))
+    return [(full, "x2 = 0, x3 = 0", free), (full, "x1 = x2", equal)]
+
+
+@pytest.mark.parametrize(("response", "likelihood", "more"), [
+    ("line", "gaussian", {}), ("line", "gaussian", {"aux": {"sigma": 0.9}}), ("line", pr.StudentT(nu=5.0), {}),
+    ("binary", "bernoulli", {}), ("count", "poisson", {"weights": np.arange(150) % 3 + 1}),
+    ("count", "poisson", {"offset": np.linspace(-1, 1, 150)}), ("kind", "categorical", {}),
+    ("kind", pr.Categorical(symmetric=True), {}),
+])  # fmt: skip
+def test_the_likelihood_ratio_is_that_of_two_fits(response, likelihood, more):
+    for full, text, small in nested(response, likelihood, **more):
+        test = hypothesis(full, text)["LR"]
+        # Newton stops at a gradient of about 1e-9 standard errors, whose square is below rounding of the likelihood.
+        np.testing.assert_allclose(
+            test.statistic, 2 * (full.log_likelihood - small.log_likelihood), rtol=1e-8, atol=1e-10
+        )
+        df = full.coef.size - small.coef.size
+        if likelihood == pr.Categorical(symmetric=True):
+            df = df * 2 // 3  # the outcomes of a column sum to zero
+        assert test.df == (df,)
+        np.testing.assert_allclose(test.p, stats.chi2.sf(test.statistic, df), rtol=1e-10)
+
+
+def test_least_squares_by_sums_of_squares_is_newton_on_the_restricted_model():
+    for fit in (fitted("line", "gaussian"), pr.fit(fitted("line", "gaussian").model, "newton")):
+        found = independent(np.array([[0.0, 1.0, -1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]), np.array([0.1, 0.0]))
+        at = restricted(fit, found)
+        lr = 2 * (fit.log_likelihood - float(fit.model.log_lik(at.beta, **at.aux)))
+        np.testing.assert_allclose(hypothesis(fit, "x1 = x2 + 0.1, x3 = 0")["LR"].statistic, lr, rtol=1e-8)
+        np.testing.assert_allclose(found.L @ at.beta[:, 0], found.r, atol=1e-12)
+
+
+def test_the_score_of_a_model_without_effects_is_pearsons_chi_square():
+    counts = np.array([[12.0, 30.0], [25.0, 14.0]])
+    frame = pd.DataFrame({"y": [1, 0, 1, 0], "x": [0.0, 0.0, 1.0, 1.0], "w": counts.ravel()})
+    fit = pr.fit(pr.Model.from_formula("y ~ x", frame, likelihood="bernoulli", weights="w"))
+    ours = hypothesis(fit, "x = 0")
+    np.testing.assert_allclose(
+        ours["score"].statistic, stats.chi2_contingency(counts, correction=False).statistic, rtol=1e-9
+    )
+    g = stats.chi2_contingency(counts, correction=False, lambda_="log-likelihood").statistic
+    np.testing.assert_allclose(ours["LR"].statistic, g, rtol=1e-9)
+
+
+def test_a_softmax_is_asked_by_outcome():
+    fit, data = fitted("kind", "categorical"), rows()
+    X = sm.add_constant(data[["x1", "x2", "x3"]])
+    theirs = sm.MNLogit(pd.Categorical(data["kind"]).codes, X).fit(disp=0, tol=1e-14, method="newton")
+    L = np.zeros((1, 8))  # statsmodels runs outcome first
+    L[0, 1], L[0, 5] = 1.0, -1.0
+    one = hypothesis(fit, "s: x1 = t: x1")
+    np.testing.assert_allclose(one["Wald"].statistic, np.square(theirs.t_test(L).tvalue.item()), rtol=1e-7)
+    assert one.null == "x1: s - x1: t = 0"
+    assert hypothesis(fit, "x1: s = x1: t")["Wald"] == one["Wald"]
+    both = hypothesis(fit, "x1 = 0")
+    assert both["Wald"].df == (2,)
+    assert both.estimates["combination"].tolist() == ["x1: s", "x1: t"]
+    assert hypothesis(fit, "s: x1 = 0, t: x1 = 0")["LR"].statistic == pytest.approx(both["LR"].statistic, rel=1e-10)
+    symmetric = hypothesis(fitted("kind", pr.Categorical(symmetric=True)), "x1 = 0")  # three, of which two are free
+    np.testing.assert_allclose(symmetric["Wald"].statistic, both["Wald"].statistic, rtol=1e-7)
+    assert symmetric["Wald"].df == (2,)
+
+
+def test_names_are_read_as_the_fit_calls_them():
+    columns = ["Intercept", "x1", "x12", "g[T.b]", "bs(x, df=4)[1]", "a:b", "two words", "x-y"]
+
+    def read(text):
+        return [(dict(r.weights), r.relation, r.value) for r in parse(text, columns)]
+
+    assert read("x1=x12") == [({1: 1.0, 2: -1.0}, "=", 0.0)]
+    assert read("g[T.b] = 2 bs(x, df=4)[1], `two words` = 1") == [({3: 1.0, 4: -2.0}, "=", 0.0), ({6: 1.0}, "=", 1.0)]
+    assert read("x1 = x12 = a:b") == [({1: 1.0, 2: -1.0}, "=", 0.0), ({2: 1.0, 5: -1.0}, "=", 0.0)]
+    assert read("-(x1 - 3) / 2 * 4 >= 1e0 + x-y") == [({1: -2.0, 7: -1.0}, ">", -5.0)]
+    assert read("2*(x1 + two words) == 1.5") == [({1: 2.0, 6: 2.0}, "=", 1.5)]
+    assert read("x1 < x12 + .5") == [({1: 1.0, 2: -1.0}, "<", 0.5)]
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("x9 = 0", "no coefficient is called 'x9'; did you mean .*'x1'"), ("`x 1` = 0", "no coefficient is called 'x 1'"),
+    ("`x1 = 0", "a backquote is not closed"), ("x1", "has no relation after 'x1'"), ("x1 + = 0", "met '=' after"),
+    ("x1 * x2 = 0", "is not linear"), ("1 / x1 = 0", "is not linear"), ("x1 / 0 = 0", "divides by zero"),
+    ("x1 = x1", "no coefficient is left"), ("1 = 1", "no coefficient is left"), ("(x1 = 0", r"expected '\)' and met '='"),
+    ("x1 = 0,", "met the end"), ("x1 = x2 3", "expected a relation, a comma or the end and met '3'"), ("", "a hypothesis is a text"),
+    ("x1 = 0, 2*x1 = 1", "contradicts the others"), (3, "a hypothesis is a text"), ("x1 ! 2", "no coefficient is called '!'"),
+    ("__import__('os') = 0", "no coefficient is called '__import__'"),
+])  # fmt: skip
+def test_what_is_no_hypothesis_is_refused_with_its_fault(text, said):
+    with pytest.raises(pr.DataError, match=said):
+        hypothesis(fitted("line", "gaussian"), text)
+
+
+def test_what_follows_from_the_rest_is_counted_once():
+    fit = fitted("line", "gaussian")
+    assert hypothesis(fit, "x1 = 0, x2 = 0, x1 = x2")["F"] == hypothesis(fit, "x1 = 0, x2 = 0")["F"]
+
+
+def test_one_inequality_is_tested_against_its_opposite():
+    fit = fitted("line", "gaussian")
+    two, up, down = (hypothesis(fit, t)["t"] for t in ("x2 = 0.2", "x2 > 0.2", "x2 < 0.2"))
+    assert up.p + down.p == pytest.approx(1.0)
+    assert 2 * min(up.p, down.p) == pytest.approx(two.p)
+    assert up.p < 0.5  # the estimate is on that side
+    assert hypothesis(fit, "x2 > 0.2").null == "x2 <= 0.2 (against x2 > 0.2)"
+    with pytest.raises(pr.Incompatible, match="one at a time"):
+        hypothesis(fit, "x1 > 0, x2 > 0")
+    with pytest.raises(pr.Incompatible, match="mixes equalities"):
+        hypothesis(fit, "x1 > 0, x2 = 0")
+
+
+def test_a_posterior_has_probabilities_and_levels():
+    model = fitted("line", "gaussian").model
+    ml, exact = pr.fit(model), pr.fit(model, "conjugate", seed=2)
+    claim = hypothesis(exact, "x2 > 0.2").beliefs[0]
+    assert claim.value == pytest.approx(1.0 - hypothesis(ml, "x2 > 0.2")["t"].p, rel=1e-9)  # flat prior: one integral
+    level = hypothesis(exact, "x1 = x2, x3 = 0")
+    assert level.beliefs[0].value == pytest.approx(1.0 - hypothesis(ml, "x1 = x2, x3 = 0")["F"].p, rel=1e-9)
+    assert level.log_bayes_factor is None  # a flat prior has no density to compare with
+    both = hypothesis(exact, "x1 > x2, x2 > 0.2").beliefs[0]
+    theta = exact.tree["posterior"]["beta"]
+    by_hand = ((theta.sel(coef="x1") > theta.sel(coef="x2")) & (theta.sel(coef="x2") > 0.2)).mean().item()
+    assert both.value == pytest.approx(by_hand)
+    assert 0 < both.mcse < 0.02
+    post = pr.fit(
+        pr.Model.from_formula("kind ~ x1 + x2", rows(), likelihood="categorical", prior=pr.Normal(2.0)),
+        "laplace",
+        seed=1,
+    )
+    approximate = pr.fit(post.model)
+    for text in ("s: x1 = t: x1", "x2 = 0"):  # a normal posterior: the ellipse's level is that of Wald's chi-square
+        belief, test = hypothesis(post, text).beliefs[0], hypothesis(approximate, text)["Wald"]
+        assert belief.value == pytest.approx(1 - test.p, abs=4 * belief.mcse + 0.01)
+        assert "from 4000 draws" in belief.how
+    with pytest.raises(pr.Incompatible, match="own spread"):
+        hypothesis(post, "x1 = 0", covariance=post.covariance())
+
+
+def test_the_bayes_factor_is_the_ratio_of_two_evidences():
+    data = rows()
+    for aux in ({"sigma": 1.1}, {"sigma": pr.InverseGamma(2.0, 1.5)}):
+        priors = {
+            c: pr.Normal(0.8, sigma_units="sigma" in aux and not isinstance(aux["sigma"], float)) for c in ("x1", "x2")
+        }
+        full = pr.Model.from_formula("line ~ 0 + x1 + x2", data, prior=priors, aux=aux)
+        small = pr.Model.from_formula("line ~ 0 + x1", data, prior={"x1": priors["x1"]}, aux=aux)
+        one, other = (pr.fit(m, "conjugate").solution.stats["log_evidence"] for m in (small, full))
+        found = hypothesis(pr.fit(full, "conjugate"), "x2 = 0").log_bayes_factor
+        if "sigma" in full.fixed:
+            assert found == pytest.approx(one - other, rel=1e-9)
+        else:  # given x2 = 0 the prior of sigma^2 is InverseGamma(a + 1/2, b): the density of x2 at 0 rises with 1 / sigma
+            shifted = pr.Model.from_formula(
+                "line ~ 0 + x1", data, prior={"x1": priors["x1"]}, aux={"sigma": pr.InverseGamma(2.5, 1.5)}
+            )
+            again = pr.fit(shifted, "conjugate").solution.stats["log_evidence"]
+            assert found == pytest.approx(again - other, rel=1e-9)
+
+
+def test_a_given_covariance_leaves_walds_test_alone():
+    for likelihood in ("categorical", pr.Categorical(symmetric=True)):
+        fit = fitted("kind", likelihood)
+        own, given = hypothesis(fit, "x1 = 0"), hypothesis(fit, "x1 = 0", covariance=4.0 * fit.covariance())
+        assert own["Wald"].statistic == pytest.approx(4.0 * given["Wald"].statistic, rel=1e-8)
+        assert set(given.tests) == {"Wald"}
+        with pytest.raises(KeyError, match="there are: Wald"):
+            given["LR"]
+    with pytest.raises(pr.DataError, match="covariance is the name of a kind, or what"):
+        hypothesis(fit, "x1 = 0", covariance=np.eye(12))
+    data, line = rows(), fitted("line", "gaussian")
+    theirs = sm.OLS(data["line"], sm.add_constant(data[["x1", "x2", "x3"]])).fit(cov_type="HC3", use_t=True)
+    F = theirs.f_test("x1 = x2, x3 = 0")
+    ours = hypothesis(line, "x1 = x2, x3 = 0", covariance="HC3")
+    np.testing.assert_allclose([ours["F"].statistic, ours["F"].p], [F.fvalue, F.pvalue], rtol=1e-8)
+    assert ours.notes == ("covariance: HC3",)
+
+
+def test_what_has_no_test_says_so():
+    ridge = pr.fit(pr.Model.from_formula("binary ~ x1 + x2", rows(), likelihood="bernoulli", prior=pr.Normal(0.5)))
+    found = hypothesis(ridge, "x1 = 0")
+    assert "LR" not in found.tests
+    assert "the mode under a prior" in found.notes[0]
+    data = rows()
+    data["twice"] = 2 * data["x1"]
+    with pytest.warns(pr.ProbregWarning):
+        fit = pr.fit(pr.Model.from_formula("line ~ x1 + twice + x2", data))
+    with pytest.raises(pr.Incompatible, match=r"not identified \(twice = 2 x1\)"):
+        hypothesis(fit, "x1 = 0")
+    reduced = pr.fit(pr.Model.from_formula("line ~ x1 + x2", data))
+    assert hypothesis(fit, "x1 + 2 twice = 0")["F"].statistic == pytest.approx(
+        hypothesis(reduced, "x1 = 0")["F"].statistic
+    )
+    with pytest.raises(pr.DataError, match="tests are 'wald' and 'likelihood'"):
+        hypothesis(reduced, "x1 = 0", tests="lr")
+    # Ten of ten against five of ten: the null exists, and a null that parts the classes does not.
+    y = np.r_[np.ones(9), 0.0, np.ones(5), np.zeros(5)]
+    X = np.stack([np.r_[np.ones(10), np.zeros(10)], np.r_[np.zeros(9), 1.0, np.zeros(10)]], 1)
+    assert hypothesis(pr.fit(pr.Model.from_arrays(X[:, :1], y, likelihood="bernoulli")), "x1 = 0")["LR"].p < 0.06

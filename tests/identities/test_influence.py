@@ -1,0 +1,127 @@
+"""What a prior did to a fit, against closed forms."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import probreg as pr
+from probreg.influence import influence
+from probreg.plot.influence import influence as picture
+
+RNG = np.random.default_rng(6)
+SIGMA = 0.7
+X = RNG.normal(size=(40, 3)) * [1.0, 2.0, 0.5]
+Y = X @ [0.5, -0.3, 1.0] + SIGMA * RNG.normal(size=40)
+
+
+def gaussian(prior, **more):
+    return pr.Model.from_arrays(X, Y, columns=["a", "b", "c"], prior=prior, aux={"sigma": SIGMA}, **more)
+
+
+def test_shares_sum_to_what_the_hat_matrix_leaves():
+    tau = np.array([0.3, 0.2, 0.6])
+    found = influence(pr.fit(gaussian(pr.Normal(tau), intercept=False)))
+    P, J = np.diag(tau**-2.0), X.T @ X / SIGMA**2
+    hat = X @ np.linalg.solve(J + P, X.T) / SIGMA**2
+    assert found.effective == pytest.approx(np.trace(hat), rel=1e-10)
+    V = np.linalg.inv(J + P)
+    np.testing.assert_allclose(found.table["share"], np.diagonal(V) / tau**2, rtol=1e-9)
+    ml = np.linalg.solve(J, X.T @ Y / SIGMA**2)
+    np.testing.assert_allclose(found.table["ml"], ml, rtol=1e-9)
+    mode = V @ X.T @ Y / SIGMA**2
+    np.testing.assert_allclose(found.table["shift"], (mode - ml) / np.sqrt(np.diagonal(np.linalg.inv(J))), rtol=1e-8)
+    np.testing.assert_allclose(found.table["pull"], -V @ P @ mode, rtol=1e-8)
+
+
+def test_the_pull_is_the_slope_of_the_mode_over_the_power_of_the_prior():
+    y = (RNG.random(40) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
+    model = pr.Model.from_arrays(X, y, likelihood="bernoulli", prior=pr.Normal(0.5))
+    found = influence(pr.fit(model)).table["pull"]
+    # the prior to the power alpha has the scale 0.5 / sqrt(alpha)
+    up, down = (pr.fit(model.with_prior(pr.Normal(0.5 / np.sqrt(1 + h)))).coef.values for h in (1e-4, -1e-4))
+    np.testing.assert_allclose(found, (up - down) / 2e-4, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", [pr.Normal(0.1), pr.Laplace(0.1), pr.Cauchy(0.05)], ids=lambda p: p.name)
+def test_a_conflict_is_a_tail_of_the_prior_and_the_error_of_the_estimate(prior):
+    method = "conjugate" if prior.name == "normal" else "nuts" if prior.name == "laplace" else "newton"
+    model = gaussian(prior, intercept=False)
+    fit = pr.fit(model, pr.NUTS(draws=200, tune=200, chains=2), seed=1) if method == "nuts" else pr.fit(model, method)
+    table = influence(fit).table
+    if prior.name == "normal":
+        z = table["ml"] / np.sqrt(0.1**2 + table["ml_se"] ** 2)
+        np.testing.assert_allclose(table["conflict"], 2 * stats.norm.sf(np.abs(z)), atol=0.02)
+    assert table["conflict"].between(0, 1).all()
+    assert (table["conflict"] < 0.2).all()  # every estimate is many scales from zero
+
+
+def test_sentences_name_the_conflict_and_the_share():
+    found = influence(pr.fit(gaussian({"a": pr.Normal(0.02, location=3.0), "b": pr.Normal(5.0)})))
+    assert found.sentences[0].startswith("a: the prior holds")
+    assert "prior and data conflict" in found.sentences[0]
+    assert not any(s.startswith("b") for s in found.sentences)
+    assert np.isnan(found.table.loc["c", "conflict"])
+    assert found.table.loc["c", "share"] == 0
+    calm = influence(pr.fit(gaussian(pr.Normal(3.0))))
+    assert calm.sentences[0].startswith("no coefficient is the prior's more")
+    assert "effective number of coefficients" in repr(calm)
+
+
+def test_power_scaling_stands_beside_draws_only():
+    mode, post = (influence(pr.fit(gaussian(pr.Normal(0.5)), m)).table for m in ("closed_form", "conjugate"))
+    assert "prior_power" not in mode
+    assert post["prior_power"].between(0, 1).all()
+
+
+def test_without_a_maximum_likelihood_estimate_the_rest_stands():
+    y = (X[:, 0] > 0).astype(int)
+    model = pr.Model.from_arrays(X[:, :1], y, columns=["a"], likelihood="bernoulli", prior=pr.Normal(1.0))
+    found = influence(pr.fit(model))
+    assert np.isnan(found.table.loc["a", "shift"])
+    assert np.isfinite(found.table.loc["a", "share"])
+    assert "no maximum likelihood estimate exists" in found.ml_status
+    jeffreys = influence(pr.fit(model.with_prior(pr.Jeffreys()))).table
+    assert np.isnan(jeffreys["conflict"]).all()
+    assert np.isfinite(jeffreys["pull"]).all()
+
+
+def test_softmax_rows_are_the_reported_coefficients():
+    y = np.array(["u", "v", "w"])[np.r_[0, 1, 2, RNG.integers(0, 3, 37)]]
+    model = pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True), prior=pr.Normal(0.4))
+    fit = pr.fit(model)
+    found = influence(fit).table
+    assert list(found.index) == fit.parameter_names
+    np.testing.assert_allclose(found["estimate"], fit.coef.values.ravel())
+
+
+def test_a_flat_model_has_no_influence_to_measure():
+    for f in (influence, picture):
+        with pytest.raises(pr.Incompatible, match="is flat"):
+            f(pr.fit(gaussian(pr.Flat())))
+
+
+def test_the_picture_draws_what_there_is():
+    fit = pr.fit(gaussian(pr.Laplace(0.2)), pr.NUTS(draws=200, tune=200, chains=2), seed=1)
+    axes = [ax for ax in picture(fit).axes if ax.get_visible()]
+    assert [ax.get_title(loc="left") for ax in axes] == ["a", "b", "c"]
+    assert [line.get_label() for line in axes[0].get_lines()[:3]] == ["prior", "likelihood", "posterior"]
+    x, y = axes[0].get_lines()[2].get_data()
+    assert x[np.argmax(y)] == pytest.approx(fit.coef.values[1], abs=0.5 * fit.std_error.values[1])
+
+
+def test_the_effective_number_of_a_symmetric_softmax_counts_what_can_vary():
+    """trace(J (J + P)^-1) over the K - 1 predictors of each column, though K coefficients are reported."""
+    y = np.r_[0, 1, 2, RNG.integers(0, 3, 37)]
+    fit = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True), prior=pr.Normal(0.4)))
+    found, beta = influence(fit), fit.solution.beta
+    J = fit.model.with_prior(pr.Flat()).expansion(beta).curvature
+    P = fit.model.joint.curvature(beta, 1.0)
+    assert (found.free, len(found.table)) == (8, 12)
+    assert found.effective == pytest.approx(np.trace(np.linalg.solve(J + P, J)), rel=1e-9)
+
+
+def test_a_conflict_has_the_error_of_twenty_thousand_draws():
+    table = influence(pr.fit(gaussian(pr.Normal(0.3), intercept=False))).table
+    z = table["ml"] / np.hypot(0.3, table["ml_se"])
+    # three standard errors of a share of 20,000 draws are at most 0.011
+    np.testing.assert_allclose(table["conflict"], 2 * stats.norm.sf(np.abs(z)), atol=0.011)

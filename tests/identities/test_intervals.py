@@ -1,0 +1,397 @@
+"""Intervals of an estimate against what defines them: roots of the likelihood ratio, closed forms, other routes."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+import probreg as pr
+from probreg.inference import Bootstrap, Newton
+from probreg.priors import Normal
+
+Array = np.ndarray
+Z = stats.norm.ppf(0.975)
+CHI2 = stats.chi2.ppf(0.95, 1)
+
+
+def data(n: int = 40, seed: int = 5) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2)) * [1.0, 2.0] + [0.3, -1.0]
+    return X, 0.2 + X @ [0.8, -0.4]
+
+
+def model(kind: str, **more: Any) -> pr.Model:
+    X, eta = data()
+    rng = np.random.default_rng(8)
+    y: dict[str, Any] = {
+        "gaussian": eta + rng.normal(size=len(eta)),
+        "student": eta + rng.standard_t(4, len(eta)),
+        "poisson": rng.poisson(np.exp(eta)),
+        "bernoulli": (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(int),
+        "categorical": np.digitize(eta + rng.logistic(size=len(eta)), [-0.5, 1.0]),
+    }
+    return pr.Model.from_arrays(X, y[kind], **{"likelihood": kind} | more)
+
+
+def ratio_end(fit: pr.Fit, j: int, side: int) -> float:
+    """The end of the profile of vec(beta)[j], with the other parameters found by BFGS and the root by Brent: nothing of the
+    package but the density."""
+    m, k = fit.model, fit.solution.beta.size
+    top = np.r_[fit.solution.beta.ravel(), np.log([fit.solution.aux[a] for a in m.unknown])]
+
+    def minus(theta: Array) -> float:
+        aux = {a: float(np.exp(u)) for a, u in zip(m.unknown, theta[k:])}
+        return -float(m.log_posterior(theta[:k].reshape(m.shape), **aux)) - theta[k:].sum()
+
+    def excess(value: float) -> float:
+        def others(rest: Array) -> float:
+            return minus(np.insert(rest, j, value))
+
+        start = np.delete(top, j)
+        for _ in range(3):  # again from where it stopped, with a fresh curvature
+            start = optimize.minimize(others, start, method="BFGS", options={"gtol": 1e-7}).x
+        return 2 * (others(start) - minus(top)) - CHI2
+
+    se = np.sqrt(np.diagonal(fit.solution.scale))[j]
+    return float(optimize.brentq(excess, top[j] + side * 0.2 * se, top[j] + side * 6 * se, xtol=1e-9))
+
+
+@pytest.mark.parametrize(
+    ("kind", "prior"),
+    [
+        ("bernoulli", None),
+        ("poisson", None),
+        ("student", None),
+        ("categorical", None),
+        ("gaussian", Normal(0.5)),
+        ("bernoulli", Normal(0.5, location=0.2)),
+    ],
+)
+def test_a_profile_end_is_where_the_likelihood_ratio_is_its_quantile(kind, prior):
+    fit = pr.fit(model(kind, prior=prior or pr.Flat()), "newton")
+    found = fit.interval(0.95, "profile")
+    for j in (0, 1):
+        lower, upper = (float(found[end].values.ravel()[j]) for end in ("lower", "upper"))
+        # BFGS stops at a gradient of 1e-7 by differences, which moves the ratio by less than 1e-8
+        assert lower == pytest.approx(ratio_end(fit, j, -1), abs=1e-6)
+        assert upper == pytest.approx(ratio_end(fit, j, 1), abs=1e-6)
+    assert ("of" in found.attrs) == (prior is not None)  # then it is the log posterior that is profiled
+
+
+def test_the_profile_of_least_squares_has_a_closed_form():
+    fit = pr.fit(model("gaussian"))
+    n, df, se = 40, 37, fit.std_error
+    half = np.sqrt(df * np.expm1(CHI2 / n)) * se
+    found = fit.interval(0.95, "profile")
+    np.testing.assert_allclose(found["upper"], fit.coef + half, rtol=1e-9)
+    np.testing.assert_allclose(found["lower"], fit.coef - half, rtol=1e-9)
+    # sigma: RSS / s^2 - n + n log(s^2 n / RSS) = chi2
+    rss = fit.solution.stats["rss"]
+    for s in fit.aux_interval("sigma", 0.95, "profile"):
+        assert rss / s**2 - n + n * np.log(s**2 * n / rss) == pytest.approx(CHI2, rel=1e-8)
+
+
+def test_the_score_interval_of_least_squares_has_a_closed_form():
+    """With sigma at its maximum given psi the statistic is n t^2 / (df + t^2)."""
+    fit = pr.fit(model("gaussian"))
+    half = np.sqrt(CHI2 * 37 / (40 - CHI2)) * fit.std_error
+    found = fit.interval(0.95, "score")
+    np.testing.assert_allclose(found["upper"], fit.coef + half, rtol=1e-9)
+    np.testing.assert_allclose(found["lower"], fit.coef - half, rtol=1e-9)
+    # of three observations the statistic is never 3.84
+    three = pr.fit(pr.Model.from_arrays([1.0, 2.0, 4.0], [1.0, 3.0, 2.0]))
+    assert np.isinf(three.interval(0.95, "score").to_array()).all()
+    assert np.isfinite(three.interval(0.95, "profile").to_array()).all()
+
+
+@pytest.mark.parametrize("kind", ["profile", "score"])
+def test_a_quadratic_log_posterior_gives_the_wald_interval(kind):
+    held = pr.fit(model("gaussian", aux={"sigma": 1.3}, prior=Normal(0.7)))
+    wald = held.interval(0.9, "wald")
+    np.testing.assert_allclose(held.interval(0.9, kind).to_array(), wald.to_array(), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize(("successes", "trials"), [(3, 20), (1, 50), (19, 20), (500, 1000)])
+def test_the_score_interval_of_a_share_is_wilsons(successes, trials):
+    y = np.r_[np.ones(successes), np.zeros(trials - successes)].astype(int)
+    fit = pr.fit(pr.Model.from_arrays(np.zeros((trials, 0)), y, likelihood="bernoulli"))
+    ends = 1 / (1 + np.exp(-fit.interval(0.95, "score").to_array().values.ravel()))
+    wilson = stats.binomtest(successes, trials).proportion_ci(method="wilson")
+    np.testing.assert_allclose(ends, [wilson.low, wilson.high], rtol=1e-9)
+
+
+def test_the_score_interval_of_a_rate_has_a_closed_form():
+    """(y - n mu)^2 / (n mu) = z^2 (Garwood's rival)."""
+    y = [3, 0, 2, 4, 1]
+    fit = pr.fit(pr.Model.from_arrays(np.zeros((5, 0)), y, likelihood="poisson"))
+    centre, half = 10 + CHI2 / 2, np.sqrt(CHI2 * (10 + CHI2 / 4))
+    ends = np.exp(fit.interval(0.95, "score").to_array().values.ravel()) * 5
+    np.testing.assert_allclose(ends, [centre - half, centre + half], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["profile", "score"])
+def test_two_classes_are_a_bernoulli_however_they_are_written(kind):
+    X, eta = data()
+    y = (np.random.default_rng(1).random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(int)
+    ends = [
+        pr.fit(pr.Model.from_arrays(X, y, likelihood=k)).interval(0.95, kind).to_array().values
+        for k in (pr.Bernoulli(), pr.Categorical(), pr.Categorical(symmetric=True))
+    ]
+    np.testing.assert_allclose(ends[1][..., 0], ends[0], rtol=1e-8)
+    np.testing.assert_allclose(2 * ends[2][..., 1], ends[0], rtol=1e-8)  # half the log odds each, with opposite signs
+    np.testing.assert_allclose(-2 * ends[2][::-1, :, 0], ends[0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["profile", "score"])
+def test_units_do_not_matter(kind):
+    X, _ = data()
+    y = model("bernoulli").design.observed.astype(int)
+    near = pr.fit(pr.Model.from_arrays(X, y, likelihood="bernoulli")).interval(0.95, kind)
+    far = pr.fit(pr.Model.from_arrays(X * [1e6, 1.0] + [0.0, 1e5], y, likelihood="bernoulli")).interval(0.95, kind)
+    np.testing.assert_allclose(far["upper"][1] * 1e6, near["upper"][1], rtol=1e-6)
+    np.testing.assert_allclose(far["lower"][2], near["lower"][2], rtol=1e-6)
+
+
+# ---- where there is no maximum --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "supremum", "u"),
+    [
+        ("complete", 0.0, [0, 1, 1, 0, 1, 0, 1, 0]),  # u tells the two rows at x = 3 apart
+        ("quasi", -2 * np.log(2), [0, 1, 1, 1, 1, 0, 1, 0]),  # they are alike, and nothing else counts in the limit
+    ],
+)
+def test_a_coefficient_that_runs_away_has_a_profile_to_one_side(kind, supremum, u):
+    x, y = np.array([1.0, 2, 3, 3, 4, 5, 2, 4]), [0, 0, 0, 1, 1, 1, 0, 1]
+    with pytest.warns(pr.ProbregWarning, match=f"no maximum.*{kind} separation"):
+        fit = pr.fit(pr.Model.from_arrays(np.c_[x, u], y, columns=["x", "u"], likelihood="bernoulli"))
+    found = fit.interval(0.95, "profile")
+    assert found["upper"].sel(coef="x") == np.inf
+    assert found["lower"].sel(coef="Intercept") == -np.inf
+    lower = float(found["lower"].sel(coef="x"))
+    # with the coefficient of x held by an offset there is an ordinary maximum over the others
+    held = pr.fit(pr.Model.from_arrays(np.array(u, float), y, likelihood="bernoulli", offset=lower * x), "newton")
+    assert 2 * (supremum - held.log_likelihood) == pytest.approx(CHI2, abs=1e-6)
+    table = fit.summary(kind="profile")
+    assert np.isnan(table.loc["x", "estimate"])
+    assert table.loc["x", "upper"] == np.inf
+    assert fit.interval(0.95, "score")["upper"].sel(coef="x") == np.inf
+    assert np.isfinite(fit.interval(0.95, "score")["lower"].sel(coef="x"))
+    with pytest.raises(pr.NotConverged, match="no interval: no maximum likelihood"):
+        fit.interval(0.95, "wald")
+
+
+@pytest.mark.parametrize("kind", ["bernoulli", "poisson"])
+@pytest.mark.filterwarnings("ignore:newton. no maximum")
+def test_small_data_separated_or_not_keep_the_definition(kind):
+    """Few rows on a grid, many of them separated: each finite end is a root, found again with the column as an offset."""
+    rng, ends = np.random.default_rng(1), []
+    for _ in range(12):
+        X = np.round(rng.normal(size=(9, 2)) * 2)
+        y = (rng.random(9) < 1 / (1 + np.exp(-2 * X[:, 0]))).astype(int)
+        y = y if kind == "bernoulli" else rng.poisson(np.exp(np.clip(X[:, 0], -4, 2) - 1))
+        if len(set(y.tolist())) == 1:
+            continue
+        fit = pr.fit(pr.Model.from_arrays(X, y, likelihood=kind), "newton")
+        supremum = float(fit.model.log_lik(fit.solution.beta))
+        found = fit.interval(0.95, "profile").to_array().values[:, 1:]
+        for side, j in np.argwhere(np.isfinite(found)):
+            offset = found[side, j] * X[:, j]
+            held = pr.fit(pr.Model.from_arrays(np.delete(X, j, 1), y, likelihood=kind, offset=offset), "newton")
+            below = float(held.model.log_lik(held.solution.beta))
+            assert 2 * (supremum - below) == pytest.approx(
+                CHI2, abs=1e-5
+            )  # a runaway fit is short of its limit by 1e-7
+        ends.append(np.isinf(found).sum())
+    assert 0 in ends
+    assert max(ends) > 0
+
+
+def test_counts_that_vanish_in_a_group_bound_its_rate_from_above():
+    """All counts of a group are 0: its rate mu has the profile 2 n mu = chi2, whatever the rest."""
+    y, g = [3, 1, 4, 2, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1]
+    with pytest.warns(pr.ProbregWarning, match="no maximum"):
+        fit = pr.fit(pr.Model.from_arrays(np.eye(2)[g], y, intercept=False, likelihood="poisson"))
+    found = fit.interval(0.95, "profile")
+    assert found["lower"][1] == -np.inf
+    assert np.exp(found["upper"][1]) == pytest.approx(CHI2 / 6, rel=1e-8)
+    assert np.isfinite(found["lower"][0])
+
+
+def test_a_collinear_coefficient_has_the_whole_line():
+    X, _ = data()
+    y = model("bernoulli").design.observed.astype(int)
+    three = np.c_[X, X @ [1.0, -2.0]]
+    with pytest.warns(pr.ProbregWarning, match="not identified"):
+        fit = pr.fit(pr.Model.from_arrays(np.c_[three, y * 0 + np.arange(40) % 3], y, likelihood="bernoulli"))
+    found = fit.interval(0.95, "profile")
+    assert (found["lower"].sel(coef=["x1", "x2", "x3"]) == -np.inf).all()
+    assert (found["upper"].sel(coef=["x1", "x2", "x3"]) == np.inf).all()
+    smaller = pr.fit(pr.Model.from_arrays(np.c_[X, np.arange(40) % 3], y, likelihood="bernoulli"))
+    for ours, theirs in (("Intercept", "Intercept"), ("x4", "x3")):
+        a, b = found.sel(coef=ours), smaller.interval(0.95, "profile").sel(coef=theirs)
+        np.testing.assert_allclose([a["lower"], a["upper"]], [b["lower"], b["upper"]], rtol=1e-6)
+
+
+# ---- weights are copies ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "student", "poisson", "bernoulli", "categorical"])
+def test_a_weight_is_a_number_of_copies(kind):
+    plain = model(kind)
+    w = np.arange(40) % 3 + 1
+    X, y = plain.design.X[:, 1:], plain.design.observed
+    y = y if kind in ("gaussian", "student") else y.astype(int)
+    rows, groups = np.repeat(np.arange(40), w), np.arange(40) // 4
+    a = pr.fit(pr.Model.from_arrays(X, y, likelihood=kind, weights=w))
+    b = pr.fit(pr.Model.from_arrays(X[rows], y[rows], likelihood=kind))
+    for covariance in ("observed", "expected", "HC0", "HC1", "HC2", "HC3"):
+        np.testing.assert_allclose(a.covariance(covariance), b.covariance(covariance), rtol=1e-6, atol=1e-12)
+    grouped = a.covariance("cluster", groups=groups), b.covariance("cluster", groups=groups[rows])
+    np.testing.assert_allclose(*grouped, rtol=1e-6, atol=1e-12)
+    for interval in ("profile", "score"):
+        np.testing.assert_allclose(
+            a.interval(0.9, interval).to_array(), b.interval(0.9, interval).to_array(), rtol=1e-6, atol=1e-9
+        )
+    c, d = (pr.fit(f.model, Bootstrap(reps=20, interval="studentised"), seed=3) for f in (a, b))
+    for name in ("bootstrap", "bca"):  # the same observations are drawn
+        np.testing.assert_allclose(
+            c.interval(0.8, name).to_array(), d.interval(0.8, name).to_array(), rtol=1e-5, atol=1e-7
+        )
+
+
+# ---- with a prior ---------------------------------------------------------------------------------------------------
+
+
+def test_the_sampling_covariance_of_ridge_is_its_own():
+    """Var of (X'X + lam I)^-1 X'y in repeated samples, and beside it the posterior covariance, which counts the prior."""
+    fit = pr.fit(model("gaussian", prior=Normal(0.5), aux={"sigma": 1.2}))
+    X, lam = fit.model.design.X, np.diag([0.0, 1.0, 1.0]) * (1.2 / 0.5) ** 2
+    A = np.linalg.inv(X.T @ X + lam)
+    np.testing.assert_allclose(fit.covariance("sampling"), 1.44 * A @ X.T @ X @ A, rtol=1e-9)
+    np.testing.assert_allclose(fit.covariance("expected"), 1.44 * A, rtol=1e-9)
+    np.testing.assert_allclose(fit.covariance(), 1.44 * A, rtol=1e-9)
+    e = fit.model.design.observed - X @ fit.coef.values
+    np.testing.assert_allclose(fit.covariance("HC0"), A @ (X.T * e**2) @ X @ A, rtol=1e-9)
+    assert "penalised curvature" in fit.covariance("HC0").attrs["definition"]
+    assert "penalised curvature" not in pr.fit(model("gaussian")).covariance("HC0").attrs["definition"]
+
+
+# ---- the bootstrap --------------------------------------------------------------------------------------------------
+
+
+def noisy(n: int = 400) -> pr.Model:
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=n)
+    return pr.Model.from_arrays(x, 1.0 + 0.5 * x + rng.normal(size=n) * np.exp(0.6 * x))
+
+
+@pytest.mark.parametrize(
+    ("kind", "covariance"), [("pairs", "HC0"), ("wild", "HC2"), ("residual", "classical"), ("parametric", "ml")]
+)
+def test_a_bootstrap_finds_the_covariance_that_it_resamples(kind, covariance):
+    m = noisy()
+    fit = pr.fit(m, Bootstrap(kind=kind, reps=4000), seed=1)
+    expected = np.sqrt(np.diagonal(pr.fit(m).covariance(covariance)))
+    # a standard error of 4000 replicates is known to 1/sqrt(8000) = 1.1 %; the variances here differ by a factor of four
+    np.testing.assert_allclose(fit.std_error, expected, rtol=0.06)
+    assert fit.covariance().attrs["kind"] == "bootstrap"
+    np.testing.assert_allclose(fit.coef, pr.fit(m).coef, rtol=1e-12)
+
+
+def test_a_parametric_bootstrap_of_counts_finds_the_information():
+    X, eta = data(200)
+    y = np.random.default_rng(8).poisson(np.exp(eta))
+    m = pr.Model.from_arrays(X, y, likelihood="poisson")
+    fit = pr.fit(m, Bootstrap(kind="parametric", reps=600), seed=1)
+    np.testing.assert_allclose(fit.std_error, pr.fit(m).std_error, rtol=0.12)  # 2.9 % of Monte Carlo, and O(1/n)
+
+
+@pytest.mark.parametrize("method", ["closed_form", "newton", pr.SGD(epochs=4, tol=100.0)])
+def test_replicate_k_is_the_same_whatever_the_workers_and_the_number_of_replicates(method):
+    m = noisy(60)
+    runs = [
+        pr.fit(m, Bootstrap(method, reps=reps, workers=workers), seed=3).solution.replicates["coef"]
+        for reps, workers in ((12, 1), (12, 3), (30, 2))
+    ]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    np.testing.assert_array_equal(runs[0], runs[2][:12])
+    assert not np.array_equal(runs[0], pr.fit(m, Bootstrap(method, reps=12), seed=4).solution.replicates["coef"])
+
+
+def test_bca_of_a_mean_has_the_acceleration_of_its_skewness():
+    y = np.random.default_rng(3).exponential(size=50) ** 1.5
+    fit = pr.fit(pr.Model.from_arrays(np.zeros((50, 0)), y), Bootstrap(interval="bca", reps=1999), seed=1)
+    found = fit.solution.replicates
+    a = float(found["acceleration"][0, 0])
+    assert a == pytest.approx(stats.skew(y) / (6 * np.sqrt(50)), rel=1e-9)  # Efron 1987
+    draws = found["coef"][:, 0, 0]
+    z0 = stats.norm.ppf(np.mean(draws < y.mean()))
+    shares = [stats.norm.cdf(z0 + (z0 + z) / (1 - a * (z0 + z))) for z in (-Z, Z)]
+    expected = np.quantile(draws, shares, method="weibull")
+    np.testing.assert_allclose(fit.interval().to_array().values.ravel(), expected, rtol=1e-9)
+    # a right-skew mean is more often far below than far above: both ends move up
+    plain = fit.interval(0.95, "percentile")
+    assert (fit.interval()["lower"] > plain["lower"]).all()
+    assert (fit.interval()["upper"] > plain["upper"]).all()
+    assert fit.interval().attrs["ends"] == "bca"
+
+
+def test_studentised_ends_are_those_of_t():
+    fit = pr.fit(noisy(50), Bootstrap(interval="studentised", reps=199), seed=1)
+    r = fit.solution.replicates
+    t = (r["coef"][:, 1, 0] - fit.coef.values[1]) / r["std_error"][:, 1, 0]
+    own = np.sqrt(np.diagonal(pr.fit(noisy(50)).covariance("HC0")))[1]
+    assert r["own_std_error"][1, 0] == pytest.approx(own)
+    low, high = np.quantile(t, [0.025, 0.975], method="weibull")
+    expected = fit.coef.values[1] - np.array([high, low]) * own
+    np.testing.assert_allclose(fit.interval().sel(coef="x1").to_array(), expected, rtol=1e-9)
+
+
+def test_replicates_without_an_estimate_are_counted_and_count():
+    """A rare event that some resamples miss: there the coefficient is at minus infinity."""
+    x = np.r_[np.zeros(20), np.ones(10)]
+    y = np.r_[np.arange(20) % 2, [1], np.zeros(9)].astype(int)
+    m = pr.Model.from_arrays(x, y, likelihood="bernoulli")
+    fit = pr.fit(m, Bootstrap(reps=399), seed=2)
+    lost = int(fit.solution.stats["failed"])
+    assert 60 < lost < 220  # (29/30)^30 = 0.36 of the resamples
+    assert f"{lost} of 399 replicates have no estimate: {lost} separated" in fit.described["status"]
+    assert any(f"without the {lost} that have no estimate" in n for n in fit.described["notes"])
+    found = fit.interval(0.95)
+    assert found["lower"].sel(coef="x1") == -np.inf
+    assert np.isfinite(found["upper"].sel(coef="x1"))
+    assert found.attrs["failed"] == lost
+    assert np.isfinite(fit.std_error).all()
+    assert int(np.isnan(fit.tree["sampling"]["beta"].sel(coef="x1")).sum()) == lost
+
+
+def test_draws_of_an_estimator_are_no_posterior(tmp_path):
+    m = model("categorical", prior=Normal(1.5))  # so that every replicate has an estimate
+    method = Bootstrap(Newton(tol=1e-9), kind="parametric", reps=25, interval="bca")
+    fit = pr.fit(m, method, seed=1)
+    assert fit.target == "mode"
+    assert "posterior" not in fit.tree.children
+    assert fit.tree["sampling"]["beta"].shape == (1, 25, 3, 2)
+    np.testing.assert_allclose(
+        fit.tree["sampling"]["beta"].values.reshape(25, -1).std(0, ddof=1), fit.std_error.values.ravel()
+    )
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    assert again.method == method
+    for kind in ("bootstrap", "percentile"):
+        np.testing.assert_array_equal(again.interval(0.9, kind).to_array(), fit.interval(0.9, kind).to_array())
+    np.testing.assert_allclose(again.summary(), fit.summary(), rtol=1e-12)
+
+
+def test_sigma_has_intervals_of_every_kind():
+    m = model("student")
+    plain = pr.fit(m)
+    fit = pr.fit(m, Bootstrap(interval="studentised", reps=199), seed=2)
+    for kind in ("bootstrap", "percentile", "bca", "studentised", "profile", "score"):
+        lower, upper = fit.aux_interval("sigma", 0.9, kind)
+        assert 0 < lower < plain.aux["sigma"] < upper < 3 * plain.aux["sigma"]
+    wild = pr.fit(m, dataclasses.replace(fit.method, kind="wild", reps=20), seed=2)
+    assert np.isnan(wild.aux_interval("sigma")).all()  # flipped residuals are as large as they were

@@ -1,0 +1,573 @@
+"""Laws of the diagnostics: each flags data made to break it and leaves clean data alone, at stated rates; what they count
+does not depend on units, labels of classes, or on how observations are written down."""
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import probreg as pr
+from probreg.check import CHECKS, Verdict, check
+from probreg.diagnose import DIAGNOSTICS, calibration_curve, catalogue_markdown, diagnose, measures, reset, residuals
+from probreg.diagnose.autocorrelation import durbin_watson_test
+from probreg.diagnose.local import local
+from probreg.diagnose.normality import normal_shape
+
+from .cases import LIKELIHOOD_CASES, model_for, named
+
+MINE = [name for name, cls in DIAGNOSTICS.items() if "posterior_" not in cls.__module__]
+LIKELIHOODS = ["gaussian", "student", "bernoulli", "poisson", "categorical"]
+N, SEEDS = 120, 25
+ALPHA = 0.01  # the rate at which each single test notes clean data
+FAR = 0.05  # the same for what is no test: the far rows of counts with a large mean are no accident
+RATES = {"leverage": FAR, "cook": FAR, "dfbetas": FAR}
+
+
+def columns(rng, n=N):
+    return np.c_[rng.normal(size=n), rng.uniform(-1.0, 1.0, n)]
+
+
+def drawn(likelihood, rng, X, eta=None):
+    """A response from the model itself."""
+    eta = 0.5 + X @ [0.6, -0.5] if eta is None else eta
+    n = len(X)
+    match likelihood:
+        case "gaussian":
+            return eta + rng.normal(size=n)
+        case "student":
+            return eta + rng.standard_t(4, n)
+        case "bernoulli":
+            return (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int)
+        case "poisson":
+            return rng.poisson(np.exp(eta))
+    p = np.exp(np.c_[np.zeros(n), eta, X @ [-0.4, 0.3]])
+    return (rng.random((n, 1)) > np.cumsum(p / p.sum(1, keepdims=True), 1)).sum(1)
+
+
+def fit_of(X, y, likelihood="gaussian", **more):
+    return pr.fit(pr.Model.from_arrays(X, y, likelihood=likelihood, **more))
+
+
+@pytest.fixture(scope="module")
+def clean():
+    """Fits of data from the model, by likelihood."""
+    out = {}
+    for likelihood in LIKELIHOODS:
+        rngs = [np.random.default_rng([seed, 5]) for seed in range(SEEDS)]
+        rows = [(rng, columns(rng)) for rng in rngs]
+        out[likelihood] = [fit_of(X, drawn(likelihood, rng, X), likelihood) for rng, X in rows]
+    return out
+
+
+def far_row(rng):
+    X = columns(rng)
+    X[7] = [25.0, 0.0]
+    return fit_of(X, drawn("gaussian", rng, X))
+
+
+def pulled(rng):
+    X = columns(rng)
+    X[7] = [8.0, 0.0]
+    y = drawn("gaussian", rng, X)
+    y[7] -= 15.0
+    return fit_of(X, y)
+
+
+def far_response(rng):
+    X = columns(rng)
+    y = drawn("gaussian", rng, X)
+    y[7] += 7.0
+    return fit_of(X, y)
+
+
+def fanned(rng):
+    X = columns(rng)
+    return fit_of(X, X[:, 0] + np.exp(X[:, 0]) * rng.normal(size=N))
+
+
+def skewed(rng):
+    X = columns(rng)
+    return fit_of(X, X[:, 0] + rng.exponential(size=N))
+
+
+def chained(rng):
+    X, e = columns(rng), np.zeros(N)
+    for t in range(1, N):
+        e[t] = 0.6 * e[t - 1] + rng.normal()
+    return fit_of(X, X[:, 0] + e)
+
+
+def bent(rng, likelihood="gaussian"):
+    X = columns(rng, 4 * N)
+    return fit_of(X, drawn(likelihood, rng, X, X[:, 0] + 0.6 * X[:, 0] ** 2 - 0.5), likelihood)
+
+
+def overdispersed(rng):
+    X = columns(rng)
+    mu = np.exp(0.5 + 0.6 * X[:, 0])
+    return fit_of(X, rng.negative_binomial(1.5, 1.5 / (1.5 + mu)), "poisson")
+
+
+def clustered(rng):
+    """Successes of 20 trials whose probability varies from group to group."""
+    X = columns(rng, 40)
+    s = rng.binomial(20, 1 / (1 + np.exp(-X[:, 0] - rng.normal(size=40))))
+    return fit_of(X, s, "bernoulli", trials=np.full(40, 20))
+
+
+def zeros(rng):
+    X = columns(rng)
+    return fit_of(X, rng.poisson(6.0, N) * (rng.random(N) < 0.7), "poisson")
+
+
+def bump(rng):
+    X = columns(rng, 4 * N)
+    return fit_of(
+        X[:, :1], (rng.random(4 * N) < np.where(np.abs(X[:, 0] - 0.3) < 0.7, 0.85, 0.15)).astype(int), "bernoulli"
+    )
+
+
+def bump_of_three(rng):
+    X = columns(rng, 4 * N)
+    eta = np.where(np.abs(X[:, 0] - 0.3) < 0.7, 2.5, -2.0)
+    return fit_of(X[:, :1], drawn("categorical", rng, np.c_[X[:, 0] + 0.5, X[:, 1]], eta), "categorical")
+
+
+BROKEN = [
+    ("leverage", far_row),
+    ("cook", pulled),
+    ("dfbetas", pulled),
+    ("outliers", far_response),
+    ("heteroscedasticity", fanned),
+    ("normality", skewed),
+    ("autocorrelation", chained),
+    ("reset", bent),
+    ("reset", lambda rng: bent(rng, "poisson")),
+    ("reset", lambda rng: bent(rng, "bernoulli")),
+    ("curvature", bent),
+    ("curvature", lambda rng: bent(rng, "student")),
+    ("dispersion", overdispersed),
+    ("dispersion", clustered),
+    ("distribution", zeros),
+    ("calibration", bump),
+    ("calibration", bump_of_three),
+]
+
+
+@pytest.mark.parametrize(("name", "build"), BROKEN)
+def test_a_broken_assumption_is_flagged_nine_times_in_ten(name, build):
+    verdicts = []
+    for seed in range(10):
+        diagnostic, fit = DIAGNOSTICS[name](), build(np.random.default_rng([seed, 9]))
+        assert diagnostic.obstacle(fit) is None
+        verdicts.append(max(f.verdict for f in diagnostic.run(fit)))
+    assert sum(v >= Verdict.NOTE for v in verdicts) >= 9, verdicts
+
+
+def test_every_diagnostic_has_data_that_break_it():
+    assert {name for name, _ in BROKEN} == set(MINE)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("name", MINE)
+def test_clean_data_are_noted_no_more_often_than_stated(name, likelihood, clean):
+    fits, diagnostic = clean[likelihood], DIAGNOSTICS[name]()
+    if (reason := diagnostic.obstacle(fits[0])) is not None:
+        assert len(reason) > 10
+        return
+    found = [diagnostic.run(fit) for fit in fits]
+    assert all(found)
+    tests = sum(len(f) for f in found)
+    noted = sum(f.verdict > Verdict.OK for each in found for f in each)
+    warned = sum(f.verdict > Verdict.NOTE for each in found for f in each)
+    # the number that a test of this level exceeds once in ten thousand
+    assert noted <= stats.binom.ppf(1 - 1e-4, tests, RATES.get(name, ALPHA)), [f for e in found for f in e if f.verdict]
+    assert warned <= (2 if name in RATES else 1)  # of tests, whose warnings have level 0.0001, one is rare already
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_every_diagnostic_applies_somewhere_and_says_why_not_elsewhere(likelihood, clean):
+    fit = clean[likelihood][0]
+    with_reasons = diagnose(fit, skipped=True)
+    names = {f.check for f in with_reasons}
+    assert set(MINE) <= names
+    for f in with_reasons:
+        assert f.sentence
+        assert f.remedy or f.verdict <= Verdict.NOTE
+    skipped = {f.check for f in with_reasons if f.sentence.startswith("does not apply") and f.check in DIAGNOSTICS}
+    assert not skipped & {f.check for f in diagnose(fit)}
+    assert len(skipped & set(MINE)) < len(MINE)
+
+
+def test_names_are_unique_and_pictures_exist():
+    assert not set(CHECKS) & set(DIAGNOSTICS)
+    for name in MINE:
+        picture = DIAGNOSTICS[name].picture.removeprefix("plot.")
+        module = importlib.import_module(f"probreg.plot.{picture}")
+        assert callable(getattr(module, picture))
+        assert DIAGNOSTICS[name].question.endswith("?")
+
+
+def test_findings_come_worst_first_with_remedy_and_picture():
+    found = diagnose(pulled(np.random.default_rng(1)))
+    verdicts = [f.verdict for f in found]
+    assert verdicts == sorted(verdicts, reverse=True)
+    assert found["cook"].worst == Verdict.WARNING
+    assert found["cook"].items[0].rows == (7,)
+    text = repr(found["cook"])
+    assert "fit without it" in text
+    assert "see plot.leverage" in text
+    assert "design_leverage" not in {f.check for f in found}  # the fit's own leverage says it
+    assert {f.check for f in diagnose(pulled(np.random.default_rng(1)), before=False)} <= set(DIAGNOSTICS)
+    with pytest.raises(pr.ProbregError, match="no check or diagnostic is called 'cok'; did you mean 'cook'"):
+        found["cok"]
+
+
+# ---- p-values ------------------------------------------------------------------------------------------------------
+
+
+def p_values(test, n, likelihood="gaussian", reps=300):
+    out = []
+    for seed in range(reps):
+        rng = np.random.default_rng([seed, 77])
+        X = columns(rng, n)
+        out.append(test(fit_of(X, drawn(likelihood, rng, X), likelihood)))
+    return np.array(out)
+
+
+@pytest.mark.parametrize(
+    ("test", "n", "likelihood"),
+    [
+        (lambda f: reset(f).p_value, 15, "gaussian"),
+        (lambda f: durbin_watson_test(f).p_value, 15, "gaussian"),
+        (lambda f: DIAGNOSTICS["normality"]().run(f)[0].p_value, 60, "gaussian"),
+        (lambda f: DIAGNOSTICS["distribution"]().run(f)[0].p_value, 100, "poisson"),
+        (lambda f: DIAGNOSTICS["dispersion"]().run(f)[0].p_value, 150, "poisson"),
+        (lambda f: reset(f).p_value, 300, "bernoulli"),
+    ],
+    ids=["reset-exact", "durbin-watson-exact", "normality", "distribution", "dispersion", "reset-score"],
+)
+def test_p_values_are_uniform_under_the_model(test, n, likelihood):
+    p = p_values(test, n, likelihood)
+    # the largest distance that 300 uniform values exceed once in a thousand is 0.112; tests that are only asymptotic get
+    # the size of their bias at this n, 0.03, on top
+    assert stats.kstest(p, "uniform").statistic < 0.112 + 0.03
+
+
+# ---- what does not matter -------------------------------------------------------------------------------------------
+
+UNORDERED = [name for name in MINE if name != "autocorrelation"]
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_weights_are_repeated_observations(likelihood):
+    rng = np.random.default_rng(3)
+    X = columns(rng, 80)
+    y, w = drawn(likelihood, rng, X), rng.integers(0, 3, 80)
+    weighted, repeated = fit_of(X, y, likelihood, weights=w), fit_of(np.repeat(X, w, 0), np.repeat(y, w), likelihood)
+    for name in UNORDERED:
+        diagnostic = DIAGNOSTICS[name]()
+        one, two = ([diagnostic.obstacle(f)] for f in (weighted, repeated))
+        assert one == two
+        if one == [None]:
+            for a, b in zip(diagnostic.run(weighted), diagnostic.run(repeated), strict=True):
+                # both fits stop when their gradient is below 1e-8 standard errors or so
+                np.testing.assert_allclose([a.statistic, a.p_value], [b.statistic, b.p_value], rtol=1e-5)
+    found, known = measures(weighted), measures(repeated)
+    first = np.concatenate([[0], np.cumsum(w[w > 0])[:-1]])  # rows of weight zero are left out of the design
+    for variable in found:
+        np.testing.assert_allclose(found[variable].values, known[variable].values[first], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_units_and_shifts_of_columns_do_not_matter(likelihood):
+    rng = np.random.default_rng(4)
+    X = columns(rng)
+    y = drawn(likelihood, rng, X)
+    one, two = (measures(fit_of(Z, y, likelihood)) for Z in (X, X * [1e-3, 50.0] + [700.0, -3.0]))
+    for variable in ("leverage", "internal", "studentised", "cook", "dffits"):
+        np.testing.assert_allclose(one[variable], two[variable], rtol=1e-5, atol=1e-8)  # as both fits stop
+    slopes = {"coef": ["x1", "x2"]}
+    np.testing.assert_allclose(one["dfbetas"].sel(slopes), two["dfbetas"].sel(slopes), rtol=1e-4, atol=1e-7)
+
+
+def test_leverages_add_up_to_the_coefficients_and_a_prior_takes_its_share(clean):
+    for likelihood in LIKELIHOODS:
+        fit = clean[likelihood][0]
+        assert local(fit).size == pytest.approx(np.prod(fit.model.shape), abs=1e-9)  # rounding
+    tight = pr.fit(clean["bernoulli"][0].model.with_prior(pr.Normal(0.1)))
+    assert 1.0 < local(tight).size < 2.0
+
+
+def test_leaving_a_row_out_is_exact_for_least_squares():
+    rng = np.random.default_rng(6)
+    X = columns(rng, 20)
+    y = drawn("gaussian", rng, X)
+    fit = fit_of(X, y)
+    found, k = measures(fit), 5
+    rest = np.arange(20) != k
+    again = fit_of(X[rest], y[rest])
+    s = again.solution.stats["sigma_unbiased"]
+    unscaled = fit.std_error.values / fit.solution.stats["sigma_unbiased"]
+    moved = (fit.coef.values - again.coef.values) / (s * unscaled)
+    np.testing.assert_allclose(found["dfbetas"][k], moved, rtol=1e-9)  # rounding, through two solves
+    error = y[k] - again.predict(X[[k]])["mean"].item()
+    known = error * np.sqrt(1 - found["leverage"].values[k]) / s
+    np.testing.assert_allclose(found["studentised"][k], known, rtol=1e-9)
+
+
+def test_the_form_of_a_softmax_does_not_matter():
+    rng = np.random.default_rng(8)
+    X = columns(rng)
+    y = drawn("categorical", rng, X)
+    forms = [
+        fit_of(X, y, form) for form in (pr.Categorical(), pr.Categorical(reference=2), pr.Categorical(symmetric=True))
+    ]
+    first, *others = (measures(f) for f in forms)
+    for other in others:
+        for variable in ("leverage", "internal", "studentised", "cook", "dffits"):
+            np.testing.assert_allclose(first[variable], other[variable], rtol=1e-5, atol=1e-8)  # as the fits stop
+    assert measures(forms[2])["dfbetas"].sizes == {"obs": N, "coef": 3, "outcome": 3}
+
+
+def test_two_classes_of_a_softmax_are_a_logistic_regression():
+    rng = np.random.default_rng(9)
+    X = columns(rng)
+    y = drawn("bernoulli", rng, X)
+    one, two = fit_of(X, y, "bernoulli"), fit_of(X, y, "categorical")
+    a, b = measures(one), measures(two)
+    np.testing.assert_allclose(a["leverage"], b["leverage"], rtol=1e-5)  # as the fits stop
+    np.testing.assert_allclose(a["cook"], b["cook"], rtol=1e-5)
+    np.testing.assert_allclose(reset(one).statistic, reset(two).statistic, rtol=1e-5)
+    said = [DIAGNOSTICS["calibration"]().run(f)[0].statistic for f in (one, two)]
+    assert said[0] == pytest.approx(said[1], rel=1e-5)
+
+
+# ---- residuals and calibration ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student", "bernoulli", "poisson"])
+def test_quantile_residuals_of_the_true_model_are_standard_normal(likelihood):
+    rng = np.random.default_rng(10)
+    X = columns(rng, 3000)
+    z = residuals(fit_of(X, drawn(likelihood, rng, X), likelihood), "quantile").values
+    assert stats.kstest(z, "norm").pvalue > 1e-3
+    assert normal_shape(z).p_value > 1e-3
+
+
+def test_quantile_residuals_are_those_of_the_seed():
+    rng = np.random.default_rng(11)
+    X = columns(rng)
+    model = pr.Model.from_arrays(X, drawn("poisson", rng, X), likelihood="poisson")
+    one, same, other = (residuals(pr.fit(model, seed=s), "quantile").values for s in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - other).max() > 0.1
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_standardised_residuals_have_variance_one(likelihood, clean):
+    r = np.concatenate([measures(f)["internal"].values for f in clean[likelihood]])
+    # 3,000 of them; the fourth moment of a Poisson residual is at most 6 or so: standard error sqrt(5 / 3000) = 0.04
+    assert np.mean(r**2) == pytest.approx(1.0, abs=0.16)
+
+
+def test_residuals_add_up_as_they_should(clean):
+    fit = clean["categorical"][0]
+    assert np.abs(residuals(fit).sum("level")).max() < 1e-12  # rounding
+    assert residuals(fit, "working").dims == ("obs", "outcome")
+    gauss = clean["gaussian"][0]
+    assert float(np.sum(residuals(gauss).values ** 2)) == pytest.approx(gauss.solution.stats["rss"], rel=1e-10)
+
+
+def test_calibration_bands_hold_what_they_promise():
+    inside, out = 0, 0
+    for seed in range(60):
+        rng = np.random.default_rng([seed, 12])
+        X = columns(rng, 200)
+        curve = calibration_curve(fit_of(X, drawn("bernoulli", rng, X), "bernoulli"), prob=0.9)
+        hit = (curve["observed"] >= curve["lower"]) & (curve["observed"] <= curve["upper"])
+        inside, out = inside + int(hit.sum()), out + int((~hit).sum())
+        assert float(curve["count"].sum()) == 200
+    # at least 0.9, and more for being discrete and of fitted probabilities; 600 bins have a standard error of 0.012
+    assert inside / (inside + out) > 0.9 - 4 * 0.012
+
+
+# ---- faults ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_answered_is_said(tmp_path, clean):
+    gauss, softmax = clean["gaussian"][0], clean["categorical"][0]
+    with pytest.raises(pr.DataError, match="got 'rawest'"):
+        residuals(gauss, "rawest")
+    with pytest.raises(pr.Incompatible, match="several"):
+        residuals(softmax, "partial")
+    with pytest.raises(pr.Incompatible, match="ordered"):
+        residuals(softmax, "quantile")
+    with pytest.raises(pr.Incompatible, match="says none"):
+        calibration_curve(gauss)
+    with pytest.raises(pr.Incompatible, match="diagnose takes a Fit, got Model"):
+        diagnose(gauss.model)
+    lost = pr.load_fit(gauss.save(tmp_path / "fit.nc"))
+    with pytest.raises(pr.DataError, match="rows=True"):
+        measures(lost)
+    said = [f.sentence for f in diagnose(lost, skipped=True) if f.check in MINE]
+    assert said
+    assert all("without its rows" in s for s in said)
+
+
+def test_a_fit_without_an_estimate_is_not_diagnosed():
+    x = np.arange(40.0)
+    model = pr.Model.from_arrays(x, (x > 19.5).astype(int), likelihood="bernoulli")
+    with pytest.warns(pr.ProbregWarning):
+        lost = pr.fit(model)
+    found = diagnose(lost, skipped=True)
+    assert found.worst == Verdict.PROBLEM  # separation, from before the fit
+    assert all("no estimate" in f.sentence for f in found if f.check in MINE)
+    with pytest.raises(pr.NotConverged, match="nothing to predict from"):
+        measures(lost)
+    named = pr.fit(model, "perceptron")
+    assert all("no probabilities" in f.sentence for f in diagnose(named, skipped=True) if f.check in MINE)
+
+
+def test_collinear_columns_are_left_out_and_a_row_that_stands_alone_is_nan():
+    rng = np.random.default_rng(13)
+    X = columns(rng, 30)
+    alone = (np.arange(30) == 4).astype(float)
+    y = drawn("gaussian", rng, X)
+    with pytest.warns(pr.ProbregWarning):
+        doubled = fit_of(np.c_[X, 2 * X[:, 0], alone], y)
+    found, known = measures(doubled), measures(fit_of(np.c_[X, alone], y))
+    for variable in ("leverage", "internal", "cook"):
+        np.testing.assert_allclose(found[variable], known[variable], rtol=1e-7, atol=1e-9)
+    assert np.isnan(found["cook"][4])
+    assert found["leverage"][4].item() == pytest.approx(1.0)
+    assert np.isnan(found["dfbetas"].sel(coef=["x1", "x3"])).all()
+
+
+def test_a_posterior_is_diagnosed_at_its_mean():
+    rng = np.random.default_rng(14)
+    X = columns(rng)
+    model = pr.Model.from_arrays(X, drawn("gaussian", rng, X))
+    mode, posterior = pr.fit(model), pr.fit(model, "conjugate")
+    np.testing.assert_allclose(measures(mode)["cook"], measures(posterior)["cook"], rtol=0.05)  # draws' mean of 1,000s
+    assert not {f.check for f in diagnose(posterior, before=False)} & {f.check for f in check(model)}
+
+
+# ---- pictures and the page -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("picture", ["leverage", "qq", "scale_location", "partial", "autocorrelation"])
+def test_pictures_draw_or_name_the_one_that_does(picture, likelihood, clean):
+    draw = getattr(importlib.import_module(f"probreg.plot.{picture}"), picture)
+    fit = clean[likelihood][0]
+    undrawn = {"qq": ["categorical"], "scale_location": ["bernoulli", "categorical"]}
+    undrawn |= {"partial": ["categorical"], "autocorrelation": ["categorical"]}
+    if likelihood in undrawn.get(picture, []):
+        with pytest.raises(pr.Incompatible):
+            draw(fit)
+        return
+    fig = draw(fit)
+    fig.draw_without_rendering()
+    assert all(ax.get_xlabel() for ax in fig.axes)
+    assert fig.axes[0].get_ylabel()
+
+
+def test_the_leverage_picture_shows_the_measures_and_names_the_worst_row():
+    from probreg.plot.leverage import leverage
+
+    fit = pulled(np.random.default_rng(1))
+    ax = leverage(fit, 1).axes[0]
+    found = measures(fit)
+    np.testing.assert_array_equal(ax.collections[0].get_offsets(), np.c_[found["leverage"], found["internal"]])
+    assert [t.get_text() for t in ax.texts] == ["7"]
+    for line in ax.lines[1:]:  # every point of a contour has its distance
+        h, r = line.get_data()
+        np.testing.assert_allclose(np.ptp(r**2 * h / (1 - h) / 3), 0.0, atol=1e-12)
+
+
+def test_the_partial_picture_draws_the_fitted_line():
+    from probreg.plot.partial import partial
+
+    rng = np.random.default_rng(2)
+    X = columns(rng)
+    fit = fit_of(X, drawn("poisson", rng, X), "poisson")
+    x, y = partial(fit, "x2").axes[0].lines[0].get_data()
+    slope = fit.coef.sel(coef="x2").item()
+    np.testing.assert_allclose(y, slope * (x - X[:, 1].mean()), rtol=1e-12)
+    with pytest.raises(pr.DataError, match="'x9' is no term"):
+        partial(fit, "x9")
+
+
+def test_the_page_shows_the_catalogue():
+    page = (Path(pr.__file__).parents[1] / "docs" / "diagnostics.md").read_text()
+    for line in catalogue_markdown().splitlines():
+        assert line in page, "docs/diagnostics.md: write the table anew with catalogue_markdown()"
+
+
+# ---- edges -------------------------------------------------------------------------------------------------------------
+
+
+def edge(name):
+    rng = np.random.default_rng(15)
+    X = columns(rng, 30)
+    g = drawn("gaussian", rng, X)
+    match name:
+        case "no residual":
+            return X, 1 + 2 * X[:, 0], {}
+        case "one degree of freedom":
+            return X[:4], g[:4], {}
+        case "a degree too few":
+            return X[:3], g[:3], {}
+        case "more columns than rows":
+            return (
+                rng.normal(size=(30, 40)),
+                drawn("bernoulli", rng, X),
+                {"likelihood": "bernoulli", "prior": pr.Normal(0.5)},
+            )
+        case "no intercept":
+            return X, drawn("poisson", rng, X), {"likelihood": "poisson", "intercept": False}
+        case "weights that are no counts":
+            return X, drawn("categorical", rng, X), {"likelihood": "categorical", "weights": rng.uniform(0.5, 2.0, 30)}
+        case "large counts":
+            return X, rng.poisson(3000 * np.exp(X[:, 0])), {"likelihood": "poisson"}
+        case "far from zero":
+            return 1e-3 * X + 1e6, 1e9 * g + 1e12, {}
+        case "trials":
+            return X, rng.binomial(9, 0.4, 30), {"likelihood": "bernoulli", "trials": np.full(30, 9)}
+    return X, g, {"aux": {"sigma": 1.0}}
+
+
+EDGES = [
+    "no residual", "one degree of freedom", "a degree too few", "more columns than rows", "no intercept",
+    "weights that are no counts", "large counts", "far from zero", "trials", "sigma given",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+@pytest.mark.parametrize("name", EDGES)
+def test_edges_get_an_answer_in_numbers(name):
+    X, y, options = edge(name)
+    fit = fit_of(X, y, **options)
+    found = diagnose(fit, skipped=True)
+    assert set(MINE) <= {f.check for f in found}
+    assert not [f for f in found if f.check in MINE and "nan" in f.sentence]
+    if name in ("no residual", "a degree too few"):
+        assert all("no residual is left" in f.sentence or "is about" in f.sentence for f in found if f.check in MINE)
+        with pytest.raises(pr.Incompatible, match="no residual is left"):
+            measures(fit)
+
+
+@pytest.mark.parametrize("method", ["auto", "laplace"])
+@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+def test_every_likelihood_and_either_target_get_an_answer(likelihood, method):
+    fit = pr.fit(model_for(likelihood), method)
+    for name in MINE:
+        diagnostic = DIAGNOSTICS[name]()
+        if diagnostic.obstacle(fit) is None:
+            for f in diagnostic.run(fit):
+                assert f.sentence
+                assert "nan" not in f.sentence
+    assert measures(fit)["leverage"].sum() == pytest.approx(np.prod(fit.model.shape))

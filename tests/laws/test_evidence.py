@@ -1,0 +1,272 @@
+"""Laws of evidence: its slopes, its maximum, what it says and refuses. It estimates the scales of a prior, so that what it
+fits is another model than the one it was given: the laws of modes and draws hold for that one."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.inference import Evidence
+from probreg.inference.evidence import _Problem
+from probreg.priors import R2, GPrior, Horseshoe, Mixture, Normal
+
+from .cases import LIKELIHOOD_CASES, PRECISION, Array, accepted, gradient, model_for, named, rows_for
+
+UNKNOWN = [
+    Normal(pr.Reference()),
+    Normal(pr.HalfCauchy(0.6), location=0.2, sigma_units=True),
+    Normal(pr.HalfNormal(0.8), scaled=True),
+    Mixture(Normal(precision_matrix=PRECISION, location=0.1), pr.InverseGamma(1.5, 0.4)),
+    GPrior(jzs=True),
+    R2(1.5, 2.5),
+    {"x1": Normal(pr.Exponential(0.7)), ("x3", "x2"): Normal(pr.Reference(), sigma_units=True)},
+    {
+        ("x1", "x2"): Normal(pr.HalfStudentT(0.7)),
+        "x3": Normal(0.4, location=0.3),
+        "Intercept": Normal(2.0, sigma_units=True),
+    },
+]
+SMOOTH = [v for v in LIKELIHOOD_CASES if not isinstance(v, pr.Gaussian)]
+
+
+def surface_of(model: pr.Model, per_column: bool = False) -> Any:
+    return _Problem(model, per_column).surface
+
+
+def gaussian(prior: Any, **more: Any) -> pr.Model:
+    return model_for(pr.Gaussian(), prior, n=25, **more)
+
+
+@pytest.mark.parametrize("per_column", [False, True], ids=["block", "ard"])
+@pytest.mark.parametrize(
+    "aux", [{}, {"sigma": 0.6}, {"sigma": pr.InverseGamma(2.5, 0.6)}], ids=["free", "given", "prior"]
+)
+@pytest.mark.parametrize("prior", UNKNOWN, ids=named)
+def test_slopes_of_the_evidence(prior, aux, per_column):
+    model = gaussian(prior, aux=aux)
+    if per_column and Evidence(per_column=True).obstacle(model):
+        pytest.skip("its columns are correlated")
+    f = surface_of(model, per_column)
+    theta = np.random.default_rng(0).normal(-0.5, 0.4, f._map.shape[1])
+    at = f(theta)
+    np.testing.assert_allclose(at.gradient, gradient(lambda t: f(t).value, theta), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(at.hessian, gradient(lambda t: f(t).gradient, theta), rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", UNKNOWN[:5], ids=named)
+def test_the_evidence_is_that_of_conjugate_at_the_scales(prior):
+    """Every column proper, sigma given: the closed form of another room."""
+    model = gaussian({"Intercept": Normal(3.0), ("x1", "x2", "x3"): prior}, aux={"sigma": 0.6})
+    f, problem = surface_of(model), _Problem(model, False)
+    for tau in (0.3, 1.7):
+        plain = model.with_prior(problem.prior_at(np.array([tau])))
+        exact = pr.fit(plain, pr.Conjugate(draws=1)).solution.stats["log_evidence"]
+        assert f(np.log([tau])).evidence == pytest.approx(exact, rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    "prior", [{"x2": Normal(pr.Reference()), "x3": Normal(pr.HalfNormal(0.7))}, Normal(pr.Reference())], ids=str
+)
+@pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
+def test_slopes_of_the_approximate_evidence(likelihood, prior):
+    model = accepted(likelihood, prior)
+    if model is None:
+        pytest.skip("a symmetric softmax goes with plain normal priors")
+    f = surface_of(model)
+    theta = np.array([-0.4, 0.1])[: len(f.groups)]
+    # modes are found to 1e-10 standard errors; the differences of log |H| to 1e-6
+    np.testing.assert_allclose(f(theta).gradient, gradient(lambda t: f(t).value, theta, 0.02), rtol=2e-5, atol=2e-5)
+
+
+def test_the_approximate_evidence_is_exact_where_the_posterior_is_normal():
+    model = gaussian({"Intercept": Normal(3.0), ("x1", "x2", "x3"): Normal(pr.HalfNormal(0.8))}, aux={"sigma": 0.6})
+    exact, near = _Problem(model, False), _Problem(model, False)
+    from probreg.inference.marginal import LaplaceSurface
+
+    approximate = LaplaceSurface(model, near.unknown, near.prior_at)
+    for theta in ([-0.7], [0.4]):
+        a, b = exact.surface(np.array(theta)), approximate(np.array(theta))
+        assert b.evidence == pytest.approx(a.evidence, rel=1e-12)
+        np.testing.assert_allclose(b.gradient, a.gradient, atol=1e-7)
+        np.testing.assert_allclose(b.hessian, a.hessian, atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", UNKNOWN, ids=named)
+def test_no_scale_on_a_grid_has_more_evidence(prior):
+    model = gaussian(prior)
+    problem = _Problem(model, False)
+    top = problem.climb(100)
+    assert np.abs(top.at.gradient[np.r_[~top.gone, True]]).max() < 1e-7
+    K = len(top.theta)
+    for move in itertools.product(*[np.linspace(-4, 4, 9)] * K):
+        assert problem.surface(top.theta + move).value <= top.at.value + 1e-9
+
+
+@pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
+def test_no_scale_on_a_grid_has_more_approximate_evidence(likelihood):
+    model = accepted(likelihood, Normal(pr.HalfCauchy(1.0)))
+    if model is None:
+        pytest.skip("a symmetric softmax goes with plain normal priors")
+    problem = _Problem(model, False)
+    top = problem.climb(100)
+    for move in (-2.0, -0.3, -0.02, 0.02, 0.3, 2.0):
+        assert problem.surface(top.theta + move).value < top.at.value
+    assert "Laplace approximation" in " ".join(pr.fit(model, "evidence").notes)
+
+
+def mackay(fit: pr.Fit, columns: list[int], scale: Array) -> tuple[Array, Array]:
+    """gamma_j = 1 - S_jj / scale_j^2 of these columns, from the covariance of the fit alone, and m_j^2 / scale_j^2."""
+    S = fit.solution.scale[np.ix_(columns, columns)]
+    return 1.0 - np.diagonal(S) / scale**2, np.square(fit.solution.beta[columns, 0]) / scale**2
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e7])
+def test_mackays_equations_hold_at_the_maximum(scale):
+    """alpha = gamma / |m|^2 and n - 1 - gamma = RSS / sigma^2, whatever the units of the response."""
+    X, y = rows_for(pr.Gaussian())
+    model = pr.Model.from_arrays(X, scale * y, prior=Normal(pr.Reference()))
+    fit = pr.fit(model, "evidence")
+    tau = fit.model.joint.blocks[-1].prior.scale
+    gamma, size = mackay(fit, [1, 2, 3], np.full(3, tau))
+    assert gamma.sum() == pytest.approx(size.sum(), rel=1e-8)
+    rss = np.square(scale * y - fit.model.design.X @ fit.solution.beta[:, 0]).sum()
+    assert rss / fit.aux["sigma"] ** 2 == pytest.approx(60 - 1 - gamma.sum(), rel=1e-8)
+    one = pr.fit(pr.Model.from_arrays(X, y, prior=Normal(pr.Reference())), "evidence")
+    assert tau == pytest.approx(scale * one.model.joint.blocks[-1].prior.scale, rel=1e-8)
+
+
+def many_columns(signal: Array, n: int = 80, seed: int = 5) -> pr.Model:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, len(signal)))
+    return pr.Model.from_arrays(X, 1.0 + X @ signal + 0.5 * rng.normal(size=n), prior=Normal(pr.Reference()))
+
+
+def test_a_scale_for_each_column_prunes_those_without_evidence():
+    signal = np.r_[2.0, -1.0, 0.5, np.zeros(9)]
+    fit = pr.fit(many_columns(signal), Evidence(per_column=True))
+    scale = np.asarray(fit.model.joint.blocks[-1].prior.scale)
+    gone = np.abs(fit.coef.values[1:]) < 1e-12
+    assert not gone[:3].any()
+    assert gone[3:].sum() >= 4  # under no signal a column is pruned when q^2 < s, which has probability 0.68
+    gamma, size = mackay(fit, [int(j) + 1 for j in np.flatnonzero(~gone)], scale[~gone])
+    np.testing.assert_allclose(gamma, size, rtol=1e-7)
+    said = next(n for n in fit.notes if n.startswith("pruned"))
+    assert all(f"x{j + 1}" in said for j in np.flatnonzero(gone))
+    assert "x1," not in said
+    # Tipping & Faul 2003: a pruned column stays out where q^2 <= s, from the marginal covariance of the response
+    model, sigma = fit.model, fit.aux["sigma"]
+    X = model.design.X[:, 1:] - model.design.X[:, 1:].mean(0)
+    C = sigma**2 * np.eye(len(X)) + (X * scale**2) @ X.T
+    inverse = np.linalg.inv(C)
+    one = inverse @ np.ones(len(X))
+    inverse -= np.outer(one, one) / one.sum()  # the intercept integrated out
+    q, s = X.T @ inverse @ model.design.y, np.einsum("ij,ik,kj->j", X, inverse, X)
+    assert (q[gone] ** 2 <= s[gone] * (1 + 1e-6)).all()
+
+
+def test_no_signal_has_no_scale():
+    y = np.tile([1.0, -1.0, -1.0, 1.0], 10)
+    X = np.c_[np.tile([1.0, 1.0, -1.0, -1.0], 10), np.tile([1.0, -1.0, 1.0, -1.0], 10)]  # both orthogonal to y
+    fit = pr.fit(pr.Model.from_arrays(X, y, prior=Normal(pr.Reference())), "evidence")
+    assert any("pruned" in n for n in fit.notes)
+    assert np.abs(fit.coef.values[1:]).max() < 1e-12
+    assert fit.coef.values[0] == pytest.approx(y.mean(), abs=1e-12)
+    assert fit.aux["sigma"] == pytest.approx(y.std(ddof=1), rel=1e-9)
+
+
+def test_more_columns_than_rows_and_correlated_columns():
+    wide = many_columns(np.r_[1.5, -1.5, np.zeros(38)], n=30)
+    with pytest.raises(pr.Incompatible, match="can reproduce the response"):
+        pr.fit(wide, "evidence")  # one scale for 40 columns explains every row
+    fit = pr.fit(wide, Evidence(per_column=True))
+    assert 0.2 < fit.aux["sigma"] < 0.7  # 0.5; seven columns or so take part in the noise
+    np.testing.assert_allclose(fit.coef[1:3], [1.5, -1.5], atol=0.5)
+    held = pr.fit(wide.with_aux(sigma=0.5), "evidence")
+    assert np.abs(held.coef[1:3].values).min() > 5 * np.abs(held.coef[3:].values).mean()
+    X, y = rows_for(pr.Gaussian())
+    twice = pr.Model.from_arrays(np.c_[X, X[:, 0]], y, prior=Normal(pr.Reference()))
+    fit = pr.fit(twice, "evidence")
+    assert float(fit.coef[1]) == pytest.approx(float(fit.coef[4]), rel=1e-9)
+    with pytest.raises(pr.Incompatible, match="not identified"):
+        pr.fit(pr.Model.from_arrays(np.c_[X, X[:, 0]], y, prior={"x2": Normal(pr.Reference())}), "evidence")
+
+
+@pytest.mark.parametrize("method", ["closed_form", "conjugate", "newton", "laplace"])
+def test_any_method_fits_at_the_scales_that_were_found(method):
+    model = gaussian(Normal(pr.Reference()))
+    fit = pr.fit(model, Evidence(method), seed=1)
+    assert fit.method.name == method
+    assert fit.model.fixed == fit.aux
+    direct = pr.fit(fit.model, method, seed=1)
+    np.testing.assert_array_equal(fit.coef, direct.coef)
+    found = pr.fit(model, "evidence")
+    np.testing.assert_allclose(fit.coef, found.coef, rtol=1e-6)
+    assert fit.solution.stats["log_evidence"] == found.solution.stats["log_evidence"]
+    solved = Evidence(method).solve(model, np.random.default_rng(1))
+    np.testing.assert_array_equal(solved.beta, fit.solution.beta)
+
+
+def test_a_saved_fit_holds_the_scales(tmp_path):
+    fit = pr.fit(gaussian(R2(1.5, 2.5)), Evidence("conjugate"))
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    assert again.model.joint.blocks[-1].prior == fit.model.joint.blocks[-1].prior
+    assert again.aux == fit.aux
+    # and a model saved without its rows has all that evidence asks
+    plain = pr.load_fit(pr.fit(gaussian(pr.Flat())).save(tmp_path / "plain.nc"))
+    tuned = pr.fit(plain.model.with_prior(Normal(pr.Reference())), "evidence")
+    np.testing.assert_allclose(tuned.coef, pr.fit(gaussian(Normal(pr.Reference())), "evidence").coef, rtol=1e-9)
+
+
+def test_weights_are_copies():
+    X, y = rows_for(pr.Gaussian())
+    w = np.arange(60) % 3 + 1
+    a = pr.fit(pr.Model.from_arrays(X, y, weights=w, prior=GPrior(pr.Reference())), "evidence")
+    again = np.repeat(np.arange(60), w)
+    b = pr.fit(pr.Model.from_arrays(X[again], y[again], prior=GPrior(pr.Reference())), "evidence")
+    np.testing.assert_allclose(a.coef, b.coef, rtol=1e-8)
+    assert a.solution.stats["log_evidence"] == pytest.approx(b.solution.stats["log_evidence"], rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "why"),
+    [
+        (gaussian(Normal(1.0)), Evidence(), "this model has none"),
+        (gaussian(pr.Laplace(pr.HalfNormal(1.0))), Evidence(), "those of normal priors, and this model has laplace"),
+        (gaussian(Horseshoe()), Evidence(), "those of normal priors, and this model has horseshoe"),
+        (gaussian({"x1": Normal(pr.Reference()), "x2": pr.Laplace(1.0)}), Evidence(), "laplace is not"),
+        (gaussian(Normal(pr.Uniform(0.0, 2.0))), Evidence(), "has an edge"),
+        (gaussian(Normal(pr.Reference()), aux={"sigma": pr.Uniform(0.1, 2.0)}), Evidence(), "has an edge"),
+        (gaussian(GPrior(jzs=True)), Evidence(per_column=True), "independent columns"),
+        (model_for(pr.StudentT(), Normal(pr.Reference(), sigma_units=True)), Evidence(), "not in units of sigma"),
+        (gaussian(Normal(pr.Reference())), Evidence("perceptron"), "perceptron"),
+        (gaussian(Normal(pr.Reference())), Evidence("quadrature"), "held fixed here"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_what_evidence_cannot_do_it_says(model, method, why):
+    with pytest.raises(pr.Incompatible, match=why):
+        pr.fit(model, method)
+
+
+def test_columns_that_reproduce_the_response_are_refused():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(pr.Incompatible, match="as sigma falls to 0"):
+        pr.fit(pr.Model.from_arrays(X, 1.0 + X @ [1.0, 2.0], prior=Normal(pr.Reference())), "evidence")
+
+
+def test_auto_names_evidence_where_a_scale_is_unknown():
+    chosen, why = pr.Auto().choose(gaussian(Normal(pr.HalfNormal(1.0))))
+    assert chosen.name == "nuts"
+    assert "unknown scale" in why
+    assert "evidence is the quick way" in why
+    assert "evidence" not in pr.Auto().choose(gaussian(Horseshoe()))[1]
+    flat = pr.fit(gaussian(Normal(pr.Reference())))
+    assert flat.method.name == "closed_form"
+    assert "auto chose evidence: the prior of a scale is improper" in flat.notes[0]
+
+
+def test_evidence_wraps_no_evidence():
+    with pytest.raises(pr.Incompatible, match="not itself"):
+        Evidence(Evidence())

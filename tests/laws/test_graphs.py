@@ -1,0 +1,189 @@
+"""Laws of the graphs that are sampled: whatever the coordinates, the density is that of the model, Jacobian included."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.graphs import hyper_names
+from probreg.inference.coordinates import coordinates, typical_scales
+from probreg.inference.nuts import _graph, graph
+from probreg.inference.sampler import _density
+from probreg.priors import R2, ExponentialPower, GPrior, HierarchicalPrior, Horseshoe, Mixture, Normal
+
+from .cases import PRECISION, Array, dkw, gradient, half_line, model_for, named
+
+UNKNOWN = [
+    Normal(pr.HalfNormal(0.8)),
+    Normal(pr.InverseGamma(2.0, 0.7), location=0.3, sigma_units=True, scaled=True),
+    Mixture(Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)), pr.HalfCauchy(0.5)),
+    GPrior(jzs=True),
+    R2(1.5, 2.5),
+    pr.Laplace(pr.HalfStudentT(0.6, nu=3.3), location=-0.2),
+    Horseshoe((0.7, 1.6, 1.1), tau=0.4, slab=3.0),
+    {"x1": Normal(pr.HalfNormal(0.8)), ("x3", "x2"): Horseshoe(tau=0.4), "Intercept": Normal(2.0)},
+    {
+        ("x1", "x2"): Normal(pr.Exponential(0.7), location=0.2),
+        "x3": pr.priors.StudentT(pr.LogNormal(-0.4, 0.7), nu=4.4),
+    },
+]
+LIKELIHOODS = [
+    pr.Gaussian(),
+    pr.Bernoulli(),
+    pr.Poisson(),
+    pr.Categorical(levels=("a", "b", "c"), reference="b"),
+    pr.StudentT(),
+]
+
+
+def values_at(density: Any, x: Array) -> dict[str, Array]:
+    return dict(zip(density.names, density.expand(x), strict=True))
+
+
+def log_joint(model: pr.Model, values: dict[str, Array]) -> float:
+    """log p(y | beta, aux) + log p(beta | hyperparameters) + log p(hyperparameters) + log p(aux), each by its own class."""
+    beta, aux = np.asarray(values["beta"]).reshape(model.shape), {a: float(values[a]) for a in model.unknown}
+    total = float(model.log_lik(beta, **aux)) + sum(float(model.aux_prior(a).log_prob(v)) for a, v in aux.items())
+    names = hyper_names(model.joint, model.design.columns)
+    for i, b in enumerate(model.joint.blocks):
+        unit, part = (aux.get("sigma", 1.0) if b.prior.sigma_units else 1.0), beta[list(b.columns)]
+        if not isinstance(b.prior, HierarchicalPrior):
+            total += float(b.prior.log_prob(part, unit))
+            continue
+        hyper = {k: np.asarray(values[name]) for k, name in names[i].items()}
+        total += sum(float(h.prior.log_prob(hyper[k]).sum()) for k, h in b.prior.hyper.items())
+        for m in range(model.shape[1]):
+            own = {k: v[m] if v.ndim == 2 else v for k, v in hyper.items()}
+            total += float(b.prior.given(**own).log_prob(part[:, [m]], unit))
+    return total
+
+
+def check(model: pr.Model, made: Any) -> None:
+    """The graph's density at x is the joint density times |d (beta, scales) / d x|, but for a constant."""
+    density = _density(made)
+    scales = [n for names in hyper_names(model.joint, model.design.columns).values() for n in names.values()]
+    rng, apart = np.random.default_rng(0), []
+
+    def vector(x: Array) -> Array:
+        found = values_at(density, x)
+        return np.concatenate([np.ravel(found[k]) for k in ("beta", *model.unknown, *scales)])
+
+    for _ in range(3):
+        x = rng.normal(0.0, 0.4, density.size)
+        jacobian = np.linalg.slogdet(gradient(vector, x))[1]
+        apart.append(float(density.log_prob(x)[0]) - log_joint(model, values_at(density, x)) - jacobian)
+    # differences of the map cost 1e-8
+    np.testing.assert_allclose(apart, apart[0], atol=1e-7)
+
+
+@pytest.mark.parametrize("prior", UNKNOWN, ids=named)
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=named)
+def test_the_density_in_sampling_coordinates_is_the_models(likelihood, prior):
+    if any(getattr(v, "sigma_units", False) for v in [prior]) and not likelihood.aux:
+        pytest.skip("no sigma to state a scale in")
+    model = model_for(likelihood, prior, n=20)
+    check(model, _graph(model)[0])
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("prior", UNKNOWN[:6], ids=named)
+def test_centred_and_non_centred_coordinates_have_one_density(prior, centred, monkeypatch):
+    """Whichever the data would choose."""
+    from probreg.inference import coordinates as room
+
+    model = model_for(pr.Gaussian(), prior, n=20)
+    chosen = {i: s._replace(centred=centred) for i, s in typical_scales(model).items()}
+    monkeypatch.setattr(room, "typical_scales", lambda _: chosen)
+    at = coordinates(model)
+    assert len(at.loose) == (0 if centred else 1)
+    check(model, graph(model, at))
+
+
+def test_what_the_data_settle_is_centred_and_said():
+    def words(noise: float) -> str:
+        X = np.random.default_rng(0).normal(size=(40, 3))
+        y = X @ [1.0, -0.5, 0.7] + noise * np.random.default_rng(1).normal(size=40)
+        model = pr.Model.from_arrays(X, y, prior=pr.Laplace(pr.HalfNormal(1.0)))
+        return " ".join(_graph(model)[1])
+
+    assert ", centred: at the scale of most evidence" in words(0.3)
+    assert "non-centred: " in words(20.0)
+    single = model_for(pr.Gaussian(), Normal(pr.HalfNormal(1.0)))
+    assert "whitened at every prior scale" in " ".join(_graph(single)[1])
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=named)
+def test_the_plain_pymc_model_has_named_scales_and_the_models_density(likelihood):
+    prior = {"x1": Normal(pr.HalfNormal(0.8)), ("x3", "x2"): Horseshoe(tau=0.4), "Intercept": Normal(2.0)}
+    model = model_for(likelihood, prior, n=20)
+    made = model.to_pymc()
+    assert {"tau[x1]", "tau[x3..x2]", "lambda[x3..x2]", "beta", "y"} <= set(made.named_vars)
+    dims = ("predictor", "coef_1") if likelihood.outcomes else ("coef_1",)
+    assert made.named_vars_to_dims["lambda[x3..x2]"] == dims
+    density = _density(made)
+    x = np.random.default_rng(0).normal(0.0, 0.3, density.size)
+    values = values_at(density, x)
+    blocks = model.joint.blocks
+    beta = np.empty(model.shape)
+    for i, b in enumerate(blocks):
+        beta[list(b.columns)] = np.atleast_2d(values[f"beta_{i}_{b.prior.name}"]).T
+    named_scales = [v for k, v in values.items() if k in model.unknown or k.startswith(("tau", "lambda"))]
+    jacobian = sum(np.log(v).sum() for v in named_scales)
+    assert float(density.log_prob(x)[0]) == pytest.approx(
+        log_joint(model, {**values, "beta": beta}) + jacobian, abs=2e-6
+    )
+    one = model_for(likelihood, Normal(pr.HalfNormal(0.8)), n=20).to_pymc()
+    assert "tau" in one.named_vars
+
+
+@pytest.mark.parametrize("q", [0.3, 0.5, 0.9])
+def test_a_mixture_of_uniforms_is_the_exponential_power(q):
+    import pymc as pm
+
+    prior, n = ExponentialPower(0.7, q=q, location=0.4), 20_000
+    with pm.Model(coords={"coef": ["a"]}):
+        value = prior.uniforms("b", ("coef",), 1.8)
+        draws = np.sort(pm.draw(value, draws=n, random_seed=1)[:, 0]) - 0.4
+    y, w = half_line(0.7 * 1.8)
+    side = np.cumsum(w * np.exp(prior.log_prob(0.4 + y[:, None, None], 1.8)))
+    exact = 0.5 + np.sign(draws) * np.interp(np.abs(draws), y, side)
+    assert np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n) + 2e-3  # half a step of the quadrature
+
+
+def test_a_cusp_is_parted_from_coefficients_far_from_it():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = X @ [2.0, 0.0, 0.0] + 0.5 * np.random.default_rng(1).normal(size=60)
+    model = pr.Model.from_arrays(X, y, prior=ExponentialPower(0.1, q=0.5))
+    made, notes = _graph(model)
+    sizes = {k: np.size(v) for k, v in made.initial_point().items()}
+    assert sizes["z"] == 2  # the intercept and x1
+    assert sum(v for k, v in sizes.items() if "_u" in k) == 2
+    assert "scale mixture of uniforms" in " ".join(notes)
+
+
+def test_an_improper_hyperprior_is_refused():
+    with pytest.raises(pr.Incompatible, match=r"the scale of x1, x2, x3 has an improper prior.*evidence"):
+        pr.fit(model_for(pr.Gaussian(), Normal(pr.Reference())), "nuts")
+
+
+@pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")  # so few draws need not have mixed
+def test_scales_stand_in_draws_summary_and_file(tmp_path):
+    model = model_for(pr.Gaussian(), {"x1": Normal(pr.HalfNormal(0.8)), ("x2", "x3"): Horseshoe(tau=0.4)}, n=30)
+    fit = pr.fit(model, pr.NUTS(draws=60, tune=150, chains=2))
+    names = ["tau[x1]", "tau[x2..x3]", "lambda[x2]", "lambda[x3]"]
+    assert set(fit.solution.draws) == {"beta", "sigma", *names}
+    assert set(fit.tree["posterior"].data_vars) == {"beta", "sigma", *names}
+    table = fit.summary()
+    assert table.index[-2:].tolist() == names[:2]
+    draws = fit.solution.draws["tau[x1]"]
+    assert table.loc["tau[x1]", "mean"] == draws.mean()
+    assert table.loc["tau[x1]", "sd"] == draws.std()
+    assert tuple(table.loc["tau[x1]", ["lower", "upper"]]) == pytest.approx(tuple(np.quantile(draws, [0.025, 0.975])))
+    assert table.loc["tau[x1]", "r_hat"] > 0.9
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    assert again.summary().equals(table)
+    assert again.solution.hyper == fit.solution.hyper
+    np.testing.assert_array_equal(again.solution.draws["lambda[x3]"], fit.solution.draws["lambda[x3]"])
+    marginal = model.joint.log_prob(fit.solution.draws["beta"], fit.solution.draws["sigma"])
+    np.testing.assert_allclose(fit.tree["log_prior"]["beta"], marginal, rtol=1e-9)

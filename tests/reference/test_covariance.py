@@ -1,0 +1,174 @@
+"""Covariances of an estimate against statsmodels, kind by kind, and against their formulas where statsmodels has none."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probreg as pr
+
+TIGHT = {"rtol": 1e-8, "atol": 1e-12}  # both sides solve the same normal equations, conditioned like 10
+
+
+def rows(n: int = 240) -> tuple[Any, Any, Any]:
+    """X (n, 2), the linear predictor, two ways of grouping on which it depends."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(n, 2)) * [1.0, 3.0] + [0.5, -2.0]
+    groups = np.c_[rng.integers(0, 20, n), rng.integers(0, 15, n)]
+    eta = 0.2 + X @ [0.7, -0.2] + 0.6 * rng.normal(size=20)[groups[:, 0]] + 0.6 * rng.normal(size=15)[groups[:, 1]]
+    return X, eta, groups
+
+
+def response(kind: str, eta: Any) -> Any:
+    rng = np.random.default_rng(12)
+    if kind == "gaussian":
+        return eta + rng.normal(size=len(eta)) * np.exp(0.3 * eta)
+    return (
+        rng.poisson(np.exp(eta)) if kind == "poisson" else (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(int)
+    )
+
+
+def both(kind: str) -> tuple[pr.Fit, Any, Any, Any]:
+    """Our fit, statsmodels' model, its options for a tight optimum, and the groups."""
+    sm = pytest.importorskip("statsmodels.api")
+    X, eta, groups = rows()
+    y = response(kind, eta)
+    ours = pr.fit(pr.Model.from_arrays(X, y, likelihood=kind))
+    if kind == "gaussian":
+        return ours, sm.OLS(y, sm.add_constant(X)), {}, groups
+    family = {"poisson": sm.families.Poisson(), "bernoulli": sm.families.Binomial()}[kind]
+    return ours, sm.GLM(y, sm.add_constant(X), family=family), {"tol": 1e-14, "maxiter": 100}, groups
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "kind"),
+    [("gaussian", f"HC{i}") for i in range(4)] + [(k, f"HC{i}") for k in ("poisson", "bernoulli") for i in range(2)],
+)
+def test_heteroscedasticity_consistent(likelihood, kind):
+    ours, theirs, options, _ = both(likelihood)
+    left_out = (
+        240 / 237 if kind == "HC1" and likelihood != "gaussian" else 1.0
+    )  # statsmodels' HC1 of a GLM has no factor
+    their = left_out * theirs.fit(cov_type=kind, **options).cov_params()
+    np.testing.assert_allclose(ours.covariance(kind), their, **TIGHT)
+
+
+@pytest.mark.parametrize("kind", ["HC2", "HC3"])
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+def test_leverages_of_a_glm_are_those_of_its_working_least_squares(likelihood, kind):
+    ours, theirs, options, _ = both(likelihood)
+    mu, X = theirs.fit(**options).fittedvalues, theirs.exog
+    w = mu if likelihood == "poisson" else mu * (1 - mu)
+    V = np.linalg.inv((X.T * w) @ X)
+    h = w * np.einsum("ni,ij,nj->n", X, V, X)
+    r = (theirs.endog - mu) / (1 - h) ** (0.5 if kind == "HC2" else 1.0)
+    np.testing.assert_allclose(ours.covariance(kind), V @ (X.T * r**2) @ X @ V, **TIGHT)
+
+
+def test_hc3_of_a_softmax_is_made_of_one_step_leave_one_out_scores():
+    """V (1 - G W)^-1 Z'g is the Newton step of leaving a row out (Pregibon 1981), here with matrices from scratch."""
+    X, eta, _ = rows()
+    y = np.digitize(eta + np.random.default_rng(4).logistic(size=len(eta)), [-0.5, 1.0])
+    fit = pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical"))
+    beta, X = fit.solution.beta, fit.model.design.X
+    P = np.exp(X @ beta)
+    P = P / (1 + P.sum(1, keepdims=True))
+    V, total = fit.covariance("expected").values, np.zeros((6, 6))
+    H = np.linalg.inv(V)
+    for x, p, k in zip(X, P, y):
+        Z = np.kron(x, np.eye(2))  # (2, 6): eta = Z vec(beta)
+        W = np.diag(p) - np.outer(p, p)
+        step = np.linalg.solve(H - Z.T @ W @ Z, Z.T @ ((np.arange(1, 3) == k) - p))
+        total += np.outer(step, step)
+    np.testing.assert_allclose(fit.covariance("HC3"), total, rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+@pytest.mark.parametrize("corrected", [True, False])
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "bernoulli"])
+def test_clusters(likelihood, ways, corrected):
+    ours, theirs, options, groups = both(likelihood)
+    given = groups[:, 0] if ways == 1 else groups
+    settings = {"groups": given, "use_correction": corrected, "df_correction": False}
+    their = theirs.fit(cov_type="cluster", cov_kwds=settings, **options).cov_params()
+    mine = ours.covariance("cluster", groups=given, small_sample="full" if corrected else "none")
+    np.testing.assert_allclose(mine, their, **TIGHT)
+
+
+def test_statas_factor_is_the_linear_one_for_least_squares_only():
+    for likelihood in ("gaussian", "poisson"):
+        ours, _, _, groups = both(likelihood)
+        named, plain = (ours.covariance("cluster", groups=groups[:, 0], small_sample=s) for s in ("stata", "none"))
+        factor = 20 / 19 * (239 / 237 if likelihood == "gaussian" else 1.0)
+        np.testing.assert_allclose(named, factor * plain, rtol=1e-12)
+        assert named.attrs["factor"] == pytest.approx(factor)
+        assert named.attrs["small_sample"].startswith("stata: G/(G - 1)")
+        assert named.attrs["df"] == 19
+
+
+@pytest.mark.parametrize("lags", [0, 3, None])
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "bernoulli"])
+def test_newey_west(likelihood, lags):
+    ours, theirs, options, _ = both(likelihood)
+    used = 4 if lags is None else lags  # 4 (240/100)^(2/9) = 4.86
+    for small, corrected in (("none", False), ("full", True)):
+        mine = ours.covariance("HAC", lags=lags, small_sample=small)
+        kwds = {"maxlags": used, "use_correction": corrected}
+        np.testing.assert_allclose(mine, theirs.fit(cov_type="HAC", cov_kwds=kwds, **options).cov_params(), **TIGHT)
+    assert mine.attrs["lags"] == used
+    assert ("1994" in mine.attrs["lags_rule"]) == (lags is None)
+
+
+def test_multinomial_sandwich():
+    sm = pytest.importorskip("statsmodels.api")
+    X, eta, groups = rows()
+    y = np.digitize(eta + np.random.default_rng(4).logistic(size=len(eta)), [-0.5, 1.0])
+    ours = pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # statsmodels warns of its own code
+        model = sm.MNLogit(y, sm.add_constant(X))
+        options = {"disp": 0, "method": "newton", "tol": 1e-14, "maxiter": 100}
+        hc0 = np.asarray(model.fit(cov_type="HC0", **options).cov_params())
+        grouped = model.fit(cov_type="cluster", cov_kwds={"groups": groups[:, 0], "use_correction": False}, **options)
+    order = np.arange(6).reshape(2, 3).T.ravel()  # theirs runs outcome by outcome, ours column by column
+    np.testing.assert_allclose(ours.covariance("HC0"), hc0[np.ix_(order, order)], **TIGHT)
+    mine = ours.covariance("cluster", groups=groups[:, 0], small_sample="none")
+    np.testing.assert_allclose(mine, np.asarray(grouped.cov_params())[np.ix_(order, order)], **TIGHT)
+
+
+def test_a_symmetric_softmax_shows_the_covariance_of_its_shown_outcomes():
+    X, eta, groups = rows()
+    y = np.digitize(eta + np.random.default_rng(4).logistic(size=len(eta)), [-0.5, 1.0])
+    plain = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical()))
+    shown = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True)))
+    centre = np.kron(np.eye(3), np.eye(3)[:, 1:] - 1 / 3)  # log odds against class 0, less their mean over the classes
+    for kind, more in (("HC0", {}), ("HC3", {}), ("expected", {}), ("cluster", {"groups": groups[:, 0]})):
+        V = plain.covariance(kind, **more).values
+        np.testing.assert_allclose(shown.covariance(kind, **more), centre @ V @ centre.T, rtol=1e-7, atol=1e-10)
+
+
+def test_intervals_and_tables_from_a_covariance_are_statsmodels():
+    ours, theirs, _, groups = both("gaussian")
+    robust = theirs.fit(cov_type="HC3", use_t=True)
+    np.testing.assert_allclose(ours.interval(0.9, covariance="HC3").to_array().T, robust.conf_int(0.1), rtol=1e-8)
+    table = ours.summary(0.9, covariance="HC3")
+    np.testing.assert_allclose(table["std_error"][:3], robust.bse, rtol=1e-8)
+    np.testing.assert_allclose(table[["lower", "upper"]][:3], robust.conf_int(0.1), rtol=1e-8)
+    assert (table.attrs["kind"], table.attrs["covariance"]) == ("t", "HC3")
+    # with groups, a t interval has one degree of freedom less than there are groups
+    grouped = theirs.fit(cov_type="cluster", cov_kwds={"groups": groups[:, 0]}, use_t=True)
+    given = ours.covariance("cluster", groups=groups[:, 0])
+    np.testing.assert_allclose(ours.interval(0.9, covariance=given).to_array().T, grouped.conf_int(0.1), rtol=1e-8)
+
+
+def test_classical_names_its_variance():
+    ours, theirs, _, _ = both("gaussian")
+    found = theirs.fit()
+    np.testing.assert_allclose(ours.covariance("classical"), found.cov_params(), **TIGHT)
+    np.testing.assert_allclose(ours.covariance("ml"), found.cov_params() * 237 / 240, **TIGHT)
+    assert ours.covariance("classical").attrs["sigma2_is"] == "RSS/(n - rank)"
+    assert ours.covariance("ml").attrs["sigma2_is"] == "RSS/n"
+    assert ours.covariance("ml").attrs["sigma2"] == pytest.approx(found.ssr / 240)
+    assert ours.covariance().attrs["kind"] == "classical"
+    np.testing.assert_array_equal(ours.covariance(), ours.covariance("classical"))
