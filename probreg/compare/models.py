@@ -42,8 +42,9 @@ class ModelComparison:
 
     Columns: k, the parameters that maximum likelihood counts (coefficients that are identified and unknown auxiliary ones),
     log_lik at the estimate, AIC = 2k - 2 log_lik, AICc, BIC = k log n - 2 log_lik (nan unless the fit is one of maximum
-    likelihood); log_evidence where it is exact; elpd_loo and its SE; elpd_diff from the best and the SE of that paired
-    difference; p_loo, by how much the in-sample score flatters; weight by stacking; heldout and its SE; loo, how it was had.
+    likelihood); log_evidence where it is exact (after Evidence at the scales which maximise it); elpd_loo and its SE;
+    elpd_diff from the best and the SE of that paired difference; p_loo, by how much the in-sample score flatters; weight
+    by stacking; heldout and its SE; loo, how it was had.
     """
 
     table: Any
