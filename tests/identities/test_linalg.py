@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from probreg import linalg
 from probreg.linalg import (
+    dense,
     downdate,
     inverse_upper,
     map_blocks,
@@ -16,6 +16,7 @@ from probreg.linalg import (
     row_blocks,
     solve_upper,
     sweep,
+    tall as tall_rows,
     triangular,
     weighted_gram,
 )
@@ -33,7 +34,7 @@ def tall(seed=0, n=6000, p=12, shift=0.0, noise=1.0):
 
 def precise(X, y, w=None):
     """Coefficients, relative standard errors and residual norm by QR in extended precision."""
-    return answers(linalg._extended(np.column_stack([X, y]), w))
+    return answers(dense.extended(np.column_stack([X, y]), w))
 
 
 def answers(F):
@@ -72,9 +73,9 @@ def test_the_way_taken_follows_size_and_condition(monkeypatch):
     X, y, _ = tall()
     assert triangular(X[:200], y[:200]).dtype == np.longdouble
     seen = []
-    second, last = linalg._second_pass, linalg._tsqr
-    monkeypatch.setattr(linalg, "_second_pass", lambda *a: seen.append("second") or second(*a))
-    monkeypatch.setattr(linalg, "_tsqr", lambda *a: seen.append("tsqr") or last(*a))
+    second, last = tall_rows._second_pass, tall_rows._tsqr
+    monkeypatch.setattr(tall_rows, "_second_pass", lambda *a: seen.append("second") or second(*a))
+    monkeypatch.setattr(tall_rows, "_tsqr", lambda *a: seen.append("tsqr") or last(*a))
     for shift, expected in ((0.0, []), (1e3, ["second"]), (1e8, ["tsqr"])):
         seen.clear()
         triangular(*tall(shift=shift)[:2])
@@ -107,7 +108,7 @@ def test_order_of_storage_integers_and_zero_weights_make_no_difference(n):
 def test_several_responses_are_factored_like_columns(n):
     X, y, w = tall(n=n)
     Y = np.column_stack([y, X @ np.ones(12) + 1e-5 * np.cos(y), np.sin(y)])
-    F, G = triangular(X, Y, weights=w), linalg._extended(np.hstack([X, Y]), w).astype(float)
+    F, G = triangular(X, Y, weights=w), dense.extended(np.hstack([X, Y]), w).astype(float)
     np.testing.assert_allclose(F.astype(float), G, atol=1e-11 * np.abs(G).max())  # EPS sqrt(n) times dimension
 
 

@@ -1,0 +1,131 @@
+"""Rows in blocks that stay in cache and are shared by the cores, and the weighted Gram matrix of tall arrays."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Sums = tuple[Array, ...]
+dot = np.dot  # inside blocks, in place of @: see map_blocks
+
+_BLOCK = 2**18  # numbers in one block of rows: 2 MB, what a core holds in its caches
+_GROUPS = 8  # blocks are added up in this many groups on any machine, so that sums do not depend on its cores
+
+
+def row_blocks(n: int, width: int) -> list[slice]:
+    """Consecutive slices that cover n rows of `width` numbers, each of 1024 to 16384 rows and about 2 MB.
+
+    >>> row_blocks(40_000, 20)
+    [slice(0, 13107, None), slice(13107, 26214, None), slice(26214, 39321, None), slice(39321, 40000, None)]
+    """
+    rows = min(max(_BLOCK // max(width, 1), 1024), 16384)
+    return [slice(start, min(start + rows, n)) for start in range(0, n, rows)] or [slice(0, 0)]
+
+
+def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
+    """The sums over blocks of the arrays fn(block) returns, on all cores with BLAS kept to one thread each.
+
+    The order of the additions is fixed by the blocks alone, so the result is the same on any number of cores. `fn` must
+    not write to anything shared, and should multiply by `np.dot`: the operator @ keeps the interpreter's lock when its
+    result has fewer than 500 numbers, and the threads then wait for each other.
+
+    >>> x = np.arange(5.0)
+    >>> map_blocks(lambda rows: (x[rows].sum(), (x[rows] ** 2).sum()), [slice(0, 3), slice(3, 5)])
+    (array(10.), array(30.))
+    """
+    edges = np.linspace(0, len(blocks), min(_GROUPS, len(blocks)) + 1).astype(int)
+    groups = [blocks[a:b] for a, b in pairwise(edges)]
+    workers = min(len(groups), os.cpu_count() or 1) if len(groups) > 1 else 1
+    if workers == 1:
+        with one_blas_thread():
+            return _add(_add(map(fn, group)) for group in groups)
+    tasks = [(copy_context(), group) for group in groups]  # carries np.errstate into the threads
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+        return _add(pool.map(lambda task: task[0].run(_add, map(fn, task[1])), tasks))
+
+
+def sweep(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
+    """The sums over blocks of rows of the arrays fn(rows, X[rows]) returns: one pass over X, each block read once.
+
+    >>> X = np.ones((6, 2))
+    >>> sweep(X, lambda rows, block: (block.sum(axis=0), block.T @ block))[0]
+    array([6., 6.])
+    """
+    return map_blocks(lambda rows: fn(rows, X[rows]), row_blocks(*X.shape))
+
+
+def _add(parts: Iterable[Sums]) -> Sums:
+    total: Sums = ()
+    for part in parts:
+        if not total:
+            total = tuple(np.array(a) for a in part)
+            continue
+        for a, b in zip(total, part, strict=True):
+            np.add(a, b, out=a)  # in place: a new array for every block would cost more than the addition
+    return total
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()  # finding the libraries takes a millisecond, limiting them a hundredth
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS and LAPACK kept to one thread, as a context or a decorator, for matrices of at most some thousand columns.
+
+    A second thread saves them microseconds when a core is idle, and costs milliseconds for every call when none is.
+
+    >>> with one_blas_thread():
+    ...     print(np.linalg.cholesky(np.eye(2)).trace())
+    2.0
+    """
+    controller = _blas()
+    with controller.limit(limits=1, user_api="blas") if controller.lib_controllers else nullcontext():
+        yield
+
+
+# ---- weighted Gram matrices -----------------------------------------------------------------------------------------------
+
+
+def weighted_gram(X: Array, W: Array) -> Array:
+    """The information matrix H[(a, k), (b, l)] = sum_i X[i, a] W[i, k, l] X[i, b] (p m, p m) of coefficients B (p, m).
+
+    X (n, p); W (n,) for m = 1 or (n, m, m), symmetric, minus the second derivatives in the linear predictor x_i'B. Rows
+    and columns are in the order of B.ravel().
+
+    >>> weighted_gram(np.array([[1.0, 2.0], [1.0, 3.0]]), np.array([1.0, 2.0]))
+    array([[ 3.,  8.],
+           [ 8., 22.]])
+    """
+    if W.ndim == 1 or W.shape[1] == 1:
+        w = W.reshape(len(X))
+        return sweep(X, lambda rows, A: (_weighted_block(A, w[rows]),))[0]
+    p, m = X.shape[1], W.shape[1]
+    upper = list(zip(*np.triu_indices(m), strict=True))
+
+    def block(rows: slice, A: Array) -> Sums:
+        return (np.stack([dot(A.T, A * W[rows, k, c, None]) for k, c in upper]),)
+
+    H = np.empty((p, m, p, m))
+    for (k, c), part in zip(upper, sweep(X, block)[0], strict=True):
+        H[:, k, :, c] = H[:, c, :, k] = (part + part.T) / 2
+    return H.reshape(p * m, p * m)
+
+
+def _weighted_block(A: Array, w: Array) -> Array:
+    if w.min(initial=0) < 0:
+        G = dot(A.T, A * w[:, None])
+        return (G + G.T) / 2
+    Z = A * np.sqrt(w)[:, None]
+    return dot(Z.T, Z)
