@@ -12,7 +12,7 @@ import numpy as np
 
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fit import Fit, fit
-from probreg.inference import METHODS, Method, Status
+from probreg.inference import METHODS, Auto, Method, Status
 from probreg.intervals import check_prob
 from probreg.linalg import one_blas_thread
 from probreg.model import Model
@@ -133,7 +133,7 @@ def _counts(**counts: int) -> None:
 
 
 def _default(model: Model) -> list[str]:
-    method = METHODS.resolve("auto").choose(model)[0]  # type: ignore[attr-defined]
+    method, _ = Auto().choose(model)
     t = method.name == "closed_form" and model.flat
     return ["t" if t else "wald", "HC3", "profile", "score"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from probreg.errors import DataError, Incompatible
 from probreg.fit import Fit
-from probreg.inference import METHODS, Method
+from probreg.inference import Bootstrap, Conjugate, Method
 from probreg.model import Model
 
 Array = np.ndarray
@@ -43,10 +43,10 @@ class Interval:
         if self.method is not None:
             return self.method
         if self.kind == "bootstrap":
-            return METHODS["bootstrap"](reps=199)  # type: ignore[call-arg]
+            return Bootstrap(reps=199)
         if self.kind not in ("eti", "hdi"):
             return "auto"
-        return "laplace" if METHODS["conjugate"]().obstacle(model) else "conjugate"
+        return "laplace" if Conjugate().obstacle(model) else "conjugate"
 
 
 INTERVALS: Mapping[str, Interval] = MappingProxyType(

@@ -6,7 +6,6 @@ import numpy as np
 
 from probreg.design import Design
 from probreg.inference import PathSolution
-from probreg.inference.paths import rescaled
 from probreg.model import Model
 from probreg.tuning.criteria import (
     CRITERIA,
@@ -44,8 +43,7 @@ def held_out(found: PathSolution, rows: Design, loss: Loss) -> Array:
 
 def training(model: Model, rows: Array) -> Model:
     """The model of these rows under the prior that all rows of `model` bound."""
-    bound = rescaled(model, 1.0)
-    return replace(bound, design=model.design.take(rows))
+    return replace(model.bound, design=model.design.take(rows))
 
 
 @CRITERIA.register

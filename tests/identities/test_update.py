@@ -77,6 +77,14 @@ def test_other_posteriors_are_carried_on_as_a_normal_and_say_so(likelihood):
     assert ("lognormal" in after.described["notes"][0]) == (likelihood == "gaussian")
 
 
+def test_sigma_is_carried_on_by_the_moments_of_its_logarithm():
+    part = pr.fit(model("gaussian", A, prior=pr.Normal(1.5)), "laplace")
+    prior = part.update(X[B], RESPONSES["gaussian"][B]).model.aux_prior("sigma")
+    log_sigma = np.log(part.solution.draws["sigma"])
+    assert isinstance(prior, pr.LogNormal)
+    assert (prior.location, prior.scale) == (pytest.approx(log_sigma.mean()), pytest.approx(log_sigma.std()))
+
+
 def test_a_table_is_read_with_the_formula_that_was_learned():
     table = {"y": RESPONSES["gaussian"], "g": np.array(["p", "q", "r"])[np.arange(60) % 3], "b": X[:, 1]}
     cut = lambda rows: {k: v[rows] for k, v in table.items()}
