@@ -1,6 +1,7 @@
 """Regression as likelihood models: one model fitted by maximum likelihood, by its posterior mode, exactly and by MCMC."""
 
 from probreg import likelihoods as likelihoods, online as online, plot as plot, priors as priors, scores as scores
+from probreg.audit import Audit as Audit, audit as audit
 from probreg.bias_variance import Truth as Truth, bias_variance as bias_variance
 from probreg.certify import SBC as SBC, sbc as sbc, simulate as simulate
 from probreg.check import check as check
@@ -38,10 +39,12 @@ from probreg.inference import (
     Conjugate as Conjugate,
     CoordinateDescent as CoordinateDescent,
     Evidence as Evidence,
+    Importance as Importance,
     LaplaceApproximation as LaplaceApproximation,
     Method as Method,
     Newton as Newton,
     Perceptron as Perceptron,
+    Posterior as Posterior,
     ProximalNewton as ProximalNewton,
     Quadrature as Quadrature,
 )

@@ -3,12 +3,14 @@
 A prior asks through `Rows`, lazily; nothing here is computed for one that is stated in raw units.
 """
 
+from functools import partial
+
 import numpy as np
 
+from probreg import sums
 from probreg.design import Design
 from probreg.errors import DataError
 from probreg.likelihoods import Likelihood, SmoothLikelihood
-from probreg.linalg import weighted_gram
 from probreg.priors import Rows
 
 Array = np.ndarray
@@ -69,23 +71,16 @@ class Fisher:
         self.design, self.likelihood = design, likelihood
 
     def __call__(self, beta: Array) -> tuple[Array, Array]:
-        d, (p, m) = self.design, beta.shape
-        if not d.n:
-            raise DataError(
-                "the Fisher information of Jeffreys' prior is a sum over the rows, and this model was saved without them; "
-                "save with rows=True"
-            )
-        eta = d.X @ beta if d.offset is None else d.X @ beta + d.offset
-        w: Array | float = 1.0 if d.weights is None else d.weights[:, None, None]
-        information = weighted_gram(d.X, self.likelihood.information(eta) * w)
+        d, likelihood, (p, m) = self.design, self.likelihood, beta.shape
+        if not d.reachable:
+            raise DataError(f"the Fisher information of Jeffreys' prior is a sum over the rows, and {d.gone}")
+        information = d.fold(partial(sums.information, likelihood=likelihood, beta=beta, known={}))[0]
         size = np.sqrt(np.abs(np.diagonal(information)))
         size = np.where(size > 0, size, 1.0)
         try:
             V = np.linalg.inv(information / np.outer(size, size)) / np.outer(size, size)
         except np.linalg.LinAlgError:
             return information, np.full(p * m, np.nan)
-        V4 = V.reshape(p, m, p, m)
-        h = np.stack([np.stack([((d.X @ V4[:, a, :, b]) * d.X).sum(1) for b in range(m)], -1) for a in range(m)], 1) * w
-        return information, (
-            d.X.T @ (0.5 * np.einsum("nab,nabc->nc", h, self.likelihood.information_slope(eta)))
-        ).ravel()
+        inverse = V.reshape(p, m, p, m)
+        slope = d.fold(partial(sums.information_slope, likelihood=likelihood, beta=beta, inverse=inverse))[0]
+        return information, slope.ravel()

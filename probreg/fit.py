@@ -17,6 +17,7 @@ import numpy as np
 from probreg import storage
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
 from probreg.inference import METHODS, Method, Solution
+from probreg.inference.base import at_least_one
 from probreg.inference.carry import carried
 from probreg.inference.clusters import group_codes
 from probreg.inference.conventions import SmallSample, check_estimator, check_settings
@@ -24,6 +25,7 @@ from probreg.inference.covariance import Settings, Spread, reported, spread_of
 from probreg.inference.mixing import mixing
 from probreg.inference.reported import hidden_scale
 from probreg.intervals import Given, Intervals, check_prob
+from probreg.linalg import limited
 from probreg.model import Model
 from probreg.prediction import Prediction, predict, predictive, usable
 from probreg.predictive import Predictive
@@ -264,8 +266,7 @@ class Fit:
             return self.model.design.at(data, offset=offset)
         if offset is not None:
             raise DataError("offset= goes with new data; the training rows have the offset they were fitted with")
-        if not self.model.design.n:
-            raise DataError("this fit was saved without its rows: say at which data to predict")
+        self.model.design.need_rows("a prediction without data", "say at which data to predict")
         return self.model.design
 
     # ---- more rows -------------------------------------------------------------------------------------------------
@@ -319,19 +320,20 @@ class Fit:
 
     @property
     def described(self) -> dict[str, Any]:
-        """What was done, in words: the modelled quantity, the method, its status, its notes."""
+        """What was done, in words: the modelled quantity, the method, a sampler's engine, its status, its notes."""
         s = self.solution
         status = s.status.value + (f" ({s.detail})" if s.detail else "")
         notes = (*self.notes, *s.notes, *self.model.design.notes)
         model = self.model.likelihood.describe(self.model.design.response)
-        return {"models": model, "method": self.method.name, "status": status, "notes": notes}
+        engine = {"engine": s.engine} if s.engine else {}
+        return {"models": model, "method": self.method.name, **engine, "status": status, "notes": notes}
 
     def save(self, path: str | Path, *, rows: bool = False) -> Path:
         """Writes netCDF: specification, estimate or draws, moments of a Gaussian model; the training rows only if asked."""
         stats = {**self.solution.stats, **self._known_likelihood()}
         known = replace(self.solution, stats=stats, notes=(*self.notes, *self.solution.notes))
-        if rows and not self.model.design.n:
-            raise DataError("this fit holds no rows to save (it was saved without them): save it with rows=False")
+        if rows:
+            self.model.design.need_rows("a file that holds the rows", "save it with rows=False")
         tree = to_save(self.model, self.solution, seed=self.seed, attrs=self._attrs(), rows=rows)
         storage.write(Path(path), tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
         return Path(path)
@@ -357,13 +359,21 @@ class Fit:
         return f"<p><b>{escape(d['models'])}</b><br>{escape(d['method'])}: {escape(d['status'])}</p>{table}<ul>{notes}</ul>"
 
 
-def fit(model: Model, method: str | Method = "auto", *, seed: int = 0, strict: bool = False) -> Fit:
-    """Fits a model: `method` is a name ("auto", "closed_form", "newton", "conjugate", "quadrature", "laplace", "nuts",
-    "coordinate_descent", "proximal_newton", "sgd", "lms", "perceptron", "bootstrap")
-    or a Method with its settings, such as `NUTS(draws=2000)`.
+def fit(
+    model: Model,
+    method: str | Method = "auto",
+    *,
+    seed: int = 0,
+    strict: bool = False,
+    threads: int | None = None,
+) -> Fit:
+    """Fits a model: `method` is a name ("auto", "closed_form", "newton", "conjugate", "quadrature", "laplace",
+    "importance", "nuts", "posterior", "coordinate_descent", "proximal_newton", "evidence", "sgd", "lms", "perceptron",
+    "bootstrap") or a Method with its settings, such as `NUTS(draws=2000)`.
 
     Incompatible, with the methods that would do, when the method cannot fit the model. A fit that did not end well warns
-    with what to do, or raises NotConverged when `strict`. The same seed gives the same answer.
+    with what to do, or raises NotConverged when `strict`. The same seed gives the same answer, on any number of `threads`
+    (one per core by default; they serve blocks of rows and chains, and BLAS is kept to one within each).
 
     >>> model = Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["x"])
     >>> fit(model).coef.sel(coef="x").round(3).item()
@@ -375,15 +385,18 @@ def fit(model: Model, method: str | Method = "auto", *, seed: int = 0, strict: b
         )
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise DataError(f"seed is a whole number, 0 or more, got {seed!r}")
+    if threads is not None:
+        at_least_one(threads=threads)
     chosen = METHODS.resolve(method)
     if not isinstance(chosen, Method):
         raise Incompatible(f"method is the name of a method or a Method, got {chosen!r}")
-    if (why := chosen.obstacle(model)) is not None:
-        able = [k for k, cls in METHODS.items() if k != "auto" and cls().obstacle(model) is None]
-        raise Incompatible(f"{why}. These can fit this model: {', '.join(able) or 'none'}.")
-    rng = np.random.default_rng(seed)
-    model, chosen, notes, stats = chosen.settle(model, rng)
-    solution = chosen.solve(model, rng)
+    with limited(threads):
+        if (why := chosen.obstacle(model)) is not None:
+            able = [k for k, cls in METHODS.items() if k not in ("auto", "posterior") and cls().obstacle(model) is None]
+            raise Incompatible(f"{why}. These can fit this model: {', '.join(able) or 'none'}.")
+        rng = np.random.default_rng(seed)
+        model, chosen, notes, stats, solved = chosen.settle(model, rng)
+        solution = chosen.solve(model, rng) if solved is None else solved
     solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
     if not solution.status.good:
         message = f"{chosen.name}: {solution.status.value}" + (f" ({solution.detail})" if solution.detail else "")

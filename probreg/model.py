@@ -5,31 +5,29 @@ row block, and knows nothing of methods. Auxiliary parameters are maximised and 
 the default prior p(sigma) ∝ 1/sigma is flat, so that with flat priors the posterior mode is maximum likelihood.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg import sums
 from probreg.agreement import check_aux, check_joint, check_names, check_offset, check_trials, counted
 from probreg.binding import rows_for
+from probreg.constructors import FLAT, FromData
 from probreg.design import (
     INTERCEPT,
     Basis,
     Design,
     as_response,
     as_weights,
-    from_arrays,
-    from_reading,
     split_trials,
 )
 from probreg.errors import DataError, Incompatible
 from probreg.graphs import build
-from probreg.likelihoods import LIKELIHOODS, Categorical, Gaussian, Likelihood, SmoothLikelihood
-from probreg.likelihoods.base import Level
-from probreg.linalg import map_blocks, row_blocks, sweep, weighted_gram
+from probreg.likelihoods import Categorical, Gaussian, Likelihood, SmoothLikelihood
 from probreg.prior_predictive import PriorPredictive, prior_predictive
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
@@ -38,7 +36,6 @@ from probreg.priors.spelling import Setting, Spellings, spell
 
 Array = np.ndarray
 Aux = Mapping[str, float]
-FLAT, GAUSSIAN = Flat(), Gaussian()
 
 
 class LocalModel(NamedTuple):
@@ -50,11 +47,12 @@ class LocalModel(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class Model(FromData):
     """log p(beta, aux | y) = sum_i w_i log p(y_i | x_i beta + offset_i, aux) + log p(beta | aux) + log p(aux) + constant.
 
     `prior` is one Prior for every column but the intercept, or a mapping from columns to Priors; `aux` maps a nuisance
-    parameter to a number (held fixed) or to a prior (unknown); unknown by default with p(sigma) ∝ 1/sigma.
+    parameter to a number (held fixed) or to a prior (unknown); unknown by default with p(sigma) ∝ 1/sigma. It is made by
+    `from_formula`, `from_arrays`, or of rows that stay where they are: `from_files`, `from_blocks`, `from_dask`.
 
     >>> model = Model.from_arrays(np.array([2.0, 3.0, 4.0]), np.array([5.0, 7.0, 9.5]), columns=["x"])
     >>> model
@@ -74,94 +72,14 @@ class Model:
         check_joint(self.joint, self.likelihood)
 
     @classmethod
-    def from_formula(
-        cls,
-        formula: str,
-        data: Any,
-        *,
-        likelihood: Likelihood | str = GAUSSIAN,
-        prior: Prior | Mapping[Key, Prior] = FLAT,
-        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
-        weights: Any = None,
-        offset: Any = None,
-        event: Level | None = None,
-        reference: Level | None = None,
-        missing: Literal["raise", "drop"] = "raise",
-    ) -> "Model":
-        """A model from a formula such as `"y ~ x1 + C(g) + bs(x2, df=4)"` and a table (pandas, polars, arrow, mapping).
-
-        `weights` are frequencies (a column's name or an array), `offset` an expression over columns or an array;
-        `event` is the modelled level of a Bernoulli response, `reference` the base class of a softmax;
-        `missing="drop"` leaves incomplete rows out and says which. `p(successes, trials) ~ x` is aggregated Bernoulli.
-        DataError for what is wrong with the data, naming column, row and value.
-        """
-        from probreg.design.formula import read_formula
-
-        reading = read_formula(formula, data, weights=weights, offset=offset, missing=missing)
-        design, values, levels = from_reading(reading)
-        return cls._bound(
-            design, LIKELIHOODS.resolve(likelihood), values, levels, trials=reading.trials,
-            prior=prior, aux=aux, event=event, reference=reference,
-        )  # fmt: skip
-
-    @classmethod
-    def from_arrays(
-        cls,
-        X: Any,
-        y: Any,
-        *,
-        columns: Sequence[str] | None = None,
-        intercept: bool = True,
-        likelihood: Likelihood | str = GAUSSIAN,
-        prior: Prior | Mapping[Key, Prior] = FLAT,
-        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
-        weights: Any = None,
-        offset: Any = None,
-        trials: Any = None,
-        event: Level | None = None,
-        reference: Level | None = None,
-        response: str = "y",
-    ) -> "Model":
-        """A model from a matrix X (n, q) and a response y (n,), no formula needed.
-
-        `columns` names the columns (x1, x2, ... without it); a column of ones is put in front unless `intercept=False`.
-        With `trials` (n,) y counts successes. Other arguments as in `from_formula`. DataError as there.
-        """
-        design = from_arrays(X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights)
-        values, levels = as_response(y)
-        if not values.ndim:
-            raise DataError(f"y has one value per row of X, got {y!r}")
-        if len(values) != design.n:
-            raise DataError(f"X has {design.n} rows and y has {len(values)}: they must match")
-        return cls._bound(
-            design, LIKELIHOODS.resolve(likelihood), values, levels, trials=None if trials is None else np.asarray(trials),
-            prior=prior, aux=aux, event=event, reference=reference,
-        )  # fmt: skip
-
-    @classmethod
-    def _bound(
+    def _of(
         cls,
         design: Design,
         likelihood: Likelihood,
-        values: Array,
-        levels: tuple[Level, ...] | None,
-        *,
-        trials: Array | None,
         prior: Prior | Mapping[Key, Prior],
         aux: Mapping[str, float | AuxPrior],
-        event: Level | None,
-        reference: Level | None,
     ) -> "Model":
-        if not isinstance(likelihood, Likelihood):
-            raise Incompatible(
-                f"likelihood is a Likelihood or the name of one, got {type(likelihood).__name__} from {type(likelihood).__module__}"
-            )
-        if trials is not None:
-            check_trials(likelihood)
-            design, values = split_trials(design, values, trials)
-        design, values = counted(design, values)
-        bound = likelihood.bind(values, levels=levels, event=event, reference=reference)
-        return cls(replace(design, y=bound.code(values)), bound, prior, dict(aux))
+        return cls(design, likelihood, prior, dict(aux))
 
     def with_prior(self, prior: Prior | Mapping[Key, Prior]) -> "Model":
         """The same data and likelihood under another prior."""
@@ -252,8 +170,9 @@ class Model:
         aux = [f"{a} ~ {self.aux_prior(a).name}" for a in self.unknown] + [
             f"{a} = {v:g}" for a, v in self.fixed.items()
         ]
-        n = d.n if d.kept is None else d.kept.n
+        n = d.count
         rows = f"rows {n}" + (f" (weight {d.total:g})" if d.total != n else "") if n else "rows not kept"
+        rows += "" if d.source is None else f" of {d.source.name}"
         return (
             f"Model: {self.likelihood.describe(d.response)}\n"
             f"  {rows}, columns {', '.join(d.columns)}; prior {prior or 'flat'}" + "".join(f"; {a}" for a in aux)
@@ -305,7 +224,8 @@ class Model:
     # ---- densities -------------------------------------------------------------------------------------------------
 
     def eta(self, beta: Array) -> Array:
-        """X beta + offset, shape (..., n, m) for beta (..., p, m)."""
+        """X beta + offset, shape (..., n, m) for beta (..., p, m). DataError where the rows are not in memory."""
+        self.design.need_rows("the linear predictor of every row")
         eta = self.design.X @ beta
         return eta if self.design.offset is None else eta + self.design.offset
 
@@ -316,24 +236,21 @@ class Model:
         return out if self.design.weights is None else out * self.design.weights
 
     def log_lik(self, beta: Array, **aux: Any) -> Array:
-        """log p(y | beta, aux), shape (...,) for beta (..., p, m) and aux (...,); from moments where the rows are gone."""
-        beta = np.asarray(beta)
-        d = self.design
-        if not d.n:
-            return self._log_lik_of_moments(beta, {**self.fixed, **aux})
+        """log p(y | beta, aux), shape (...,) for beta (..., p, m) and aux (...,); from moments where they stand for the rows."""
+        beta, known = np.asarray(beta), {**self.fixed, **aux}
+        if self._of_moments or not self.design.reachable:
+            return self._log_lik_of_moments(beta, known)
+        wide = {k: np.asarray(v)[..., None] for k, v in known.items()}
+        return self.design.fold(partial(sums.log_lik, likelihood=self.likelihood, beta=beta, known=wide))[0]
 
-        known = {k: np.asarray(v)[..., None] for k, v in {**self.fixed, **aux}.items()}
-
-        def block(rows: slice) -> tuple[Array]:
-            eta = d.X[rows] @ beta if d.offset is None else d.X[rows] @ beta + d.offset[rows]
-            log_p = self.likelihood.log_prob(d.observed[rows], eta, **known)
-            return ((log_p if d.weights is None else log_p * d.weights[rows]).sum(-1),)
-
-        return map_blocks(block, row_blocks(d.n, max(d.X.shape[1], beta.size // beta.shape[-2])))[0]
+    @property
+    def _of_moments(self) -> bool:
+        """A Gaussian model of rows that are read by the block: its moments say all, and take one pass for good."""
+        return self.design.source is not None and isinstance(self.likelihood, Gaussian)
 
     def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
         """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): rows that are gone live on in their moments."""
-        kept = self.design.kept
+        kept = self.design.moments if self._of_moments else self.design.kept
         if kept is None or not isinstance(self.likelihood, Gaussian):
             raise DataError(
                 "this model holds no rows (it was saved without them), so it has no log-likelihood; save with rows=True"
@@ -361,12 +278,10 @@ class Model:
 
     def information(self, beta: Array, **aux: float) -> Array:
         """X' W X with W the expected information of each row, plus the curvature of the prior: (p m, p m)."""
-        likelihood = _smooth(self.likelihood)
         self._need_rows()
         known = {**self.fixed, **aux}
-        W = likelihood.information(self.eta(beta), **known)
-        W = W if self.design.weights is None else W * self.design.weights[:, None, None]
-        return weighted_gram(self.design.X, W) + self.joint.curvature(beta, known.get("sigma", 1.0))
+        fn = partial(sums.information, likelihood=_smooth(self.likelihood), beta=np.asarray(beta), known=known)
+        return self.design.fold(fn)[0] + self.joint.curvature(beta, known.get("sigma", 1.0))
 
     def expansion(self, beta: Array, **aux: float) -> LocalModel:
         """The log posterior with gradient and negative Hessian over (vec beta, log aux), on the raw columns.
@@ -394,23 +309,9 @@ class Model:
 
     def _expand(self, gamma: Array, T: Array, basis: Basis | None, aux: Aux, *, curved: bool = True) -> LocalModel:
         """Sums over blocks of rows, each touched once while it is in cache."""
-        self._need_rows()
-        (p, m), k = gamma.shape, gamma.size
+        k = gamma.size
         known, a = {**self.fixed, **aux}, len(self.unknown)
-
-        def block(rows: slice, X: Array) -> tuple[Array, ...]:
-            U = X if basis is None else basis.rows(X)
-            eta = np.dot(U, gamma)  # np.dot, since @ would hold the interpreter's lock here
-            if not curved and not a:
-                return np.array(np.nan), np.dot(U.T, self._scores(rows, eta, known)), np.zeros(0)
-            log_p, g, h = self._rows(rows, eta, known)
-            slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
-            if not curved:
-                return slopes
-            cross = np.einsum("np,nka->pka", U, h[:, :m, m:]) if a else np.zeros((p, m, 0))
-            return *slopes, weighted_gram(U, h[:, :m, :m]), cross, h[:, m:, m:].sum(0)
-
-        value, g_beta, g_aux, *second = sweep(self.design.X, block)
+        value, g_beta, g_aux, *second = self._sums(gamma, T, basis, known, curved=curved)
         curvature = np.zeros((k + a, k + a) if curved else (0, 0))
         if curved:
             H, cross, H_aux = second
@@ -420,30 +321,25 @@ class Model:
         local = LocalModel(float(value), np.concatenate([g_beta.ravel(), g_aux]), curvature)
         return self._add_prior(local, T @ gamma, T, known)
 
+    def _sums(self, gamma: Array, T: Array, basis: Basis | None, known: Aux, *, curved: bool) -> tuple[Array, ...]:
+        """The log-likelihood with its derivatives over (gamma, log aux), beta = T gamma."""
+        self._need_rows()
+        if self._of_moments:
+            value, g, slope, H, cross, H_aux = sums.of_moments(
+                self.design.moments, T @ gamma, known["sigma"], bool(self.unknown)
+            )
+            return value, T.T @ g, slope, T.T @ H @ T, np.einsum("jp,jka->pka", T, cross), H_aux
+        fn = partial(
+            sums.expansion, likelihood=_smooth(self.likelihood), unknown=self.unknown, gamma=gamma, basis=basis,
+            known=known, curved=curved,
+        )  # fmt: skip
+        return self.design.fold(fn)
+
     def _need_rows(self) -> None:
-        if not self.design.n:
+        if not self.design.reachable:
             raise DataError(
                 "this model holds no rows (it was saved without them), over which derivatives are summed; save with rows=True"
             )
-
-    def _scores(self, rows: slice, eta: Array, known: Aux) -> Array:
-        """The gradient over eta of these rows, times their weights."""
-        d = self.design
-        g = _smooth(self.likelihood).score(d.observed[rows], eta if d.offset is None else eta + d.offset[rows], **known)
-        return g if d.weights is None else d.weights[rows, None] * g
-
-    def _rows(self, rows: slice, eta: Array, known: Aux) -> tuple[Array, Array, Array]:
-        """log p of these rows with gradient and curvature over (eta, log of the unknown aux), times their weights."""
-        d, likelihood = self.design, _smooth(self.likelihood)
-        eta = eta if d.offset is None else eta + d.offset[rows]
-        log_p, g, h = likelihood.expansion(d.observed[rows], eta, **known)
-        pick = [*range(likelihood.width), *(likelihood.aux.index(a) + likelihood.width for a in self.unknown)]
-        if len(pick) < g.shape[1]:
-            g, h = g[:, pick], h[:, pick][:, :, pick]
-        if d.weights is None:
-            return log_p, g, h
-        w = d.weights[rows]
-        return w * log_p, w[:, None] * g, w[:, None, None] * h
 
     def _add_prior(self, local: LocalModel, beta: Array, T: Array, known: Aux) -> LocalModel:
         value, g, h = self.joint.expansion(beta, known.get("sigma", 1.0))
@@ -464,7 +360,8 @@ class Model:
         return LocalModel(total, gradient, curvature)
 
     def prior_predictive(self, draws: int = 1000, *, prob: float = 0.95, seed: int = 0) -> PriorPredictive:
-        """What the priors alone say, in outcome units: draws of coefficients, means and outcomes at the rows of the model,
+        """What the priors alone say, in outcome units: draws of coefficients, means and outcomes at the rows of the model
+        (the evenly spaced sample of rows that are read by the block),
         and for each column how far one standard deviation of it can move the outcome with prior probability `prob`.
 
         Flat priors have no draws: what needs them is left out, and the notes say so.
@@ -475,14 +372,14 @@ class Model:
         'one sd of x (1.41) moves P(y = 1) by at most 0.582 with prior probability 95 % (typically 0.23)'
         """
         aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
-        return prior_predictive(self.design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed)
+        some, design = self.design.sample, self.design
+        if design.source is not None:  # means and outcomes at the sample, spreads of columns over all rows
+            design = replace(some, weights=None, kept=design.moments)
+        return prior_predictive(design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed)
 
     def to_pymc(self) -> Any:
         """The plain PyMC model: all rows, named dims, `beta` (coef) or (coef, outcome), for use with anything of PyMC."""
-        if not self.design.n:
-            raise DataError(
-                "this model holds no rows (it was saved without them); PyMC's model needs them: save with rows=True"
-            )
+        self.design.need_rows("PyMC's model")
         return build(
             self.design, self.likelihood, self.joint, {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
         )

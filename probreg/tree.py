@@ -1,9 +1,8 @@
 """The only writer of labels: model, method and solution become one xarray.DataTree that ArviZ reads as it is.
 
-Groups: `estimate` always; `posterior` only when the method's target is a posterior, `sampling` (asymptotic draws, or
-bootstrap replicates) when it is a point estimate; `log_likelihood`, `log_prior`,
-`posterior_predictive`, `sample_stats` beside it; `observed_data` and `constant_data`. What costs a pass over rows and
-draws is computed when it is first read.
+Groups: `estimate` always; `posterior` only when the method's target is a posterior, `sampling` (asymptotic draws, or bootstrap
+replicates) when it is a point estimate; `log_likelihood`, `log_prior`, `posterior_predictive`, `sample_stats` beside it;
+`observed_data` and `constant_data`. What costs a pass over rows and draws is computed when it is first read.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +18,7 @@ from probreg.inference.asymptotic import asymptotic, spreads
 from probreg.inference.reported import (
     estimated,
     hidden as hidden,
+    left_out,
     reported_scale as reported_scale,
     shown as shown,
     shown_scale as shown_scale,
@@ -138,7 +138,7 @@ def to_save(model: Model, solution: Solution, *, seed: int, attrs: Mapping[str, 
 
 
 def build(model: Model, method: Method, solution: Solution, seed: int, attrs: Mapping[str, Any]) -> Any:
-    """The whole tree; `attrs` are written at its root."""
+    """The whole tree; `attrs` are written at its root, and which groups are left out for want of rows."""
     import xarray as xr
 
     groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
@@ -147,7 +147,7 @@ def build(model: Model, method: Method, solution: Solution, seed: int, attrs: Ma
         if model.design.n:
             groups |= _row_groups(model, solution, seed)
         groups["log_prior"] = _log_prior_group(model, solution.draws)
-        groups["sample_stats"] = _stats_group(model, solution, density=bool(model.design.n))
+        groups["sample_stats"] = _stats_group(model, solution, density=model.design.reachable)
     elif solution.vague is None and method.probabilities and (spreads(solution) or solution.replicates is not None):
         made = (
             _sampling_group(model, solution, seed)
@@ -158,7 +158,7 @@ def build(model: Model, method: Method, solution: Solution, seed: int, attrs: Ma
     if model.design.n:
         groups |= data_groups(model)
     tree = xr.DataTree.from_dict(groups)
-    tree.attrs.update(attrs)
+    tree.attrs.update({**attrs, **left_out(model, solution)})
     return tree
 
 

@@ -10,10 +10,14 @@ import probreg
 LAYERS = [
     {"errors"},
     {"registry"},
-    {"links", "linalg", "scores"},
+    {"links", "linalg", "native", "scores"},
     {"online"},
     {"datasets", "design", "likelihoods", "priors"},  # strangers to one another
+    {"sums"},
     {"graphs", "binding", "agreement", "prior_predictive"},
+    {"streams"},
+    {"clusters"},
+    {"constructors"},
     {"model"},
     {"predictive"},
     {"check"},
@@ -24,6 +28,7 @@ LAYERS = [
     {"fit"},
     {
         "recipes",
+        "audit",
         "compare",
         "diagnose",
         "certify",

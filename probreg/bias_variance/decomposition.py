@@ -87,8 +87,7 @@ def bias_variance(
     >>> found.data["bias"].values.round(6), found.data["variance"].values.round(6)
     (array([ 1.,  0., -1.]), array([0.555556, 0.333333, 0.555556]))
     """
-    if not model.design.n:
-        raise DataError("this model holds no rows to draw responses at: save with rows=True, or build it anew")
+    model.design.need_rows("a simulation of responses")
     at_least_one(reps=reps)
     target = model.design if x is None else model.design.at(x)
     given = known(truth, model)

@@ -1,5 +1,6 @@
 """Simulation-based calibration: the ranks of true values among posterior draws, and whether they are uniform."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -103,7 +104,9 @@ class SBC:
     def verdict(self) -> str:
         """One sentence."""
         n, q = self.ranks.sizes["replicate"], self.ranks.sizes["quantity"]
-        at = f"{n} simulated data sets, {q} quantities at {1 - self.prob:.2g} together"
+        lost = sum(self.failures.values())
+        sets = f"{n} simulated data sets" + (f" of {n + lost}, the others without a posterior" if lost else "")
+        at = f"{sets}, {q} quantities at {1 - self.prob:.2g} together"
         if self.uniform:
             return f"{self.method}: ranks are uniform as far as {at} can tell."
         off = [f"{name}: {row.reading} ({_p(row.p_value)})" for name, row in self.table.iterrows() if row.reading]
@@ -115,7 +118,7 @@ class SBC:
             float_format=lambda v: f"{v:.3f}",
         )
         lines = [self.verdict, numbers]
-        lines += [f"no posterior in {k} more: {why}" for why, k in self.failures.items()]
+        lines += [f"no posterior in {k} more, which are not ranked: {why}" for why, k in self.failures.items()]
         lines += [f"ranked although troubled, {k}: {why}" for why, k in self.troubled.items()]
         return "\n".join(lines)
 
@@ -151,7 +154,8 @@ def sbc(
 
     The draws of a fit are thinned evenly to `draws`, which must be fewer than it has; those of Markov chains then are
     nearly independent where the thinning is ten-fold or more. The log-likelihood sees what no coefficient alone does,
-    such as a posterior that ignores the data (Modrák et al. 2023). `workers` above 1 are processes, for which a script
+    such as a posterior that ignores the data (Modrák et al. 2023). A method that refuses some data sets is judged on the
+    others, whose ranks are as uniform, for the choice was made by the data; how many there were is stated. `workers` above 1 are processes, for which a script
     needs its `if __name__ == "__main__"`; the result does not depend on them. Incompatible for an improper prior and for
     a method without a posterior; DataError for settings that do not go together. Source: Talts et al. 2018; Säilynoja,
     Bürkner & Vehtari 2022.
@@ -167,11 +171,23 @@ def sbc(
     _check(reps, draws, bins, workers)
     ranked = _each(partial(_replicate, ready, chosen, draws), [(seed, i) for i in range(reps)], workers)
     good = [r.ranks for r in ranked if r.ranks is not None]
-    failures = Counter(r.trouble for r in ranked if r.ranks is None)
+    failures = _counted(r.trouble for r in ranked if r.ranks is None)
     if not good:
-        raise Incompatible(f"{chosen.name} fitted none of {reps} simulated data sets: {failures.most_common(1)[0][0]}")
-    troubled = Counter(r.trouble for r in ranked if r.ranks is not None and r.trouble)
-    return SBC(_labelled(model, np.array(good)), draws, bins, PROB, chosen.name, dict(failures), dict(troubled))
+        worst = max(failures, key=lambda why: failures[why])
+        raise Incompatible(f"{chosen.name} fitted none of {reps} simulated data sets: {worst}")
+    troubled = _counted(r.trouble for r in ranked if r.ranks is not None and r.trouble)
+    return SBC(_labelled(model, np.array(good)), draws, bins, PROB, chosen.name, failures, troubled)
+
+
+def _counted(reasons: Iterable[str]) -> dict[str, int]:
+    """How often each reason was given, in the words of its first time; numbers in it, such as a k-hat, do not tell reasons
+    apart.
+
+    >>> _counted(["k is 0.9", "k is 1.2", "no mode"])
+    {'k is 0.9': 2, 'no mode': 1}
+    """
+    first: dict[str, str] = {}
+    return dict(Counter(first.setdefault(re.sub(r"-?[0-9][0-9.,e+-]*", "#", why), why) for why in reasons))
 
 
 class _Ranked(NamedTuple):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.errors import DataError, Incompatible
+from probreg.errors import Incompatible
 from probreg.model import Model
 from probreg.tree import observation_rows
 
@@ -41,8 +41,7 @@ def unrolled(model: Model) -> Model:
             f"data cannot be simulated from an improper prior, and this model has one on {', '.join(improper)}; give proper "
             "priors, such as prior={'Intercept': Normal(10), 'x': Normal(2.5)} and aux={'sigma': HalfNormal(1)}"
         )
-    if not model.design.n:
-        raise DataError("this model holds no rows (it was saved without them), and data are simulated at its rows")
+    model.design.need_rows("a simulation of responses")
     rows, weight = observation_rows(model)
     if weight is not None:
         raise Incompatible(

@@ -16,7 +16,6 @@ from probreg.check.rows import RowsCheck as RowsCheck
 from probreg.check.scale import ScaleCheck as ScaleCheck
 from probreg.check.separation import Separation as Separation, separation as separation
 from probreg.check.vif import VifCheck as VifCheck, terms as terms, vif as vif
-from probreg.errors import DataError
 from probreg.model import Model
 
 
@@ -27,8 +26,5 @@ def check(model: Model, *, cheap: bool = False) -> Findings:
     >>> check(Model.from_arrays(np.array([1.0, 2.0, 3.0]), [0, 0, 1], likelihood="bernoulli")).worst.name
     'PROBLEM'
     """
-    if not model.design.n:
-        raise DataError(
-            "this model holds no rows (it was saved without them), so there is nothing to check; save with rows=True"
-        )
+    model.design.need_rows("a check before the fit")
     return Findings.of([f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)])

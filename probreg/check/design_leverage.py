@@ -43,6 +43,7 @@ def design_leverage(model: Model) -> Array:
     array([0.833, 0.333, 0.833])
     """
     design = model.design
+    design.need_rows("a leverage for each row")
     kept = list(design.moments.rank.kept)
     U = (design.basis.rows(design.X) if design.basis.intercept in kept else design.X)[:, kept]
     weighted = U if design.weights is None else U * np.sqrt(design.weights)[:, None]

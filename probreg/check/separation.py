@@ -60,6 +60,7 @@ def separation(model: Model) -> Separation:
     free = np.flatnonzero(~model.joint.informative)
     if not isinstance(likelihood, SeparableLikelihood) or not len(free):
         return none
+    model.design.need_rows("the linear programme that decides separation")
     present = slice(None) if model.design.weights is None else model.design.weights > 0
     design = model.design.take(present)
     Q, T = _coordinates(design.X, free, _basis(model, free))

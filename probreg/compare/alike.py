@@ -78,7 +78,7 @@ def _facts(fit: Fit) -> dict[str, Any]:
 
 def observations(fit: Fit) -> float | None:
     """The total weight of the rows; None for a fit that was saved without them and did not note it."""
-    return fit.model.design.total if fit.model.design.n else fit.solution.stats.get("n")
+    return fit.model.design.total if fit.model.design.reachable else fit.solution.stats.get("n")
 
 
 def _shown(value: Any) -> str:

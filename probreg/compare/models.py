@@ -18,6 +18,7 @@ from probreg.design import PlainColumns
 from probreg.errors import DataError
 from probreg.fit import Fit
 from probreg.inference import Status
+from probreg.tree import observation_rows
 
 Array = np.ndarray
 _COLUMNS = (
@@ -82,8 +83,8 @@ def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: Any = No
 
     Leave-one-out is exact for least squares and conjugate posteriors (closed form) and for other modes (refits), and PSIS
     for other posteriors. `heldout` is a table of further rows with their response, scored by the predictive density of
-    every fit. DataError unless all fits have the same rows, response and weights; Incompatible for a density beside
-    probabilities.
+    every fit. Rows that are read by the block have the criteria but no leave-one-out, and the notes say so. DataError unless
+    all fits have the same rows, response and weights; Incompatible for a density beside probabilities.
 
     >>> from probreg import Model, fit
     >>> rows = {"y": [1.0, 2.1, 2.9, 4.2, 5.1, 5.8], "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
@@ -97,17 +98,20 @@ def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: Any = No
     base = next(iter(several))
     for name, fit in several.items():
         refuse_other_data(base, several[base], name, fit)
-    out = {name: _left_out(fit) for name, fit in several.items()}
+    size = max(len(observation_rows(fit.model)[0]) for fit in several.values())
+    out = {name: _left_out(fit, size) for name, fit in several.items()}
     rows = {name: _row(fit, out[name], heldout) for name, fit in several.items()}
     return _comparison(several, out, rows)
 
 
-def _left_out(fit: Fit) -> LeftOut:
-    if (why := _unusable(fit)) is None:
+def _left_out(fit: Fit, size: int) -> LeftOut:
+    """Of `size` observations, which is 0 where no fit has its rows in memory."""
+    if (why := _unusable(fit) or fit.model.design.lacking("leave-one-out", _INSTEAD)) is None:
         return leave_one_out(fit)
-    from probreg.tree import observation_rows
+    return LeftOut(np.full(size, np.nan), "none", (why,))
 
-    return LeftOut(np.full(len(observation_rows(fit.model)[0]), np.nan), "none", (why,))
+
+_INSTEAD = "give heldout=, or compare them on a part that fits in memory"
 
 
 def _unusable(fit: Fit) -> str | None:
@@ -127,7 +131,7 @@ def _comparison(
     each = np.stack([o.elpd for o in out.values()], 1)
     pointwise = xr.DataArray(each, {"fit": list(fits)}, ("obs", "fit"), name="elpd_loo")
     table = pd.DataFrame(rows).T.infer_objects()
-    total = each.sum(0)
+    total = each.sum(0) if len(each) else np.full(len(fits), np.nan)
     scored = np.isfinite(total)
     notes = [f"{name}: {said}" for name, o in out.items() for said in o.concerns]
     if scored.any():
@@ -140,10 +144,10 @@ def _comparison(
     table.attrs["what"] = (
         f"{first.design.response}: {first.design.total:g} observations, {len(fits)} fit{'s' * (len(fits) > 1)}"
     )
-    return ModelComparison(table, pointwise, (*notes, *_notes(fits, each.shape[0])))
+    return ModelComparison(table, pointwise, (*notes, *_notes(fits, first.design.total)))
 
 
-def _notes(fits: Mapping[str, Fit], n: int) -> list[str]:
+def _notes(fits: Mapping[str, Fit], n: float) -> list[str]:
     said = []
     if penalised := [name for name, f in fits.items() if not _is_ml(f)]:
         said.append(
@@ -151,7 +155,7 @@ def _notes(fits: Mapping[str, Fit], n: int) -> list[str]:
             "each counts by less than one"
         )
     if n < 100:
-        said.append(f"with {n} observations the standard errors of differences are themselves uncertain")
+        said.append(f"with {n:g} observations the standard errors of differences are themselves uncertain")
     return said
 
 
@@ -159,8 +163,9 @@ def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
     elpd, se = _sum_and_error(out.elpd)
     row: dict[str, Any] = {**_criteria(fit), "log_evidence": fit.solution.stats.get("log_evidence", np.nan)}
     usable = _unusable(fit) is None
+    inside = usable and fit.model.design.n > 0
     row |= {"elpd_loo": elpd, "se_loo": se, "elpd_diff": np.nan, "se_diff": np.nan, "weight": np.nan}
-    row["p_loo"] = float(log_mean_density(fit).sum()) - elpd if usable else np.nan
+    row["p_loo"] = float(log_mean_density(fit).sum()) - elpd if inside else np.nan
     if heldout is not None:
         row["heldout"], row["se_heldout"] = _sum_and_error(held_out(fit, heldout)) if usable else (np.nan, np.nan)
     return row | {"method": fit.method.name, "loo": out.how}
@@ -186,7 +191,7 @@ def _criteria(fit: Fit) -> dict[str, float]:
 def _sum_and_error(values: Array) -> tuple[float, float]:
     """The sum and sqrt(N var): the standard error of a sum of N terms, were the observations drawn anew."""
     n = len(values)
-    return float(values.sum()), float(np.sqrt(n) * values.std(ddof=1)) if n > 1 else np.nan
+    return float(values.sum()) if n else np.nan, float(np.sqrt(n) * values.std(ddof=1)) if n > 1 else np.nan
 
 
 def held_out(fit: Fit, data: Any) -> Array:

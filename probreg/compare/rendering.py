@@ -251,5 +251,7 @@ def _fit_notes(of: Compared, name: str, spellings: Mapping[str, str]) -> list[st
     if name in spellings:
         out.append(f"the mode of this model is scikit-learn's {spellings[name]}")
     if rowless(fit) and here["share"].isnull().any():
-        out.append("saved without its rows, so that some shares are not known")
+        out.append(f"{fit.model.design.elsewhere}, so that some shares are not known")
+    if fit.target == "mode" and not fit.model.design.n:
+        out.append(f"{fit.model.design.elsewhere}, so that no reason here rests on its sandwich or its profile")
     return out

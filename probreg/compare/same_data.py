@@ -1,9 +1,11 @@
 """Whether fits describe the same observations, so that their log densities are of one quantity."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from probreg.design import Block
 from probreg.errors import DataError, Incompatible
 from probreg.fit import Fit
 
@@ -14,8 +16,8 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
     """DataError with the first thing in which the observations of two fits differ; Incompatible for a density beside
     probabilities. Columns, priors, offsets and methods may differ: those are what is compared."""
     for which, fit in ((base, first), (name, other)):
-        if not fit.model.design.n:
-            raise DataError(f"{which!r} was saved without its rows: save it with rows=True to compare models")
+        if not fit.model.design.reachable:
+            fit.model.design.need_rows(f"a comparison of {which!r} with other models")
     d, e = first.model.design, other.model.design
     pair = f"{base!r} and {name!r} cannot be compared"
     if d.response != e.response:
@@ -23,22 +25,49 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
             f"{pair}: they model {d.response} and {e.response}. Log densities of different quantities are not comparable: "
             "give both models the same response"
         )
-    if (d.n, d.total) != (e.n, e.total):
+    if d.count != e.count or not np.isclose(d.total, e.total, rtol=1e-12, atol=0.0):
         raise DataError(
             f"{pair}: their rows are not the same data, {_size(first)} against {_size(other)}. Fit both to the same rows; "
             "missing='drop' leaves out other rows where other columns are used"
         )
-    for what, x, y in (("response", _outcome(first), _outcome(other)), ("weights", _weights(first), _weights(other))):
-        if not np.array_equal(x, y):
-            where = int(np.argmax(x != y))
-            raise DataError(
-                f"{pair}: their rows are not the same data, the {what} of row {where} is {x[where]} against {y[where]}"
-            )
+    if why := _difference(first, other) if d.n and e.n else _total_difference(first, other):
+        raise DataError(f"{pair}: their rows are not the same data, {why}")
     if isinstance(first.model.likelihood.support, str) != isinstance(other.model.likelihood.support, str):
         raise Incompatible(
             f"{pair}: a {first.model.likelihood.name} and a {other.model.likelihood.name} likelihood. One gives densities, "
             "the other probabilities of single values, and their logarithms differ by the unit of the response"
         )
+
+
+def _difference(first: Fit, other: Fit) -> str:
+    """The first row in which the responses or the weights differ."""
+    for what, x, y in (("response", _outcome(first), _outcome(other)), ("weights", _weights(first), _weights(other))):
+        if not np.array_equal(x, y):
+            where = int(np.argmax(x != y))
+            return f"the {what} of row {where} is {x[where]} against {y[where]}"
+    return ""
+
+
+def _total_difference(first: Fit, other: Fit) -> str:
+    """The same of rows that are read by the block, told by sums over them; another order of the rows is no difference."""
+    x, y = _totals(first), _totals(other)
+    unlike = [k for k in sorted({*x, *y}) if not np.isclose(x.get(k, 0.0), y.get(k, 0.0), rtol=1e-9, atol=0.0)]
+    return f"{unlike[0]} is {x.get(unlike[0], 0.0):.12g} against {y.get(unlike[0], 0.0):.12g}" if unlike else ""
+
+
+def _totals(fit: Fit) -> dict[str, float]:
+    """The rows of each level, or sums of powers of the response, in words."""
+    levels = fit.model.likelihood.levels
+    words = [f"the weight of {level!r}" for level in map(str, levels)] or ["the sum of y", "the sum of y^2"]
+    (found,) = fit.model.design.fold(partial(_powers, levels=len(levels)))
+    return dict(zip(words, found.tolist()))
+
+
+def _powers(block: Block, *, levels: int) -> tuple[Array]:
+    w = np.ones(block.rows) if block.weights is None else block.weights
+    if levels:
+        return (np.bincount(block.y.astype(int), w, levels),)
+    return (np.array([w @ block.y, w @ block.y**2]),)
 
 
 def _outcome(fit: Fit) -> Array:
@@ -58,4 +87,4 @@ def _weights(fit: Fit) -> Array:
 
 def _size(fit: Fit) -> str:
     d = fit.model.design
-    return f"{d.n} rows" + ("" if d.weights is None else f" (weight {d.total:g})")
+    return f"{d.count} rows" + ("" if d.weights is None else f" (weight {d.total:g})")

@@ -228,8 +228,8 @@ def kinked(model: Model) -> set[str]:
 
 
 def rowless(fit: Fit) -> bool:
-    """Saved without its rows, and without moments that tell as much."""
-    return not fit.model.design.n and not isinstance(fit.model.likelihood, Gaussian)
+    """No sum over its rows can be taken, and no moments tell as much."""
+    return not fit.model.design.reachable and not isinstance(fit.model.likelihood, Gaussian)
 
 
 def _along(fit: Fit, matrix: Array) -> Array:

@@ -88,8 +88,7 @@ class Rank:
 
 def counted(design: Design) -> tuple[Design, tuple[str, ...]]:
     """Each row as often as its frequency weight says, with a sentence; Incompatible for weights that are no counts."""
-    if not design.n:
-        raise DataError("this fit was saved without its rows: pass rows it has not seen, conformal(fit, data)")
+    design.need_rows("a conformal interval from the rows of the fit", "pass rows it has not seen, conformal(fit, data)")
     w = design.weights
     if w is None:
         return design, ()

@@ -124,6 +124,5 @@ def _response(model: Model, data: Any) -> Any:
 def _design(model: Model, data: Any, offset: Any) -> Design:
     if data is not None:
         return model.design.at(data, offset=offset)
-    if not model.design.n:
-        raise DataError("this fit was saved without its rows: say at which data to predict")
+    model.design.need_rows("a prediction without data", "say at which data to predict")
     return model.design

@@ -1,5 +1,6 @@
 """Data become a response y and a matrix X; everything after this room is arrays."""
 
+from probreg.design.block import Block as Block, RowSource as RowSource
 from probreg.design.design import (
     INTERCEPT as INTERCEPT,
     Basis as Basis,

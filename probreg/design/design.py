@@ -4,13 +4,14 @@ Everything after this room is arrays. A design is made once, checked once (finit
 never changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol, Self
 
 import numpy as np
 
+from probreg.design.block import Block, RowSource, add
 from probreg.design.moments import Moments
 from probreg.errors import DataError
 from probreg.linalg import map_blocks, row_blocks
@@ -92,17 +93,86 @@ class Design:
     labels: Array | None = None
     notes: tuple[str, ...] = ()
     kept: Moments | None = None  # moments that outlive their rows, in a fit that was saved without them
+    source: RowSource | None = None  # where the rows are, when they are read by the block: X and y are then empty
 
     @property
     def n(self) -> int:
+        """The number of rows in memory: 0 where they are read by the block, or were not saved."""
         return len(self.X)
+
+    @property
+    def count(self) -> int:
+        """The number of rows that the design stands for, wherever they are; 0 where that is not known any more."""
+        if self.source is not None:
+            return self.source.n
+        return self.n if self.kept is None else self.kept.n
 
     @property
     def total(self) -> float:
         """The number of observations: the sum of the frequency weights."""
+        if self.source is not None:
+            return self.source.weight
         if self.kept is not None:
             return self.kept.weight
         return float(self.n if self.weights is None else self.weights.sum())
+
+    @property
+    def reachable(self) -> bool:
+        """Whether sums over the rows can be taken: they are in memory, or read by the block."""
+        return bool(self.n) or self.source is not None
+
+    @property
+    def elsewhere(self) -> str:
+        """Why there are no rows in memory."""
+        if self.source is not None:
+            return f"this model reads its rows by the block ({self.source.name})"
+        return "this model holds no rows, since it was saved without its rows"
+
+    @property
+    def gone(self) -> str:
+        """Why there are no rows in memory and what to do, as the end of a sentence that says what needs them."""
+        return f"{self.elsewhere}: {self.remedy}"
+
+    @property
+    def remedy(self) -> str:
+        """What to do where rows are asked for that are not in memory."""
+        return "save(rows=True) keeps them" if self.source is None else "build it from a part that fits in memory"
+
+    def lacking(self, what: str, instead: str = "") -> str | None:
+        """The sentence why `what` cannot be had, and what to do (`instead`, where it says more than `gone`); None where the
+        rows are in memory."""
+        if self.n:
+            return None
+        return f"{what} needs the rows in memory, and " + (f"{self.elsewhere}: {instead}" if instead else self.gone)
+
+    def need_rows(self, what: str, instead: str = "") -> None:
+        """DataError unless the rows are in memory; `what` needs them there."""
+        if (why := self.lacking(what, instead)) is not None:
+            raise DataError(why)
+
+    def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any] = add) -> Any:
+        """What fn says of the rows, a block at a time, put together by `add`: sums of arrays unless told otherwise.
+
+        Rows in memory are one block, which fn cuts where it serves (`Block.sweep`); others come as their source reads them.
+        """
+        if self.source is not None:
+            return self.source.fold(fn, add)
+        if not self.n:
+            raise DataError(f"a sum over the rows needs them, and {self.gone}")
+        return fn(Block(self.X, self.observed, self.weights, self.offset))
+
+    @cached_property
+    def sample(self) -> "Design":
+        """Rows in memory that stand for all: the design itself, or the evenly spaced sample of its source, whose weights
+        count the rows between them too."""
+        if self.source is None:
+            return self
+        some = self.source.sample
+        weights = np.ones(some.rows) if some.weights is None else some.weights
+        weights = weights * (self.total / weights.sum())
+        return replace(
+            self, X=np.ascontiguousarray(some.X), y=some.y, offset=some.offset, weights=weights, kept=None, source=None
+        )
 
     @property
     def observed(self) -> Array:
@@ -144,6 +214,7 @@ class Design:
             weights=part(self.weights),
             labels=part(self.labels),
             kept=None,
+            source=None,
         )
 
     @cached_property
@@ -151,19 +222,17 @@ class Design:
         """All that a Gaussian model needs of its rows, of y - offset on X."""
         if self.kept is not None:
             return self.kept
-        if not self.n:
-            raise DataError(
-                "the moments of the columns are not known: this model holds no rows (it was saved without them); save with rows=True"
-            )
-        y = self.observed if self.offset is None else self.observed - self.offset[:, 0]
-        return Moments.of(self.X, y, weights=self.weights, columns=self.columns)
+        if not self.reachable:
+            raise DataError(f"the moments of the columns are not known: {self.gone}")
+        return self.fold(partial(moments_of, columns=self.columns), Moments.__add__)
 
     @cached_property
     def basis(self) -> Basis:
         """Shift and scale of the columns from at most 10,000 evenly spaced rows: they serve conditioning, not statistics."""
-        some = self.X[:: max(1, self.n // 10_000)]
+        rows = self.X if self.source is None else self.source.sample.X
+        some = np.ascontiguousarray(rows[:: max(1, len(rows) // 10_000)])
         shift, scale = some.mean(0), some.std(0)
-        size = np.sqrt((some**2).mean(0))
+        size = np.hypot(shift, scale)
         constant = scale <= 1e-10 * size
         scale = np.where(constant, np.where(size > 0, size, 1.0), scale)
         if self.intercept is None:
@@ -171,6 +240,12 @@ class Design:
         scale[self.intercept] = 1.0
         shift = np.where(constant, 0.0, shift)
         return Basis(shift, scale, self.intercept)
+
+
+def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
+    """The moments of y - offset on X at the rows of a block."""
+    y = block.y if block.offset is None else block.y - block.offset[:, 0]
+    return Moments.of(block.X, y, weights=block.weights, columns=columns)
 
 
 @dataclass(frozen=True)
@@ -188,8 +263,7 @@ class PlainColumns:
         """An array (n, q) of the given columns in their order, or a table or mapping that names them."""
         X = as_array(data, "new data") if _is_array(data) else _named(data, self.given)
         X = X[:, None] if X.ndim == 1 and len(self.given) == 1 else X
-        X = as_matrix(X, self.given)
-        return with_ones(X) if self.intercept else X
+        return as_matrix(X, self.given, ones=self.intercept)
 
     def offset_at(self, data: Any) -> Array | None:
         return None
@@ -232,13 +306,13 @@ def from_arrays(
         raise DataError(f"column names repeat: {sorted({c for c in names if names.count(c) > 1})}")
     if intercept and INTERCEPT in names:
         raise DataError("X already has a column called 'Intercept'; pass intercept=False")
-    X = as_matrix(X, names)
+    X = as_matrix(X, names, ones=intercept)
     if not len(X):
-        raise DataError("there are no rows: X has shape (0, " + str(X.shape[1]) + ")")
+        raise DataError(f"there are no rows: X has shape (0, {len(names)})")
     recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
     _check_intercept(X, names)
     return Design(
-        X=with_ones(X) if intercept else X,
+        X=X,
         y=None,
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns]),
@@ -260,7 +334,7 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns], dtype=bool),
         recipe=recipe,
-        response=recipe.response if reading.trials is None else _of_trials(recipe.response),
+        response=recipe.response if reading.trials is None else of_trials(recipe.response),
         offset=as_offset(reading.offset, len(reading.X)),
         weights=reading.weights,
         labels=reading.rows,
@@ -306,13 +380,13 @@ def _has_text(y: Any) -> bool:
     return isinstance(y, list) and any(isinstance(v, str) for v in y)
 
 
-def _of_trials(response: str) -> str:
+def of_trials(response: str) -> str:
     """`p(s, t)` in words: one of the t trials behind s successes."""
     return response.removeprefix("p(").removesuffix(")").replace(", ", " of ", 1)
 
 
-def as_matrix(X: Array, names: Sequence[str]) -> Array:
-    """Finite floats (n, len(names))."""
+def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
+    """Finite floats (n, len(names)), behind a column of ones where `ones`: copied and looked through in one pass."""
     if X.dtype.kind == "O" and all(v is None or isinstance(v, int | float | np.number) for v in X.ravel()):
         missing = np.array([v is None for v in X.ravel()]).reshape(X.shape)
         X = np.where(missing, np.nan, X).astype(float)  # to be named below
@@ -320,13 +394,22 @@ def as_matrix(X: Array, names: Sequence[str]) -> Array:
         raise DataError(f"X holds {X.dtype} values and must be numeric; for categories use a formula")
     if X.ndim != 2 or X.shape[1] != len(names):
         raise DataError(f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}")
-    out = np.ascontiguousarray(X, dtype=float)
-    _finite(float(map_blocks(lambda rows: (out[rows].sum(),), row_blocks(*out.shape))[0]), out, names)
+    out = np.empty((len(X), X.shape[1] + 1)) if ones else np.ascontiguousarray(X, dtype=float)
+
+    def look(rows: slice) -> tuple[Array, ...]:
+        if ones:
+            out[rows, 0], out[rows, 1:] = 1.0, X[rows]  # blocks do not overlap
+        values = out[rows].reshape(-1)
+        return (np.dot(values, values),)
+
+    with np.errstate(all="ignore"):
+        square = float(map_blocks(look, row_blocks(*out.shape))[0])
+    _finite(square, out[:, 1:] if ones else out, names)
     return out
 
 
 def _finite(total: float, X: Array, names: Sequence[str]) -> None:
-    """DataError naming row, column and value where X is not finite; a finite sum settles it, one may also overflow."""
+    """DataError naming row, column and value where X is not finite; a finite total settles it, one may also overflow."""
     if np.isfinite(total) or not (bad := ~np.isfinite(X)).any():
         return
     row, col = np.argwhere(bad)[0]
@@ -334,18 +417,6 @@ def _finite(total: float, X: Array, names: Sequence[str]) -> None:
     raise DataError(
         f"column {names[col]!r} holds {X[row, col]} in row {row}; rows with missing or infinite values: {counts}. Drop or impute them first."
     )
-
-
-def with_ones(X: Array) -> Array:
-    """X with a column of ones in front, copied on all cores."""
-    out = np.empty((len(X), X.shape[1] + 1))
-
-    def block(rows: slice) -> tuple[Array, ...]:
-        out[rows, 0], out[rows, 1:] = 1.0, X[rows]  # blocks do not overlap
-        return ()
-
-    map_blocks(block, row_blocks(*out.shape))
-    return out
 
 
 def as_offset(offset: Any, n: int) -> Array | None:
@@ -363,6 +434,14 @@ def as_offset(offset: Any, n: int) -> Array | None:
 
 def as_weights(weights: Any, n: int) -> Array | None:
     """(n,), finite, not negative, not all zero."""
+    out = as_frequencies(weights, n)
+    if out is not None and not out.sum() > 0:
+        raise DataError("the weights sum to zero: no observation is left")
+    return out
+
+
+def as_frequencies(weights: Any, n: int) -> Array | None:
+    """(n,), finite, not negative."""
     if weights is None:
         return None
     out = _floats(weights, "weights")
@@ -370,8 +449,6 @@ def as_weights(weights: Any, n: int) -> Array | None:
         raise DataError(f"weights are one frequency per row: expected shape ({n},), got {out.shape}")
     if len(bad := np.flatnonzero(~np.isfinite(out) | (out < 0))):
         raise DataError(f"the weight of row {bad[0]} is {out[bad[0]]}; frequency weights are finite and not negative")
-    if not out.sum() > 0:
-        raise DataError("the weights sum to zero: no observation is left")
     return out
 
 

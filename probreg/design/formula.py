@@ -152,7 +152,7 @@ def read_formula(
            [1., 1.]]), (2,))
     """
     table = read_table(data)
-    parts = parse_formula(_written_out(formula, table, weights, offset))
+    parts = parse_formula(written_out(formula, table, weights, offset))
     added = parse_expression(offset) if isinstance(offset, str) else None
     named = (weights,) if isinstance(weights, str) else ()
     outcome = tuple(name for part in parts.outcome for name in part.variables)
@@ -188,7 +188,7 @@ def read_formula(
     )
 
 
-def _written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
+def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
     """The formula with `.` as the columns that are not response, weights or offset."""
     if not isinstance(formula, str) or "." not in formula:
         return expand(formula, ())
@@ -240,7 +240,7 @@ def _notes(table: Table, parts: Parts, offset: Any) -> tuple[str, ...]:
     if offset is not None and not isinstance(offset, str):
         notes.append("the offset was given as an array: predictions at new rows need an offset of their own")
     for name in parts.variables:
-        if kind_of(table.columns[name]) == "text" and _reads_as_numbers(table.columns[name]):
+        if kind_of(table.columns[name]) == "text" and reads_as_numbers(table.columns[name]):
             notes.append(f"column {name!r} is text and is read as categories, although every value is a number")
     for name in dict.fromkeys((*parts.variables, *(v for part in parts.outcome for v in part.variables))):
         if kind_of(table.columns[name]) == "levels" and (unused := _unused(table.columns[name])):
@@ -253,7 +253,7 @@ def _unused(column: Any) -> list[Any]:
     return [level for level in column.categories if level not in present]
 
 
-def _reads_as_numbers(column: np.ndarray) -> bool:
+def reads_as_numbers(column: np.ndarray) -> bool:
     try:
         np.asarray(column, dtype=np.float64)
     except ValueError:

@@ -157,6 +157,15 @@ def coding_of(expression: Expression) -> ast.Call | None:
     return tree if isinstance(tree, ast.Call) and function_of(tree) == "C" else None
 
 
+def learns(expression: Expression) -> bool:
+    """Whether a piece of the expression keeps something of the rows it is first computed at, such as a mean or knots.
+
+    >>> learns(parse_expression("center(x)")), learns(parse_expression("log(x)"))
+    (True, False)
+    """
+    return any(isinstance(node, ast.Call) and function_of(node) in STATEFUL for node in ast.walk(expression.tree))
+
+
 def _check(expression: Expression, node: ast.AST, *, outermost: bool = False) -> None:
     match node:
         case ast.Constant() if type(node.value) in (int, float):

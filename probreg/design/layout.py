@@ -149,7 +149,7 @@ def _factor_values(text: str, expression: Expression, table: Table, memory: Memo
         raise DataError(f"column {text!r} held numbers when the model was fitted and holds {kind} now")
     arguments = coding_arguments(coding) if coding is not None else {}
     column = level_column(expression, table, memory.transforms, training=training)
-    if training:
+    if training and text not in memory.levels:  # levels of more rows than these may be known before
         memory.levels[text] = training_levels(text, column, arguments.get("levels"), table, coded=coding is not None)
     values = coded(text, column, memory.levels[text], table)
     return (

@@ -103,6 +103,14 @@ def one_per_row(name: str, values: Any, n: int) -> np.ndarray:
 
 def check_weights(weights: np.ndarray, *, name: str, table: Table) -> np.ndarray:
     """Finite, not negative, not all zero."""
+    values = frequencies(weights, name=name, table=table)
+    if not values.sum() > 0:
+        raise DataError(f"the weights {name!r} sum to zero: no observation is left")
+    return values
+
+
+def frequencies(weights: np.ndarray, *, name: str, table: Table) -> np.ndarray:
+    """Finite and not negative."""
     if np.asarray(weights).dtype.kind not in "iufb":
         raise DataError(f"the weights {name!r} are not numbers (row {table.rows[0]} holds {weights[0]!r})")
     values = np.asarray(weights, dtype=np.float64)
@@ -111,8 +119,6 @@ def check_weights(weights: np.ndarray, *, name: str, table: Table) -> np.ndarray
             f"the weight {name!r} of row {table.rows[bad[0]]} is {values[bad[0]]:g}; "
             "weights are finite and not negative (zero leaves a row out)"
         )
-    if not values.sum() > 0:
-        raise DataError(f"the weights {name!r} sum to zero: no observation is left")
     return values
 
 

@@ -21,8 +21,7 @@ def variables(design: Design, data: Any = None, also: Sequence[str] = ()) -> dic
     `data` is the table that the model was fitted to. DataError when the rows are gone, when a variable cannot be read back
     and `data` is None, and for data that are not the rows of the model.
     """
-    if not design.n:
-        raise DataError("this fit was saved without its rows: save it with rows=True to draw or average over its data")
+    design.need_rows("a curve or an average over the model's own data")
     if isinstance(design.recipe, PlainColumns):
         plain = {name: design.X[:, design.columns.index(name)] for name in design.recipe.given}
         more = [name for name in also if name not in plain]

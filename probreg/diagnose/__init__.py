@@ -1,6 +1,6 @@
 """Findings on a fit: one question per file. Adding one is one file and one line here."""
 
-from probreg.check import CHECKS, Finding, Findings, check
+from probreg.check import CHECKS, Finding, Findings, RowsCheck, Verdict, check
 from probreg.diagnose.autocorrelation import AutocorrelationDiagnostic as AutocorrelationDiagnostic
 from probreg.diagnose.base import DIAGNOSTICS as DIAGNOSTICS, Diagnostic as Diagnostic
 from probreg.diagnose.calibration import (
@@ -40,7 +40,8 @@ def diagnose(fit: Fit, *, skipped: bool = False, before: bool = True) -> Finding
     """All findings on a fit, worst first; with `before` those of `check` on its model as well.
 
     `skipped` adds the diagnostics that have no meaning for this fit, each with its reason. Every finding says what to
-    do and names the picture that shows it. Incompatible for what is no Fit.
+    do and names the picture that shows it. Without rows in memory the finding "rows" says what was not asked. Incompatible
+    for what is no Fit.
 
     >>> import probreg as pr
     >>> found = diagnose(pr.fit(pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"))))
@@ -49,7 +50,7 @@ def diagnose(fit: Fit, *, skipped: bool = False, before: bool = True) -> Finding
     """
     if not isinstance(fit, Fit):
         raise Incompatible(f"diagnose takes a Fit, got {type(fit).__name__}; make one with pr.fit(model)")
-    items: list[Finding] = list(check(fit.model)) if before and fit.model.design.n else []
+    items: list[Finding] = _of_rows(fit, before)
     for cls in DIAGNOSTICS.values():
         diagnostic = cls()
         reason = diagnostic.obstacle(fit)
@@ -58,6 +59,16 @@ def diagnose(fit: Fit, *, skipped: bool = False, before: bool = True) -> Finding
         elif skipped:
             items.append(diagnostic.skipped(reason))
     return Findings.of(items, names())
+
+
+def _of_rows(fit: Fit, before: bool) -> list[Finding]:
+    """The checks of the model; without rows in memory a note of what could not be asked, and why."""
+    design = fit.model.design
+    if design.n:
+        return list(check(fit.model)) if before else []
+    asked = "neither the checks before the fit nor the diagnostics" if before else "none of the diagnostics"
+    sentence = f"{asked} that look at single rows were made: {design.elsewhere}"
+    return [Finding(RowsCheck.name, Verdict.NOTE, sentence, design.remedy)]
 
 
 def names() -> Registry[object]:

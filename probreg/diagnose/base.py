@@ -12,7 +12,6 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.check.base import Finding, Verdict
-from probreg.errors import DataError
 from probreg.fit import Fit
 from probreg.inference import Status
 from probreg.prediction import usable
@@ -89,7 +88,7 @@ def _of_kind(fit: Fit, target: str) -> str | None:
 
 def _of_rows(fit: Fit) -> str | None:
     if not fit.model.design.n:
-        return "the fit was saved without its rows"
+        return fit.model.design.elsewhere
     return noiseless(fit)
 
 
@@ -103,6 +102,5 @@ def noiseless(fit: Fit) -> str | None:
 
 def reachable(fit: Fit) -> None:
     """DataError for a fit without rows, NotConverged for one without an estimate, Incompatible without probabilities."""
-    if not fit.model.design.n:
-        raise DataError("this fit was saved without its rows: save it with rows=True to diagnose it")
+    fit.model.design.need_rows("a number for each row")
     usable(fit.solution, fit.method)

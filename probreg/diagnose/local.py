@@ -117,6 +117,7 @@ def local(fit: Fit) -> Local:
 
 def _found(fit: Fit) -> Local:
     model, design, aux = fit.model, fit.model.design, fit.aux
+    design.need_rows("a number for each row")
     likelihood = model.likelihood
     assert isinstance(likelihood, SmoothLikelihood)
     eta = design.X @ fit.solution.beta

@@ -24,8 +24,9 @@ class PowerScalingDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if not has_prior(fit):
             return "every prior of this model is flat or improper, so there is no prior to scale"
-        gone = not fit.model.design.n and not isinstance(fit.model.likelihood, Gaussian)  # whose moments are enough
-        return "the fit was saved without its rows" if gone else None
+        design = fit.model.design
+        known = design.reachable or isinstance(fit.model.likelihood, Gaussian)  # whose moments are enough
+        return None if known else design.elsewhere
 
     def run(self, fit: Fit) -> list[Finding]:
         table = power_scaling(fit)

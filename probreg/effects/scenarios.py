@@ -91,6 +91,8 @@ def population(design: Design, data: Any, also: Sequence[str]) -> Population:
     A table is that of the training rows when it makes the same matrix; it is needed where the columns do not tell their
     variables.
     """
+    if data is None:
+        design.need_rows("an average over the rows of the model", "pass data=, the rows to average over")
     if data is None or (design.n and _same_rows(design, data)):
         table = variables(design, data, also)
         held = design.offset is None or (all(v in table for v in read_by(design)) and not _array_offset(design))

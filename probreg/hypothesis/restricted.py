@@ -106,7 +106,7 @@ def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
     if isinstance(fit.model.likelihood, Gaussian):
         lr, score = _of_least_squares(fit, found)
     else:
-        if not fit.model.design.n:
+        if not fit.model.design.reachable:
             return []
         at = restricted(fit, found)
         lr = 2.0 * (fit.log_likelihood - float(fit.model.log_lik(at.beta, **at.aux)))

@@ -116,7 +116,10 @@ def _of_mode(
     kept = independent(L, r)
     found = wald(kept, beta, V, df)
     if "likelihood" in tests and covariance is None and not notes:
-        found += likelihood_tests(fit, kept)
+        more = likelihood_tests(fit, kept)
+        found += more
+        lost = f"no likelihood ratio and no score test, which need the rows: {fit.model.design.elsewhere}"
+        notes += () if more else (lost,)
     if "wald" not in tests:
         found = [t for t in found if t.name in ("LR", "score")]
     return Hypothesis(text, _null(fit, read), estimates, _by_name(found), notes=notes)

@@ -13,6 +13,7 @@ from probreg.inference.closed_form import ClosedForm as ClosedForm
 from probreg.inference.conjugate import Conjugate as Conjugate
 from probreg.inference.coordinate_descent import CoordinateDescent as CoordinateDescent
 from probreg.inference.evidence import Evidence as Evidence
+from probreg.inference.importance import Importance as Importance, Weighted as Weighted
 from probreg.inference.laplace import LaplaceApproximation as LaplaceApproximation
 from probreg.inference.newton import Newton as Newton
 from probreg.inference.nuts import NUTS as NUTS
@@ -22,6 +23,7 @@ from probreg.inference.paths import (
     mode_path as mode_path,
 )
 from probreg.inference.perceptron import Perceptron as Perceptron
+from probreg.inference.posterior import Posterior as Posterior
 from probreg.inference.proximal_newton import ProximalNewton as ProximalNewton
 from probreg.inference.quadrature import Quadrature as Quadrature
 from probreg.inference.sgd import LMS as LMS, SGD as SGD

@@ -34,6 +34,7 @@ class Status(Enum):
     RESAMPLED = "resampled: the estimate is that of its method, its spread that of the replicates"
     UNMIXED = "sampled, but the chains do not agree: draw more, raise target_accept, or use a more informative prior"
     DIVERGED = "sampled, but some steps diverged: raise target_accept, or use a more informative prior"
+    UNSETTLED = "weighted draws whose means do not settle: sample with nuts, or use a more informative prior"
     SEPARATED = "converged: the classes are separated, without a mistake"
     UNSEPARATED = "stopped with mistakes left: the classes cannot be separated, or more epochs are needed"
     SHORT = "stopped short of the maximum: more epochs, or newton"
@@ -76,15 +77,18 @@ class Solution:
     stats: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     trace: Mapping[str, Array] = field(default_factory=dict)
+    engine: str = ""  # what evaluated the density, where there is a choice
 
 
 class Settled(NamedTuple):
-    """What is left to do once a method has chosen: a model, a method that solves it, and what to say of the choice."""
+    """What is left to do once a method has chosen: a model, a method that solves it, and what to say of the choice; the
+    solution too, where choosing was solving."""
 
     model: Model
     method: "Method"
     notes: tuple[str, ...] = ()
     stats: Mapping[str, float] = MappingProxyType({})
+    solution: Solution | None = None
 
 
 class Method(ABC):

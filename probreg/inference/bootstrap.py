@@ -99,10 +99,7 @@ class Bootstrap(Method):
         return inner._replace(method=replace(self, method=inner.method))
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if not model.design.n:
-            raise DataError(
-                "this model was saved without its rows, which a bootstrap draws from; save(rows=True) keeps them"
-            )
+        model.design.need_rows("a bootstrap")
         inner = _chosen(METHODS.resolve(self.method), model)
         found = inner.solve(model, rng)
         if found.status is Status.NO_MAXIMUM:

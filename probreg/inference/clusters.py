@@ -16,10 +16,7 @@ def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:
     `groups` is a name (a column of `data`, or a column or factor of the design), one label per row, or a pair of these
     (a tuple, or an array (n, 2)). DataError for what does not match the rows, or leaves a single group.
     """
-    if not design.n:
-        raise DataError(
-            "a cluster covariance is made from the rows, and this fit was saved without them: save(rows=True)"
-        )
+    design.need_rows("a cluster covariance")
     if groups is None:
         raise DataError("a cluster covariance needs groups=: a column's name, one label per row, or a pair of these")
     if isinstance(groups, tuple) and len(groups) == 2:

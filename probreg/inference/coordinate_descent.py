@@ -287,7 +287,7 @@ def solution_of(lasso: Lasso, model: Model, found: Joint, tol: float = 1e-8) -> 
 
 def _several(model: Model) -> tuple[str, ...]:
     """In plain words, what an unknown sigma does to a prior in raw units."""
-    wide = model.design.n and model.shape[0] >= model.design.n
+    wide = 0 < model.design.count <= model.shape[0]
     rises = "; with as many columns as rows the density rises without end as sigma goes to 0" if wide else ""
     return (
         "with sigma unknown and a prior in raw units -log p is not convex: this joint mode, sought from sd(y) down, may be "

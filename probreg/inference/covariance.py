@@ -21,7 +21,7 @@ from probreg.inference.kinks import NO_ERRORS
 from probreg.inference.proximal_newton import ProximalNewton
 from probreg.inference.sgd import Stochastic
 from probreg.likelihoods import Gaussian
-from probreg.linalg import one_blas_thread, weighted_gram
+from probreg.linalg import one_blas_thread
 from probreg.model import Model
 from probreg.priors import Flat
 
@@ -91,7 +91,7 @@ def _df(df: float | None) -> Words:
 
 def influence_of(model: Model, solution: Solution) -> Array:
     """The first-order change of (vec beta, log aux) per observation of each row, (n, p m + a)."""
-    return estimate_of(model, solution, "influence").influence()
+    return estimate_of(model, solution, "influence", each=True).influence()
 
 
 # ---- from the model -------------------------------------------------------------------------------------------------
@@ -139,24 +139,10 @@ def _sampling(model: Model, solution: Solution, settings: Settings) -> Spread:
 def _heteroscedastic(power: float | None, *, corrected: bool = False) -> Callable[[Model, Solution, Settings], Spread]:
     def make(model: Model, solution: Solution, settings: Settings) -> Spread:
         at = estimate_of(model, solution, "a sandwich covariance")
-        scores = at.scores if power is None else at.less_leverage(power)
         factor = _full(at) if corrected else 1.0
-        return Spread(_sandwich(at, factor * _meat(at, scores)), solution.df, {"factor": factor})
+        return Spread(_sandwich(at, factor * at.meat(power)), solution.df, {"factor": factor})
 
     return make
-
-
-def _meat(at: Estimate, scores: Array) -> Array:
-    """sum_i w_i u_i u_i' over phi, from the scores over (eta, log aux)."""
-    m, w = at.model.shape[1], at.weights
-    eta, aux = scores[:, :m], scores[:, m:]
-    M = np.empty((len(at.inside), len(at.inside)))
-    k = at.size
-    M[:k, :k] = weighted_gram(at.rows, eta[:, :, None] * eta[:, None, :] * w[:, None, None])
-    M[:k, k:] = np.einsum("np,nk,na->pka", at.rows, eta * w[:, None], aux, optimize=True).reshape(k, -1)
-    M[k:, :k] = M[:k, k:].T
-    M[k:, k:] = (aux * w[:, None]).T @ aux
-    return at.inside.T @ M @ at.inside
 
 
 def _sandwich(at: Estimate, meat: Array) -> Array:
@@ -164,7 +150,7 @@ def _sandwich(at: Estimate, meat: Array) -> Array:
 
 
 def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
-    at = estimate_of(model, solution, "a cluster covariance")
+    at = estimate_of(model, solution, "a cluster covariance", each=True)
     rows = at.score_rows(at.scores) * at.weights[:, None]
     ways = settings.groups
     sets = [*ways, crossed(*ways)] if len(ways) == 2 else ways
@@ -208,7 +194,7 @@ def _cluster_factor(at: Estimate, groups: int, small_sample: SmallSample) -> flo
 
 
 def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
-    at = estimate_of(model, solution, "a HAC covariance")
+    at = estimate_of(model, solution, "a HAC covariance", each=True)
     if (at.weights != 1).any():
         raise Incompatible("a HAC covariance reads the rows as times, one observation each, and this model has weights")
     n, lags = model.design.n, settings.lags

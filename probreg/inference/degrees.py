@@ -5,8 +5,12 @@ kinks, it is trace(H (H + P)^-1): the number of them for flat and Laplace priors
 of the smoother for ridge, and the elastic net's formula (Tibshirani & Taylor 2012).
 """
 
+from collections.abc import Mapping
+from functools import partial
+
 import numpy as np
 
+from probreg.design import Block
 from probreg.inference.base import Array
 from probreg.inference.kinks import Kinks, smooth_part
 from probreg.likelihoods import Gaussian, SmoothLikelihood
@@ -42,9 +46,17 @@ def information_of(model: Model, beta: Array, columns: Array | None = None, **au
         R = np.asarray(model.design.moments.R[:, columns], dtype=float)
         return R.T @ R / known["sigma"] ** 2
     assert isinstance(likelihood, SmoothLikelihood)
-    W = likelihood.information(model.eta(beta), **known)
-    W = W if model.design.weights is None else W * model.design.weights[:, None, None]
-    return weighted_gram(np.ascontiguousarray(model.design.X[:, columns]), W)
+    fn = partial(_part, likelihood=likelihood, beta=beta, columns=columns, known=known)
+    return np.asarray(model.design.fold(fn)[0])
+
+
+def _part(
+    block: Block, *, likelihood: SmoothLikelihood, beta: Array, columns: Array, known: Mapping[str, float]
+) -> tuple[Array]:
+    """What the rows of a block add to X'WX of some columns."""
+    W = likelihood.information(block.eta(beta), **known)
+    W = W if block.weights is None else W * block.weights[:, None, None]
+    return (weighted_gram(np.ascontiguousarray(block.X[:, columns]), W),)
 
 
 def prior_curvature(model: Model, beta: Array, **aux: float) -> Array:

@@ -5,11 +5,12 @@ identified, on standardised columns. Covariances of an estimate and one-step cha
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from probreg.design import Basis, Block
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.newton import Newton
@@ -38,30 +39,26 @@ class Estimate:
     @cached_property
     def weights(self) -> Array:
         """(n,), ones where there are none."""
-        d = self.model.design
-        return np.ones(d.n) if d.weights is None else d.weights
-
-    @cached_property
-    def rows(self) -> Array:
-        """U (n, p), the standardised columns."""
-        return self.model.design.basis.rows(self.model.design.X)
-
-    @cached_property
-    def eta(self) -> Array:
-        """(n, m), offset included."""
-        return self.model.eta(self.solution.beta)
+        return self._every.weights
 
     @cached_property
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
-        likelihood, m = self._smooth, self.model.shape[1]
-        g = likelihood.expansion(self.model.design.observed, self.eta, **self.known).gradient
-        return g[:, [*range(m), *(m + likelihood.aux.index(a) for a in self.model.unknown)]]
+        return self._every.scores
 
     @cached_property
-    def _smooth(self) -> SmoothLikelihood:
+    def _every(self) -> "Rows":
+        """All rows at once, which `estimate_of` asks for where they are needed."""
+        d = self.model.design
+        return Rows(self.at, Block(d.X, d.observed, d.weights, d.offset))
+
+    @cached_property
+    def at(self) -> "At":
+        """The estimate as rows see it."""
         assert isinstance(self.model.likelihood, SmoothLikelihood)  # `estimate_of` asks
-        return self.model.likelihood
+        likelihood, beta, m = self.model.likelihood, self.solution.beta, self.model.shape[1]
+        pick = (*range(m), *(m + likelihood.aux.index(a) for a in self.model.unknown))
+        return At(likelihood, self.model.design.basis, beta, self.known, pick)
 
     # ---- coordinates -----------------------------------------------------------------------------------------------
 
@@ -119,7 +116,7 @@ class Estimate:
     @cached_property
     def data_information(self) -> Array:
         """The expected information of the rows over the coefficients among phi."""
-        H = weighted_gram(self.rows, self.curves * self.weights[:, None, None])
+        (H,) = self.model.design.fold(partial(expected_part, at=self.at))
         S = self._coefficients
         return S.T @ H @ S
 
@@ -128,11 +125,6 @@ class Estimate:
         H = self.model.joint.curvature(self.solution.beta, self.known.get("sigma", 1.0))
         F = np.kron(self.model.design.basis.T, np.eye(self.model.shape[1])) @ self._coefficients
         return F.T @ H @ F
-
-    @cached_property
-    def curves(self) -> Array:
-        """E[-d2 log p / d eta2] of each row, (n, m, m)."""
-        return self._smooth.information(self.eta, **self.known)
 
     @cached_property
     def _coefficients(self) -> Array:
@@ -146,10 +138,16 @@ class Estimate:
 
     # ---- rows ------------------------------------------------------------------------------------------------------
 
+    def meat(self, power: float | None) -> Array:
+        """sum_i w_i u_i u_i' over phi; `power` of 1 - W_i G_i divides the scores of eta, as in `Rows.less_leverage`."""
+        root = None if power is None else self._root
+        (M,) = self.model.design.fold(partial(meat_part, at=self.at, root=root, power=power or 0.0))
+        return self.inside.T @ M @ self.inside
+
     def score_rows(self, scores: Array) -> Array:
         """Scores over phi, row by row (n, r), from scores over (eta, log aux)."""
         m = self.model.shape[1]
-        beta = (self.rows[:, :, None] * scores[:, None, :m]).reshape(len(scores), -1)
+        beta = (self._every.U[:, :, None] * scores[:, None, :m]).reshape(len(scores), -1)
         return np.hstack([beta, scores[:, m:]]) @ self.inside
 
     def influence(self) -> Array:
@@ -158,28 +156,75 @@ class Estimate:
         return self.score_rows(self.scores) @ self.observed @ self.frame.T
 
     @cached_property
-    def spread_of_eta(self) -> Array:
-        """G_i, the covariance of eta_i under the expected information, (n, m, m)."""
-        p, m = self.model.shape
+    def _root(self) -> Array:
+        """A (p, m, r - a) with A_i = x_i A and G_i = A_i A_i'."""
         root = self._coefficients @ np.linalg.cholesky(self.expected)
-        A = np.einsum("np,pkr->nkr", self.rows, root.reshape(p, m, -1), optimize=True)
-        return A @ A.swapaxes(1, 2)
+        return root.reshape(*self.model.shape, -1)
 
     @cached_property
     def leverage(self) -> Array:
         """trace(W_i G_i), (n,): of a sum that is the number of coefficients when the prior is flat."""
-        return np.einsum("nkl,nlk->n", self.curves, self.spread_of_eta)
+        return np.einsum("nkl,nlk->n", self._every.curves, self._every.spread(self._root))
 
-    def less_leverage(self, power: float) -> Array:
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """An estimate as rows see it, which travels to where they are."""
+
+    likelihood: SmoothLikelihood
+    basis: Basis
+    beta: Array  # (p, m)
+    known: dict[str, float]
+    pick: tuple[int, ...]  # which of (eta, log aux) is estimated
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Scores and curvatures of the rows of a block at an estimate."""
+
+    at: At
+    block: Block
+
+    @cached_property
+    def U(self) -> Array:
+        """(n, p), the standardised columns."""
+        return self.at.basis.rows(self.block.X)
+
+    @cached_property
+    def weights(self) -> Array:
+        """(n,), ones where there are none."""
+        return np.ones(self.block.rows) if self.block.weights is None else self.block.weights
+
+    @cached_property
+    def eta(self) -> Array:
+        """(n, m), offset included."""
+        return self.block.eta(self.at.beta)
+
+    @cached_property
+    def scores(self) -> Array:
+        """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
+        return self.at.likelihood.expansion(self.block.y, self.eta, **self.at.known).gradient[:, self.at.pick]
+
+    @cached_property
+    def curves(self) -> Array:
+        """W_i = E[-d2 log p / d eta2] of each row, (n, m, m)."""
+        return self.at.likelihood.information(self.eta, **self.at.known)
+
+    def spread(self, root: Array) -> Array:
+        """G_i, the covariance of eta_i under the expected information, (n, m, m)."""
+        A = np.einsum("np,pkr->nkr", self.U, root, optimize=True)
+        return A @ A.swapaxes(1, 2)
+
+    def less_leverage(self, root: Array, power: float) -> Array:
         """Scores with those of eta multiplied by (1 - W_i G_i)^-power: 1/2 makes their variance right under the model,
         1 turns them into leave-one-out scores. DataError for a row that fits itself."""
-        m = self.model.shape[1]
-        out, live = self.scores.copy(), np.einsum("nkk->n", self.spread_of_eta) > 0
-        G, W = self.spread_of_eta[live], self.curves[live]
+        m, every = self.at.beta.shape[1], self.spread(root)
+        out, live = self.scores.copy(), np.einsum("nkk->n", every) > 0
+        G, W = every[live], self.curves[live]
         L = np.linalg.cholesky(G)
         value, Q = np.linalg.eigh(L.swapaxes(1, 2) @ W @ L)
         if len(bad := np.flatnonzero(1.0 - value[:, -1] < _FULL)):
-            row = np.flatnonzero(live)[bad[0]]
+            row = self.block.start + np.flatnonzero(live)[bad[0]]
             raise DataError(
                 f"row {row} has leverage 1 (one of {len(bad)} rows that alone decide a coefficient), and HC2 and HC3 divide by "
                 "1 - leverage: use HC0 or HC1"
@@ -189,12 +234,34 @@ class Estimate:
         return out
 
 
-def estimate_of(model: Model, solution: Solution, what: str) -> Estimate:
-    """The estimate, when it is one that has curvature and rows; otherwise the reason why `what` does not exist."""
+def expected_part(block: Block, *, at: At) -> tuple[Array]:
+    """What the rows of a block add to the expected information over vec(gamma)."""
+    rows = Rows(at, block)
+    return (weighted_gram(rows.U, rows.curves * rows.weights[:, None, None]),)
+
+
+def meat_part(block: Block, *, at: At, root: Array | None, power: float) -> tuple[Array]:
+    """What the rows of a block add to the sum of squares of the scores over (vec gamma, log aux)."""
+    rows, (p, m) = Rows(at, block), at.beta.shape
+    scores = rows.scores if root is None else rows.less_leverage(root, power)
+    eta, aux, w, k = scores[:, :m], scores[:, m:], rows.weights, p * m
+    M = np.empty((k + aux.shape[1], k + aux.shape[1]))
+    M[:k, :k] = weighted_gram(rows.U, eta[:, :, None] * eta[:, None, :] * w[:, None, None])
+    M[:k, k:] = np.einsum("np,nk,na->pka", rows.U, eta * w[:, None], aux, optimize=True).reshape(k, -1)
+    M[k:, :k] = M[:k, k:].T
+    M[k:, k:] = (aux * w[:, None]).T @ aux
+    return (M,)
+
+
+def estimate_of(model: Model, solution: Solution, what: str, *, each: bool = False) -> Estimate:
+    """The estimate, when it is one that has curvature and rows, in memory where `what` is about `each` of them; otherwise
+    the reason why `what` does not exist."""
     if why := Newton().obstacle(model):
         raise Incompatible(f"{what} needs two derivatives of the log posterior: {why}")
-    if not model.design.n:
-        raise DataError(f"{what} is made from the rows, and this fit was saved without them: save it with rows=True")
+    if each:
+        model.design.need_rows(what)
+    if not model.design.reachable:
+        raise DataError(f"{what} is a sum over the rows, and {model.design.gone}")
     if solution.status is Status.NO_MAXIMUM:
         raise NotConverged(f"there is no {what.removeprefix('a ')}: {solution.status.value} ({solution.detail})")
     if any(solution.aux[a] <= 0 for a in model.unknown):

@@ -146,10 +146,8 @@ def start_of(search: Search, start: tuple[tuple[float, ...], ...] | None) -> Arr
     """The caller's coefficients; for a cusp the mode under a normal prior of the same spread; else a penalised
     regression on a rough eta."""
     model = search.model
-    if not model.design.n:
-        raise DataError(
-            "this model was saved without its rows, and its mode is found from them; save(rows=True) keeps them"
-        )
+    if not model.design.reachable:
+        raise DataError(f"a mode is found by sums over the rows, and {model.design.gone}")
     if start is not None:
         beta = np.asarray(start)
         if beta.shape != model.shape:
@@ -164,13 +162,13 @@ def start_of(search: Search, start: tuple[tuple[float, ...], ...] | None) -> Arr
 
 def _rough_aux(model: Model) -> Array:
     assert isinstance(model.likelihood, SmoothLikelihood)
-    aux = model.likelihood.guess(model.design.observed)[1]
+    aux = model.likelihood.guess(model.design.sample.observed)[1]
     return np.log([aux[a] for a in model.unknown])
 
 
 def _rough(search: Search) -> Array:
     """The prior's own centre, and one penalised regression of the likelihood's rough eta from there."""
-    model, design = search.model, search.model.design
+    model, design = search.model, search.model.design.sample
     assert isinstance(model.likelihood, SmoothLikelihood)
     x = search.x(np.repeat(search.kinks.center[:, None], model.shape[1], 1), _rough_aux(model))
     x[: search._k] = search.penalty.center[: search._k]

@@ -199,7 +199,7 @@ def separable_basis(model: Model, kinks: Kinks) -> Basis:
     basis = model.design.basis
     if basis.intercept is None or not kinks.touched[basis.intercept]:
         return basis
-    size = np.sqrt((model.design.X**2).mean(0))
+    size = np.sqrt((model.design.sample.X**2).mean(0))
     return replace(basis, shift=np.zeros_like(size), scale=np.where(size > 0, size, 1.0), intercept=None)
 
 

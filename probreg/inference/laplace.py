@@ -1,8 +1,10 @@
 """The Laplace approximation: a normal at the mode with the curvature's covariance, auxiliary parameters included."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from probreg.errors import Incompatible
 from probreg.inference.base import (
@@ -18,10 +20,58 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.linear import undetermined
-from probreg.inference.newton import Mode, covariance_at, find_mode, solution_at
+from probreg.inference.newton import find_mode, solution_at
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import Model
-from probreg.priors import SmoothPrior
+from probreg.priors import Flat, GaussianPrior, SmoothPrior
+
+
+class Peak(NamedTuple):
+    """The mode of the log posterior and its curvature, as the map z -> (vec beta, log aux) = centre + root z under which
+    the curvature is the identity.
+
+    `root` is the inverse of the upper Cholesky factor of the curvature on the raw columns, so that the same z means the
+    same draw in whatever units the columns are, and about whatever zero.
+    """
+
+    found: Solution  # the mode with its covariance
+    centre: Array  # (p m + a,)
+    root: Array  # (p m + a, p m + a)
+
+    @property
+    def log_det(self) -> float:
+        """log |d (vec beta, log aux) / d z|."""
+        return float(np.linalg.slogdet(self.root)[1])
+
+    def points(self, z: Array) -> tuple[Array, Array]:
+        """beta (S, p, m) and log aux (S, a) at z (S, p m + a)."""
+        at, k = self.centre + z @ self.root.T, self.found.beta.size
+        return at[:, :k].reshape(-1, *self.found.beta.shape), at[:, k:]
+
+
+def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
+    """The mode by Newton's method and its curvature. Incompatible, in the name of a method, where there is none."""
+    mode = find_mode(model, tol=tol, max_steps=max_steps)
+    found = solution_at(model, mode)
+    if found.status is not Status.CONVERGED:
+        raise Incompatible(f"{name} has no mode to expand about: {found.status.value} ({found.detail})")
+    H, k, m = mode.local.curvature, mode.gamma.size, mode.gamma.shape[1]
+    d = np.sqrt(np.diagonal(H))
+    R = np.linalg.cholesky(H / np.outer(d, d)).T
+    root = solve_triangular(R, np.eye(len(H))) / d[:, None]
+    root[:k] = np.kron(model.design.basis.T, np.eye(m)) @ root[:k]
+    return Peak(found, np.concatenate([found.beta.ravel(), mode.log_aux]), root)
+
+
+def further_modes(model: Model) -> str | None:
+    """What about one mode cannot be seen, in words: None where log p is concave in beta, given the nuisance parameters."""
+    wide = [b.prior.name for b in model.joint.blocks if not isinstance(b.prior, Flat | GaussianPrior)]
+    causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
+    if not (isinstance(model.likelihood, SmoothLikelihood) and model.likelihood.concave):
+        causes.insert(0, f"the {model.likelihood.name} likelihood")
+    if not causes:
+        return None
+    return f"{' and '.join(causes)} can give a posterior more modes than the one started from, which would go unseen"
 
 
 @METHODS.register
@@ -51,12 +101,10 @@ class LaplaceApproximation(Method):
         return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        mode = find_mode(model, tol=self.tol, max_steps=self.max_steps)
-        found = solution_at(model, mode)
-        if found.status is not Status.CONVERGED:
-            raise Incompatible(f"laplace has no mode to expand about: {found.status.value} ({found.detail})")
-        draws, log_q = self._draw(model, mode, rng)
-        # log aux is normal under q, so aux is lognormal; solution_at holds its mode and the sd on the log scale.
+        at = peak(model, self.name, tol=self.tol, max_steps=self.max_steps)
+        found = at.found
+        draws, log_q = self._draw(model, at, rng)
+        # log aux is normal under q, so aux is lognormal; the mode holds its centre and the sd on the log scale.
         variance = {a: (found.aux_sd[a] / v) ** 2 for a, v in found.aux.items()}
         mean_aux = {a: v * float(np.exp(variance[a] / 2)) for a, v in found.aux.items()}
         return replace(
@@ -73,17 +121,10 @@ class LaplaceApproximation(Method):
             ),
         )
 
-    def _draw(self, model: Model, mode: Mode, rng: np.random.Generator) -> tuple[dict[str, Array], Array]:
-        cov = covariance_at(mode)
-        assert cov is not None  # the mode has converged
-        L = np.linalg.cholesky(cov)
-        z = rng.standard_normal((self.chains * self.draws, len(cov)))
-        point = np.concatenate([mode.gamma.ravel(), mode.log_aux]) + z @ L.T
-        k, basis = mode.gamma.size, model.design.basis
-        beta = basis.T @ point[:, :k].reshape(-1, *mode.gamma.shape)
-        log_aux = point[:, k:]
-        log_det_T = mode.gamma.shape[1] * np.linalg.slogdet(basis.T)[1]
-        log_q = -0.5 * (z**2).sum(1) - np.log(np.diagonal(L)).sum() - 0.5 * z.shape[1] * np.log(2 * np.pi) - log_det_T
+    def _draw(self, model: Model, at: Peak, rng: np.random.Generator) -> tuple[dict[str, Array], Array]:
+        z = rng.standard_normal((self.chains * self.draws, len(at.centre)))
+        beta, log_aux = at.points(z)
+        log_q = -0.5 * (z**2).sum(1) - 0.5 * z.shape[1] * np.log(2 * np.pi) - at.log_det
         log_q = log_q - log_aux.sum(1)  # from a density of log aux to one of aux
         aux = {a: chains_of(np.exp(log_aux[:, i]), self.chains) for i, a in enumerate(model.unknown)}
         return {"beta": chains_of(beta, self.chains)} | aux, chains_of(log_q, self.chains)

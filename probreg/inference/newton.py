@@ -6,21 +6,27 @@ sqrt(g' H^-1 g), which is the distance to the maximum in standard errors.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from probreg.check.separation import Separation, separation
+from probreg.check.separation import Separation
+from probreg.design import Design
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.existence import exists
 from probreg.inference.linear import combinations, touched, undetermined, unidentified
+from probreg.inference.runaway import runaway
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
-from probreg.linalg import one_blas_thread, sweep, weighted_gram
+from probreg.linalg import one_blas_thread, weighted_gram
 from probreg.model import LocalModel, Model
 from probreg.priors import SmoothPrior
+from probreg.sums import furthest
 
 _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
+_EXACT = 30.0  # |eta| up to which 1 - p keeps three digits or more
 _NEAR = 0.2  # of sqrt(n) standard errors: within it the curvature changes by some tenths at most
 _SMALL = 20_000  # rows from which a start on a sample of the rows saves more than it costs
 
@@ -81,18 +87,21 @@ def find_mode(
     model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None
 ) -> Mode:
     """The mode of the log posterior over (beta, log aux)."""
-    if not model.design.n:
+    if not model.design.reachable:
         raise DataError(
             "this model was saved without its rows, and its mode is found from them; save(rows=True) keeps them, "
             "and a Gaussian model is fitted from its moments by closed_form, conjugate and quadrature"
         )
     gamma, log_aux, H = _start(model, start)
     shape, k, n = gamma.shape, gamma.size, model.design.total
-    many, tol = model.design.n >= _SMALL, tol * max(1.0, np.sqrt(n))
+    many, tol = model.design.count >= _SMALL, tol * max(1.0, np.sqrt(n))
     point = np.concatenate([gamma.ravel(), log_aux])
     if H is not None:
         point = _approach(model, point, _slope(model, point, shape), H, tol)
     local = _evaluate(model, point, shape)
+    if H is not None and _astray(local, n):
+        point = np.concatenate([part.ravel() for part in _rough(model)])
+        local = _evaluate(model, point, shape)
     status, decrement, number = Status.STEP_LIMIT, np.inf, 0
     for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
         step, convex = newton_step(local)
@@ -118,16 +127,27 @@ def find_mode(
     return Mode(point[:k].reshape(shape), point[k:], local, decrement, number, status)
 
 
+def _astray(local: LocalModel, n: float) -> bool:
+    """A sample may be separated, or all but, where the rows are not: its mode is then far out, where all is flat."""
+    step, convex = newton_step(local)
+    return not convex or not np.isfinite(local.value) or bool(local.gradient @ step > 100.0 * n)
+
+
 def _approach(model: Model, point: Array, gradient: Array, H: Array, tol: float) -> Array:
     """Quasi-Newton steps from a held curvature, by passes that take the gradient only: with many rows, near the mode, the
     curvature hardly changes and is most of the cost of a pass. Its small changes are learned from the steps (BFGS, two
     loops; Nocedal & Wright 2006, section 7.2). Returns the point itself when the first step does not help."""
     p, m = model.shape
     pairs: list[tuple[Array, Array]] = []
+    before = 0.0
     for _ in range(30):
         step = _two_loops(gradient, H, pairs)
-        if gradient @ step < (tol / 3) ** 2:
+        decrement = float(np.sqrt(max(gradient @ step, 0.0)))
+        if decrement < tol / 3:
             break
+        if before and decrement**2 / before < tol / 30:
+            return point + step  # it shrinks by what it shrank by before, or more, and the next pass finds out
+        before = decrement
         new = _slope(model, point + step, (p, m))
         if not np.abs(new).max() < 0.7 * np.abs(gradient).max():
             break
@@ -206,12 +226,10 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
             raise DataError(f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}")
         _, log_aux = _rough(model)
         return design.basis.T_inverse @ beta, log_aux, None
-    stride = min(16, design.n // max(_SMALL // 2, 20 * len(design.columns) * model.likelihood.width))
-    if design.n < _SMALL or stride < 4:
+    some = _sampled(model)
+    if some is None:
         return *_rough(model), None
-    some = design.take(slice(None, None, stride))
-    weights = stride * (np.ones(some.n) if some.weights is None else some.weights)
-    part = Model(replace(some, weights=weights), model.likelihood, model.bound.prior, model.aux)
+    part = Model(some, model.likelihood, model.bound.prior, model.aux)
     found = find_mode(part, tol=1e-3, max_steps=12)
     if found.status is not Status.CONVERGED:
         return *_rough(model), None
@@ -220,9 +238,23 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
     return np.linalg.solve(to_part, found.gamma), found.log_aux, M.T @ found.local.curvature @ M
 
 
+def _sampled(model: Model) -> Design | None:
+    """Evenly spaced rows, weighted for those between them; None where they would save less than they cost."""
+    design = model.design
+    needed = 20 * len(design.columns) * model.likelihood.width
+    if design.source is not None:
+        some = design.sample
+        return None if some.n == design.count or some.n < needed else some
+    stride = min(16, design.n // max(_SMALL // 2, needed))
+    if design.n < _SMALL or stride < 4:
+        return None
+    some = design.take(slice(None, None, stride))
+    return replace(some, weights=stride * (np.ones(some.n) if some.weights is None else some.weights))
+
+
 def _rough(model: Model) -> tuple[Array, Array]:
     """One weighted regression of the likelihood's rough eta on the standardised columns."""
-    design, likelihood = model.design, model.likelihood
+    design, likelihood = model.design.sample, model.likelihood
     assert isinstance(likelihood, SmoothLikelihood)
     eta, aux = likelihood.guess(design.observed)
     log_aux = np.log([aux[a] for a in model.unknown])
@@ -231,7 +263,7 @@ def _rough(model: Model) -> tuple[Array, Array]:
     target = eta if design.offset is None else eta - design.offset
     weight = likelihood.information(eta, **{**aux, **model.fixed})
     weight = np.einsum("nkk->n", weight) * (1.0 if design.weights is None else design.weights)
-    U = design.basis.rows(design.X)
+    U = model.design.basis.rows(design.X)
     H = weighted_gram(U, weight)
     gamma = np.linalg.lstsq(H, U.T @ (weight[:, None] * target), rcond=1e-10)[0]
     return gamma, log_aux
@@ -257,7 +289,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     k, beta = mode.gamma.size, model.design.basis.T @ mode.gamma
     status, detail, vague, null = mode.status, "", None, None
     cov = covariance_at(mode)
-    separated = _separated(model, mode)
+    separated, said = _separated(model, mode)
     if separated is not None:
         status, detail, vague = Status.NO_MAXIMUM, _words(separated), separated.vague
         cov = _bounded_part(mode, T, vague)
@@ -289,32 +321,34 @@ def solution_at(model: Model, mode: Mode) -> Solution:
                 "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat); standard errors use it",
             ),
             f"distance to the maximum {mode.decrement:.1e} standard errors after {mode.steps} steps",
+            *said,
         ),
     )
 
 
-def _separated(model: Model, mode: Mode) -> Separation | None:
+def _separated(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, ...]]:
     """Asks the linear programme only where the fit looks like running away: it is exact and takes time."""
     if not isinstance(model.likelihood, SeparableLikelihood) or model.joint.informative.all():
-        return None
-    calm = mode.status is Status.CONVERGED and mode.steps < 15
-    if calm and _furthest(model, model.design.basis.T @ mode.gamma) < _FAR:
-        return None
-    found = separation(model)
-    return None if found.kind == "none" else found
+        return None, ()
+    if mode.status is Status.CONVERGED:
+        far = _furthest(model, model.design.basis.T @ mode.gamma)
+        if (far < _FAR and mode.steps < 15) or (far < _EXACT and _proved(model, mode)):
+            return None, ()
+    found, notes = runaway(model)
+    return (None if found.kind == "none" else found), notes
+
+
+def _proved(model: Model, mode: Mode) -> bool:
+    """The maximum is proved to exist by its neighbourhood, where no prior has a part in that."""
+    cov = covariance_at(mode)
+    if cov is None or model.joint.informative.any() or np.linalg.cond(mode.local.curvature) > 1e13:
+        return False
+    return exists(model, mode.local.gradient, cov)
 
 
 def _furthest(model: Model, beta: Array) -> float:
     """The largest |eta| of any row."""
-    peaks: list[float] = []
-
-    def block(rows: slice, X: Array) -> tuple[Array, ...]:
-        eta = np.dot(X, beta) if model.design.offset is None else np.dot(X, beta) + model.design.offset[rows]
-        peaks.append(max(float(eta.max()), -float(eta.min())))
-        return ()
-
-    sweep(model.design.X, block)
-    return max(peaks)
+    return model.design.fold(partial(furthest, beta=beta), max)
 
 
 def _words(found: Separation) -> str:
@@ -350,7 +384,9 @@ def _deficient(model: Model, mode: Mode, T: Array, cov: Array | None) -> tuple[A
     dropped = np.array(rank.dropped, dtype=int)
     if not len(dropped) or model.joint.informative[dropped].all():
         if cov is None:
-            exact = any(v < 1e-12 for v in np.exp(mode.log_aux) / max(float(np.std(model.design.observed)), 1e-300))
+            exact = any(
+                v < 1e-12 for v in np.exp(mode.log_aux) / max(float(np.std(model.design.sample.observed)), 1e-300)
+            )
             why = "the columns reproduce the response exactly, so that sigma runs to 0" if exact else "start elsewhere"
             raise NotConverged(f"newton: the curvature at the end is not positive definite: {why}, or give a prior")
         return S @ cov @ S.T, None

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import weighted_gram
@@ -33,10 +32,7 @@ class Rows:
     @classmethod
     def of(cls, model: Model) -> "Rows":
         d = model.design
-        if not d.n:
-            raise DataError(
-                "this model was saved without its rows, which a stochastic gradient goes through; save(rows=True) keeps them"
-            )
+        d.need_rows("a stochastic gradient")
         weights = None if d.weights is None else d.weights * (d.n / d.total)
         return cls(model, d.basis.rows(d.X), d.observed, weights, d.offset)
 

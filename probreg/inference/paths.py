@@ -18,6 +18,7 @@ fit given aux), log_lik, and `status`; `model(i)` is the model with the i-th pri
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,10 @@ from probreg.inference.kinked_search import Search, climb, rounder, start_of
 from probreg.inference.kinks import Kinks
 from probreg.inference.newton import Newton
 from probreg.inference.proximal_newton import ProximalNewton, kinked_solution, open_directions
-from probreg.likelihoods import SmoothLikelihood
+from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model import Model
 from probreg.priors import Flat, HierarchicalPrior, JointPrior, Prior
+from probreg.sums import expansion
 
 _DECADES = 3.0  # a path of a kinked prior ends at a thousand times the scale at which it starts
 
@@ -222,13 +224,14 @@ def _leaving(model: Model) -> float:
 def _slopes(model: Model, step: Step) -> Array:
     """|d log p(y | beta) / d vec beta|, (p m,)."""
     known = {**model.fixed, **step.aux}
-    if not model.design.n:
+    if isinstance(model.likelihood, Gaussian) and not model.design.n:
         G, c, _ = model.design.moments.gram
         return np.abs(c - G @ step.beta[:, 0]) / known["sigma"] ** 2
     assert isinstance(model.likelihood, SmoothLikelihood)
-    score = model.likelihood.score(model.design.observed, model.eta(step.beta), **known)
-    score = score if model.design.weights is None else score * model.design.weights[:, None]
-    return np.abs(model.design.X.T @ score).ravel()
+    fn = partial(
+        expansion, likelihood=model.likelihood, unknown=(), gamma=step.beta, basis=None, known=known, curved=False
+    )
+    return np.abs(model.design.fold(fn)[1]).ravel()
 
 
 def _spectrum(model: Model) -> tuple[float, float]:
@@ -248,4 +251,7 @@ def _spectrum(model: Model) -> tuple[float, float]:
 
 
 def _spread(model: Model) -> float:
-    return max(float(np.std(model.design.observed)) if model.design.n else model.design.moments.y_scale, 1e-300)
+    design = model.design
+    if isinstance(model.likelihood, Gaussian) and not design.n:
+        return max(float(design.moments.y_scale), 1e-300)
+    return max(float(np.std(design.sample.observed)), 1e-300)

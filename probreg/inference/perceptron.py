@@ -6,7 +6,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from probreg import online
-from probreg.errors import DataError
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, at_least_one, kinds
 from probreg.likelihoods import Bernoulli
 from probreg.model import Model
@@ -61,10 +60,7 @@ class Perceptron(Method):
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         d = model.design
-        if not d.n:
-            raise DataError(
-                "this model was saved without its rows, which a perceptron goes through; save(rows=True) keeps them"
-            )
+        d.need_rows("the perceptron")
         U, side = d.basis.rows(d.X), np.where(d.observed > 0.5, 1.0, -1.0)
         found = _search(U if d.weights is None else d.weights[:, None] * U, side, self.epochs, rng)
         done = found.mistakes[-1] == 0

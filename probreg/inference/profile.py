@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from probreg.check.escape import escapes
-from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.constrained import Path, Statistic, end, surface
 from probreg.inference.newton import Newton
@@ -96,10 +96,7 @@ def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
 def _possible(model: Model, solution: Solution, kind: str) -> None:
     if why := Newton().obstacle(model):
         raise Incompatible(f"a {kind} interval needs the maximum with a coefficient held, by Newton's method: {why}")
-    if not model.design.n:
-        raise DataError(
-            f"a {kind} interval is found from the rows, and this fit was saved without them: save(rows=True)"
-        )
+    model.design.need_rows(f"a {kind} interval")
     if solution.status in (Status.SADDLE, Status.STEP_LIMIT):
         raise NotConverged(f"no {kind} interval: {solution.status.value}")
 

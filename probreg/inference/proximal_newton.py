@@ -1,20 +1,22 @@
 """Newton's method for posterior modes whose prior has kinks: lasso, elastic net and bridge in every smooth likelihood."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from probreg.check.separation import separation
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.kinked_search import Search, climb, start_of
 from probreg.inference.kinks import NO_ERRORS, has_kinks
 from probreg.inference.linear import combinations, touched, unidentified
+from probreg.inference.runaway import runaway
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood, StudentT
 from probreg.linalg import rank_of, triangular
 from probreg.model import Model
 from probreg.priors import Flat, Normal, ProximalPrior, SmoothPrior
+from probreg.sums import furthest
 
 _FAR = 12.0  # |eta| beyond which it is time to ask whether a maximum exists, as in newton
 
@@ -123,9 +125,14 @@ def _runaway(model: Model, beta: Array, status: Status, steps: int) -> Any:
     """The separation by flat columns, asked for only where the fit looks like running away."""
     if not isinstance(model.likelihood, SeparableLikelihood) or model.joint.informative.all():
         return None
-    if status is Status.CONVERGED and steps < 15 and np.abs(model.eta(beta)).max() < _FAR:
+    if status is Status.CONVERGED and steps < 15 and _furthest(model, beta) < _FAR:
         return None
-    return separation(model) or None
+    return runaway(model)[0] or None
+
+
+def _furthest(model: Model, beta: Array) -> float:
+    """The largest |eta| of any row."""
+    return float(model.design.fold(partial(furthest, beta=beta), max))
 
 
 def open_directions(model: Model) -> tuple[Array, str] | None:

@@ -213,7 +213,8 @@ def _typical(moments: Moments) -> float:
 def _range(density: _Density) -> tuple[float, float]:
     """Where the density of log sigma exceeds exp(-60) of its peak; Incompatible when it does not fall off."""
     centre = float(np.log(_typical(density.moments)))
-    for reach in (16.0, 32.0):
+    # A proper prior of sigma bounds a slow fall; under an improper one rounding would pass for a fall.
+    for reach in (16.0, 32.0, 128.0) if density.sigma.proper else (16.0, 32.0):
         grid = np.linspace(centre - reach, centre + reach, 400)
         value = density(grid)
         on = np.flatnonzero(value > value.max() - _DEPTH)

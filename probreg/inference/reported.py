@@ -82,3 +82,12 @@ def through(G: Array, V: Array) -> Array:
 def _mixes(model: Model) -> bool:
     """Reported coefficients are combinations of the model's own, so that one without an estimate spoils the others."""
     return len(model.likelihood.display) != model.shape[1]
+
+
+def left_out(model: Model, solution: Solution) -> dict[str, str]:
+    """Which groups of a tree hold one entry per row and cannot be reported, and why; empty where the rows are in memory."""
+    names = ["observed_data", "constant_data"]
+    names += [] if solution.draws is None else ["log_likelihood", "posterior_predictive"]
+    names += [] if solution.draws is None or "lp" in solution.sample_stats or model.design.reachable else ["lp"]
+    why = model.design.lacking(f"a group with one entry per row ({', '.join(names)})")
+    return {} if why is None else {"left_out": why}

@@ -42,7 +42,7 @@ class Source:
     @cached_property
     def residuals(self) -> Array:
         """(y - fitted) / sqrt(1 - leverage) of each observation, whose variance is that of the noise."""
-        left = 1.0 - estimate_of(self.model, self.solution, "a residual bootstrap").leverage[self.row_of]
+        left = 1.0 - estimate_of(self.model, self.solution, "a residual bootstrap", each=True).leverage[self.row_of]
         e = self.apart.observed - self.fitted[:, 0]
         return e / np.sqrt(np.where(left > 1e-10, left, 1.0))
 

@@ -1,19 +1,21 @@
-"""Draws from a PyMC model by nutpie's NUTS, with the density run as NumPy: nothing is compiled before the first draw."""
+"""Draws by nutpie's NUTS, of any density, and of a PyMC model with its graph run as NumPy, so that nothing is compiled
+before the first draw."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from probreg.errors import NotConverged
+from probreg.linalg import threads
 
 if TYPE_CHECKING:
     import pymc as pm
     from pytensor.tensor import TensorVariable
-    from xarray import DataTree
 
 # What nutpie calls a quantity, and what ArviZ calls it.
 _STATS = {
@@ -30,63 +32,108 @@ _STATS = {
 
 # Short NumPy calls hold the interpreter's lock; below this, chains in threads take turns and gain nothing.
 _ROWS_WORTH_A_THREAD = 100_000
+_TRIES = 100
+_NOWHERE = (
+    "nuts: no chain could start: the log posterior is not finite at any of a hundred points about the centre of its "
+    "coordinates. See check(model), or give a more informative prior"
+)
 
 
 @dataclass(frozen=True)
-class _Density:
-    """log p and the map to the named variables, as functions of the unconstrained vector x of length `size`."""
+class Density:
+    """log p and the map to the named variables, as functions of the unconstrained vector x of length `size`; `start` draws
+    a first x. `free` says that log p runs without the interpreter's lock, so that chains in threads gain by it."""
 
     size: int
     log_prob: Callable[[np.ndarray], tuple[float, np.ndarray]]
-    expand: Callable[[np.ndarray], tuple[np.ndarray, ...]]
-    start: np.ndarray
-    names: list[str]
-    shapes: list[tuple[int, ...]]
-    rows: int
+    expand: Callable[[np.ndarray], Mapping[str, np.ndarray]]
+    start: Callable[[np.random.Generator], np.ndarray]
+    shapes: Mapping[str, tuple[int, ...]]
+    free: bool
 
 
-def sample(
-    model: pm.Model,
-    *,
-    draws: int = 1000,
-    tune: int = 400,
-    chains: int = 4,
-    seed: int,
-    target_accept: float = 0.8,
-    progress: bool = False,
-) -> DataTree:
-    """Draws of the free variables and deterministics of a PyMC model, in groups `posterior` and `sample_stats`.
+@dataclass(frozen=True)
+class Run:
+    """How to sample; the same `seed` gives the same draws, whatever the number of cores."""
 
-    Positive and other constrained variables are sampled on PyMC's unconstrained scale, the Jacobian included, and
-    returned on their own. The same `seed` gives the same draws, whatever the number of cores. Raises ValueError
-    where a free variable is discrete: NUTS needs a gradient.
-    """
+    seed: int
+    draws: int = 1000
+    tune: int = 400
+    chains: int = 4
+    target_accept: float = 0.8
+    progress: bool = False
+
+
+class Drawn(NamedTuple):
+    """Draws of the named variables and the sampler's statistics, (chain, draw, ...)."""
+
+    posterior: dict[str, np.ndarray]
+    stats: dict[str, np.ndarray]
+
+
+def sample(density: Density, run: Run) -> Drawn:
+    """Draws of a density by NUTS (Hoffman & Gelman 2014) with nutpie's adaptation of a diagonal mass matrix."""
     import nutpie
     from threadpoolctl import threadpool_limits
-    from xarray import DataTree
 
-    density = _density(model)
-    named = {name: model.named_vars_to_dims.get(name, ()) for name in density.names}
+    names = list(density.shapes)
+    failed: list[Exception] = []
+    quiet = _quiet(density.log_prob, failed)
+    found = quiet(_start(density, quiet, run.seed))[0]  # a refusal here leaves nothing running
+    if failed:
+        raise failed[0]
+    if not np.isfinite(found):
+        raise NotConverged(_NOWHERE)
     compiled = nutpie.compiled_pyfunc.from_pyfunc(
         density.size,
-        lambda: _quiet(density.log_prob),
-        lambda *_: _expander(density),
-        [np.dtype("float64")] * len(density.names),
-        density.shapes,
-        density.names,
-        dims={k: tuple(d) for k, d in named.items() if d and None not in d},
-        coords={d: list(model.coords[d]) for dims in named.values() for d in dims if d is not None},
-        make_initial_point_fn=lambda s: density.start + np.random.default_rng(s).uniform(-1, 1, density.size),
+        lambda: quiet,
+        lambda *_: density.expand,
+        [np.dtype("float64")] * len(names),
+        [density.shapes[name] for name in names],
+        names,
+        make_initial_point_fn=lambda s: _start(density, quiet, s),
     )
     with threadpool_limits(1, user_api="blas"):  # a matrix times one vector: more threads only wait for each other
-        threads = None if density.rows >= _ROWS_WORTH_A_THREAD else 1
-        run = partial(nutpie.sample, compiled, save_warmup=False, progress_bar=progress, cores=threads)
-        tree = run(draws=draws, tune=tune, chains=chains, seed=seed, target_accept=target_accept)
-    stats = tree["sample_stats"].to_dataset()[list(_STATS)].rename(_STATS)
-    return DataTree.from_dict({"posterior": tree["posterior"].to_dataset(), "sample_stats": stats})
+        running: Any = nutpie.sample(
+            compiled, save_warmup=False, progress_bar=run.progress, cores=threads() if density.free else 1, draws=run.draws,
+            tune=run.tune, chains=run.chains, seed=run.seed, target_accept=run.target_accept, blocking=False,
+        )  # fmt: skip
+        tree = _awaited(running, failed)
+    stats = tree["sample_stats"].to_dataset()
+    return Drawn(
+        {name: np.asarray(tree["posterior"][name]) for name in names},
+        {ours: np.asarray(stats[theirs]) for theirs, ours in _STATS.items()},
+    )
 
 
-def _density(model: pm.Model) -> _Density:
+def density_of(model: pm.Model) -> Density:
+    """The density of a PyMC model with the free variables and deterministics to report.
+
+    Positive and other constrained variables are sampled on PyMC's unconstrained scale, the Jacobian included, and
+    returned on their own. Raises ValueError where a free variable is discrete: NUTS needs a gradient.
+    """
+    found, flat, shapes, rows = _compiled(model)
+    names = list(shapes)
+
+    def expand(x: np.ndarray) -> dict[str, np.ndarray]:
+        return {k: np.asarray(v, dtype=float, order="C") for k, v in zip(names, found.expand(x), strict=True)}
+
+    return Density(
+        flat.size,
+        found.log_prob,
+        expand,
+        lambda rng: flat + rng.uniform(-1, 1, flat.size),
+        shapes,
+        rows >= _ROWS_WORTH_A_THREAD,
+    )
+
+
+class _Functions(NamedTuple):
+    log_prob: Callable[[np.ndarray], tuple[float, np.ndarray]]
+    expand: Callable[[np.ndarray], tuple[np.ndarray, ...]]
+
+
+def _compiled(model: pm.Model) -> tuple[_Functions, np.ndarray, dict[str, tuple[int, ...]], int]:
     """log p with its gradient, and the variables to report, each as one function of a flat vector."""
     import pytensor
     import pytensor.tensor as pt
@@ -118,8 +165,8 @@ def _density(model: pm.Model) -> _Density:
         expand = compile_graph([x], clone_replace(values, parts), mode=numpy_mode())
     rows = max((frozen.rvs_to_values[v].data.size for v in frozen.observed_RVs), default=0)
     flat = np.concatenate([a.ravel() for a in start])
-    expanded = [np.shape(v) for v in expand.vm.jit_fn(flat)]
-    return _Density(flat.size, log_prob.vm.jit_fn, expand.vm.jit_fn, flat, [v.name for v in shown], expanded, rows)
+    shapes = {v.name: np.shape(value) for v, value in zip(shown, expand.vm.jit_fn(flat), strict=True)}
+    return _Functions(log_prob.vm.jit_fn, expand.vm.jit_fn), flat, shapes, rows
 
 
 def _cut(
@@ -132,20 +179,44 @@ def _cut(
     }
 
 
-def _quiet(log_prob: Callable) -> Callable:
-    """Overflow far from the mode is an infinite energy, which the sampler counts as a divergence: no warning."""
+def _start(density: Density, log_prob: Callable, seed: int) -> np.ndarray:
+    """The first of some draws of a start where the density is finite, or the last."""
+    rng = np.random.default_rng(seed)
+    for _ in range(_TRIES):
+        x = density.start(rng)
+        if np.isfinite(log_prob(x)[0]):
+            break
+    return x
+
+
+def _awaited(running: Any, failed: list[Exception]) -> Any:
+    """The draws once all are there. An interrupt ends the chains and is passed on: nutpie's own waiting would take it for
+    an order to hand over what there is."""
+    try:
+        tree = running.wait()
+    except BaseException:
+        running.cancel()
+        raise
+    if failed:
+        raise failed[0]
+    return tree
+
+
+def _quiet(log_prob: Callable, failed: list[Exception]) -> Callable:
+    """Overflow far from the mode is an infinite energy, which the sampler counts as a divergence: no warning. Any other
+    exception is kept in `failed`, for the sampler's threads cannot pass it on, and the chains run out on a normal density."""
 
     def quiet(x: np.ndarray) -> tuple[float, np.ndarray]:
-        with np.errstate(all="ignore"):
-            value, gradient = log_prob(x)
+        if failed:
+            return -0.5 * float(x @ x), -x
+        try:
+            with np.errstate(all="ignore"):
+                value, gradient = log_prob(x)
+        except ArithmeticError:
+            return np.nan, x
+        except Exception as error:
+            failed.append(error)
+            return quiet(x)
         return float(value), gradient
 
     return quiet
-
-
-def _expander(density: _Density) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    def expand(x: np.ndarray) -> dict[str, np.ndarray]:
-        values = zip(density.names, density.expand(x), strict=True)
-        return {name: np.asarray(v, dtype=float, order="C") for name, v in values}
-
-    return expand

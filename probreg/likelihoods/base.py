@@ -15,7 +15,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from probreg.links import Link
+from probreg.native.kernel import Kernel, forget_inherited
 from probreg.registry import Registry
+
+_DENSITY = frozenset({"log_prob", "expansion", "score", "information", "mean"})
 
 LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood")
 
@@ -173,6 +176,23 @@ class SmoothLikelihood(Likelihood):
     def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
         """log p with its gradient and observed curvature over (eta, log aux), for one eta of shape (n, m)."""
 
+    concave: ClassVar[bool] = False  # log p is concave in eta; a sum of such, with such priors, has one maximum
+
+    # What may be compiled; a law holds it to log_prob and score. Without it NumPy serves, and PyMC's graph the samplers.
+    kernel: ClassVar[Kernel | None] = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        forget_inherited(cls, _DENSITY)
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        """The array t of the kernel, number by number: functions of aux (each may be an array) and of what is given."""
+        return ()
+
+    def carrier(self, y: Array) -> Array:
+        """What the kernel leaves out of log p, a function of y alone, (n,)."""
+        return np.zeros(len(y))
+
 
 class SeparableLikelihood(Likelihood):
     """Its maximum may lie at infinity: separation is a question, and a linear programme answers it."""
@@ -185,6 +205,8 @@ class SeparableLikelihood(Likelihood):
 class ExponentialFamily(OrderedLikelihood, SmoothLikelihood):
     """A one-parameter exponential family in its canonical link: d mu / d eta is the variance, so that the score is
     y - mu and observed and expected information agree (McCullagh & Nelder 1989, section 2.2)."""
+
+    concave = True
 
     @abstractmethod
     def variance(self, mu: Array) -> Array:

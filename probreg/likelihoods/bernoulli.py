@@ -1,6 +1,7 @@
 """A response with two levels: logistic regression."""
 
 from dataclasses import dataclass, replace
+from math import exp, log1p
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,19 @@ from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, ExponentialFamily, Level, Recession, SeparableLikelihood
 from probreg.likelihoods.response import codes, levels_of, numbers, one_of, refuse
 from probreg.links import LOGIT
+from probreg.native.kernel import Kernel
+
+
+def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    s = eta if y > 0.5 else -eta
+    e = exp(-abs(s))
+    mu = (1.0 if eta > 0.0 else e) / (1.0 + e)
+    return min(s, 0.0) - log1p(e), y - mu, 0.0
+
+
+def _bend(y: float, eta: float, t: Array) -> float:
+    e = exp(-abs(eta))
+    return e / ((1.0 + e) * (1.0 + e))
 
 
 @LIKELIHOODS.register
@@ -27,13 +41,15 @@ class Bernoulli(ExponentialFamily, SeparableLikelihood):
     name = "bernoulli"
     support = np.arange(2.0)
     link = LOGIT
+    kernel = Kernel(_row, bend=_bend)
 
     def bind(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
     ) -> Self:
         refuse("Bernoulli", event=None, reference=reference)
-        _not_shares(values)
         met = levels_of(values, levels)
+        if levels is not None or any(isinstance(v, float) for v in met):  # whole numbers come as int
+            _not_shares(values)
         if len(met) != 2:
             what = (
                 f"is constant ({met[0]!r})"

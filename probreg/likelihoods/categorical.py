@@ -1,6 +1,7 @@
 """A response with K unordered classes: the softmax."""
 
 from dataclasses import dataclass, replace
+from math import exp, log
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,86 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.response import codes, levels_of, one_of, refuse
 from probreg.links import LOGIT
+from probreg.native.kernel import Kernel
+
+
+def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
+    """f = C eta with C (K, m) in t, row by row; log p = f_y - log sum exp f, its slope over eta C' (e_y - p)."""
+    m, b = eta.shape[0], y.size
+    K = t.size // m
+    p, top, total = np.zeros((K, b)), np.full(b, -np.inf), np.zeros(b)
+    for k in range(K):
+        f = p[k]
+        for c in range(m):
+            if t[k * m + c] != 0.0:
+                e, weight = eta[c], t[k * m + c]
+                for i in range(b):
+                    f[i] += weight * e[i]
+        for i in range(b):
+            top[i] = max(top[i], f[i])
+    for k in range(K):
+        f = p[k]
+        for i in range(b):
+            d = f[i] - top[i]
+            log_p[i] = d if y[i] == k else log_p[i]
+            f[i] = exp(d)
+            total[i] += f[i]
+    for i in range(b):
+        log_p[i] -= log(total[i])
+        total[i] = 1.0 / total[i]
+    slope[:, :b] = 0.0
+    for k in range(K):
+        f = p[k]
+        for i in range(b):
+            f[i] = (1.0 if y[i] == k else 0.0) - f[i] * total[i]
+        for c in range(m):
+            if t[k * m + c] != 0.0:
+                s, weight = slope[c], t[k * m + c]
+                for i in range(b):
+                    s[i] += weight * f[i]
+
+
+def _bend(y: Array, eta: Array, t: Array, curve: Array) -> None:
+    """C' (diag p - p p') C, row by row: what varies of C over the classes."""
+    m, b = eta.shape[0], y.size
+    K = t.size // m
+    p, top, total, mean = np.zeros((K, b)), np.full(b, -np.inf), np.zeros(b), np.zeros((m, b))
+    for k in range(K):
+        f = p[k]
+        for c in range(m):
+            if t[k * m + c] != 0.0:
+                e, weight = eta[c], t[k * m + c]
+                for i in range(b):
+                    f[i] += weight * e[i]
+        for i in range(b):
+            top[i] = max(top[i], f[i])
+    for k in range(K):
+        f = p[k]
+        for i in range(b):
+            f[i] = exp(f[i] - top[i])
+            total[i] += f[i]
+    for k in range(K):
+        f = p[k]
+        for i in range(b):
+            f[i] /= total[i]
+        for c in range(m):
+            if t[k * m + c] != 0.0:
+                s, weight = mean[c], t[k * m + c]
+                for i in range(b):
+                    s[i] += weight * f[i]
+    pair = 0
+    for c in range(m):
+        for d in range(c, m):
+            w, left, right = curve[pair], mean[c], mean[d]
+            for i in range(b):
+                w[i] = -left[i] * right[i]
+            for k in range(K):
+                weight = t[k * m + c] * t[k * m + d]
+                if weight != 0.0:
+                    f = p[k]
+                    for i in range(b):
+                        w[i] += weight * f[i]
+            pair += 1
 
 
 @LIKELIHOODS.register
@@ -44,6 +125,8 @@ class Categorical(SmoothLikelihood, SeparableLikelihood):
 
     name = "categorical"
     link = LOGIT
+    kernel = Kernel(tile=_tile, bend=_bend)
+    concave = True
 
     def __post_init__(self) -> None:
         if self.symmetric and self.reference is not None:
@@ -158,6 +241,9 @@ class Categorical(SmoothLikelihood, SeparableLikelihood):
         residual = -p
         residual[rows, index] += 1.0
         return Expansion(log_p[rows, index], residual @ self.contrast, self._information(p))
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        return tuple(self.contrast.ravel())
 
     def recession(self, y: Array) -> Recession:
         index, k = np.asarray(y, int), len(self.levels)

@@ -27,6 +27,7 @@ class Gaussian(OrderedLikelihood, SmoothLikelihood):
     levels = ()
     support = "real"
     link = IDENTITY
+    concave = True
 
     def bind(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None

@@ -1,6 +1,7 @@
 """Counts with a log link."""
 
 from dataclasses import dataclass
+from math import exp
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,16 @@ from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, ExponentialFamily, Level, Recession, SeparableLikelihood
 from probreg.likelihoods.response import numbers, refuse
 from probreg.links import LOG
+from probreg.native.kernel import Kernel
+
+
+def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    mu = exp(eta)
+    return y * eta - mu, y - mu, 0.0
+
+
+def _bend(y: float, eta: float, t: Array) -> float:
+    return exp(eta)
 
 
 @LIKELIHOODS.register
@@ -25,6 +36,7 @@ class Poisson(ExponentialFamily, SeparableLikelihood):
     levels = ()
     support = np.arange(500.0)
     link = LOG
+    kernel = Kernel(_row, bend=_bend)
 
     def bind(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
@@ -54,6 +66,9 @@ class Poisson(ExponentialFamily, SeparableLikelihood):
         e = eta[..., 0]
         with np.errstate(over="ignore"):  # exp(eta) = inf is the right limit: log p = -inf
             return y * e - np.exp(e) - gammaln(y + 1.0)
+
+    def carrier(self, y: Array) -> Array:
+        return -gammaln(np.asarray(y) + 1.0)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return np.where(y < 0, 0.0, pdtr(np.maximum(np.floor(y), 0.0), self.mean(eta)))

@@ -1,6 +1,7 @@
 """Heavy-tailed noise: a regression that outliers do not move."""
 
 from dataclasses import dataclass
+from math import log1p
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,14 @@ from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, Expansion, Level, OrderedLikelihood, SmoothLikelihood
 from probreg.likelihoods.response import numbers, refuse, varied
 from probreg.links import IDENTITY
+from probreg.native.kernel import Kernel
+
+
+def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    nu, sigma = t[0], t[1]
+    r = (y - eta) / sigma
+    g = (nu + 1.0) * r / (nu + r * r)
+    return t[2] - 0.5 * (nu + 1.0) * log1p(r * r / nu), g / sigma, r * g - 1.0
 
 
 @LIKELIHOODS.register
@@ -31,6 +40,7 @@ class StudentT(OrderedLikelihood, SmoothLikelihood):
     levels = ()
     support = "real"
     link = IDENTITY
+    kernel = Kernel(_row)
 
     def __post_init__(self) -> None:
         if not 0 < self.nu < np.inf:
@@ -56,8 +66,15 @@ class StudentT(OrderedLikelihood, SmoothLikelihood):
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         nu, sigma = self.nu, aux["sigma"]
         r = (y - eta[..., 0]) / sigma
-        constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
-        return constant - np.log(sigma) - (nu + 1) / 2 * np.log1p(r * r / nu)
+        return self._constant - np.log(sigma) - (nu + 1) / 2 * np.log1p(r * r / nu)
+
+    @property
+    def _constant(self) -> float:
+        nu = self.nu
+        return float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi))
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        return self.nu, aux["sigma"], self._constant - np.log(aux["sigma"])
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return stdtr(self.nu, (y - eta[..., 0]) / aux["sigma"])

@@ -7,10 +7,12 @@ rank (strangers), merging.
 """
 
 from probreg.linalg.blocks import (
+    limited as limited,
     map_blocks as map_blocks,
     one_blas_thread as one_blas_thread,
     row_blocks as row_blocks,
     sweep as sweep,
+    threads as threads,
     weighted_gram as weighted_gram,
 )
 from probreg.linalg.dense import inverse_upper as inverse_upper, solve_upper as solve_upper

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -43,7 +43,7 @@ def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
     """
     edges = np.linspace(0, len(blocks), min(_GROUPS, len(blocks)) + 1).astype(int)
     groups = [blocks[a:b] for a, b in pairwise(edges)]
-    workers = min(len(groups), os.cpu_count() or 1) if len(groups) > 1 else 1
+    workers = min(len(groups), threads()) if len(groups) > 1 else 1
     if workers == 1:
         with one_blas_thread():
             return _add(_add(map(fn, group)) for group in groups)
@@ -71,6 +71,29 @@ def _add(parts: Iterable[Sums]) -> Sums:
         for a, b in zip(total, part, strict=True):
             np.add(a, b, out=a)  # in place: a new array for every block would cost more than the addition
     return total
+
+
+_threads: ContextVar[int | None] = ContextVar("threads", default=None)
+
+
+def threads() -> int:
+    """The number of threads to use: what `limited` allows, else one per core."""
+    return _threads.get() or os.cpu_count() or 1
+
+
+@contextmanager
+def limited(count: int | None) -> Iterator[None]:
+    """At most `count` threads within; None leaves things as they are. Results do not depend on it, to the last bit.
+
+    >>> with limited(1):
+    ...     threads()
+    1
+    """
+    token = _threads.set(_threads.get() if count is None else count)
+    try:
+        yield
+    finally:
+        _threads.reset(token)
 
 
 @cache

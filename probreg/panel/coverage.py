@@ -150,8 +150,7 @@ def _possible(model: Model, wanted: Mapping[str, Interval]) -> None:
 def _plain(model: Model) -> Model:
     """The model with each row as often as its weight says. DataError without rows, or for weights that are no counts."""
     d = model.design
-    if not d.n:
-        raise DataError("this model was saved without its rows, at which responses are drawn: save(rows=True)")
+    d.need_rows("a simulation of responses")
     if d.weights is None:
         return model
     if len(bad := np.flatnonzero(d.weights % 1 != 0)):

@@ -107,8 +107,7 @@ def at_row(fit: Fit, data: Any) -> Quantity:
     design = fit.model.design.at(data)
     if design.n != 1:
         raise DataError(f"a panel is of one row, and at= has {design.n}")
-    if not fit.model.design.n:
-        raise DataError("this fit was saved without its rows, which a panel at a row needs: save(rows=True)")
+    fit.model.design.need_rows("a panel at a row")
     x = design.X[0]
     j = int(np.argmax(np.abs(x))) if fit.model.design.intercept is None else fit.model.design.intercept
     if not x[j]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from probreg.errors import DataError
 from probreg.fit import Fit
 from probreg.likelihoods import OrderedLikelihood
 from probreg.prediction import predictive, usable
@@ -34,8 +33,7 @@ class Observations:
 def observations(fit: Fit) -> Observations:
     """DataError for a fit without rows, NotConverged for one without an estimate."""
     model = fit.model
-    if not model.design.n:
-        raise DataError("this fit was saved without its rows: save it with rows=True to draw its data")
+    model.design.need_rows("a picture of the data")
     usable(fit.solution, fit.method)
     rows, weights = observation_rows(model)
     part = _evenly(len(rows), MOST_ROWS)

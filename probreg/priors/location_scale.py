@@ -6,11 +6,12 @@ units of sigma, on standardised columns and unknown ones come with it.
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from probreg.errors import DataError
+from probreg.native.kernel import Kernel, forget_inherited
 from probreg.priors.base import Array, PerColumn, Prior, ProximalPrior, Rows, Scale, SmoothPrior
 from probreg.priors.positive import AuxPrior
 
@@ -38,6 +39,9 @@ def common_size(*parts: Any) -> int | None:
     return sizes.pop() if sizes else None
 
 
+_DENSITY = frozenset({"standard_log_prob", "standard_slopes", "log_prob", "slopes"})
+
+
 class LocationScale(Prior):
     """beta_j = location_j + scale_j r_j with r_j independent draws of one standard density, symmetric about 0.
 
@@ -50,6 +54,17 @@ class LocationScale(Prior):
     location: PerColumn
     sigma_units: bool
     scaled: bool
+    # The standard density for a compiler, where it is smooth; a law holds it to standard_log_prob.
+    kernel: ClassVar[Kernel | None] = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        forget_inherited(cls, _DENSITY)
+
+    @property
+    def settings(self) -> tuple[float, ...]:
+        """The array t of the kernel."""
+        return ()
 
     def _check(self) -> None:
         kind = type(self).__name__

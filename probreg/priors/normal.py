@@ -6,11 +6,16 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
+from probreg.native.kernel import Kernel
 from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty, PerColumn, Prior, Scale
 from probreg.priors.location_scale import LocationScale, common_size
 from probreg.priors.spelling import asides_of, read_penalty, settings_of
 
-_LOG_2PI = np.log(2.0 * np.pi)
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+def _row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+    return -0.5 * (r * r + _LOG_2PI), -r, 0.0
 
 
 @PRIORS.register
@@ -37,6 +42,7 @@ class Normal(LocationScale, GaussianPrior):
     scaled: bool = False
 
     name = "normal"
+    kernel = Kernel(_row)
 
     def __post_init__(self) -> None:
         self._check()

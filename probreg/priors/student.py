@@ -1,22 +1,34 @@
 """The Student-t priors: they shrink small coefficients like a normal, and let large ones be."""
 
 from dataclasses import dataclass
+from math import log1p
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
 from probreg.errors import DataError
+from probreg.native.kernel import Kernel
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import SmoothLocationScale
 
 
+def _row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+    nu = t[0]
+    return t[1] - 0.5 * (nu + 1.0) * log1p(r * r / nu), -(nu + 1.0) * r / (nu + r * r), 0.0
+
+
 class _Student(SmoothLocationScale):
     nu: float
+    kernel = Kernel(_row)
+
+    @property
+    def settings(self) -> tuple[float, ...]:
+        nu = self.nu
+        return nu, float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi))
 
     def standard_log_prob(self, r: Array) -> Array:
-        nu = self.nu
-        constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
+        nu, constant = self.settings
         return constant - (nu + 1) / 2 * np.log1p(r * r / nu)
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:

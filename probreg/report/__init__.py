@@ -69,7 +69,7 @@ def render(fits: Mapping[str, Fit], *, prob: float = 0.95, title: str | None = N
         prob=f"{100 * prob:g}",
         names=list(named),
         facts=facts(named),
-        findings=findings({name: _findings(fit) for name, fit in named.items() if fit.model.design.n}),
+        findings=findings({name: _findings(fit) for name, fit in named.items()}),
         comparison=comparison_table(comparison),
         reasons=comparison.reasons,
         notes=comparison.notes,
@@ -87,6 +87,8 @@ _MANY = 5_000  # rows above which a fit is not diagnosed row by row
 
 def _findings(fit: Fit) -> Findings:
     """The checks of the model, and what a diagnosis of the fit found wrong."""
+    if not fit.model.design.n:
+        return diagnose(fit).at_least(Verdict.NOTE)
     before = check(fit.model, cheap=fit.model.design.n > _LARGE)
     if fit.model.design.n > _MANY:
         return before

@@ -82,7 +82,7 @@ def predictive_accuracy(fits: Mapping[str, Fit]) -> Accuracy | None:
 
 def _obstacle(fit: Fit) -> str | None:
     if "log_likelihood" not in fit.tree.children:
-        return "the rows were not kept, so leave-one-out cannot be computed"
+        return f"leave-one-out cannot be computed, since {fit.model.design.elsewhere}"
     if "weights" in fit.tree["constant_data"].data_vars:
         return "leave-one-out is not defined for weights that are no whole numbers"
     size = fit.tree["log_likelihood"]["y"].size

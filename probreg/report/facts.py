@@ -66,10 +66,11 @@ def _levels(model: Model) -> str:
 
 def _rows(model: Model) -> str:
     d = model.design
-    if not d.n:
+    if not d.reachable:
         return "not kept with the saved fit"
     weight = "" if d.weights is None else f", frequency weights with sum {d.total:g}"
-    return f"{d.n}{weight}; {len(d.columns)} columns: {', '.join(d.columns)}"
+    where = "" if d.source is None else f" of {d.source.name}, read by the block"
+    return f"{d.count}{where}{weight}; {len(d.columns)} columns: {', '.join(d.columns)}"
 
 
 def _mode(model: Model) -> str:
@@ -79,7 +80,7 @@ def _mode(model: Model) -> str:
 def _log_likelihood(fit: Fit) -> str:
     return (
         f"{fit.log_likelihood:.3f} at the estimate"
-        if fit.solution.status.good and (fit.model.design.n or fit.likelihood_at_estimate is not None)
+        if fit.solution.status.good and (fit.model.design.reachable or fit.likelihood_at_estimate is not None)
         else ""
     )
 

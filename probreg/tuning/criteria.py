@@ -71,7 +71,7 @@ def modes(model: Model, grid: Array) -> PathSolution:
         return mode_path(model, grid)
     except NotConverged as error:
         loose = model.unknown and (model.joint.informative & ~model.joint.sigma_units).any()
-        if loose and model.design.n <= model.shape[0]:
+        if loose and model.design.count <= model.shape[0]:
             raise NotConverged(f"{_SIGMA} ({error})") from error
         raise
 

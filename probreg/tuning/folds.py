@@ -22,8 +22,7 @@ def folds_of(model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0
     array([1, 0, 0, 1])
     """
     n = model.design.n
-    if not n:
-        raise DataError("this model holds no rows (it was saved without them), so none can be held out")
+    model.design.need_rows("cross-validation")
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer):
         if groups is not None:
             raise DataError("folds= already says the fold of every row: leave groups= out, or give a number of folds")

@@ -143,8 +143,8 @@ class LeaveOneOut(Criterion):
     holds_out = True
 
     def obstacle(self, model: Model, loss: Loss) -> str | None:
-        if not model.design.n:
-            return "loo needs the rows, and this model was saved without them"
+        if (why := model.design.lacking("loo")) is not None:
+            return why
         if loss.name == "predictive" and not exact(model):
             return (
                 "score='predictive' is closed form for Gaussian models with normal priors, sigma held or in their units, and "

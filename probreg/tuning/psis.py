@@ -32,7 +32,7 @@ class PSIS(Criterion):
         chosen = self.chosen(model)
         if chosen.target != "posterior":
             return f"psis judges a posterior, and {chosen.name} finds a mode: use loo, or a method such as nuts"
-        return chosen.obstacle(model)
+        return chosen.obstacle(model) or model.design.lacking("psis")
 
     def chosen(self, model: Model) -> Method:
         """The method that samples."""

@@ -53,7 +53,7 @@ def test_a_relative_prior_is_the_same_after_loading(likelihood, prior, rows, tmp
 def test_moments_are_kept_only_where_a_prior_asks(tmp_path):
     again = pr.load_fit(fitted("bernoulli", Normal(1.0)).save(tmp_path / "fit.nc"))
     assert again.model.design.kept is None
-    with pytest.raises(pr.DataError, match=r"moments of the columns are not known.*save with rows=True"):
+    with pytest.raises(pr.DataError, match=r"moments of the columns are not known.*save\(rows=True\)"):
         repr(again.model.with_prior(Normal(1.0, scaled=True)))
 
 

@@ -163,7 +163,7 @@ def test_a_fit_of_a_loaded_model_is_saved_again(method, tmp_path):
     again = pr.load_fit(pr.fit(loaded, method).save(tmp_path / "again.nc"))
     assert again.log_likelihood == pytest.approx(fit.log_likelihood, rel=1e-12)
     same_answers(again, fit, table().iloc[:7])
-    with pytest.raises(pr.DataError, match="holds no rows to save"):
+    with pytest.raises(pr.DataError, match=r"holds no rows, .*save it with rows=False"):
         again.save(tmp_path / "rows.nc", rows=True)
 
 

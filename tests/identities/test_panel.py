@@ -102,11 +102,11 @@ def test_the_mean_at_a_row_is_that_of_predict(make, intercept):
 
 
 def test_the_mean_of_a_posterior_at_a_row():
-    """Quantiles of the mean and of the linear predictor interpolate between draws on their own scales: 4,000 draws."""
+    """All draws and those that predict keeps of them: a 2.5 % quantile of 1,000 draws has a standard error of 0.005 here."""
     fit = pr.fit(binary(prior=Normal(1.0)), "laplace")
     line, said = panel(fit, at=ROW).table.loc[("laplace", "eti")], fit.predict(ROW)
-    assert line["lower"] == pytest.approx(said["mean_lower"].item(), abs=5e-3)
-    assert line["upper"] == pytest.approx(said["mean_upper"].item(), abs=5e-3)
+    assert line["lower"] == pytest.approx(said["mean_lower"].item(), abs=0.02)
+    assert line["upper"] == pytest.approx(said["mean_upper"].item(), abs=0.02)
     assert line["estimate"] == said["mean"].item()
 
 

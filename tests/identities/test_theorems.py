@@ -8,8 +8,8 @@ from scipy import stats
 
 import probreg as pr
 from probreg.inference.coordinates import coordinates
-from probreg.inference.nuts import graph
-from probreg.inference.sampler import sample
+from probreg.inference.pymc_engine import graph
+from probreg.inference.sampler import Run, density_of, sample
 from probreg.priors import Normal
 
 Array = np.ndarray
@@ -356,6 +356,6 @@ def test_nuts_on_sufficient_statistics_is_nuts_on_rows():
     X, y = data()
     X = (X - X.mean(0)) / X.std(0)  # the plain model samples raw coefficients: spare it their correlation
     model = pr.Model.from_arrays(X, y, prior=pr.Laplace(0.3), aux={"sigma": pr.HalfNormal(2.0)})
-    ours, theirs = pr.fit(model, "nuts", seed=3), sample(model.to_pymc(), seed=4)["posterior"]
-    agrees(ours, theirs["beta"].values.reshape(-1, 4), ours.std_error.values, 0.1)
+    ours, theirs = pr.fit(model, "nuts", seed=3), sample(density_of(model.to_pymc()), Run(seed=4)).posterior
+    agrees(ours, theirs["beta"].reshape(-1, 4), ours.std_error.values, 0.1)
     assert float(theirs["sigma"].mean()) == pytest.approx(ours.aux["sigma"], rel=0.02)

@@ -8,8 +8,8 @@ import pytest
 import probreg as pr
 from probreg.graphs import hyper_names
 from probreg.inference.coordinates import coordinates, typical_scales
-from probreg.inference.nuts import _graph, graph
-from probreg.inference.sampler import _density
+from probreg.inference.pymc_engine import graph, made as _graph
+from probreg.inference.sampler import density_of
 from probreg.priors import R2, ExponentialPower, GPrior, HierarchicalPrior, Horseshoe, Mixture, Normal
 
 from .cases import PRECISION, Array, dkw, gradient, half_line, model_for, named
@@ -37,10 +37,6 @@ LIKELIHOODS = [
 ]
 
 
-def values_at(density: Any, x: Array) -> dict[str, Array]:
-    return dict(zip(density.names, density.expand(x), strict=True))
-
-
 def log_joint(model: pr.Model, values: dict[str, Array]) -> float:
     """log p(y | beta, aux) + log p(beta | hyperparameters) + log p(hyperparameters) + log p(aux), each by its own class."""
     beta, aux = np.asarray(values["beta"]).reshape(model.shape), {a: float(values[a]) for a in model.unknown}
@@ -61,18 +57,18 @@ def log_joint(model: pr.Model, values: dict[str, Array]) -> float:
 
 def check(model: pr.Model, made: Any) -> None:
     """The graph's density at x is the joint density times |d (beta, scales) / d x|, but for a constant."""
-    density = _density(made)
+    density = density_of(made)
     scales = [n for names in hyper_names(model.joint, model.design.columns).values() for n in names.values()]
     rng, apart = np.random.default_rng(0), []
 
     def vector(x: Array) -> Array:
-        found = values_at(density, x)
+        found = density.expand(x)
         return np.concatenate([np.ravel(found[k]) for k in ("beta", *model.unknown, *scales)])
 
     for _ in range(3):
         x = rng.normal(0.0, 0.4, density.size)
         jacobian = np.linalg.slogdet(gradient(vector, x))[1]
-        apart.append(float(density.log_prob(x)[0]) - log_joint(model, values_at(density, x)) - jacobian)
+        apart.append(float(density.log_prob(x)[0]) - log_joint(model, density.expand(x)) - jacobian)
     # differences of the map cost 1e-8
     np.testing.assert_allclose(apart, apart[0], atol=1e-7)
 
@@ -121,9 +117,9 @@ def test_the_plain_pymc_model_has_named_scales_and_the_models_density(likelihood
     assert {"tau[x1]", "tau[x3..x2]", "lambda[x3..x2]", "beta", "y"} <= set(made.named_vars)
     dims = ("predictor", "coef_1") if likelihood.outcomes else ("coef_1",)
     assert made.named_vars_to_dims["lambda[x3..x2]"] == dims
-    density = _density(made)
+    density = density_of(made)
     x = np.random.default_rng(0).normal(0.0, 0.3, density.size)
-    values = values_at(density, x)
+    values = density.expand(x)
     blocks = model.joint.blocks
     beta = np.empty(model.shape)
     for i, b in enumerate(blocks):

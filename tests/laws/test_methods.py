@@ -61,7 +61,7 @@ def units(fit: pr.Fit) -> Array:
 
 
 def test_the_laws_meet_every_registered_method():
-    assert {k.name for _, k in ACCEPTED} | {"auto", "nuts", "evidence"} == set(METHODS)
+    assert {k.name for _, k in ACCEPTED} | {"auto", "posterior", "nuts", "evidence"} == set(METHODS)
     assert {m.likelihood.name for m, _ in ACCEPTED} == set(LIKELIHOODS)
 
 

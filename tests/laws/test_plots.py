@@ -251,7 +251,7 @@ def test_many_parameters_are_cut_with_a_word():
 def test_chains_show_every_draw_and_refuse_what_has_none(fits):
     with pytest.raises(pr.Incompatible, match="no Markov chains"):
         plot.trace(fits["gaussian", "posterior"])
-    fit = pr.fit(data_of("gaussian"), pr.NUTS(draws=200, tune=200, chains=2), seed=1)
+    fit = pr.fit(data_of("gaussian"), pr.NUTS(draws=400, chains=2), seed=2)
     trace, rank = plot.trace(fit), plot.rank(fit)
     for fig in (trace, rank):
         fig.draw_without_rendering()

@@ -83,6 +83,7 @@ def test_wells_by_nuts(which: str, certified: Any) -> None:
     raw = uncentred(draws.reshape(-1, len(columns.order)), means)
     exact, ess = case["exact"], fit.summary()["ess_bulk"].to_numpy(dtype=float).min()
     assert ess > 4000
+    ess = min(ess, len(raw))  # draws that alternate about the mean count more than once for it, and not for a median
     found = np.median(raw, axis=0)
     assert (np.abs(found - exact["median"]) / exact["sd"]).max() < 3 * 1.25 / np.sqrt(ess)
     assert np.abs(found - case["printed_median"]).max() < PRINTED

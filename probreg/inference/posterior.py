@@ -1,0 +1,110 @@
+"""The cheapest way to a posterior that can be trusted: exact, else weighted draws that vouch for themselves, else NUTS."""
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from probreg.errors import Incompatible, ProbregError
+from probreg.inference.base import METHODS, Method, Settled, Solution, at_least_one
+from probreg.inference.conjugate import Conjugate
+from probreg.inference.importance import Importance
+from probreg.inference.laplace import further_modes
+from probreg.inference.nuts import NUTS
+from probreg.inference.quadrature import Quadrature
+from probreg.likelihoods import Gaussian
+from probreg.model import Model
+
+_ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class Posterior(Method):
+    """conjugate or quadrature where they apply, else importance where its k-hat is at most `max_k` and its effective sample
+    size at least 100 per chain, else nuts.
+
+    The fit is that of the method taken, with the same draws as if it had been asked for by name; why the others were not
+    stands in its notes. A k-hat of one half is where the variance of the weights ceases to be finite (Vehtari et al. 2024).
+
+    >>> from probreg.likelihoods import Bernoulli
+    >>> x = np.arange(20.0)
+    >>> model = Model.from_arrays(x, x % 3 > 1, likelihood=Bernoulli())
+    >>> settled = Posterior().settle(model, np.random.default_rng(0))
+    >>> settled.method.name, settled.notes[0].split(":")[0]
+    ('importance', 'posterior took importance')
+    """
+
+    draws: int = 1000
+    chains: int = 4
+    max_k: float = 0.5
+
+    name = "posterior"
+    target = "posterior"
+
+    def __post_init__(self) -> None:
+        at_least_one(draws=self.draws, chains=self.chains)
+
+    @property
+    def exact(self) -> tuple[Method, ...]:
+        return Conjugate(draws=self.draws, chains=self.chains), Quadrature(draws=self.draws, chains=self.chains)
+
+    @property
+    def weighted(self) -> Importance:
+        return Importance(draws=self.draws, chains=self.chains, max_k=self.max_k)
+
+    @property
+    def sampler(self) -> NUTS:
+        return NUTS(draws=self.draws, chains=self.chains)
+
+    def obstacle(self, model: Model) -> str | None:
+        every = (*self.exact, self.weighted, self.sampler)
+        return None if any(k.obstacle(model) is None for k in every) else self.sampler.obstacle(model)
+
+    def settle(self, model: Model, rng: np.random.Generator) -> Settled:
+        why: list[str] = []
+        for exact in self.exact:
+            if (said := exact.obstacle(model)) is None:
+                try:
+                    solution = _attempt(exact, model, rng)
+                except (ProbregError, np.linalg.LinAlgError) as error:
+                    said = str(error)
+                else:
+                    return Settled(model, exact, (_taken(exact, [*why, f"{exact.name} is exact"]),), solution=solution)
+            if isinstance(model.likelihood, Gaussian):
+                why.append(said)
+        why = why or [f"a {model.likelihood.name} likelihood has no exact posterior"]
+        weighted = self.weighted
+        try:
+            solution = _attempt(weighted, model, rng)
+        except (ProbregError, np.linalg.LinAlgError) as error:
+            said = str(error) if str(error).startswith(weighted.name) else f"{weighted.name}: {error}"
+            return Settled(model, self.sampler, (_taken(self.sampler, [*why, said]),))
+        k, n, ess = solution.stats["k_hat"], weighted.chains * weighted.points, solution.stats["ess"]
+        told = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
+        if ess < self.chains * min(_ESS, self.draws):
+            few = f"{told}, but they are worth {ess:,.0f} independent draws only"
+            return Settled(model, self.sampler, (_taken(self.sampler, [*why, few]),))
+        enough = f"{told}, and worth {ess:,.0f} independent draws"
+        return Settled(model, weighted, (_taken(weighted, [*why, enough, _spared(model)]),), solution=solution)
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        settled = self.settle(model, rng)
+        found = settled.solution or settled.method.solve(settled.model, rng)
+        return replace(found, notes=(*settled.notes, *found.notes))
+
+
+def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution:
+    """By a copy of the generator, so that a method which has to follow starts where it would have started alone."""
+    if (said := method.obstacle(model)) is not None:
+        raise Incompatible(said)
+    return method.solve(model, deepcopy(rng))
+
+
+def _spared(model: Model) -> str:
+    """What is saved. Chains would start about the same mode, so that they are no judge of another."""
+    return "NUTS was not needed" if further_modes(model) is None else "NUTS was not needed about the mode found"
+
+
+def _taken(method: Method, why: list[str]) -> str:
+    return f"posterior took {method.name}: {'; '.join(why)}"

@@ -1,0 +1,110 @@
+"""exp, log and log1p without branches or table look-ups, so that a loop over them becomes vector instructions.
+
+A compiled loop that calls the C library's exp works on one number at a time; these are some fifteen lines of
+arithmetic each, several times as fast. Errors are below 1 unit in the last place for exp and below 2 for log and log1p,
+over the whole range but numbers below 2.3e-308, which exp gives as 2.2e-308 and below, and log takes as they are not.
+Ends: exp overflows to inf, log(0) is -inf, log of a negative number is nan, and nan stays nan. numba is imported here.
+Sources: Cody & Waite 1980 for the reduction of the argument; Muller et al., Handbook of Floating-Point Arithmetic, 2018.
+"""
+
+import math
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+# Contraction to fused multiply-adds only: reassociation would undo the exact steps below.
+inline = njit(forceinline=True, nogil=True, error_model="numpy", fastmath={"contract"})
+
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH, _LN2_LOW = (
+    0.693145751953125,
+    1.42860682030941723212e-6,
+)  # the first has 20 bits: times an integer it is exact
+_ROUND = 6755399441055744.0  # 1.5 2^52: adding it rounds to an integer, which then stands in the last bits
+_ROUND_BITS = 0x4338000000000000
+_EXP = tuple(1.0 / math.factorial(k) for k in range(14))  # |r| <= log(2) / 2: the next term is 4e-18
+_LOG = tuple(2.0 / (2 * k + 1) for k in range(12))  # of 2 atanh(s), s^2 <= 0.0295: the next term is 3e-18
+_HALF_ROOT_BITS = 0x3FE6A09E667F3BCD  # sqrt(1/2)
+_TOP, _BOTTOM = 709.782712893384, -708.3964185322641
+
+
+def _float(context: Any, bits: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+def _bits(context: Any, x: Any) -> Any:
+    def generate(_: Any, builder: Any, __: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+_as_float: Any = intrinsic(_float)  # the same 64 bits, read as the other
+_as_bits: Any = intrinsic(_bits)
+
+
+@inline
+def exp(x: float) -> float:
+    """e^x = 2^k e^r, k the integer nearest x / log 2."""
+    inside = min(max(x, _BOTTOM), _TOP)
+    t = inside * _LOG2_E + _ROUND
+    k = _as_bits(t) - _ROUND_BITS
+    n = t - _ROUND
+    r = (inside - n * _LN2_HIGH) - n * _LN2_LOW
+    p = _EXP[13]
+    p = p * r + _EXP[12]
+    p = p * r + _EXP[11]
+    p = p * r + _EXP[10]
+    p = p * r + _EXP[9]
+    p = p * r + _EXP[8]
+    p = p * r + _EXP[7]
+    p = p * r + _EXP[6]
+    p = p * r + _EXP[5]
+    p = p * r + _EXP[4]
+    p = p * r + _EXP[3]
+    p = p * r + _EXP[2]
+    half = k >> 1  # in two factors, since 2^1024 is no number though 2^1024 e^r may be
+    value = (p * r * r + r + 1.0) * _as_float((half + 1023) << 52) * _as_float((k - half + 1023) << 52)
+    value = math.inf if x > _TOP else value
+    return value if x == x else x
+
+
+@inline
+def log(x: float) -> float:
+    """log x = k log 2 + log m, m in [sqrt(1/2), sqrt 2); log m = 2 atanh((m - 1) / (m + 1)) by its series."""
+    bits = _as_bits(x)
+    k = (bits - _HALF_ROOT_BITS) >> 52
+    f = _as_float(bits - (k << 52)) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    p = _LOG[11]
+    p = p * z + _LOG[10]
+    p = p * z + _LOG[9]
+    p = p * z + _LOG[8]
+    p = p * z + _LOG[7]
+    p = p * z + _LOG[6]
+    p = p * z + _LOG[5]
+    p = p * z + _LOG[4]
+    p = p * z + _LOG[3]
+    p = p * z + _LOG[2]
+    p = p * z + _LOG[1]
+    h = 0.5 * f * f
+    value = k * _LN2_HIGH - ((h - (s * (h + p * z) + k * _LN2_LOW)) - f)
+    value = value if x > 0.0 else (-math.inf if x == 0.0 else math.nan)
+    return value if x < math.inf else x
+
+
+@inline
+def log1p(x: float) -> float:
+    """log(1 + x) = log u + (x - (u - 1)) / u with u = 1 + x as rounded."""
+    u = 1.0 + x
+    value = log(u) + (x - (u - 1.0)) / u
+    return value if math.fabs(u) < math.inf and u > 0.0 else log(u)
+
+
+VECTOR = {math.exp: exp, math.log: log, math.log1p: log1p}

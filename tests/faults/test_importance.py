@@ -1,0 +1,156 @@
+"""Where importance sampling refuses, by its own weights or before them, and what it says; where it has to accept."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.inference import Importance, Status
+from probreg.priors import Normal
+from tests.laws.cases import LIKELIHOOD_CASES, PRIOR_CASES, Array, accepted, model_for, named, rows_for
+
+
+def apart(n: int, scale: float = 1.0) -> tuple[Array, Array]:
+    x = scale * np.linspace(-2.0, 2.0, n)
+    return x, x > 0
+
+
+def separated(prior, n=20, scale=1.0, intercept=None):
+    x, y = apart(n, scale)
+    both = {"Intercept": intercept or Normal(10.0), "x": prior}
+    return pr.Model.from_arrays(x, y, columns=["x"], likelihood="bernoulli", prior=both)
+
+
+def split(scale):
+    """Three columns that separate the classes."""
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    return pr.Model.from_arrays(X, X @ [2.0, 1.0, -1.0] > 0.2, likelihood="bernoulli", prior=Normal(scale))
+
+
+def few(likelihood, aux, n, q=1):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(n, q))
+    return pr.Model.from_arrays(X, X[:, 0] + rng.normal(size=n), likelihood=likelihood, aux=aux)
+
+
+REFUSED = {
+    "separated, Cauchy": separated(pr.Cauchy(2.5)),
+    "separated, wide Cauchy": separated(pr.Cauchy(25.0)),
+    "separated by 8 rows, Normal(50)": separated(Normal(50.0), n=8, scale=10.0, intercept=Normal(50.0)),
+    "separated by three columns, Normal(50)": split(50.0),
+    "sigma of 3 rows": few("gaussian", {}, 3),
+    "sigma of 4 rows under a half-Cauchy": few("gaussian", {"sigma": pr.HalfCauchy(1.0)}, 4, q=2),
+    "sigma of 4 rows, Student-t noise": few("student", {}, 4),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_weights_that_do_not_settle_are_refused(name):
+    """By at least nine of ten seeds: k-hat of 190 weights has a standard error of about 0.15."""
+    assert sum(refuses(REFUSED[name], seed) for seed in range(10)) >= 9
+
+
+def refuses(model: pr.Model, seed: int) -> bool:
+    try:
+        pr.fit(model, Importance(max_k=0.5), seed=seed)
+    except pr.NotConverged as why:
+        return "importance: k-hat" in str(why)
+    return False
+
+
+def test_the_refusal_says_what_was_met_what_it_means_and_what_to_do():
+    with pytest.raises(pr.NotConverged) as caught:
+        pr.fit(REFUSED["separated by three columns, Normal(50)"], "importance", seed=1)
+    said = str(caught.value)
+    for part in (
+        "importance: k-hat 0.",
+        "is above 0.70",
+        "of 4,000 points",
+        "settle slowly if at all",
+        "fit(model, 'nuts')",
+        "max_k",
+    ):
+        assert part in said
+
+
+def test_the_limit_is_lower_where_fewer_points_are_weighed():
+    assert Importance().limit == 0.7
+    assert Importance(draws=100).limit == pytest.approx(1 - 1 / 3)  # of a thousand points
+    assert Importance(max_k=0.9).limit == 0.9
+
+
+def test_what_was_accepted_by_hand_is_no_good_status():
+    model = REFUSED["separated by three columns, Normal(50)"]
+    with pytest.warns(pr.ProbregWarning, match=r"importance: weighted draws whose means do not settle.*k-hat 0\.\d\d"):
+        fit = pr.fit(model, Importance(max_k=np.inf), seed=1)
+    assert fit.solution.status is Status.UNSETTLED
+    assert not fit.solution.status.good
+    with pytest.raises(pr.NotConverged, match="do not settle"):
+        pr.fit(model, Importance(max_k=np.inf), seed=1, strict=True)
+
+
+ACCEPTED = {
+    "logistic": model_for(pr.Bernoulli(), Normal(2.5), n=100),
+    "logistic, flat": model_for(pr.Bernoulli(), n=100),
+    "separated, Normal(2.5)": separated(Normal(2.5), intercept=Normal(2.5)),
+    "softmax": model_for(pr.Categorical(), Normal(2.5), n=150),
+    "symmetric softmax": model_for(pr.Categorical(symmetric=True), Normal(2.5), n=150),
+    "Poisson": model_for(pr.Poisson(), Normal(2.5)),
+    "Student-t noise": model_for(pr.StudentT(), n=60),
+    "Gaussian noise": model_for(pr.Gaussian(), n=60),
+    "Gaussian, half-Cauchy": model_for(pr.Gaussian(), Normal(2.5), n=60, aux={"sigma": pr.HalfCauchy(1.0)}),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_regular_posteriors_are_accepted_with_most_of_their_draws(name):
+    for seed in range(5):
+        s = pr.fit(ACCEPTED[name], "importance", seed=seed).solution
+        assert s.status is Status.SAMPLED
+        assert s.stats["k_hat"] < 0.5
+        assert s.stats["ess"] > 0.5 * 4000
+
+
+def test_no_mode_is_no_proposal():
+    x, y = apart(20)
+    with pytest.raises(pr.Incompatible, match="importance has no mode to expand about: no maximum likelihood estimate"):
+        pr.fit(pr.Model.from_arrays(x, y, likelihood="bernoulli"), "importance")
+    X, y = rows_for(pr.Poisson())
+    again = pr.Model.from_arrays(np.c_[X, X[:, 0]], y, columns=["a", "b", "c", "d"], likelihood="poisson")
+    with pytest.raises(pr.Incompatible, match=r"importance has no mode.*d = a"):
+        pr.fit(again, "importance")
+
+
+def test_an_edge_of_a_prior_is_left_to_others():
+    model = model_for(pr.Gaussian(), aux={"sigma": pr.Uniform(0.2, 3.0)})
+    with pytest.raises(
+        pr.Incompatible, match=r"importance looks for a vanishing gradient.*can fit this model: .*quadrature"
+    ):
+        pr.fit(model, "importance")
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+def test_kinks_and_unknown_scales_are_left_to_others(likelihood):
+    for prior in (pr.Laplace(1.0), Normal(pr.HalfNormal(1.0))):
+        model = accepted(likelihood, prior)
+        assert model is None or "importance needs flat or normal" in (Importance().obstacle(model) or "")
+    smooth = [m for p in PRIOR_CASES if (m := accepted(likelihood, p)) is not None and m.joint.smooth]
+    assert smooth
+    assert all(Importance().obstacle(m) is None for m in smooth)
+
+
+def test_settings_are_checked():
+    with pytest.raises(pr.DataError, match="df is above 2"):
+        Importance(df=2.0)
+    with pytest.raises(pr.DataError, match="max_k is a positive number"):
+        Importance(max_k=-0.5)
+    with pytest.raises(pr.DataError, match="draws is a whole number"):
+        Importance(draws=0)
+
+
+def test_points_beyond_the_numbers_weigh_nothing():
+    """A Poisson mean that overflows at far points is no posterior mass, and no warning."""
+    x = np.array([0.0, 400.0, 700.0])
+    model = pr.Model.from_arrays(x, [2, 3, 4], likelihood="poisson", prior=Normal(30.0), intercept=False)
+    fit = pr.fit(model, Importance(max_k=5.0, df=3.0), seed=1)
+    assert np.isfinite(fit.coef).all()
+    assert np.isfinite(fit.solution.stats["log_evidence"])

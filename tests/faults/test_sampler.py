@@ -1,0 +1,110 @@
+"""What a density or a user does while chains run: exceptions, overflow, no start, an interrupt. Nothing is lost or left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.errors import NotConverged
+from probreg.inference.sampler import Density, Run, sample
+
+SHORT = Run(1, 200, 100, 2)
+
+
+def density(log_prob) -> Density:
+    return Density(1, log_prob, lambda z: {"beta": z.copy()}, lambda rng: rng.standard_normal(1), {"beta": (1,)}, False)
+
+
+def normal(x):
+    return -0.5 * float(x @ x), -x
+
+
+@pytest.mark.parametrize("after", [0, 250])  # at the start, and in the midst of a chain
+def test_an_exception_of_a_density_is_passed_on_as_it_is(after):
+    calls = iter(range(10**9))
+
+    def breaks(x):
+        if next(calls) >= after:
+            raise KeyError("the density's own")
+        return normal(x)
+
+    with pytest.raises(KeyError, match="the density's own"):
+        sample(density(breaks), SHORT)
+
+
+@pytest.mark.parametrize("far", [lambda: 10.0**400, lambda: 1.0 / 0.0, lambda: np.nan, lambda: np.inf])
+def test_what_overflows_far_away_is_a_divergence(far):
+    """The normal cut at 2, for beyond it there is no density."""
+    found = sample(density(lambda x: normal(x) if abs(x[0]) < 2 else (far(), x * np.nan)), SHORT)
+    assert found.stats["diverging"].any()
+    assert np.abs(found.posterior["beta"]).max() < 2
+
+
+def test_a_density_that_is_nowhere_finite_is_refused_before_a_chain_starts():
+    with pytest.raises(NotConverged, match="no chain could start"):
+        sample(density(lambda x: (np.nan, x)), SHORT)
+
+
+def test_a_start_without_density_is_drawn_again():
+    found = sample(density(lambda x: normal(x) if x[0] > 0.5 else (-np.inf, x)), SHORT)
+    assert found.posterior["beta"].min() > 0.5
+
+
+def test_an_interrupt_is_passed_on_and_leaves_no_chain_running():
+    """nutpie would return the draws that there are, which are fewer than were asked for."""
+    calls = iter(range(10**9))
+
+    def slow(x):
+        if next(calls) == 100:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1e-4)
+        return normal(x)
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        sample(density(slow), Run(1, 100_000, 100, 2))
+    assert threading.active_count() == before
+    time.sleep(0.05)
+    seen = next(calls)
+    time.sleep(0.1)
+    assert next(calls) == seen + 1
+
+
+@pytest.mark.parametrize(
+    "aux", [pr.HalfCauchy(1.0), pr.HalfNormal(1.0), pr.LogNormal(0.0, 1.0), pr.InverseGamma(3.0, 1.0)]
+)
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # four rows leave a funnel, which the status says
+def test_a_sigma_that_a_prior_alone_holds_does_not_end_in_an_overflow(aux):
+    rng = np.random.default_rng(3)
+    X, names = rng.normal(size=(4, 6)), ["Intercept", *(f"x{i}" for i in range(1, 7))]
+    model = pr.Model.from_arrays(X, X.sum(1), prior=dict.fromkeys(names, pr.Normal(2.0)), aux={"sigma": aux})
+    fit = pr.fit(model, pr.NUTS(engine="native", draws=300))
+    assert np.isfinite(fit.solution.draws["beta"]).all()
+
+
+def test_the_smallest_of_runs():
+    x = np.arange(10.0)
+    model = pr.Model.from_arrays(x, x % 3 > 1, likelihood="bernoulli", prior=pr.Normal(1.0))
+    fit = pr.fit(model, pr.NUTS(draws=2, tune=1, chains=1), threads=1)
+    assert fit.solution.draws["beta"].shape == (1, 2, 2, 1)
+
+
+def test_the_same_seed_gives_the_same_draws_in_every_process():
+    code = (
+        "import numpy as np, probreg as pr, warnings\n"
+        "warnings.simplefilter('ignore')\n"
+        "x = np.linspace(-2, 2, 300)\n"
+        "m = pr.Model.from_arrays(x, np.sin(9 * x) > 0, likelihood='bernoulli', prior=pr.Normal(1.0))\n"
+        "print(pr.fit(m, pr.NUTS(draws=20, tune=20, chains=2), seed=5).solution.draws['beta'].tobytes().hex())\n"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in "ab"
+    ]
+    assert runs[0] == runs[1]
+    assert len(runs[0]) > 20 * 2 * 2 * 16

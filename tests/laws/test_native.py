@@ -1,0 +1,466 @@
+"""Laws of the compiled densities: the kernel is the NumPy method, both are PyMC's, and the sampler climbs the posterior."""
+
+import dataclasses
+import math
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.errors import DataError, Incompatible
+from probreg.inference.sampler import density_of
+from probreg.inference.whitened import Whitened, coordinates, obstacle
+from probreg.likelihoods import SmoothLikelihood
+from probreg.native import Kernel, build, entries_of, loops_of, tiles_of
+from probreg.native.loops import B
+from probreg.priors.location_scale import LocationScale
+
+from .cases import (
+    AUX_CASES,
+    LIKELIHOOD_CASES,
+    PRIOR_CASES,
+    SIGMA,
+    Array,
+    accepted,
+    auxiliaries,
+    gradient,
+    model_for,
+    named,
+)
+
+KERNELS = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and v.kernel is not None]
+# one row, a tile less one, a tile, a tile and one, two and a half
+SIZES = [1, B - 1, B, B + 1, 5 * B // 2]
+EPS = np.finfo(float).eps
+
+
+# ---- exp, log, log1p ---------------------------------------------------------------------------------------------------
+
+
+def over(name: str, x: Array) -> Array:
+    from numba import njit
+
+    from probreg.native.elementary import VECTOR
+
+    f = VECTOR[getattr(math, name)]
+    out = np.empty_like(x)
+
+    @njit
+    def loop(x: Array, out: Array) -> None:
+        for i in range(x.size):
+            out[i] = f(x[i])
+
+    loop(x, out)
+    return out
+
+
+RANGES = {
+    "exp": [(-708.0, 709.7), (-1.0, 1.0), (-1e-9, 1e-9)],
+    "log": [(1e-300, 1e300), (0.5, 2.0), (1.0 - 1e-6, 1.0 + 1e-6)],
+    "log1p": [(0.0, 1.0), (0.0, 1e300), (-0.999, 0.0), (-1e-8, 1e-8)],
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_elementary_functions_err_by_less_than_two_units_in_the_last_place(name):
+    rng = np.random.default_rng(0)
+    for low, high in RANGES[name]:
+        x = rng.uniform(low, high, 50_000)
+        if high / max(abs(low), 1.0) > 1e100:
+            x = np.exp(rng.uniform(-690.0, 690.0, 50_000))
+        exact = getattr(np, name)(x.astype(np.longdouble))
+        apart = np.abs(over(name, x) - exact) / np.spacing(np.abs(exact.astype(float)))
+        assert float(apart.max()) < 2.0, (low, high)
+
+
+def test_elementary_functions_at_the_ends():
+    with np.errstate(all="ignore"):
+        x = np.array([0.0, -0.0, np.inf, np.nan, -1.0, 709.8, 710.0, 1.0])
+        np.testing.assert_array_equal(over("log", x[:5]), np.log(x[:5]))
+        np.testing.assert_array_equal(over("log1p", x[:5]), np.log1p(x[:5]))
+        np.testing.assert_allclose(over("exp", x), np.exp(x), rtol=2 * EPS)
+    assert 0.0 <= over("exp", np.array([-np.inf]))[0] < 3e-308
+    assert 0.0 <= over("exp", np.array([-746.0]))[0] < 3e-308
+
+
+# ---- kernels of likelihoods --------------------------------------------------------------------------------------------
+
+
+def rows(likelihood: Any, n: int, *, weighted: bool, offset: bool, p: int = 6) -> dict[str, Any]:
+    rng = np.random.default_rng(n)
+    X, m = rng.normal(size=(n, p)), likelihood.width
+    beta = rng.normal(size=(p, m)) * 0.4
+    w = rng.integers(0, 4, n).astype(float) if weighted else np.zeros(0)
+    shift = rng.normal(size=(m, n)) * 0.3 if offset else np.zeros((0, n))
+    eta = X @ beta + (shift.T if offset else 0.0)
+    y = likelihood.sample(rng, eta, **auxiliaries(likelihood))
+    t = np.array(likelihood.settings(**auxiliaries(likelihood)), dtype=float)
+    return {"X": X, "y": y, "w": w, "offset": shift, "beta": beta, "t": t, "eta": eta}
+
+
+def numpy_sums(likelihood: Any, r: dict[str, Any]) -> tuple[float, Array, float]:
+    w = r["w"] if len(r["w"]) else np.ones(len(r["y"]))
+    aux = auxiliaries(likelihood)
+    value = float(w @ (likelihood.log_prob(r["y"], r["eta"], **aux) - likelihood.carrier(r["y"])))
+    slopes = r["X"].T @ (w[:, None] * likelihood.score(r["y"], r["eta"], **aux))
+    over_aux = likelihood.expansion(r["y"], r["eta"], **aux).gradient[:, likelihood.width :]
+    return value, slopes, float((w[:, None] * over_aux).sum())
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize(("weighted", "offset"), [(False, False), (True, True)])
+@pytest.mark.parametrize("likelihood", KERNELS, ids=named)
+def test_a_kernel_is_the_numpy_density(likelihood, weighted, offset, n):
+    r = rows(likelihood, n, weighted=weighted, offset=offset)
+    value, slopes, over_aux = numpy_sums(likelihood, r)
+    loops, extra, beta = loops_of(likelihood.kernel), len(likelihood.aux), r["beta"]
+    # sums of n terms in another order
+    size = np.abs(value) + n
+    close = {"rtol": 0, "atol": 50 * EPS * size}
+
+    out = np.empty(beta.size + extra)
+    found = loops.gradient(tiles_of(r["X"]), r["y"], r["w"], r["offset"], beta, r["t"], out)
+    np.testing.assert_allclose(found, value, **close)
+    np.testing.assert_allclose(out[: beta.size], slopes.ravel(), **close)
+    np.testing.assert_allclose(out[beta.size :].sum(), over_aux, **close)
+
+    out = np.empty(beta.size + extra)
+    across = np.ascontiguousarray(beta.T)
+    found = loops.slopes(r["X"], r["y"], r["w"], r["offset"], across, r["t"], out)
+    np.testing.assert_allclose(found, value, **close)
+    np.testing.assert_allclose(out[: beta.size], slopes.T.ravel(), **close)
+    np.testing.assert_allclose(out[beta.size :].sum(), over_aux, **close)
+
+    points, total = np.stack([across] * 70), np.ones(70)  # more than one group of points
+    loops.values(r["X"], r["y"], r["w"], r["offset"], points, np.stack([r["t"]] * 70), extra, total)
+    np.testing.assert_allclose(total - 1.0, value, **close)
+
+
+@pytest.mark.parametrize("likelihood", KERNELS, ids=named)
+def test_a_kernel_is_sound_far_from_the_data(likelihood):
+    """|eta| up to 700: finite, or the -inf that NumPy has too."""
+    r = rows(likelihood, 40, weighted=False, offset=False)
+    r["beta"] = r["beta"] * 200.0
+    r["eta"] = r["X"] @ r["beta"]
+    aux = auxiliaries(likelihood)
+    with np.errstate(over="ignore"):
+        exact = float((likelihood.log_prob(r["y"], r["eta"], **aux) - likelihood.carrier(r["y"])).sum())
+    out = np.empty(r["beta"].size + len(likelihood.aux))
+    args = (tiles_of(r["X"]), r["y"], r["w"], r["offset"], r["beta"], r["t"], out)
+    np.testing.assert_allclose(loops_of(likelihood.kernel).gradient(*args), exact, rtol=1e-12)
+
+
+# ---- kernels of priors -------------------------------------------------------------------------------------------------
+
+
+def has_kernel(prior: Any) -> bool:
+    by_matrix = getattr(prior, "precision_matrix", None) is not None
+    return isinstance(prior, LocationScale) and prior.kernel is not None and not by_matrix
+
+
+@pytest.mark.parametrize("prior", [v for v in PRIOR_CASES if has_kernel(v)], ids=named)
+def test_a_priors_kernel_is_its_numpy_density(prior):
+    rng = np.random.default_rng(1)
+    theta, at, unit = rng.normal(size=5), np.array([3, 0, 4]), 1.7
+    location, scale = (np.broadcast_to(v, 3).astype(float) for v in (prior.location, prior.scales))
+    out = np.zeros(5)
+    args = (theta, at, np.ascontiguousarray(location), unit * scale, np.array(prior.settings, dtype=float), out)
+    value, over_unit = entries_of(prior.kernel)(*args)
+    beta = theta[at][:, None]
+    assert value == pytest.approx(float(prior.log_prob(beta, unit)), rel=1e-13)
+    np.testing.assert_allclose(out[at], prior.slopes(beta, unit)[0][:, 0], rtol=1e-12)
+    assert not out[[1, 2]].any()
+    h = 1e-6
+    rise = float(prior.log_prob(beta, unit * np.exp(h)) - prior.log_prob(beta, unit * np.exp(-h))) / (2 * h)
+    assert over_unit == pytest.approx(rise, abs=1e-7)
+
+
+# ---- the density that is sampled ----------------------------------------------------------------------------------------
+
+
+def native(likelihood: Any, prior: Any, **more: Any) -> pr.Model | None:
+    model = accepted(likelihood, prior, **more)
+    return None if model is None or obstacle(model) else model
+
+
+def check(model: pr.Model) -> None:
+    at = coordinates(model)
+    dense = Whitened.of(model, at, compiled=True)
+    by_numpy = Whitened.of(model, at, compiled=False)
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        z = rng.normal(size=at.A.shape[1]) * (0.5 if at.whitened else 0.1)
+        value, slopes = dense.log_prob(z)
+        point = dense.unfold(z)
+        beta, aux = point.pop("beta"), {a: float(v) for a, v in point.items()}
+        exact = float(model.log_posterior(beta, **aux)) + sum(np.log(v) for v in aux.values())
+        assert value == pytest.approx(exact, rel=1e-11, abs=1e-9)
+        assert by_numpy.log_prob(z)[0] == pytest.approx(exact, rel=1e-11, abs=1e-9)
+        np.testing.assert_allclose(by_numpy.log_prob(z)[1], slopes, rtol=1e-9, atol=1e-9)
+        differences = gradient(lambda v: np.array([dense.log_prob(v)[0]]), z).ravel()
+        np.testing.assert_allclose(slopes, differences, rtol=1e-5, atol=1e-5 * max(1.0, np.abs(differences).max()))
+
+
+OWN = {"x1": pr.Normal(0.7), "x3": pr.priors.Cauchy(1.2)}
+PAIRS = [(v, p) for v in LIKELIHOOD_CASES for p in (*PRIOR_CASES, OWN) if native(v, p) is not None]
+
+
+def test_every_smooth_likelihood_and_every_prior_with_a_kernel_is_sampled_natively():
+    assert {v.name for v, _ in PAIRS} == {v.name for v in LIKELIHOOD_CASES}
+    assert {p.name for _, p in PAIRS if p is not OWN} == {"flat", "normal", "student", "cauchy"}
+
+
+@pytest.mark.parametrize(("likelihood", "prior"), PAIRS, ids=named)
+def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
+    check(model_for(likelihood, prior))
+    more = {"offset": np.linspace(-0.5, 0.5, 60)} if not getattr(likelihood, "symmetric", False) else {}
+    check(model_for(likelihood, prior, weights=np.arange(60) % 3 + 1.0, **more))
+
+
+@pytest.mark.parametrize("aux", [a for a in AUX_CASES if not a.bounded] + [SIGMA], ids=named)
+@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if v.aux], ids=named)
+def test_the_sampled_density_has_the_prior_of_sigma(likelihood, aux):
+    check(model_for(likelihood, pr.Normal(0.8, sigma_units=True), aux={"sigma": aux}))
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+def test_the_sampled_density_is_pymcs(likelihood):
+    """The plain graph of `to_pymc`, in PyMC's own coordinates, differs by a constant (the density of its flat parts) at most."""
+    model = model_for(likelihood, pr.Normal(0.8), aux={a: pr.HalfNormal(1.3) for a in likelihood.aux})
+    theirs = density_of(model.to_pymc())
+    apart = []
+    for k in range(3):
+        x = np.random.default_rng(k).normal(size=theirs.size) * 0.3
+        values = theirs.expand(x)
+        shown = np.asarray(values["beta"]).reshape(model.shape[0], -1)
+        beta = shown @ np.linalg.pinv(likelihood.display).T
+        log_aux = [float(np.log(values[a])) for a in model.unknown]
+        at = coordinates(model)
+        z = np.linalg.solve(at.A, np.r_[beta.ravel(), log_aux] - at.centre)
+        apart.append(Whitened.of(model, at, compiled=True).log_prob(z)[0] - theirs.log_prob(x)[0])
+    np.testing.assert_allclose(apart, apart[0], rtol=1e-10, atol=1e-9)
+
+
+def test_whitened_coordinates_make_the_posterior_round():
+    """Columns of scales 1e-3 to 1e3 with correlation 0.99: in z the curvature at the mode is the identity."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=400)
+    X = np.stack([1e3 * base, 1e-3 * (base + 0.1 * rng.normal(size=400)), 50.0 + rng.normal(size=400)], 1)
+    y = (rng.random(400) < 1 / (1 + np.exp(-base))).astype(int)
+    model = pr.Model.from_arrays(X, y, likelihood="bernoulli")
+    found = Whitened.of(model)
+    assert found.at.whitened
+    H = -gradient(lambda z: found.log_prob(z)[1], np.zeros(4))
+    np.testing.assert_allclose(H, np.eye(4), atol=1e-4)
+
+
+# ---- the compiled code ---------------------------------------------------------------------------------------------------
+
+
+def _steep(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    return -2.0 * eta, -2.0, 0.0
+
+
+def test_a_changed_density_is_another_name_on_disk():
+    """numba stores compiled code by name and file; the name changes with the density, its constants and its helpers."""
+    from probreg.likelihoods import bernoulli
+
+    def with_constant(value: float) -> Kernel:
+        code = _steep.__code__.replace(co_consts=tuple(value if c == -2.0 else c for c in _steep.__code__.co_consts))
+        return Kernel(type(_steep)(code, _steep.__globals__))
+
+    digest = build._digest
+    assert digest(Kernel(_steep)) == digest(with_constant(-2.0))
+    assert digest(Kernel(_steep)) != digest(with_constant(-3.0))
+    assert digest(Kernel(_steep)) != digest(pr.Bernoulli.kernel)
+    assert loops_of(pr.Bernoulli.kernel).gradient.py_func.__qualname__ == f"gradient_{digest(pr.Bernoulli.kernel)}"
+    moved = type(bernoulli._row)(bernoulli._row.__code__, {**bernoulli._row.__globals__, "log1p": 2.0})
+    assert digest(Kernel(moved)) != digest(pr.Bernoulli.kernel)
+
+
+def test_compiled_code_is_found_again_by_the_next_process(tmp_path):
+    code = (
+        "import numpy as np, probreg as pr\n"
+        "from probreg.native import loops_of, tiles_of\n"
+        "g = loops_of(pr.Poisson.kernel).gradient\n"
+        "X = np.ones((600, 2)); out = np.empty(2)\n"
+        "g(tiles_of(X), np.ones(600), np.zeros(0), np.zeros((0, 600)), np.ones((2, 1)), np.zeros(0), out)\n"
+        "print(sum(g.stats.cache_hits.values()), sum(g.stats.cache_misses.values()))\n"
+    )
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    for hits_and_misses in (["0", "1"], ["1", "0"]):
+        out = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+        assert out.split() == hits_and_misses
+
+
+def test_a_likelihood_of_ones_own_is_compiled_from_its_row():
+    @dataclasses.dataclass(frozen=True)
+    class Doubled(pr.Bernoulli):
+        kernel = Kernel(_steep)
+
+    X = np.arange(6.0)[:, None]
+    out = np.empty(1)
+    args = (tiles_of(X), np.zeros(6), np.zeros(0), np.zeros((0, 6)), np.ones((1, 1)), np.zeros(0), out)
+    assert loops_of(Doubled.kernel).gradient(*args) == -30.0
+    assert out[0] == -30.0
+
+
+# ---- engines -------------------------------------------------------------------------------------------------------------
+
+SHORT = {"draws": 50, "tune": 50, "chains": 2}
+
+
+def bernoulli(prior: Any) -> pr.Model:
+    return model_for(pr.Bernoulli(), prior, n=40)
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # of chains as short as these
+def test_auto_takes_native_where_there_are_kernels_and_says_so():
+    fit, other = (pr.fit(bernoulli(prior), pr.NUTS(**SHORT)) for prior in (pr.Normal(1.0), pr.Laplace(1.0)))
+    assert fit.tree.attrs["engine"] == fit.summary().attrs["engine"] == "native"
+    assert "native engine" in " ".join(fit.described["notes"])
+    assert other.tree.attrs["engine"] == "pymc"
+    assert "the laplace prior of x1, x2, x3 has no compiled kernel" in " ".join(other.described["notes"])
+    assert set(fit.tree.groups) == set(other.tree.groups)
+    assert set(fit.tree["sample_stats"].data_vars) == set(other.tree["sample_stats"].data_vars)
+    assert fit.tree["posterior"]["beta"].dims == other.tree["posterior"]["beta"].dims
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "prior", "aux", "words"),
+    [
+        (pr.Bernoulli(), pr.Laplace(1.0), {}, "the laplace prior of x1, x2, x3 has no compiled kernel"),
+        (pr.Bernoulli(), pr.Normal(pr.HalfNormal(1.0)), {}, "has no compiled kernel"),
+        (pr.Gaussian(), pr.Normal(1.0), {"sigma": pr.Uniform(0.1, 5.0)}, "the uniform prior of sigma has an edge"),
+    ],
+)
+def test_what_has_no_kernel_is_refused_by_the_native_engine_with_the_reason(likelihood, prior, aux, words):
+    with pytest.raises(Incompatible, match="the native engine cannot sample this model") as refused:
+        pr.fit(model_for(likelihood, prior, aux=aux), pr.NUTS(engine="native"))
+    assert words in str(refused.value)
+
+
+def test_an_engine_has_a_name():
+    with pytest.raises(DataError, match='"auto", "native" or "pymc", got \'rust\''):
+        pr.NUTS(engine="rust")
+
+
+def test_the_engine_is_kept_on_disk(tmp_path):
+    fit = pr.fit(bernoulli(pr.Normal(1.0)), pr.NUTS(draws=300, chains=2))
+    assert pr.load_fit(fit.save(tmp_path / "f.nc")).described["engine"] == "native"
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+@pytest.mark.parametrize("method", ["newton", "nuts"])
+def test_answers_do_not_depend_on_threads(method):
+    X = np.random.default_rng(0).normal(size=(30_000, 2))
+    y = (X[:, 0] > np.random.default_rng(1).logistic(size=30_000)).astype(int)
+    model = pr.Model.from_arrays(X, y, likelihood="bernoulli")
+    how = pr.NUTS(draws=40, tune=60, chains=2) if method == "nuts" else method
+    one, two = (pr.fit(model, how, threads=k) for k in (1, 2))
+    np.testing.assert_array_equal(one.coef, two.coef)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5])
+def test_threads_are_counted_in_whole_numbers(threads):
+    with pytest.raises(DataError, match="threads is a whole number of at least 1"):
+        pr.fit(bernoulli(None), threads=threads)
+
+
+def test_without_a_mode_to_whiten_by_the_columns_are_sampled_as_they_are():
+    """A Cauchy prior on separated classes: the mode is far, the density proper."""
+    X = np.arange(8.0)
+    model = pr.Model.from_arrays(X, (X > 3.5).astype(int), likelihood="bernoulli", prior={
+        "x1": pr.priors.Cauchy(1e4), "Intercept": pr.priors.Cauchy(1e4)})  # fmt: skip
+    at = coordinates(model)
+    assert not at.whitened
+    assert "no mode to whiten by in 14 steps" in at.note
+    check(model)
+
+
+def test_a_density_written_anew_does_not_keep_the_kernel_of_its_base():
+    @dataclasses.dataclass(frozen=True)
+    class Halved(pr.Poisson):
+        def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+            return 0.5 * super().log_prob(y, eta, **aux)
+
+    @dataclasses.dataclass(frozen=True)
+    class Wide(pr.priors.Cauchy):
+        def standard_log_prob(self, r: Array) -> Array:
+            return 0.5 * super().standard_log_prob(r)
+
+    @dataclasses.dataclass(frozen=True)
+    class Named(pr.Poisson):
+        pass
+
+    assert Halved.kernel is None
+    assert Wide.kernel is None
+    assert Named.kernel is pr.Poisson.kernel
+    assert "halved" not in (obstacle(model_for(pr.Poisson(), pr.Normal(1.0))) or "")
+
+
+def _wrong(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    return y * eta - math.exp(eta), y - 0.99 * math.exp(eta), 0.0
+
+
+def test_a_kernel_that_is_another_density_is_refused_before_it_is_sampled():
+    """The slope is off by a hundredth of mu: a chain would climb it without complaint."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Off(pr.Poisson):
+        kernel = Kernel(_wrong)
+
+    X, y = np.linspace(-1.0, 1.0, 300)[:, None], np.arange(300) % 4
+    for more in ({}, {"weights": np.arange(300) % 3, "offset": np.linspace(0.0, 1.0, 300)}):
+        with pytest.raises(
+            Incompatible, match=r"kernel of the poisson likelihood is another density .* slopes that differ"
+        ):
+            Whitened.of(pr.Model.from_arrays(X, y, likelihood=Off(), **more), compiled=True)
+        Whitened.of(pr.Model.from_arrays(X, y, likelihood=pr.Poisson(), **more), compiled=True)
+
+
+def test_a_kernel_with_variables_of_a_function_around_it_is_named():
+    def around(factor: float) -> Any:
+        return lambda y, eta, t: (-factor * eta, -factor, 0.0)
+
+    @dataclasses.dataclass(frozen=True)
+    class Inner(pr.Poisson):
+        kernel = Kernel(around(2.0))
+
+    model = pr.Model.from_arrays(np.arange(9.0), np.arange(9), likelihood=Inner())
+    assert "cannot be compiled: <lambda> uses factor of the function around it" in (obstacle(model) or "")
+    assert "is no plain function" in (Kernel(math.exp).unfit or "")
+
+
+def test_without_a_folder_to_write_to_code_is_compiled_anew():
+    """A function without a file stands for an installation where nothing can be written."""
+    made: dict[str, Any] = {}
+    exec(compile("def twice(x):\n    return 2.0 * x\n", "<nowhere>", "exec"), made)
+    twice = build._stored(made["twice"], {}, "test")
+    assert twice(1.5) == 3.0
+    assert type(twice._cache).__name__ == "NullCache"
+
+
+_PAIR = (1.0, 2.0)
+
+
+def _of_pair(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    return _PAIR[0] * eta, _PAIR[1], 0.0
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (_of_pair, "_of_pair uses _PAIR, which is neither a number nor a function of math"),
+        (math.exp, "is no plain function"),
+        (dataclasses.replace, "uses"),
+    ],
+)
+def test_a_kernel_that_stored_code_could_not_be_told_from_is_refused(f, words):
+    with pytest.raises(Incompatible, match=words):
+        loops_of(Kernel(f))
