@@ -135,7 +135,7 @@ def posterior_of_scales(model: pr.Model) -> tuple[Array, Array]:
 )
 def test_draws_of_an_unknown_scale_are_its_posterior(noise: float, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Means within four Monte Carlo standard errors, standard deviations within a tenth; tau's prior has moments."""
-    from probreg.inference import nuts
+    from probreg.inference import pymc_engine
 
     rng = np.random.default_rng(2)
     X = rng.normal(size=(25, 4)) + 1.0
@@ -143,7 +143,7 @@ def test_draws_of_an_unknown_scale_are_its_posterior(noise: float, form: str, mo
     model = pr.Model.from_arrays(X, y, prior=Normal(pr.HalfNormal(0.8)))
     mean, sd = posterior_of_scales(model)
     if form == "centred or not":
-        monkeypatch.setattr(nuts.Collapsed, "of", classmethod(lambda cls, model: None))
+        monkeypatch.setattr(pymc_engine.Collapsed, "of", classmethod(lambda cls, model: None))
     fit = pr.fit(model, pr.NUTS(draws=1000, target_accept=0.95), seed=3)
     table = fit.summary()
     assert fit.solution.hyper.keys() == {"tau"}
