@@ -392,7 +392,8 @@ def fit(
         raise Incompatible(f"method is the name of a method or a Method, got {chosen!r}")
     with limited(threads):
         if (why := chosen.obstacle(model)) is not None:
-            able = [k for k, cls in METHODS.items() if k not in ("auto", "posterior") and cls().obstacle(model) is None]
+            tried = {k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")}
+            able = [k for k, v in tried.items() if v.obstacle(model) is None and (model.design.n or not v.in_memory)]
             raise Incompatible(f"{why}. These can fit this model: {', '.join(able) or 'none'}.")
         rng = np.random.default_rng(seed)
         model, chosen, notes, stats, solved = chosen.settle(model, rng)

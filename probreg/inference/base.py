@@ -99,6 +99,7 @@ class Method(ABC):
     prior: ClassVar[type | tuple[type, ...]] = Prior  # the kinds of prior it takes, beside a flat one
     target: ClassVar[str] = "mode"  # "mode" or "posterior"
     probabilities: ClassVar[bool] = True  # False for a classifier, whose coefficients say nothing of P(y)
+    in_memory: ClassVar[bool] = False  # it takes rows one by one, so that sums over blocks of them will not do
     accuracy: ClassVar[float] = 0.0  # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
 
     @abstractmethod

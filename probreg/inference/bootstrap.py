@@ -62,6 +62,7 @@ class Bootstrap(Method):
     progress: bool = False
 
     name = "bootstrap"
+    in_memory = True
 
     def __post_init__(self) -> None:
         at_least_one(reps=self.reps, workers=self.workers or 1)

@@ -43,6 +43,7 @@ class Perceptron(Method):
     epochs: int = 500
 
     name = "perceptron"
+    in_memory = True
     likelihood = Bernoulli
     probabilities: ClassVar[bool] = False
 

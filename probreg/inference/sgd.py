@@ -37,6 +37,7 @@ class Descent(NamedTuple):
 class Stochastic(Method):
     """A method that goes through the rows in passes: how it goes through them once is for its class to say."""
 
+    in_memory = True
     accuracy: ClassVar[float] = 0.1
     rate: float
     epochs: int

@@ -445,3 +445,14 @@ def test_a_memory_map_stays_on_disk(tmp_path: Path) -> None:
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 0.8 * n * 8 * 8  # below the size of X
+
+
+def test_methods_that_are_offered_instead_can_fit_rows_by_the_block() -> None:
+    X, y = np.arange(8.0)[:, None], np.array([0, 1, 0, 1, 1, 0, 1, 1])
+    model = pr.Model.from_blocks([(X[:4], y[:4]), (X[4:], y[4:])], likelihood="bernoulli")
+    with pytest.raises(pr.Incompatible) as refused:
+        pr.fit(model, "nuts")
+    offered = str(refused.value).partition("These can fit this model: ")[2].rstrip(".").split(", ")
+    assert "newton" in offered
+    for method in offered:
+        pr.fit(model, method)
