@@ -1,11 +1,22 @@
 """What all tests share: a seeded generator and the certified results, where they lie beside the project."""
 
 import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> Iterator[None]:
+    """A run in the background is started with Ctrl-C ignored, which tests of interrupts then never see."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
 
 REFERENCES = Path(__file__).parents[2] / "shared" / "references"
 

@@ -317,6 +317,7 @@ def test_a_signal_in_the_middle_of_a_pass() -> None:
     program = """
 import os, signal, threading, time
 import numpy as np, probreg as pr
+signal.signal(signal.SIGINT, signal.default_int_handler)
 X, y = np.random.default_rng(0).normal(size=(1000, 3)), np.arange(1000) % 2
 def blocks():
     for i in range(10_000):

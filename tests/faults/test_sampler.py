@@ -69,7 +69,7 @@ def test_an_interrupt_is_passed_on_and_leaves_no_chain_running():
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         sample(density(slow), Run(1, 100_000, 100, 2))
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # others may have ended meanwhile
     time.sleep(0.05)
     seen = next(calls)
     time.sleep(0.1)
