@@ -255,10 +255,7 @@ class Model(FromData):
             raise DataError(
                 "this model holds no rows (it was saved without them), so it has no log-likelihood; save with rows=True"
             )
-        sigma = np.asarray(known["sigma"], dtype=float)
-        r = beta[..., 0] @ np.asarray(kept.R, dtype=float).T - np.asarray(kept.z, dtype=float)
-        square = float(kept.factor[-1, -1]) ** 2 + (r**2).sum(-1)
-        return -0.5 * kept.weight * np.log(2.0 * np.pi * sigma**2) - square / (2.0 * sigma**2)
+        return sums.log_lik_of_moments(kept, beta, np.asarray(known["sigma"], dtype=float))
 
     def log_prior(self, beta: Array, **aux: Any) -> Array:
         """log p(beta | aux) + log p(aux), shape (...,); improper parts count as stated in their class."""

@@ -220,6 +220,14 @@ def longest(block: Block, *, root: Array) -> float:
     return float(np.sqrt(max(peaks)))
 
 
+def log_lik_of_moments(moments: Moments, beta: Array, sigma: Array) -> Array:
+    """The Gaussian log-likelihood -W/2 log(2 pi sigma^2) - (RSS + |z - R beta|^2) / (2 sigma^2), shape (...,) for beta
+    (..., p, 1) and sigma (...,), at a cost free of the number of rows."""
+    r = beta[..., 0] @ np.asarray(moments.R, dtype=float).T - np.asarray(moments.z, dtype=float)
+    square = float(moments.factor[-1, -1]) ** 2 + (r**2).sum(-1)
+    return np.asarray(-0.5 * moments.weight * np.log(2.0 * np.pi * sigma**2) - square / (2.0 * sigma**2))
+
+
 def of_moments(
     moments: Moments, beta: Array, sigma: float, unknown: bool
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
@@ -230,6 +238,6 @@ def of_moments(
     S, w = float(moments.factor[-1, -1]) ** 2 + r @ r, 1.0 / sigma**2
     g = (R.T @ r * w)[:, None]
     a = int(unknown)
-    value = np.asarray(-0.5 * moments.weight * np.log(2.0 * np.pi / w) - 0.5 * S * w)
+    value = log_lik_of_moments(moments, beta, np.asarray(sigma))
     slope = np.full(a, S * w - moments.weight)
     return value, g, slope, R.T @ R * w, np.repeat(2.0 * g[..., None], a, -1), np.full((a, a), 2.0 * S * w)

@@ -19,6 +19,7 @@ from probreg.inference.pareto import reliable, smoothed
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model import Model
 from probreg.priors import Flat, SmoothPrior
+from probreg.sums import log_lik_of_moments
 
 _BATCH = 500  # points at which the density is evaluated together: bounds the memory
 _DF = (
@@ -181,14 +182,11 @@ def _log_posterior(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
 
 
 def _log_lik(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
-    """A Gaussian's from the moments of the rows, ||y - X beta||^2 = RSS + ||z - R beta||^2, at a cost free of n."""
+    """A Gaussian's from the moments of the rows."""
     if not isinstance(model.likelihood, Gaussian):
         return model.log_lik(beta, **aux)
-    moments = model.design.moments
     sigma = np.asarray(aux["sigma"] if model.unknown else model.fixed["sigma"])
-    r = beta[..., 0] @ np.asarray(moments.R, dtype=float).T - np.asarray(moments.z, dtype=float)
-    square = float(moments.factor[-1, -1]) ** 2 + (r**2).sum(-1)
-    return -0.5 * moments.weight * np.log(2.0 * np.pi * sigma**2) - square / (2.0 * sigma**2)
+    return log_lik_of_moments(model.design.moments, beta, sigma)
 
 
 def _moments(at: Peak, z: Array, w: Array) -> tuple[Array, Array, tuple[float, float]]:

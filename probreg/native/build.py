@@ -44,11 +44,11 @@ def loops_of(kernel: Kernel) -> Loops:
         row = {"row": _inline(_density(_of(kernel)), _AS_WRITTEN)}
         tile, total = (_inline(_bound(f, row)) for f in (loops.tile_of_rows, loops.total_of_rows))
         parts = {"tile": tile, "total": total}
-    curved = None
+    parts["weigh"], curved = _inline(loops.weigh), None
     if kernel.bend is not None:
         bends = _inline(_density(kernel.bend), _AS_WRITTEN)
         parts["bends"] = bends if kernel.tile is not None else _inline(_bound(loops.bends_of_rows, {"bend": bends}))
-        shared = (loops.predictors, loops.weigh, loops.weighted_products)
+        shared = (loops.predictors, loops.weighted_products)
         curved = _stored(loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name)
     gradient, slopes, values = (_stored(f, parts, name) for f in (loops.gradient, loops.slopes, loops.values))
     return Loops(gradient, slopes, values, curved)

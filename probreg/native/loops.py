@@ -71,7 +71,7 @@ def gradient(tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Ar
     """sum_i w_i log p_i at beta (p, m); its slopes over vec(beta), and over log aux behind them, go into `out`."""
     p, m, b = tiles.shape[1], beta.shape[1], tiles.shape[2]
     extra = out.size - p * m
-    eta, slope, log_p = np.zeros((m, b)), np.empty((m + extra, b)), np.empty(b)
+    eta, slope, log_p = np.zeros((m, b)), np.empty((m + extra, b)), np.empty((1, b))
     out[:] = 0.0
     value = 0.0
     for k in range(tiles.shape[0]):
@@ -94,17 +94,13 @@ def gradient(tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Ar
                 x0, b0 = X[j], beta[j, c]
                 for i in range(here):
                     e[i] += x0[i] * b0
-        tile(y[start : start + here], eta, t, log_p, slope)
+        tile(y[start : start + here], eta, t, log_p[0], slope)
         if w.size:
-            for i in range(here):
-                log_p[i] *= w[start + i]
-            for c in range(m + extra):
-                s = slope[c]
-                for i in range(here):
-                    s[i] *= w[start + i]
+            weigh(w[start : start + here], log_p)
+            weigh(w[start : start + here], slope)
         part = 0.0
         for i in range(here):
-            part += log_p[i]
+            part += log_p[0, i]
         value += part
         for c in range(m):
             s = slope[c]
@@ -138,7 +134,7 @@ def slopes(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, o
     """The same from X (n, p) as it is, for a single pass: beta (m, p), offset (m, n), `out` (m p + extra,) by predictor."""
     n, p, m = X.shape[0], X.shape[1], beta.shape[0]
     extra = out.size - m * p
-    slope, log_p = np.empty((m + extra, B)), np.empty(B)
+    slope, log_p = np.empty((m + extra, B)), np.empty((1, B))
     out[:] = 0.0
     value = 0.0
     for start in range(0, n, B):
@@ -147,17 +143,13 @@ def slopes(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, o
         eta = np.dot(beta, rows.T)
         if offset.shape[0]:
             eta += offset[:, start:stop]
-        tile(y[start:stop], eta, t, log_p, slope)
+        tile(y[start:stop], eta, t, log_p[0], slope)
         if w.size:
-            for i in range(stop - start):
-                log_p[i] *= w[start + i]
-            for c in range(m + extra):
-                s = slope[c]
-                for i in range(stop - start):
-                    s[i] *= w[start + i]
+            weigh(w[start:stop], log_p)
+            weigh(w[start:stop], slope)
         part = 0.0
         for i in range(stop - start):
-            part += log_p[i]
+            part += log_p[0, i]
         value += part
         for c in range(m):
             out[c * p : (c + 1) * p] += np.dot(slope[c, : stop - start], rows)
