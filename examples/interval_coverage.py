@@ -7,10 +7,10 @@ says why; a simulation at the fitted parameters says which of them keep their wo
 import numpy as np
 
 import probreg as pr
-from probreg.conformal import Split, conformal
-from probreg.panel import coverage, panel
-from probreg.plot.coverage import coverage as coverage_picture
-from probreg.plot.panel import panel as panel_picture
+from probreg.assess.conformal import Split, conformal
+from probreg.comparison.interval_panel import coverage, panel
+from probreg.show.plot.coverage import coverage as coverage_picture
+from probreg.show.plot.panel import panel as panel_picture
 
 orings = pr.load_dataset("challenger")
 model = pr.Model.from_formula("damage ~ temperature", orings, likelihood=pr.Bernoulli())

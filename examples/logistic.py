@@ -24,8 +24,8 @@ for name, fitted in fits.items():
         f"{name}: P(damage) at 31 F is {p['mean'][0]:.3f}, 90 % interval {p.mean_lower[0]:.3f} to {p.mean_upper[0]:.3f}"
     )
 
-# The same flights as damaged rings out of six: aggregated rows are weighted Bernoulli rows.
-rings = pr.Model.from_formula("p(damaged, rings) ~ temperature", orings, likelihood=pr.Bernoulli())
+# The same flights as damaged rings out of six: a flight stays one observation.
+rings = pr.Model.from_formula("p(damaged, rings) ~ temperature", orings, likelihood=pr.Binomial())
 print(pr.fit(rings))
 
 # What the story rests on.
@@ -35,5 +35,5 @@ posterior = fits["posterior"]
 assert posterior.solution.status.good
 assert posterior.predict(cold)["mean"][0] > 0.9
 assert ml.predict(cold, prob=0.9).mean_lower[0] < 0.8  # wide: nobody had launched in such cold
-assert rings.design.total == 6 * 23
+assert rings.design.total == 23
 assert abs(fits["mode"].coef[1]) < abs(ml.coef[1])  # the prior pulls towards zero

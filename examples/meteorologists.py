@@ -7,7 +7,7 @@ honesty costs nothing, and with an interval. The weather here is made up, so tha
 import numpy as np
 
 from probreg import scores
-from probreg.plot.reliability import reliability
+from probreg.show.plot.reliability import reliability
 
 one_day = scores.compare_forecasts([1], {"A": [0.7], "B": [0.8]})
 print(one_day)

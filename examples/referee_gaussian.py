@@ -8,10 +8,10 @@ something else, and whether the third variable should be there at all.
 import numpy as np
 
 import probreg as pr
-from probreg.compare import compare_models
-from probreg.diagnose import diagnose
-from probreg.effects import comparisons, predictions
-from probreg.hypothesis import hypothesis
+from probreg.assess.after import diagnose
+from probreg.comparison import compare_models
+from probreg.comparison.effects import comparisons, predictions
+from probreg.comparison.hypotheses import hypothesis
 
 plant = pr.load_dataset("stackloss")
 model = pr.Model.from_formula("stack_loss ~ air_flow + water_temperature + acid_concentration", plant)
@@ -75,7 +75,8 @@ assert both["F"].p < 1e-6
 lower, upper = (asked["t, HC3 errors"][w].sel(coef="air_flow").item() for w in ("lower", "upper"))
 assert 0 < lower < asked["t, classical"]["lower"].sel(coef="air_flow").item()  # wider, and still above zero
 assert any(f.check == "cook" and "row 20" in str(f) for f in found)
-assert set(side_by_side.causes.query("param == 'water_temperature'")["cause"]) >= {"likelihood", "misspecification"}
+# A sandwich (HC2) 1.39 times the classical error is within chance at 17 degrees of freedom: no misspecification is named.
+assert set(side_by_side.causes.query("param == 'water_temperature'")["cause"]) == {"likelihood", "small sample"}
 assert ranking.table["elpd_loo"]["no acid"] > ranking.table["elpd_loo"]["all three"]
 assert abs(ranking.difference("no acid", "all three")[0]) < 2 * ranking.difference("no acid", "all three")[1]
 np.testing.assert_allclose(slower.table["estimate"], -10 * least.coef.sel(coef="air_flow"))

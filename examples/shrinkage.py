@@ -10,9 +10,9 @@ import pandas as pd
 from sklearn.datasets import load_diabetes
 
 import probreg as pr
-from probreg.plot.choice import choice as draw_choice
-from probreg.plot.path import path as draw_path
-from probreg.tuning import choose, path
+from probreg.comparison.tuning import choose, path
+from probreg.show.plot.choice import choice as draw_choice
+from probreg.show.plot.path import path as draw_path
 
 table = load_diabetes(as_frame=True, scaled=False)
 z = (table.data - table.data.mean()) / table.data.std()
@@ -67,7 +67,7 @@ for name in ("bmi", "s1", "s1^2"):
 ten = pr.Model.from_arrays(
     z, table.target, response="progression", prior=pr.Laplace(0.02, scaled=True, sigma_units=True)
 )
-both = {"mode": pr.fit(ten), "posterior": pr.fit(ten, pr.NUTS(draws=400), seed=1)}
+both = {"mode": pr.fit(ten), "posterior": pr.fit(ten, pr.NUTS(draws=1000), seed=1)}
 print(pd.DataFrame({name: fitted.coef.to_series() for name, fitted in both.items()}))
 
 # What the story rests on.

@@ -1,5 +1,5 @@
 """`python -m probreg` is the command `probreg`."""
 
-from probreg.cli import app
+from probreg.show.cli import app
 
 app(prog_name="probreg")

@@ -5,16 +5,18 @@
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from probreg.fit import Fit, fit
+from probreg.arguments.scalars import Flag, Number, Share, checked
+from probreg.fits.fit import Fit, fit
 from probreg.inference import Evidence
 from probreg.likelihoods import Likelihood
-from probreg.model import Model
+from probreg.model.model import Model
 from probreg.priors import ElasticNet, ExponentialPower, Jeffreys, Laplace, Normal, Reference
-from probreg.priors.base import PerColumn
+from probreg.priors.base import PositivePerColumn
 
 
+@checked
 def ols(x: Any, data: Any, **options: Any) -> Fit:
     """Least squares: Gaussian noise and a flat prior, argmin ||y - X beta||^2; t intervals with n - rank degrees of freedom.
 
@@ -24,8 +26,9 @@ def ols(x: Any, data: Any, **options: Any) -> Fit:
     return fit(_reader(x)(x, data, likelihood="gaussian", **options))
 
 
+@checked
 def ridge(
-    x: Any, data: Any, *, scale: PerColumn, sigma_units: bool = False, scaled: bool = False,
+    x: Any, data: Any, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | str = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """Posterior mode under the prior N(0, scale^2) on every coefficient but the intercept; any likelihood.
@@ -43,8 +46,9 @@ def ridge(
     return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
 
 
+@checked
 def lasso(
-    x: Any, data: Any, *, scale: PerColumn, sigma_units: bool = False, scaled: bool = False,
+    x: Any, data: Any, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | str = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """Posterior mode under the prior Laplace(0, scale) on every coefficient but the intercept; any likelihood.
@@ -61,8 +65,9 @@ def lasso(
     return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
 
 
+@checked
 def elastic_net(
-    x: Any, data: Any, *, scale: PerColumn, ratio: float = 0.5, sigma_units: bool = False, scaled: bool = False,
+    x: Any, data: Any, *, scale: PositivePerColumn, ratio: Share = 0.5, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | str = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """Posterior mode under the prior ElasticNet(scale, ratio) on every coefficient but the intercept; any likelihood.
@@ -77,8 +82,9 @@ def elastic_net(
     return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
 
 
+@checked
 def bridge(
-    x: Any, data: Any, *, scale: PerColumn, q: float, sigma_units: bool = False, scaled: bool = False,
+    x: Any, data: Any, *, scale: PositivePerColumn, q: Annotated[float, Number(0.0, 2.0, closed=(False, True))], sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | str = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """Posterior mode under the prior ExponentialPower(scale, q), 0 < q <= 2, on every coefficient but the intercept.
@@ -93,7 +99,8 @@ def bridge(
     return fit(_reader(x)(x, data, likelihood=likelihood, prior=prior, **options))
 
 
-def bayesian_ridge(x: Any, data: Any, *, scaled: bool = False, **options: Any) -> Fit:
+@checked
+def bayesian_ridge(x: Any, data: Any, *, scaled: Flag = False, **options: Any) -> Fit:
     """Ridge regression whose scale tau and noise sigma are at the maximum of the evidence, beta integrated out (type-II
     maximum likelihood; MacKay 1992): N(0, tau^2) on every coefficient but the intercept, sigma^2 / tau^2 is the ridge weight.
 
@@ -108,7 +115,8 @@ def bayesian_ridge(x: Any, data: Any, *, scaled: bool = False, **options: Any) -
     return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence())
 
 
-def ard(x: Any, data: Any, *, scaled: bool = False, **options: Any) -> Fit:
+@checked
+def ard(x: Any, data: Any, *, scaled: Flag = False, **options: Any) -> Fit:
     """Automatic relevance determination: N(0, tau_j^2) on each coefficient, every tau_j and sigma at a maximum of the evidence
     (MacKay 1992; Tipping 2001). Columns whose tau_j runs to zero are pruned: their coefficients are held at 0, and the notes
     name them.
@@ -121,6 +129,7 @@ def ard(x: Any, data: Any, *, scaled: bool = False, **options: Any) -> Fit:
     return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence(per_column=True))
 
 
+@checked
 def firth(x: Any, data: Any, *, likelihood: Likelihood | str = "bernoulli", **options: Any) -> Fit:
     """Firth's estimate: the posterior mode under Jeffreys' prior, |I(beta)|^(1/2); finite under separation.
 
@@ -133,6 +142,7 @@ def firth(x: Any, data: Any, *, likelihood: Likelihood | str = "bernoulli", **op
     return fit(_reader(x)(x, data, likelihood=likelihood, prior=Jeffreys(), **options))
 
 
+@checked
 def logistic(x: Any, data: Any, **options: Any) -> Fit:
     """Logistic regression by maximum likelihood: P(y = event) = 1 / (1 + exp(-X beta)); `event=` names the level.
 
@@ -142,6 +152,7 @@ def logistic(x: Any, data: Any, **options: Any) -> Fit:
     return fit(_reader(x)(x, data, likelihood="bernoulli", **options))
 
 
+@checked
 def softmax(x: Any, data: Any, **options: Any) -> Fit:
     """Multinomial logistic regression by maximum likelihood; `reference=` names the class of the log odds' base.
 
@@ -151,6 +162,7 @@ def softmax(x: Any, data: Any, **options: Any) -> Fit:
     return fit(_reader(x)(x, data, likelihood="categorical", **options))
 
 
+@checked
 def poisson(x: Any, data: Any, **options: Any) -> Fit:
     """Poisson regression by maximum likelihood: log E[y] = X beta + offset.
 

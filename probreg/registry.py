@@ -7,10 +7,12 @@ holds names and numbers, never code.
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from probreg.arguments.keywords import plain
 from probreg.errors import ProbregError
 
 
@@ -26,9 +28,11 @@ class Registry[T](dict[str, type[T]]):
     probreg.errors.ProbregError: no shape is called 'sqare'; did you mean 'square'? There are: square
     """
 
-    def __init__(self, kind: str, parts: "Registry[Any] | None" = None) -> None:
+    def __init__(
+        self, kind: str, parts: "Registry[Any] | None" = None, words: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         super().__init__()
-        self.kind = kind
+        self.kind, self.words = kind, words  # words: what other packages call it, and what to write here
         self.parts: Registry[Any] | None = parts  # where a field that is itself a registered thing is looked up
 
     def register[C: type](self, cls: C) -> C:
@@ -39,6 +43,8 @@ class Registry[T](dict[str, type[T]]):
         return cls
 
     def __missing__(self, name: str) -> type[T]:
+        if (meant := self.words.get(plain(str(name)))) is not None:
+            raise ProbregError(f"no {self.kind} is called {name!r}: {meant}")
         near = difflib.get_close_matches(str(name), self, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ProbregError(f"no {self.kind} is called {name!r}{hint} There are: {', '.join(sorted(self))}")
@@ -66,7 +72,16 @@ class Registry[T](dict[str, type[T]]):
             raise ProbregError(
                 f"{self.kind} {spec['name']!r} has no field {sorted(unknown)}; was it saved by a newer version?"
             )
+        self._check_kinds(cls, fields)
         return cls(**fields)
+
+    def _check_kinds(self, cls: type[T], fields: Mapping[str, Any]) -> None:
+        """ProbregError for a field whose value is not of the kind that its class annotates."""
+        hints = get_type_hints(cls)
+        for name, value in fields.items():
+            if not _of_kind(value, hints[name]):
+                wanted = getattr(hints[name], "__name__", str(hints[name]))
+                raise ProbregError(f"{name} of {cls.name} is {value!r:.60}, and {wanted} belongs there")  # type: ignore[attr-defined]
 
     def _value(self, value: Any) -> Any:
         nested = isinstance(value, Mapping) and self.parts is not None
@@ -81,6 +96,27 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
     return value
+
+
+def _of_kind(value: Any, hint: Any) -> bool:
+    """Whether plain data are what an annotation of numbers, texts, truths, registered things and tuples of these says.
+
+    >>> _of_kind(1, float), _of_kind(True, float), _of_kind((1.0, None), tuple[float | None, ...]), _of_kind("a", Literal["b"])
+    (True, False, True, False)
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_of_kind(value, one) for one in arguments)
+    if origin is Literal:
+        return value in arguments
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        each = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        return len(each) == len(value) and all(map(_of_kind, value, each))
+    if hint in (int, float):
+        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+    return hint is Any or isinstance(value, hint)
 
 
 def _tuples(value: Any) -> Any:

@@ -18,7 +18,17 @@ def _interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-REFERENCES = Path(__file__).parents[2] / "shared" / "references"
+# Certified results: those that may be copied stand in the project, with their provenance; more may lie beside it.
+DATA = Path(__file__).parent / "reference" / "data"
+PLACES = (DATA, Path(__file__).parents[2] / "shared" / "references")
+
+
+def reference_path(name: str) -> Path:
+    """A file of certified results or its data, `folder/case.json` or `csv/table.csv`; the test is skipped without it."""
+    for place in PLACES:
+        if (place / name).is_file():
+            return place / name
+    pytest.skip(f"{name} is not among the certified results of this project; see tests/reference/data/README.md")
 
 
 @pytest.fixture
@@ -27,11 +37,8 @@ def rng() -> np.random.Generator:
 
 
 def certified(name: str) -> dict[str, Any]:
-    """The certified case `folder/case` as a dictionary; the test is skipped where the collection is absent."""
-    path = REFERENCES / f"{name}.json"
-    if not path.exists():
-        pytest.skip(f"the collection of certified results is not beside this project (no {name})")
-    return json.loads(path.read_text())
+    """The certified case `folder/case` as a dictionary; the test is skipped where it is absent."""
+    return json.loads(reference_path(f"{name}.json").read_text())
 
 
 @pytest.fixture(name="certified")

@@ -7,6 +7,7 @@ import tomllib
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
+from probreg.arguments.scalars import Word, checked
 from probreg.datasets.card import Column, DatasetCard, read_card
 from probreg.errors import DataError
 
@@ -33,7 +34,8 @@ def list_datasets() -> Catalogue:
     return Catalogue(describe_dataset(name) for name in _names())
 
 
-def describe_dataset(name: str) -> DatasetCard:
+@checked
+def describe_dataset(name: Word) -> DatasetCard:
     """The provenance of one data set: its source, licence, columns with units, and a question to ask of it.
 
     Raises DataError when no data set has that name.
@@ -47,7 +49,8 @@ def describe_dataset(name: str) -> DatasetCard:
     return read_card(name, tomllib.loads(text))
 
 
-def load_dataset(name: str) -> "pd.DataFrame":
+@checked
+def load_dataset(name: Word) -> "pd.DataFrame":
     """The rows of one data set, a pandas column for each column of its card, missing values kept as missing.
 
     Raises DataError when no data set has that name, or when its rows lie in a package that is not installed.

@@ -8,22 +8,22 @@ from probreg.inference.base import (
     Solution as Solution,
     Status as Status,
 )
-from probreg.inference.bootstrap import Bootstrap as Bootstrap
-from probreg.inference.closed_form import ClosedForm as ClosedForm
-from probreg.inference.conjugate import Conjugate as Conjugate
-from probreg.inference.coordinate_descent import CoordinateDescent as CoordinateDescent
-from probreg.inference.evidence import Evidence as Evidence
-from probreg.inference.importance import Importance as Importance, Weighted as Weighted
-from probreg.inference.laplace import LaplaceApproximation as LaplaceApproximation
-from probreg.inference.newton import Newton as Newton
-from probreg.inference.nuts import NUTS as NUTS
-from probreg.inference.paths import (
+from probreg.inference.exact.conjugate import Conjugate as Conjugate
+from probreg.inference.exact.evidence import Evidence as Evidence
+from probreg.inference.exact.quadrature import Quadrature as Quadrature
+from probreg.inference.modes.closed_form import ClosedForm as ClosedForm
+from probreg.inference.modes.newton import Newton as Newton
+from probreg.inference.modes.perceptron import Perceptron as Perceptron
+from probreg.inference.modes.sgd import LMS as LMS, SGD as SGD
+from probreg.inference.penalized.coordinate_descent import CoordinateDescent as CoordinateDescent
+from probreg.inference.penalized.paths import (
     PathSolution as PathSolution,
     default_scales as default_scales,
     mode_path as mode_path,
 )
-from probreg.inference.perceptron import Perceptron as Perceptron
+from probreg.inference.penalized.proximal_newton import ProximalNewton as ProximalNewton
 from probreg.inference.posterior import Posterior as Posterior
-from probreg.inference.proximal_newton import ProximalNewton as ProximalNewton
-from probreg.inference.quadrature import Quadrature as Quadrature
-from probreg.inference.sgd import LMS as LMS, SGD as SGD
+from probreg.inference.sampling.importance import Importance as Importance, Weighted as Weighted
+from probreg.inference.sampling.laplace import LaplaceApproximation as LaplaceApproximation
+from probreg.inference.sampling.nuts import NUTS as NUTS
+from probreg.inference.uncertainty.bootstrap import Bootstrap as Bootstrap

@@ -6,7 +6,8 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Method, Settled, Solution
-from probreg.model import Model
+from probreg.inference.design_based import obstacle
+from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior
 
 _LADDER = {
@@ -26,15 +27,16 @@ class Auto(Method):
     choice and its reason stand in the notes of the fit."""
 
     name = "auto"
+    pseudo = True
 
     def obstacle(self, model: Model) -> str | None:
-        return None if any(METHODS[k]().obstacle(model) is None for k in _LADDER) else "no method fits this model"
+        return None if any(obstacle(METHODS[k](), model) is None for k in _LADDER) else "no method fits this model"
 
     def choose(self, model: Model) -> tuple[Method, str]:
         """The method and the sentence that says why."""
         for name, reason in _LADDER.items():
             method = METHODS[name]()
-            if method.obstacle(model) is None:
+            if obstacle(method, model) is None:
                 return method, f"auto chose {name}: {_reason(model, method, reason)}"
         raise Incompatible("no method fits this model")
 

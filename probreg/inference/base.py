@@ -9,17 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from probreg.errors import DataError
+from probreg.arguments.keywords import METHOD_WORDS
+from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood
-from probreg.model import Model
+from probreg.model.model import Model
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior
 from probreg.registry import Registry
 
-METHODS: Registry["Method"] = Registry("method")
+if TYPE_CHECKING:
+    from probreg.online import Guarantee
+
+METHODS: Registry["Method"] = Registry("method", words=METHOD_WORDS)
 METHODS.parts = METHODS  # a method may wrap another
 
 Array = np.ndarray
@@ -60,7 +64,9 @@ class Solution:
     """
 
     beta: Array  # (p, m)
-    scale: Array  # (p m, p m)
+    scale: (
+        Any  # (p m, p m), an array, or a covariance that is not written out (`probreg.inference.modes.wide.Factored`)
+    )
     aux: Mapping[str, float] = field(default_factory=dict)
     aux_sd: Mapping[str, float] = field(default_factory=dict)
     hyper: Mapping[str, float] = field(default_factory=dict)  # unknown scales of priors, where they were sampled
@@ -69,6 +75,8 @@ class Solution:
     known_marginals: bool = True  # each beta is Student-t (normal without df) about its estimate with `scale`
     draws: Mapping[str, Array] | None = None  # name -> (chain, draw, ...); beta is (chain, draw, p, m)
     sample_stats: Mapping[str, Array] = field(default_factory=dict)  # name -> (chain, draw)
+    # exact marginals as mixtures of normals over nodes of log sigma: weight (K,), log_sigma (K,), mean and sd (K, p)
+    marginals: Mapping[str, Array] | None = None
     replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
     status: Status = Status.EXACT
     detail: str = ""
@@ -77,7 +85,15 @@ class Solution:
     stats: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     trace: Mapping[str, Array] = field(default_factory=dict)
+    sandwich: str = ""  # the kind of covariance that `scale` is, where it is not the method's own
     engine: str = ""  # what evaluated the density, where there is a choice
+
+    @property
+    def covariance(self) -> Any:
+        """(p m, p m) of vec(beta): `scale`, times df / (df - 2) for a posterior with Student-t marginals, inf up to df = 2."""
+        if self.draws is None or self.df is None:
+            return self.scale
+        return self.scale * (self.df / (self.df - 2.0) if self.df > 2 else np.inf)
 
 
 class Settled(NamedTuple):
@@ -100,6 +116,9 @@ class Method(ABC):
     target: ClassVar[str] = "mode"  # "mode" or "posterior"
     probabilities: ClassVar[bool] = True  # False for a classifier, whose coefficients say nothing of P(y)
     in_memory: ClassVar[bool] = False  # it takes rows one by one, so that sums over blocks of them will not do
+    pseudo: ClassVar[bool] = (
+        False  # it finds the maximum of any weighted sum of log densities: sampling weights will do
+    )
     accuracy: ClassVar[float] = 0.0  # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
 
     @abstractmethod
@@ -112,6 +131,10 @@ class Method(ABC):
     def settle(self, model: Model, rng: np.random.Generator) -> Settled:
         """The model and the method that will be reported; a method that chooses another, or finds scales, says which."""
         return Settled(model, self)
+
+    def guarantee(self, model: Model, solution: Solution) -> "Guarantee":
+        """What a theorem promises for the steps this method took; Incompatible where none is about them."""
+        raise Incompatible(f"no theorem about its steps is written down for {self.name}; lms and perceptron have one")
 
 
 def kinds(method: Method, model: Model) -> str | None:
@@ -136,13 +159,6 @@ def edges(method: Method, model: Model) -> str | None:
         if (prior := model.aux_prior(name)).bounded:
             return f"{method.name} looks for a vanishing gradient, and the {prior.name} prior of {name} has an edge; use quadrature or nuts"
     return None
-
-
-def at_least_one(**counts: int) -> None:
-    """DataError unless every setting is a whole number of at least one."""
-    for name, value in counts.items():
-        if not isinstance(value, int | np.integer) or value < 1:
-            raise DataError(f"{name} is a whole number of at least 1, got {value!r}")
 
 
 def chains_of(values: Array, chains: int) -> Array:

@@ -5,15 +5,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import Incompatible, ProbregError
-from probreg.inference.base import METHODS, Method, Settled, Solution, at_least_one
-from probreg.inference.conjugate import Conjugate
-from probreg.inference.importance import Importance
-from probreg.inference.laplace import further_modes
-from probreg.inference.nuts import NUTS
-from probreg.inference.quadrature import Quadrature
+from probreg.inference.base import METHODS, Method, Settled, Solution
+from probreg.inference.exact.conjugate import Conjugate
+from probreg.inference.exact.quadrature import Quadrature
+from probreg.inference.sampling.importance import Importance
+from probreg.inference.sampling.laplace import further_modes
+from probreg.inference.sampling.nuts import NUTS
 from probreg.likelihoods import Gaussian
-from probreg.model import Model
+from probreg.model.model import Model
 
 _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
 
@@ -35,15 +36,15 @@ class Posterior(Method):
     ('importance', 'posterior took importance')
     """
 
-    draws: int = 1000
-    chains: int = 4
-    max_k: float = 0.5
+    draws: Count = 1000
+    chains: Count = 4
+    max_k: Limit = 0.5
 
     name = "posterior"
     target = "posterior"
 
     def __post_init__(self) -> None:
-        at_least_one(draws=self.draws, chains=self.chains)
+        check_fields(self)
 
     @property
     def exact(self) -> tuple[Method, ...]:

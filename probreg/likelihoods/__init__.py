@@ -5,13 +5,18 @@ from probreg.likelihoods.base import (
     Expansion as Expansion,
     ExponentialFamily as ExponentialFamily,
     Likelihood as Likelihood,
+    OfClasses as OfClasses,
+    OfTrials as OfTrials,
     OrderedLikelihood as OrderedLikelihood,
     Recession as Recession,
     SeparableLikelihood as SeparableLikelihood,
     SmoothLikelihood as SmoothLikelihood,
 )
 from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
+from probreg.likelihoods.binomial import Binomial as Binomial
 from probreg.likelihoods.categorical import Categorical as Categorical
 from probreg.likelihoods.gaussian import Gaussian as Gaussian
+from probreg.likelihoods.multinomial import Multinomial as Multinomial
 from probreg.likelihoods.poisson import Poisson as Poisson
+from probreg.likelihoods.softmax import Softmax as Softmax
 from probreg.likelihoods.student import StudentT as StudentT

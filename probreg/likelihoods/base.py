@@ -4,23 +4,31 @@ Everything meets at `eta`, an array of shape (..., n, m): n rows, m linear predi
 any number of leading axes for draws. Auxiliary parameters such as sigma arrive as keywords that broadcast against
 (..., n). Derivatives with respect to an auxiliary parameter are taken on its log scale, where it is unconstrained.
 
+A row of y is one observation: a number, or several numbers on a last axis (successes and trials, counts by class). What
+has y needs nothing else. What is said without y (`information`, `sample`, ...) is told what is *given* of a row, as
+keywords beside aux: `information(eta, **aux, **likelihood.given(y))`, which is `trials=` (n,) where y counts trials.
+
 A likelihood is a frozen value. Before it meets data it is a recipe (`Bernoulli()`); `bind` reads the response and
 returns the likelihood that knows its levels; `code` turns response values into the numbers y.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from probreg.links import Link
-from probreg.native.kernel import Kernel, forget_inherited
+from probreg.arguments.keywords import LIKELIHOOD_WORDS
+from probreg.errors import DataError
+from probreg.likelihoods.links import Link
+from probreg.numerics.compiled.kernel import Kernel, forget_inherited
 from probreg.registry import Registry
 
+FAR = 700.0  # on the link scale, where a mean at the edge of its range has its likelihood
 _DENSITY = frozenset({"log_prob", "expansion", "score", "information", "mean"})
 
-LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood")
+LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood", words=LIKELIHOOD_WORDS)
 
 Array = np.ndarray
 Level = str | int | float | bool
@@ -53,6 +61,8 @@ class Likelihood(ABC):
 
     name: ClassVar[str]
     aux: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, e.g. ("sigma",)
+    # the one of them, s, in which p(y | eta, s) = f((y - eta) / s) / s: what precision weights divide by root w
+    noise_scale: ClassVar[str | None] = None
 
     @abstractmethod
     def bind(
@@ -62,16 +72,40 @@ class Likelihood(ABC):
 
     @abstractmethod
     def code(self, values: Array) -> Array:
-        """The response as numbers y, shape (n,). DataError names the first row whose value does not belong."""
+        """The response as numbers y, (n,) or (n, c). DataError names the first row whose value does not belong."""
+
+    def given(self, y: Array) -> dict[str, Array]:
+        """What belongs to a row and is not drawn, as keywords beside aux: `trials` (..., n) where y counts trials."""
+        return {}
+
+    def drawn(self, y: Array) -> Array:
+        """The numbers of y that are drawn, (..., n) or (..., n, K): y without what is given."""
+        return y
+
+    def joined(self, drawn: Array, **given: Array) -> Array:
+        """y of what is drawn and what is given: the inverse of `drawn` and `given`."""
+        return drawn
+
+    def response(self, y: Array) -> Array:
+        """y on the scale of `mean`: y itself, the share of trials, 1 for the class met and 0 for the others (..., n, K)."""
+        return y
+
+    def of_counts(self) -> "Likelihood | None":
+        """The same model of rows that count several draws of this likelihood; None where there is no such model."""
+        return None
 
     @abstractmethod
     def describe(self, response: str) -> str:
         """What is modelled, in words: the event, the reference class, the link."""
 
+    def mean_name(self, response: str) -> str:
+        """What the mean is, in few words: the response, or the probability that is meant."""
+        return response
+
     @property
     @abstractmethod
     def support(self) -> str | Array:
-        """ "real", or the atoms on which y lives (counts are cut far in the tail)."""
+        """ "real", or the numbers that what is drawn may be (counts are cut far in the tail)."""
 
     @property
     @abstractmethod
@@ -99,6 +133,10 @@ class Likelihood(ABC):
         """The scale on which an interval of the mean is symmetric."""
 
     @abstractmethod
+    def saturated(self, y: Array) -> Array:
+        """The linear predictors (n, m) at which p(y) is largest, cut where it rises for ever."""
+
+    @abstractmethod
     def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
         """A rough eta (n, m) and aux from the response alone, where Newton starts."""
 
@@ -108,7 +146,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def mean(self, eta: Array, **aux: Any) -> Array:
-        """E[y | eta], shape (..., n); class probabilities (..., n, K) for a categorical response."""
+        """E[y | eta], shape (..., n), per trial where y counts trials; class probabilities (..., n, K) for classes."""
 
     @abstractmethod
     def mean_line(self, eta: Array) -> tuple[Array, Array]:
@@ -121,6 +159,12 @@ class Likelihood(ABC):
     @abstractmethod
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         """PyMC's distribution class and its parameters at a symbolic eta (n, m)."""
+
+    def at_rows(self, aux: Mapping[str, Any], precision: Array | None) -> dict[str, Any]:
+        """The auxiliary parameters of rows with precisions w (n,): the noise scale of row i is s / sqrt(w_i)."""
+        if precision is None or self.noise_scale is None:
+            return dict(aux)
+        return {**aux, self.noise_scale: aux[self.noise_scale] / np.sqrt(precision)}
 
 
 class OrderedLikelihood(Likelihood):
@@ -140,6 +184,10 @@ class OrderedLikelihood(Likelihood):
 
     def mean_line(self, eta: Array) -> tuple[Array, Array]:
         return eta, np.ones((*eta.shape, 1))
+
+    def saturated(self, y: Array) -> Array:
+        with np.errstate(all="ignore"):  # the link of a mean at the edge of its range is infinite
+            return np.nan_to_num(self.link.forward(self.response(y)), posinf=FAR, neginf=-FAR)[..., None]
 
     @abstractmethod
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -202,25 +250,62 @@ class SeparableLikelihood(Likelihood):
         """The rows and directions that bound the cone in which the likelihood never falls."""
 
 
+class OfClasses(Likelihood):
+    """What happens is one of some classes, once in a row or in each of its trials."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, (K,); of two the event comes last."""
+
+    @abstractmethod
+    def tally(self, y: Array) -> Array:
+        """How often each class came, (..., n, K)."""
+
+
+class OfTrials(OfClasses):
+    """y counts the trials of a row: successes of them, or how often each class came. One row is one observation."""
+
+    single: ClassVar[str]  # the name of the likelihood of one trial
+    trials: int | None = None  # of every row, where it is one number that is known without y
+
+    @abstractmethod
+    def given(self, y: Array) -> dict[str, Array]:
+        """`trials` (..., n)."""
+
+
+def told_trials(kind: str, known: Mapping[str, Any]) -> Any:
+    """The trials of rows whose response is not at hand. DataError where they were not given: one trial is no default."""
+    if "trials" not in known:
+        raise DataError(f"a {kind} row counts trials, and their number is not known here: pass trials=, one per row")
+    return np.asarray(known["trials"])
+
+
 class ExponentialFamily(OrderedLikelihood, SmoothLikelihood):
-    """A one-parameter exponential family in its canonical link: d mu / d eta is the variance, so that the score is
-    y - mu and observed and expected information agree (McCullagh & Nelder 1989, section 2.2)."""
+    """A one-parameter exponential family in its canonical link: d mu / d eta is the variance V(mu), so that a row that sums
+    n draws has the score y - n mu, and n V(mu) for its observed and its expected information (McCullagh & Nelder 1989,
+    section 2.2); n is 1 but where y counts trials."""
 
     concave = True
 
     @abstractmethod
     def variance(self, mu: Array) -> Array:
-        """Var(y) as a function of the mean."""
+        """Var of one draw as a function of its mean."""
 
-    def mean(self, eta: Array, **aux: Any) -> Array:
+    def size(self, **known: Any) -> Any:
+        """n, the number of draws whose sum y is, of what is given."""
+        return 1.0
+
+    def mean(self, eta: Array, **known: Any) -> Array:
         return self.link.inverse(eta[..., 0])
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return (y - self.mean(eta))[..., None]
+        return (self.drawn(y) - self.size(**self.given(y)) * self.mean(eta))[..., None]
 
-    def information(self, eta: Array, **aux: Any) -> Array:
-        return self.variance(self.mean(eta))[..., None, None]
+    def information(self, eta: Array, **known: Any) -> Array:
+        return (self.size(**known) * self.variance(self.mean(eta)))[..., None, None]
 
     def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
-        mu = self.mean(eta)
-        return Expansion(self.log_prob(y, eta), (y - mu)[:, None], self.variance(mu)[:, None, None])
+        mu, n = self.mean(eta), self.size(**self.given(y))
+        g, h = self.drawn(y) - n * mu, n * self.variance(mu)
+        return Expansion(self.log_prob(y, eta), g[:, None], h[:, None, None])

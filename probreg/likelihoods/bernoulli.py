@@ -7,10 +7,20 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.likelihoods.base import LIKELIHOODS, Array, ExponentialFamily, Level, Recession, SeparableLikelihood
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    ExponentialFamily,
+    Level,
+    Likelihood,
+    OfClasses,
+    Recession,
+    SeparableLikelihood,
+)
+from probreg.likelihoods.binomial import Binomial
+from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import codes, levels_of, numbers, one_of, refuse
-from probreg.links import LOGIT
-from probreg.native.kernel import Kernel
+from probreg.numerics.compiled.kernel import Kernel
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -27,7 +37,7 @@ def _bend(y: float, eta: float, t: Array) -> float:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Bernoulli(ExponentialFamily, SeparableLikelihood):
+class Bernoulli(ExponentialFamily, SeparableLikelihood, OfClasses):
     """y in {0, 1} with P(y = 1) = 1 / (1 + exp(-eta)), log p = y eta - log(1 + exp(eta)).
 
     `levels` are (the other level, the event); without them the event is the level that sorts last.
@@ -63,8 +73,21 @@ class Bernoulli(ExponentialFamily, SeparableLikelihood):
     def code(self, values: Array) -> Array:
         return codes(values, self.levels)
 
+    def of_counts(self) -> Likelihood:
+        return Binomial()
+
     def describe(self, response: str) -> str:
         return f"P({response} = {self.levels[1]}) on the logit scale; the other level is {self.levels[0]}"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return str(self.levels[0]), str(self.levels[1])
+
+    def tally(self, y: Array) -> Array:
+        return np.stack([1.0 - np.asarray(y), y], -1)
+
+    def mean_name(self, response: str) -> str:
+        return f"P({response} = {self.levels[1]})"
 
     def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
         return np.zeros((len(y), 1)), {}

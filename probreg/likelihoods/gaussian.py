@@ -7,8 +7,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from probreg.likelihoods.base import LIKELIHOODS, Array, Expansion, Level, OrderedLikelihood, SmoothLikelihood
+from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.response import numbers, refuse, varied
-from probreg.links import IDENTITY
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 
@@ -24,6 +24,7 @@ class Gaussian(OrderedLikelihood, SmoothLikelihood):
 
     name = "gaussian"
     aux = ("sigma",)
+    noise_scale = "sigma"
     levels = ()
     support = "real"
     link = IDENTITY

@@ -9,9 +9,9 @@ from scipy.special import gammaln, pdtr
 
 from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, ExponentialFamily, Level, Recession, SeparableLikelihood
-from probreg.likelihoods.response import numbers, refuse
-from probreg.links import LOG
-from probreg.native.kernel import Kernel
+from probreg.likelihoods.links import LOG
+from probreg.likelihoods.response import exact_counts, numbers, refuse
+from probreg.numerics.compiled.kernel import Kernel
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -54,7 +54,7 @@ class Poisson(ExponentialFamily, SeparableLikelihood):
             raise DataError(
                 f"a Poisson response is a count 0, 1, 2, ...; row {bad[0]} holds {y[bad[0]]:g} ({len(bad)} such rows)"
             )
-        return y
+        return exact_counts(y, "Poisson")
 
     def describe(self, response: str) -> str:
         return f"the mean count of {response} on the log scale"

@@ -4,37 +4,82 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from probreg.arguments.arrays import brief, floats, missing
 from probreg.errors import DataError
 from probreg.likelihoods.base import Level
+
+_LARGEST, _SMALLEST = 1e140, 1e-140  # sizes whose squares, added up over 1e20 rows, are still numbers
+_DIGITS = 1e-12  # of its size: a response that varies by less keeps fewer than four digits of its differences
+_WHOLE = 2.0**53  # counts from here on have neighbours that are not numbers
 
 
 def numbers(values: np.ndarray, kind: str) -> np.ndarray:
     """The response as finite floats; `kind` names the likelihood in the error."""
     values = np.asarray(values)
     if values.ndim != 1:
-        raise DataError(f"a {kind} response is one column, got an array of shape {values.shape}")
-    if values.dtype.kind not in "fiub":
-        example = values[0] if len(values) else ""
-        raise DataError(
-            f"a {kind} response is numeric; row 0 holds {example!r}. "
-            "For categories use Bernoulli (two levels) or Categorical (more); for numbers stored as text convert them first."
-        )
-    y = values.astype(float)
+        hint = "; for successes of trials use Binomial, for counts by class Multinomial" if values.ndim == 2 else ""
+        raise DataError(f"a {kind} response is one column, got an array of shape {values.shape}{hint}")
+    y = floats(
+        values,
+        f"a {kind} response",
+        ". For categories use Bernoulli (two levels) or Categorical (more); for numbers stored as text convert them first.",
+    )
     if len(bad := np.flatnonzero(~np.isfinite(y))):
         raise DataError(f"a {kind} response is finite; row {bad[0]} holds {y[bad[0]]} ({len(bad)} such rows)")
+    if len(far := np.flatnonzero(np.abs(y) > _LARGEST)):
+        raise DataError(
+            f"row {far[0]} of the response holds {y[far[0]]:g}, whose square is beyond double precision ({len(far)} such "
+            f"rows, above {_LARGEST:g}): state the response in another unit"
+        )
     return y
 
 
+def exact_counts(y: np.ndarray, kind: str) -> np.ndarray:
+    """The counts as they are. DataError for one so large that double precision skips whole numbers next to it."""
+    if len(far := np.argwhere(y >= _WHOLE)):
+        raise DataError(
+            f"a {kind} response holds counts below 2^53 = {_WHOLE:.0f}; row {far[0, 0]} holds {y[tuple(far[0])]:g}: larger "
+            "ones are not exact in double precision"
+        )
+    return y
+
+
+def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
+    """Whole numbers that are not negative, as floats of any shape. DataError names the first row with another value."""
+    y = floats(values, f"a {kind} response", ", and it holds counts")
+    rows = ~((y >= 0) & np.isfinite(y) & (np.floor(y) == y)).reshape(len(y), int(np.prod(y.shape[1:])))
+    if len(bad := np.argwhere(rows)):
+        i = bad[0, 0]
+        raise DataError(
+            f"a {kind} response holds counts 0, 1, 2, ...; row {i} holds {y.reshape(rows.shape)[tuple(bad[0])]:g} "
+            f"({len(np.unique(bad[:, 0]))} such rows)"
+        )
+    return exact_counts(y, kind)
+
+
 def varied(y: np.ndarray, kind: str) -> None:
-    """DataError when every row holds the same value: there is nothing to explain and the noise scale is zero."""
+    """DataError when every row holds the same value, so that there is nothing to explain and the noise scale is zero, or when
+    they differ by so little that double precision keeps hardly a digit of the differences."""
     if len(y) and (y == y[0]).all():
         raise DataError(
             f"the response is constant (every one of {len(y)} rows holds {y[0]:g}): a {kind} model has nothing to explain"
+        )
+    low, high = (float(y.min()), float(y.max())) if len(y) else (0.0, 1.0)
+    if high - low < _SMALLEST:
+        raise DataError(
+            f"the response varies by {high - low:g}, whose square is below double precision: state it in another unit"
+        )
+    if high - low < _DIGITS * max(abs(low), abs(high)):
+        raise DataError(
+            f"the response varies by {high - low:.3g} about {low:.6g}, of which double precision keeps fewer than four "
+            f"digits: subtract {low:.6g} before it is stored"
         )
 
 
 def levels_of(values: np.ndarray, known: Sequence[Level] | None) -> tuple[Level, ...]:
     """The levels that occur, in their declared order, or sorted when none was declared; DataError for a missing one."""
+    if np.ndim(values) != 1:
+        raise DataError(f"a response of levels is one column, got an array of shape {np.shape(values)}")
     _complete(values)
     present = set(_distinct(values))
     if known is not None:
@@ -50,15 +95,21 @@ def levels_of(values: np.ndarray, known: Sequence[Level] | None) -> tuple[Level,
 def _complete(values: np.ndarray) -> None:
     """DataError where a level is None or nan: a missing value is no class."""
     met = np.asarray(values)
-    if met.dtype.kind in "O" and len(bad := [i for i, v in enumerate(met.tolist()) if v is None or v != v]):
+    if met.dtype.kind == "f":
+        bad = np.flatnonzero(np.isnan(met))
+    else:
+        bad = np.flatnonzero(missing(met)) if met.dtype.kind == "O" else np.zeros(0, int)
+    if len(bad):
         raise DataError(
-            f"row {bad[0]} of the response holds {met[bad[0]]!r} ({len(bad)} such rows): drop or complete them"
+            f"row {bad[0]} of the response holds {met[bad[0]]!s} ({len(bad)} such rows): drop or complete them"
         )
 
 
 def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
     """Positions in `levels` as floats, shape (n,). DataError names the first row with a value that is not among them."""
     values = np.asarray(values)
+    if values.ndim != 1:
+        raise DataError(f"a response of levels is one column, got an array of shape {values.shape}")
     if values.dtype.kind in "fiub":
         out = np.full(len(values), -1.0)
         for i, level in enumerate(levels):
@@ -76,10 +127,12 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
 
 def one_of(levels: Sequence[Level], wanted: Level, role: str) -> Level:
     """The level that is meant: by value, or by its text."""
+    if not isinstance(wanted, str | int | float | np.generic):
+        raise DataError(f"{role}= is one level of the response, got {type(wanted).__name__}")
     for level in levels:
         if level == wanted or str(level) == str(wanted):
             return level
-    raise DataError(f"{role}={wanted!r} is not a level of the response: {', '.join(map(repr, levels))}")
+    raise DataError(f"{role}={brief(wanted)} is not a level of the response: {', '.join(map(repr, levels))}")
 
 
 def refuse(kind: str, *, event: Level | None, reference: Level | None = None) -> None:

@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import gammaln, stdtr
 
-from probreg.errors import DataError
+from probreg.arguments.scalars import Positive, check_fields
 from probreg.likelihoods.base import LIKELIHOODS, Array, Expansion, Level, OrderedLikelihood, SmoothLikelihood
+from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.response import numbers, refuse, varied
-from probreg.links import IDENTITY
-from probreg.native.kernel import Kernel
+from probreg.numerics.compiled.kernel import Kernel
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -33,18 +33,18 @@ class StudentT(OrderedLikelihood, SmoothLikelihood):
     -1.14473
     """
 
-    nu: float = 4.0
+    nu: Positive = 4.0
 
     name = "student"
     aux = ("sigma",)
+    noise_scale = "sigma"
     levels = ()
     support = "real"
     link = IDENTITY
     kernel = Kernel(_row)
 
     def __post_init__(self) -> None:
-        if not 0 < self.nu < np.inf:
-            raise DataError(f"StudentT needs nu > 0 degrees of freedom, finite, got nu={self.nu}")
+        check_fields(self)
 
     def bind(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None

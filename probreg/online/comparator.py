@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.linalg import merge
+from probreg.numerics.linalg import merge
 from probreg.online.losses import Loss
 from probreg.online.parts import Array, project
 
@@ -30,7 +30,7 @@ class Constraint:
             v = np.sort(u)[::-1]
             excess = (np.cumsum(v) - 1.0) / np.arange(1, len(v) + 1)
             return np.maximum(u - excess[v > excess][-1], 0.0)
-        return project(u, self.radius, self.kind)
+        return project(u, self.radius, "l1" if self.kind == "l1" else "l2")
 
 
 def ridge(F: Array, penalty: float, centre: Array) -> Array:
@@ -75,7 +75,7 @@ def _descend(
 
 def least_loss(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
     """The u with the least sum of a loss over rows: L-BFGS for a smooth loss, else a linear programme."""
-    if loss.name in ("logistic", "poisson"):
+    if loss.name in ("logistic", "binomial", "poisson"):
         return _smooth(X, y, loss, held)
     return _programme(X, y, loss, held)
 
@@ -83,17 +83,19 @@ def least_loss(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
 def _smooth(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
     from scipy.optimize import minimize
 
+    k, n = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, np.ones(len(y)))
+
     def f(u: Array) -> tuple[float, Array]:
         eta = X @ u
         mean = loss.mean(eta)
-        value = np.logaddexp(0, eta) if loss.name == "logistic" else mean
-        return float(np.sum(value - y * eta)), X.T @ (mean - y)
+        value = mean if loss.name == "poisson" else np.logaddexp(0, eta)
+        return float(np.sum(n * value - k * eta)), X.T @ (n * mean - k)
 
     if held.free:
         return np.asarray(minimize(f, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}).x)
     if loss.name == "poisson":
         raise Incompatible("no best fixed weights are worked out for the Poisson loss on a bounded set")
-    return _descend(f, held, X.shape[1], np.linalg.norm(X, 2) ** 2 / 4)
+    return _descend(f, held, X.shape[1], np.linalg.norm(np.sqrt(n)[:, None] * X, 2) ** 2 / 4)
 
 
 def _programme(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:

@@ -7,21 +7,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from probreg.arguments.scalars import Count, NonNegative, Positive, checked
+from probreg.errors import DataError, Incompatible
 from probreg.online.parts import Array
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """One condition of a theorem, the value met so far, and whether it held."""
+    """One condition of a theorem, the value met so far where there is one, and whether it held: None if nothing can tell."""
 
     statement: str
-    met: float
-    holds: bool
+    met: float | None
+    holds: bool | None
+
+    def __post_init__(self) -> None:
+        if self.holds is not None:
+            object.__setattr__(self, "holds", bool(self.holds))  # NumPy's False is not False
+
+    def __str__(self) -> str:
+        verdict = {True: "met", False: "NOT MET", None: "cannot be checked"}[self.holds]
+        return f"{verdict}: {self.statement}" + ("" if self.met is None else f" (so far {self.met:.4g})")
 
 
 @dataclass(frozen=True, eq=False)
 class Guarantee:
-    """A theorem's promise for the rounds of one run: `suffered` <= `bound` whenever it `applies`."""
+    """A theorem's promise for the rounds of one run: `suffered` <= `bound` whenever it `applies`.
+
+    What it says of a new row (online to batch) assumes more, and that stands in `sampling`: rows seen once and drawn
+    independently, constants fixed before them. `convex` is whether the loss is convex in the weights, which the averaged
+    weights need; mistakes are not, and have the vote and a weight vector drawn at random instead.
+    """
 
     theorem: str
     source: str
@@ -32,11 +47,13 @@ class Guarantee:
     assumptions: tuple[Assumption, ...]
     comparator: Array | None = None
     comparator_loss: float = np.nan
+    sampling: tuple[Assumption, ...] = ()
+    convex: Assumption = Assumption("the loss is convex in the weights", None, True)
 
     @property
     def applies(self) -> bool:
-        """Whether every assumption held in every round so far."""
-        return all(a.holds for a in self.assumptions)
+        """Whether no assumption failed in any round so far; `assumptions` say which of them cannot be checked."""
+        return all(a.holds is not False for a in self.assumptions)
 
     @property
     def kept(self) -> bool:
@@ -45,16 +62,80 @@ class Guarantee:
 
     @property
     def risk(self) -> float:
-        """bound / rounds: on an i.i.d. sample its mean bounds the expected risk of `Path.average()` (online to batch)."""
-        return self.bound / self.rounds
+        """bound / rounds, whose mean over samples bounds the mean loss of `Path.average()` on a new row.
+
+        Source: Cesa-Bianchi, Conconi & Gentile 2004, by Jensen's inequality. Incompatible where an assumption fails: rows
+        seen more than once, or a loss that is not convex, as mistakes are not (see `random_risk`, `vote_risk`).
+        """
+        return self._on_new_rows("the averaged weights", 1.0, self.convex)
+
+    @property
+    def random_risk(self) -> float:
+        """bound / rounds, whose mean bounds the mean loss on a new row of `Path.draw()`, weights of a round drawn at random.
+
+        The loss need not be convex. Incompatible where an assumption fails.
+        """
+        return self._on_new_rows("weights drawn at random", 1.0)
+
+    @property
+    def vote_risk(self) -> float:
+        """2 bound / rounds, whose mean bounds the probability that `Path.vote` errs on a new row.
+
+        The vote errs only where half of the weight vectors do (Freund & Schapire 1999). Incompatible for other
+        quantities than mistakes, and where an assumption fails.
+        """
+        if self.quantity != "mistakes":
+            raise Incompatible(f"a vote errs or does not, and this bound is of the {self.quantity}: see `risk`")
+        return self._on_new_rows("the vote", 2.0)
+
+    def random_risk_limit(self, delta: float = 0.05) -> float:
+        """suffered / rounds + sqrt(log(1/delta) / (2 rounds)): mistakes on a new row of `Path.draw()`, in the mean over its
+        draw, with probability 1 - delta over samples; twice that for the vote.
+
+        The theorem itself is not used, only the rows: Hoeffding-Azuma for losses in [0, 1] (Cesa-Bianchi, Conconi &
+        Gentile 2004). Incompatible for other quantities than mistakes, and for rows seen more than once.
+        """
+        if self.quantity != "mistakes":
+            raise Incompatible(f"the limit is for losses between 0 and 1, and this is the {self.quantity}")
+        if not 0 < delta < 1:
+            raise DataError(f"delta is {delta!r}: need a probability, between 0 and 1")
+        self._refuse("weights drawn at random", self.sampling)
+        return self.suffered / self.rounds + float(np.sqrt(np.log(1 / delta) / (2 * self.rounds)))
+
+    def _on_new_rows(self, what: str, factor: float, *more: Assumption) -> float:
+        self._refuse(what, (*self.assumptions, *self.sampling, *more))
+        return factor * self.bound / self.rounds
+
+    def _refuse(self, what: str, needed: tuple[Assumption, ...]) -> None:
+        if not self.sampling:
+            raise Incompatible(f"no bound for {what} on a new row: these rounds are those of a fit, not of one run")
+        if failed := [str(a) for a in needed if a.holds is False]:
+            raise Incompatible(f"no bound for {what} on a new row: {'; '.join(failed)}")
 
     def __str__(self) -> str:
         lines = [f"{self.theorem} ({self.source}): {self.quantity} {self.suffered:.6g}, bound {self.bound:.6g}"]
-        lines += [f"  {'met' if a.holds else 'NOT MET'}: {a.statement} (so far {a.met:.4g})" for a in self.assumptions]
-        return "\n".join([*lines, f"  the bound {'applies' if self.applies else 'does not apply'}"])
+        lines += [f"  {a}" for a in self.assumptions]
+        unknown = any(a.holds is None for a in self.assumptions)
+        verdict = "applies" + " where what cannot be checked holds" * unknown if self.applies else "does not apply"
+        return "\n".join([*lines, f"  the bound {verdict}", *self._said_of_new_rows()])
+
+    def _said_of_new_rows(self) -> list[str]:
+        if not self.sampling:
+            return []
+        try:
+            if self.quantity == "mistakes":
+                shares = [f"{v:.4g}" if v < 1 else "1 (says nothing)" for v in (self.random_risk, self.vote_risk)]
+                said = f"weights drawn at random err at most {shares[0]} of the time, their vote {shares[1]}"
+            else:
+                said = f"the averaged weights lose at most {self.risk:.4g}"
+        except Incompatible as why:
+            return [f"  {why}"]
+        open_ = [f"    {a}" for a in (*self.sampling, self.convex) if a.holds is None]
+        return [f"  on a new row, in the mean over samples, {said}", *open_]
 
 
-def additive_step(x_norm: float, u_norm: float, u_loss: float | None = None) -> float:
+@checked
+def additive_step(x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | None = None) -> float:
     """The step that minimises L_u / (1 - step r^2) + ||u||^2 / step, Widrow-Hoff's bound: its least value is
     (sqrt(L_u) + ||u|| r)^2. Without u_loss, step = 1 / (2 r^2).
 
@@ -64,7 +145,8 @@ def additive_step(x_norm: float, u_norm: float, u_loss: float | None = None) -> 
     return _share(u_norm * x_norm, u_loss) / x_norm**2
 
 
-def multiplicative_step(spread: float, entropy: float, u_loss: float | None = None) -> float:
+@checked
+def multiplicative_step(spread: Positive, entropy: NonNegative, u_loss: NonNegative | None = None) -> float:
     """The step that minimises L_u / (1 - step R^2 / 4) + 2 d / step, the bound of exponentiated gradient.
 
     >>> multiplicative_step(2.0, 2.0, 4.0)
@@ -78,8 +160,14 @@ def _share(b: float, u_loss: float | None) -> float:
     return 0.5 if u_loss is None else float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6)) if b > 0 else 0.5
 
 
-def risk_bound(step: float, rounds: int, *, x_norm: float, u_norm: float, u_risk: float) -> float:
+@checked
+def risk_bound(
+    step: Positive, rounds: Count, *, x_norm: NonNegative, u_norm: NonNegative, u_risk: NonNegative
+) -> float:
     """Online to batch: E[risk of the averaged weights] <= R_u / (1 - step r^2) + ||u||^2 / (step rounds), LMS, any u.
+
+    It assumes one pass over rows drawn independently, ||x|| <= x_norm for every row there can be, and a step, x_norm and u
+    fixed before the rows were seen; nothing here can check that.
 
     >>> risk_bound(0.5, 100, x_norm=1.0, u_norm=1.0, u_risk=0.25)
     0.52

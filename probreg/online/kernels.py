@@ -4,7 +4,7 @@ The scalar losses are compiled as they stand in `losses`; numba does not see tha
 A kernel goes through rows of X from weights w, writes into `out`, changes its state arrays in place and returns how many
 rows it took: it stops before the update of a round whose row or loss is not finite. P holds the rows that predictions reported
 are made from: X itself, unless a scaler saw them earlier (`again` is then true). The pure step of a learner is the
-definition; a law holds every kernel to it. Sums may be reassociated, which moves the last bits.
+definition; a law holds every kernel to it. `sizes` is the parameter c of the loss row by row, or empty where it is one number. Sums may be reassociated, which moves the last bits.
 """
 
 from typing import Any
@@ -14,12 +14,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 import probreg.online.losses as losses
+from probreg.numerics.compiled.cache import kept
 from probreg.online.parts import ADAGRAD, IMPLICIT, NORMALISED, PASSIVE, Setup
 
 Array = NDArray[Any]
 Rows = tuple[Array, Array, Array]  # X, P, y
 Out = tuple[Array, Array, Array, Array, Array]  # the fields of parts.Out
-compiled = njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+compiled = kept(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 inline = njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 _squared = njit(losses._squared)
@@ -29,6 +30,7 @@ _hinge = njit(losses._hinge)
 _perceptron = njit(losses._perceptron)
 _logistic = njit(losses._logistic)
 _poisson = njit(losses._poisson)
+_binomial = njit(losses._binomial)
 
 
 HUGE = np.finfo(float).max  # abs(v) <= HUGE is false for a NaN too; isfinite takes v - v, which reassociation makes 0
@@ -48,6 +50,8 @@ def _loss(code: int, f: float, y: float, c: float) -> tuple[float, float]:
         return _perceptron(f, y, c)
     if code == 5:
         return _logistic(f, y, c)
+    if code == 8:
+        return _binomial(f, y, c)
     return _poisson(f, y, c)
 
 
@@ -107,24 +111,25 @@ def _project(w: Array, radius: float, l1: int) -> None:
 
 
 @inline
-def _round(f: float, q: float, y: float, t: int, s: Setup) -> tuple[float, float, float]:
+def _round(f: float, q: float, y: float, c: float, t: int, s: Setup) -> tuple[float, float, float]:
     """Loss, slope and multiplier of x of a round; no number as a loss says that the row or the loss is not finite.
 
     What is written stands in the kernels: to hand an array on costs more than a round does.
     """
-    value, slope = _loss(s[0][0], f, y, s[1][0])
+    value, slope = _loss(s[0][0], f, y, c)
     if not abs(value + q) <= HUGE:
         return np.nan, slope, 0.0
     return value, slope, _rate(s, t, q, value) * slope
 
 
 @compiled
-def plain(X: Array, y: Array, w: Array, t: int, s: Setup, out: Out) -> int:
+def plain(X: Array, y: Array, sizes: Array, w: Array, t: int, s: Setup, out: Out) -> int:
     """w += -step slope x and nothing else: least mean squares, perceptron, online logistic."""
     prediction, losses, slopes, squares, total = out
     for i in range(y.size):
         f, q = _pair(w, X, i)
-        value, slope, a = _round(f, q, y[i], t + i + 1, s)
+        c = sizes[i] if sizes.size else s[1][0]
+        value, slope, a = _round(f, q, y[i], c, t + i + 1, s)
         if not abs(value) <= HUGE:
             return i
         prediction[i], losses[i], slopes[i], squares[i] = f, value, slope, q
@@ -135,7 +140,7 @@ def plain(X: Array, y: Array, w: Array, t: int, s: Setup, out: Out) -> int:
 
 
 @compiled
-def euclid(rows: Rows, w: Array, memory: tuple[Array, Array], t: int, s: Setup, out: Out) -> int:
+def euclid(rows: Rows, sizes: Array, w: Array, memory: tuple[Array, Array], t: int, s: Setup, out: Out) -> int:
     """Gradient steps with any of: AdaGrad, ridge, batches, a ball. memory: squared gradients, pending directions."""
     X, P, y = rows
     prediction, losses, slopes, norms, total = out
@@ -144,11 +149,12 @@ def euclid(rows: Rows, w: Array, memory: tuple[Array, Array], t: int, s: Setup, 
     _, _, _, eps, ridge, radius = s[1]
     for i in range(y.size):
         f, q = _pair(w, X, i)
-        value, slope, _ = _round(f, q, y[i], t + i + 1, s)
+        c = sizes[i] if sizes.size else s[1][0]
+        value, slope, _ = _round(f, q, y[i], c, t + i + 1, s)
         a = _rate(s, t + i + 1, q, value)
         if again:
             f = _dot(w, P[i])
-            value = _loss(s[0][0], f, y[i], s[1][0])[0] if abs(value) <= HUGE else np.nan
+            value = _loss(s[0][0], f, y[i], c)[0] if abs(value) <= HUGE else np.nan
         if not abs(value) <= HUGE:
             return i
         prediction[i], losses[i], slopes[i], norms[i] = f, value, slope, q
@@ -182,17 +188,18 @@ def _weigh(theta: Array, w: Array, geometry: int, norm: float) -> None:
 
 
 @compiled
-def mirror(rows: Rows, w: Array, theta: Array, t: int, geometry: int, s: Setup, out: Out) -> int:
+def mirror(rows: Rows, sizes: Array, w: Array, theta: Array, t: int, geometry: int, s: Setup, out: Out) -> int:
     """Additive steps in theta, weights w(theta): exponentiated gradient on the simplex, positive, signed."""
     X, P, y = rows
     prediction, losses, slopes, norms, total = out
     again, norm = s[0][4], s[1][5]
     for i in range(y.size):
         f, q = _pair(w, X, i)
-        value, slope, a = _round(f, q, y[i], t + i + 1, s)
+        c = sizes[i] if sizes.size else s[1][0]
+        value, slope, a = _round(f, q, y[i], c, t + i + 1, s)
         if again:
             f = _dot(w, P[i])
-            value = _loss(s[0][0], f, y[i], s[1][0])[0] if abs(value) <= HUGE else np.nan
+            value = _loss(s[0][0], f, y[i], c)[0] if abs(value) <= HUGE else np.nan
         if not abs(value) <= HUGE:
             return i
         prediction[i], losses[i], slopes[i], norms[i] = f, value, slope, q

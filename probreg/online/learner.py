@@ -5,11 +5,13 @@ The prediction of a round is always made before its y is used. `block` is the sa
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from probreg.arguments.arrays import floats
+from probreg.arguments.scalars import Count, NonNegative, check_fields
 from probreg.errors import DataError, NotConverged
 from probreg.online.losses import SQUARED, Loss
 from probreg.online.parts import (
@@ -55,7 +57,7 @@ class Learner(ABC):
         """The state before the first of a stream of rows with p columns."""
 
     @abstractmethod
-    def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
+    def step(self, state: State, x: ArrayLike, y: Any) -> tuple[State, Info]:
         """The state after one more round, and what happened in it. The state given is left as it was.
 
         Raises DataError for a row of another width, a value that is missing, or a y the loss is not defined for;
@@ -69,7 +71,7 @@ class Learner(ABC):
 
     def predict(self, state: State, X: ArrayLike) -> Array:
         """The linear predictor X w of rows (n, p) or of one row (p,) by the weights of a state."""
-        return np.asarray(X, dtype=float) @ state.w
+        return floats(X, "X", copy=False) @ state.w
 
     def compiles(self) -> bool:
         """Whether `block` can run: not for a loss of your own."""
@@ -80,9 +82,9 @@ class Learner(ABC):
         return self.loss.labels.valid(y)
 
 
-def checked(learner: Learner, state: State, x: ArrayLike, y: float) -> Array:
+def checked(learner: Learner, state: State, x: ArrayLike, y: ArrayLike) -> Array:
     """x as an array, after the checks a pure step makes."""
-    row = np.asarray(x, dtype=float)
+    row = floats(x, "x", copy=False)
     width = state.w.shape[0]
     if row.shape != (width,):
         raise DataError(f"round {state.t + 1}: x has shape {row.shape}, but the weights are for {width} columns")
@@ -90,8 +92,17 @@ def checked(learner: Learner, state: State, x: ArrayLike, y: float) -> Array:
         j = int(np.argmax(~np.isfinite(row)))
         raise DataError(f"round {state.t + 1}: column {j} of x is {row[j]:g}; drop or repair that row")
     if not learner.admits(np.array([y], dtype=float))[0]:
-        raise DataError(f"round {state.t + 1}: y is {y:g}, but this learner needs {learner.loss.labels.advice}")
+        raise DataError(f"round {state.t + 1}: y is {shown(y)}, but this learner needs {learner.loss.labels.advice}")
     return row
+
+
+def shown(y: ArrayLike) -> str:
+    """One response in words: a number, or successes and trials.
+
+    >>> shown(2.0), shown([3.0, 2.0])
+    ('2', '(3, 2)')
+    """
+    return f"{float(y):g}" if np.ndim(y) == 0 else f"({', '.join(f'{v:g}' for v in np.asarray(y))})"  # type: ignore[arg-type]
 
 
 def finite(value: float, state: State) -> None:
@@ -117,17 +128,16 @@ class Gradient(Learner):
     loss: Loss
     rate: Rate
     geometry: Geometry = Euclid()  # noqa: RUF009  a frozen value
-    ridge: float = 0.0
-    batch: int = 1
+    ridge: NonNegative = 0.0
+    batch: Count = 1
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.rate.kind == IMPLICIT and self.loss.code != SQUARED.code:
             raise DataError(f"the implicit step is written for the squared loss, not for {self.loss.name!r}")
         extras = self.ridge != 0 or self.batch != 1 or self.rate.kind == ADAGRAD
         if extras and not isinstance(self.geometry, Euclid):
             raise DataError("AdaGrad, ridge and batches go with the Euclidean geometry only")
-        if self.batch < 1 or self.ridge < 0:
-            raise DataError(f"batch {self.batch} must be at least 1, ridge {self.ridge:g} at least 0")
 
     @property
     def conservative(self) -> bool:  # type: ignore[override]  # here it depends on the loss
@@ -148,7 +158,7 @@ class Gradient(Learner):
         return State(theta, 0, {name: np.zeros(p) for name in names})
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
-    def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
+    def step(self, state: State, x: ArrayLike, y: ArrayLike) -> tuple[State, Info]:
         row, t = checked(self, state, x, y), state.t + 1
         f = float(state.w @ row)
         value, slope = self.loss.at(f, y)
@@ -175,13 +185,14 @@ class Gradient(Learner):
 
         w, s, kept = np.array(state.w), self._setup(P is not X), as_tuple(out)
         memory = {name: np.array(a) for name, a in state.memory.items()}
+        y, sizes = self.loss.split(y)
         if self.bare and P is X:
-            done = kernels.plain(X, y, w, state.t, s, kept)
+            done = kernels.plain(X, y, sizes, w, state.t, s, kept)
         elif isinstance(self.geometry, Euclid):
             squares, pending = (memory.get(k, np.zeros_like(w)) for k in ("squares", "pending"))
-            done = kernels.euclid((X, P, y), w, (squares, pending), state.t, s, kept)
+            done = kernels.euclid((X, P, y), sizes, w, (squares, pending), state.t, s, kept)
         else:
-            done = kernels.mirror((X, P, y), w, memory["theta"], state.t, self.geometry.code, s, kept)
+            done = kernels.mirror((X, P, y), sizes, w, memory["theta"], state.t, self.geometry.code, s, kept)
         return State(w, state.t + done, memory), done
 
     def _setup(self, again: bool) -> Setup:

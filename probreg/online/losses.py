@@ -7,11 +7,13 @@ is written once. The squared loss is (f - y)^2 with slope f - y: our steps have 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
+
+from probreg.arguments.scalars import NonNegative, Real, Whole, check_fields, checked
 
 Array = NDArray[np.float64]
 Scalar = Callable[[float, float, float], tuple[float, float]]
@@ -57,6 +59,20 @@ def _poisson(f: float, y: float, c: float) -> tuple[float, float]:
     return mean - y * f, mean - y
 
 
+def _binomial(f: float, y: float, c: float) -> tuple[float, float]:
+    small = math.exp(-abs(f))
+    mean = 1.0 / (1.0 + small) if f >= 0 else small / (1.0 + small)
+    return c * (max(f, 0.0) + math.log1p(small)) - y * f, c * mean - y
+
+
+def _successes(y: Array) -> NDArray[np.bool_]:
+    """Rows (k, n) of whole numbers with 0 <= k <= n; nowhere where y is one number per row."""
+    if y.ndim != 2:
+        return np.zeros(len(y), dtype=bool)
+    whole = (y == np.floor(y)).all(1) & np.isfinite(y).all(1)
+    return whole & (y[:, 0] >= 0) & (y[:, 0] <= y[:, 1])
+
+
 @dataclass(frozen=True)
 class Labels:
     """The values of y a loss is defined for, and how to say so."""
@@ -70,6 +86,7 @@ REAL = Labels("real", np.isfinite, "finite numbers; drop or repair that row")
 SIGN = Labels("sign", lambda y: np.abs(y) == 1, "labels -1 and +1; for labels 0 and 1 pass 2 * y - 1")
 BINARY = Labels("binary", lambda y: (y == 0) | (y == 1), "labels 0 and 1; for labels -1 and +1 pass (y + 1) / 2")
 COUNT = Labels("count", lambda y: (y >= 0) & (y == np.floor(y)) & np.isfinite(y), "counts 0, 1, 2 ...")
+TRIALS = Labels("trials", _successes, "rows (k, n), 0 <= k <= n: y is the successes k, and trials= the trials n")
 CODE = Labels("code", COUNT.valid, "class codes 0, 1, 2 ...; see numpy.unique(y, return_inverse=True)")
 
 
@@ -87,13 +104,24 @@ class Loss:
     name: str
     function: Scalar = field(repr=False)
     labels: Labels = field(default=REAL, repr=False)
-    c: float = 0.0
-    derivative: float = 1.0
-    code: int = field(default=-1, repr=False)
+    c: Real = 0.0
+    derivative: Real = 1.0
+    code: Annotated[int, Whole(-1, 100)] = field(default=-1, repr=False)
 
-    def at(self, f: Any, y: float) -> tuple[float, float]:
-        """Value and slope at one prediction."""
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def at(self, f: Any, y: Any) -> tuple[float, float]:
+        """Value and slope at one prediction; of n trials y is (k, n), and c is n."""
+        if self.labels is TRIALS:
+            return self.function(f, float(y[0]), float(y[1]))
         return self.function(f, y, self.c)
+
+    def split(self, y: Array) -> tuple[Array, Array]:
+        """y (n,) for the compiled loss, and its parameter c row by row where it is that of the row, else empty."""
+        if self.labels is not TRIALS:
+            return y, np.empty(0)
+        return np.ascontiguousarray(y[:, 0]), np.ascontiguousarray(y[:, 1])
 
     def values(self, f: Array, y: Array) -> Array:
         """The values (n,) at predictions (n,)."""
@@ -106,8 +134,8 @@ class Loss:
         return np.where(y > 0, f <= 0, f > 0) if self.labels is BINARY else np.zeros(len(y), dtype=bool)
 
     def mean(self, f: Array) -> Array:
-        """What a prediction says of y: a probability for logistic, a rate for Poisson, else the prediction itself."""
-        inverse = {"logistic": expit, "poisson": np.exp}.get(self.name)
+        """What a prediction says of y: a probability for logistic and binomial, a rate for Poisson, else the prediction itself."""
+        inverse = {"logistic": expit, "binomial": expit, "poisson": np.exp}.get(self.name)
         return np.asarray(f) if inverse is None else inverse(f)
 
 
@@ -118,11 +146,13 @@ HINGE = Loss("hinge", _hinge, SIGN, c=1.0, code=3)
 PERCEPTRON = Loss("perceptron", _perceptron, SIGN, code=4)
 LOGISTIC = Loss("logistic", _logistic, BINARY, code=5)
 POISSON = Loss("poisson", _poisson, COUNT, code=6)
+BINOMIAL = Loss("binomial", _binomial, TRIALS, code=8)  # -log p of k successes in n trials, less the coefficient
 ON_SIGNS = replace(SQUARED, labels=SIGN)  # Adaline: squared loss of labels -1, +1
-LOSSES = {loss.name: loss for loss in (SQUARED, ABSOLUTE, INSENSITIVE, HINGE, PERCEPTRON, LOGISTIC, POISSON)}
+LOSSES = {loss.name: loss for loss in (SQUARED, ABSOLUTE, INSENSITIVE, HINGE, PERCEPTRON, LOGISTIC, POISSON, BINOMIAL)}
 
 
-def insensitive(eps: float = 0.1) -> Loss:
+@checked
+def insensitive(eps: NonNegative = 0.1) -> Loss:
     """max(0, |f - y| - eps), the loss of support vector regression.
 
     >>> insensitive(0.5).at(2.0, 0.0)
@@ -131,7 +161,8 @@ def insensitive(eps: float = 0.1) -> Loss:
     return replace(INSENSITIVE, c=float(eps))
 
 
-def hinge(margin: float = 1.0) -> Loss:
+@checked
+def hinge(margin: NonNegative = 1.0) -> Loss:
     """max(0, margin - y f), y = -1 or +1.
 
     >>> hinge().at(0.25, 1.0)
@@ -140,7 +171,8 @@ def hinge(margin: float = 1.0) -> Loss:
     return replace(HINGE, c=float(margin))
 
 
-def perceptron_loss(threshold: float = 0.0) -> Loss:
+@checked
+def perceptron_loss(threshold: Real = 0.0) -> Loss:
     """max(0, -y (f - threshold)), with the slope of a mistake at exactly the threshold.
 
     >>> perceptron_loss().at(0.0, 1.0)

@@ -15,6 +15,7 @@ from probreg.online.learner import (
 )
 from probreg.online.losses import (
     ABSOLUTE as ABSOLUTE,
+    BINOMIAL as BINOMIAL,
     HINGE as HINGE,
     INSENSITIVE as INSENSITIVE,
     LOGISTIC as LOGISTIC,
@@ -42,12 +43,13 @@ from probreg.online.parts import (
     inverse_time as inverse_time,
     project as project,
 )
-from probreg.online.path import Path as Path, Regret as Regret, Status as Status, Totals as Totals
+from probreg.online.path import Path as Path, Regret as Regret
 from probreg.online.recipes import (
     LEARNERS as LEARNERS,
     adaline as adaline,
     affine_projection as affine_projection,
     batch_perceptron as batch_perceptron,
+    binomial as binomial,
     descent as descent,
     eg as eg,
     eg_pm as eg_pm,
@@ -63,8 +65,14 @@ from probreg.online.recipes import (
     softmax as softmax,
     winnow as winnow,
 )
+from probreg.online.rounds import Status as Status, Totals as Totals
 from probreg.online.second_order import RLS as RLS, AffineProjection as AffineProjection, Softmax as Softmax
 from probreg.online.signals import Lagged as Lagged, echo_return_loss as echo_return_loss, lags as lags
 from probreg.online.sources import CSV as CSV, Parquet as Parquet
 from probreg.online.standardise import Standardised as Standardised
 from probreg.online.stream import Record as Record, run as run
+from probreg.online.theorems import (
+    Corrections as Corrections,
+    novikoff as novikoff,
+    widrow_hoff_pass as widrow_hoff_pass,
+)

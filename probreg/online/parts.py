@@ -3,13 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from probreg.errors import DataError
+from probreg.arguments import scalars
 
 Array = NDArray[np.float64]
 
@@ -43,14 +43,13 @@ class Rate:
     0.25
     """
 
-    step: float
-    power: float = 0.0
-    kind: int = PLAIN
-    eps: float = 0.0
+    step: scalars.Limit
+    power: scalars.NonNegative = 0.0
+    kind: Annotated[int, scalars.Whole(PLAIN, ADAGRAD)] = PLAIN
+    eps: scalars.NonNegative = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.step > 0 and self.power >= 0 and self.eps >= 0):
-            raise DataError(f"step {self.step:g} must be positive; power {self.power:g}, eps {self.eps:g} not negative")
+        scalars.check_fields(self)
 
     def at(self, t: int, q: float, loss: float) -> float:
         """The multiplier of round t (AdaGrad: before it is divided coordinate by coordinate)."""
@@ -68,22 +67,26 @@ class Rate:
         return self.step * t**-self.power if self.power else np.full(len(t), self.step)
 
 
-def constant(step: float) -> Rate:
+@scalars.checked
+def constant(step: scalars.Positive) -> Rate:
     """The same step in every round."""
     return Rate(step)
 
 
-def inverse_time(step: float) -> Rate:
+@scalars.checked
+def inverse_time(step: scalars.Positive) -> Rate:
     """step / t: for strongly convex losses, and to average noise away."""
     return Rate(step, power=1.0)
 
 
-def inverse_sqrt(step: float) -> Rate:
+@scalars.checked
+def inverse_sqrt(step: scalars.Positive) -> Rate:
     """step / sqrt(t): Zinkevich (2003), for any convex loss on a bounded set."""
     return Rate(step, power=0.5)
 
 
-def adagrad(step: float, eps: float = 1e-12) -> Rate:
+@scalars.checked
+def adagrad(step: scalars.Positive, eps: scalars.NonNegative = 1e-12) -> Rate:
     """A step for each weight, divided by the root of its squared gradients so far."""
     return Rate(step, kind=ADAGRAD, eps=eps)
 
@@ -136,12 +139,11 @@ class Euclid(Geometry):
     """theta = w: gradient descent. `ball` "l2" or "l1" projects w on the ball of that norm and `radius`."""
 
     code: ClassVar[int] = 0
-    radius: float = np.inf
-    ball: str = "l2"
+    radius: scalars.Limit = np.inf
+    ball: Literal["l1", "l2"] = "l2"
 
     def __post_init__(self) -> None:
-        if self.ball not in ("l1", "l2") or not self.radius > 0:
-            raise DataError(f"ball {self.ball!r} of radius {self.radius:g}: need 'l1' or 'l2' and a positive radius")
+        scalars.check_fields(self)
 
     @property
     def size(self) -> float:
@@ -177,7 +179,10 @@ class Positive(Geometry):
 
     code: ClassVar[int] = 2
     size: ClassVar[float] = 1.0
-    value: float | None = None
+    value: scalars.Positive | None = None
+
+    def __post_init__(self) -> None:
+        scalars.check_fields(self)
 
     def start(self, p: int) -> Array:
         return np.full(p, np.log(1.0 / p if self.value is None else self.value))
@@ -191,7 +196,10 @@ class Signed(Geometry):
     """w = norm (w+ - w-) with (w+, w-) = softmax(theta) (2p,): EG+-, all w with ||w||_1 < norm (Kivinen & Warmuth 1997)."""
 
     code: ClassVar[int] = 3
-    norm: float = 1.0
+    norm: scalars.Positive = 1.0
+
+    def __post_init__(self) -> None:
+        scalars.check_fields(self)
 
     @property
     def size(self) -> float:
@@ -208,7 +216,8 @@ class Signed(Geometry):
         return theta - self.norm * np.concatenate([direction, -direction])
 
 
-def project(w: Array, radius: float, ball: str = "l2") -> Array:
+@scalars.checked
+def project(w: Array, radius: scalars.Limit, ball: Literal["l1", "l2"] = "l2") -> Array:
     """The point nearest to w in the l2 or l1 ball of this radius (Duchi, Shalev-Shwartz, Singer & Chandra 2008 for l1).
 
     >>> project(np.array([3.0, -1.0]), 2.0, "l1")

@@ -1,13 +1,25 @@
 """The named algorithms of the literature: each is a loss, a geometry and a rate."""
 
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 
+from probreg.arguments import scalars
 from probreg.errors import DataError, ProbregError
 from probreg.online.guarantee import additive_step, multiplicative_step
 from probreg.online.learner import Gradient, Learner
-from probreg.online.losses import HINGE, LOGISTIC, ON_SIGNS, PERCEPTRON, SQUARED, Loss, insensitive, perceptron_loss
+from probreg.online.losses import (
+    BINOMIAL,
+    HINGE,
+    LOGISTIC,
+    ON_SIGNS,
+    PERCEPTRON,
+    SQUARED,
+    Loss,
+    insensitive,
+    perceptron_loss,
+)
 from probreg.online.parts import (
     IMPLICIT,
     NORMALISED,
@@ -22,15 +34,20 @@ from probreg.online.parts import (
 )
 from probreg.online.second_order import RLS, AffineProjection, Softmax
 
-Step = float | Rate
+Step = Annotated[float | Rate, scalars.Number(0.0)]
 
 
 def _rate(step: Step) -> Rate:
     return step if isinstance(step, Rate) else constant(step)
 
 
+@scalars.checked
 def lms(
-    step: Step | str = 0.01, *, x_norm: float | None = None, u_norm: float = 1.0, u_loss: float | None = None
+    step: Step | str = 0.01,
+    *,
+    x_norm: scalars.Positive | None = None,
+    u_norm: scalars.Positive = 1.0,
+    u_loss: scalars.NonNegative | None = None,
 ) -> Gradient:
     """Least mean squares (Widrow & Hoff 1960): w += -step (w'x - y) x.
 
@@ -49,12 +66,13 @@ def lms(
 def _theory(step: str, name: str, value: float | None, choose: Callable[[float], float]) -> float:
     if step != "theory":
         raise DataError(f"step is {step!r}: give a number, a Rate, or 'theory'")
-    if value is None or not value > 0:
-        raise DataError(f"step='theory' needs {name}, a positive bound on the rows; met {value}")
+    if value is None:
+        raise DataError(f"step='theory' needs {name}, a positive bound on the rows; met None")
     return choose(value)
 
 
-def implicit_lms(step: float = 0.01) -> Gradient:
+@scalars.checked
+def implicit_lms(step: scalars.Positive = 0.01) -> Gradient:
     """The exact minimiser of step (w'x - y)^2 + ||w - w_t||^2: w += -step / (1 + step ||x||^2) (w_t'x - y) x.
 
     >>> learner = implicit_lms(1.0)
@@ -64,7 +82,8 @@ def implicit_lms(step: float = 0.01) -> Gradient:
     return Gradient(SQUARED, Rate(step, kind=IMPLICIT))
 
 
-def nlms(step: float = 0.5, eps: float = 1e-8) -> Gradient:
+@scalars.checked
+def nlms(step: scalars.Positive = 0.5, eps: scalars.NonNegative = 1e-8) -> Gradient:
     """Normalised least mean squares: w += -step / (eps + ||x||^2) (w'x - y) x.
 
     >>> learner = nlms(1.0, eps=0.0)
@@ -74,17 +93,28 @@ def nlms(step: float = 0.5, eps: float = 1e-8) -> Gradient:
     return Gradient(SQUARED, Rate(step, kind=NORMALISED, eps=eps))
 
 
-def affine_projection(step: float = 0.5, *, order: int = 5, eps: float = 1e-3) -> AffineProjection:
+@scalars.checked
+def affine_projection(
+    step: scalars.Positive = 0.5, *, order: scalars.Count = 5, eps: scalars.NonNegative = 1e-3
+) -> AffineProjection:
     """Affine projection on the last `order` rows (Ozeki & Umeda 1984)."""
     return AffineProjection(order, step, eps)
 
 
-def rls(forgetting: float = 1.0, *, precision: float = 0.0) -> RLS:
+@scalars.checked
+def rls(forgetting: scalars.Positive = 1.0, *, precision: scalars.NonNegative = 0.0) -> RLS:
     """Recursive least squares; exact sequential Bayes without forgetting. See `RLS`."""
     return RLS(forgetting, precision)
 
 
-def eg(step: Step | str = 0.1, *, spread: float | None = None, u_loss: float | None = None, p: int = 2) -> Gradient:
+@scalars.checked
+def eg(
+    step: Step | str = 0.1,
+    *,
+    spread: scalars.Positive | None = None,
+    u_loss: scalars.NonNegative | None = None,
+    p: scalars.Several = 2,
+) -> Gradient:
     """Exponentiated gradient on the simplex: w_i proportional to w_i exp(-step (w'x - y) x_i), w_1 uniform.
 
     step="theory" minimises the bound L_u / (1 - step R^2/4) + 2 log(p) / step for rows whose values lie within R = spread.
@@ -99,12 +129,14 @@ def eg(step: Step | str = 0.1, *, spread: float | None = None, u_loss: float | N
     return Gradient(SQUARED, _rate(step), Simplex())
 
 
-def eg_positive(step: Step = 0.1, *, start: float | None = None) -> Gradient:
+@scalars.checked
+def eg_positive(step: Step = 0.1, *, start: scalars.Positive | None = None) -> Gradient:
     """Exponentiated gradient without normalisation: w_i *= exp(-step (w'x - y) x_i), w_1 = start or 1/p."""
     return Gradient(SQUARED, _rate(step), Positive(start))
 
 
-def eg_pm(step: Step = 0.1, *, norm: float = 1.0) -> Gradient:
+@scalars.checked
+def eg_pm(step: Step = 0.1, *, norm: scalars.Positive = 1.0) -> Gradient:
     """EG+-: exponentiated gradient for signed weights with ||w||_1 < norm (Kivinen & Warmuth 1997).
 
     >>> learner = eg_pm(0.1, norm=2.0)
@@ -114,7 +146,10 @@ def eg_pm(step: Step = 0.1, *, norm: float = 1.0) -> Gradient:
     return Gradient(SQUARED, _rate(step), Signed(norm))
 
 
-def winnow(step: float = 0.5, *, norm: float | None = None, threshold: float | None = None) -> Gradient:
+@scalars.checked
+def winnow(
+    step: scalars.Positive = 0.5, *, norm: scalars.Positive | None = None, threshold: scalars.Real | None = None
+) -> Gradient:
     """On a mistake w_i *= exp(step y x_i): on the simplex; signed with a norm; with a threshold, as Littlestone (1988),
     weights start at 1 and are not normalised (his alpha is exp(step)). y = -1, +1.
 
@@ -127,7 +162,8 @@ def winnow(step: float = 0.5, *, norm: float | None = None, threshold: float | N
     return Gradient(PERCEPTRON, constant(step), Simplex() if norm is None else Signed(norm))
 
 
-def perceptron(step: float = 1.0) -> Gradient:
+@scalars.checked
+def perceptron(step: scalars.Positive = 1.0) -> Gradient:
     """On a mistake, y w'x <= 0, w += step y x (Rosenblatt 1958); y = -1, +1. The averaged perceptron is Path.average().
 
     >>> learner = perceptron()
@@ -137,7 +173,8 @@ def perceptron(step: float = 1.0) -> Gradient:
     return Gradient(PERCEPTRON, constant(step))
 
 
-def batch_perceptron(rows: int, step: float = 1.0) -> Gradient:
+@scalars.checked
+def batch_perceptron(rows: scalars.Count, step: scalars.Positive = 1.0) -> Gradient:
     """w += step * the sum of y x over the mistakes of `rows` rounds: with all the rows, one subgradient step a pass.
 
     >>> batch_perceptron(100).batch
@@ -146,6 +183,7 @@ def batch_perceptron(rows: int, step: float = 1.0) -> Gradient:
     return Gradient(PERCEPTRON, constant(step), batch=rows)
 
 
+@scalars.checked
 def adaline(step: Step = 0.01) -> Gradient:
     """Least mean squares on labels -1, +1, thresholded at 0 (Widrow & Hoff 1960).
 
@@ -155,7 +193,8 @@ def adaline(step: Step = 0.01) -> Gradient:
     return Gradient(ON_SIGNS, _rate(step))
 
 
-def passive_aggressive(C: float = np.inf, *, squared: bool = False) -> Gradient:
+@scalars.checked
+def passive_aggressive(C: scalars.Limit = np.inf, *, squared: scalars.Flag = False) -> Gradient:
     """The nearest w with hinge loss 0 on this row; C bounds the step (PA-I) or, `squared`, softens it (PA-II); y = -1, +1.
 
     Source: Crammer et al. (2006).
@@ -169,11 +208,13 @@ def passive_aggressive(C: float = np.inf, *, squared: bool = False) -> Gradient:
     return Gradient(HINGE, Rate(C, kind=PASSIVE))
 
 
-def passive_aggressive_regression(C: float = np.inf, *, eps: float = 0.1) -> Gradient:
+@scalars.checked
+def passive_aggressive_regression(C: scalars.Limit = np.inf, *, eps: scalars.NonNegative = 0.1) -> Gradient:
     """The nearest w that predicts within eps of y, its step at most C (Crammer et al. 2006)."""
     return Gradient(insensitive(eps), Rate(C, kind=PASSIVE))
 
 
+@scalars.checked
 def logistic(step: Step = 0.1) -> Gradient:
     """Online logistic regression: w += step (y - h) x, h = 1 / (1 + exp(-w'x)); y = 0, 1.
 
@@ -184,11 +225,27 @@ def logistic(step: Step = 0.1) -> Gradient:
     return Gradient(LOGISTIC, _rate(step))
 
 
-def softmax(levels: int, step: Step = 0.1) -> Softmax:
+@scalars.checked
+def binomial(step: Step = 0.1) -> Gradient:
+    """Online logistic regression of successes of trials: w += step (k - n h) x, h = 1 / (1 + exp(-w'x)).
+
+    A round reads y = (k, n), k successes of n trials, `run(binomial(), X, k, trials=n)`. Its loss is that of the n trials at
+    one w, n log(1 + exp(w'x)) - k w'x, the negative binomial log-likelihood less its coefficient.
+
+    >>> learner = binomial(0.5)
+    >>> learner.step(learner.init(1), [2.0], (3, 4))[0].w
+    array([1.])
+    """
+    return Gradient(BINOMIAL, _rate(step))
+
+
+@scalars.checked
+def softmax(levels: scalars.Several, step: Step = 0.1) -> Softmax:
     """Online softmax regression of class codes 0 .. levels - 1."""
     return Softmax(levels, _rate(step))
 
 
+@scalars.checked
 def descent(loss: Loss, step: Step = 0.1, geometry: Geometry | None = None) -> Gradient:
     """Online (sub)gradient descent on any loss, with any rate; give Euclid(radius) to project on a ball.
 
@@ -225,6 +282,7 @@ LEARNERS = Recipes(
             passive_aggressive,
             passive_aggressive_regression,
             logistic,
+            binomial,
             softmax,
             descent,
         )

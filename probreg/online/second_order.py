@@ -1,13 +1,14 @@
 """Learners that remember more than a gradient: recursive least squares, affine projection; and softmax regression."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from probreg.arguments.scalars import Count, NonNegative, Number, Positive, Several, check_fields
 from probreg.errors import DataError
-from probreg.linalg import inverse_upper, merge
+from probreg.numerics.linalg import inverse_upper, merge
 from probreg.online.learner import Learner, checked, finite
 from probreg.online.losses import CODE, SQUARED, Loss
 from probreg.online.parts import Array, Info, Out, Rate, State, as_tuple
@@ -28,15 +29,12 @@ class RLS(Learner):
     (array([2.]), array([[0.2]]))
     """
 
-    forgetting: float = 1.0
-    precision: float = 0.0
+    forgetting: Annotated[float, Number(0.0, 1.0, closed=(False, True))] = 1.0
+    precision: NonNegative = 0.0
     loss: ClassVar[Loss] = SQUARED  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        if not (0 < self.forgetting <= 1 and self.precision >= 0):
-            raise DataError(
-                f"forgetting {self.forgetting:g} must be in (0, 1], precision {self.precision:g} at least 0"
-            )
+        check_fields(self)
 
     def init(self, p: int) -> State:
         return State(np.zeros(p), 0, {"factor": np.diag(np.r_[np.full(p, np.sqrt(self.precision)), 0.0])})
@@ -90,10 +88,13 @@ class AffineProjection(Learner):
     array([0.6, 0.8])
     """
 
-    order: int = 5
-    step_size: float = 0.5
-    eps: float = 1e-3
+    order: Count = 5
+    step_size: Positive = 0.5
+    eps: NonNegative = 1e-3
     loss: ClassVar[Loss] = SQUARED  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def init(self, p: int) -> State:
         return State(np.zeros(p), 0, {"rows": np.zeros((self.order, p)), "responses": np.zeros(self.order)})
@@ -134,9 +135,12 @@ class Softmax(Learner):
     array([[-1.,  1.]])
     """
 
-    levels: int
+    levels: Several
     rate: Rate
     loss: ClassVar[Loss] = Loss("softmax", _softmax, CODE, code=7)  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def admits(self, y: Array) -> np.ndarray:
         return self.loss.labels.valid(y) & (y < self.levels)

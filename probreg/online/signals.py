@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from probreg.arguments.arrays import floats
+from probreg.arguments.scalars import Count, Natural, checked
 from probreg.errors import DataError
 from probreg.online.parts import Array
 
@@ -17,7 +19,8 @@ class Lagged(NamedTuple):
     columns: tuple[str, ...]
 
 
-def lags(s: ArrayLike, m: int, *, delay: int = 1, target: ArrayLike | None = None) -> Lagged:
+@checked
+def lags(s: ArrayLike, m: Count, *, delay: Natural = 1, target: ArrayLike | None = None) -> Lagged:
     """The lagged design of a signal s (n,): rows (s[t - delay], ..., s[t - delay - m + 1]), targets y[t].
 
     y is s itself, so that delay = 1 gives the autoregression of order m, for t = m .. n - 1. With delay = 0 and another
@@ -46,7 +49,8 @@ def lags(s: ArrayLike, m: int, *, delay: int = 1, target: ArrayLike | None = Non
     return Lagged(X, y[first:].copy(), tuple(f"lag{k}" for k in range(delay, delay + m)))
 
 
-def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: int) -> Array:
+@checked
+def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: Count) -> Array:
     """Echo return loss enhancement over time, in dB: 10 log10(mean d^2 / mean e^2) over `window` rounds.
 
     d (n,) is what the microphone heard, e (n,) what is left when the predicted echo is taken away. Value k of the result
@@ -59,7 +63,7 @@ def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: int) -> Array:
     """
     heard, left = _signal("d", d), _signal("e", e)
     _same_length("d", heard, "e", left)
-    if not 1 <= window <= len(heard):
+    if window > len(heard):
         raise DataError(
             f"window is {window}: need a number of rounds from 1 to {len(heard)}, the length of the signals"
         )
@@ -88,7 +92,7 @@ def _sliding_sums(v: Array, window: int) -> Array:
 
 def _signal(name: str, values: ArrayLike) -> Array:
     """A signal as floats (n,), after its checks."""
-    v = np.asarray(values, dtype=float)
+    v = floats(values, name)
     if v.ndim != 1:
         raise DataError(f"{name} has shape {v.shape}: a signal is one row of values (n,); pass one channel")
     if not np.isfinite(v).all():
@@ -104,8 +108,6 @@ def _same_length(a: str, first: Array, b: str, second: Array) -> None:
 
 def _room(n: int, m: int, delay: int, *, own: bool) -> None:
     """Whether m lags from `delay` on leave a row of n values."""
-    if m < 1:
-        raise DataError(f"m is {m}: need at least one lag")
     if delay < own:
         raise DataError(
             f"delay is {delay}: need {int(own)} or more"

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from probreg.arguments.arrays import floats
+from probreg.arguments.scalars import Count, check_fields
 from probreg.errors import DataError
-from probreg.linalg import row_blocks
+from probreg.numerics.linalg import row_blocks
 from probreg.online.parts import Array
 
 Block = tuple[Array, Array]
@@ -20,45 +22,58 @@ READ = 65_536  # bytes of a file that are read together
 
 @dataclass(frozen=True)
 class Parquet:
-    """A Parquet file as blocks (X, y) of `rows` rows; X are `columns`, or every column but `y`. Needs pyarrow."""
+    """A Parquet file as blocks (X, y) of `rows` rows; X are `columns`, or every column but `y`. With `trials`, the column of
+    their number, y counts successes of them. Needs pyarrow."""
 
     path: str | FilePath
     y: str
     columns: Sequence[str] | None = None
-    rows: int = 65_536
+    rows: Count = 65_536
+    trials: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __iter__(self) -> Iterator[Block]:
         import pyarrow.parquet as pq
 
         # Left to itself it reads every group of rows ahead, and memory grows with the file.
         with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=READ) as file:
-            names = list(self.columns or [c for c in file.schema_arrow.names if c != self.y])
-            for batch in file.iter_batches(self.rows, columns=[*names, self.y]):
-                table = [batch.column(c).to_numpy(zero_copy_only=False) for c in (*names, self.y)]
-                yield np.column_stack(table[:-1]).astype(float), table[-1].astype(float)
+            read = [self.y] if self.trials is None else [self.y, self.trials]
+            names = list(self.columns or [c for c in file.schema_arrow.names if c not in read])
+            for batch in file.iter_batches(self.rows, columns=[*names, *read]):
+                table = [batch.column(c).to_numpy(zero_copy_only=False).astype(float) for c in (*names, *read)]
+                y = table[-1] if self.trials is None else np.column_stack(table[-2:])
+                yield np.column_stack(table[: len(names)]), y
 
 
 @dataclass(frozen=True)
 class CSV:
-    """A text file with a header as blocks (X, y) of `rows` rows; X are `columns`, or every column but `y`."""
+    """A text file with a header as blocks (X, y) of `rows` rows; X are `columns`, or every column but `y`. With `trials`, the
+    column of their number, y counts successes of them."""
 
     path: str | FilePath
     y: str
     columns: Sequence[str] | None = None
-    rows: int = 65_536
+    rows: Count = 65_536
+    trials: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __iter__(self) -> Iterator[Block]:
         import pandas as pd
 
         with pd.read_csv(self.path, chunksize=self.rows) as chunks:
             for chunk in chunks:
-                names = list(self.columns or chunk.columns.drop(self.y))
-                yield chunk[names].to_numpy(float), chunk[self.y].to_numpy(float)
+                read = [self.y] if self.trials is None else [self.y, self.trials]
+                names = list(self.columns or chunk.columns.drop(read))
+                yield chunk[names].to_numpy(float), chunk[self.y if self.trials is None else read].to_numpy(float)
 
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """X (n, p) and y (n,) held in memory, visited in blocks that end at multiples of `every` rounds of the run."""
+    """X (n, p) and y (n,), or (n, 2) of successes and trials, held in memory, visited in blocks that end at multiples of `every` rounds of the run."""
 
     X: Array
     y: Array
@@ -101,37 +116,59 @@ class Stream:
         items = iter(self.items)
         first = next(items, None)
         while first is not None:
-            if np.ndim(first[0]) == 2:
+            if np.ndim(_pair(first)[0]) == 2:
                 yield _block(*first)
             else:
-                rows = [first, *islice(items, ROWS - 1)]
+                rows = [first, *map(_pair, islice(items, ROWS - 1))]
                 yield _block(_stack([x for x, _ in rows]), [y for _, y in rows])
             first = next(items, None)
+
+
+def _pair(item: Any) -> Any:
+    """A row (x, y) or a block (X, y) of a stream."""
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise DataError(f"a stream is of rows (x, y) or blocks (X, y), met {type(item).__name__}: was y= forgotten?")
+    return item
 
 
 def _stack(rows: list[Any]) -> Array:
     widths = [np.size(x) for x in rows]
     if odd := [i for i, w in enumerate(widths) if w != widths[0]]:
         raise DataError(f"row {odd[0]} of the stream has {widths[odd[0]]} values, the rows before it {widths[0]}")
-    return np.array(rows, dtype=float)
+    return floats(rows, "X", copy=False)
 
 
 def _block(X: ArrayLike, y: ArrayLike) -> Block:
-    A, b = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
-    if A.ndim != 2 or b.shape != (len(A),):
-        raise DataError(f"X has shape {A.shape} and y {b.shape}: need (n, p) and (n,)")
+    A, b = floats(X, "X", copy=False), floats(y, "y", copy=False)
+    if A.ndim != 2 or b.shape not in ((len(A),), (len(A), 2)) or not A.shape[1]:
+        raise DataError(f"X has shape {A.shape} and y {b.shape}: need (n, p), with one column or more, and (n,)")
     return A, b
 
 
-def feed(X: Any, y: Any, passes: int, shuffle: int | None, every: int | None) -> Arrays | Stream:
+def _successes(y: ArrayLike, trials: ArrayLike) -> Array:
+    """Rows (k, n), of successes y (n,) and trials (n,) or one number for all."""
+    k, n = floats(y, "y", copy=False), floats(trials, "trials", copy=False)
+    if k.ndim != 1 or n.shape not in ((), k.shape):
+        raise DataError(
+            f"y has shape {k.shape} and trials {n.shape}: need successes (n,) and their trials, (n,) or one number"
+        )
+    return np.stack(np.broadcast_arrays(k, n), -1)
+
+
+def feed(X: Any, y: Any, trials: Any, passes: int, shuffle: int | None, every: int | None) -> Arrays | Stream:
     """Arrays when y is given, else the stream X."""
-    if passes < 1:
-        raise DataError(f"passes is {passes}: need at least one")
+    if trials is not None and y is None:
+        raise DataError(
+            "trials= goes with arrays X and y; the rows of a stream bring theirs, (x, (k, n)) or blocks (X, y) with y (n, 2), and "
+            "files name the column, Parquet(path, y, trials=...)"
+        )
     if y is not None:
-        A, b = _block(X, y)
+        A, b = _block(X, y if trials is None else _successes(y, trials))
         total = max(len(b) * passes, 1)
         names = tuple(str(c) for c in getattr(X, "columns", ()))
         return Arrays(A, b, passes, shuffle, every or -(-total // 100), names)
+    if not isinstance(X, Iterable) or isinstance(X, str | bytes) or (isinstance(X, np.ndarray) and not X.ndim):
+        raise DataError(f"X is arrays with y=, or a stream of rows (x, y) or blocks (X, y), got {type(X).__name__}")
     if shuffle is not None or (passes > 1 and iter(X) is X):
         raise DataError("a stream that is read once cannot be shuffled or read again: give arrays, or a file")
     names = tuple(X.columns) if isinstance(X, Parquet | CSV) and X.columns else ()

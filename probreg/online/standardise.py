@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from probreg.arguments.arrays import floats
+from probreg.arguments.scalars import Real, check_fields
 from probreg.errors import DataError
 from probreg.online.learner import Learner
 from probreg.online.parts import Array, Info, Out, State
@@ -30,7 +32,10 @@ class Standardised(Learner):
     """
 
     learner: Learner
-    constant: float = 0.0
+    constant: Real = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def loss(self):  # type: ignore[no-untyped-def,override]
@@ -52,8 +57,8 @@ class Standardised(Learner):
         return len(state.memory["mean"])
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
-    def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
-        row = np.asarray(x, dtype=float)
+    def step(self, state: State, x: ArrayLike, y: ArrayLike) -> tuple[State, Info]:
+        row = floats(x, "x", copy=False)
         if row.shape != state.memory["mean"].shape:
             raise DataError(
                 f"round {state.t + 1}: x has shape {row.shape}, but the scaler is for {self.width(state)} columns"
@@ -78,7 +83,7 @@ class Standardised(Learner):
         return np.concatenate([Z, np.full((*Z.shape[:-1], 1), self.constant)], axis=-1)
 
     def predict(self, state: State, X: ArrayLike) -> Array:
-        return self.learner.predict(_inner(state), self._scaled(dict(state.memory), np.asarray(X, dtype=float)))
+        return self.learner.predict(_inner(state), self._scaled(dict(state.memory), floats(X, "X", copy=False)))
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
         from probreg.online import second_order_kernels as kernels

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.scalars import Count, Flag, Seed, check_fields, checked
 from probreg.errors import DataError, ProbregWarning
-from probreg.linalg import merge, triangular
-from probreg.online.learner import Diverged, Gradient, Learner, StreamError, fixed_step
-from probreg.online.parts import PLAIN, Array, Out, Simplex, State
-from probreg.online.path import Path, Status, Totals
+from probreg.numerics.linalg import merge, triangular
+from probreg.online.learner import Diverged, Gradient, Learner, StreamError, fixed_step, shown
+from probreg.online.parts import NORMALISED, PLAIN, Array, Out, Rate, Simplex, State
+from probreg.online.path import Path
+from probreg.online.rounds import Status, Totals, normalised
 from probreg.online.sources import Arrays, Stream, feed
 
 SMALL = 500  # rows of an array run below which loading the compiler costs more than it saves
@@ -24,24 +26,30 @@ class Record:
     rows: keep each round's prediction and loss (yes for arrays, no for streams). compiled: False runs the pure steps.
     """
 
-    every: int | None = None
-    rows: bool | None = None
-    compiled: bool | None = None
+    every: Count | None = None
+    rows: Flag | None = None
+    compiled: Flag | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
+@checked
 def run(
     learner: Learner,
     X: Any,
     y: Any = None,
     *,
-    passes: int = 1,
-    shuffle: int | None = None,
+    trials: Any = None,
+    passes: Count = 1,
+    shuffle: Seed | None = None,
     state: State | None = None,
     record: Record = Record(),
 ) -> Path:
     """The path of a learner over the rows of arrays X (n, p), y (n,), or over a stream X of rows (x, y) or blocks (X, y).
 
-    passes: how often the rows are gone through; a perceptron stops earlier, after a pass without a mistake. shuffle: a
+    trials: the number of trials of each row (n,), or one number, whose successes y counts: for a learner of such rows,
+    `binomial`; the rows of a stream are (x, (k, n)) then. passes: how often the rows are gone through; a perceptron stops earlier, after a pass without a mistake. shuffle: a
     seed for a new order in each pass. state: where an earlier run ended, to go on from there. A stream is any iterable;
     `Parquet` and `CSV` read files.
 
@@ -54,9 +62,15 @@ def run(
     >>> path.predictions, path.state.w
     (array([0.  , 0.5 , 0.75]), array([0.875]))
     """
-    source = feed(X, y, passes, shuffle, record.every)
+    wanted = {"learner": (learner, Learner), "state": (state, State | None), "record": (record, Record)}
+    if wrong := [name for name, (value, kind) in wanted.items() if not isinstance(value, kind)]:
+        value, _ = wanted[wrong[0]]
+        raise DataError(f"{wrong[0]} is a {wrong[0].title()} of probreg.online, got {type(value).__name__}")
+    source = feed(X, y, trials, passes, shuffle, record.every)
     tape: Tape | None = None
     for k in range(passes):
+        if tape:
+            tape.passes += 1
         mistakes = tape.totals.mistakes if tape else 0
         for A, b in source.blocks(k):
             tape = tape or Tape(learner, state or learner.init(A.shape[1]), source, record)
@@ -94,6 +108,8 @@ class Tape:
         self.times, self.weights, self.sums = [0], [start.w], [self.sum.copy()]
         self.totals = Totals()
         self.factor: Array | None = None
+        self.normalised_factor: Array | None = None
+        self.passes = 1
         self.warned = False
 
     @np.errstate(over="ignore", invalid="ignore")  # of weights that run away; Diverged says it
@@ -102,6 +118,12 @@ class Tape:
         if A.shape[1] != self._width():
             raise StreamError(
                 f"row {self.totals.rounds}: X has {A.shape[1]} columns, the learner's state {self._width()}", self.state
+            )
+        if b.ndim == 2 and self.learner.loss.labels.kind != "trials":
+            raise StreamError(
+                f"row {self.totals.rounds}: y counts successes of trials, and the {self.learner.loss.name} loss reads one number of a "
+                "row: use binomial(step), or a row for each trial",
+                self.state,
             )
         good = self.learner.admits(b)
         stop = len(b) if good.all() else int(np.argmin(good))
@@ -112,17 +134,18 @@ class Tape:
     def _width(self) -> int:
         return len(self.start.memory["mean"]) if "mean" in self.start.memory else self.start.w.shape[0]
 
-    def _stop(self, x: Array, y: float) -> None:
+    def _stop(self, x: Array, y: Any) -> None:
         """The error that says why the learner cannot go on with this row."""
         where, columns = f"row {self.totals.rounds}", self.source.columns
-        if not (np.isfinite(y) and np.isfinite(x).all()):
+        known = bool(np.isfinite(y).all())
+        if not (known and np.isfinite(x).all()):
             j = int(np.argmin(np.isfinite(x)))
-            name, value = (f"column {columns[j] if columns else j}", x[j]) if np.isfinite(y) else ("y", y)
+            name, value = (f"column {columns[j] if columns else j}", x[j]) if known else ("y", y)
             advice = "drop or repair that row, then go on from the error's `state`, which is from before it"
-            raise StreamError(f"{where}: {name} is {value:g}; {advice}", self.state)
+            raise StreamError(f"{where}: {name} is {shown(value)}; {advice}", self.state)
         if not self.learner.admits(np.array([y]))[0]:
             needs = self.learner.loss.labels.advice
-            raise StreamError(f"{where}: y is {y:g}, but this learner needs {needs}", self.state)
+            raise StreamError(f"{where}: y is {shown(y)}, but this learner needs {needs}", self.state)
         self._diverged(x)
 
     def _learn(self, A: Array, b: Array) -> int:
@@ -183,14 +206,17 @@ class Tape:
             column=int(np.argmax(np.abs(A[worst]))),
             spread=self._spread(A) if mirrored else 0.0,
             gradient_cost=self._gradient_cost(squares, kept.slope, before.t),
+            worst=float(kept.loss.max()),
+            normalised=self._normalised_loss(squares, kept.loss),
         )
         self.totals = self.totals + seen
         if self.rows and isinstance(self.source, Stream):
             self.predictions.append(kept.prediction)
             self.losses.append(kept.loss)
         if isinstance(self.source, Stream) and self.learner.loss.name == "squared":
-            F = triangular(A, b).astype(float)
-            self.factor = F if self.factor is None else merge(self.factor, F)
+            self.factor = _joined_factor(self.factor, A, b)
+            if (rate := _normalising(self.learner)) is not None:
+                self.normalised_factor = _joined_factor(self.normalised_factor, *normalised(A, b, rate.eps))
         self._snapshot()
         self._guard()
 
@@ -205,6 +231,12 @@ class Tape:
             return self.learner.rate.step * float((slope * slope) @ squares)
         steps = self.learner.rate.steps(np.arange(t + 1.0, t + 1.0 + len(slope)))
         return float((steps * slope * slope) @ squares)
+
+    def _normalised_loss(self, squares: Array, loss: Array) -> float:
+        if (rate := _normalising(self.learner)) is None:
+            return 0.0
+        size = rate.eps + squares
+        return float(np.divide(loss, size, out=np.zeros_like(loss), where=size > 0).sum())
 
     def _snapshot(self) -> None:
         rounds = self.totals.rounds
@@ -265,6 +297,9 @@ class Tape:
             status=status,
             data=data,
             factor=self.factor,
+            normalised_factor=self.normalised_factor,
+            passes=self.passes,
+            shuffle=self.source.shuffle if isinstance(self.source, Arrays) else None,
         )
 
 
@@ -272,6 +307,16 @@ def _joined(parts: list[Array], empty: tuple[int, ...]) -> Array:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.empty(empty)
+
+
+def _joined_factor(before: Array | None, A: Array, b: Array) -> Array:
+    F = triangular(A, b).astype(float)
+    return F if before is None else merge(before, F)
+
+
+def _normalising(learner: Learner) -> Rate | None:
+    """The rate of a learner of normalised steps, else None."""
+    return learner.rate if isinstance(learner, Gradient) and learner.rate.kind == NORMALISED else None
 
 
 def _plain(A: Array) -> Array:

@@ -6,7 +6,7 @@ suffers, and adds up to at most d(u, w_1). q stands for ||x||^2, r^2 for its lar
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import softmax
@@ -15,83 +15,126 @@ import probreg.online.comparator as best
 from probreg.errors import Incompatible
 from probreg.online.guarantee import Assumption, Guarantee
 from probreg.online.learner import Gradient, Learner
+from probreg.online.losses import HINGE, LOSSES, PERCEPTRON, SQUARED, Loss
 from probreg.online.parts import IMPLICIT, NORMALISED, PASSIVE, PLAIN, Array, Euclid, Signed, Simplex
-from probreg.online.path import Path
+from probreg.online.rounds import Rounds
 from probreg.online.second_order import RLS
 
-Theorem = Callable[[Path, Array | None], Guarantee]
+Theorem = Callable[[Rounds, Array | None], Guarantee]
+NOT_CONVEX = Assumption("the loss is convex in the weights", None, False)
 
 
-def guarantee(path: Path, u: Array | None) -> Guarantee:
+def guarantee(path: Rounds, u: Array | None) -> Guarantee:
     """The guarantee of the first theorem that speaks of this learner; Incompatible when none here does."""
     for fits, theorem in THEOREMS:
         if fits(path.learner):
-            return theorem(path, u)
+            return replace(theorem(path, u), sampling=_sampling(path))
     raise Incompatible(f"no theorem is written down for {path.learner!r}; path.regret() works without one")
 
 
-def _gradient(learner: Learner, loss: str, geometry: type, *kinds: int) -> bool:
+def _sampling(path: Rounds) -> tuple[Assumption, ...]:
+    """What online to batch assumes beside the theorem: E[l_t(w_t) | the rows before t] is the risk of w_t."""
+    before = Assumption("the run goes on from rows that are not among these", None, None)
+    return (
+        Assumption("every row is seen once (passes = 1)", path.passes, path.passes == 1),
+        *((before,) if path.start.t else ()),
+        Assumption("rows are independent draws of one law", None, None),
+        Assumption("the learner and its constants were fixed before the rows were seen", None, None),
+    )
+
+
+def _gradient(learner: Learner, loss: Loss, geometry: type, *kinds: int) -> bool:
     if not isinstance(learner, Gradient):
         return False
-    fits = learner.loss.name == loss and isinstance(learner.geometry, geometry) and learner.rate.kind in kinds
-    return fits and learner.rate.power == 0 and (learner.bare or not isinstance(learner.geometry, Euclid))
+    fits = learner.loss.function is loss.function and isinstance(learner.geometry, geometry)
+    fits = fits and learner.rate.kind in kinds and learner.rate.power == 0
+    return fits and (learner.bare or not isinstance(learner.geometry, Euclid))
+
+
+def _starts_at_zero(path: Rounds) -> Assumption:
+    return Assumption("the weights start at zero", float(np.abs(path.start.w).max()), not np.any(path.start.w))
 
 
 # ------------------------------------------------------------------------------- squared loss, Euclidean potential
 @dataclass(frozen=True)
 class Linear:
-    """L <= A L_u + B ||u - w_1||^2 under some assumptions."""
+    """suffered <= A L_u + B ||u - w_1||^2 + C under some assumptions, both losses of rows with the moments given."""
 
     theorem: str
     source: str
     A: float
     B: float
+    suffered: float
+    moments: Array
     assumptions: tuple[Assumption, ...] = ()
+    C: float = 0.0
+    quantity: str = "cumulative squared loss"
 
 
-def _of_squared_loss(path: Path, u: Array | None) -> Guarantee:
+def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
     claim = _linear(path)
     holds = all(a.holds for a in claim.assumptions)
     if u is None:
-        u = best.ridge(path.moments, claim.B / claim.A if holds else 0.0, path.start.w)
-    theirs = float(np.sum((path.moments @ np.r_[u, -1.0]) ** 2))
-    bound = claim.A * theirs + claim.B * float(np.sum((u - path.start.w) ** 2)) if holds else np.inf
-    rest = path.loss, bound, path.totals.rounds, claim.assumptions, u, theirs
-    return Guarantee(claim.theorem, claim.source, "cumulative squared loss", *rest)
+        u = best.ridge(claim.moments, claim.B / claim.A if holds else 0.0, path.start.w)
+    theirs = float(np.sum((claim.moments @ np.r_[u, -1.0]) ** 2))
+    bound = claim.A * theirs + claim.B * float(np.sum((u - path.start.w) ** 2)) + claim.C if holds else np.inf
+    rest = claim.suffered, bound, path.totals.rounds, claim.assumptions, u, theirs
+    return Guarantee(claim.theorem, claim.source, claim.quantity, *rest)
 
 
-def _linear(path: Path) -> Linear:
-    learner, r2, low = path.learner, path.totals.largest, path.totals.smallest
+def _linear(path: Rounds) -> Linear:
+    learner, r2 = path.learner, path.totals.largest
     if isinstance(learner, RLS):
-        return _ridge_forecaster(path, learner, r2)
+        return _ridge_forecaster(path, learner)
     assert isinstance(learner, Gradient)
-    s, eps = learner.rate.step, learner.rate.eps
+    s, own = learner.rate.step, (path.loss, path.moments)
     if learner.rate.kind == IMPLICIT:  # d falls by step e^2/(1 + step q) - step L_u: no condition on the step
-        return Linear("implicit step", "potential argument", 1 + s * r2, (1 + s * r2) / s)
+        return Linear("implicit step", "potential argument", 1 + s * r2, (1 + s * r2) / s, *own)
     if learner.rate.kind == NORMALISED:  # d falls by step [e^2 - g^2/(1 - step)]/(eps + q), g the residual of u
         small = Assumption("step < 1", s, s < 1)
-        top, bottom = eps + r2, eps + low
-        A = top / (max(1 - s, 1e-300) * bottom) if bottom > 0 else np.inf
-        return Linear("normalised least mean squares", "potential argument", A, top / s, (small,))
+        A, of = 1 / (1 - s) if s < 1 else np.inf, "cumulative squared loss over eps + ||x||^2"
+        scaled = path.totals.normalised, path.normalised_moments
+        return Linear("normalised least mean squares", "potential argument", A, 1 / s, *scaled, (small,), quantity=of)
     small = Assumption("step ||x||^2 < 1", s * r2, s * r2 < 1)
     A = 1 / (1 - s * r2) if s * r2 < 1 else np.inf
-    return Linear("Widrow-Hoff", "Cesa-Bianchi, Long & Warmuth 1996", A, 1 / s, (small,))
+    return Linear("Widrow-Hoff", "Cesa-Bianchi, Long & Warmuth 1996", A, 1 / s, *own, (small,))
 
 
-def _ridge_forecaster(path: Path, learner: RLS, r2: float) -> Linear:
-    """sum_t (f_t - y_t)^2 / (1 + x_t'P x_t) = min_u [L_u + precision ||u||^2] exactly, and x'Px <= q / precision."""
-    lam = learner.precision
+def _ridge_forecaster(path: Rounds, learner: RLS) -> Linear:
+    """L <= L_u + precision ||u||^2 + max e^2 log det(I + X'X / precision), e the errors met.
+
+    sum e^2 / (1 + h) = min_u [L_u + precision ||u||^2] exactly, h = x'A^-1 x with A before the row, and
+    e^2 h / (1 + h) <= max e^2 log(1 + h), where the logs add up to the log determinant.
+    """
+    lam, F = learner.precision, path.moments
+    first = learner.init(len(path.start.w))
+    same = np.array_equal(path.start.w, first.w) and np.array_equal(path.start.memory["factor"], first.memory["factor"])
     known = (
         Assumption("precision > 0", lam, lam > 0),
         Assumption("forgetting = 1", learner.forgetting, learner.forgetting == 1),
-        Assumption("the run starts at round 1", path.start.t + 1, path.start.t == 0),
+        Assumption("the run starts at round 1, from no weights", path.start.t + 1, path.start.t == 0 and same),
     )
-    A = 1 + r2 / lam if lam > 0 else np.inf
-    return Linear("ridge forecaster", "Azoury & Warmuth 2001", A, A * lam, known)
+    squares = np.linalg.svd(F[:-1, :-1], compute_uv=False) ** 2
+    C = path.totals.worst * float(np.log1p(squares / lam).sum()) if lam > 0 else np.inf
+    source = "Azoury & Warmuth 2001; Cesa-Bianchi & Lugosi 2006, theorem 11.7"
+    return Linear("ridge forecaster", source, 1.0, max(lam, 0.0), path.loss, F, known, C)
+
+
+def widrow_hoff_pass(theirs: float, apart: float, step: float, largest: float) -> float:
+    """The squared loss of least mean squares over a pass from w_1 is at most ((sqrt(L_u) + sqrt(L_u + k D)) / k)^2.
+
+    theirs is L_u, apart ||u - w_1||^2, D = apart / step, and k = 2 - step max ||x||^2 > 0. The potential falls by step (k e^2 - 2 e g) at least, so that
+    k L <= 2 sqrt(L L_u) + D.
+
+    >>> widrow_hoff_pass(0.0, 1.0, 1.0, 1.0)
+    1.0
+    """
+    k, D = 2 - step * largest, apart / step
+    return float((np.sqrt(theirs) + np.sqrt(theirs + k * D)) / k) ** 2 if k > 0 else np.inf
 
 
 # ----------------------------------------------------------------------------------- squared loss, relative entropy
-def _of_exponentiated(path: Path, u: Array | None) -> Guarantee:
+def _of_exponentiated(path: Rounds, u: Array | None) -> Guarantee:
     """L <= L_u / (1 - step R^2/4) + 2 d(u, w_1) / step, R the range of the values within a row (signed: of (x, -x) norm).
 
     Kivinen & Warmuth's eta is step / 2, and Hoeffding's lemma gives the fall step (e^2 - e g) - step^2 e^2 R^2 / 8.
@@ -103,13 +146,13 @@ def _of_exponentiated(path: Path, u: Array | None) -> Guarantee:
     v = best.entropic(path.moments, A, 2 / s, start, norm) if u is None else _unfolded(u, start, norm)
     w = v if len(v) == len(path.start.w) else norm * (v[: len(v) // 2] - v[len(v) // 2 :])
     theirs = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
-    inside = Assumption("u in the set the learner can reach", float(v.sum()), bool(v.min() >= 0 and _is_one(v.sum())))
-    bound = A * theirs + 2 / s * best.relative_entropy(v, start) if small.holds and inside.holds else np.inf
-    rest = path.loss, bound, path.totals.rounds, (small, inside), w, theirs
+    known = (small, _reached(v), _on_the_simplex(path, start))
+    bound = A * theirs + 2 / s * best.relative_entropy(v, start) if all(a.holds for a in known) else np.inf
+    rest = path.loss, bound, path.totals.rounds, known, w, theirs
     return Guarantee("exponentiated gradient", "Kivinen & Warmuth 1997", "cumulative squared loss", *rest)
 
 
-def _mirror(path: Path) -> tuple[float, float, float, Array]:
+def _mirror(path: Rounds) -> tuple[float, float, float, Array]:
     """step, norm, range R of the values of a row as the simplex sees it, and where on the simplex the run started."""
     learner = path.learner
     assert isinstance(learner, Gradient)
@@ -118,8 +161,17 @@ def _mirror(path: Path) -> tuple[float, float, float, Array]:
     return learner.rate.step, g.size, R, start
 
 
-def _is_one(total: float) -> bool:
-    return abs(total - 1) < 1e-9
+def _reached(v: Array) -> Assumption:
+    inside = bool(v.min() >= 0 and abs(v.sum() - 1) < 1e-9)
+    return Assumption("u in the set the learner can reach", float(v.sum()), inside)
+
+
+def _on_the_simplex(path: Rounds, start: Array) -> Assumption:
+    """The weights of a state given by hand may not be those of its theta."""
+    learner = path.learner
+    assert isinstance(learner, Gradient)
+    away = float(np.abs(learner.geometry.weights(path.start.memory["theta"]) - path.start.w).max())
+    return Assumption("the weights start where their exponents put them", away, away < 1e-9 and bool(start.min() > 0))
 
 
 def _unfolded(u: Array, start: Array, norm: float) -> Array:
@@ -131,60 +183,86 @@ def _unfolded(u: Array, start: Array, norm: float) -> Array:
 
 
 # ------------------------------------------------------------------------------------------------------- mistakes
-def _of_perceptron(path: Path, u: Array | None) -> Guarantee:
-    """M <= (||u|| r + sqrt(||u||^2 r^2 + 4 H))^2 / 4 with H = sum max(0, 1 - y u'x); H = 0 gives ||u||^2 r^2 / margin^2.
+def _of_perceptron(path: Rounds, u: Array | None) -> Guarantee:
+    learner, X, y = path.learner, *path.rows()
+    assert isinstance(learner, Gradient)
+    known = [_starts_at_zero(path)]
+    if learner.batch > 1:
+        away = float(np.abs(path.start.memory["pending"]).max())
+        known.append(Assumption("no correction of an earlier batch is pending", away, away == 0))
+    run = Corrections(path.mistakes, path.totals.rounds, path.totals.largest, learner.batch)
+    return novikoff(X, y, run, tuple(known), u)
 
-    From M - H <= u'w_T / step <= ||u|| r sqrt(M). Novikoff (1962); Freund & Schapire (1999) for H > 0.
+
+@dataclass(frozen=True)
+class Corrections:
+    """What a perceptron did: mistakes in so many rounds, the largest ||x||^2 met, and rounds that share a step."""
+
+    mistakes: float
+    rounds: int
+    largest: float
+    batch: int = 1
+
+
+def novikoff(
+    X: Array, y: Array, run: Corrections, known: tuple[Assumption, ...] = (), u: Array | None = None
+) -> Guarantee:
+    """M <= (||u|| r sqrt(B) + sqrt(||u||^2 r^2 B + 4 H))^2 / 4, H = sum max(0, 1 - y u'x), steps shared by B rounds.
+
+    M - H <= u'w_T / step <= ||u|| ||w_T|| / step, and a batch of m mistakes adds at most m^2 r^2 step^2 <= m B r^2 step^2 to
+    ||w||^2: M - H <= ||u|| r sqrt(B M). H = 0 gives B ||u||^2 r^2, that is B (r / margin)^2; for B rows that are all alike
+    it is attained. B = 1: Novikoff (1962); Freund & Schapire (1999) for H > 0. X, y are the rows of one pass.
     """
-    r2, given = path.totals.largest, u is not None
-    u = best.widest_margin(*path.rows()) if u is None else u
-    zero = Assumption("the weights start at zero", float(np.abs(path.start.w).max()), not np.any(path.start.w))
+    given = u is not None
+    u = best.widest_margin(X, y) if u is None else u
     if u is None:
         none = Assumption("some u separates the classes (margin > 0)", 0.0, False)
-        return _mistakes(path, "Novikoff", np.inf, (zero, none), None, np.nan)
-    margins = _margins(path, u)
+        return _mistakes("Novikoff", run, np.inf, (*known, none), None, np.nan)
+    margins = y * (X @ u)
     if margins.min() > 0:
         u, margins = u / margins.min(), margins / margins.min()
-    lack = float(np.maximum(0.0, 1.0 - margins).sum()) * path.totals.rounds / len(margins)
-    q = float(u @ u) * r2
+    lack = float(np.maximum(0.0, 1.0 - margins).sum()) * run.rounds / len(margins)
+    q = float(u @ u) * run.largest * run.batch
     bound = q if lack < 1e-9 else (np.sqrt(q) + np.sqrt(q + 4 * lack)) ** 2 / 4
     wide = Assumption("margin of u / ||u|| > 0", float(margins.min() / np.sqrt(u @ u)), bool(margins.min() > 0))
-    return _mistakes(path, "Novikoff", bound, (zero,) if given and lack > 0 else (zero, wide), u, lack)
+    known = known if given and lack > 0 else (*known, wide)
+    return _mistakes("Novikoff", run, bound if all(a.holds for a in known) else np.inf, known, u, lack)
 
 
-def _margins(path: Path, u: Array) -> Array:
+def _margins(path: Rounds, u: Array) -> Array:
     X, y = path.rows()
     return y * (X @ u)
 
 
 def _mistakes(
-    path: Path, name: str, bound: float, known: tuple[Assumption, ...], u: Array | None, lack: float
+    name: str, run: Corrections, bound: float, known: tuple[Assumption, ...], u: Array | None, lack: float
 ) -> Guarantee:
     sources = {"Novikoff": "Novikoff 1962; Freund & Schapire 1999", "Winnow": "Littlestone 1988; Mohri et al. 2018"}
-    return Guarantee(name, sources[name], "mistakes", float(path.mistakes), bound, path.totals.rounds, known, u, lack)
+    rest = float(run.mistakes), bound, run.rounds, known, u, lack
+    return Guarantee(name, sources[name], "mistakes", *rest, convex=NOT_CONVEX)
 
 
-def _of_winnow(path: Path, u: Array | None) -> Guarantee:
+def _of_winnow(path: Rounds, u: Array | None) -> Guarantee:
     """M (step g - step^2 R^2 / 8) <= d(u, w_1) with g the margin min y u'x of a u the learner can reach."""
     s, norm, R, start = _mirror(path)
     positive = len(start) == len(path.start.w)
     u = best.widest_simplex(*path.rows(), positive, norm) if u is None else u
     v, margin = _unfolded(u, start, norm), float(_margins(path, u).min())
     gain = s * margin - s**2 * R**2 / 8
-    inside = Assumption("u in the set the learner can reach", float(v.sum()), bool(v.min() >= 0 and _is_one(v.sum())))
     wide = Assumption("margin - step R^2 / 8 > 0", margin - s * R**2 / 8, gain > 0)
-    bound = best.relative_entropy(v, start) / gain if gain > 0 and inside.holds else np.inf
-    return _mistakes(path, "Winnow", bound, (inside, wide), u, 0.0)
+    known = (_reached(v), wide, _on_the_simplex(path, start))
+    bound = best.relative_entropy(v, start) / gain if all(a.holds for a in known) else np.inf
+    run = Corrections(path.mistakes, path.totals.rounds, path.totals.largest)
+    return _mistakes("Winnow", run, bound, known, u, 0.0)
 
 
-def _of_passive_aggressive(path: Path, u: Array | None) -> Guarantee:
+def _of_passive_aggressive(path: Rounds, u: Array | None) -> Guarantee:
     """PA, PA-II: sum l^2 <= (r^2 + eps) (||u||^2 + sum l_u^2 / eps), eps = 1/(2C), for PA with a u of no loss; PA-I:
     M <= max(r^2, 1/C) (||u||^2 + 2 C sum l_u)."""
     assert isinstance(path.learner, Gradient)
     rate, r2 = path.learner.rate, path.totals.largest
     u = best.widest_margin(*path.rows()) if u is None else u
-    zero = Assumption("the weights start at zero", float(np.abs(path.start.w).max()), not np.any(path.start.w))
-    source, name, known = "Crammer et al. 2006", "passive-aggressive", [zero]
+    source, name, known = "Crammer et al. 2006", "passive-aggressive", [_starts_at_zero(path)]
     quantity = "mistakes" if np.isfinite(rate.step) else "cumulative squared hinge loss"
     suffered = float(path.mistakes) if np.isfinite(rate.step) else path.totals.loss_square
     lacks = np.maximum(0.0, 1.0 - _margins(path, u)) if u is not None else np.array([np.inf])
@@ -197,12 +275,14 @@ def _of_passive_aggressive(path: Path, u: Array | None) -> Guarantee:
         bound = (r2 + rate.eps) * (size + squares / rate.eps)
     else:
         none = Assumption("u has margin 1 everywhere: the sum of its losses is 0", lack, lack < 1e-6)
-        bound, known = (size * r2 if none.holds else np.inf), [zero, none]
-    return Guarantee(name, source, quantity, suffered, bound, path.totals.rounds, tuple(known), u, lack)
+        bound, known = size * r2, [*known, none]
+    rest = suffered, bound if all(a.holds for a in known) else np.inf, path.totals.rounds, tuple(known), u, lack
+    convex = Assumption(NOT_CONVEX.statement, None, quantity != "mistakes")
+    return Guarantee(name, source, quantity, *rest, convex=convex)
 
 
 # -------------------------------------------------------------------------------------------- any convex loss
-def _of_descent(path: Path, u: Array | None) -> Guarantee:
+def _of_descent(path: Rounds, u: Array | None) -> Guarantee:
     """L <= L_u + d (D^2 / (2 step_T) + sum_t step_t slope_t^2 q_t / 2), d slope = dl/df, D >= ||w_t - u|| in each round.
 
     With a constant step D is ||w_1 - u||; with a falling one it is the diameter of the ball.
@@ -213,32 +293,64 @@ def _of_descent(path: Path, u: Array | None) -> Guarantee:
     u = path.best() if u is None else u
     radius, last = learner.geometry.radius, learner.rate.at(path.state.t, 0.0, 0.0)
     norm = float(np.abs(u).sum() if learner.geometry.ball == "l1" else np.sqrt(u @ u))
-    known = [Assumption("u in the ball", norm, norm <= radius * (1 + 1e-9))]
+    start = path.start.w if learner.geometry.ball == "l2" else np.array([np.abs(path.start.w).sum()])
+    begun = float(np.sqrt(start @ start))
+    known = [
+        Assumption("u in the ball", norm, norm <= radius * (1 + 1e-9)),
+        Assumption("the weights start in the ball", begun, begun <= radius * (1 + 1e-9)),
+    ]
+    ours = _of_the_package(learner.loss)
+    known += [] if ours else [_convex_for(path, u)]
     D = float(np.sqrt(np.sum((u - path.start.w) ** 2)))
     if learner.rate.power:
         known.append(Assumption("weights held in a ball, as the step falls", radius, bool(np.isfinite(radius))))
         D = 2 * radius
     theirs = path.loss_of(u)
     bound = theirs + learner.loss.derivative * (D**2 / (2 * last) + path.totals.gradient_cost / 2)
-    rest = path.loss, bound, path.totals.rounds, tuple(known), u, theirs
-    return Guarantee("online gradient descent", "Zinkevich 2003", f"cumulative {learner.loss.name} loss", *rest)
+    holds = all(a.holds is not False for a in known)
+    rest = path.loss, bound if holds else np.inf, path.totals.rounds, tuple(known), u, theirs
+    quantity, convex = f"cumulative {learner.loss.name} loss", Assumption(NOT_CONVEX.statement, None, ours or None)
+    return Guarantee("online gradient descent", "Zinkevich 2003", quantity, *rest, convex=convex)
+
+
+def _of_the_package(loss: Loss) -> bool:
+    """Whether a law of the tests says that it is convex, and that its slope is its derivative."""
+    return any(loss.function is known.function and loss.derivative == known.derivative for known in LOSSES.values())
+
+
+def _convex_for(path: Rounds, u: Array) -> Assumption:
+    """l(u'x) >= l(f) + l'(f) (u'x - f), all that the proof takes from convexity, looked at round by round."""
+    said = "l(u'x) >= l(f) + l'(f) (u'x - f) in every round, as for a convex loss"
+    if path.data is None or len(path.predictions) != path.totals.rounds:
+        return Assumption(said, None, None)
+    (X, y), loss, least = path.rounds(), path.learner.loss, np.inf
+    for f, g, b in zip(path.predictions, X @ u, y):
+        value, slope = loss.at(f, b)
+        least = min(least, loss.at(g, b)[0] - value - loss.derivative * slope * (g - f))
+    return Assumption(said, least, least >= -1e-9 * (1 + path.totals.worst))
 
 
 def _descends(learner: Learner) -> bool:
     if not (isinstance(learner, Gradient) and isinstance(learner.geometry, Euclid)):
         return False
-    simple = learner.ridge == 0 and learner.batch == 1 and learner.loss.name != "perceptron"
+    # the slope that the perceptron's loss has at its kink is that of a mistake, and no theorem here is about that loss
+    simple = learner.ridge == 0 and learner.batch == 1 and learner.loss.function is not PERCEPTRON.function
     return simple and learner.rate.kind == PLAIN
+
+
+def _corrects(learner: Learner) -> bool:
+    """A perceptron, of which any number of rounds may share a step."""
+    return isinstance(learner, Gradient) and _gradient(replace(learner, batch=1), PERCEPTRON, Euclid, PLAIN)
 
 
 THEOREMS: list[tuple[Callable[[Learner], bool], Theorem]] = [
     (lambda a: isinstance(a, RLS), _of_squared_loss),
-    (lambda a: _gradient(a, "squared", Euclid, PLAIN, IMPLICIT, NORMALISED), _of_squared_loss),
-    (lambda a: _gradient(a, "squared", Simplex, PLAIN), _of_exponentiated),
-    (lambda a: _gradient(a, "squared", Signed, PLAIN), _of_exponentiated),
-    (lambda a: _gradient(a, "perceptron", Euclid, PLAIN) and a.loss.c == 0, _of_perceptron),
-    (lambda a: _gradient(a, "perceptron", Simplex, PLAIN) and a.loss.c == 0, _of_winnow),
-    (lambda a: _gradient(a, "perceptron", Signed, PLAIN) and a.loss.c == 0, _of_winnow),
-    (lambda a: _gradient(a, "hinge", Euclid, PASSIVE) and a.loss.c == 1, _of_passive_aggressive),
+    (lambda a: _gradient(a, SQUARED, Euclid, PLAIN, IMPLICIT, NORMALISED), _of_squared_loss),
+    (lambda a: _gradient(a, SQUARED, Simplex, PLAIN), _of_exponentiated),
+    (lambda a: _gradient(a, SQUARED, Signed, PLAIN), _of_exponentiated),
+    (lambda a: _corrects(a) and a.loss.c == 0, _of_perceptron),
+    (lambda a: _gradient(a, PERCEPTRON, Simplex, PLAIN) and a.loss.c == 0, _of_winnow),
+    (lambda a: _gradient(a, PERCEPTRON, Signed, PLAIN) and a.loss.c == 0, _of_winnow),
+    (lambda a: _gradient(a, HINGE, Euclid, PASSIVE) and a.loss.c == 1, _of_passive_aggressive),
     (_descends, _of_descent),
 ]

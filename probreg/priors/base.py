@@ -13,10 +13,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from probreg.arguments.scalars import Columns
 from probreg.errors import DataError
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.registry import Registry
@@ -24,8 +25,9 @@ from probreg.registry import Registry
 PRIORS: Registry["Prior"] = Registry("prior", parts=AUX_PRIORS)
 
 Array = np.ndarray
-PerColumn = float | tuple[float, ...]
-Scale = PerColumn | AuxPrior
+PerColumn = Annotated[float | tuple[float, ...], Columns()]
+PositivePerColumn = Annotated[float | tuple[float, ...], Columns(positive=True)]
+Scale = Annotated[float | tuple[float, ...] | AuxPrior, Columns(positive=True)]
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,8 @@ class Rows:
     n: float  # observations, weights counted
     spread: Callable[[], Array]  # (q,) standard deviations with divisor n - 1
     response_sd: Callable[[], float | None]  # of y, where sigma is a noise scale; None for other likelihoods
-    gram: Callable[[], Array]  # X'WX (q, q), of centred columns where the model has an intercept
-    unit_information: float | None  # Fisher information of one observation at eta = 0 and sigma = 1
+    gram: Callable[[], Array]  # X'WX (q, q), of centred columns where there is an intercept; a row counts by its trials
+    unit_information: float | None  # Fisher information of one observation, or trial, at eta = 0 and sigma = 1
     # beta (p, m) -> Fisher information (p m, p m) of all coefficients and the gradient of half its log determinant;
     # None where the information does not vary with beta
     fisher: Callable[[Array], tuple[Array, Array]] | None
@@ -141,6 +143,10 @@ class GaussianPrior(SmoothPrior):
     @abstractmethod
     def center(self, q: int) -> Array:
         """(q,), the mean."""
+
+    @abstractmethod
+    def independent(self, q: int) -> Array | None:
+        """(q,) standard deviations at unit 1 of entries that are independent of one another; None where they are not."""
 
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         P = self.precision(len(beta)) / unit**2

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtri_exp
 
-from probreg.errors import DataError
+from probreg.arguments.scalars import Flag, Share
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.custom import Custom
 from probreg.priors.location_scale import ProximalLocationScale
-from probreg.priors.spelling import asides_of, read_penalty, settings_of
+from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
 
 _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)
 
@@ -30,17 +30,15 @@ class ElasticNet(ProximalLocationScale):
     """
 
     scale: Scale = 1.0
-    ratio: float = 0.5
+    ratio: Share = 0.5
     location: PerColumn = 0.0
-    sigma_units: bool = False
-    scaled: bool = False
+    sigma_units: Flag = False
+    scaled: Flag = False
 
     name = "elastic_net"
     convex = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.ratio <= 1:
-            raise DataError(f"an ElasticNet prior needs 0 <= ratio <= 1, got ratio={self.ratio}")
         self._check()
 
     @classmethod

@@ -1,12 +1,12 @@
 """The exponential-power prior: bridge regression, from the lasso to ridge and beyond both."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import gammaln
 
-from probreg.errors import DataError
+from probreg.arguments.scalars import Flag, Number
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.custom import Custom
 from probreg.priors.location_scale import ProximalLocationScale
@@ -27,16 +27,14 @@ class ExponentialPower(ProximalLocationScale):
     """
 
     scale: Scale = 1.0
-    q: float = 1.0
+    q: Annotated[float, Number(0.0, 2.0, closed=(False, True))] = 1.0
     location: PerColumn = 0.0
-    sigma_units: bool = False
-    scaled: bool = False
+    sigma_units: Flag = False
+    scaled: Flag = False
 
     name = "exponential_power"
 
     def __post_init__(self) -> None:
-        if not 0 < self.q <= 2:
-            raise DataError(f"an ExponentialPower prior needs 0 < q <= 2, got q={self.q}")
         self._check()
 
     @property

@@ -34,6 +34,9 @@ class Flat(GaussianPrior):
     def precision(self, q: int) -> Array:
         return np.zeros((q, q))
 
+    def independent(self, q: int) -> Array | None:
+        return np.full(q, np.inf)
+
     def center(self, q: int) -> Array:
         return np.zeros(q)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from probreg.arguments.scalars import Flag, Positive, check_fields
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, Prior, Rows
 from probreg.priors.mixture import Mixture
@@ -27,22 +28,20 @@ class GPrior(PriorOfRows):
     "medium" scale of the R package BayesFactor. Independent over the predictors of a softmax. DataError at rows whose
     columns do not vary or are combinations of one another.
 
-    >>> from probreg.model import Model
+    >>> from probreg.model.model import Model
     >>> model = Model.from_arrays([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"], prior=GPrior(g=2.0))
     >>> model.joint.precision(sigma=1.0).round(9).tolist(), model.joint.sigma_units.tolist()  # sum (x - 1)^2 / g
     ([[0.0, 0.0], [0.0, 1.0]], [False, True])
     """
 
-    g: float | AuxPrior | None = None
-    jzs: bool = False
-    r: float = _MEDIUM
+    g: Positive | AuxPrior | None = None
+    jzs: Flag = False
+    r: Positive = _MEDIUM
 
     name = "g_prior"
 
     def __post_init__(self) -> None:
-        for word, v in (("g", self.g), ("r", self.r)):
-            if not (v is None or isinstance(v, AuxPrior) or 0 < v < np.inf):
-                raise DataError(f"a GPrior needs {word} > 0 and finite, got {word}={v!r}")
+        check_fields(self)
         if self.jzs and self.g is not None:
             raise DataError(f"a GPrior has a g or, with jzs=True, a prior of it, not both; got g={self.g!r}")
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, PerColumn, Prior, Rows
-from probreg.priors.location_scale import per_column
+from probreg.arguments.scalars import Flag, Positive, check_fields
+from probreg.priors.base import PRIORS, Array, PositivePerColumn, Prior, Rows
 from probreg.priors.mixture import HierarchicalPrior, Hyper
 from probreg.priors.normal import Normal
 from probreg.priors.positive import HalfCauchy
@@ -37,19 +36,16 @@ class Horseshoe(HierarchicalPrior):
     -3.292936
     """
 
-    scale: PerColumn = 1.0
-    tau: float = 1.0
-    slab: float = 2.0
-    sigma_units: bool = False
-    scaled: bool = False
+    scale: PositivePerColumn = 1.0
+    tau: Positive = 1.0
+    slab: Positive = 2.0
+    sigma_units: Flag = False
+    scaled: Flag = False
 
     name = "horseshoe"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", per_column(self.scale, "Horseshoe scale", positive=True))
-        for word, v in (("tau", self.tau), ("slab", self.slab)):
-            if not 0 < v < np.inf:
-                raise DataError(f"a Horseshoe prior needs {word} > 0 and finite, got {word}={v}")
+        check_fields(self)
 
     @property
     def size(self) -> int | None:

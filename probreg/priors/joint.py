@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.scalars import shown
 from probreg.errors import DataError
 from probreg.priors.base import Array, GaussianPrior, Prior, Rows, SmoothPrior
 from probreg.priors.flat import Flat
@@ -160,9 +161,7 @@ def joint(
     elif isinstance(spec, Mapping):
         chosen = [(_a_prior(prior, key), _columns_of(key, columns)) for key, prior in spec.items()]
     else:
-        raise DataError(
-            f"prior is a Prior or a mapping from columns to Priors, got {type(spec).__name__} from {type(spec).__module__}"
-        )
+        raise DataError(f"prior is a Prior or a mapping from columns to Priors, got {_met(spec)}")
     taken = [i for _, c in chosen for i in c]
     if len(taken) != len(set(taken)):
         twice = sorted({columns[i] for i in taken if taken.count(i) > 1})
@@ -187,8 +186,15 @@ def joint(
 
 def _a_prior(prior: Any, key: Key) -> Prior:
     if not isinstance(prior, Prior):
-        raise DataError(f"the prior of {key!r} is a Prior, got {type(prior).__name__}")
+        raise DataError(f"the prior of {key!r} is a Prior, got {_met(prior)}")
     return prior
+
+
+def _met(value: Any) -> str:
+    """What was given in place of a prior; a class of priors with how to make one."""
+    if isinstance(value, type) and issubclass(value, Prior):
+        return f"the class {value.__name__}: write {value.__name__}(...)"
+    return f"{shown(value)}, a {type(value).__name__} from {type(value).__module__}"
 
 
 def _columns_of(key: Key, columns: Sequence[str]) -> tuple[int, ...]:
@@ -199,10 +205,27 @@ def _columns_of(key: Key, columns: Sequence[str]) -> tuple[int, ...]:
             f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(columns)}"
         )
     exact = tuple(i for i, c in enumerate(columns) if c == key)
-    found = exact or tuple(i for i, c in enumerate(columns) if _is_of_term(_factors(c), _factors(key)))
+    found = exact or _of_term(key, columns) or _of_term(_squeezed(key), [_squeezed(c) for c in columns])
     if not found:
         raise DataError(f"a prior was given for {key!r}, which is not a column: {', '.join(columns)}")
     return found
+
+
+def _of_term(key: str, columns: Sequence[str]) -> tuple[int, ...]:
+    return tuple(i for i, c in enumerate(columns) if _is_of_term(_factors(c), _factors(key)))
+
+
+def _squeezed(name: str) -> str:
+    """A name without the spaces that a formula may do without: within brackets and around colons.
+
+    >>> _squeezed("bs( bmi, df = 6 ) : dose group")
+    'bs(bmi,df=6):dose group'
+    """
+    parts = []
+    for factor in _factors(name):
+        head, bracket, rest = factor.strip().partition("(")
+        parts.append(head.rstrip() + bracket + "".join(rest.split()).replace('"', "'") if bracket else head)
+    return ":".join(parts)
 
 
 def _is_of_term(column: list[str], term: list[str]) -> bool:

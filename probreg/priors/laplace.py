@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.scalars import Flag
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import ProximalLocationScale
-from probreg.priors.spelling import asides_of, read_penalty, settings_of
+from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
 
 
 @PRIORS.register
@@ -26,8 +27,8 @@ class Laplace(ProximalLocationScale):
 
     scale: Scale = 1.0
     location: PerColumn = 0.0
-    sigma_units: bool = False
-    scaled: bool = False
+    sigma_units: Flag = False
+    scaled: Flag = False
 
     name = "laplace"
     convex = True

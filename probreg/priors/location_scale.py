@@ -10,25 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from probreg.arguments.scalars import check_fields, read
 from probreg.errors import DataError
-from probreg.native.kernel import Kernel, forget_inherited
+from probreg.numerics.compiled.kernel import Kernel, forget_inherited
 from probreg.priors.base import Array, PerColumn, Prior, ProximalPrior, Rows, Scale, SmoothPrior
 from probreg.priors.positive import AuxPrior
-
-
-def per_column(value: Any, what: str, *, positive: bool) -> PerColumn:
-    """A float or a tuple of floats from whatever sequence was given. DataError names the entry that is not allowed."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu":
-        raise DataError(f"{what} is a number or one number per column, got {value!r}")
-    array = array.astype(float)
-    if array.ndim > 1:
-        raise DataError(f"{what} is one number or one per column, got an array of shape {array.shape}")
-    for i, v in enumerate(array.ravel()):
-        if not np.isfinite(v) or (positive and v <= 0):
-            where = f"{what}[{i}]" if array.ndim else what
-            raise DataError(f"{where} = {v} is not a {'positive ' if positive else ''}finite number")
-    return float(array) if array.ndim == 0 else tuple(float(v) for v in array)
 
 
 def common_size(*parts: Any) -> int | None:
@@ -67,10 +53,10 @@ class LocationScale(Prior):
         return ()
 
     def _check(self) -> None:
+        check_fields(self)
         kind = type(self).__name__
-        if not isinstance(self.scale, AuxPrior):
-            object.__setattr__(self, "scale", per_column(self.scale, f"{kind} scale", positive=True))
-        object.__setattr__(self, "location", per_column(self.location, f"{kind} location", positive=False))
+        object.__setattr__(self, "scale", read(f"{kind} scale", self.scale, Scale))
+        object.__setattr__(self, "location", read(f"{kind} location", self.location, PerColumn))
 
     @abstractmethod
     def standard_log_prob(self, r: Array) -> Array:

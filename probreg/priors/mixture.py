@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from probreg.arguments.scalars import check_fields
 from probreg.errors import DataError
 from probreg.priors.base import Array, Penalty, Prior
 from probreg.priors.positive import AuxPrior
@@ -68,6 +69,9 @@ class Mixture(HierarchicalPrior):
     base: Prior
     tau: AuxPrior
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     def name(self) -> str:  # type: ignore[override]
         return self.base.name
@@ -99,7 +103,7 @@ class Mixture(HierarchicalPrior):
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         """By quadrature over log tau, with an error near rounding."""
-        v, weight = _rule(self.tau, beta.shape[-2] * beta.shape[-1])
+        v, weight = log_rule(self.tau, beta.shape[-2] * beta.shape[-1])
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             unit = np.asarray(unit, dtype=float)
             lead = np.broadcast_shapes(beta.shape[:-2], unit.shape)
@@ -120,7 +124,7 @@ class Mixture(HierarchicalPrior):
         return self.base.sample(rng, shape, unit * tau)
 
 
-def _rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:
+def log_rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:
     """Nodes v and the logs of their weights, p(v) included, for integrals of `size` normal densities of scale v over log v.
 
     Analytic integrands: the trapezoidal rule, with steps finer than both p and the densities are narrow. Where p ends at an

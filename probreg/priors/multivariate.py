@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.scalars import Matrix, check_fields
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, Penalty, WholePrior
 
 _LOG_2PI = np.log(2.0 * np.pi)
-Matrix = tuple[tuple[float, ...], ...]
 
 
 @PRIORS.register
@@ -32,15 +32,12 @@ class MultivariateNormal(WholePrior):
     name = "multivariate_normal"
 
     def __post_init__(self) -> None:
-        mean, P = np.asarray(self.mean, dtype=float), np.asarray(self.precision, dtype=float)
-        if mean.ndim != 2 or P.shape != (mean.size, mean.size):
+        check_fields(self)
+        mean, P = np.array(self.mean), np.array(self.precision)
+        if P.shape != (mean.size, mean.size):
             raise DataError(f"a mean (p, m) goes with a precision (p m, p m), got shapes {mean.shape} and {P.shape}")
-        if not (np.isfinite(mean).all() and np.isfinite(P).all()):
-            raise DataError("the mean and the precision of a MultivariateNormal prior are finite")
         if not np.allclose(P, P.T, rtol=1e-10, atol=0.0) or np.linalg.eigvalsh(P)[0] <= 0:
             raise DataError("a precision is symmetric and positive definite")
-        for name, values in (("mean", mean), ("precision", P)):
-            object.__setattr__(self, name, tuple(tuple(map(float, row)) for row in values))
 
     @property
     def size(self) -> int | None:

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.scalars import Flag, Matrix
 from probreg.errors import DataError
-from probreg.native.kernel import Kernel
+from probreg.numerics.compiled.kernel import Kernel
 from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty, PerColumn, Prior, Scale
 from probreg.priors.location_scale import LocationScale, common_size
-from probreg.priors.spelling import asides_of, read_penalty, settings_of
+from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -37,9 +38,9 @@ class Normal(LocationScale, GaussianPrior):
 
     scale: Scale = 1.0
     location: PerColumn = 0.0
-    precision_matrix: tuple[tuple[float, ...], ...] | None = None
-    sigma_units: bool = False
-    scaled: bool = False
+    precision_matrix: Matrix | None = None
+    sigma_units: Flag = False
+    scaled: Flag = False
 
     name = "normal"
     kernel = Kernel(_row)
@@ -110,6 +111,9 @@ class Normal(LocationScale, GaussianPrior):
         if self.precision_matrix is not None:
             return np.array(self.precision_matrix)
         return np.diag(np.broadcast_to(self.scales**-2.0, q))
+
+    def independent(self, q: int) -> Array | None:
+        return None if self.precision_matrix is not None else np.broadcast_to(self.scales, q)
 
     def center(self, q: int) -> Array:
         return np.broadcast_to(np.asarray(self.location), q).astype(float)

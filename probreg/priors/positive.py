@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
+from probreg.arguments.scalars import Limit, NonNegative, Positive, Real, check_fields
 from probreg.errors import DataError
 from probreg.registry import Registry
 
@@ -57,12 +58,6 @@ class AuxPrior(ABC):
         return {name: v}
 
 
-def _positive(**values: float) -> None:
-    for word, v in values.items():
-        if not 0 < v < np.inf:
-            raise DataError(f"a prior of a positive parameter needs {word} > 0 and finite, got {word}={v}")
-
-
 def _improper() -> DataError:
     return DataError(
         "this prior of sigma is improper and has no draws; give a proper one, e.g. aux={'sigma': HalfNormal(1.0)}"
@@ -107,11 +102,11 @@ class HalfNormal(AuxPrior):
     -1.043939
     """
 
-    scale: float = 1.0
+    scale: Positive = 1.0
     name = "half_normal"
 
     def __post_init__(self) -> None:
-        _positive(scale=self.scale)
+        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         return 0.5 * np.log(2.0 / np.pi) - np.log(self.scale) - 0.5 * np.square(v / self.scale)
@@ -138,12 +133,12 @@ class HalfStudentT(AuxPrior):
     -1.14473
     """
 
-    scale: float = 1.0
-    nu: float = 3.0
+    scale: Positive = 1.0
+    nu: Positive = 3.0
     name = "half_student"
 
     def __post_init__(self) -> None:
-        _positive(scale=self.scale, nu=self.nu)
+        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         nu = self.nu
@@ -172,11 +167,11 @@ class HalfCauchy(AuxPrior):
     -1.14473
     """
 
-    scale: float = 1.0
+    scale: Positive = 1.0
     name = "half_cauchy"
 
     def __post_init__(self) -> None:
-        _positive(scale=self.scale)
+        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         return HalfStudentT(self.scale, nu=1.0).log_prob(v)
@@ -202,11 +197,11 @@ class Exponential(AuxPrior):
     -1.693147
     """
 
-    scale: float = 1.0
+    scale: Positive = 1.0
     name = "exponential"
 
     def __post_init__(self) -> None:
-        _positive(scale=self.scale)
+        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         return -np.asarray(v) / self.scale - np.log(self.scale)
@@ -232,12 +227,13 @@ class Uniform(AuxPrior):
     -1.386294
     """
 
-    low: float = 0.0
-    high: float = np.inf
+    low: NonNegative = 0.0
+    high: Limit = np.inf
     name = "uniform"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.low < self.high:
+        check_fields(self)
+        if not self.low < self.high:
             raise DataError(f"a uniform prior of a scale needs 0 <= low < high, got ({self.low}, {self.high})")
 
     @property
@@ -285,12 +281,12 @@ class InverseGamma(AuxPrior):
     -0.306853
     """
 
-    shape: float = 1.0
-    scale: float = 1.0
+    shape: Positive = 1.0
+    scale: Positive = 1.0
     name = "inverse_gamma"
 
     def __post_init__(self) -> None:
-        _positive(shape=self.shape, scale=self.scale)
+        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         a, b = self.shape, self.scale
@@ -322,14 +318,12 @@ class LogNormal(AuxPrior):
     -0.918939
     """
 
-    location: float = 0.0
-    scale: float = 1.0
+    location: Real = 0.0
+    scale: Positive = 1.0
     name = "log_normal"
 
     def __post_init__(self) -> None:
-        _positive(scale=self.scale)
-        if not np.isfinite(self.location):
-            raise DataError(f"a LogNormal prior needs a finite location, got {self.location}")
+        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         u = np.log(v)

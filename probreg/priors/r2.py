@@ -1,17 +1,20 @@
 """A prior of the share of the variance that the columns explain, R², in place of one of each coefficient."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import betaln
 
-from probreg.errors import DataError
+from probreg.arguments.scalars import Number, Positive, check_fields
 from probreg.priors.base import PRIORS, Array, Prior, Rows
 from probreg.priors.g_prior import unit_information_normal
 from probreg.priors.mixture import Mixture
 from probreg.priors.of_rows import PriorOfRows
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
+
+# Beyond these the scale of a signal runs over more powers of ten than there are numbers, and no sampler comes home.
+Shape = Annotated[float, Number(0.01, 1e4, closed=(True, True))]
 
 
 @AUX_PRIORS.register
@@ -25,14 +28,13 @@ class BetaPrime(AuxPrior):
     -0.693147
     """
 
-    a: float = 1.0
-    b: float = 1.0
-    scale: float = 1.0
+    a: Shape = 1.0
+    b: Shape = 1.0
+    scale: Positive = 1.0
     name = "beta_prime"
 
     def __post_init__(self) -> None:
-        if not (0 < self.a < np.inf and 0 < self.b < np.inf and 0 < self.scale < np.inf):
-            raise DataError(f"a BetaPrime prior needs a, b and scale > 0 and finite, got {self!r}")
+        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         log_w = 2.0 * np.log(np.asarray(v, dtype=float) / self.scale)
@@ -67,19 +69,19 @@ class R2(PriorOfRows):
     the variance of the linear predictor's pseudo-observation, 1 / i of one observation at eta = 0 (4 for a Bernoulli).
     a = b = 1 is uniform in R². Source: Gelman, Hill & Vehtari 2020, section 12.7; Zhang et al. 2022 (R2-D2).
 
-    >>> from probreg.model import Model
+    >>> from probreg.model.model import Model
     >>> model = Model.from_arrays([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"], prior=R2(2.0, 3.0))
     >>> model.joint.blocks[-1].prior.tau
     BetaPrime(a=2.0, b=3.0, scale=1.0)
     """
 
-    a: float = 1.0
-    b: float = 1.0
+    a: Shape = 1.0
+    b: Shape = 1.0
 
     name = "r2"
 
     def __post_init__(self) -> None:
-        BetaPrime(self.a, self.b)
+        check_fields(self)
 
     def bind(self, rows: Rows) -> Prior:
         hyper = BetaPrime(self.a, self.b, scale=float(len(rows.columns) ** -0.5))

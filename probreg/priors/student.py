@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from probreg.errors import DataError
-from probreg.native.kernel import Kernel
+from probreg.arguments.scalars import Flag, Positive
+from probreg.numerics.compiled.kernel import Kernel
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import SmoothLocationScale
 
@@ -59,16 +59,14 @@ class StudentT(_Student):
     """
 
     scale: Scale = 1.0
-    nu: float = 4.0
+    nu: Positive = 4.0
     location: PerColumn = 0.0
-    sigma_units: bool = False
-    scaled: bool = False
+    sigma_units: Flag = False
+    scaled: Flag = False
 
     name = "student"
 
     def __post_init__(self) -> None:
-        if not 0 < self.nu < np.inf:
-            raise DataError(f"a StudentT prior needs nu > 0 and finite, got nu={self.nu}")
         self._check()
 
 
@@ -84,8 +82,8 @@ class Cauchy(_Student):
 
     scale: Scale = 1.0
     location: PerColumn = 0.0
-    sigma_units: bool = False
-    scaled: bool = False
+    sigma_units: Flag = False
+    scaled: Flag = False
 
     name = "cauchy"
     nu = 1.0

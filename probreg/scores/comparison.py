@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from probreg.arguments.arrays import as_array, floats
+from probreg.arguments.scalars import Probability, checked, shown
 from probreg.errors import DataError
-from probreg.scores.reading import alike, at, frequencies, level, numbers, scored
+from probreg.scores.reading import alike, at, frequencies, numbers, scored
 from probreg.scores.rules import RULES, Rule
 
 Array = np.ndarray
@@ -77,8 +79,9 @@ class PairedComparison:
         )
 
 
+@checked
 def compare_forecasts(
-    y: Any, forecasts: Mapping[str, Any], *, rule: str | Rule = "brier", prob: float = 0.95, weights: Any = None
+    y: Any, forecasts: Mapping[str, Any], *, rule: str | Rule = "brier", prob: Probability = 0.95, weights: Any = None
 ) -> PairedComparison:
     """Two forecasters of the same outcomes, by a rule of `RULES`; `forecasts` maps two names to what each said.
 
@@ -103,8 +106,14 @@ def compare_forecasts(
     return compare_scores(scores, scored_by=r.title, span=np.ptp(each, axis=-1), prob=prob, weights=weights)
 
 
+@checked
 def compare_scores(
-    scores: Mapping[str, Any], *, scored_by: str = "score", span: Any = None, prob: float = 0.95, weights: Any = None
+    scores: Mapping[str, Any],
+    *,
+    scored_by: str = "score",
+    span: Any = None,
+    prob: Probability = 0.95,
+    weights: Any = None,
 ) -> PairedComparison:
     """The paired comparison of any two scores (n,) of the same rows, mapped from two names.
 
@@ -120,7 +129,7 @@ def compare_scores(
     a, b = (_scores(scores[k], f"the score of {k}") for k in (one, two))
     if a.shape != b.shape or not len(a):
         raise DataError(f"{one} has scores of shape {a.shape} and {two} {b.shape}: the same days, and at least one")
-    w, prob = frequencies(weights, a.shape), float(level(prob))
+    w = frequencies(weights, a.shape)
     n, d = float(w.sum()), a - b
     mean = float(d @ w / n)
     variance = float(w @ (d - mean) ** 2 / (n - 1)) if n > 1 else np.inf
@@ -148,7 +157,7 @@ def _hoeffding(mean: float, span: Array, w: Array, prob: float) -> tuple[float, 
 
 
 def _spans(span: Any, d: Array) -> Array:
-    out = np.asarray(span, dtype=float)
+    out = floats(span, "span")
     alike(span=out, scores=d)
     out = np.broadcast_to(out, d.shape)
     if (bad := ~(out >= 0)).any():
@@ -157,7 +166,7 @@ def _spans(span: Any, d: Array) -> Array:
 
 
 def _scores(values: Any, what: str) -> Array:
-    given = np.asarray(values)
+    given = as_array(values, what)
     if given.dtype.kind == "f" and (bad := np.isposinf(given)).any():
         raise DataError(
             f"an infinite score has no mean to compare, and {at(what, given, bad)}: what happened was called impossible; "
@@ -170,9 +179,13 @@ def _scores(values: Any, what: str) -> Array:
 
 
 def _two(named: Mapping[str, Any]) -> tuple[str, str]:
+    if not isinstance(named, Mapping):
+        raise DataError(f"a paired comparison is of a mapping from two names to numbers, got {shown(named)}")
     if len(named) != 2:
         raise DataError(f"a paired comparison is of two forecasters by name, got {len(named)}: {', '.join(named)}")
     one, two = named
+    if not isinstance(one, str) or not isinstance(two, str):
+        raise DataError(f"a paired comparison is of two forecasters by name, got {one!r} and {two!r}")
     return one, two
 
 

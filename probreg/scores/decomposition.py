@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.scalars import Count, checked
 from probreg.errors import DataError, Incompatible
 from probreg.scores.reading import Scored, at, both, frequencies, numbers, scored
 from probreg.scores.rules import RULES, Rule
@@ -35,6 +36,7 @@ class Goal:
         )
 
 
+@checked
 def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Goal:
     """E[(h - p)^2] = E[(h - y)^2] - E[(p - y)^2]: the goal is the observed score minus the intrinsic one.
 
@@ -102,8 +104,14 @@ class Decomposition:
         )
 
 
+@checked
 def decompose(
-    y: Any, forecast: Any, *, rule: str | Rule = "brier", bins: int | Sequence[float] | None = None, weights: Any = None
+    y: Any,
+    forecast: Any,
+    *,
+    rule: str | Rule = "brier",
+    bins: Count | Sequence[float] | None = None,
+    weights: Any = None,
 ) -> Decomposition:
     """Mean score = calibration + refinement + within = calibration - resolution + uncertainty + within, to rounding.
 
@@ -185,8 +193,6 @@ def _binned(s: Scored, bins: int | Sequence[float], w: Array) -> Array:
 
 def _equal_shares(p: Array, bins: int, w: Array) -> Array:
     """Inner edges of bins with about equal numbers of observations; equal forecasts share a bin."""
-    if bins < 1:
-        raise DataError(f"bins is a number of bins, 1 or more, or their edges, got {bins}")
     order = np.argsort(p, kind="stable")
     before = np.cumsum(w[order]) - w[order]
     starts = np.searchsorted(before, np.arange(1, bins) * w.sum() / bins)

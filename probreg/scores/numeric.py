@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, gammaln, ndtr, stdtr
 
+from probreg.arguments.scalars import Flag, checked
 from probreg.errors import DataError
 from probreg.scores.reading import alike, at, level, numbers, positive
 
@@ -47,7 +48,8 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     return scale * (z * (2.0 * stdtr(df, z) - 1.0) + 2.0 * density * (df + z**2) / (df - 1) - spread)
 
 
-def crps_sample(y: Any, draws: Any, *, fair: bool = False) -> Array:
+@checked
+def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
     """The CRPS of the empirical distribution of draws (S, ...) at y (...,): mean |x - y| - mean |x - x'| / 2.
 
     `fair` divides the second mean by S (S - 1) in place of S^2: then it estimates, without bias, the CRPS of the

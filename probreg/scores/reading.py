@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg.arguments.arrays import as_array
 from probreg.errors import DataError
 
 Array = np.ndarray
@@ -75,7 +76,7 @@ def _pairs(p: Array) -> Array:
 
 def numbers(values: Any, what: str) -> Array:
     """Finite floats of any shape. DataError names the first row that is none."""
-    given = np.asarray(values)
+    given = as_array(values, what)
     if given.dtype.kind not in "fiub":
         raise DataError(f"{what} is numeric, got {given.dtype} values such as {given.ravel()[:1].tolist()}")
     out = given.astype(float)

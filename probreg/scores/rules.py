@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from probreg.arguments.scalars import checked
 from probreg.registry import Registry
 from probreg.scores.reading import both, scored
 
@@ -161,6 +162,7 @@ def absolute(y: Any, p: Any) -> Array:
     return Absolute()(y, p)
 
 
+@checked
 def expected(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
     """S(h; p) = sum_k p_k S(h, k): what the forecast h costs on average when outcomes follow the truth p.
 
@@ -175,6 +177,7 @@ def expected(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
     return r.mean(p, h) * (r.pair if pair else 1.0)
 
 
+@checked
 def entropy(rule: str | Rule, truth: Any) -> Array:
     """S(p; p): what even the truth costs. Shannon's entropy for the log score, p(1 - p) for the Brier score of an event.
 
@@ -184,6 +187,7 @@ def entropy(rule: str | Rule, truth: Any) -> Array:
     return expected(rule, truth, forecast=truth)
 
 
+@checked
 def divergence(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
     """S(h; p) - S(p; p), what the forecast h costs beyond the truth p: never negative for a proper rule.
 

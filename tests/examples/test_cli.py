@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import probreg as pr
-from probreg.cli import app
-from probreg.cli.files import read_file
-from probreg.cli.priors import parse_aux, parse_prior
+from probreg.show.cli import app
+from probreg.show.cli.files import read_file
+from probreg.show.cli.priors import parse_aux, parse_prior
 
 ORINGS = ["challenger", "damage ~ temperature", "--likelihood", "bernoulli"]
 
@@ -45,7 +45,7 @@ def test_a_terminal_without_signs_still_gets_an_answer():
 def test_the_list_of_data_sets_loads_nothing_slow():
     heavy = ("pymc", "pandas", "xarray", "matplotlib", "jinja2", "formulaic")
     code = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom probreg.cli import app\n"
+        "import sys\nfrom typer.testing import CliRunner\nfrom probreg.show.cli import app\n"
         "assert CliRunner().invoke(app, ['datasets']).exit_code == 0\n"
         f"print([m for m in {heavy!r} if m in sys.modules])"
     )
@@ -127,13 +127,14 @@ def test_a_level_called_none_is_a_level(table):
         (["fit", "challenger"], "Missing argument 'FORMULA'"),
         (["fit", *ORINGS, "--prio", "flat"], "--prio"),
         (["fit", *ORINGS, "--seed", "one"], "--seed"),
-        (["fit", *ORINGS, "--prob", "95"], "write prob=0.95"),
+        (["fit", *ORINGS, "--prob", "95"], "write --prob 0.95"),
         (["fit", *ORINGS, "--method", "nut"], "did you mean 'nuts'"),
         (["fit", *ORINGS, "--method", "closed_form"], "can fit this model"),
         (["fit", *ORINGS, "--prior", "norml(1)"], "did you mean 'normal'"),
         (["fit", *ORINGS, "--prior", "age=normal(1)"], "not a column"),
-        (["fit", *ORINGS, "--event", "2"], "'2'"),
+        (["fit", *ORINGS, "--event", "2"], "--event 2 is not a level"),
         (["fit", *ORINGS, "--missing", "ignore"], "raise or drop"),
+        (["fit", "penguins", "body_mass_g ~ sex"], "pass --missing drop to leave those rows out"),
         (["fit", *ORINGS, "--report", "absent/page.html"], "make it first"),
         (["fit", *ORINGS, "--save", "absent/fit.nc"], "make it first"),
         (["check", "challenger", "damage"], ""),
@@ -225,3 +226,50 @@ def test_the_demo_goes_from_data_to_report(tmp_path):
     for word in ("separation", "posterior", "P(damage) at 31 °F", "report written"):
         assert word in result.output
     assert "<h1>" in out.read_text(encoding="utf-8")
+
+
+# ---- files and streams that are not what they seem -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--save", "--report"])
+@pytest.mark.parametrize("place", [".", "/dev/full", "nowhere/out"])
+def test_a_place_that_takes_no_file_is_said_before_the_fit(option, place, table):
+    out = run("fit", str(table), "y ~ x", option, place)
+    assert out.exit_code == 2
+    assert out.output.startswith(f"probreg: cannot write to {place}: ")
+    assert out.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["datasets"], ["check", *ORINGS], ["--help"]], ids=" ".join)
+def test_a_full_output_is_one_line(command):
+    with open("/dev/full", "w") as full:
+        out = subprocess.run(
+            [sys.executable, "-m", "probreg", *command], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert out.returncode == 2
+    assert out.stderr == "probreg: the output cannot be written or read: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    "make", [lambda p: p.symlink_to("/dev/zero"), os.mkfifo, os.mkdir], ids=["zero", "pipe", "folder"]
+)
+def test_data_are_read_from_plain_files_only(make, tmp_path):
+    make(tmp_path / "rows.csv")
+    out = run("fit", str(tmp_path / "rows.csv"), "y ~ x")
+    assert out.exit_code == 2
+    assert "it is a" in out.output
+
+
+def test_decimal_commas_are_told_and_read(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("y;x;place\n1,5;1;a,1\n2,5;2;b,2\n3,25;4;c,3\n4;5;d,4\n")
+    out = run("fit", str(path), "y ~ x", "--separator", ";")
+    assert out.exit_code == 2
+    assert "column 'y' holds '1,5', which reads as text: pass --decimal ," in out.output
+    rows = read_file(str(path), ";", ",", "y ~ x")
+    assert rows["y"].tolist() == [1.5, 2.5, 3.25, 4.0]
+    assert rows["place"].tolist() == ["a,1", "b,2", "c,3", "d,4"]
+    assert run("fit", str(path), "y ~ x", "--separator", ";", "--decimal", ",").exit_code == 0
+    assert read_file(str(path), ";", ".", "y ~ x")["y"].tolist() == ["1,5", "2,5", "3,25", "4"]
+    assert read_file(str(path), ";", None, "x ~ place")["y"].tolist() == ["1,5", "2,5", "3,25", "4"]
+    assert run("fit", str(path), "y ~ x", "--decimal", "x").exit_code == 2

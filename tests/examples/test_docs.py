@@ -18,3 +18,17 @@ def test_the_code_of_a_page_runs(page: pathlib.Path, tmp_path: pathlib.Path):
     script.write_text(code)
     done = subprocess.run([sys.executable, "-W", "error", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_the_printed_table_of_the_readme_is_what_its_code_prints(tmp_path: pathlib.Path):
+    text = (ROOT / "README.md").read_text()
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=True)
+    printed = " ".join(done.stdout.split())
+    (shown,) = re.findall(r"prints, among its rows and notes,\n\n```\n(.*?)```", text, flags=re.DOTALL)
+    table, said = shown.split("\n\n")
+    lines = [*table.splitlines(), *re.sub(r"\n {10,}", " ", said).splitlines()]
+    assert len(lines) == 6
+    for line in lines:
+        assert " ".join(line.split()).removeprefix("temperature: ") in printed

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.compare import compare
-from probreg.report import report
-from probreg.report.pictures import embedded
+from probreg.comparison import compare
+from probreg.show.report import report
+from probreg.show.report.pictures import embedded
 
 VOID = {"meta", "img", "br", "link", "hr"}
 
@@ -206,7 +206,7 @@ def test_a_saved_fit_makes_a_page_without_its_rows(tmp_path):
 
 
 def test_the_same_figure_is_the_same_text(orings):
-    from probreg import plot
+    from probreg.show import plot
 
     assert embedded(plot.coefficients(orings)) == embedded(plot.coefficients(orings))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.compare import compare
+from probreg.comparison import compare
 from probreg.recipes import logistic, ols, poisson, ridge, softmax
 
 X = np.array([[0.0], [1.0], [2.0], [4.0], [5.0], [7.0]])
@@ -17,8 +17,8 @@ FIT = ols(X, Y, columns=["x"])
 @pytest.mark.parametrize(
     ("fits", "match"),
     [
-        ({}, "no fit to compare"),
-        ([], "no fit to compare"),
+        ({}, "compare: there is no fit"),
+        ([], "compare: there is no fit"),
         (FIT, "not a single Fit"),
         ("ML", "got str"),
         ({"ML": FIT, "model": FIT.model}, "'model' is of type Model"),
@@ -32,6 +32,26 @@ def test_only_named_fits(fits, match):
 
 
 @pytest.mark.parametrize(
+    "wrong", [FIT, FIT.model, 3, None, "ML", [1], {"ML": FIT.model}, {}], ids=lambda v: type(v).__name__
+)
+def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
+    called = {
+        "compare": lambda: compare(wrong),
+        "report": lambda: pr.report(wrong, tmp_path / "page.html"),
+        "compare_models": lambda: pr.compare_models(wrong),
+        "panel": lambda: pr.panel(wrong, "x"),
+        "influence": lambda: pr.influence(wrong),
+        "audit": lambda: pr.audit(wrong, draws=2, chains=2),
+        "diagnose": lambda: pr.diagnose(wrong),
+        "path": lambda: pr.path(wrong),
+    }
+    taken = {pr.Fit: {"panel", "influence", "diagnose"}, pr.Model: {"audit", "path"}}.get(type(wrong), set())
+    for name in called.keys() - taken:
+        with pytest.raises(pr.ProbregError, match=f"^(a )?{name}[: ]"):
+            called[name]()
+
+
+@pytest.mark.parametrize(
     ("other", "match"),
     [
         (ols(X, Y, columns=["z"]), "columns differ: Intercept, x against Intercept, z"),
@@ -40,7 +60,10 @@ def test_only_named_fits(fits, match):
         (ols(X, Y + np.eye(6)[2], columns=["x"]), r"rows differ in the response \(first in row 2\)"),
         (ols(X + np.eye(6)[3][:, None], Y, columns=["x"]), r"rows differ in the columns \(first in row 3\)"),
         (ols(X, Y, columns=["x"], offset=np.arange(6.0)), r"rows differ in the offset \(one of them has none\)"),
-        (ols(X, Y, columns=["x"], weights=np.array([2.0, 0.5, 0.5, 1, 1, 1])), "rows differ in the weights"),
+        (
+            ols(X, Y, columns=["x"], weights=pr.weights.precision(1.0 + X[:, 0])),
+            "kinds of weights differ: frequency against precision. Give both models the same weights; fits under different",
+        ),
         (poisson(X, Y, columns=["x"]), "link differ"),
     ],
 )
@@ -48,6 +71,15 @@ def test_fits_of_other_data_are_refused(other, match):
     with pytest.raises(pr.DataError, match=match) as caught:
         compare({"first": FIT, "second": other})
     assert "'first' and 'second'" in str(caught.value)
+
+
+def test_fits_of_other_weights_are_refused():
+    heavy = [ols(X, Y, columns=["x"], weights=np.ones(6) + np.eye(6)[i]) for i in (0, 1)]
+    with pytest.raises(pr.DataError, match=r"rows differ in the weights \(first in row 0\)"):
+        compare(heavy)
+    precise = [ols(X, Y, columns=["x"], weights=pr.weights.precision(0.5 + np.eye(6)[i])) for i in (0, 1)]
+    with pytest.raises(pr.DataError, match=r"rows differ in the precisions \(first in row 0\)"):
+        compare(precise)
 
 
 def test_another_event_or_reference_is_refused():
@@ -119,8 +151,8 @@ def test_an_unknown_prior_is_called_by_its_name():
     own = pr.Fit(replace(FIT.model, prior=Own()), pr.Newton(), FIT.solution)
     c = compare({"ML": FIT, "own": own})
     assert c.data["prior"].sel(fit="own", param="x") == "own"
-    assert np.isnan(c.data["share"].sel(fit="own", param="x"))
-    assert "no curvature" in repr(c)
+    assert np.isnan(c.data["prior_weight"].sel(fit="own", param="x"))
+    assert "not defined" in repr(c)
 
 
 def test_many_penalties_and_names_are_not_all_printed():

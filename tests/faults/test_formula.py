@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 import xarray as xr
 
-from probreg.design.columns import read_columns
-from probreg.design.formula import Recipe, read_formula
+import probreg as pr
+from probreg.data.formula.columns import read_columns
+from probreg.data.formula.formula import Recipe, read_formula
 from probreg.errors import DataError
 
 DATA = {
@@ -149,21 +150,41 @@ def test_a_tampered_recipe_is_refused(term):
         ("y ~ bs(x, df=s)", "the piece 's' .* is a number, a text, or a list"),
         ("y ~ bs(x, spam=1)", "bs takes one column, then df, knots"),
         ("y ~ C(g, contr.helmert(spam=1))", "contr.helmert takes reverse, scale"),
-        ("y ~ x +", r"cannot be read: Operator `\+`"),
-        ("y ~ log(x", "cannot be read: Formula ended before"),
+        ("y ~ x +", "cannot be read: it ends where a term is expected"),
+        ("y ~ x z", "met 'z' at letter 7; an operator such as"),
+        ("y ~ x)", r"met '\)' at letter 6"),
+        ("y ~ (x", r"it ends where a term is expected; a bracket is closed|a bracket is closed by"),
+        ("y ~ x ~ s", "met '~' at letter 7"),
+        ("y ~ x @ s", "'@' at letter 7 is no part of a formula"),
+        ("y ~ log(x])", r"'\]' at letter 10 closes no bracket"),
+        ("y ~ x**s", "a power of terms is a whole number"),
+        ("y ~ (x - 1):s", "has a number in it"),
+        ("y + 1 ~ x", r"left side .* is 'y \+ 1'; one response"),
+        ("y ~ log(a.b)", "a column of that name is written `a.b`"),
+        ("y ~ 7", "the number 7 is no term .* written `7`"),
+        ("y ~ `x", "'`' at letter 5 is not closed"),
+        (r"y ~ `x\`", "'`' at letter 5 is not closed"),
+        ("y ~ log(x", "cannot be read: the bracket at letter 8 is not closed"),
         ("y ~ log(`x)", "cannot be read"),
-        ("y ~ 'a'", "String literals are not valid"),
+        ("y ~ 'a'", "the text 'a' is no term"),
         ("~ x", "no response"),
         ("x", "no response"),
         ("", "no response"),
         ("y + x ~ 1", r"left side .* is 'y \+ x'; one response"),
         ("y ~ x | g", "divided by '|'"),
-        ("x | g", "divided by '|'"),
+        ("x | g", "no response"),
+        (
+            "y ~ x + (1|g)",
+            r"\(1 \| g\) is a varying intercept by g \(a multilevel model\), which is not available; `C\(g\)` gives",
+        ),
+        ("y ~ 1 | g", r"\(1 \| g\) is a varying intercept by g"),
+        ("y ~ (x || g)", r"\(x \| g\) is effects of x that vary by g .a multilevel model.*`\(x\)\*C\(g\)`"),
         ("y ~ 0", "no terms and no intercept"),
         ("y ~ y", "response 'y' is also a term"),
-        ("y ~ 2:x", "has a number in it"),
+        ("y ~ 2:x", r"the number 2 is no term.*I\(2 \* x\)"),
         ("y ~ (x + g)**9", r"up to the power 9.*I\(x\*\*2\)"),
         ("p(s) ~ x", r"p takes two columns"),
+        ("counts(s) ~ x", r"counts takes two columns or more"),
         ("y ~ xx", "no column 'xx'; did you mean 'x'"),
         ("y ~ log(xx)", "no column 'xx'; did you mean 'x'"),
         ("y ~ Sepal.Length", "no column 'Sepal.Length'. They have: y, x, s, t, g, when, my col"),
@@ -201,9 +222,9 @@ def test_formulas_that_do_not_stand(formula, message):
 
 
 def test_a_product_that_overflows_names_its_column():
-    data = changed(x=np.array(DATA["x"]) * 1e200, big=np.array(DATA["x"]) * 1e200)
-    with pytest.raises(DataError, match="the term 'x:big' is inf in row 0"):
-        read_formula("y ~ x:big", data)
+    great = np.array(DATA["x"]) * 1e110
+    with pytest.raises(DataError, match="the term 'x:big:t' is inf in row 0"):
+        read_formula("y ~ x:big:t", changed(x=great, big=great, t=great))
 
 
 def test_missing_values_name_columns_rows_and_remedy():
@@ -256,7 +277,7 @@ def test_mixed_values_are_no_predictor():
         ([1, 1, np.inf, 1, 1, 1], "'weights=' is inf in row 2"),
         ([0, 0, 0, 0, 0, 0], "sum to zero"),
         ([1, 1], r"weights= is one number per row of the data, shape \(6,\); got shape \(2,\)"),
-        (["a"] * 6, "weights= is not numeric"),
+        (["a"] * 6, "weights= must be numeric; row 0 holds 'a'"),
         ("weight", "no column 'weight'"),
         ("g", "weights 'g' are not numbers"),
     ],
@@ -292,6 +313,18 @@ def test_offsets(offset, message):
 def test_trials(change, message):
     with pytest.raises(DataError, match=message):
         read_formula("p(s, t) ~ x", changed(**change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"s": [0, 0.5, 0, 0, 0, 0]}, r"'counts\(s, t\)' holds 0.5 in row 1 \(1 such row\)"),
+        ({"s": [0, 0, -1, 0, 0, 0]}, "holds -1 in row 2"),
+    ],
+)
+def test_counts(change, message):
+    with pytest.raises(DataError, match=message):
+        read_formula("counts(s, t) ~ x", changed(**change))
 
 
 def test_new_rows_that_do_not_fit():
@@ -353,3 +386,59 @@ def test_a_recipe_whose_state_was_changed():
             Recipe.from_json(tampered(change)).matrix(DATA)
     with pytest.raises(DataError, match="not a saved recipe"):
         Recipe.from_json([])
+
+
+LETTERS = "+".join("abcdefghijklmnopq")
+
+
+@pytest.mark.parametrize(
+    ("term", "message"),
+    [
+        ("bs(x, df=10000000)", "bs asks for df=10000000 in .*; a basis has at most 1000 columns"),
+        ("bs(x, 10000000)", "bs asks for df=10000000"),
+        ("bs(x, None, None, 1e9)", "bs asks for degree=1000000000"),
+        ("cr(x, df=1001)", "cr asks for df=1001 in .*at most 1000"),
+        ("poly(x, 1000000)", "poly asks for degree=1000000 in .*at most 1000"),
+        (f"bs(x, knots=[{','.join('1' * 1001)}])", "bs has 1001 knots in .* at most 1000"),
+        (f"({LETTERS})**5", "stands for 50.. products of columns or more; at most 5000"),
+        (f"(({LETTERS})**3)**3", r"stands for 5\d\d\d products of columns or more; at most 5000"),
+        (LETTERS.replace("+", "*"), "stands for 5001 products of columns or more; at most 5000"),
+        ("bs(x, df=900)*bs(t, df=900)", r"up to 811800 columns .*for 810000\); at most 20000"),
+        ("+".join(f"x{i}" for i in range(20001)), "stands for 20001 terms or more; at most 20000"),
+        (f"{'(' * 5000}x{')' * 5000}", r"\.\.\. \(10005 letters\) has brackets 5000 deep; at most 50 are read"),
+        (f"log({'(' * 5000}x{')' * 5000})", "has brackets 51 deep; at most 50 are read"),
+        (f"I(x{' + x' * 5000})", r"nests operations 500\d deep; at most 150"),
+        (f"I({'-' * 5000}x)", "nests operations|Parser stack overflowed|recursion"),
+    ],
+)
+def test_what_would_never_end_is_refused_before_it_begins(term, message, monkeypatch):
+    monkeypatch.setattr("formulaic.materializers.base.FormulaMaterializer.get_model_matrix", pytest.fail)
+    numbers = {name: np.arange(6.0) ** 0.5 for name in [*"abcdefghijklmnopq", *(f"x{i}" for i in range(3))]}
+    with pytest.raises(DataError, match=message) as refusal:
+        read_formula(f"y ~ {term}", {**numbers, **DATA, "t": [1.0, 2, 3, 4, 5, 6]})
+    assert len(str(refusal.value)) < 900
+
+
+SPLINE = pr.Model.from_formula("y ~ bs(x, df=4) + s:x + C(g, contr.treatment(base='c')) + `my col`", DATA)
+
+
+@pytest.mark.parametrize(
+    ("key", "columns"),
+    [
+        ("bs(x,df=4)", [f"bs(x, df=4)[{i}]" for i in range(1, 5)]),
+        (" bs( x , df = 4 ) ", [f"bs(x, df=4)[{i}]" for i in range(1, 5)]),
+        ("bs(x,df=4)[2]", ["bs(x, df=4)[2]"]),
+        ("s : x", ["s:x"]),
+        ('C(g,contr.treatment(base="c"))', [f"C(g, contr.treatment(base='c'))[T.{level}]" for level in "ab"]),
+        ("my col", ["my col"]),
+    ],
+)
+def test_the_key_of_a_prior_is_a_term_whatever_its_spaces(key, columns):
+    model = SPLINE.with_prior({key: pr.Normal(1.0)})
+    assert [c for c, set_ in zip(model.design.columns, model.joint.informative, strict=True) if set_] == columns
+
+
+@pytest.mark.parametrize("key", ["bs(x,df=5)", "mycol", "my  col", "s:g", "bs(xdf=4)"])
+def test_another_term_is_no_key(key):
+    with pytest.raises(DataError, match="which is not a column"):
+        SPLINE.with_prior({key: pr.Normal(1.0)})

@@ -139,7 +139,7 @@ def test_kinks_and_unknown_scales_are_left_to_others(likelihood):
 
 
 def test_settings_are_checked():
-    with pytest.raises(pr.DataError, match="df is above 2"):
+    with pytest.raises(pr.DataError, match="df is a number above 2"):
         Importance(df=2.0)
     with pytest.raises(pr.DataError, match="max_k is a positive number"):
         Importance(max_k=-0.5)

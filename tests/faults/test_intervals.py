@@ -42,8 +42,9 @@ def logistic(method: object = "auto", **more: object) -> pr.Fit:
         (
             {"kind": "HAC", "small_sample": "some"},
             pr.DataError,
-            "small_sample='some' is not known; there are: stata, full, none",
+            "small_sample is 'stata', 'each', 'full' or 'none', got 'some'",
         ),
+        ({"kind": "HAC", "small_sample": "each"}, pr.DataError, "'each' is about groups; a HAC covariance has: stata"),
         ({"kind": "bootstrap"}, pr.Incompatible, "no replicates: fit with Bootstrap"),
     ],
 )
@@ -146,16 +147,16 @@ def test_what_a_bootstrap_does_not_wrap(method, message):
 
 def test_settings_of_a_bootstrap():
     for settings, message in (
-        ({"kind": "blocks"}, "no bootstrap is called 'blocks'; there are: pairs"),
-        ({"interval": "basic"}, "no bootstrap interval is called 'basic'; there are: percentile"),
-        ({"reps": 1}, "takes two replicates at least"),
-        ({"reps": 0}, "reps is a whole number of at least 1"),
+        ({"kind": "blocks"}, "kind is 'pairs', 'residual', 'parametric' or 'wild', got 'blocks'"),
+        ({"interval": "basic"}, "interval is 'percentile', 'bca' or 'studentised', got 'basic'"),
+        ({"reps": 1}, "reps is a whole number of at least 2"),
+        ({"reps": 0}, "reps is a whole number of at least 2"),
         ({"workers": 0.5}, "workers is a whole number"),
     ):
         with pytest.raises(pr.DataError, match=message):
             Bootstrap(**settings)
-    with pytest.raises(pr.Incompatible, match=r"row 0 is 0.5 of one: give whole-number frequencies"):
-        pr.fit(pr.Model.from_arrays(X, Y, weights=[0.5] * 8), "bootstrap")
+    with pytest.raises(pr.Incompatible, match=r"bootstrap: sampling weights make a pseudo-likelihood"):
+        pr.fit(pr.Model.from_arrays(X, Y, weights=pr.weights.sampling([0.5] * 8)), "bootstrap")
 
 
 def test_intervals_that_need_replicates():

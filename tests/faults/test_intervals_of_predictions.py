@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.conformal import Split, conformal
-from probreg.panel import Interval, coverage, panel
+from probreg.assess.conformal import Split, conformal
+from probreg.comparison.interval_panel import Interval, coverage, panel
 from probreg.priors import Normal
 
 
@@ -41,14 +41,14 @@ def test_a_kind_that_there_is_not():
         pr.ProbregError, match=r"no conformal interval is called 'jacknife\+'; did you mean 'jackknife\+'"
     ):
         conformal(line(), kind="jacknife+")
-    with pytest.raises(pr.Incompatible, match=r"kind is one of jackknife\+, split, or a value"):
+    with pytest.raises(pr.Incompatible, match="kind is a name or a Kind, got 3"):
         conformal(line(), kind=3)
-    with pytest.raises(pr.Incompatible, match="takes a Fit, got Model"):
+    with pytest.raises(pr.Incompatible, match="conformal: fit is a Fit, got a Model"):
         conformal(line().model)
 
 
 def test_shares_of_the_rows():
-    with pytest.raises(pr.DataError, match="share is the part of the rows"):
+    with pytest.raises(pr.DataError, match="share is a number between 0 and 1"):
         Split(share=1.0)
 
 
@@ -83,9 +83,22 @@ def test_columns_that_are_combinations():
 
 def test_weights_that_are_no_counts():
     x = np.arange(20.0)
-    fit = pr.fit(pr.Model.from_arrays(x, np.sin(x), weights=np.linspace(1, 2, 20)))
-    with pytest.raises(pr.Incompatible, match=r"row 1 has weight 1.05263 \(18 such rows\)"):
+    fit = pr.fit(pr.Model.from_arrays(x, np.sin(x), weights=pr.weights.sampling(np.linspace(1, 2, 20))))
+    with pytest.raises(pr.Incompatible, match="with sampling weights were drawn with unequal probabilities"):
         conformal(fit)
+
+
+def test_a_conformal_set_is_of_one_trial():
+    counts = np.eye(3)[np.arange(40) % 3]
+    x = np.cos(np.arange(40.0))
+    several = pr.fit(pr.Model.from_arrays(x, 2 * counts, likelihood="multinomial"))
+    with pytest.raises(pr.Incompatible, match="the class of one trial, and row 0 counts 2 trials"):
+        conformal(several)
+    one = pr.fit(pr.Model.from_arrays(x, counts, likelihood="multinomial"))
+    with pytest.raises(pr.Incompatible, match="row 1 counts 4 trials"):
+        conformal(one, x[:20, None], y=counts[:20] * np.where(np.arange(20) == 1, 4, 1)[:, None])
+    with pytest.raises(pr.Incompatible, match="row 0 counts 3 trials"):
+        conformal(one).predict([[0.5]], trials=[3])
 
 
 def test_a_part_without_an_estimate():
@@ -106,11 +119,11 @@ def test_a_classifier_has_no_scores():
 def test_rows_kept_apart_need_their_response():
     table = pd.DataFrame({"x": np.arange(20.0), "y": np.sin(np.arange(20.0))})
     fit = pr.fit(pr.Model.from_formula("y ~ x", table))
-    with pytest.raises(pr.DataError, match="hold no column 'y': pass the response as y="):
+    with pytest.raises(pr.DataError, match=r"no column 'y'.*The response is read from the rows too, or given as y="):
         conformal(fit, table[["x"]], prob=0.8)
-    with pytest.raises(pr.DataError, match="data has 20 rows and y has 3"):
+    with pytest.raises(pr.DataError, match="there are 20 new rows and 3 responses"):
         conformal(fit, table, y=[1.0, 2.0, 3.0], prob=0.8)
-    with pytest.raises(pr.DataError, match="belong to data"):
+    with pytest.raises(pr.DataError, match="belongs to data that the fit has not seen"):
         conformal(fit, y=[1.0])
     with pytest.raises(pr.Incompatible, match="rows kept apart are for kind='split'"):
         conformal(fit, table, kind="jackknife+")
@@ -205,7 +218,7 @@ def test_a_truth_names_every_parameter():
         coverage(fit.model, {"Intercept": 0.0, "x1": 1.0})
     with pytest.raises(pr.DataError, match="wrong or missing: z"):
         coverage(fit.model, {"Intercept": 0.0, "x1": 1.0, "sigma": 1.0, "z": 1.0})
-    with pytest.raises(pr.Incompatible, match="truth is a Fit or values by name, got list"):
+    with pytest.raises(pr.Incompatible, match="truth is a Fit or a mapping, got"):
         coverage(fit.model, [1.0, 2.0])
     with pytest.raises(pr.DataError, match="other columns than the model"):
         coverage(fit.model, pr.ols(np.arange(12.0).reshape(6, 2) ** 2, np.sin(np.arange(6.0))))
@@ -224,6 +237,6 @@ def test_a_simulation_needs_rows_that_can_be_drawn(tmp_path):
     with pytest.raises(pr.DataError, match=r"simulation of responses needs the rows in memory, .*saved without"):
         coverage(fit.model, fit)
     x = np.arange(20.0)
-    shares = pr.fit(pr.Model.from_arrays(x, np.sin(x), weights=np.linspace(1, 2, 20)))
-    with pytest.raises(pr.DataError, match=r"row 1 has weight 1\.05263"):
+    shares = pr.fit(pr.Model.from_arrays(x, np.sin(x), weights=pr.weights.sampling(np.linspace(1, 2, 20))))
+    with pytest.raises(pr.Incompatible, match="coverage: sampling weights make a pseudo-likelihood"):
         coverage(shares.model, shares)

@@ -31,13 +31,13 @@ ROWS = [
     (lambda: model(np.zeros(0), np.zeros((0, 2))), r"there are no rows: X has shape \(0, 2\)"),
     (lambda: model(x=np.where(np.arange(24).reshape(N, 2) == 7, np.nan, X)), "column 'x2' holds nan in row 3"),
     (lambda: model(x=np.where(np.arange(24).reshape(N, 2) == 6, -np.inf, X)), "column 'x1' holds -inf in row 3"),
-    (lambda: model(x=X.astype(str)), "X holds <U.* values and must be numeric; for categories use a formula"),
+    (lambda: model(x=X.astype(str)), "X must be numeric; row 0, column 0 holds .*; for categories use a formula"),
     (lambda: model(x=X[None]), r"X is a matrix \(rows, columns\), got an array of shape \(1, 12, 2\)"),
     (lambda: model(columns=["a"]), r"expected 1 columns \(a\), got an array of shape \(12, 2\)"),
     (lambda: model(columns=["a", "a"]), "column names repeat: .*'a'"),
     (lambda: model(columns=["Intercept", "a"]), "already has a column called 'Intercept'; pass intercept=False"),
     (lambda: model(np.c_[REAL, REAL]), r"a Gaussian response is one column, got an array of shape \(12, 2\)"),
-    (lambda: model(weights=np.ones(5)), r"weights are one frequency per row: expected shape \(12,\), got \(5,\)"),
+    (lambda: model(weights=np.ones(5)), r"weights are one number per row: expected shape \(12,\), got \(5,\)"),
     (lambda: model(weights=np.ones((N, 1))), r"expected shape \(12,\), got \(12, 1\)"),
     (lambda: model(weights=put(np.ones(N), 4, -1.0)), "the weight of row 4 is -1.0; .* not negative"),
     (lambda: model(weights=put(np.ones(N), 4, np.nan)), "the weight of row 4 is nan"),
@@ -47,8 +47,8 @@ ROWS = [
     (lambda: model(offset=np.ones((N, 3))), "the offset has 3 columns; this likelihood has 1 linear predictors"),
     (lambda: model(3.0), "y has one value per row of X, got 3.0"),
     (lambda: model(x=np.zeros((N, 0)), intercept=False), "there are no columns: .* intercept=False"),
-    (lambda: model(weights=["a"] * N), "weights must be numbers, got .* such as .*'a'"),
-    (lambda: model(offset=["a"] * N), "an offset must be numbers, got"),
+    (lambda: model(weights=["a"] * N), "weights must be numeric; row 0 holds 'a'"),
+    (lambda: model(offset=["a"] * N), "an offset must be numeric; row 0 holds"),
 ]
 
 
@@ -61,20 +61,20 @@ def test_rows_that_do_not_fit(build, message):
 RESPONSES = [
     ("gaussian", put(REAL, 3, np.nan), "a Gaussian response is finite; row 3 holds nan"),
     ("student", put(REAL, 3, np.inf), "a StudentT response is finite; row 3 holds inf"),
-    ("gaussian", np.array(["a", "b"] * 6), "a Gaussian response is numeric; row 0 holds .*'a'.*use Bernoulli"),
-    ("poisson", np.array(["a", "b"] * 6), "a Poisson response is numeric; row 0 holds"),
+    ("gaussian", np.array(["a", "b"] * 6), "a Gaussian response must be numeric; row 0 holds .*'a'.*use Bernoulli"),
+    ("poisson", np.array(["a", "b"] * 6), "a Poisson response must be numeric; row 0 holds"),
     ("gaussian", np.full(N, 2.5), r"the response is constant \(every one of 12 rows holds 2.5\)"),
     ("student", np.full(N, 2.5), "the response is constant"),
     ("bernoulli", np.ones(N), r"two levels; this one is constant \(1\)"),
     ("bernoulli", THREE, r"two levels; this one has 3 levels \(0, 1, 2.*use Categorical"),
     ("bernoulli", put(TWO, 5, 0.25), "row 5 holds 0.25. For shares of several trials give"),
-    ("bernoulli", put(TWO, 5, np.nan), "row 5 holds nan"),
+    ("bernoulli", put(TWO, 5, np.nan), "row 5 of the response holds nan"),
     ("poisson", put(COUNT, 2, -1.0), "count 0, 1, 2, ...; row 2 holds -1"),
     ("poisson", put(COUNT, 2, 0.5), "count 0, 1, 2, ...; row 2 holds 0.5"),
     ("poisson", np.zeros(N), "the response is 0 in every one of 12 rows"),
     ("categorical", REAL, "holds class labels; row 0 holds .* For real numbers use Gaussian"),
     ("categorical", np.full(N, "a"), "two or more classes; this one is constant"),
-    ("categorical", put(THREE, 1, np.nan), "row 1 holds nan"),
+    ("categorical", put(THREE, 1, np.nan), "row 1 of the response holds nan"),
     ("categorical", np.array(["a", 1, "b"] * 4, dtype=object), "mixes kinds of values .*int, str"),
     ("bernoulli", np.array(["a", None] * 6, dtype=object), r"row 1 of the response holds None \(6 such rows\): drop"),
     ("categorical", np.array(["a", "b", None] * 4, dtype=object), r"row 2 of the response holds None \(4 such rows\)"),
@@ -115,8 +115,30 @@ TRIALS = [
     ({"trials": np.full(N, 4.5)}, pr.DataError, "row 0 has 0 successes in 4.5 trials; they are whole numbers"),
     ({"trials": np.full(3, 9)}, pr.DataError, r"one value per row: expected \(12,\), got \(12,\) and \(3,\)"),
     ({"trials": np.full(N, np.inf)}, pr.DataError, "row 0 has 0 successes in inf trials"),
-    ({"trials": np.full(N, 9), "likelihood": "poisson"}, pr.Incompatible, "Bernoulli observations, not poisson"),
-    ({"trials": ["a"] * N}, pr.DataError, "trials must be numbers, got"),
+    (
+        {"trials": np.full(N, 9), "likelihood": "poisson"},
+        pr.Incompatible,
+        "successes out of trials are Binomial observations, not poisson",
+    ),
+    ({"trials": ["a"] * N}, pr.DataError, "trials must be numeric; row 0 holds"),
+    (
+        {"trials": np.full(N, 9), "likelihood": pr.Multinomial()},
+        pr.Incompatible,
+        "Binomial observations, not multinomial",
+    ),
+    ({"trials": np.full(N, 9), "event": 1}, pr.DataError, r"p\(k, n\) says what is counted: .* p\(n - k, n\)"),
+    ({"trials": COUNT}, pr.DataError, "every trial of .* rows is a success: the probability is estimated as 1"),
+    (
+        {"likelihood": "binomial"},
+        pr.DataError,
+        "row 2 of a Binomial response holds 2, out of 1 trial: write p.successes",
+    ),
+    ({"likelihood": pr.Binomial(trials=2)}, pr.DataError, "row 3 of a Binomial response holds 3, out of 2 trials"),
+    (
+        {"likelihood": pr.Binomial(trials=9), "trials": np.full(N, 8)},
+        pr.DataError,
+        "row 0 has 8 trials, and this Binomial has 9",
+    ),
 ]
 
 
@@ -124,6 +146,45 @@ TRIALS = [
 def test_successes_that_trials_do_not_hold(options, error, message):
     with pytest.raises(error, match=message):
         model(COUNT, **({"likelihood": "bernoulli"} | options))
+
+
+COUNTS = np.column_stack([COUNT, COUNT[::-1], np.ones(N)])
+TABLES = [
+    (
+        COUNTS,
+        "bernoulli",
+        pr.DataError,
+        "y has 3 columns, which may be failures or trials: pass the successes as y, and trials=",
+    ),
+    (COUNTS[:, :2], "binomial", pr.DataError, "y has 2 columns, which may be failures or trials"),
+    (
+        COUNTS,
+        "poisson",
+        pr.DataError,
+        r"a Poisson response is one column, .* \(12, 3\); .* for counts by class Multinomial",
+    ),
+    (COUNTS - 1, "multinomial", pr.DataError, "a Multinomial response holds counts 0, 1, 2, ...; row 0 holds -1"),
+    (COUNTS * [1, 1, 0.5], "categorical", pr.DataError, "row 0 holds 0.5"),
+    (
+        COUNTS * [1, 1, 0],
+        "multinomial",
+        pr.DataError,
+        "class 2 came in no row, so that its probability is estimated as 0",
+    ),
+    (COUNT, "multinomial", pr.DataError, "a table of counts, .* for one class per row use Categorical"),
+]
+
+
+@pytest.mark.parametrize(("y", "likelihood", "error", "message"), TABLES, ids=[m for *_, m in TABLES])
+def test_tables_of_counts_that_do_not_fit(y, likelihood, error, message):
+    with pytest.raises(error, match=message):
+        model(y, likelihood=likelihood)
+
+
+@pytest.mark.parametrize("trials", [0, True, 2.5])
+def test_the_trials_of_every_row_are_a_whole_number(trials):
+    with pytest.raises(pr.DataError, match="whole number of at least 1"):
+        pr.Binomial(trials=trials)
 
 
 LEVELS = [
@@ -149,9 +210,11 @@ def test_a_symmetric_softmax_has_no_reference():
 
 PRIORS = [
     ({"prior": {"z": Normal(1.0)}}, pr.DataError, "a prior was given for 'z', which is not a column: Intercept, x1, x2"),
-    ({"prior": {"x1": 2.0}}, pr.DataError, "the prior of 'x1' is a Prior, got float"),
-    ({"prior": 2.0}, pr.DataError, "prior is a Prior or a mapping from columns to Priors, got float"),
-    ({"prior": pr.StudentT()}, pr.DataError, "prior is a Prior or a mapping .*, got StudentT from probreg.likelihoods"),
+    ({"prior": {"x1": 2.0}}, pr.DataError, "the prior of 'x1' is a Prior, got 2.0, a float"),
+    ({"prior": {"x1": pr.Normal}}, pr.DataError, r"the prior of 'x1' is a Prior, got the class Normal: write Normal\("),
+    ({"prior": pr.Normal}, pr.DataError, r"got the class Normal: write Normal\("),
+    ({"prior": 2.0}, pr.DataError, "prior is a Prior or a mapping from columns to Priors, got 2.0, a float"),
+    ({"prior": pr.StudentT()}, pr.DataError, "prior is a Prior or a mapping .*, a StudentT from probreg.likelihoods"),
     ({"prior": {"x1": Normal(2.0), ("x1", "x2"): Normal(1.0)}}, pr.DataError, "two priors were given for x1"),
     ({"prior": Normal((1.0, 2.0, 3.0))}, pr.DataError, "stated for 3 columns and touches 2: x1, x2.*intercept is free"),
     ({"prior": {("x1", "x2"): Normal((1.0, 2.0, 3.0))}}, pr.DataError, "stated for 3 columns and touches 2: x1, x2$"),
@@ -164,10 +227,10 @@ PRIORS = [
     ({"aux": {"phi": 1.0}}, pr.DataError, "a gaussian likelihood has no parameter 'phi'; it has: sigma"),
     ({"aux": {"sigma": 1.0}, "likelihood": "poisson"}, pr.DataError, "a poisson likelihood has no parameter 'sigma'; it has: none"),
     ({"aux": {"sigma": Normal(1.0)}}, pr.DataError, "sigma is positive: its prior is one of .*HalfNormal.*, not Normal"),
-    ({"aux": {"sigma": 0.0}}, pr.DataError, "sigma is held at 0.0; it must be a positive finite number"),
-    ({"aux": {"sigma": np.nan}}, pr.DataError, "sigma is held at nan"),
-    ({"aux": {"sigma": np.inf}}, pr.DataError, "sigma is held at inf"),
-    ({"aux": {"sigma": "half_normal"}}, pr.DataError, "sigma is held at 'half_normal'; it must be a positive finite number, or a prior"),
+    ({"aux": {"sigma": 0.0}}, pr.DataError, "sigma is a positive finite number or a prior such as HalfNormal.*got 0.0"),
+    ({"aux": {"sigma": np.nan}}, pr.DataError, "sigma is a positive finite number or a prior .*got nan"),
+    ({"aux": {"sigma": np.inf}}, pr.DataError, "sigma is a positive finite number or a prior .*got inf"),
+    ({"aux": {"sigma": "half_normal"}}, pr.DataError, "sigma is a positive finite number or a prior .*got 'half_normal'"),
 ]  # fmt: skip
 
 
@@ -187,30 +250,30 @@ def test_a_prior_is_checked_when_it_is_changed():
 
 
 SETTINGS = [
-    (lambda: Normal(0.0), "Normal scale = 0.0 is not a positive finite number"),
-    (lambda: Normal((1.0, -2.0)), r"Normal scale\[1\] = -2.0 is not a positive"),
-    (lambda: Normal(np.nan), "Normal scale = nan"),
-    (lambda: Normal(1.0, location=np.inf), "Normal location = inf is not a finite number"),
-    (lambda: Normal([[1.0]]), r"one number or one per column, got an array of shape \(1, 1\)"),
+    (lambda: Normal(0.0), "Normal scale is a positive finite number .*, got 0.0"),
+    (lambda: Normal((1.0, -2.0)), "Normal scale is a positive .* where entry 1 is -2.0"),
+    (lambda: Normal(np.nan), "Normal scale is a positive .*, got nan"),
+    (lambda: Normal(1.0, location=np.inf), "Normal location is a finite number .*, got inf"),
+    (lambda: Normal([[1.0]]), r"one per column\), where entry 0 is \[1.0\]"),
     (lambda: Normal((1.0, 2.0), location=(0.0, 1.0, 2.0)).size, r"different numbers of columns: \[2, 3\]"),
-    (lambda: pr.Laplace(-1.0), "Laplace scale = -1.0"),
-    (lambda: pr.priors.StudentT(1.0, nu=0.0), "a StudentT prior needs nu > 0 and finite, got nu=0"),
-    (lambda: pr.StudentT(nu=-1.0), "StudentT needs nu > 0 degrees of freedom, finite, got nu=-1"),
+    (lambda: pr.Laplace(-1.0), "Laplace scale is a positive .*, got -1.0"),
+    (lambda: pr.priors.StudentT(1.0, nu=0.0), "StudentT nu is a positive finite number, got 0.0"),
+    (lambda: pr.StudentT(nu=-1.0), "StudentT nu is a positive finite number, got -1.0"),
     (lambda: Normal(precision_matrix=((1.0, 2.0), (2.0, 1.0))), "positive definite: its smallest eigenvalue is -1"),
     (lambda: Normal(precision_matrix=((1.0, 0.5), (0.2, 1.0))), "a precision matrix is symmetric, and this one is not"),
     (lambda: Normal(precision_matrix=((1.0, 0.5),)), r"a precision matrix is square, got shape \(1, 2\)"),
     (lambda: Normal(2.0, precision_matrix=((1.0,),)), "a scale or a precision_matrix, not both"),
-    (lambda: pr.HalfNormal(0.0), "a prior of a positive parameter needs scale > 0 and finite, got scale=0"),
-    (lambda: pr.HalfStudentT(1.0, nu=-2.0), "needs nu > 0 and finite, got nu=-2"),
-    (lambda: pr.HalfCauchy(-1.0), "needs scale > 0"),
-    (lambda: pr.HalfNormal(np.inf), "needs scale > 0 and finite, got scale=inf"),
-    (lambda: pr.StudentT(nu=np.inf), "finite, got nu=inf"),
-    (lambda: pr.priors.StudentT(nu=np.inf), "finite, got nu=inf"),
-    (lambda: Normal("wide"), "Normal scale is a number or one number per column, got 'wide'"),
-    (lambda: pr.Exponential(0.0), "needs scale > 0"),
+    (lambda: pr.HalfNormal(0.0), "HalfNormal scale is a positive finite number, got 0.0"),
+    (lambda: pr.HalfStudentT(1.0, nu=-2.0), "HalfStudentT nu is a positive finite number, got -2.0"),
+    (lambda: pr.HalfCauchy(-1.0), "HalfCauchy scale is a positive"),
+    (lambda: pr.HalfNormal(np.inf), "HalfNormal scale is a positive finite number, got inf"),
+    (lambda: pr.StudentT(nu=np.inf), "nu is a positive finite number, got inf"),
+    (lambda: pr.priors.StudentT(nu=np.inf), "StudentT nu is a positive finite number, got inf"),
+    (lambda: Normal("wide"), "Normal scale is a positive .*, got 'wide'"),
+    (lambda: pr.Exponential(0.0), "Exponential scale is a positive"),
     (lambda: pr.Uniform(2.0, 1.0), r"needs 0 <= low < high, got \(2.0, 1.0\)"),
-    (lambda: pr.InverseGamma(0.0, 1.0), "needs shape > 0"),
-    (lambda: pr.InverseGamma(1.0, -1.0), "needs scale > 0"),
+    (lambda: pr.InverseGamma(0.0, 1.0), "InverseGamma shape is a positive"),
+    (lambda: pr.InverseGamma(1.0, -1.0), "InverseGamma scale is a positive"),
 ]
 
 
@@ -224,9 +287,9 @@ def test_fit_is_asked_for_what_it_has():
     m = model()
     with pytest.raises(pr.ProbregError, match="no method is called 'newtn'; did you mean 'newton'"):
         pr.fit(m, "newtn")
-    with pytest.raises(pr.Incompatible, match="method is the name of a method or a Method, got 3"):
+    with pytest.raises(pr.Incompatible, match="method is a name or a Method, got 3"):
         pr.fit(m, 3)
-    with pytest.raises(pr.Incompatible, match="method is the name of a method or a Method"):
+    with pytest.raises(pr.Incompatible, match="method is a name or a Method, got the class Newton"):
         pr.fit(m, pr.Newton)
 
 

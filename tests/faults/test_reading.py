@@ -50,7 +50,7 @@ def test_tables_and_named_columns_are_read_as_such():
         ([[1.0], [2.0]], [[1], [2, 3]], {}, "y is no array, its rows differ in length"),
         (X, X, {"columns": "ab"}, r"columns is a sequence of names, got the text 'ab'"),
         (X, ["a", None] * 5, {"likelihood": "bernoulli"}, "row 1 of the response holds None"),
-        (X, X, {"aux": {"sigma": True}}, "sigma is held at True"),
+        (X, X, {"aux": {"sigma": True}}, "sigma is a positive finite number .*got True"),
     ],
 )
 def test_what_cannot_be_read_is_said(X, y, options, message):

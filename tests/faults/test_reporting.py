@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.compare.leave_one_out import leave_one_out
+from probreg.comparison.hypotheses.restricted import Restrictions, restricted
+from probreg.comparison.models.leave_one_out import leave_one_out
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.hypothesis.restricted import Restrictions, restricted
-from probreg.inference.reported import hidden_scale
+from probreg.inference.uncertainty.reported import hidden_scale
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
 
@@ -131,7 +131,7 @@ def test_the_restricted_maximum_meets_the_restriction_and_beats_its_neighbours(t
 
 
 def test_diagnose_finds_the_pieces_of_a_fit_once(table, monkeypatch):
-    from probreg.diagnose import local as room
+    from probreg.assess.after import local as room
 
     calls = []
     monkeypatch.setattr(room, "_orthonormal", lambda *a, _inner=room._orthonormal: calls.append(1) or _inner(*a))

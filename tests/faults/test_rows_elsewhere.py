@@ -15,14 +15,14 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.check import condition_indices, design_leverage, separation, vif
-from probreg.design import PlainColumns
-from probreg.diagnose.curvature import curvature
-from probreg.diagnose.reset import reset
-from probreg.inference.covariance import COVARIANCES
-from probreg.inference.information import estimate_of, expected_part, meat_part
-from probreg.plot import PLOTS
-from probreg.tuning.psis import PSIS
+from probreg.assess.after.curvature import curvature
+from probreg.assess.after.reset import reset
+from probreg.assess.before import condition_indices, design_leverage, separation, vif
+from probreg.comparison.tuning.psis import PSIS
+from probreg.data import PlainColumns
+from probreg.inference.uncertainty.covariance import COVARIANCES
+from probreg.inference.uncertainty.information import estimate_of, expected_part, meat_part
+from probreg.show.plot import PLOTS
 
 pytest.importorskip("pyarrow")
 Array = np.ndarray

@@ -12,7 +12,8 @@ import pytest
 
 import probreg as pr
 from probreg.errors import NotConverged
-from probreg.inference.sampler import Density, Run, sample
+from probreg.inference.interrupts import Interrupts
+from probreg.inference.sampling.sampler import Density, Run, sample
 
 SHORT = Run(1, 200, 100, 2)
 
@@ -74,6 +75,69 @@ def test_an_interrupt_is_passed_on_and_leaves_no_chain_running():
     seen = next(calls)
     time.sleep(0.1)
     assert next(calls) == seen + 1
+
+
+class Loses:
+    """Its destructor is where the interrupt arrives: Python prints it there, and goes on."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):  # a signal is looked for between two steps of Python
+            pass
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_a_destructor_loses_ends_the_run_all_the_same():
+    def lost_then_sampled() -> None:
+        with Interrupts() as kept:
+            Loses()
+            assert kept.met
+            sample(density(normal), Run(1, 10**7, 100, 1), kept)
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        lost_then_sampled()
+    assert threading.active_count() <= before
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        Loses()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_lost_while_chains_run_ends_them():
+    """In the main thread, which waits: nutpie's waiting looks for signals, and finds the destructor's."""
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+
+    def lost_while_sampling() -> None:
+        with Interrupts() as kept:
+            signal.signal(signal.SIGINT, lambda *_: setattr(kept, "met", True))  # met, and raised into nothing
+            timer.start()
+            sample(density(normal), Run(1, 10**7, 100, 1), kept)
+
+    with pytest.raises(KeyboardInterrupt):
+        lost_while_sampling()
+    timer.join()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_of_the_user_stays_and_threads_have_none():
+    mine = lambda *_: None
+    before = signal.signal(signal.SIGINT, mine)
+    try:
+        with Interrupts():
+            assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+    found = []
+
+    def elsewhere() -> None:
+        with Interrupts():
+            found.append(sample(density(normal), SHORT).posterior["beta"].shape)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert found == [(2, 200, 1)]
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,20 @@
 """Separation: against the extreme rays, against the likelihood itself, and on published data."""
 
 import json
+from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from probreg.check import separation
+from probreg.assess.before import Verdict, separation
+from probreg.assess.before.separation import SeparationCheck
+from probreg.fits.fit import fit
 from probreg.likelihoods import Categorical
-from probreg.model import Model
+from probreg.model.model import Model
 from probreg.priors import Normal
+from tests.conftest import reference_path
 
-REFERENCES = Path(__file__).parents[2].parent / "shared" / "references"
 KINDS = ("bernoulli", "categorical", "poisson")
 
 
@@ -182,10 +184,7 @@ def test_symmetric_and_reference_softmax_agree():
 
 
 def published(path):
-    file = REFERENCES / path
-    if not file.exists():
-        pytest.skip(f"no reference numbers at {path}")
-    return json.loads(file.read_text())["design"]
+    return json.loads(reference_path(path).read_text())["design"]
 
 
 @pytest.mark.parametrize(
@@ -220,3 +219,42 @@ def test_published_counts_by_class(path, labels):
         likelihood="categorical", reference=d["classes"][0],
     )  # fmt: skip
     assert separation(model).labels == labels
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_prior_hides_no_separation(kind):
+    """Of small models with a prior on every column, the check warns exactly of those whose rows are separated."""
+    warned = []
+    for model in tiny_models(kind, 40, seed=8):
+        held = replace(model, prior={c: Normal(1.0) for c in model.design.columns})
+        (said,) = SeparationCheck().run(held)
+        found = separation(model)
+        assert said.verdict == (Verdict.WARNING if found else Verdict.OK)
+        assert said.columns == found.columns
+        if found:
+            assert said.sentence.startswith(f"{found.kind} separation of {found.rows} row")
+            assert said.sentence.endswith("the prior alone makes the estimates finite")
+            assert "finite estimate" not in said.sentence
+        warned.append(bool(found))
+    assert 0 < sum(warned) < 40
+
+
+def test_columns_that_no_prior_holds_still_have_no_estimate():
+    model = Model.from_arrays(np.arange(6) - 2.5, [0, 0, 0, 1, 1, 1], columns=["dose"], likelihood="bernoulli")
+    assert [f.verdict for f in SeparationCheck().run(model)] == [Verdict.PROBLEM]
+    held = replace(model, prior={"Intercept": Normal(1.0)})
+    assert [f.verdict for f in SeparationCheck().run(held)] == [Verdict.PROBLEM]
+    (said,) = SeparationCheck().run(replace(model, prior=Normal(1.0)))
+    assert "by dose: the prior alone" in said.sentence  # the intercept goes with it, and separates nothing
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+@pytest.mark.parametrize("method", ["newton", "sgd"])
+def test_no_distance_to_a_maximum_that_there_is_not(method):
+    model = Model.from_arrays(np.arange(6.0), [0, 0, 0, 1, 1, 1], columns=["dose"], likelihood="bernoulli")
+    for prior in (None, Normal(1.0)):
+        found = fit(model if prior is None else replace(model, prior=prior), method)
+        told = [note for note in found.solution.notes if "maximum" in note and "errors" in note]
+        assert bool(told) == (prior is not None)
+        rises = [note for note in found.solution.notes if "still rises towards infinity" in note]
+        assert bool(rises) == (prior is None)

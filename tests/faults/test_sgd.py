@@ -17,11 +17,11 @@ BERNOULLI = pr.Model.from_arrays(X, (Y > 1).astype(int), likelihood="bernoulli")
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rate": 0.0}, r"rate is a positive number, got 0\.0"),
-        ({"rate": -1.0}, "rate is a positive number, got -1"),
-        ({"rate": float("nan")}, "rate is a positive number, got nan"),
-        ({"rate": "fast"}, "rate is a positive number, got 'fast'"),
-        ({"tol": 0.0}, "tol is a positive number"),
+        ({"rate": 0.0}, r"rate is a positive finite number, got 0\.0"),
+        ({"rate": -1.0}, "rate is a positive finite number, got -1"),
+        ({"rate": float("nan")}, "rate is a positive finite number, got nan"),
+        ({"rate": "fast"}, "rate is a positive finite number, got 'fast'"),
+        ({"tol": 0.0}, "tol is a positive finite number"),
         ({"epochs": 0}, "epochs is a whole number of at least 1, got 0"),
         ({"epochs": 2.5}, r"epochs is a whole number of at least 1, got 2\.5"),
     ],

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.bias_variance import Truth, bias_variance
-from probreg.plot.bias_variance import bias_variance as picture
+from probreg.assess.bias_variance import Truth, bias_variance
+from probreg.show.plot.bias_variance import bias_variance as picture
 
 Array = np.ndarray
 SIGMA = 0.8

@@ -22,7 +22,7 @@ def causes(fits, param="x", **options):
 def test_the_prior(rng):
     model = gaussian(rng, 30)
     found = causes({"ML": pr.fit(model), "tight": pr.fit(model.with_prior(pr.Normal(0.2)), "newton")})
-    assert "% of the precision of x in tight" in found["prior"]
+    assert found["prior"].startswith("prior of x: Normal(0, 0.2) in tight, flat in ML; prior weight ")
     assert "misspecification" not in found
 
 
@@ -47,30 +47,41 @@ def test_separation_of_a_coefficient_and_of_its_neighbours():
     assert "at infinity" in found["separation"]
 
 
-def test_skewness_with_the_profile_as_its_witness():
+def test_skewness_where_one_reports_a_mean_and_one_a_mode():
     orings = pr.load_dataset("challenger")
     model = pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli", prior=pr.Normal(10.0))
     mode, nuts = pr.fit(model), pr.fit(model, "nuts", seed=1)
-    found = causes({"mode": mode, "nuts": nuts}, "temperature")
-    ends = mode.interval(0.95, "profile").sel(coef="temperature")
-    at = mode.coef.sel(coef="temperature").item()
-    arms = (ends["upper"].item() - at) / (at - ends["lower"].item())
-    assert f"of the profile in mode {arms:.2g} times" in found["skewness"]
-    assert "prior" not in found
-    laplace = causes({"laplace": pr.fit(model, "laplace", seed=1), "nuts": nuts}, "temperature")
-    assert "of nuts alone" in laplace["skewness"]
+    for param in ("temperature", "Intercept"):
+        found = causes({"mode": mode, "nuts": nuts}, param)
+        skew = pr.compare([nuts]).data["skewness"].sel(param=param).item()
+        assert found == {"skewness": f"skewness {skew:.2g} of the posterior in nuts, whose mean is not its mode"}
+        laplace = causes({"laplace": pr.fit(model, "laplace", seed=1), "nuts": nuts}, param)
+        assert laplace == {
+            "approximation": f"approximation: laplace is a normal at the mode; skewness of nuts {skew:.2g}"
+        }
 
 
 def test_misspecification_where_the_spread_grows(rng):
     model = gaussian(rng, spread=lambda x: 0.3 + np.abs(x) ** 1.5)
     robust = pr.Model(replace(model.design), pr.StudentT(nu=3.0))
     found = causes({"normal": pr.fit(model), "t": pr.fit(robust)})
-    ratio = np.sqrt(np.diagonal(pr.fit(model).covariance("HC3"))[1] / np.diagonal(pr.fit(model).covariance())[1])
-    assert f"the SE of x in normal is {ratio:.2f} times" in found["misspecification"]
+    ratio = np.sqrt(np.diagonal(pr.fit(model).covariance("HC2"))[1] / np.diagonal(pr.fit(model).covariance())[1])
+    assert f"SE of x in normal is {ratio:.2f} times" in found["misspecification"]
     assert ratio > 1.5
     calm = gaussian(rng)
     same = {"normal": pr.fit(calm), "t": pr.fit(pr.Model(calm.design, pr.StudentT(nu=3.0)))}
     assert "misspecification" not in causes(same)  # another likelihood, and a right one
+
+
+def test_no_misspecification_where_rows_are_few_and_the_model_is_right():
+    named = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(25, 8))
+        model = pr.Model.from_arrays(X, X[:, 0] + rng.normal(size=25))
+        table = pr.compare({"ols": pr.fit(model), "replicates": pr.fit(model, pr.Bootstrap(reps=200))}).causes
+        named += sum("misspecification" in cause for cause in table["cause"])
+    assert named <= 2  # of 54 coefficients; HC3 over the SE of RSS/n named half of them
 
 
 def test_the_sampler_by_its_chains(rng):
@@ -83,7 +94,7 @@ def test_the_sampler_by_its_chains(rng):
         good, solution=replace(good.solution, draws=draws, beta=beta, status=type(good.solution.status).UNMIXED)
     )
     found = causes({"ML": pr.fit(model), "stuck": bad})
-    assert "the sampler of stuck (R-hat 1." in found["sampler"]
+    assert "sampler: stuck (R-hat 1." in found["sampler"]
     assert "did not end well" not in " ".join(found.values())
     assert "sampler" not in causes({"ML": pr.fit(model), "nuts": good})
 
@@ -99,5 +110,5 @@ def test_how_far_apart_is_far_is_the_readers_choice(rng):
     shift = abs(pr.compare(fits).data["shift"].sel(fit="mode", param="x").item())
     assert "x" in pr.compare(fits, apart=0.5 * shift).reasons
     assert "x" not in pr.compare(fits, apart=5.0 + shift).reasons
-    with pytest.raises(pr.DataError, match="apart is a share of a standard error"):
+    with pytest.raises(pr.DataError, match="apart is a positive finite number"):
         pr.compare(fits, apart=0.0)

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import probreg as pr
-from probreg.compare import compare_models
-from probreg.compare.leave_one_out import leave_one_out
-from probreg.compare.models import held_out
-from probreg.compare.stacking import stacking
+from probreg.comparison import compare_models
+from probreg.comparison.models.leave_one_out import leave_one_out
+from probreg.comparison.models.model_comparison import held_out
+from probreg.comparison.models.stacking import stacking
 
 
 def rows(seed: int = 4, n: int = 40) -> pd.DataFrame:
@@ -186,14 +187,17 @@ def fitted_line(train: pd.DataFrame) -> pr.Fit:
     return pr.fit(pr.Model.from_formula("line ~ x + z", train))
 
 
-def test_trials_are_scored_as_so_many_observations():
+def test_a_row_of_trials_is_scored_as_one_observation():
     table = {"s": [3, 5, 9, 12], "t": [20, 20, 20, 20], "x": [0.0, 1.0, 2.0, 3.0]}
     fit = pr.fit(pr.Model.from_formula("p(s, t) ~ x", table, likelihood="bernoulli"))
     found = compare_models({"a": fit})
-    assert found.pointwise.sizes["obs"] == 80
+    assert found.pointwise.sizes["obs"] == 4
     p = fit.predict({"x": table["x"]})["mean"].values
     s = np.array(table["s"])
-    np.testing.assert_allclose(held_out(fit, table), s * np.log(p) + (20 - s) * np.log(1 - p), rtol=1e-10)
+    np.testing.assert_allclose(held_out(fit, table), stats.binom.logpmf(s, 20, p), rtol=1e-10)
+    row, k, n = found.table.loc["a"], 2, 4
+    assert row["AICc"] == pytest.approx(row["AIC"] + 2 * k * (k + 1) / (n - k - 1), rel=1e-12)
+    assert row["BIC"] == pytest.approx(k * np.log(n) - 2 * row["log_lik"], rel=1e-12)
 
 
 def test_other_observations_are_refused_by_name():

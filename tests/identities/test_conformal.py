@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.conformal import SCORES, JackknifePlus, Split, conformal
-from probreg.conformal.base import Rank
+from probreg.assess.conformal import SCORES, JackknifePlus, Split, conformal
+from probreg.assess.conformal.base import Rank
 from probreg.priors import Normal
 
 Array = np.ndarray
@@ -229,7 +229,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     found = [conformal(pr.fit(model("poisson"))), conformal(pr.fit(model("gaussian")), kind="jackknife+")]
     new = np.random.default_rng(0).normal(size=(57, 2))
     whole = [f.predict(new) for f in found]
-    monkeypatch.setattr(sys.modules["probreg.conformal.base"], "_NUMBERS", 20)
+    monkeypatch.setattr(sys.modules["probreg.assess.conformal.base"], "_NUMBERS", 20)
     for f, expected in zip(found, whole):
         for part in expected.data_vars:  # products of other shapes round otherwise
             np.testing.assert_allclose(f.predict(new)[part], expected[part], rtol=1e-12)
@@ -239,3 +239,11 @@ def test_the_same_seed_deals_the_same_rows():
     fit = pr.fit(model("gaussian"))
     one, two, other = (conformal(fit, kind=Split(seed=s)).calibrated.most for s in (1, 1, 2))
     assert one == two != other
+
+
+def test_the_upper_limit_of_a_split_is_prob_and_one_of_the_next_count():
+    """k = ceil((n + 1) prob) of n scores holds a new row with probability k / (n + 1) < prob + 1 / (n + 1)."""
+    x = np.arange(40.0)
+    found = conformal(pr.fit(pr.Model.from_arrays(x, x + np.sin(7 * x))), kind=pr.Split(share=0.5), prob=0.8)
+    assert found.calibrated.count == 20
+    assert f"at most {0.8 + 1 / 21:.4g} if no two scores" in found.calibrated.guarantee

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.effects import comparisons, predictions, slopes
+from probreg.comparison.effects import comparisons, predictions, slopes
 
 sm = pytest.importorskip("statsmodels.api")
 NEAR = {"rtol": 1e-8, "atol": 1e-10}  # both programs stop Newton near rounding; statsmodels inverts the raw information

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 import xarray as xr
 
-from probreg.design.formula import Recipe, read_formula
-from probreg.design.grammar import parse_expression
+from probreg.data.formula.formula import Recipe, read_formula
+from probreg.data.formula.grammar import parse_expression
 
 N = 48
 
@@ -84,7 +84,7 @@ def test_a_fresh_process_makes_the_same_numbers(data):
     readings = [read_formula(formula, data) for formula in FORMULAS]
     saved = json.dumps([[r.recipe.to_json() for r in readings], {k: np.asarray(v).tolist() for k, v in data.items()}])
     code = (
-        "import json, sys\nfrom probreg.design.formula import Recipe\n"
+        "import json, sys\nfrom probreg.data.formula.formula import Recipe\n"
         "recipes, data = json.load(sys.stdin)\n"
         "json.dump([Recipe.from_json(r).matrix(data).tolist() for r in recipes], sys.stdout)"
     )
@@ -228,10 +228,17 @@ def test_responses_as_they_stand():
     g = pd.Categorical(data["y"], categories=["yes", "no"])
     assert list(read_formula("g ~ x", data | {"g": g}).response.categories) == ["yes", "no"]
     trials = read_formula("p(n, n + 2) ~ x", data)
-    assert (trials.response.tolist(), trials.trials.tolist()) == ([1, 2, 3], [3, 4, 5])
+    assert (trials.counted, trials.response.tolist()) == ("p", [[1, 3], [2, 4], [3, 5]])
     assert trials.recipe.response == "p(n, n + 2)"
+    np.testing.assert_array_equal(trials.recipe.trials_at({"n": [4], "x": [0.0]}), [6])
+    assert trials.recipe.trials_at({"x": [0.0]}) is None
+    assert trials.recipe.trials_at({"n": [np.nan]}) is None
+    counts = read_formula("counts(n, `b`, n + 2) ~ x", data)
+    assert (counts.counted, counts.classes) == ("counts", ("n", "b", "n + 2"))
+    assert counts.response.tolist() == [[1, 1, 3], [2, 0, 4], [3, 1, 5]]
+    np.testing.assert_array_equal(counts.recipe.trials_at({"n": [4], "b": [1]}), [11])
     scaled = read_formula("scale(n) ~ x", data)
-    np.testing.assert_array_equal(scaled.recipe.outcome_at({"n": [4]})[0], [2.0])
+    np.testing.assert_array_equal(scaled.recipe.outcome_at({"n": [4]}), [2.0])
 
 
 def test_truth_values_are_zero_and_one(data):
@@ -255,6 +262,6 @@ def test_quoted_names_keep_transforms_apart():
 
 
 def test_importing_the_reader_is_light():
-    code = "import sys, probreg.design.formula; print(*{'pandas', 'formulaic', 'narwhals'} & set(sys.modules))"
+    code = "import sys, probreg.data.formula.formula; print(*{'pandas', 'formulaic', 'narwhals'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == ""

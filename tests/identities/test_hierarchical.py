@@ -9,7 +9,7 @@ from scipy import integrate, stats
 from scipy.special import gammaln, logsumexp
 
 import probreg as pr
-from probreg.inference.evidence import _Problem
+from probreg.inference.exact.evidence import _Problem
 from probreg.priors import R2, GPrior, Horseshoe, Normal
 
 Array = np.ndarray
@@ -135,7 +135,7 @@ def posterior_of_scales(model: pr.Model) -> tuple[Array, Array]:
 )
 def test_draws_of_an_unknown_scale_are_its_posterior(noise: float, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Means within four Monte Carlo standard errors, standard deviations within a tenth; tau's prior has moments."""
-    from probreg.inference import pymc_engine
+    from probreg.inference.sampling import pymc_engine
 
     rng = np.random.default_rng(2)
     X = rng.normal(size=(25, 4)) + 1.0

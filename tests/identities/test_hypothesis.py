@@ -6,9 +6,9 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.hypothesis import hypothesis
-from probreg.hypothesis.grammar import parse
-from probreg.hypothesis.restricted import independent, restricted
+from probreg.comparison.hypotheses import hypothesis
+from probreg.comparison.hypotheses.grammar import parse
+from probreg.comparison.hypotheses.restricted import independent, restricted
 
 sm = pytest.importorskip("statsmodels.api")
 NEAR = {"rtol": 1e-8}  # both programs stop Newton near rounding
@@ -263,3 +263,25 @@ def test_what_has_no_test_says_so():
     y = np.r_[np.ones(9), 0.0, np.ones(5), np.zeros(5)]
     X = np.stack([np.r_[np.ones(10), np.zeros(10)], np.r_[np.zeros(9), 1.0, np.zeros(10)]], 1)
     assert hypothesis(pr.fit(pr.Model.from_arrays(X[:, :1], y, likelihood="bernoulli")), "x1 = 0")["LR"].p < 0.06
+
+
+def test_names_without_letters_and_with_backquotes_can_be_tested():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
+    plain = pr.fit(pr.Model.from_arrays(X, y, columns=["a", "b", "c"]))
+    odd = pr.fit(pr.Model.from_arrays(X, y, columns=["", "1", "`"]))
+    for text, same in ((r"`` = `1`", "a = b"), (r"`\`` = 0", "c = 0"), ("1 = 2", "b = 2")):
+        found, known = hypothesis(odd, text), hypothesis(plain, same)
+        assert {k: t.p for k, t in found.tests.items()} == {k: t.p for k, t in known.tests.items()}
+
+
+def test_the_sd_of_a_conjugate_posterior_is_that_of_students_t():
+    """scale sqrt(df / (df - 2)), which seven rows tell from the scale; the draws agree."""
+    model = pr.Model.from_arrays(
+        [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 0.5, 2.5, 2.0, 4.5, 3.0, 6.0], columns=["x"]
+    )
+    fit = pr.fit(model, pr.Conjugate(draws=20_000), seed=1)
+    assert fit.solution.df == 5.0
+    (sd,) = hypothesis(fit, "x = 0").estimates["sd"]
+    assert sd == pytest.approx(np.sqrt(fit.solution.scale[1, 1] * 5.0 / 3.0), rel=1e-12)
+    assert sd == pytest.approx(fit.solution.draws["beta"][..., 1, 0].std(), rel=0.03)

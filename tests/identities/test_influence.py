@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.influence import influence
-from probreg.plot.influence import influence as picture
+from probreg.comparison.prior_weight import influence
+from probreg.show.plot.influence import influence as picture
 
 RNG = np.random.default_rng(6)
 SIGMA = 0.7
@@ -25,7 +25,7 @@ def test_shares_sum_to_what_the_hat_matrix_leaves():
     hat = X @ np.linalg.solve(J + P, X.T) / SIGMA**2
     assert found.effective == pytest.approx(np.trace(hat), rel=1e-10)
     V = np.linalg.inv(J + P)
-    np.testing.assert_allclose(found.table["share"], np.diagonal(V) / tau**2, rtol=1e-9)
+    np.testing.assert_allclose(found.table["prior_weight"], np.diagonal(V) / tau**2, rtol=1e-9)
     ml = np.linalg.solve(J, X.T @ Y / SIGMA**2)
     np.testing.assert_allclose(found.table["ml"], ml, rtol=1e-9)
     mode = V @ X.T @ Y / SIGMA**2
@@ -55,16 +55,56 @@ def test_a_conflict_is_a_tail_of_the_prior_and_the_error_of_the_estimate(prior):
     assert (table["conflict"] < 0.2).all()  # every estimate is many scales from zero
 
 
-def test_sentences_name_the_conflict_and_the_share():
+def test_sentences_name_the_conflict_and_the_weight():
     found = influence(pr.fit(gaussian({"a": pr.Normal(0.02, location=3.0), "b": pr.Normal(5.0)})))
-    assert found.sentences[0].startswith("a: the prior holds")
-    assert "prior and data conflict" in found.sentences[0]
-    assert not any(s.startswith("b") for s in found.sentences)
+    assert found.sentences[0].startswith("prior-data conflict on a: maximum likelihood is ")
+    assert found.sentences[1].startswith("prior weight of a: ")
+    assert len(found.sentences) == 2
     assert np.isnan(found.table.loc["c", "conflict"])
-    assert found.table.loc["c", "share"] == 0
+    assert found.table.loc["c", "prior_weight"] == 0
     calm = influence(pr.fit(gaussian(pr.Normal(3.0))))
-    assert calm.sentences[0].startswith("no coefficient is the prior's more")
-    assert "effective number of coefficients" in repr(calm)
+    least = calm.table["conflict"].min()
+    assert calm.sentences == (
+        "prior weight: below 50 % for each coefficient",
+        f"prior-data conflict: none found (least p = {least:.2g})",
+    )
+    assert f"effective number of coefficients: {calm.effective:.3g} of 4" in repr(calm)
+
+
+def binary(prior, y=None):
+    y = (X[:, 0] > 0).astype(int) if y is None else y
+    return pr.Model.from_arrays(X[:, :2], y, columns=["a", "b"], likelihood="bernoulli", prior=prior)
+
+
+@pytest.mark.parametrize("prior", [pr.Normal(1.0), pr.Normal(1e5), pr.Jeffreys()], ids=["mild", "wide", "jeffreys"])
+def test_of_separated_rows_the_prior_alone_has_an_estimate(prior):
+    """A weak prior has little weight there, and is all that keeps the estimate finite."""
+    found = influence(pr.fit(binary(prior), "newton"))
+    term = "separation: there is no maximum likelihood estimate of Intercept, a, b; the prior alone gives one"
+    assert term in found.sentences
+    assert not any("conflict: none" in s for s in found.sentences)
+    assert (found.table["prior_weight"].isna().any()) == any("not defined" in s for s in found.sentences)
+
+
+def test_what_is_not_defined_is_not_called_small():
+    y = (RNG.random(40) < 0.5).astype(int)
+    jeffreys = influence(pr.fit(binary(pr.Jeffreys(), y)))
+    kinked = influence(pr.fit(binary(pr.Laplace(0.5), y), "proximal_newton"))
+    assert "prior-data conflict: not judged for Intercept, a, b, whose prior has no draws" in jeffreys.sentences
+    assert "effective number of coefficients: not defined" in repr(kinked)
+    assert any(s.startswith("prior weight: not defined for a, b") for s in kinked.sentences)
+    for found in (jeffreys, kinked):
+        known = found.table["prior_weight"].notna() & (found.table["prior_weight"] > 0)
+        below = [s for s in found.sentences if s.startswith("prior weight: below")]
+        assert bool(below) == bool(known.any() and (found.table["prior_weight"][known] < 0.5).all())
+        assert all(len(s.split()) <= 25 for s in found.sentences)
+
+
+def test_collinear_columns_are_told_as_what_they_are():
+    twice = np.c_[X[:, 0], 2 * X[:, 0]]
+    fit = pr.fit(pr.Model.from_arrays(twice, Y, columns=["a", "b"], prior=pr.Normal(1.0), aux={"sigma": 1.0}))
+    said = influence(fit).sentences
+    assert "identification: there is no maximum likelihood estimate of a, b; the prior alone gives one" in said
 
 
 def test_power_scaling_stands_beside_draws_only():
@@ -78,7 +118,7 @@ def test_without_a_maximum_likelihood_estimate_the_rest_stands():
     model = pr.Model.from_arrays(X[:, :1], y, columns=["a"], likelihood="bernoulli", prior=pr.Normal(1.0))
     found = influence(pr.fit(model))
     assert np.isnan(found.table.loc["a", "shift"])
-    assert np.isfinite(found.table.loc["a", "share"])
+    assert np.isfinite(found.table.loc["a", "prior_weight"])
     assert "no maximum likelihood estimate exists" in found.ml_status
     jeffreys = influence(pr.fit(model.with_prior(pr.Jeffreys()))).table
     assert np.isnan(jeffreys["conflict"]).all()

@@ -276,8 +276,21 @@ def test_the_sampling_covariance_of_ridge_is_its_own():
     np.testing.assert_allclose(fit.covariance(), 1.44 * A, rtol=1e-9)
     e = fit.model.design.observed - X @ fit.coef.values
     np.testing.assert_allclose(fit.covariance("HC0"), A @ (X.T * e**2) @ X @ A, rtol=1e-9)
-    assert "penalised curvature" in fit.covariance("HC0").attrs["definition"]
-    assert "penalised curvature" not in pr.fit(model("gaussian")).covariance("HC0").attrs["definition"]
+
+
+def test_a_sandwich_of_a_penalised_mode_calls_itself_that():
+    flat, groups = pr.fit(model("gaussian")), np.arange(40) // 4
+    for prior in (Normal(0.5), pr.priors.StudentT(0.5)):
+        fit = pr.fit(model("gaussian", prior=prior))
+        for kind, more in [("HC0", {}), ("HC3", {}), ("cluster", {"groups": groups}), ("HAC", {})]:
+            words = fit.covariance(kind, **more).attrs
+            assert words["kind"] == f"{kind} of a penalised mode"
+            assert "no evidence of misspecification" in words["definition"]
+            assert flat.covariance(kind, **more).attrs["kind"] == kind
+        assert fit.summary(covariance="HC0").attrs["covariance"] == "HC0 of a penalised mode"
+        assert fit.interval(0.9, "wald", covariance="HC0").attrs["covariance"] == "HC0 of a penalised mode"
+        for kind in ("observed", "sampling"):  # which are no sandwich of the rows' own scores
+            assert fit.covariance(kind).attrs["kind"] == kind
 
 
 # ---- the bootstrap --------------------------------------------------------------------------------------------------

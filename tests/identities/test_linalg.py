@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from probreg.linalg import (
+from probreg.numerics.linalg import (
     dense,
     downdate,
     inverse_upper,

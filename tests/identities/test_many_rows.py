@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference import newton
+from probreg.inference.modes import newton
 
 N = newton._SMALL + 4_000
 CASES = ["gaussian", "bernoulli", "poisson", "student", "categorical"]

@@ -2,15 +2,14 @@
 
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from probreg.design.moments import Moments
+from probreg.data.moments import Moments
 from probreg.errors import DataError
+from tests.conftest import reference_path
 
-REFERENCES = Path(__file__).parents[2].parent / "shared" / "references"
 NAMES = ("const", "a", "b", "c")
 
 
@@ -163,10 +162,7 @@ def test_a_missing_value_is_located(n):
 
 
 def certified(name):
-    path = REFERENCES / "nist" / f"{name}.json"
-    if not path.exists():
-        pytest.skip(f"certified numbers of {name} are not here")
-    return json.loads(path.read_text())
+    return json.loads(reference_path(f"nist/{name}.json").read_text())
 
 
 def digits(value, truth):
@@ -204,10 +200,7 @@ def test_digits_of_nist(name, coefficients, errors):
 
 def test_filip_has_full_rank():
     """Powers 0 to 10 of one column, condition 5e9 after scaling: full rank, and the digits that survive rounding the powers."""
-    path = REFERENCES / "tables" / "nist" / "Filip.json"
-    if not path.exists():
-        pytest.skip("the data of Filip are not here")
-    data = json.loads(path.read_text())
+    data = json.loads(reference_path("tables/nist/Filip.json").read_text())
     x, y = (np.array([np.longdouble(s) for s in data[f"{k}_str"]]) for k in "xy")
     X = x[:, None] ** np.arange(11)
     rounded = Moments.of(X.astype(float), y.astype(float), columns=range(11))
@@ -225,9 +218,6 @@ def test_filip_has_full_rank():
 # certified coefficients are all 1; the noise, hence the number of digits in y that say nothing, grows by 100 each time
 @pytest.mark.parametrize(("name", "coefficients"), [("Wampler3", 12), ("Wampler4", 10), ("Wampler5", 8)])
 def test_digits_under_growing_noise(name, coefficients):
-    path = REFERENCES / "tables" / "nist" / f"{name}.json"
-    if not path.exists():
-        pytest.skip(f"the data of {name} are not here")
-    data = json.loads(path.read_text())
+    data = json.loads(reference_path(f"tables/nist/{name}.json").read_text())
     m = Moments.of(np.array(data["x"])[:, None] ** np.arange(6), data["y"], columns=range(6))
     assert digits(m.least_squares()[0], np.ones(6)) >= coefficients

@@ -11,11 +11,11 @@ from scipy import stats
 from scipy.special import expit
 
 import probreg as pr
-from probreg.inference.bootstrap import Bootstrap
-from probreg.panel import Coverage, Interval, coverage, panel
-from probreg.plot.coverage import coverage as coverage_picture
-from probreg.plot.panel import panel as panel_picture
+from probreg.comparison.interval_panel import Coverage, Interval, coverage, panel
+from probreg.inference.uncertainty.bootstrap import Bootstrap
 from probreg.priors import Normal
+from probreg.show.plot.coverage import coverage as coverage_picture
+from probreg.show.plot.panel import panel as panel_picture
 
 Array = np.ndarray
 ROW = np.array([[0.6, -0.4]])
@@ -160,6 +160,11 @@ def test_misspecification():
     assert factor > 1.8
     clean = panel(pr.fit(gaussian(400)), "x1", kinds=["t", "HC3"]).why
     assert not any("misspecification" in w for w in clean)
+    for prior in (Normal(0.02), pr.priors.StudentT(0.02, nu=400.0)):  # which make the sandwich small whatever the rows
+        penalised = panel(pr.fit(gaussian(400, prior=prior)), "x1", kinds=["wald", "HC3"])
+        assert penalised.table["width"].iloc[1] < 0.9 * penalised.table["width"].iloc[0]
+        assert "prior" in penalised.why[0]
+        assert not any("misspecification" in w for w in penalised.why)
 
 
 def test_skewness():
@@ -176,7 +181,7 @@ def test_prior_weight_is_its_part_of_the_precision():
     model = pr.Model.from_arrays(x, x + np.sin(30 * x), columns=["x"], intercept=False, aux={"sigma": 0.5})
     found = panel({"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(Normal(0.4)))}, "x", kinds=["wald"])
     held = 0.4**-2 / (0.4**-2 + x @ x / 0.25)
-    assert f"prior weight; the prior holds {100 * held:.3g} % of the precision in ridge" in found.why[0]
+    assert f"prior weight {100 * held:.3g} % in ridge" in found.why[0]
 
 
 @pytest.mark.parametrize("columns", [["x1"], ["x1", "x2"]])
@@ -187,7 +192,32 @@ def test_a_prior_at_a_row(columns):
     P = np.diag([0.3**-2 if c in columns else 0.0 for c in model.design.columns])
     held = x @ V @ P @ V @ x / (x @ V @ x)
     why = panel(fits, at=ROW, kinds=["wald"]).why
-    assert f"the prior holds {100 * held:.3g} % of the precision in mode" in why[0]
+    assert f"prior weight {100 * held:.3g} % in mode" in why[0]
+
+
+def test_a_prior_that_both_have_is_no_cause():
+    model = binary(40, prior=Normal(0.5))
+    found = panel(
+        {"mode": pr.fit(model), "posterior": pr.fit(model, "importance", seed=1)}, "x1", kinds=["wald", "eti"]
+    )
+    between = [w for w in found.why if w.startswith("posterior is")]
+    assert between
+    assert not any("prior" in w for w in between)
+    assert "skewness" in between[0] or "the mean of a posterior" in between[0]
+    held = {"ML": pr.fit(gaussian()), "held": pr.fit(gaussian(aux={"sigma": 3.0}))}
+    (why,) = panel(held, "x1", kinds=["wald"]).why[:1]
+    assert f": consistent with sigma, estimated as {held['ML'].aux['sigma']:.3g} in ML, held at 3 in held" in why
+    assert "Student's quantile on 37" in why
+
+
+def test_a_sandwich_of_a_penalised_mode_is_no_evidence_of_misspecification():
+    """The intercept has no prior of its own, but follows the slopes that have: their prior is in its sandwich too."""
+    model = binary(60, prior=Normal(0.05))
+    for name in ("Intercept", "x1"):
+        why = " ".join(panel(pr.fit(model), name, kinds=["wald", "HC3"]).why)
+        assert "misspecification" not in why
+        assert "perhaps chance" not in why
+        assert "the prior counts as no data" in why or "all ends agree" in why
 
 
 def test_another_likelihood():

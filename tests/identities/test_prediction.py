@@ -8,7 +8,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.likelihoods import Gaussian
-from probreg.predictive import Predictive
+from probreg.model.predictive import Predictive
 from probreg.priors import Normal
 
 Array = np.ndarray

@@ -10,7 +10,7 @@ from scipy.special import logit
 
 import probreg as pr
 from probreg.likelihoods import Gaussian, Likelihood
-from probreg.predictive import Predictive
+from probreg.model.predictive import Predictive
 from probreg.priors import Normal
 
 Array = np.ndarray

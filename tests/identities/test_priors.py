@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 import probreg as pr
-from probreg.compare.shares import prior_curvature
+from probreg.comparison.shares import prior_curvature
 from probreg.priors import (
     BetaPrime,
     ElasticNet,

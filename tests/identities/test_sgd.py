@@ -5,8 +5,8 @@ import pytest
 
 import probreg as pr
 from probreg.inference import LMS, SGD, Perceptron, Status
-from probreg.inference.passes import Rows, aux_at
-from probreg.online import State, lms, run
+from probreg.inference.modes.passes import Rows, aux_at
+from probreg.online import State, lms, run, widrow_hoff_pass
 
 PRIORS = {
     "flat": pr.Flat(),
@@ -62,6 +62,19 @@ def test_sgd_ends_where_newton_does_within_what_it_promises(name, prior, setting
     assert distance(fit, mode) < SGD.accuracy * 1.1
     for a, value in fit.solution.aux.items():
         assert value == pytest.approx(mode.solution.aux[a], rel=0.02)
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_all_rows_in_a_step_are_gradient_descent_which_ends_at_the_mode(name):
+    model = model_of(name)
+    fit, mode = pr.fit(model, SGD(batch=150, tol=1e-3), seed=3), pr.fit(model, "newton")
+    assert fit.solution.status is Status.CONVERGED
+    assert distance(fit, mode) < 1e-3 * 1.1
+    # there is no noise to average away: order and averaging change nothing but rounding
+    last = pr.fit(model, SGD(batch=150, tol=1e-3, average=False), seed=4)
+    assert distance(last, fit) < 1e-6
+    with pytest.warns(pr.ProbregWarning, match=r"stopped short of the maximum.*at a distance of"):
+        assert pr.fit(model, SGD(batch=150, tol=1e-3, epochs=2)).solution.status is Status.SHORT
 
 
 @pytest.mark.filterwarnings("ignore:sgd")
@@ -146,7 +159,7 @@ def test_the_sandwich_is_the_sum_of_outer_products_between_inverse_curvatures(na
 def test_the_steps_of_a_pass_add_up_to_the_gradient(name, prior):
     """A row of weight w counts w times, and the shares of the prior make the prior."""
     n = 150
-    w = np.random.default_rng(0).uniform(0.5, 3.0, n)
+    w = np.random.default_rng(0).integers(1, 5, n)
     model = model_of(name, prior, weights=w, offset=0.3 * np.cos(np.arange(n)))
     T, part = model.design.basis.T, Rows.of(model)
     gamma = np.random.default_rng(1).normal(size=model.shape)
@@ -248,7 +261,7 @@ def test_a_perceptron_that_cannot_separate_says_so_and_still_points_the_right_wa
 
 
 def test_weights_do_not_change_what_can_be_separated():
-    w = np.random.default_rng(0).uniform(0.5, 4.0, classes(0.3).design.n)
+    w = np.random.default_rng(0).integers(1, 5, classes(0.3).design.n)
     assert pr.fit(classes(0.3), "perceptron").solution.status is Status.SEPARATED
     X, y = classes(0.3).design.X[:, 1:], classes(0.3).design.y
     weighted = pr.Model.from_arrays(X, y.astype(int), likelihood="bernoulli", weights=w)
@@ -264,3 +277,72 @@ def test_a_perceptron_is_summarised_compared_and_saved(tmp_path):
     np.testing.assert_array_equal(again.coef, fit.coef)
     assert "sampling" not in fit.tree
     assert "perceptron" in str(pr.compare({"ridge": pr.fit(model.with_prior(pr.Normal(2.0))), "perceptron": fit}))
+
+
+@pytest.mark.filterwarnings("ignore:lms. stopped short of the maximum")
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+@pytest.mark.parametrize("weighted", [None, "copies", "precision"])
+def test_lms_carries_the_bound_of_its_passes(rate, weighted, tmp_path):
+    """The passes again by hand, from the seed: what they suffered, and Widrow-Hoff's sum for the answer as comparator."""
+    X, y = rows("gaussian")
+    w = np.random.default_rng(3).integers(1, 4, len(y)) if weighted else None
+    p = np.ones(len(y)) if weighted != "precision" else w / 2.0
+    w = pr.weights.precision(p) if weighted == "precision" else w
+    fit = pr.fit(pr.Model.from_arrays(X, y, weights=w), LMS(rate=rate, epochs=2, tol=1e-9), seed=5)
+    promise, data = fit.guarantee(), Rows.of(fit.model)
+    assert promise.applies
+    assert promise.suffered <= promise.bound < 8 * promise.suffered
+    assert promise.rounds == 2 * len(y)
+    theirs = float(data.weigh(p * (data.y - data.U @ gamma_of(fit)) ** 2).sum())
+    unit = fit.model.design.total / len(y)
+    assert promise.comparator_loss == pytest.approx(2 * unit * theirs, rel=1e-12)
+    # k = 2 - step r^2 is 2 - rate in both passes, and the bound is at least that of no distance, 4 L_u / k^2
+    assert promise.bound >= 2 * unit * 4 * theirs / (2 - rate) ** 2
+    assert promise.assumptions[0].met == pytest.approx(rate, rel=1e-12)
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc")).guarantee()
+    assert (again.suffered, again.bound) == (promise.suffered, promise.bound)
+    with pytest.raises(pr.Incompatible, match="on a new row: these rounds are those of a fit"):
+        _ = promise.risk
+
+
+def gamma_of(fit):
+    return np.linalg.solve(fit.model.design.basis.T, fit.solution.beta[:, 0])
+
+
+def test_the_bound_of_one_pass_is_kept_and_attained():
+    """Any step below 2 / r^2; and where y flips and a step of 1 lands on each, no smaller constant would do."""
+    rng = np.random.default_rng(6)
+    for _ in range(300):
+        x, y = rng.normal(size=(20, 2)), rng.standard_t(2, 20)
+        r2 = (x**2).sum(1).max()
+        step, u = rng.uniform(0.05, 1.95) / r2, rng.normal(size=2)
+        path = run(lms(step), x, y)
+        assert path.loss <= widrow_hoff_pass(((x @ u - y) ** 2).sum(), u @ u, step, r2) * (1 + 1e-9)
+    flips = np.where(np.arange(1000) % 2, 1.0, -1.0)
+    path = run(lms(1.0), np.ones((1000, 1)), flips)  # each prediction is the last y: errors of 2 where u = 0 has 1
+    assert path.loss > 0.995 * widrow_hoff_pass(1000.0, 0.0, 1.0, 1.0)
+
+
+def test_a_perceptron_carries_novikoffs_bound():
+    for more in ({}, {"weights": np.arange(60) % 3 + 1}):
+        fit = pr.fit(classes(0.3, **more), "perceptron", seed=2)
+        promise = fit.guarantee()
+        assert promise.applies
+        assert 0 < promise.suffered == fit.solution.stats["mistakes"] <= promise.bound < np.inf
+        design = fit.model.design
+        moves = design.basis.rows(design.X) * (1 if design.weights is None else design.weights[:, None])
+        u, side = promise.comparator, np.where(design.observed > 0.5, 1, -1)
+        assert (side * (moves @ u)).min() == pytest.approx(1, rel=1e-6)  # the margin is 1 / ||u||
+        assert promise.bound == pytest.approx((moves**2).sum(1).max() * (u @ u), rel=1e-9)
+    with pytest.warns(pr.ProbregWarning, match="stopped with mistakes left"):
+        mixed = pr.fit(classes(0.0), Perceptron(epochs=5), seed=2).guarantee()
+    assert not mixed.applies
+    assert "NOT MET: some u separates the classes" in str(mixed)
+
+
+def test_a_fit_without_a_theorem_says_so():
+    model = model_of("gaussian", "normal", aux={"sigma": 1.0})
+    with pytest.raises(pr.Incompatible, match="lms with a prior"):
+        pr.fit(model, "lms", seed=1).guarantee()
+    with pytest.raises(pr.Incompatible, match="no theorem about its steps is written down for newton"):
+        pr.fit(model, "newton").guarantee()

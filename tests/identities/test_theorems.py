@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.inference.coordinates import coordinates
-from probreg.inference.pymc_engine import graph
-from probreg.inference.sampler import Run, density_of, sample
+from probreg.inference.sampling.coordinates import coordinates
+from probreg.inference.sampling.pymc_engine import graph
+from probreg.inference.sampling.sampler import Run, density_of, sample
 from probreg.priors import Normal
 
 Array = np.ndarray

@@ -10,15 +10,15 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import t as student
 
 import probreg as pr
+from probreg.comparison.tuning import CRITERIA, LOSSES, PSIS, choose, folds_of, path
+from probreg.comparison.tuning.criteria import mean_and_error
+from probreg.comparison.tuning.cross_validation import held_out
+from probreg.comparison.tuning.evidence import laplace_evidence, log_evidence
+from probreg.comparison.tuning.leave_one_out import _one_step, without_each
+from probreg.comparison.tuning.losses import Squared
 from probreg.inference import mode_path
-from probreg.inference.paths import rescaled
+from probreg.inference.penalized.paths import rescaled
 from probreg.priors import ExponentialPower, GPrior, Horseshoe
-from probreg.tuning import CRITERIA, LOSSES, PSIS, choose, folds_of, path
-from probreg.tuning.criteria import mean_and_error
-from probreg.tuning.cross_validation import held_out
-from probreg.tuning.evidence import laplace_evidence, log_evidence
-from probreg.tuning.leave_one_out import _one_step, without_each
-from probreg.tuning.losses import Squared
 
 SCALES = np.geomspace(0.03, 30.0, 9)
 COLUMNS = ["a", "b", "c"]
@@ -140,11 +140,9 @@ def prostate(case: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Train and test rows of standardised predictors and the response, as Table 3.3 of the book has them."""
     import csv
 
-    from tests.conftest import REFERENCES
+    from tests.conftest import reference_path
 
-    file = REFERENCES / "csv" / "prostate.csv"
-    if not file.exists():
-        pytest.skip("the table of the prostate data is not beside this project")
+    file = reference_path("csv/prostate.csv")
     table = list(csv.DictReader(file.read_text().splitlines()))
     names = case["published"]["terms"][1:]
     X = np.array([[float(r[c]) for c in names] for r in table])
@@ -513,7 +511,7 @@ def test_what_cannot_be_is_refused_in_words():
         (lambda: choose(model_of(pr.Laplace(1.0)), "evidence"), pr.Incompatible, "a kink has neither"),
         (lambda: choose(model, PSIS("newton")), pr.Incompatible, "newton finds a mode"),
         (lambda: choose(model, "cross"), pr.ProbregError, "no criterion is called 'cross'"),
-        (lambda: choose(pr.fit(model)), pr.Incompatible, "takes a Model"),
+        (lambda: choose(pr.fit(model)), pr.Incompatible, "model is a Model, got"),
     ]
     for call, error, words in refusals:
         with pytest.raises(error, match=words):

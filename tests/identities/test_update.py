@@ -7,6 +7,8 @@ import pytest
 from scipy import stats
 
 import probreg as pr
+from probreg.inference import Method
+from probreg.inference.exact.posterior_as_prior import carried
 from probreg.priors import MultivariateNormal
 
 RNG = np.random.default_rng(11)
@@ -75,6 +77,31 @@ def test_other_posteriors_are_carried_on_as_a_normal_and_say_so(likelihood):
     prior = after.model.joint.blocks[0].prior
     assert isinstance(prior, MultivariateNormal if likelihood == "categorical" else pr.Normal)
     assert ("lognormal" in after.described["notes"][0]) == (likelihood == "gaussian")
+
+
+class Students(Method):
+    """A posterior with Student-t marginals that is not of the conjugate family, so that it is carried on as a normal."""
+
+    name, target = "students", "posterior"
+
+    def obstacle(self, model):
+        return None
+
+    def solve(self, model, rng):
+        return pr.Conjugate(draws=200).solve(model, rng)
+
+
+def test_a_posterior_with_student_marginals_is_carried_on_with_its_covariance():
+    """df / (df - 2) times its squared scale: for 8 rows and 3 columns 5 / 3."""
+    few = slice(0, 8)
+    part = pr.fit(model("gaussian", few), Students(), seed=1)
+    assert part.solution.df == 5
+    prior = next(iter(carried(part.model, part.method, part.solution).prior.values()))
+    covariance = np.linalg.inv(prior.precision(3))
+    np.testing.assert_allclose(covariance, part.solution.scale * 5 / 3, rtol=1e-9)
+    np.testing.assert_allclose(covariance, part.covariance(), rtol=1e-9)
+    with pytest.raises(pr.DataError, match="1 degrees of freedom and no covariance"):
+        pr.fit(model("gaussian", slice(0, 4)), Students(), seed=1).update(X[B], RESPONSES["gaussian"][B])
 
 
 def test_sigma_is_carried_on_by_the_moments_of_its_logarithm():

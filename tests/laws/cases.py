@@ -13,7 +13,7 @@ import numpy as np
 
 import probreg as pr
 from probreg.inference import METHODS, Method
-from probreg.likelihoods import LIKELIHOODS, Likelihood
+from probreg.likelihoods import LIKELIHOODS, Likelihood, OfTrials
 from probreg.priors import (
     AUX_PRIORS,
     PRIORS,
@@ -56,7 +56,9 @@ SPECIAL_PRIORS = [
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)),
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1), sigma_units=True),
 ]
-LIKELIHOOD_CASES = [v for cls in LIKELIHOODS.values() for v in variants(cls)] + SPECIAL_LIKELIHOODS
+# successes of six trials in every row, which needs no trials= beside y; tests of trials that vary are their own
+_VARIANTS = [pr.Binomial(trials=6) if v == pr.Binomial() else v for cls in LIKELIHOODS.values() for v in variants(cls)]
+LIKELIHOOD_CASES = _VARIANTS + SPECIAL_LIKELIHOODS
 # one prior of all coefficients has a size of its own: it is held where a posterior is carried on
 _STATED = [v for cls in PRIORS.values() if cls is not MultivariateNormal for v in variants(cls)]
 SCALAR_PRIORS = [v for v in _STATED if not v.relative and not isinstance(v, HierarchicalPrior)]
@@ -112,12 +114,21 @@ def auxiliaries(likelihood: Likelihood) -> dict[str, float]:
     return dict.fromkeys(likelihood.aux, SIGMA)
 
 
+def given_for(likelihood: Likelihood, n: int, seed: int = 4) -> dict[str, Array]:
+    """What is given of n rows: trials that vary from row to row, where the likelihood counts them."""
+    if not isinstance(likelihood, OfTrials) or likelihood.trials:
+        return {}
+    return {"trials": np.random.default_rng(seed).integers(1, 9, n).astype(float)}
+
+
 def rows_for(likelihood: Likelihood, n: int = 60, q: int = Q, seed: int = 3) -> tuple[Array, Array]:
     """X (n, q) without intercept and a response in the likelihood's own levels, drawn from the likelihood itself."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, q)) * np.array([1.0, 0.6, 1.4])[:q] + np.array([0.2, -0.5, 1.0])[:q]
     beta = rng.uniform(-0.6, 0.6, (q, likelihood.width))
-    y = likelihood.sample(rng, 0.3 + X @ beta, **auxiliaries(likelihood))
+    y = likelihood.sample(rng, 0.3 + X @ beta, **auxiliaries(likelihood), **given_for(likelihood, n))
+    if isinstance(likelihood, OfTrials):
+        return X, likelihood.drawn(y)
     return X, np.array(likelihood.levels)[y.astype(int)] if likelihood.levels else y
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.audit import Audit, audit
-from probreg.audit.judgement import Agreement, agreement, distance
-from probreg.audit.rungs import Moments, methods, names, run
+from probreg.assess.audit import Audit, audit
+from probreg.assess.audit.judgement import Agreement, agreement, distance
+from probreg.assess.audit.rungs import Moments, methods, names, run
 from probreg.inference import Status
 from probreg.priors import Normal
 
@@ -200,7 +200,7 @@ def test_rungs_are_those_that_apply():
 
 
 def test_what_is_no_model_or_too_few_is_refused():
-    with pytest.raises(pr.Incompatible, match="audit takes a Model, got int"):
+    with pytest.raises(pr.Incompatible, match="model is a Model, got"):
         audit(3)
     with pytest.raises(pr.DataError, match="draws is a whole number of at least 2"):
         audit(MODEL, draws=1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.compare import Comparison, compare, decimals, rounded, shares
+from probreg.comparison import Comparison, compare, decimals, prior_weights, rounded
 from probreg.recipes import logistic, ols, poisson, ridge, softmax
 
 EXACT = 1e-12  # the same numbers, copied: rounding of a division at most
@@ -100,40 +100,35 @@ def test_permuting_the_fits_permutes_the_columns(model):
     assert there.to_pandas()[list(fits)].equals(here.to_pandas())
 
 
-def test_a_flat_prior_has_no_share(model):
+def test_a_flat_prior_has_no_weight(model):
     c = compare([pr.fit(model), pr.fit(model, "newton")])
-    assert (c.data[["share", "marginal_share"]].to_array() == 0.0).all()
+    assert (c.data["prior_weight"] == 0.0).all()
     assert not c.spellings
-    assert "free" not in repr(c).splitlines()[5]
+    assert "weight" not in repr(c).splitlines()[5]
 
 
-def test_the_share_of_a_tight_prior_is_all(model):
+def test_the_weight_of_a_tight_prior_is_all(model):
     data = pair(model, pr.Normal(1e-4), "newton").data.sel(fit="prior")
     slopes = (data["role"] == "coefficient") & (data["coef"] != "Intercept")
     # scale 1e-4 against standard errors of 1e-2 and more leaves the data 1e-4 of the precision at most
-    assert (data["share"].where(slopes, 1.0) > 1 - 1e-2).all()
-    assert (data["marginal_share"].where(slopes, 1.0) > 1 - 1e-2).all()
-    assert (
-        data[["share", "marginal_share"]].sel(param=data["param"].values[data["coef"].values == "Intercept"]).to_array()
-        == 0
-    ).all()
+    assert (data["prior_weight"].where(slopes, 1.0) > 1 - 1e-2).all()
+    assert (data["prior_weight"].sel(param=data["param"].values[data["coef"].values == "Intercept"]) == 0).all()
 
 
-def test_shares_on_an_orthonormal_design_are_known():
-    """Columns orthogonal with sum of squares s: both shares are tau^-2 / (tau^-2 + s / sigma^2)."""
+def test_weights_on_an_orthonormal_design_are_known():
+    """Columns orthogonal with sum of squares s: the weight is tau^-2 / (tau^-2 + s / sigma^2)."""
     rng = np.random.default_rng(2)
     Q = np.linalg.qr(np.c_[np.ones(40), rng.normal(size=(40, 3))])[0][:, 1:] * 3.0
     tau, sigma = (0.5, 1.0, 4.0), 1.7
     model = pr.Model.from_arrays(Q, Q @ [1.0, 2.0, 3.0] + rng.normal(size=40), aux={"sigma": sigma})
     data = pair(model, pr.Normal(tau)).data.sel(fit="prior", param=["x1", "x2", "x3"])
     expected = np.array(tau) ** -2.0 / (np.array(tau) ** -2.0 + 9.0 / sigma**2)
-    np.testing.assert_allclose(data["share"], expected, rtol=1e-10)  # one QR of a well conditioned design
-    np.testing.assert_allclose(data["marginal_share"], expected, rtol=1e-10)
+    np.testing.assert_allclose(data["prior_weight"], expected, rtol=1e-10)  # one QR of a well conditioned design
     np.testing.assert_allclose(data["lam"], sigma**2 / np.array(tau) ** 2, rtol=EXACT)
     np.testing.assert_allclose(data["weight"], 0.5 / np.array(tau) ** 2, rtol=EXACT)
 
 
-def test_the_marginal_share_is_posterior_over_prior_variance(model):
+def test_the_prior_weight_is_posterior_over_prior_variance(model):
     """With independent normal priors (P H^-1)_jj = (SE_j / tau)^2, where the errors come from the same curvature."""
     held = model.with_aux(sigma=1.3) if model.likelihood.aux else model
     data = pair(held, pr.Normal(0.4), "newton").data.sel(fit="prior")
@@ -141,21 +136,21 @@ def test_the_marginal_share_is_posterior_over_prior_variance(model):
     ratio = (data["error"] / 0.4) ** 2
     if getattr(model.likelihood, "symmetric", False):
         ratio = ratio * 3 / 2  # reported coefficients have prior variance tau^2 (K - 1) / K
-    np.testing.assert_allclose(data["marginal_share"][slopes], ratio[slopes], rtol=1e-6)  # Newton's last step
+    np.testing.assert_allclose(data["prior_weight"][slopes], ratio[slopes], rtol=1e-6)  # Newton's last step
 
 
-def test_the_marginal_share_ignores_where_a_column_has_its_zero():
+def test_the_prior_weight_ignores_where_a_column_has_its_zero():
     X, y = rows()
-    at = [shares(ridge(X - shift, y, scale=0.3, aux={"sigma": 1.0}))[1] for shift in (0.0, 25.0)]
+    at = [prior_weights(ridge(X - shift, y, scale=0.3, aux={"sigma": 1.0}))[0] for shift in (0.0, 25.0)]
     np.testing.assert_allclose(at[0], at[1], rtol=1e-8)  # condition number 1e3, squared
 
 
 def test_information_of_moments_is_that_of_rows():
     prior = pr.Normal(0.4, location=0.2)
     fit = pr.fit(gaussian(prior=prior, aux={"sigma": pr.HalfNormal(2.0)}), "newton")
-    held, _, aux = shares(fit)
+    weights, aux = prior_weights(fit)
     H = fit.model.expansion(fit.solution.beta, **fit.solution.aux).curvature
-    np.testing.assert_allclose(held[1:, 0], 0.4**-2 / np.diagonal(H)[1:-1], rtol=1e-9)
+    np.testing.assert_allclose(weights[1:, 0], 0.4**-2 * np.diagonal(np.linalg.inv(H[:-1, :-1]))[1:], rtol=1e-8)
     np.testing.assert_allclose(aux, -pr.HalfNormal(2.0).slopes(fit.aux["sigma"])[1] / H[-1, -1], rtol=1e-6)
 
 
@@ -165,9 +160,9 @@ def test_a_prior_in_units_of_sigma_informs_sigma():
     b, rss = fit.coef.values, float(np.square(rows()[1] - fit.predict()["mean"].values).sum())
     form = float(np.square(b[1:] / 0.05).sum())
     data = compare({"mode": fit}).data.sel(fit="mode", param="sigma")
-    assert data["share"].item() == pytest.approx(form / (rss + form), rel=1e-9)  # moments against rows
+    assert data["prior_weight"].item() == pytest.approx(form / (rss + form), rel=1e-9)  # moments against rows
     H = fit.model.expansion(fit.solution.beta, **fit.solution.aux).curvature
-    assert shares(fit)[2][0] == pytest.approx(2 * form / fit.aux["sigma"] ** 2 / H[-1, -1], rel=1e-9)
+    assert prior_weights(fit)[1][0] == pytest.approx(2 * form / fit.aux["sigma"] ** 2 / H[-1, -1], rel=1e-9)
 
 
 def test_a_kinked_prior_in_units_of_sigma_informs_sigma():
@@ -177,10 +172,10 @@ def test_a_kinked_prior_in_units_of_sigma_informs_sigma():
     sigma, X, y = fit.aux["sigma"], fit.model.design.X, rows()[1]
     P = np.abs(solution.beta[1:]).sum() / (0.5 * sigma)
     J = 2 * np.square(y - X @ solution.beta[:, 0]).sum() / sigma**2
-    assert shares(fit)[2][0] == pytest.approx(P / (P + J), rel=1e-5)  # second difference at 1e-3
+    assert prior_weights(fit)[1][0] == pytest.approx(P / (P + J), rel=1e-5)  # second difference at 1e-3
 
 
-def test_the_share_of_a_student_prior_is_its_curvature():
+def test_the_weight_of_a_student_prior_is_its_curvature():
     prior = pr.priors.StudentT(0.7, nu=3.0, location=0.1)
     model = binary(prior=prior)
     fit = pr.Fit(model, pr.Newton(), pr.fit(model.with_prior(pr.Normal(0.5))).solution)
@@ -190,7 +185,41 @@ def test_the_share_of_a_student_prior_is_its_curvature():
         log_p = [float(model.joint.log_prob(fit.solution.beta + k * step)) for k in (-1, 0, 1)]
         P[j] = -(log_p[0] - 2 * log_p[1] + log_p[2]) / 1e-8
     J = model.with_prior(pr.Flat()).expansion(fit.solution.beta).curvature
-    np.testing.assert_allclose(shares(fit)[0][:, 0], P / (P + np.diagonal(J)), rtol=1e-4)  # second differences at 1e-4
+    H = np.diag(P) + J
+    np.testing.assert_allclose(prior_weights(fit)[0][:, 0], P * np.diagonal(np.linalg.inv(H)), rtol=1e-4)  # differences
+
+
+def test_the_prior_weight_is_a_proportion_or_not_defined():
+    """Jeffreys' log prior is not concave everywhere, nor is a Student-t's in its tails: a negative weight is none."""
+    jeffreys = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(20, 2))
+        model = pr.Model.from_arrays(
+            X, (rng.random(20) < 1 / (1 + np.exp(-X[:, 0]))).astype(int), likelihood="bernoulli"
+        )
+        found = compare({"firth": pr.fit(model.with_prior(pr.Jeffreys()))})
+        weights = found.data["prior_weight"].values
+        jeffreys.append(weights)
+        assert ("not defined" in repr(found)) == np.isnan(weights).any()
+        assert "-" not in "".join(re.findall(r"jeffreys +(\S+ %)", repr(found)))
+    every = np.concatenate(jeffreys)
+    assert np.isnan(every).any()
+    assert ((every >= 0) & (every <= 1) | np.isnan(every)).all()
+    far = pr.fit(gaussian(prior={"a": pr.Cauchy(1e-3), "b": pr.Normal(0.3)}, aux={"sigma": 0.3}), "newton")
+    weights = prior_weights(far)[0][:, 0]
+    assert np.isnan(weights[1])  # 1.4 of a Cauchy of scale 0.001: its log density is convex there
+    assert 0 < weights[2] < 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_prior_weight_of_log_concave_priors_lies_between_zero_and_one(model, seed):
+    scales = np.exp(np.random.default_rng(seed).normal(size=3) * 2)
+    held = model.with_aux(sigma=1.3) if model.likelihood.aux else model
+    weights = prior_weights(pr.fit(held.with_prior(pr.Normal(tuple(scales)))))[0]
+    assert ((weights >= 0) & (weights <= 1)).all()
+    g = prior_weights(pr.fit(held.with_prior(pr.GPrior(4.0)), "newton"))[0]
+    assert np.isnan(g).sum() + ((g >= 0) & (g <= 1)).sum() == g.size
 
 
 def test_a_kinked_prior_has_a_penalty_and_no_curvature():
@@ -198,7 +227,7 @@ def test_a_kinked_prior_has_a_penalty_and_no_curvature():
     fit = pr.Fit(model, pr.Newton(), pr.fit(model.with_prior(pr.Normal(0.5))).solution)
     c = compare({"ML": pr.fit(gaussian()), "lasso": fit})
     here = c.data.sel(fit="lasso", param="b")
-    assert np.isnan(here["share"])
+    assert np.isnan(here["prior_weight"])
     assert here["weight"] == 2.0
     assert here["lam"] == pytest.approx(2 * 1.5**2 * 2.0, rel=EXACT)
     assert "lasso: 2 |w|" in str(here["penalty"].item())
@@ -390,12 +419,12 @@ def test_reasons_come_with_their_evidence():
         "newton": pr.fit(model, "newton"),
     }
     c = compare(fits | {"exact": pr.fit(model, "conjugate")})
-    share = c.data["marginal_share"].sel(fit="mode", param="x").item()
+    weight = c.data["prior_weight"].sel(fit="mode", param="x").item()
     prior, sample = c.reasons["x"][:2]
-    assert f"the prior Normal(0, 0.3), {100 * share:.3g} % of the precision of x in mode" in prior
-    assert "10 degrees of freedom in ML only (t 2.23 against normal 1.96, sqrt(n/df) 1.1)" in sample
-    assert "which moved by" in c.reasons["Intercept"][0]
-    assert any("skewed posterior" in s for s in c.reasons["sigma"])
+    assert f"Prior of x: Normal(0, 0.3) in mode, flat in ML; prior weight {100 * weight:.3g} % in mode" in prior
+    assert "Small sample: 10 degrees of freedom in ML only (t 2.23, sqrt(n/df) 1.1)" in sample
+    assert "Prior of x: Normal(0, 0.3) in mode, flat in ML; correlation" in c.reasons["Intercept"][0]
+    assert any("posterior in exact, whose mean is not its mode" in s for s in c.reasons["sigma"])
     assert compare({"a": fits["ML"], "b": fits["ML"]}).reasons == {}
 
 
@@ -414,9 +443,8 @@ def test_sigma_grows_where_the_coefficients_are_held_back():
     rss = [float(np.square(y - X @ f.solution.beta[:, 0]).sum()) for f in (tight, ml)]
     assert c.data["shift"].sel(fit="tight", param="sigma") > 10
     held, newton = c.reasons["sigma"]
-    assert "the residuals grew because the coefficients were held back by their prior" in held
-    assert f"RSS {rss[0]:.4g} at the estimate of tight against {rss[1]:.4g} of least squares" in held
-    assert "% of the precision of sigma in tight" in held
+    assert "Prior of the coefficients: it moves the residuals" in held
+    assert f"(RSS {rss[0]:.4g} in tight, {rss[1]:.4g} in ML)" in held
     # Two estimates of one sigma differ by degrees of freedom; a sigma 2.7 times as large does not.
     assert "a small sample" in newton
     assert not any("a small sample" in s for said in c.reasons.values() for s in said if s.startswith("tight"))
@@ -430,7 +458,7 @@ def test_a_small_sample_explains_no_other_sigma():
     c = compare({"ML": pr.fit(model), "tight": pr.fit(model.with_prior(pr.Normal(0.05)))})
     assert 0.5 < c.data["ratio"].sel(fit="tight", param="sigma") < 2
     assert c.data["shift"].sel(fit="tight", param="sigma") > 0.1
-    assert "small sample" not in c.reasons["sigma"][0]
+    assert "prior" in c.causes.query("param == 'sigma'")["cause"].values
 
 
 def test_a_scale_in_units_of_sigma_is_said_in_both_units():
@@ -508,7 +536,8 @@ def test_reasons_of_many_parameters_ask_for_one_covariance(monkeypatch):
     r = covariance(c.fits["ML"]).values
     r = r[99] / np.sqrt(np.diagonal(r) * r[99, 99])
     moved = np.abs(r[1:50] * c.data["shift"].sel(fit="half").values[1:50])
-    assert f"its correlation {r[1 + moved.argmax()]:.2g} (in ML) with x{1 + moved.argmax()}, which moved by" in said
+    assert f"Prior of x{1 + moved.argmax()}: Normal(0, 0.1) in half, flat in ML" in said
+    assert f"correlation {r[1 + moved.argmax()]:.3g} with x99 in ML" in said
 
 
 def test_sampling_noise_is_a_reason():
@@ -548,12 +577,12 @@ def test_saved_fits_compare(tmp_path):
         np.testing.assert_allclose(there.data[quantity], here.data[quantity], rtol=EXACT)
     assert "not known" in repr(there)
     slope = there.data["param"].values[1]
-    assert "its share has no number" in there.reasons[slope][0]
-    assert f"with {slope}, which moved by" in there.reasons["Intercept"][0]
+    assert f"Prior of {slope}: Normal(0, 0.4) in mode, flat in ML" in there.reasons[slope][0]
+    assert "prior" in there.causes.query("param == 'Intercept'")["cause"].values
     assert there.spellings == here.spellings
     exact = pr.fit(gaussian(prior=pr.Normal(0.3), aux={"sigma": 1.2}))
     again = pr.load_fit(exact.save(tmp_path / "exact.nc"))
-    np.testing.assert_allclose(shares(again)[1], shares(exact)[1], rtol=1e-10)  # from its moments alone
+    np.testing.assert_allclose(prior_weights(again)[0], prior_weights(exact)[0], rtol=1e-10)  # from its moments alone
 
 
 def test_digits_follow_the_error():

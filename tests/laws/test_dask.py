@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg import sums
-from probreg.design.block import SAMPLE
+from probreg.data.blocks.block import SAMPLE
 from probreg.inference import Newton
 from probreg.likelihoods import LIKELIHOODS
-from probreg.linalg import threads
+from probreg.model import likelihood_sums as sums
+from probreg.numerics.linalg import threads
 
 dd = pytest.importorskip("dask.dataframe", reason="dask with pandas is not installed")
 da = pytest.importorskip("dask.array", reason="dask is not installed")
@@ -48,11 +48,15 @@ def table(n: int = N) -> pd.DataFrame:
     data["student"] = eta + rng.standard_t(4, size=n)
     data["bernoulli"] = np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "yes", "no")
     data["poisson"] = rng.poisson(np.exp(eta))
+    data["trials"] = rng.integers(1, 6, n)
+    data["hits"] = rng.binomial(data["trials"], 1 / (1 + np.exp(-eta)))
+    data["misses"] = data["trials"] - data["hits"]
     data["categorical"] = np.array(["u", "v", "w"])[np.clip(np.round(eta + rng.normal(1, 1, n)), 0, 2).astype(int)]
     return data
 
 
 DATA = table()
+RESPONSE = {"binomial": "p(hits, trials)", "multinomial": "counts(hits, misses, poisson)"}
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +71,10 @@ def both(name, frame, client, **more):
         "likelihood": name,
         "prior": pr.Normal(0.7),
         "weights": "w",
-        "offset": None if name == "categorical" else "log(exposure)",
+        "offset": None if name in ("categorical", "multinomial") else "log(exposure)",
         **more,
     }
-    formula = f"{name} ~ x + g"
+    formula = f"{RESPONSE.get(name, name)} ~ x + g"
     return (
         pr.Model.from_dask(formula, frame, client=client, **settings),
         pr.Model.from_formula(formula, DATA, **settings),

@@ -9,11 +9,20 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.check import CHECKS, Verdict, check
-from probreg.diagnose import DIAGNOSTICS, calibration_curve, catalogue_markdown, diagnose, measures, reset, residuals
-from probreg.diagnose.autocorrelation import durbin_watson_test
-from probreg.diagnose.local import local
-from probreg.diagnose.normality import normal_shape
+from probreg.assess.after import (
+    DIAGNOSTICS,
+    calibration_curve,
+    catalogue_markdown,
+    diagnose,
+    measures,
+    reset,
+    residuals,
+)
+from probreg.assess.after.autocorrelation import durbin_watson_test
+from probreg.assess.after.dispersion import count_dispersion
+from probreg.assess.after.local import local
+from probreg.assess.after.normality import normal_shape
+from probreg.assess.before import CHECKS, Verdict, check
 
 from .cases import LIKELIHOOD_CASES, model_for, named
 
@@ -22,7 +31,7 @@ LIKELIHOODS = ["gaussian", "student", "bernoulli", "poisson", "categorical"]
 N, SEEDS = 120, 25
 ALPHA = 0.01  # the rate at which each single test notes clean data
 FAR = 0.05  # the same for what is no test: the far rows of counts with a large mean are no accident
-RATES = {"leverage": FAR, "cook": FAR, "dfbetas": FAR}
+RATES = {"leverage": FAR, "cook": FAR, "dfbetas": FAR, "dispersion": 2 * ALPHA}  # of two tests
 
 
 def columns(rng, n=N):
@@ -205,7 +214,7 @@ def test_names_are_unique_and_pictures_exist():
     assert not set(CHECKS) & set(DIAGNOSTICS)
     for name in MINE:
         picture = DIAGNOSTICS[name].picture.removeprefix("plot.")
-        module = importlib.import_module(f"probreg.plot.{picture}")
+        module = importlib.import_module(f"probreg.show.plot.{picture}")
         assert callable(getattr(module, picture))
         assert DIAGNOSTICS[name].question.endswith("?")
 
@@ -244,10 +253,19 @@ def p_values(test, n, likelihood="gaussian", reps=300):
         (lambda f: durbin_watson_test(f).p_value, 15, "gaussian"),
         (lambda f: DIAGNOSTICS["normality"]().run(f)[0].p_value, 60, "gaussian"),
         (lambda f: DIAGNOSTICS["distribution"]().run(f)[0].p_value, 100, "poisson"),
-        (lambda f: DIAGNOSTICS["dispersion"]().run(f)[0].p_value, 150, "poisson"),
+        (lambda f: count_dispersion(f).tests[0][2], 150, "poisson"),
+        (lambda f: count_dispersion(f).tests[1][2], 150, "poisson"),
         (lambda f: reset(f).p_value, 300, "bernoulli"),
     ],
-    ids=["reset-exact", "durbin-watson-exact", "normality", "distribution", "dispersion", "reset-score"],
+    ids=[
+        "reset-exact",
+        "durbin-watson-exact",
+        "normality",
+        "distribution",
+        "dispersion-score",
+        "dispersion-pearson",
+        "reset-score",
+    ],
 )
 def test_p_values_are_uniform_under_the_model(test, n, likelihood):
     p = p_values(test, n, likelihood)
@@ -276,9 +294,10 @@ def test_weights_are_repeated_observations(likelihood):
                 # both fits stop when their gradient is below 1e-8 standard errors or so
                 np.testing.assert_allclose([a.statistic, a.p_value], [b.statistic, b.p_value], rtol=1e-5)
     found, known = measures(weighted), measures(repeated)
-    first = np.concatenate([[0], np.cumsum(w[w > 0])[:-1]])  # rows of weight zero are left out of the design
-    for variable in found:
-        np.testing.assert_allclose(found[variable].values, known[variable].values[first], rtol=1e-5, atol=1e-7)
+    first = np.concatenate([[0], np.cumsum(w[w > 0])[:-1]])
+    for variable in found:  # rows of weight 0 keep their place
+        ours, theirs = found[variable].values[w > 0], known[variable].values[first]
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -401,13 +420,13 @@ def test_what_cannot_be_answered_is_said(tmp_path, clean):
     gauss, softmax = clean["gaussian"][0], clean["categorical"][0]
     with pytest.raises(pr.DataError, match="got 'rawest'"):
         residuals(gauss, "rawest")
-    with pytest.raises(pr.Incompatible, match="several"):
-        residuals(softmax, "partial")
-    with pytest.raises(pr.Incompatible, match="ordered"):
+    with pytest.raises(
+        pr.Incompatible, match="categorical have no order; response, pearson and partial residuals are class by"
+    ):
         residuals(softmax, "quantile")
     with pytest.raises(pr.Incompatible, match="says none"):
         calibration_curve(gauss)
-    with pytest.raises(pr.Incompatible, match="diagnose takes a Fit, got Model"):
+    with pytest.raises(pr.Incompatible, match="diagnose: fit is a Fit, got a Model"):
         diagnose(gauss.model)
     lost = pr.load_fit(gauss.save(tmp_path / "fit.nc"))
     with pytest.raises(pr.DataError, match="rows=True"):
@@ -461,10 +480,10 @@ def test_a_posterior_is_diagnosed_at_its_mean():
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @pytest.mark.parametrize("picture", ["leverage", "qq", "scale_location", "partial", "autocorrelation"])
 def test_pictures_draw_or_name_the_one_that_does(picture, likelihood, clean):
-    draw = getattr(importlib.import_module(f"probreg.plot.{picture}"), picture)
+    draw = getattr(importlib.import_module(f"probreg.show.plot.{picture}"), picture)
     fit = clean[likelihood][0]
     undrawn = {"qq": ["categorical"], "scale_location": ["bernoulli", "categorical"]}
-    undrawn |= {"partial": ["categorical"], "autocorrelation": ["categorical"]}
+    undrawn |= {"autocorrelation": ["categorical"]}
     if likelihood in undrawn.get(picture, []):
         with pytest.raises(pr.Incompatible):
             draw(fit)
@@ -476,7 +495,7 @@ def test_pictures_draw_or_name_the_one_that_does(picture, likelihood, clean):
 
 
 def test_the_leverage_picture_shows_the_measures_and_names_the_worst_row():
-    from probreg.plot.leverage import leverage
+    from probreg.show.plot.leverage import leverage
 
     fit = pulled(np.random.default_rng(1))
     ax = leverage(fit, 1).axes[0]
@@ -489,7 +508,7 @@ def test_the_leverage_picture_shows_the_measures_and_names_the_worst_row():
 
 
 def test_the_partial_picture_draws_the_fitted_line():
-    from probreg.plot.partial import partial
+    from probreg.show.plot.partial import partial
 
     rng = np.random.default_rng(2)
     X = columns(rng)
@@ -499,6 +518,18 @@ def test_the_partial_picture_draws_the_fitted_line():
     np.testing.assert_allclose(y, slope * (x - X[:, 1].mean()), rtol=1e-12)
     with pytest.raises(pr.DataError, match="'x9' is no term"):
         partial(fit, "x9")
+
+
+def test_the_partial_picture_of_a_softmax_has_a_panel_for_each_predictor(clean):
+    from probreg.show.plot.partial import partial
+
+    fit = clean["categorical"][0]
+    coef, x = fit.coef.sel(coef="x2").values, fit.model.design.X[:, 2]
+    axes = partial(fit, "x2").axes
+    assert [ax.get_xlabel() for ax in axes] == [f"x2, {k}" for k in fit.model.likelihood.outcomes]
+    for ax, b in zip(axes, coef, strict=True):
+        at, line = ax.lines[0].get_data()
+        np.testing.assert_allclose(line, b * (at - x.mean()), rtol=1e-10)
 
 
 def test_the_page_shows_the_catalogue():
@@ -530,7 +561,7 @@ def edge(name):
         case "no intercept":
             return X, drawn("poisson", rng, X), {"likelihood": "poisson", "intercept": False}
         case "weights that are no counts":
-            return X, drawn("categorical", rng, X), {"likelihood": "categorical", "weights": rng.uniform(0.5, 2.0, 30)}
+            return X, g, {"weights": pr.weights.precision(rng.uniform(0.5, 2.0, 30))}
         case "large counts":
             return X, rng.poisson(3000 * np.exp(X[:, 0])), {"likelihood": "poisson"}
         case "far from zero":
@@ -571,3 +602,25 @@ def test_every_likelihood_and_either_target_get_an_answer(likelihood, method):
                 assert f.sentence
                 assert "nan" not in f.sentence
     assert measures(fit)["leverage"].sum() == pytest.approx(np.prod(fit.model.shape))
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson"])
+def test_deletion_residuals_of_a_generalised_model_are_williams(likelihood):
+    """sign sqrt(d^2 + h / (1 - h) r^2) with the deviance residual d and the Pearson residual r, as R's rstudent has them."""
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=40)
+    mean = 1 / (1 + np.exp(-x)) if likelihood == "bernoulli" else np.exp(0.5 * x)
+    y = (rng.random(40) < mean).astype(float) if likelihood == "bernoulli" else rng.poisson(mean).astype(float)
+    fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=likelihood))
+    Z = np.c_[np.ones(40), x]
+    eta = Z @ fit.coef.values
+    mu, log = (1 / (1 + np.exp(-eta)), np.log) if likelihood == "bernoulli" else (np.exp(eta), np.log)
+    v = mu * (1 - mu) if likelihood == "bernoulli" else mu
+    h = v * np.einsum("np,pq,nq->n", Z, np.linalg.inv(Z.T @ (v[:, None] * Z)), Z)
+    pearson2 = (y - mu) ** 2 / v
+    if likelihood == "bernoulli":
+        deviance2 = -2 * np.where(y == 1, log(mu), log(1 - mu))
+    else:
+        deviance2 = 2 * (np.where(y > 0, y * log(np.where(y > 0, y, 1) / mu), 0.0) - (y - mu))
+    expected = np.sign(y - mu) * np.sqrt(deviance2 + h / (1 - h) * pearson2)
+    np.testing.assert_allclose(measures(fit)["studentised"], expected, rtol=1e-6)

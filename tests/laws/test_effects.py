@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.compare import compare_models
-from probreg.effects import comparisons, predictions, slopes
-from probreg.hypothesis import hypothesis
-from probreg.hypothesis.restricted import independent, restricted
+from probreg.comparison import compare_models
+from probreg.comparison.effects import comparisons, predictions, slopes
+from probreg.comparison.hypotheses import hypothesis
+from probreg.comparison.hypotheses.restricted import independent, restricted
 from tests.laws.cases import ESTIMATORS, LIKELIHOOD_CASES, model_for
 
 

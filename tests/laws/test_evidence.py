@@ -9,7 +9,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import Evidence
-from probreg.inference.evidence import _Problem
+from probreg.inference.exact.evidence import _Problem
 from probreg.priors import R2, GPrior, Horseshoe, Mixture, Normal
 
 from .cases import LIKELIHOOD_CASES, PRECISION, Array, accepted, gradient, model_for, named, rows_for
@@ -83,7 +83,7 @@ def test_slopes_of_the_approximate_evidence(likelihood, prior):
 def test_the_approximate_evidence_is_exact_where_the_posterior_is_normal():
     model = gaussian({"Intercept": Normal(3.0), ("x1", "x2", "x3"): Normal(pr.HalfNormal(0.8))}, aux={"sigma": 0.6})
     exact, near = _Problem(model, False), _Problem(model, False)
-    from probreg.inference.marginal import LaplaceSurface
+    from probreg.inference.exact.marginal import LaplaceSurface
 
     approximate = LaplaceSurface(model, near.unknown, near.prior_at)
     for theta in ([-0.7], [0.4]):
@@ -270,3 +270,22 @@ def test_auto_names_evidence_where_a_scale_is_unknown():
 def test_evidence_wraps_no_evidence():
     with pytest.raises(pr.Incompatible, match="not itself"):
         Evidence(Evidence())
+
+
+@pytest.mark.parametrize("sigma", [None, pr.HalfNormal(0.5), 1.2], ids=["free", "prior", "given"])
+@pytest.mark.parametrize("tau", [pr.Reference(), pr.HalfNormal(0.3), pr.Uniform()], ids=lambda p: p.name)
+def test_the_note_says_what_was_maximised(tau, sigma):
+    """Whether log p(y | scales) itself is at its maximum is looked at, a little to either side of the scales found."""
+    model = gaussian(Normal(tau), aux={} if sigma is None else {"sigma": sigma})
+    note = " ".join(pr.fit(model, "evidence").described["notes"])
+    problem = _Problem(model, False)
+    top = problem.climb(300)
+    sides = [problem.surface(top.theta + h * np.eye(len(top.theta))[0]).evidence for h in (-1e-3, 1e-3)]
+    sides += [problem.surface(top.theta + h * np.eye(len(top.theta))[-1]).evidence for h in (-1e-3, 1e-3)]
+    own = max(sides) < top.at.evidence
+    assert own == (tau.name == "reference" and not isinstance(sigma, pr.HalfNormal))
+    assert (f"log p(y | scales) = {top.at.evidence:.6g}, its maximum over the scales" in note) == own
+    took = f"plus the log density of the logs of {{}}, {top.at.value:.6g} together"
+    words = ["the prior scale"] * (tau.name != "reference") + ["sigma"] * isinstance(sigma, pr.HalfNormal)
+    assert (took.format(" and ".join(words)) in note) == (not own)
+    assert ("log p(y | scales) = " + f"{top.at.evidence:.6g} there" in note) == (not own)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.check.separation import separation
-from probreg.inference.existence import exists
-from probreg.inference.newton import find_mode, newton_step
+from probreg.inference.modes.existence import exists
+from probreg.inference.modes.newton import find_mode, newton_step
+from probreg.inference.modes.separation import separation
 
 
 def small(kind: str, seed: int) -> pr.Model:
@@ -55,7 +55,7 @@ def test_a_fit_far_out_needs_no_linear_programme(monkeypatch: Any) -> None:
     y = (rng.random(401) < 1 / (1 + np.exp(-x))).astype(int)
     y[-1] = 1
     model = pr.Model.from_arrays(x, y, likelihood="bernoulli")
-    monkeypatch.setattr("probreg.inference.newton.runaway", lambda model: pytest.fail("the programme was asked"))
+    monkeypatch.setattr("probreg.inference.modes.newton.runaway", lambda model: pytest.fail("the programme was asked"))
     fit = pr.fit(model, "newton")
     assert np.abs(model.eta(fit.solution.beta)).max() > 15.0
     assert fit.solution.status.good

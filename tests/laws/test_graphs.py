@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.graphs import hyper_names
-from probreg.inference.coordinates import coordinates, typical_scales
-from probreg.inference.pymc_engine import graph, made as _graph
-from probreg.inference.sampler import density_of
+from probreg.inference.sampling.coordinates import coordinates, typical_scales
+from probreg.inference.sampling.pymc_engine import graph, made as _graph
+from probreg.inference.sampling.sampler import density_of
+from probreg.model.pymc_graph import hyper_names
 from probreg.priors import R2, ExponentialPower, GPrior, HierarchicalPrior, Horseshoe, Mixture, Normal
 
 from .cases import PRECISION, Array, dkw, gradient, half_line, model_for, named
@@ -86,7 +86,7 @@ def test_the_density_in_sampling_coordinates_is_the_models(likelihood, prior):
 @pytest.mark.parametrize("prior", UNKNOWN[:6], ids=named)
 def test_centred_and_non_centred_coordinates_have_one_density(prior, centred, monkeypatch):
     """Whichever the data would choose."""
-    from probreg.inference import coordinates as room
+    from probreg.inference.sampling import coordinates as room
 
     model = model_for(pr.Gaussian(), prior, n=20)
     chosen = {i: s._replace(centred=centred) for i, s in typical_scales(model).items()}

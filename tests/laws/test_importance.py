@@ -10,11 +10,11 @@ import pytest
 
 import probreg as pr
 from probreg.inference import METHODS, Importance, Posterior, Status
-from probreg.inference.importance import resampled
-from probreg.inference.pareto import reliable, smoothed
+from probreg.inference.sampling.importance import resampled
+from probreg.inference.sampling.pareto import reliable, smoothed
 from probreg.priors import Normal, StudentT
 
-from .cases import LIKELIHOOD_CASES, Array, accepted, auxiliaries, model_for, named, recipe_of, rows_for
+from .cases import LIKELIHOOD_CASES, Array, accepted, auxiliaries, given_for, model_for, named, recipe_of, rows_for
 
 FAR = 4.5  # standard errors: passed once in 150,000, and there are some hundred comparisons here
 
@@ -407,7 +407,7 @@ def test_a_posterior_of_two_equal_modes_is_never_called_settled_without_a_cautio
 
 
 def test_a_concave_posterior_needs_no_caution():
-    from probreg.inference.laplace import further_modes
+    from probreg.inference.sampling.laplace import further_modes
 
     for likelihood in LIKELIHOOD_CASES:
         told = further_modes(model_for(likelihood, Normal(1.0)))
@@ -415,7 +415,7 @@ def test_a_concave_posterior_needs_no_caution():
         if likelihood.concave:  # the claim itself: no negative curvature at random eta
             rng = np.random.default_rng(0)
             eta = 3.0 * rng.normal(size=(50, likelihood.width))
-            y = likelihood.sample(rng, eta, **auxiliaries(likelihood))
+            y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta)))
             H = likelihood.expansion(y, eta, **auxiliaries(likelihood)).curvature
             H = H[:, : likelihood.width, : likelihood.width]
             assert np.linalg.eigvalsh(H).min() > -1e-10

@@ -1,5 +1,6 @@
 """Laws of likelihoods: derivatives, mass, draws, distribution functions and PyMC's density all say the same p(y | eta)."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from probreg.likelihoods import (
     LIKELIHOODS,
     ExponentialFamily,
     Likelihood,
+    OfTrials,
     OrderedLikelihood,
     SeparableLikelihood,
     SmoothLikelihood,
@@ -21,6 +23,7 @@ from .cases import (
     Array,
     auxiliaries,
     dkw,
+    given_for,
     gradient,
     line,
     model_for,
@@ -30,31 +33,47 @@ from .cases import (
     slope,
 )
 
-every = pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+CASES = [*LIKELIHOOD_CASES, pr.Binomial()]  # with the same trials in every row, and with trials that vary
+every = pytest.mark.parametrize("likelihood", CASES, ids=named)
+registered = pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 
 
 def of_kind(kind: type) -> Any:
-    return pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if isinstance(v, kind)], ids=named)
+    return pytest.mark.parametrize("likelihood", [v for v in CASES if isinstance(v, kind)], ids=named)
 
 
 smooth, ordered, separable = of_kind(SmoothLikelihood), of_kind(OrderedLikelihood), of_kind(SeparableLikelihood)
 
 
 def rows(likelihood: Likelihood, n: int = 25) -> tuple[Array, Array]:
-    """y (n,) and eta (n, m), far enough from zero that curvature shows."""
+    """y (n,) or (n, c) and eta (n, m), far enough from zero that curvature shows."""
     rng = np.random.default_rng(11)
     eta = rng.normal(0.4, 1.2, (n, likelihood.width))
-    return likelihood.sample(rng, eta, **auxiliaries(likelihood)), eta
+    return likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, n)), eta
 
 
 def nodes(likelihood: Likelihood, centre: float = 0.0) -> tuple[Array, Array]:
-    """Points and weights that sum over the support."""
+    """Points and weights that sum over the support, of TRIALS trials where the likelihood counts them."""
     if isinstance(likelihood.support, str):
         return line(centre, SCALE)
-    return likelihood.support, np.ones(len(likelihood.support))
+    y = likelihood.support
+    if isinstance(likelihood, OfTrials):
+        n, k = int(told(likelihood).get("trials", likelihood.trials)), len(likelihood.levels)
+        every = itertools.product(range(n + 1), repeat=k)
+        y = (
+            np.array([v for v in every if sum(v) == n], dtype=float)
+            if k
+            else likelihood.joined(np.arange(n + 1.0), trials=n)
+        )
+    return y, np.ones(len(y))
 
 
-SCALE = 0.8
+def told(likelihood: Likelihood) -> dict[str, float]:
+    """What the rows of `nodes` are told of themselves."""
+    return {"trials": TRIALS} if isinstance(likelihood, OfTrials) and not likelihood.trials else {}
+
+
+SCALE, TRIALS = 0.8, 5.0
 
 
 def test_every_registered_likelihood_has_a_case():
@@ -99,7 +118,8 @@ def test_information_is_the_expected_square_of_the_score(likelihood):
         at = np.broadcast_to(e, (len(y), len(e)))
         p, s = w * np.exp(likelihood.log_prob(y, at, **aux)), likelihood.score(y, at, **aux)
         expected = np.einsum("n,na,nb->ab", p, s, s)
-        np.testing.assert_allclose(likelihood.information(e[None], **aux)[0], expected, rtol=1e-9, atol=1e-12)
+        found = likelihood.information(e[None], **aux, **told(likelihood))[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(p @ s, 0.0, atol=1e-10)  # and the score has mean zero
 
 
@@ -112,7 +132,7 @@ def test_total_mass_is_one_and_the_mean_is_the_first_moment(likelihood):
         p = w * np.exp(likelihood.log_prob(y, np.broadcast_to(e, (len(y), len(e))), **aux))
         assert p.sum() == pytest.approx(1.0, abs=1e-10)
         mean = likelihood.mean(e[None], **aux)[0]
-        np.testing.assert_allclose(mean, p @ y if np.ndim(mean) == 0 else p, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(mean, p @ likelihood.response(y), rtol=1e-9, atol=1e-10)
 
 
 @ordered
@@ -126,13 +146,17 @@ def test_cdf_is_the_integral_of_the_density(likelihood):
         np.testing.assert_allclose(likelihood.cdf(np.full(10, -1e9), eta, **aux), 0.0, atol=1e-12)
         np.testing.assert_allclose(likelihood.cdf(np.full(10, 1e9), eta, **aux), 1.0, atol=1e-12)
         return
-    y = likelihood.support
+    y, _ = nodes(likelihood)
+
+    def moved(by: float) -> Array:
+        return likelihood.joined(likelihood.drawn(y) + by, **told(likelihood))
+
     for e in eta:
         at = np.broadcast_to(e, (len(y), 1))
         total = np.cumsum(np.exp(likelihood.log_prob(y, at, **aux)))
         np.testing.assert_allclose(likelihood.cdf(y, at, **aux), total, rtol=1e-11)
-        np.testing.assert_allclose(likelihood.cdf(y + 0.5, at, **aux), total, rtol=1e-11)  # constant between atoms
-        assert likelihood.cdf(y[:1] - 0.5, at[:1], **aux)[0] == 0.0
+        np.testing.assert_allclose(likelihood.cdf(moved(0.5), at, **aux), total, rtol=1e-11)  # constant between atoms
+        assert likelihood.cdf(moved(-0.5)[:1], at[:1], **aux)[0] == 0.0
 
 
 @every
@@ -141,14 +165,17 @@ def test_draws_follow_the_density(likelihood):
     aux, n = auxiliaries(likelihood), 20_000
     for i, e in enumerate(eta):
         at = np.broadcast_to(e, (n, len(e)))
-        y = np.sort(likelihood.sample(np.random.default_rng(i), at, **aux))
+        y = likelihood.sample(np.random.default_rng(i), at, **aux, **told(likelihood))
         if isinstance(likelihood, OrderedLikelihood):
-            steps = np.searchsorted(y, y, side="right") / n
-            assert np.abs(likelihood.cdf(y, at, **aux) - steps).max() < dkw(n)
+            drawn = np.sort(likelihood.drawn(y))
+            steps = np.searchsorted(drawn, drawn, side="right") / n
+            met = likelihood.joined(drawn, **told(likelihood))
+            assert np.abs(likelihood.cdf(met, at, **aux) - steps).max() < dkw(n)
         else:
-            p = likelihood.mean(e[None], **aux)[0]
-            share = np.array([(y == k).mean() for k in likelihood.support])
-            assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / n)).all()  # five standard errors
+            atoms, _ = nodes(likelihood)
+            p = np.exp(likelihood.log_prob(atoms, np.broadcast_to(e, (len(atoms), len(e))), **aux))
+            share = np.array([(y == k).reshape(n, -1).all(1).mean() for k in atoms])
+            assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / n) + 1e-12).all()  # five standard errors
 
 
 @every
@@ -160,21 +187,27 @@ def test_leading_axes_are_draws(likelihood):
     functions += ["cdf"] * isinstance(likelihood, OrderedLikelihood)
     together = {f: getattr(likelihood, f)(y, draws, **values) for f in functions}
     together |= {"mean": likelihood.mean(draws, **values)}
+    given = likelihood.given(y)
     if isinstance(likelihood, SmoothLikelihood):
-        together["information"] = likelihood.information(draws, **values)
-    assert likelihood.sample(np.random.default_rng(0), draws, **values).shape == (2, 3, 6)
+        together["information"] = likelihood.information(draws, **values, **given)
+    assert likelihood.sample(np.random.default_rng(0), draws, **values, **given).shape == (2, 3, *y.shape)
     for i in np.ndindex(2, 3):
         one = {a: v[i] for a, v in values.items()}
         for f, value in together.items():
-            first = (y,) if f in functions else ()
-            np.testing.assert_allclose(value[i], getattr(likelihood, f)(*first, draws[i], **one), rtol=1e-14, err_msg=f)
+            first, known = ((y,), one) if f in functions else ((), one | given if f == "information" else one)
+            np.testing.assert_allclose(
+                value[i], getattr(likelihood, f)(*first, draws[i], **known), rtol=1e-14, err_msg=f
+            )
 
 
 @every
 def test_rows_are_drawn_independently(likelihood):
     """Two rows with the same eta must not share their draw."""
     eta = np.zeros((2000, 2, likelihood.width))
-    y = likelihood.sample(np.random.default_rng(5), eta, **auxiliaries(likelihood))
+    y = likelihood.drawn(
+        likelihood.sample(np.random.default_rng(5), eta, **auxiliaries(likelihood), **told(likelihood))
+    )
+    y = y if y.ndim == 2 else y[..., 0]
     assert abs(np.corrcoef(y.T)[0, 1]) < 6 / np.sqrt(2000)
 
 
@@ -211,10 +244,11 @@ def test_the_recession_cone_is_where_the_likelihood_never_falls(likelihood):
     outside = np.isin(np.arange(len(y)), cone.rows[bad])
     steps = np.linspace(0, 30, 40)[:, None, None]
     path = likelihood.log_prob(y, eta + steps * direction)
+    far = likelihood.log_prob(y, eta + 1e6 * direction)  # counts that nearly balance fall late
     for i in range(len(y)):
         met.add((bool(outside[i]), bool(direction[i].any())))
         if outside[i]:
-            assert path[-1, i] < path[0, i]
+            assert far[i] < path[0, i]
         else:
             assert (np.diff(path[:, i]) >= -1e-12).all()
     assert {(True, True), (False, True)} <= met  # both kinds were met
@@ -231,12 +265,40 @@ def test_extreme_predictors_give_a_log_density_and_no_warning(likelihood):
 
 
 @every
+def test_y_is_what_is_drawn_and_what_is_given(likelihood):
+    y, eta = rows(likelihood)
+    np.testing.assert_array_equal(likelihood.joined(likelihood.drawn(y), **likelihood.given(y)), y)
+    mean = likelihood.mean(eta, **auxiliaries(likelihood))
+    assert likelihood.response(y).shape == mean.shape
+
+
+@every
+def test_no_linear_predictor_says_more_than_the_saturated_one(likelihood):
+    y, eta = rows(likelihood)
+    best = likelihood.saturated(y)
+    assert best.shape == eta.shape
+    top = likelihood.log_prob(y, best, **auxiliaries(likelihood))
+    for step in (0.0, 1e-3, -1e-3, 0.5):
+        moved = best + step * np.random.default_rng(1).normal(size=eta.shape)
+        assert (likelihood.log_prob(y, moved, **auxiliaries(likelihood)) <= top + 1e-12).all()
+    assert (likelihood.log_prob(y, eta, **auxiliaries(likelihood)) <= top).all()
+
+
+@pytest.mark.parametrize("likelihood", [v for v in CASES if told(v)], ids=named)
+def test_trials_that_are_not_told_are_not_taken_for_one(likelihood):
+    eta, rng = np.zeros((3, likelihood.width)), np.random.default_rng(0)
+    for ask in (likelihood.information, likelihood.information_slope, lambda e: likelihood.sample(rng, e)):
+        with pytest.raises(pr.DataError, match="pass trials=, one per row"):
+            ask(eta)
+
+
+@registered
 def test_a_response_is_read_and_written_back(likelihood):
     X, y = rows_for(likelihood)
     model = pr.Model.from_arrays(X, y, **recipe_of(likelihood))
     bound, codes = model.likelihood, model.design.observed
-    levels = bound.levels
-    back = np.array(levels)[codes.astype(int)] if levels else codes
+    levels = () if isinstance(likelihood, OfTrials) else bound.levels
+    back = np.array(levels)[codes.astype(int)] if levels else bound.drawn(codes)
     assert (back == y).all()
     again = bound.bind(y, levels=None, event=recipe_of(likelihood).get("event"), reference=None)
     assert again == bound
@@ -260,7 +322,7 @@ def test_the_guess_is_a_place_to_start(likelihood):
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@every
+@registered
 def test_pymc_says_the_same_density(likelihood, weighted):
     """Point by point with all constants, under proper priors, with an offset and with weights."""
     from pymc.model.transform.conditioning import remove_value_transforms
@@ -306,3 +368,13 @@ def test_a_registry_names_what_it_lacks():
     assert isinstance(LIKELIHOODS, Registry)
     with pytest.raises(pr.ProbregError, match="no likelihood is called 'gausian'; did you mean 'gaussian'"):
         LIKELIHOODS["gausian"]
+
+
+@pytest.mark.parametrize("likelihood", [k for k in CASES if isinstance(k, SmoothLikelihood)], ids=named)
+def test_the_slope_of_the_information_is_its_difference(likelihood):
+    """Each family's own against the differences of fourth order that the base class takes."""
+    _, eta = rows(likelihood, 6)
+    known = auxiliaries(likelihood) | told(likelihood)
+    found = likelihood.information_slope(eta, **known)
+    expected = SmoothLikelihood.information_slope(likelihood, eta, **known)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import comb
 
 import probreg as pr
 from probreg.inference import METHODS, Method, Status
@@ -266,7 +267,9 @@ def same_answer(a: pr.Fit, b: pr.Fit, rtol: float = 1e-7) -> None:
     for name, value in a.solution.aux_sd.items():
         assert value == pytest.approx(b.solution.aux_sd[name], rel=10 * rtol + near)
     for name, value in a.solution.stats.items():
-        if name not in ("steps", "decrement", "passes", "distance"):
+        if name not in ("steps", "decrement", "passes", "distance") and not name.startswith(
+            "online_"
+        ):  # of the way there
             assert value == pytest.approx(b.solution.stats[name], rel=1e-9), name
 
 
@@ -281,7 +284,9 @@ def test_a_weight_is_a_number_of_copies(likelihood, prior, method):
         assert left.shape == right.shape == (method.chains, method.draws, repeated.design.n)
         if method.name != "laplace":  # whose draws follow the standardised columns, which weights do not move
             np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-6)
-        assert a.tree["posterior_predictive"]["y"].shape == left.shape
+        drawn = a.tree["posterior_predictive"]["y"].shape
+        assert drawn == b.tree["posterior_predictive"]["y"].shape
+        assert drawn[:3] == left.shape  # counts by class have a class more
         assert a.tree["observed_data"]["y"].values.tolist() == b.tree["observed_data"]["y"].values.tolist()
 
 
@@ -298,17 +303,21 @@ def test_densities_and_derivatives_count_weights(likelihood):
         )
 
 
-def test_fractional_weights_multiply_the_log_density():
+def test_weights_beyond_what_is_written_out_multiply_the_log_density():
     X, y = rows_for(pr.Poisson())
-    half = pr.fit(pr.Model.from_arrays(X, y, likelihood="poisson", weights=np.full(60, 0.5)))
+    heavy = pr.fit(pr.Model.from_arrays(X, y, likelihood="poisson", weights=np.full(60, 20_000)))
     whole = pr.fit(pr.Model.from_arrays(X, y, likelihood="poisson"))
-    np.testing.assert_allclose(half.coef, whole.coef, rtol=1e-8)
-    np.testing.assert_allclose(half.covariance(), 2 * whole.covariance(), rtol=1e-6)
-    post = pr.fit(half.model, "laplace")
-    assert post.tree["log_likelihood"]["y"].shape == (4, 1000, 60)  # rows, since a half observation is none
+    np.testing.assert_allclose(heavy.coef, whole.coef, rtol=1e-8)
+    np.testing.assert_allclose(heavy.covariance(), whole.covariance() / 20_000, rtol=1e-6)
+    post = pr.fit(heavy.model, "laplace")
+    assert post.tree["log_likelihood"]["y"].shape == (
+        4,
+        1000,
+        60,
+    )  # rows, since so many observations are not written out
     np.testing.assert_allclose(
         post.tree["log_likelihood"]["y"].sum("obs")[0, :3],
-        half.model.log_lik(post.solution.draws["beta"][0, :3]),
+        heavy.model.log_lik(post.solution.draws["beta"][0, :3]),
         rtol=1e-12,
     )
 
@@ -318,14 +327,18 @@ def test_successes_in_trials_are_bernoulli_rows(method):
     rng = np.random.default_rng(6)
     x, trials = rng.normal(size=8), rng.integers(1, 9, 8)
     successes = rng.binomial(trials, 1 / (1 + np.exp(-0.3 - x)))
-    together = pr.Model.from_arrays(x, successes, trials=trials, likelihood="bernoulli")
+    together = pr.Model.from_arrays(x, successes, trials=trials, likelihood="binomial")
     rows = np.repeat(np.arange(8), trials)
     y = np.concatenate([np.arange(t) < s for s, t in zip(successes, trials)]).astype(int)
     apart = pr.Model.from_arrays(x[rows], y, likelihood="bernoulli")
     a, b = pr.fit(together, method, seed=1), pr.fit(apart, method, seed=1)
-    same_answer(a, b)
+    near, se = a.method.accuracy, b.std_error.values
+    np.testing.assert_allclose(a.coef, b.coef, rtol=1e-7, atol=1e-7 + 2 * near * se.max())
+    np.testing.assert_allclose(a.covariance(), b.covariance(), rtol=1e-6, atol=1e-9 + 2 * near * se.max() ** 2)
+    ways = np.log(comb(trials, successes)).sum()  # the binomial coefficients, which rows written out do not have
+    assert a.log_likelihood == pytest.approx(b.log_likelihood + ways, rel=1e-9, abs=near)
     # and three rows of the same trials, weighted, are three copies
-    thrice = pr.Model.from_arrays(x, successes, trials=trials, likelihood="bernoulli", weights=np.full(8, 3))
+    thrice = pr.Model.from_arrays(x, successes, trials=trials, likelihood="binomial", weights=np.full(8, 3))
     np.testing.assert_allclose(pr.fit(thrice, method, seed=1).covariance(), a.covariance() / 3, rtol=1e-7)
 
 
@@ -333,17 +346,18 @@ def test_successes_in_trials_are_bernoulli_rows(method):
 def test_groups_of_the_tree_are_the_models_densities(likelihood):
     """With an offset and weights: what ArviZ reads is what the model says of each draw."""
     n = len(rows_for(likelihood)[1])
-    offset, weights = 0.5 * np.cos(np.arange(n)), np.arange(n) % 3 + 0.5
+    offset, weights = 0.5 * np.cos(np.arange(n)), np.arange(n) % 3 + 1
     model = model_for(likelihood, Normal(0.8, location=0.2), offset=offset, weights=weights)
+    again_and_again = np.repeat(np.arange(n), weights)
     fit = pr.fit(model, pr.LaplaceApproximation(draws=20, chains=2))
     draws = dict(fit.solution.draws)
     beta = draws.pop("beta")
-    np.testing.assert_allclose(fit.tree["log_likelihood"]["y"], model.pointwise(beta, **draws), rtol=1e-12)
+    each = (model.pointwise(beta, **draws) / weights)[..., again_and_again]
+    np.testing.assert_allclose(fit.tree["log_likelihood"]["y"], each, rtol=1e-12)
     prior = sum(v for v in fit.tree["log_prior"].data_vars.values())
     np.testing.assert_allclose(prior, model.log_prior(beta, **draws), rtol=1e-12)
     np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], model.log_posterior(beta, **draws), rtol=1e-12)
-    np.testing.assert_allclose(fit.tree["constant_data"]["offset"], offset)
-    np.testing.assert_allclose(fit.tree["constant_data"]["weights"], weights)
+    np.testing.assert_allclose(fit.tree["constant_data"]["offset"], offset[again_and_again])
     again = pr.fit(model, fit.method).tree["posterior_predictive"]["y"]
     np.testing.assert_array_equal(fit.tree["posterior_predictive"]["y"], again)
 
@@ -393,6 +407,13 @@ def test_collinear_columns_warn_and_have_no_estimate(likelihood, method):
     )
     np.testing.assert_allclose(fit.std_error.sel(coef=kept), se, rtol=1e-5 + near)
     assert fit.log_likelihood == pytest.approx(smaller.log_likelihood, rel=1e-9, abs=near)
+    # of least norm on the raw columns: no part along a - 2 b - d, and the same linear predictor
+    least = fit.minimum_norm
+    along = least.sel(coef=["a", "b", "d"]).values.T @ [1.0, -2.0, -1.0]
+    np.testing.assert_allclose(along, 0.0, atol=1e-9)
+    eta = smaller.model.design.X @ smaller.coef.values
+    np.testing.assert_allclose(model.design.X @ least.values, eta, atol=1e-6 + 10 * near * se.max())
+    assert smaller.minimum_norm.equals(smaller.coef)
     with pytest.raises(pr.NotConverged, match=r"no interval.*d = a - 2 b"):
         fit.interval()
     with pytest.raises(pr.NotConverged, match="not identified"):
@@ -401,6 +422,26 @@ def test_collinear_columns_warn_and_have_no_estimate(likelihood, method):
     involved = table.index.get_level_values("coef").isin(gone) if likelihood.outcomes else table.index.isin(gone)
     assert table[involved].isna().all(axis=None)
     assert table[~involved].notna().all(axis=None)
+
+
+@pytest.mark.filterwarnings("ignore:closed_form")
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_least_squares_solution_of_least_norm_is_that_of_the_pseudo_inverse(intercept):
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(6, 9)) * [1, 5, 1, 1, 0.2, 1, 1, 1, 1] + 3.0, rng.normal(size=6)  # more columns than rows
+    fit = pr.fit(pr.Model.from_arrays(X, y, intercept=intercept), "closed_form")
+    np.testing.assert_allclose(fit.minimum_norm, np.linalg.pinv(fit.model.design.X) @ y, rtol=1e-8)
+
+
+def test_what_has_no_estimate_of_least_norm_says_why():
+    model = pr.Model.from_arrays([0.0, 1.0, 2.0, 3.0], [0, 0, 1, 1], likelihood=pr.Bernoulli())
+    with pytest.warns(pr.ProbregWarning, match="no maximum"):
+        separated = pr.fit(model)
+    with pytest.raises(pr.NotConverged, match=r"no estimate of least norm.*separation"):
+        _ = separated.minimum_norm
+    posterior = pr.fit(model.with_prior({"Intercept": Normal(1.0), "x1": Normal(1.0)}), "laplace")
+    with pytest.raises(pr.Incompatible, match="laplace has no estimate of least norm"):
+        _ = posterior.minimum_norm
 
 
 @pytest.mark.parametrize("method", ["conjugate", "quadrature", "laplace"])

@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 import probreg as pr
 from probreg import priors
 from probreg.inference import METHODS, CoordinateDescent, Method, ProximalNewton, Status, default_scales, mode_path
-from probreg.inference.active_set import minimise
-from probreg.inference.degrees import degrees_of_freedom
-from probreg.inference.kinked_search import Search, start_of
-from probreg.inference.paths import rescaled
-from probreg.inference.separable import Proximal
+from probreg.inference.penalized.active_set import minimise
+from probreg.inference.penalized.degrees import degrees_of_freedom
+from probreg.inference.penalized.kinked_search import Search, start_of
+from probreg.inference.penalized.paths import rescaled
+from probreg.inference.penalized.separable import Proximal
 from probreg.priors import ElasticNet, ExponentialPower, Laplace, Normal, ProximalPrior
 
 from .cases import (

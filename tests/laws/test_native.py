@@ -12,11 +12,11 @@ import pytest
 
 import probreg as pr
 from probreg.errors import DataError, Incompatible
-from probreg.inference.sampler import density_of
-from probreg.inference.whitened import Whitened, coordinates, obstacle
+from probreg.inference.sampling.sampler import density_of
+from probreg.inference.sampling.whitened import Whitened, coordinates, obstacle
 from probreg.likelihoods import SmoothLikelihood
-from probreg.native import Kernel, build, entries_of, loops_of, tiles_of
-from probreg.native.loops import B
+from probreg.numerics.compiled import Kernel, build, entries_of, loops_of, tiles_of
+from probreg.numerics.compiled.loops import B
 from probreg.priors.location_scale import LocationScale
 
 from .cases import (
@@ -27,6 +27,7 @@ from .cases import (
     Array,
     accepted,
     auxiliaries,
+    given_for,
     gradient,
     model_for,
     named,
@@ -44,7 +45,7 @@ EPS = np.finfo(float).eps
 def over(name: str, x: Array) -> Array:
     from numba import njit
 
-    from probreg.native.elementary import VECTOR
+    from probreg.numerics.compiled.elementary import VECTOR
 
     f = VECTOR[getattr(math, name)]
     out = np.empty_like(x)
@@ -97,7 +98,7 @@ def rows(likelihood: Any, n: int, *, weighted: bool, offset: bool, p: int = 6) -
     w = rng.integers(0, 4, n).astype(float) if weighted else np.zeros(0)
     shift = rng.normal(size=(m, n)) * 0.3 if offset else np.zeros((0, n))
     eta = X @ beta + (shift.T if offset else 0.0)
-    y = likelihood.sample(rng, eta, **auxiliaries(likelihood))
+    y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta)))
     t = np.array(likelihood.settings(**auxiliaries(likelihood)), dtype=float)
     return {"X": X, "y": y, "w": w, "offset": shift, "beta": beta, "t": t, "eta": eta}
 
@@ -285,7 +286,7 @@ def test_a_changed_density_is_another_name_on_disk():
 def test_compiled_code_is_found_again_by_the_next_process(tmp_path):
     code = (
         "import numpy as np, probreg as pr\n"
-        "from probreg.native import loops_of, tiles_of\n"
+        "from probreg.numerics.compiled import loops_of, tiles_of\n"
         "g = loops_of(pr.Poisson.kernel).gradient\n"
         "X = np.ones((600, 2)); out = np.empty(2)\n"
         "g(tiles_of(X), np.ones(600), np.zeros(0), np.zeros((0, 600)), np.ones((2, 1)), np.zeros(0), out)\n"
@@ -346,7 +347,7 @@ def test_what_has_no_kernel_is_refused_by_the_native_engine_with_the_reason(like
 
 
 def test_an_engine_has_a_name():
-    with pytest.raises(DataError, match='"auto", "native" or "pymc", got \'rust\''):
+    with pytest.raises(DataError, match="engine is 'auto', 'native' or 'pymc', got 'rust'"):
         pr.NUTS(engine="rust")
 
 

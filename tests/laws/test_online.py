@@ -4,10 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import probreg as pr
 import probreg.online as online
+from probreg.errors import DataError
 from probreg.online.losses import ON_SIGNS
+from probreg.online.parts import Signed
 from probreg.online.path import Path
 
 P, N = 3, 60
@@ -37,12 +41,17 @@ CASES: dict[str, tuple[online.Learner, str]] = {
     "logistic": (online.logistic(0.4), "binary"),
     "logistic adagrad": (online.logistic(online.adagrad(0.4)), "binary"),
     "logistic ridge": (replace(online.logistic(online.inverse_sqrt(0.4)), ridge=0.3), "binary"),
+    "binomial": (online.binomial(0.04), "trials"),
+    "binomial adagrad": (online.binomial(online.adagrad(0.4)), "trials"),
+    "binomial held": (online.descent(online.BINOMIAL, online.inverse_sqrt(0.1), HELD), "trials"),
+    "binomial eg": (online.descent(online.BINOMIAL, 0.02, Signed(2.0)), "trials"),
     "softmax": (online.softmax(3, online.inverse_sqrt(0.4)), "code"),
     "descent": (online.descent(online.ABSOLUTE, online.inverse_sqrt(0.4), HELD), "real"),
     "descent l1": (online.descent(online.SQUARED, 0.1, online.Euclid(0.7, "l1")), "real"),
     "descent poisson": (online.descent(online.POISSON, 0.02), "count"),
     "descent hinge": (online.descent(online.hinge(0.7), 0.2), "sign"),
     "standardised lms": (online.Standardised(online.lms(0.05), constant=1.4), "real"),
+    "standardised binomial": (online.Standardised(online.binomial(0.02), constant=1.0), "trials"),
     "standardised eg": (online.Standardised(online.eg_pm(0.05)), "real"),
     "standardised softmax": (online.Standardised(online.softmax(3, 0.1), constant=1.0), "code"),
 }
@@ -58,6 +67,7 @@ def rows(rng: np.random.Generator, kind: str, n: int = N, p: int = P) -> tuple[n
         "binary": (f > 0) * 1.0,
         "count": rng.poisson(np.exp(np.clip(f, -3, 2))) * 1.0,
         "code": np.digitize(f, [-0.5, 0.8]) * 1.0,
+        "trials": np.c_[np.minimum(np.arange(n) % 7, np.clip(np.round(3 + 2 * f), 0, 9)), np.arange(n) % 7],
     }
     return X, kinds[kind]
 
@@ -101,7 +111,14 @@ def test_the_prediction_is_made_before_the_update(name: str, rng: np.random.Gene
     learner, kind = CASES[name]
     X, y = rows(rng, kind)
     other = y.copy()
-    other[-1] = {"real": 9.0, "sign": -y[-1], "binary": 1 - y[-1], "count": 9.0, "code": (y[-1] + 1) % 3}[kind]
+    other[-1] = {
+        "real": 9.0,
+        "sign": -y[-1],
+        "binary": 1 - y[-1],
+        "count": 9.0,
+        "code": (y[-1] + 1) % 3,
+        "trials": 9.0,
+    }[kind]
     a, b = (online.run(learner, X, v, record=online.Record(compiled=True)) for v in (y, other))
     np.testing.assert_array_equal(a.predictions, b.predictions)
     assert a.losses[-1] != b.losses[-1]
@@ -144,7 +161,9 @@ SLOPES = [*online.LOSSES.values(), online.insensitive(0.3), online.hinge(0.4), o
 @pytest.mark.parametrize("loss", SLOPES, ids=repr)
 def test_slopes_are_derivatives(loss: online.Loss):
     h = 1e-6
-    for y in {"sign": (-1.0, 1.0), "binary": (0.0, 1.0)}.get(loss.labels.kind, (0.0, 2.0)):
+    for y in {"sign": (-1.0, 1.0), "binary": (0.0, 1.0), "trials": ((0.0, 3.0), (2.0, 5.0), (0.0, 0.0))}.get(
+        loss.labels.kind, (0.0, 2.0)
+    ):
         for f in (-2.3, -0.21, 0.13, 1.93, 3.1):  # no kinks within h of these
             numeric = (loss.at(f + h, y)[0] - loss.at(f - h, y)[0]) / (2 * h)
             assert loss.at(f, y)[1] * loss.derivative == pytest.approx(numeric, abs=1e-8)  # h^2 and eps/h
@@ -153,8 +172,8 @@ def test_slopes_are_derivatives(loss: online.Loss):
 @pytest.mark.parametrize("loss", SLOPES, ids=repr)
 def test_losses_are_convex_and_bounded_below(loss: online.Loss):
     f = np.linspace(-4, 4, 81)
-    for y in (1.0, -1.0) if loss.labels.kind == "sign" else (1.0, 0.0):
-        v = loss.values(f, np.full(81, y))
+    for y in {"sign": (1.0, -1.0), "trials": ((2.0, 5.0), (3.0, 3.0))}.get(loss.labels.kind, (1.0, 0.0)):
+        v = loss.values(f, np.broadcast_to(y, (81, *np.shape(y))))
         assert np.all(v[2:] - 2 * v[1:-1] + v[:-2] >= -1e-12)
         assert v.min() >= -1e-12 or loss.name == "poisson"
 
@@ -187,6 +206,79 @@ def tight(path: Path, rng: np.random.Generator) -> None:
     for _ in range(2):
         u = least.comparator + 0.1 * rng.standard_normal(len(least.comparator))
         assert least.bound <= kept(path, u).bound * (1 + 1e-9)
+
+
+def test_successes_of_trials_never_exceed_their_bound(rng: np.random.Generator):
+    """Zinkevich's bound is of any convex losses, so of rows whose trials differ, against the best weights and others; it
+    grows with the trials, as the loss of a round does."""
+    for X, y in streams(rng, 200):
+        n = rng.integers(0, 30, len(y))
+        k = rng.binomial(n, 1 / (1 + np.exp(-np.clip(y, -30, 30))))
+        step = float(rng.uniform(0.01, 2.0)) / (1 + n @ (X**2).sum(1))
+        path = online.run(online.binomial(step), X, k, trials=n, record=online.Record(compiled=False, every=10**6))
+        for u in (rng.standard_normal(X.shape[1]), np.zeros(X.shape[1])):
+            promise = kept(path, u)
+            own = np.sum(n * np.logaddexp(0.0, X @ u) - k * (X @ u))  # of this u, by hand
+            assert promise.comparator_loss == pytest.approx(own, rel=1e-10, abs=1e-10)
+            assert promise.bound >= own
+
+
+def test_the_best_weights_for_successes_of_trials_are_those_of_maximum_likelihood(rng: np.random.Generator):
+    X = np.c_[np.ones(80), rng.standard_normal((80, 2))]
+    n = rng.integers(1, 12, 80)
+    k = rng.binomial(n, 1 / (1 + np.exp(-X @ [0.3, 1.0, -0.5])))
+    path = online.run(online.binomial(0.02), X, k, trials=n)
+    fit = pr.fit(pr.Model.from_arrays(X[:, 1:], k, trials=n, likelihood="binomial"))
+    np.testing.assert_allclose(path.best(), fit.coef, atol=1e-5)
+    coefficient = fit.model.likelihood.carrier(fit.model.design.observed).sum()
+    assert kept(path).comparator_loss == pytest.approx(coefficient - fit.log_likelihood, rel=1e-9)
+
+
+def test_rows_of_one_trial_are_logistic_and_every_door_reads_the_trials(rng: np.random.Generator, tmp_path):
+    X, y = rows(rng, "binary")
+    one, two = online.run(online.binomial(0.3), X, y, trials=1), online.run(online.logistic(0.3), X, y)
+    np.testing.assert_array_equal(one.losses, two.losses)
+    np.testing.assert_array_equal(one.state.w, two.state.w)
+    n = rng.integers(0, 9, N)
+    k = rng.binomial(n, 0.4)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "k": k, "n": n}).to_csv(tmp_path / "t.csv", index=False)
+    pd.read_csv(tmp_path / "t.csv").to_parquet(tmp_path / "t.parquet")
+    whole = online.run(online.binomial(0.1), X, k, trials=n)
+    doors = [
+        online.run(online.binomial(0.1), X, np.c_[k, n]),
+        online.run(online.binomial(0.1), zip(X, zip(k, n))),
+        online.run(online.binomial(0.1), [(X[:20], np.c_[k, n][:20]), (X[20:], np.c_[k, n][20:])]),
+        online.run(online.binomial(0.1), online.CSV(tmp_path / "t.csv", "k", rows=7, trials="n")),
+        online.run(online.binomial(0.1), online.Parquet(tmp_path / "t.parquet", "k", rows=7, trials="n")),
+    ]
+    for path in doors:
+        assert path.loss == pytest.approx(whole.loss, rel=1e-12)
+        np.testing.assert_allclose(path.state.w, whole.state.w, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("learner", "y", "trials", "match"),
+    [
+        (
+            online.logistic(),
+            [1.0, 2.0],
+            [3, 3],
+            "row 0: y counts successes of trials, and the logistic loss reads one number",
+        ),
+        (online.binomial(), [1.0, 2.0], None, r"row 0: y is 1, but this learner needs rows \(k, n\)"),
+        (online.binomial(), [1.0, 4.0], [3, 3], r"row 1: y is \(4, 3\), but this learner needs rows \(k, n\)"),
+        (online.binomial(), [1.0, np.nan], [3, 3], r"row 1: y is \(nan, 3\); drop or repair that row"),
+        (online.binomial(), [1.0, 2.0], [3, 3, 3], r"need successes \(n,\) and their trials"),
+    ],
+)
+def test_trials_that_cannot_be_read_are_named(learner, y, trials, match):
+    with pytest.raises(DataError, match=match):
+        online.run(learner, np.ones((2, 1)), y, trials=trials)
+
+
+def test_trials_of_a_stream_come_with_its_rows():
+    with pytest.raises(DataError, match="trials= goes with arrays X and y"):
+        online.run(online.binomial(), [([1.0], 1.0)], trials=[2])
 
 
 @pytest.mark.parametrize("family", ["lms", "implicit", "nlms", "rls"])

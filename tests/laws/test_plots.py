@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg import plot
-from probreg.plot.calibration import bins
-from probreg.plot.chains import ranks
-from probreg.plot.observations import observations, quantile_residuals, smooth
-from probreg.plot.sweep import sweep, variables
+from probreg.show import plot
+from probreg.show.plot.calibration import bins
+from probreg.show.plot.chains import ranks
+from probreg.show.plot.observations import observations, quantile_residuals, smooth
+from probreg.show.plot.sweep import sweep, variables
 
-LIKELIHOODS = ["gaussian", "student", "bernoulli", "poisson", "categorical"]
+LIKELIHOODS = ["gaussian", "student", "bernoulli", "poisson", "categorical", "binomial", "multinomial"]
 TARGETS = ["mode", "posterior"]
 
 
@@ -29,7 +29,13 @@ def data_of(likelihood: str, n: int = 90) -> pr.Model:
         "categorical": np.array(["ash", "beech", "cedar"])[
             np.clip(np.round(eta + rng.normal(0, 1, n)) + 1, 0, 2).astype(int)
         ],
+        "binomial": rng.binomial(8, 1 / (1 + np.exp(-eta))),
+        "multinomial": np.array([rng.multinomial(6, p / p.sum()) for p in np.exp(np.c_[0 * eta, eta, -eta])]),
     }[likelihood]
+    if likelihood == "binomial":
+        return pr.Model.from_arrays(
+            X, y, trials=np.full(n, 8), columns=["dose", "noise"], likelihood=likelihood, prior=pr.Normal(1.0)
+        )
     return pr.Model.from_arrays(X, y, columns=["dose", "noise"], likelihood=likelihood, prior=pr.Normal(1.0))
 
 
@@ -80,7 +86,15 @@ def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(fits, lik
     mean = fit.predictive(path.rows).mean().reshape(len(path.x), -1)
     curves = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == len(path.x)]
     np.testing.assert_allclose(np.stack(curves, 1), mean, rtol=1e-12)  # the same arithmetic on the same draws
-    bands = {"gaussian": 3, "student": 3, "poisson": 3, "bernoulli": 2, "categorical": 3}
+    bands = {
+        "gaussian": 3,
+        "student": 3,
+        "poisson": 3,
+        "bernoulli": 2,
+        "categorical": 3,
+        "binomial": 2,
+        "multinomial": 3,
+    }
     assert len(ax.collections) == bands[likelihood]
 
 
@@ -88,15 +102,18 @@ def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(fits, lik
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_each_likelihood_has_one_picture_of_its_fit_to_the_data(fits, likelihood, target):
     fit = fits[likelihood, target]
-    probabilities = likelihood in ("bernoulli", "categorical")
+    probabilities = likelihood in ("bernoulli", "categorical", "multinomial")
     right, wrong = (plot.calibration, plot.residuals) if probabilities else (plot.residuals, plot.calibration)
     fig = right(fit)
     fig.draw_without_rendering()
     panels = shown(fig)
-    assert len(panels) == {"bernoulli": 1, "categorical": 3}.get(likelihood, 2)
+    assert len(panels) == {"bernoulli": 1, "categorical": 3, "multinomial": 3}.get(likelihood, 2)
     assert all(marks(ax) >= 3 for ax in panels)
     assert panels[0].get_ylabel()
     assert all(ax.get_xlabel() for ax in panels)
+    if likelihood == "binomial":  # a share per row: both are its pictures
+        assert marks(shown(wrong(fit))[0]) >= 3
+        return
     with pytest.raises(pr.Incompatible, match="use plot"):
         wrong(fit)
 
@@ -150,7 +167,7 @@ def test_shares_in_bins_count_every_observation_once():
 
 
 def test_series_differ_without_colour():
-    from probreg.plot.style import mark
+    from probreg.show.plot.style import mark
 
     looks = [mark(i) for i in range(6)]
     assert len({look.marker for look in looks}) == 6

@@ -8,12 +8,13 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr, pdtr
 
 import probreg as pr
-from probreg.certify import simulate
-from probreg.check import Verdict
-from probreg.diagnose import DIAGNOSTICS, diagnose, power_scaling
-from probreg.diagnose.posterior_loo import loo
-from probreg.diagnose.posterior_loo_pit import loo_pit
-from probreg.diagnose.posterior_predictive import predictive_checks
+from probreg.assess.after import DIAGNOSTICS, diagnose, power_scaling
+from probreg.assess.after.observed import uniforms
+from probreg.assess.after.posterior_loo import loo
+from probreg.assess.after.posterior_loo_pit import loo_pit
+from probreg.assess.after.posterior_predictive import predictive_checks
+from probreg.assess.before import Verdict
+from probreg.assess.simulation import simulate
 from probreg.inference import LaplaceApproximation
 from tests.laws.cases import LIKELIHOOD_CASES, dkw, model_for, named
 
@@ -200,7 +201,8 @@ def test_predictive_checks_of_two_outcomes():
 
 
 def test_runs_are_not_looked_at_where_rows_have_no_order():
-    model = pr.Model.from_arrays([[0.0], [1.0], [2.0], [3.0]], [3, 5, 9, 14], trials=[20] * 4, likelihood="bernoulli")
+    x, y, w = np.repeat([[0.0], [1.0], [2.0], [3.0]], 2, 0), [1, 0] * 4, [3, 17, 5, 15, 9, 11, 14, 6]
+    model = pr.Model.from_arrays(x, y, weights=w, likelihood="bernoulli")
     assert [c.statistic.name for c in predictive_checks(pr.fit(model, "laplace"))] == [
         "misfit of rates by fitted decile"
     ]
@@ -276,13 +278,13 @@ def test_loo_pit_corrects_an_approximation():
     y, b = np.array([0.0, 0.0, 0.0, 1.0, 2.0]), np.linspace(-9.0, 4.0, 4001)
     model = pr.Model.from_arrays(np.ones((5, 1)), y, intercept=False, likelihood="poisson", prior=pr.Normal(2.0))
     each = y[:, None] * b - np.exp(b)
-    expected = []
-    for i, u in enumerate(np.random.default_rng([0, 3]).random(5)):  # the numbers that spread a count's own mass
+    expected, fit = [], pr.fit(model, LaplaceApproximation(draws=5000))
+    for i, u in enumerate(uniforms(fit, np.arange(5))):  # the numbers that spread a count's own mass
         w = np.exp(each.sum(0) - each[i] - b**2 / 8)
         lower, upper = (np.sum(w * pdtr(k, np.exp(b))) / w.sum() if k >= 0 else 0.0 for k in (y[i] - 1, y[i]))
         expected.append(lower + u * (upper - lower))
     # 20,000 draws of which a third count: a distribution function to about 0.01
-    assert_allclose(loo_pit(pr.fit(model, LaplaceApproximation(draws=5000))), expected, atol=0.03)
+    assert_allclose(loo_pit(fit), expected, atol=0.03)
 
 
 def test_loo_pit():

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.design import Block
-from probreg.design.block import SAMPLE, add
-from probreg.design.survey import survey_of
+from probreg.data import Block
+from probreg.data.blocks.block import SAMPLE, add
+from probreg.data.blocks.survey import survey_of
 from probreg.likelihoods import LIKELIHOODS, Likelihood
 from tests.laws.cases import LIKELIHOOD_CASES, named, recipe_of, rows_for
 
@@ -90,12 +90,15 @@ def test_every_likelihood_over_blocks(likelihood: Likelihood, extra: str, size: 
 @pytest.mark.parametrize("name", [k for k, cls in LIKELIHOODS.items()])
 @pytest.mark.parametrize("prior", [pr.Normal(0.7, scaled=True), pr.priors.GPrior(3.0), pr.priors.Jeffreys()], ids=named)
 def test_priors_stated_relative_to_the_rows(name: str, prior: Any) -> None:
-    X, y = rows_for(LIKELIHOODS[name]() if name != "categorical" else pr.Categorical(levels=("a", "b", "c")), N)
+    special = {"categorical": pr.Categorical(levels=("a", "b", "c")), "binomial": pr.Binomial(trials=6)}
+    drawn = special[name] if name in special else LIKELIHOODS[name]()
+    X, y = rows_for(drawn, N)
+    likelihood = drawn if name == "binomial" else name
     try:
-        here = pr.Model.from_arrays(X, y, likelihood=name, prior=prior)
+        here = pr.Model.from_arrays(X, y, likelihood=likelihood, prior=prior)
     except pr.Incompatible:
         pytest.skip("this likelihood and prior do not go together")
-    there = pr.Model.from_blocks(cut(64, X, y), likelihood=name, prior=prior)
+    there = pr.Model.from_blocks(cut(64, X, y), likelihood=likelihood, prior=prior)
     agree(there.joint.log_prob(np.ones(here.shape), 1.0), here.joint.log_prob(np.ones(here.shape), 1.0))
     same_model(here, there, np.random.default_rng(2))
     if pr.inference.METHODS["newton"]().obstacle(here) is None:
@@ -195,8 +198,8 @@ FORMULAS = [
 @pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
 @pytest.mark.parametrize(("formula", "options"), FORMULAS, ids=[f for f, _ in FORMULAS])
 def test_a_formula_at_files(tmp_path: Path, monkeypatch: Any, formula: str, options: dict[str, Any], kind: str) -> None:
-    monkeypatch.setattr("probreg.design.files._SMALLEST", 29)  # several batches in each file
-    monkeypatch.setattr("probreg.design.files._NUMBERS", 29)
+    monkeypatch.setattr("probreg.data.blocks.files._SMALLEST", 29)  # several batches in each file
+    monkeypatch.setattr("probreg.data.blocks.files._NUMBERS", 29)
     data = table()
     here = pr.Model.from_formula(formula, data, **options)
     there = pr.Model.from_files(formula, write(tmp_path, data, kind, files=3), **options)
@@ -369,7 +372,7 @@ def test_separation_is_that_of_all_rows(separated: str) -> None:
 
 
 def test_a_direction_that_separates_the_sample_only_is_not_believed() -> None:
-    from probreg.inference.runaway import runaway
+    from probreg.inference.modes.runaway import runaway
 
     X, y = many("sample")
     found, notes = runaway(pr.Model.from_blocks(cut(9000, X, y), likelihood="bernoulli"))

@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import erf
 
 import probreg as pr
-from probreg.certify import sbc, simulate
-from probreg.certify.uniform import simultaneous, uniformity, within
+from probreg.assess.simulation import sbc, simulate
+from probreg.assess.simulation.uniform import simultaneous, uniformity, within
 from probreg.inference import Conjugate
-from probreg.plot.sbc import sbc as picture
+from probreg.show.plot.sbc import sbc as picture
 from tests.laws.cases import LIKELIHOOD_CASES, dkw, model_for, named
 
 UNITS = {c: pr.Normal(2.0, sigma_units=True) for c in ("Intercept", "x1", "x2")}
@@ -77,7 +77,7 @@ def test_simulated_responses_belong_to_the_likelihood(likelihood, rng):
     assert np.isfinite(other.log_lik(beta, **aux))
     assert y.shape == model.design.observed.shape
     assert (y != model.design.observed).any()
-    assert isinstance(likelihood.support, str) or np.isin(y, likelihood.support).all()
+    assert isinstance(likelihood.support, str) or np.isin(likelihood.drawn(y), likelihood.support).all()
 
 
 def test_parameters_come_from_the_prior(rng):
@@ -94,8 +94,8 @@ def test_a_row_of_weight_three_is_three_observations(rng):
     assert other.design.weights is None
     assert other.design.n == 4
     assert len(set(other.design.observed[:3])) == 3
-    with pytest.raises(pr.Incompatible, match="whole numbers"):
-        simulate(replace(rows, design=replace(rows.design, weights=np.array([0.5, 1.0]))), rng)
+    with pytest.raises(pr.Incompatible, match="a simulation of responses: sampling weights"):
+        simulate(replace(rows, design=replace(rows.design, weight_kind="sampling")), rng)
 
 
 def test_a_prior_relative_to_the_response_stays_as_it_is(rng):

@@ -8,8 +8,8 @@ from scipy import integrate, stats
 
 import probreg as pr
 from probreg import scores
-from probreg.plot.reliability import consistent, reliability
 from probreg.scores import RULES
+from probreg.show.plot.reliability import consistent, reliability
 
 Array = np.ndarray
 PROPER = [k for k, r in RULES.items() if r.proper != "no"]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg import sums
-from probreg.design import Basis, Block
+from probreg.data import Basis, Block
 from probreg.likelihoods import SmoothLikelihood
+from probreg.model import likelihood_sums as sums
 
-from .cases import LIKELIHOOD_CASES, Array, auxiliaries, named
+from .cases import LIKELIHOOD_CASES, Array, auxiliaries, given_for, named
 
 P = 3
 SIZES = (0, 1, 2, 127, 128, 513, 1300)  # about the tiles of 128 and 512 rows, odd and even, none
@@ -27,7 +27,7 @@ def block(likelihood: SmoothLikelihood, n: int, *, weighted: bool = False, offse
     X = np.column_stack([np.ones(n), rng.normal(size=(n, P - 1))])
     shift = rng.normal(size=(n, offset)) if offset else None
     eta = X @ coefficients(likelihood) + (0.0 if shift is None else shift)
-    y = likelihood.sample(rng, eta, **auxiliaries(likelihood))
+    y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta)))
     weights = rng.integers(0, 4, n).astype(float) if weighted else None
     return Block(np.asarray(X, order=order), y, weights, shift)
 
@@ -150,7 +150,7 @@ def test_parts_add_up(monkeypatch: Any) -> None:
     found = []
     monkeypatch.setattr(sums, "COMPILED", 0)
     for threads in (1, None):
-        with pr.linalg.limited(threads):
+        with pr.numerics.linalg.limited(threads):
             found.append(call())
     for a, b in zip(*found):
         assert np.array_equal(a, b)

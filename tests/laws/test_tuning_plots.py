@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.plot.choice import choice
-from probreg.plot.path import ALL, FEW, path
-from probreg.tuning import choose, path as scale_path
+from probreg.comparison.tuning import choose, path as scale_path
+from probreg.show.plot.choice import choice
+from probreg.show.plot.path import ALL, FEW, path
 
 
 def model_of(columns: int, likelihood: str = "gaussian", n: int = 90) -> pr.Model:

@@ -7,23 +7,21 @@ solved in fractions, the score of a likelihood written out in NumPy, or a poster
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-REFERENCES = Path(__file__).parents[3] / "shared" / "references"
+from tests.conftest import PLACES
+
 ONES = ("1", "(Intercept)", "const")  # the names under which the files carry a column of ones
 
 Array = np.ndarray
 
 
 def cases(*folders: str) -> list[str]:
-    """Names `folder/case` of all certified cases in these folders; where the collection is absent one name that is none,
-    whose test `certified` then skips with the reason."""
-    found = sorted(p for f in folders for p in (REFERENCES / f).glob("*.json"))
-    return [str(p.relative_to(REFERENCES).with_suffix("")) for p in found] or [f"{folders[0]}/absent"]
+    """Names `folder/case` of all certified cases in these folders."""
+    return sorted({f"{f}/{p.stem}" for f in folders for place in PLACES for p in (place / f).glob("*.json")})
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ import pytest
 
 import probreg as pr
 from probreg.inference import Status
+from tests.conftest import reference_path
 
 from .cases import (
-    REFERENCES,
     Columns,
     binary_counts,
     cases,
@@ -31,10 +31,7 @@ EXACT = 1e-6
 
 
 def table(name: str) -> pd.DataFrame:
-    path = REFERENCES / "csv" / f"{name}.csv"
-    if not path.exists():
-        pytest.skip(f"the collection of certified results is not beside this project (no csv/{name})")
-    return pd.read_csv(path)
+    return pd.read_csv(reference_path(f"csv/{name}.csv"))
 
 
 # ---- wells: Student-t priors, on the intercept at centred predictors ------------------------------------------------

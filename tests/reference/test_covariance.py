@@ -107,6 +107,28 @@ def test_statas_factor_is_the_linear_one_for_least_squares_only():
         assert named.attrs["df"] == 19
 
 
+def test_two_ways_of_clusters_are_those_of_stata():
+    """`ivreg2 invest mvalue kstock, cluster(company time) small` on Grunfeld's ten firms, as statsmodels ships it: one factor
+    of the whole, from the smaller number of groups."""
+    sm = pytest.importorskip("statsmodels.api")
+    table = sm.datasets.grunfeld.load_pandas().data[:200]  # Stata's copy lacks the last firm
+    ours = pr.fit(pr.Model.from_formula("invest ~ value + capital", table))
+    groups = (table["firm"], table["year"])
+    stata, each, plain = (ours.covariance("cluster", groups=groups, small_sample=s) for s in ("stata", "each", "none"))
+    published = np.array(
+        [
+            [380.46872042467, 0.19641438763743, -0.99627581152391],
+            [0.19641438763743, 0.00026737985466, -0.00070163493529],
+            [-0.99627581152391, -0.00070163493529, 0.0061581549818],
+        ]
+    )
+    np.testing.assert_allclose(stata, published, rtol=1e-7)  # Stata stores its columns in float: 3e-8 apart
+    np.testing.assert_allclose(stata, 10 / 9 * 199 / 197 * plain, rtol=1e-12)
+    assert stata.attrs["factor"] == pytest.approx(10 / 9 * 199 / 197)
+    assert each.sel(param="capital", param_="Intercept").item() == pytest.approx(-1.031432, abs=5e-7)
+    np.testing.assert_allclose(each, ours.covariance("cluster", groups=groups, small_sample="full"), rtol=1e-12)
+
+
 @pytest.mark.parametrize("lags", [0, 3, None])
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "bernoulli"])
 def test_newey_west(likelihood, lags):

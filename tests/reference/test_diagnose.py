@@ -6,14 +6,15 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import probreg as pr
-from probreg.check import condition_indices, vif
-from probreg.diagnose import hosmer_lemeshow, measures, reset, residuals
-from probreg.diagnose.autocorrelation import _moments, durbin_watson, durbin_watson_test, ljung_box
-from probreg.diagnose.dispersion import count_dispersion
-from probreg.diagnose.heteroscedasticity import breusch_pagan, white
-from probreg.diagnose.normality import jarque_bera
+from probreg.assess.after import DIAGNOSTICS, hosmer_lemeshow, measures, reset, residuals
+from probreg.assess.after.autocorrelation import _moments, durbin_watson, durbin_watson_test, ljung_box
+from probreg.assess.after.dispersion import count_dispersion
+from probreg.assess.after.heteroscedasticity import breusch_pagan, white
+from probreg.assess.after.normality import jarque_bera
+from probreg.assess.before import condition_indices, vif
 
 sm = pytest.importorskip("statsmodels.api")
 RTOL = 1e-8
@@ -190,9 +191,27 @@ def test_score_test_of_dispersion():
     uncorrected = np.sum((y - mu) ** 2 - y) / np.sqrt(2 * np.sum(mu**2))
     found = count_dispersion(ours)
     h = measures(ours)["leverage"].values
-    close(found.statistic, uncorrected + np.sum(y - mu + h * mu) / np.sqrt(2 * np.sum(mu**2)))
+    (_, z, _), (_, x2, _) = found.tests
+    close(z, uncorrected + np.sum(y - mu + h * mu) / np.sqrt(2 * np.sum(mu**2)))
     theirs = sm.GLM(y, sm.add_constant(x), family=sm.families.Poisson()).fit()
+    close(x2, theirs.pearson_chi2)
     close(found.ratio, theirs.pearson_chi2 / theirs.df_resid)
+
+
+def test_tests_of_dispersion_that_disagree_are_both_told():
+    """Executions by state, 17 rows: chi-square says p = 0.006 of Pearson's statistic, the normal distribution 0.63 of the
+    score, and data drawn from the model 0.04 of either."""
+    table = sm.datasets.cpunish.load_pandas().data
+    table["LN_VC100k96"] = np.log(table["VC100k96"])
+    formula = "EXECUTIONS ~ INCOME + PERPOVERTY + PERBLACK + LN_VC100k96 + SOUTH + DEGREE"
+    fit = pr.fit(pr.Model.from_formula(formula, table, likelihood="poisson"))
+    (_, z, p_z), (_, x2, p_x2) = count_dispersion(fit).tests
+    assert 2 * stats.norm.sf(z) == pytest.approx(0.63, abs=0.005)
+    assert stats.chi2.sf(x2, 10) == pytest.approx(0.0058, abs=5e-5)
+    assert p_z == pytest.approx(0.04, abs=0.02)  # 2,000 draws: standard error 0.004, and the data sets of another seed
+    assert p_x2 == pytest.approx(0.04, abs=0.02)
+    (said,) = DIAGNOSTICS["dispersion"]().run(fit)
+    assert said.sentence.startswith("a weak sign that the response varies more than its mean says: ratio 2.48")
 
 
 def test_hosmer_lemeshow_by_hand():
@@ -222,7 +241,7 @@ def test_durbin_watson_of_many_rows_is_near_its_exact_tail(monkeypatch, rng):
     x = rng.normal(size=150)
     fit = pr.fit(pr.Model.from_arrays(x, x + rng.normal(size=150)))
     exact = durbin_watson_test(fit)
-    monkeypatch.setattr(sys.modules["probreg.diagnose.autocorrelation"], "_EXACT", 10)
+    monkeypatch.setattr(sys.modules["probreg.assess.after.autocorrelation"], "_EXACT", 10)
     # the normal approximation with exact mean and variance leaves a skewness of order 1/n
     assert durbin_watson_test(fit).p_value == pytest.approx(exact.p_value, abs=0.01)
 

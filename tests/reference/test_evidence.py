@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.evidence import _Problem
+from probreg.inference.exact.evidence import _Problem
 
 EXACT = 1e-8
 

@@ -46,8 +46,7 @@ def newton(case: dict[str, Any]) -> tuple[Columns, pr.Fit]:
 
 
 def deviances(case: dict[str, Any], fit: pr.Fit) -> tuple[float, float, float]:
-    """Residual and null deviance and AIC, as R counts them: against the saturated model of the rows, with the binomial
-    coefficients in the AIC."""
+    """Residual and null deviance and AIC, as R counts them: against the saturated model of the rows."""
     from scipy.special import gammaln, xlogy
 
     d = case["design"]
@@ -59,9 +58,9 @@ def deviances(case: dict[str, Any], fit: pr.Fit) -> tuple[float, float, float]:
     null = float(xlogy(y, p).sum() + xlogy(t - y, 1 - p).sum())
     k = fit.model.shape[0]
     return (
-        2 * (saturated - fit.log_likelihood),
+        2 * (saturated + coefficients - fit.log_likelihood),
         2 * (saturated - null),
-        2 * k - 2 * (fit.log_likelihood + coefficients),
+        2 * k - 2 * fit.log_likelihood,
     )
 
 

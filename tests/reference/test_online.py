@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 
 import probreg.online as online
-from tests.conftest import REFERENCES
+from tests.conftest import reference_path
 
 
 def columns(name: str) -> dict[str, np.ndarray]:
-    path = REFERENCES / "csv" / f"{name}.csv"
-    if not path.exists():
-        pytest.skip(f"the collection of certified results is not beside this project (no {name})")
-    with path.open() as file:
+    with reference_path(f"csv/{name}.csv").open() as file:
         table = list(csv.DictReader(file))
     return {k: np.array([float(row[k]) for row in table]) for k in table[0]}
 

@@ -169,13 +169,14 @@ def test_an_aliased_column_is_named(certified: Any) -> None:
 def test_intervals_of_new_rows(weighted: bool, certified: Any) -> None:
     """fit -+ t s sqrt(h) for the mean and fit -+ t s sqrt(1 + h) for a new observation, written out.
 
-    R's weights 1 + x^2 are precisions; rows scaled by their root are that model, and a new row counts with weight one.
+    R's weights 1 + x^2 are precisions, and a new row has precision one.
     """
     case = certified(INTERVALS)
     x, y, new = (np.array(case[k]) for k in ("x", "y", "new"))
     root = np.sqrt(1 + x**2) if weighted else np.ones_like(x)
     X, rows = np.column_stack([np.ones_like(x), x]), np.column_stack([np.ones_like(new), new])
-    model = pr.Model.from_arrays(root[:, None] * X, root * y, columns=["one", "x"], intercept=False)
+    weights = pr.weights.precision(root**2)
+    model = pr.Model.from_arrays(X, y, columns=["one", "x"], intercept=False, weights=weights)
     found = pr.fit(model, "closed_form").predict(pd.DataFrame(rows, columns=["one", "x"]), 0.95)
     gram = np.linalg.inv(X.T @ (root[:, None] ** 2 * X))
     beta = gram @ X.T @ (root**2 * y)
@@ -188,16 +189,15 @@ def test_intervals_of_new_rows(weighted: bool, certified: Any) -> None:
         np.testing.assert_allclose(found[f"{which}_upper"], rows @ beta + half, rtol=1e-10)
 
 
-def test_frequency_weights_keep_coefficients_of_precision_weights(certified: Any) -> None:
-    """Weights multiply the log density either way, so the estimate is the same; only what counts as n differs."""
+def test_rs_weights_are_precisions(certified: Any) -> None:
+    """R's lm(weights = 1 + x^2): the rows times the roots of their precisions, and n counts rows."""
     case = certified(INTERVALS)
     x, y = np.array(case["x"]), np.array(case["y"])
     w = 1 + x**2
-    counted = pr.fit(pr.Model.from_arrays(x[:, None], y, weights=w), "closed_form")
+    precise = pr.fit(pr.Model.from_arrays(x[:, None], y, weights=pr.weights.precision(w)), "closed_form")
     scaled = pr.Model.from_arrays(
         np.sqrt(w)[:, None] * np.column_stack([np.ones_like(x), x]), np.sqrt(w) * y, intercept=False
     )
-    precise = pr.fit(scaled, "closed_form")
-    np.testing.assert_allclose(counted.coef.values, precise.coef.values, rtol=1e-12)
-    ratio = np.sqrt((w.sum() - 2) / (len(x) - 2))
-    np.testing.assert_allclose(ratio * counted.std_error.values, precise.std_error.values, rtol=1e-12)
+    rows = pr.fit(scaled, "closed_form")
+    np.testing.assert_allclose(precise.coef.values, rows.coef.values, rtol=1e-12)
+    np.testing.assert_allclose(precise.std_error.values, rows.std_error.values, rtol=1e-12)

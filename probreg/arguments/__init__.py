@@ -1,0 +1,1 @@
+"""What users give, read once and refused by name: scalars, arrays, keywords."""

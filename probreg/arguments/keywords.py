@@ -1,0 +1,135 @@
+"""The words of other packages: an unknown keyword, likelihood or method is answered with what to write here."""
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from probreg.errors import Incompatible
+
+_POSITIVE = "is not available; for positive numbers, likelihood='gaussian' of log(y)"
+_SPREAD = "counts that vary more than a Poisson's have no likelihood; likelihood='poisson' fits their mean, fit.covariance('HC1') its errors"
+
+LIKELIHOOD_WORDS = {
+    **dict.fromkeys(
+        ("logistic", "logit", "logistic_regression", "binary", "bernouli"),
+        "logistic regression is likelihood='bernoulli'",
+    ),
+    "aggregated_binomial": "successes of trials are likelihood='binomial': 'p(successes, trials) ~ x'",
+    **dict.fromkeys(
+        ("normal", "ols", "linear", "least_squares", "lm", "mse", "squared_error"),
+        "least squares is likelihood='gaussian'",
+    ),
+    **dict.fromkeys(
+        ("softmax", "multinomial_logit", "mnlogit", "multiclass", "multinom"),
+        "softmax regression of classes is likelihood='categorical', of counts by class 'multinomial'",
+    ),
+    **dict.fromkeys(("t", "student_t", "studentt", "robust", "huber"), "heavy-tailed noise is likelihood='student'"),
+    **dict.fromkeys(("count", "counts", "loglinear", "log_linear"), "counts are likelihood='poisson'"),
+    "probit": "a probit link is not available; likelihood='bernoulli' has the logit link",
+    **{
+        name: f"a {name.replace('_', ' ')} likelihood {_POSITIVE}"
+        for name in ("gamma", "lognormal", "log_normal", "inverse_gaussian", "tweedie", "exponential", "weibull")
+    },
+    "beta": "a beta likelihood is not available; shares of known trials are 'p(successes, trials) ~ x'",
+    **dict.fromkeys(
+        ("negative_binomial", "negativebinomial", "negbinomial", "negbin", "nb", "quasipoisson", "quasi"), _SPREAD
+    ),
+    **dict.fromkeys(
+        ("ordinal", "ordered", "cumulative", "ordered_logit"),
+        "an ordinal likelihood is not available; likelihood='categorical' models the levels without their order",
+    ),
+    **dict.fromkeys(("quantile", "quantreg"), "quantile regression is not available"),
+    **dict.fromkeys(("cox", "coxph", "survival"), "survival times are not available"),
+}
+METHOD_WORDS = {
+    **dict.fromkeys(("ols", "lstsq", "least_squares", "qr"), "least squares is method='closed_form'"),
+    **dict.fromkeys(
+        ("ml", "mle", "map", "glm", "irls", "bfgs", "lbfgs", "l_bfgs", "newton_raphson", "fisher_scoring", "optimize"),
+        "maximum likelihood, or the mode under a prior, is method='auto'; Newton's steps are 'newton'",
+    ),
+    **dict.fromkeys(
+        ("mcmc", "hmc", "stan", "pymc", "sample", "bayes", "gibbs", "metropolis"), "sampling is method='nuts'"
+    ),
+    **dict.fromkeys(
+        ("vi", "advi", "variational"), "variational inference is not available; method='laplace' approximates"
+    ),
+    **dict.fromkeys(
+        ("lasso", "ridge", "elastic_net", "elasticnet"),
+        "a penalty is a prior of the model: prior=pr.Normal(scale) is a ridge, prior=pr.Laplace(scale) a lasso",
+    ),
+    **dict.fromkeys(("logistic", "logit"), "logistic regression is a model: likelihood='bernoulli'"),
+}
+ELSEWHERE = {
+    "family": "write likelihood= in its place",
+    "distribution": "write likelihood= in its place",
+    "link": "a likelihood has its canonical link",
+    "exposure": "write offset=, the log of the exposure",
+    "sample_weight": "write weights=",
+    "sample_weights": "write weights=",
+    "freq_weights": "write weights=, whole numbers",
+    "var_weights": "write weights=pr.weights.precision(...)",
+    "fit_intercept": "write intercept=",
+    "na_action": "write missing='raise' or missing='drop'",
+    "dropna": "write missing='drop'",
+    "missing_values": "write missing='raise' or missing='drop'",
+    "random_state": "write seed=",
+    "random_seed": "write seed=",
+    "n_jobs": "write threads=",
+    "solver": "write method=",
+    "priors": "write prior=",
+    **dict.fromkeys(
+        ("alpha", "lambda_", "lam", "penalty", "l1_ratio", "l1", "l2"),
+        "a penalty is a prior here: prior=pr.Normal(scale) is a ridge, prior=pr.Laplace(scale) a lasso",
+    ),
+    **dict.fromkeys(
+        ("draws", "chains", "tune", "max_iter", "maxiter", "tol"),
+        "settings stand in the method, such as fit(model, NUTS(draws=2000))",
+    ),
+    **dict.fromkeys(("groups", "cluster"), "groups belong to the covariance: fit.covariance('cluster', groups=...)"),
+}
+OF_THE_MODEL = ("likelihood", "prior", "aux", "weights", "offset", "trials", "event", "reference", "missing")
+
+
+def only_known[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which answers a keyword that it does not know with the one that is meant, as Incompatible."""
+    known = [p.name for p in inspect.signature(function).parameters.values() if p.name not in ("cls", "self")]
+
+    @functools.wraps(function)
+    def asked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name, value in kwargs.items():
+            if name not in known:
+                raise Incompatible(_answer(function.__name__, name, value, known))
+        return function(*args, **kwargs)
+
+    return asked
+
+
+def _answer(function: str, name: str, value: Any, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    meant = ELSEWHERE.get(name.lower(), "")
+    said = meant.removeprefix("write ").partition("=")[0]
+    if near:
+        meant = f"did you mean {near[0]}=?"
+    elif meant.startswith("write ") and said not in known and said in OF_THE_MODEL:
+        meant = f"it belongs to the model: {meant}"
+    elif name in OF_THE_MODEL:
+        meant = f"{name}= belongs to the model, such as Model.from_formula(..., {name}=...)"
+    if name in ("family", "distribution"):
+        meant += f"; {_family(name, value)}"
+    return f"{function} takes no {name}=: {meant or 'it takes ' + ', '.join(known)}"
+
+
+def _family(name: str, value: Any) -> str:
+    word = value if isinstance(value, str) else getattr(value, "__name__", type(value).__name__)
+    return LIKELIHOOD_WORDS.get(plain(word), f"{name}={word!r} is likelihood={plain(word)!r}")
+
+
+def plain(word: str) -> str:
+    """A name as the tables have it.
+
+    >>> plain("Log-Normal")
+    'log_normal'
+    """
+    return "_".join(word.lower().replace("-", " ").split())

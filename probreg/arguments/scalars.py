@@ -1,0 +1,389 @@
+"""Arguments that are one number, one switch or one word: what each may be, and the sentence where it is not.
+
+A signature declares the kind beside the type, `prob: Probability = 0.95`, and the door reads it: `@checked` on a public
+function or method, `check_fields(self)` in a dataclass. So a law can walk every signature with wrong values of its kinds.
+
+>>> @checked
+... def coin(prob: Share, tosses: Count = 1) -> float:
+...     return prob**tosses
+>>> coin(0.5, tosses=0)
+Traceback (most recent call last):
+probreg.errors.DataError: tosses is a whole number of at least 1, got 0
+"""
+
+import functools
+import inspect
+import math
+import reprlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from numbers import Integral, Real as RealNumber
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import numpy as np
+
+from probreg.arguments.keywords import only_known
+from probreg.errors import DataError, Incompatible
+
+_LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
+_MOST = 10**9  # of anything that is counted: more is a slip of the keyboard, and would end in want of memory
+_LONG = 10**30  # whole numbers from here on are told by their number of digits
+_MADE = {"Model": "; make one with Model.from_formula or Model.from_arrays", "Fit": "; make one with fit(model)"}
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+
+
+class Kind(ABC):
+    """What an argument may be."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """ "a positive finite number"."""
+
+    @abstractmethod
+    def read(self, value: Any) -> Any:
+        """The value as Python's own number, switch or word; ValueError, with better words or none, where it is not one."""
+
+    def __repr__(self) -> str:
+        return self.words
+
+
+@dataclass(frozen=True, repr=False)
+class Number(Kind):
+    """A real number between `low` and `high`; the ends count where they are `closed`, infinity where it is an end that counts."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    closed: tuple[bool, bool] = (False, False)
+    advice: str = ""
+
+    @property
+    def words(self) -> str:
+        finite = "" if self.closed[1] and self.high == math.inf else "finite "
+        if self.high == math.inf and self.low in (0.0, -math.inf):
+            sign = {(0.0, False): "positive ", (0.0, True): "non-negative "}.get((self.low, self.closed[0]), "")
+            return f"a {sign}{finite}number"
+        if self.high < math.inf and self.closed[0] == self.closed[1]:
+            return f"a number {'from' if self.closed[0] else 'between'} {self.low:g} {'to' if self.closed[0] else 'and'} {self.high:g}"
+        ends = [f"{'at least' if self.closed[0] else 'above'} {self.low:g}"] * (self.low > -math.inf)
+        ends += [f"{'at most' if self.closed[1] else 'below'} {self.high:g}"] * (self.high < math.inf)
+        return f"a number {' and '.join(ends)}"
+
+    def _squares(self, value: float) -> bool:
+        """A size without a stated end enters squares and their inverses."""
+        large = self.high == math.inf and abs(value) > _LARGEST and value != math.inf
+        return not large and not (self.low == 0.0 and not self.closed[0] and value < _LEAST)
+
+    def read(self, value: Any) -> float:
+        value = _own(value)
+        if not isinstance(value, RealNumber) or isinstance(value, bool):
+            raise ValueError
+        try:
+            found = float(value)
+        except (OverflowError, ValueError):
+            raise ValueError from None
+        above = found > self.low or (found == self.low and self.closed[0])
+        below = found < self.high or (found == self.high and self.closed[1])
+        if not (above and below):  # false of nan
+            raise ValueError
+        if not self._squares(found):
+            raise ValueError(f"{self.words} between {_LEAST:g} and {_LARGEST:g}, whose square is a number too")
+        return value if type(value) in (int, float) else found  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, repr=False)
+class Whole(Kind):
+    """A whole number from `least` to `most`."""
+
+    least: int = 0
+    most: int = _MOST
+
+    @property
+    def words(self) -> str:
+        return f"a whole number of at least {self.least}"
+
+    def read(self, value: Any) -> int:
+        value = _own(value)
+        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < self.least:
+            raise ValueError
+        if int(value) > self.most:
+            raise ValueError(f"a whole number of at most {self.most:,}")
+        return int(value)
+
+
+@dataclass(frozen=True, repr=False)
+class Switch(Kind):
+    """True or False, and nothing that merely counts as one of them."""
+
+    words = "True or False"
+
+    def read(self, value: Any) -> bool:
+        value = _own(value)
+        if not isinstance(value, bool):
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, repr=False)
+class Choice(Kind):
+    """One of these words."""
+
+    options: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        *first, last = map(repr, self.options)
+        return f"{', '.join(first)} or {last}" if first else last
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, str) or value not in self.options:
+            raise ValueError
+        return str(value)
+
+
+@dataclass(frozen=True, repr=False)
+class Text(Kind):
+    """Any one word, such as a name that only the function knows."""
+
+    words = "text"
+
+    def read(self, value: Any) -> str:
+        value = _own(value)
+        if not isinstance(value, str):
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True, repr=False)
+class Listed(Kind):
+    """A name, or several."""
+
+    words = "a name or a list of names"
+
+    def read(self, value: Any) -> str | tuple[str, ...]:
+        value = _own(value)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bytes | Mapping) or getattr(value, "ndim", 1) != 1:
+            raise ValueError
+        try:
+            several = tuple(value)
+        except TypeError:
+            raise ValueError from None
+        if not all(isinstance(one, str) for one in several):
+            raise ValueError
+        return several
+
+
+@dataclass(frozen=True, repr=False)
+class Columns(Kind):
+    """One number for all columns, or a tuple of one per column."""
+
+    positive: bool = False
+
+    @property
+    def _each(self) -> Number:
+        return Number(0.0) if self.positive else Number()
+
+    @property
+    def words(self) -> str:
+        return f"{self._each.words} (or one per column)"
+
+    def read(self, value: Any) -> float | tuple[float, ...]:
+        value = _own(value)
+        if isinstance(value, RealNumber):
+            return float(self._each.read(value))
+        if isinstance(value, tuple) and set(map(type, value)) == {float}:  # read before: quick, as columns may be many
+            array = np.array(value)
+            size = np.abs(array)
+            if (size <= _LARGEST).all() and not (self.positive and ((array <= 0) | (size < _LEAST)).any()):
+                return value
+        if isinstance(value, str | bytes | Mapping | set):
+            raise ValueError
+        try:
+            given = list(value)
+        except TypeError:
+            raise ValueError from None
+        if not given or getattr(value, "ndim", 1) != 1:
+            raise ValueError
+        return tuple(self._entry(i, v) for i, v in enumerate(given))
+
+    def _entry(self, i: int, value: Any) -> float:
+        try:
+            return float(self._each.read(value))
+        except ValueError as better:
+            raise ValueError(f"{str(better) or self.words}, where entry {i} is {shown(value)}") from None
+
+
+@dataclass(frozen=True, repr=False)
+class Table(Kind):
+    """Finite numbers in rows and columns; one number per row is a table of one column."""
+
+    words = "an array of finite numbers (rows, columns)"
+
+    def read(self, value: Any) -> tuple[tuple[float, ...], ...]:
+        try:
+            table = np.asarray(value)
+        except (TypeError, ValueError):  # rows of different lengths
+            raise ValueError from None
+        if table.dtype.kind not in "fiu" or table.ndim not in (1, 2) or not np.isfinite(table).all():
+            raise ValueError
+        return tuple(tuple(row) for row in table.astype(float).reshape(len(table), -1).tolist())
+
+
+Real = Annotated[float, Number()]
+Positive = Annotated[float, Number(0.0)]
+NonNegative = Annotated[float, Number(0.0, closed=(True, False))]
+Limit = Annotated[float, Number(0.0, closed=(False, True))]  # positive, or infinite for none
+Share = Annotated[float, Number(0.0, 1.0, closed=(True, True))]
+Fraction = Annotated[float, Number(0.0, 1.0)]
+Probability = Annotated[float, Number(0.0, 1.0, advice="; for 95 % write {name}=0.95")]
+Count = Annotated[int, Whole(1)]
+Several = Annotated[int, Whole(2)]
+Workers = Annotated[int, Whole(1, 1024)]
+Natural = Annotated[int, Whole(0)]
+Seed = Annotated[int, Whole(0, 2**63 - 1)]
+Flag = Annotated[bool, Switch()]
+Word = Annotated[str, Text()]
+Names = Annotated[str | Sequence[str], Listed()]
+Matrix = Annotated[tuple[tuple[float, ...], ...], Table()]
+
+
+class Declared(NamedTuple):
+    """What an annotation lets an argument be."""
+
+    kinds: tuple[Kind, ...]
+    classes: tuple[type, ...]  # beside: instances of these are for the function itself to read
+    own: bool  # one of them is a class of this package, so that anything else is refused
+
+    @property
+    def words(self) -> str:
+        named = (_called(c) for c in self.classes if c is not type(None))
+        return " or ".join(dict.fromkeys([*(k.words for k in self.kinds), *named]))
+
+
+def _called(cls: type) -> str:
+    common = {
+        "str": "a name",
+        "Mapping": "a mapping",
+        "Sequence": "a sequence",
+        "AuxPrior": "a prior such as HalfNormal(1.0)",
+    }
+    return common.get(cls.__name__, f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}")
+
+
+def declared(annotation: Any) -> Declared | None:
+    """The kinds and classes of an annotation; None where it lets everything pass."""
+    kinds: list[Kind] = []
+    classes: list[type] = []
+    for part in _parts(annotation):
+        if isinstance(part, Kind):
+            kinds.append(part)
+        elif part is None or part is type(None):
+            classes.append(type(None))
+        elif isinstance(part, type) and part not in (object, Any):
+            classes.append(part)
+        else:
+            return None  # Any, a type variable, a name not yet known
+    if kinds:
+        texts = (str, Sequence) if any(isinstance(k, Text | Listed) for k in kinds) else ()
+        classes = [c for c in classes if c not in (float, int, bool, tuple, *texts)]
+    own = any(c.__module__.split(".")[0] == __name__.split(".")[0] for c in classes)
+    return Declared(tuple(kinds), tuple(classes), own) if kinds or own else None
+
+
+def _parts(annotation: Any) -> list[Any]:
+    """The members of a union, kinds among them; a generic is its class."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        base, *more = get_args(annotation)
+        return [*_parts(base), *(m for m in more if isinstance(m, Kind))]
+    if origin in (Union, UnionType):
+        return [p for part in get_args(annotation) for p in _parts(part)]
+    if origin is Literal:
+        words = tuple(v for v in get_args(annotation) if v is not None)
+        return [Choice(words), *([None] * (len(words) < len(get_args(annotation))))]
+    return [annotation if origin is None else origin]
+
+
+def read(name: str, value: Any, annotation: Any) -> Any:
+    """The value as the annotation has it. DataError (Incompatible where a class is asked for) that names the argument, what it
+    is, and what was met."""
+    known = declared(annotation)
+    return value if known is None else _read(name, value, known)
+
+
+def _read(name: str, value: Any, known: Declared, of: str = "") -> Any:
+    if isinstance(value, known.classes):
+        return value
+    said, advice = "", ""
+    for kind in known.kinds:
+        try:
+            return kind.read(value)
+        except ValueError as better:
+            said, advice = str(better) or said, getattr(kind, "advice", "")
+    if known.kinds:
+        raise DataError(f"{name} is {said or known.words}, got {shown(value)}{advice.format(name=name)}")
+    made = next((_MADE[c.__name__] for c in known.classes if c.__name__ in _MADE), "")
+    raise Incompatible(f"{of}{name} is {known.words}, got {shown(value)}{made}")
+
+
+def check_prob(prob: Any) -> float:
+    """The probability of an interval, between 0 and 1 and neither; DataError otherwise."""
+    return float(read("prob", prob, Probability))
+
+
+def at_least_one(**counts: Any) -> None:
+    """DataError unless every setting is a whole number of at least one."""
+    for name, value in counts.items():
+        read(name, value, Count)
+
+
+def shown(value: Any) -> str:
+    """A value in a message: what it is where writing it out would be long."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _LONG:
+        return f"a whole number of {int(value.bit_length() * math.log10(2.0)) + 1} digits"
+    if isinstance(value, type):
+        return f"the class {value.__name__}: write {value.__name__}(...)"
+    if type(value).__module__.split(".")[0] == __name__.split(".")[0]:
+        return f"{'an' if type(value).__name__[0] in 'AEIOU' else 'a'} {type(value).__name__}"
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"{type(value).__name__} of shape {shape}"
+    return _SHORT.repr(value)
+
+
+def _own(value: Any) -> Any:
+    """Python's own value of a NumPy scalar, or of an array of no dimensions."""
+    alone = isinstance(value, np.generic) or getattr(value, "ndim", None) == 0
+    return value.item() if alone else value
+
+
+def checked[F: Callable[..., Any]](fn: F) -> F:
+    """The function, with every argument whose annotation declares what it may be read before anything is done, and an
+    unknown keyword answered with the one that is meant."""
+    signature = inspect.signature(fn)
+    known = {n: d for n, p in signature.parameters.items() if (d := declared(p.annotation)) is not None}
+
+    @functools.wraps(fn)
+    def door(*args: Any, **named: Any) -> Any:
+        given = signature.bind(*args, **named)
+        for name, value in given.arguments.items():
+            if name in known:
+                given.arguments[name] = _read(name, value, known[name], f"{fn.__name__}: ")
+        return fn(*given.args, **given.kwargs)
+
+    free = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    return door if free else only_known(door)  # type: ignore[return-value]
+
+
+def check_fields(thing: Any, *only: str) -> None:
+    """Reads the fields of a dataclass that declare what they may be, or `only` these, and writes them as Python's own."""
+    for f in fields(thing):
+        known = declared(f.type)
+        if known is not None and f.name in (only or (f.name,)):
+            value = _read(f"{type(thing).__name__} {f.name}", getattr(thing, f.name), known)
+            object.__setattr__(thing, f.name, value)

@@ -1,0 +1,81 @@
+"""Findings on a fit: one question per file. Adding one is one file and one line here."""
+
+from probreg.arguments.scalars import Flag, checked
+from probreg.assess.after.autocorrelation import AutocorrelationDiagnostic as AutocorrelationDiagnostic
+from probreg.assess.after.base import DIAGNOSTICS as DIAGNOSTICS, Diagnostic as Diagnostic
+from probreg.assess.after.calibration import (
+    CalibrationDiagnostic as CalibrationDiagnostic,
+    calibration_curve as calibration_curve,
+    hosmer_lemeshow as hosmer_lemeshow,
+)
+from probreg.assess.after.catalogue import catalogue as catalogue, catalogue_markdown as catalogue_markdown
+from probreg.assess.after.cook import CookDiagnostic as CookDiagnostic
+from probreg.assess.after.curvature import CurvatureDiagnostic as CurvatureDiagnostic, curvature as curvature
+from probreg.assess.after.dfbetas import DfbetasDiagnostic as DfbetasDiagnostic
+from probreg.assess.after.dispersion import DispersionDiagnostic as DispersionDiagnostic
+from probreg.assess.after.distribution import DistributionDiagnostic as DistributionDiagnostic
+from probreg.assess.after.heteroscedasticity import HeteroscedasticityDiagnostic as HeteroscedasticityDiagnostic
+from probreg.assess.after.leverage import LeverageDiagnostic as LeverageDiagnostic
+from probreg.assess.after.measures import measures as measures
+from probreg.assess.after.normality import NormalityDiagnostic as NormalityDiagnostic
+from probreg.assess.after.outliers import OutlierDiagnostic as OutlierDiagnostic
+from probreg.assess.after.posterior_approximation import ApproximationDiagnostic as ApproximationDiagnostic
+from probreg.assess.after.posterior_conflict import ConflictDiagnostic as ConflictDiagnostic
+from probreg.assess.after.posterior_divergences import DivergenceDiagnostic as DivergenceDiagnostic
+from probreg.assess.after.posterior_energy import EnergyDiagnostic as EnergyDiagnostic
+from probreg.assess.after.posterior_loo import LeaveOneOutDiagnostic as LeaveOneOutDiagnostic
+from probreg.assess.after.posterior_loo_pit import LooPitDiagnostic as LooPitDiagnostic
+from probreg.assess.after.posterior_mixing import MixingDiagnostic as MixingDiagnostic
+from probreg.assess.after.posterior_power import PowerScalingDiagnostic as PowerScalingDiagnostic
+from probreg.assess.after.posterior_predictive import PredictiveDiagnostic as PredictiveDiagnostic
+from probreg.assess.after.power import power_scaling as power_scaling
+from probreg.assess.after.reset import ResetDiagnostic as ResetDiagnostic, reset as reset
+from probreg.assess.after.residuals import residuals as residuals
+from probreg.assess.before import CHECKS, Finding, Findings, RowsCheck, Verdict, check
+from probreg.data.weights import refuse_sampling
+from probreg.fits.fit import Fit
+from probreg.inference.modes.wide import refuse_written_out
+from probreg.registry import Registry
+
+
+@checked
+def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True) -> Findings:
+    """All findings on a fit, worst first; with `before` those of `check` on its model as well.
+
+    `skipped` adds the diagnostics that have no meaning for this fit, each with its reason. Every finding says what to
+    do and names the picture that shows it. Without rows in memory the finding "rows" says what was not asked. Incompatible
+    for what is no Fit.
+
+    >>> import probreg as pr
+    >>> found = diagnose(pr.fit(pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"))))
+    >>> found.worst.name, [f.check for f in found.at_least(found.worst)]
+    ('NOTE', ['cook', 'dfbetas'])
+    """
+    refuse_sampling(fit.model.design.weight_kind, "the diagnostics of a fit")
+    refuse_written_out(fit.solution, "diagnose")
+    items: list[Finding] = _of_rows(fit, before)
+    for cls in DIAGNOSTICS.values():
+        diagnostic = cls()
+        reason = diagnostic.obstacle(fit)
+        if reason is None:
+            items = [f for f in items if f.check != cls.replaces] + diagnostic.run(fit)
+        elif skipped:
+            items.append(diagnostic.skipped(reason))
+    return Findings.of(items, names())
+
+
+def _of_rows(fit: Fit, before: bool) -> list[Finding]:
+    """The checks of the model; without rows in memory a note of what could not be asked, and why."""
+    design = fit.model.design
+    if design.n:
+        return list(check(fit.model)) if before else []
+    asked = "neither the checks before the fit nor the diagnostics" if before else "none of the diagnostics"
+    sentence = f"{asked} that look at single rows were made: {design.elsewhere}"
+    return [Finding(RowsCheck.name, Verdict.NOTE, sentence, design.remedy)]
+
+
+def names() -> Registry[object]:
+    """Everything that may answer, checks and diagnostics, by name."""
+    both: Registry[object] = Registry("check or diagnostic")
+    both.update({**CHECKS, **DIAGNOSTICS})
+    return both

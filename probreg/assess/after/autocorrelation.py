@@ -1,0 +1,181 @@
+"""Does a residual tell of the next one, when rows stand in the order of time?"""
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import chdtrc, ndtr
+
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.observed import uncounted
+from probreg.assess.after.replicates import SIMULATED, drawable, simulated
+from probreg.assess.after.residuals import counted_residuals, predictor
+from probreg.assess.before.base import Finding, Verdict
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.likelihoods import Gaussian, OrderedLikelihood, SmoothLikelihood
+from probreg.system.terminal import p_said
+
+Array = np.ndarray
+_EXACT = 400  # rows up to which the eigenvalues behind the exact distribution are found
+
+
+class Serial(NamedTuple):
+    """A statistic with its two-sided p-value, and how that was found."""
+
+    statistic: float
+    p_value: float
+    how: str
+
+
+@DIAGNOSTICS.register
+class AutocorrelationDiagnostic(Diagnostic):
+    """Durbin-Watson for least squares with an intercept, Ljung-Box over min(10, n/5) lags of the Pearson residuals, whose
+    p-value for few rows is that of data drawn from the fitted model.
+
+    Only for rows in the order of time, or along a line, does the answer mean anything.
+
+    >>> import probreg as pr
+    >>> x = np.arange(40.0)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, x + np.sin(x / 4)))
+    >>> AutocorrelationDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name: ClassVar[str] = "autocorrelation"
+    question: ClassVar[str] = "Are neighbouring rows independent?"
+    when: ClassVar[str] = "ordered responses, rows without weights, in order of time"
+    picture: ClassVar[str] = "plot.autocorrelation"
+
+    def applies(self, fit: Fit) -> str | None:
+        likelihood, design = fit.model.likelihood, fit.model.design
+        if design.weights is not None:
+            return "rows that stand for several observations have no order in time"
+        if not isinstance(likelihood, OrderedLikelihood):
+            return "classes have no single residual"
+        if not isinstance(likelihood, SmoothLikelihood):
+            return "this likelihood has no Pearson residual"
+        return uncounted(fit, least=12)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        y, eta = fit.model.likelihood.response(fit.model.design.observed), predictor(fit)[:, 0]
+        if _sorted(y) and not _sorted(eta):  # neighbours are alike in y, so in their residuals
+            response = fit.model.design.response
+            sentence = f"rows are sorted by {response}: in that order autocorrelation cannot be judged"
+            remedy = "put the rows into the order of time, if they have one, before they are judged or given HAC errors"
+            return [self.say(Verdict.NOTE, sentence, remedy)]
+        e, lags = counted_residuals(fit, "pearson"), min(10, fit.model.design.n // 5)
+        box = ljung_box(e, lags)
+        if drawable(fit):
+            p = simulated(fit, lambda drawn: box_statistic(drawn.pearson, lags), box.p_value, ordered=True)
+            box = Serial(box.statistic, p, SIMULATED)
+        out = self._judged(f"Ljung-Box chi2({lags})", box, _correlation(e), along=_sorted(eta))
+        if isinstance(fit.model.likelihood, Gaussian) and fit.model.flat and fit.model.design.intercept is not None:
+            out = self._judged("Durbin-Watson d", durbin_watson_test(fit), _correlation(e), along=_sorted(eta)) + out
+        return out
+
+    def _judged(self, name: str, test: Serial, first: float, *, along: bool) -> list[Finding]:
+        tell = "tell of the next one" if test.p_value < 0.01 else "do not tell of the next one"
+        sentence = f"residuals {tell}: correlation {first:.2g}, {name} = {test.statistic:.3g}, {p_said(test.p_value)}{test.how}"
+        remedy = "if rows are in the order of time: add lags, a trend or seasons, or use HAC standard errors"
+        if along:
+            remedy += "; they are in that of the fitted values too, where a bend looks the same: see reset"
+        return self.judged(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
+
+
+def _sorted(values: Array) -> bool:
+    """Values that never fall or never rise, and are not all the same."""
+    steps = np.diff(values)
+    return bool(((steps >= 0).all() or (steps <= 0).all()) and steps.any())
+
+
+def autocorrelations(e: Array, lags: int) -> Array:
+    """r_1 ... r_lags with r_k = sum_t c_t c_{t-k} / sum_t c_t^2 of the centred values c.
+
+    >>> autocorrelations(np.array([1.0, -1.0, 1.0, -1.0]), 2)
+    array([-0.75,  0.5 ])
+    """
+    if not 1 <= lags < len(e):
+        raise DataError(f"autocorrelations of {len(e)} values go up to lag {len(e) - 1}, got lags={lags}")
+    c = e - e.mean()
+    return np.array([c[k:] @ c[:-k] for k in range(1, lags + 1)]) / (c @ c)
+
+
+def box_statistic(e: Array, lags: int) -> Array:
+    """n (n + 2) sum_k r_k^2 / (n - k) of the series in the rows of e (..., n)."""
+    n, c = e.shape[-1], e - e.mean(-1, keepdims=True)
+    k = np.arange(1, lags + 1)
+    r = np.stack([(c[..., j:] * c[..., :-j]).sum(-1) for j in k], -1) / (c**2).sum(-1)[..., None]
+    return n * (n + 2.0) * (r**2 / (n - k)).sum(-1)
+
+
+def ljung_box(e: Array, lags: int) -> Serial:
+    """n (n + 2) sum_k r_k^2 / (n - k), chi-square on `lags` degrees of freedom (Ljung & Box 1978).
+
+    >>> round(ljung_box(np.array([1.0, 2.0, 1.0, 0.0, -1.0, -2.0]), 1).statistic, 4)
+    2.601
+    """
+    q = float(box_statistic(e, lags))
+    return Serial(q, float(chdtrc(lags, q)), "")
+
+
+def durbin_watson(e: Array) -> float:
+    """d = sum_t (e_t - e_{t-1})^2 / sum_t e_t^2, near 2 without autocorrelation, 2 (1 - r_1) about.
+
+    >>> durbin_watson(np.array([1.0, -1.0, 1.0, -1.0]))
+    3.0
+    """
+    return float(np.sum(np.diff(e) ** 2) / np.sum(e**2))
+
+
+def durbin_watson_test(fit: Fit) -> Serial:
+    """d of least squares with its two-sided p-value under normal noise: exact up to 400 rows, by the inversion of Imhof
+    (1961) on the eigenvalues that these columns give; above, the normal distribution with the exact mean and variance."""
+    design = fit.model.design
+    e = counted_residuals(fit, "pearson")
+    d = durbin_watson(e)
+    kept = list(design.moments.rank.kept)
+    U = (design.basis.rows(design.X) if design.basis.intercept in kept else design.X)[:, kept]
+    U = U if design.precision is None else U * np.sqrt(design.precision)[:, None]  # as are the residuals
+    if len(e) <= _EXACT:
+        N = np.linalg.qr(U, mode="complete")[0][:, len(kept) :]
+        below = _below_zero(np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0)) - d)
+        how = ", exact"
+    else:
+        mean, variance = _moments(np.linalg.qr(U)[0])
+        below, how = float(ndtr((d - mean) / np.sqrt(variance))), ", normal approximation"
+    return Serial(d, min(1.0, 2.0 * min(below, 1.0 - below)), how)
+
+
+def _moments(Q: Array) -> tuple[float, float]:
+    """Mean and variance of d for the orthonormal columns Q (Durbin & Watson 1951)."""
+    n, k = Q.shape
+    AQ = _differenced(Q)
+    B = Q.T @ AQ
+    P = 2.0 * (n - 1) - np.trace(B)
+    S = 2.0 * (3 * n - 4) - 2.0 * np.sum(AQ**2) + np.sum(B**2)
+    mean = P / (n - k)
+    return mean, 2.0 * (S - P * mean) / ((n - k) * (n - k + 2.0))
+
+
+def _differenced(Q: Array) -> Array:
+    """A Q, with e'Ae the sum of squared differences."""
+    D = np.diff(Q, axis=0)
+    return np.concatenate([-D[:1], D[:-1] - D[1:], D[-1:]])
+
+
+def _below_zero(weights: Array) -> float:
+    """P(sum_j weights_j z_j^2 < 0) for independent standard normal z (Imhof 1961)."""
+    from scipy.integrate import quad
+
+    a = weights / np.abs(weights).max()
+
+    def integrand(u: float) -> float:
+        theta = 0.5 * np.arctan(a * u).sum()
+        return float(np.sin(theta) / u * np.exp(-0.25 * np.log1p((a * u) ** 2).sum()))
+
+    integral = quad(integrand, 0.0, np.inf, limit=400, epsabs=1e-12, epsrel=1e-10)[0]
+    return float(np.clip(0.5 - integral / np.pi, 0.0, 1.0))
+
+
+def _correlation(e: Array) -> float:
+    return float(autocorrelations(e, 1)[0])

@@ -1,0 +1,168 @@
+"""Do events said to have probability p happen in a share p of the cases?"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import betainc, chdtrc
+
+from probreg.arguments.scalars import check_prob
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, reachable
+from probreg.assess.after.observed import counted, uncounted
+from probreg.assess.before.base import Finding
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.likelihoods import OfClasses, OrderedLikelihood, Softmax
+from probreg.system.terminal import p_said
+
+Array = np.ndarray
+_LEAST, _GROUP = 40, 10  # observations in all, and in each of at most ten groups
+
+
+class HosmerLemeshow(NamedTuple):
+    """A chi-square statistic over groups of similar predictions, its degrees of freedom and p-value."""
+
+    statistic: float
+    df: int
+    p_value: float
+
+
+@DIAGNOSTICS.register
+class CalibrationDiagnostic(Diagnostic):
+    """The test of Hosmer and Lemeshow (1980) over tenths of the predictions, for several classes its generalisation
+    (Fagerland, Hosmer & Bofin 2008).
+
+    >>> import probreg as pr
+    >>> x = np.linspace(-2.0, 2.0, 300)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, (np.abs(x - 0.5) < 1).astype(int), likelihood="bernoulli"))
+    >>> CalibrationDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name: ClassVar[str] = "calibration"
+    question: ClassVar[str] = "Do events happen as often as they are said to?"
+    when: ClassVar[str] = "two levels and classes"
+    picture: ClassVar[str] = "plot.calibration"
+
+    def applies(self, fit: Fit) -> str | None:
+        if not isinstance(fit.model.likelihood, OfClasses):
+            return f"a {fit.model.likelihood.name} fit says no probabilities of levels; see distribution"
+        if (why := uncounted(fit, least=_LEAST)) is not None:
+            return why
+        return (
+            None if len(np.unique(_probabilities(fit)[:, -1].round(12))) > 3 else "there are three predictions or fewer"
+        )
+
+    def run(self, fit: Fit) -> list[Finding]:
+        rows, likelihood = counted(fit), fit.model.likelihood
+        assert isinstance(likelihood, OfClasses)  # `applies` asks
+        p, y = _probabilities(fit)[rows], likelihood.tally(fit.model.design.observed[rows])
+        base = _base(fit)
+        test = hosmer_lemeshow(p, y, reference=base, groups=min(10, len(rows) // _GROUP))
+        if test.df < 1:
+            return self.fine("too few different predictions to compare with what happened")
+        said = "other than" if test.p_value < 0.01 else "as"
+        sentence = (
+            f"events happen {said} their probabilities say: Hosmer-Lemeshow chi2({test.df}) = {test.statistic:.3g}, "
+            f"{p_said(test.p_value)}"
+        )
+        remedy = "look for curvature and products of columns; on new rows, recalibrate"
+        return self.judged(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
+
+
+def hosmer_lemeshow(p: Array, y: Array, *, reference: int = 0, groups: int = 10) -> HosmerLemeshow:
+    """sum over groups and classes of (observed - expected)^2 / expected, chi-square on (groups - 2)(K - 1).
+
+    p (n, K) class probabilities, y (n,) codes, or (n, K) how often each class came in a row. Groups are cut by the probability of not being the reference class, into
+    about equal numbers; equal predictions stay together, so that there may be fewer.
+
+    >>> p = np.repeat([0.2, 0.4, 0.8], 10)
+    >>> y = np.tile([1, 0, 0, 0, 1], 6)
+    >>> [round(float(v), 4) for v in hosmer_lemeshow(np.c_[1 - p, p], y, groups=3)]
+    [12.5, 1.0, 0.0004]
+    """
+    tally = (y[:, None] == np.arange(p.shape[1])).astype(float) if y.ndim == 1 else y
+    trials = tally.sum(1)
+    group = _groups(1.0 - p[:, reference], groups, trials)
+    expected = np.stack([np.bincount(group, trials * p[:, k]) for k in range(p.shape[1])], 1)
+    happened = np.stack([np.bincount(group, tally[:, k], len(expected)) for k in range(p.shape[1])], 1)
+    with np.errstate(all="ignore"):  # a class that is certain not to come
+        parts = np.where(expected > 0, (happened - expected) ** 2 / expected, 0.0)
+    df = max(len(expected) - 2, 0) * (p.shape[1] - 1)
+    statistic = float(parts.sum())
+    return HosmerLemeshow(statistic, df, float(chdtrc(df, statistic)) if df else np.nan)
+
+
+def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
+    """Predicted and observed share of each level in bins of similar predictions: Dataset over (level, bin) with predicted,
+    observed, count (trials where a row has several), and the band [lower, upper] that holds the observed share with at least probability `prob` when the
+    predictions are right: binomial quantiles (Brocker & Smith 2007). One level, the event, for two; nan in unused bins.
+
+    Incompatible for responses that are no levels; DataError without rows or bins.
+
+    >>> import probreg as pr
+    >>> orings = pr.load_dataset("challenger")
+    >>> fit = pr.fit(pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli"))
+    >>> calibration_curve(fit, bins=2)["observed"].round(3).values.tolist()
+    [[0.231, 0.4]]
+    """
+    import xarray as xr
+
+    likelihood = fit.model.likelihood
+    if not isinstance(likelihood, OfClasses):
+        raise Incompatible(f"calibration is about probabilities of levels, and a {likelihood.name} fit says none")
+    if bins < 1:
+        raise DataError(f"bins is a whole number of at least 1, got {bins!r}")
+    reachable(fit)
+    w = np.ones(fit.model.design.n) if fit.model.design.weights is None else fit.model.design.weights
+    p, tally = _probabilities(fit), likelihood.tally(fit.model.design.observed)
+    trials = tally.sum(1)
+    classes = [1] if isinstance(likelihood, OrderedLikelihood) else range(p.shape[1])
+    share = tally / np.where(trials > 0, trials, 1.0)[:, None]
+    parts = [_curve(p[:, k], share[:, k], w * trials, bins, check_prob(prob)) for k in classes]
+    table = np.full((5, len(parts), bins), np.nan)
+    for i, part in enumerate(parts):
+        table[:, i, : part.shape[1]] = part
+    names = ("predicted", "observed", "count", "lower", "upper")
+    variables = {name: (("level", "bin"), values) for name, values in zip(names, table, strict=True)}
+    return xr.Dataset(variables, {"level": [likelihood.classes[k] for k in classes]}, attrs={"prob": prob})
+
+
+def _curve(p: Array, hit: Array, w: Array, bins: int, prob: float) -> Array:
+    group = _groups(p, bins, w)
+    total = np.bincount(group, w)
+    mean = np.bincount(group, w * p) / total
+    ends = [_binomial(q, np.round(total), mean) / np.round(total) for q in ((1 - prob) / 2, (1 + prob) / 2)]
+    return np.stack([mean, np.bincount(group, w * hit) / total, total, *ends])
+
+
+def _binomial(q: float, n: Array, p: Array) -> Array:
+    """The smallest k with P(K <= k) >= q for K binomial, by bisection."""
+    low, high = np.full(len(n), -1.0), n.copy()
+    while (wide := high - low > 1).any():
+        middle = np.floor((low + high) / 2)
+        enough = betainc(n - middle, middle + 1.0, 1.0 - p) >= q
+        low, high = np.where(wide & ~enough, middle, low), np.where(wide & enough, middle, high)
+    return high
+
+
+def _groups(value: Array, groups: int, w: Array | None = None) -> Array:
+    """0, 1, ... of about equal weight in the order of the values, equal values together."""
+    w = np.ones(len(value)) if w is None else w
+    level, place = np.unique(value.round(12), return_inverse=True)
+    weight = np.bincount(place, w, len(level))
+    middle = (np.cumsum(weight) - weight / 2) / weight.sum()
+    cut = np.minimum((middle * groups).astype(int), groups - 1)
+    return np.unique(cut, return_inverse=True)[1][place]
+
+
+def _probabilities(fit: Fit) -> Array:
+    """Class probabilities (n, K) at the rows of the fit."""
+    mean = fit.predictive().thinned(500).mean()
+    return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
+
+
+def _base(fit: Fit) -> int:
+    likelihood = fit.model.likelihood
+    if isinstance(likelihood, Softmax) and likelihood.reference is not None:
+        return likelihood.levels.index(likelihood.reference)
+    return 0

@@ -1,0 +1,80 @@
+"""Does every number enter as a straight line?"""
+
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from probreg.assess.after.added import Added, added_test, resized
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
+from probreg.assess.after.local import local, obstacle
+from probreg.assess.after.observed import uncounted
+from probreg.assess.after.replicates import Drawn
+from probreg.assess.before.base import Finding
+from probreg.assess.before.vif import terms
+from probreg.fits.fit import Fit
+from probreg.system.terminal import p_said
+
+
+@DIAGNOSTICS.register
+class CurvatureDiagnostic(Diagnostic):
+    """The square of each numeric column as an added column, the smallest p-value times their number (Bonferroni); the
+    test of `reset`, column by column.
+
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 3.0, 40)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, (x - 1) ** 2 + np.sin(40 * x), columns=["dose"]))
+    >>> CurvatureDiagnostic().run(fit)[0].columns
+    ('dose',)
+    """
+
+    name: ClassVar[str] = "curvature"
+    question: ClassVar[str] = "Does every number enter as a straight line?"
+    when: ClassVar[str] = "flat or normal priors, numeric columns"
+    picture: ClassVar[str] = "plot.partial"
+
+    def applies(self, fit: Fit) -> str | None:
+        if (why := obstacle(fit) or uncounted(fit)) is not None:
+            return why
+        return None if _numbers(fit) else "no term is a number"
+
+    def run(self, fit: Fit) -> list[Finding]:
+        tests = curvature(fit)
+        if not tests:
+            return self.fine("the squares of all numbers are in the model")
+        p = {name: min(1.0, len(tests) * test.p_value) for name, test in tests.items()}
+        bent = sorted((name for name in p if p[name] < SIGNIFICANT), key=lambda name: p[name])
+        worst = min(p, key=lambda name: p[name])
+        remedy = f"write bs({worst}, df=4) or add I({worst}**2)"
+        said = f"{', '.join(bent)} bend{'s' * (len(bent) == 1)}" if bent else "no column bends"
+        sentence = f"{said}: least {p_said(p[worst])} for the square of {worst} (times {len(tests)} column{'s' * (len(tests) != 1)})"
+        (found,) = self.judged(sentence, remedy, statistic=tests[worst].statistic, p_value=p[worst])
+        picture = self.picture if fit.model.likelihood.width == 1 else "plot.calibration"
+        return [replace(found, columns=tuple(bent), picture=picture)]
+
+
+def curvature(fit: Fit) -> dict[str, Added]:
+    """The test of the square of each column that is a term of its own and a number, where it is not in the model."""
+    found, design, m = local(fit), fit.model.design, fit.model.shape[1]
+    out: dict[str, Added] = {}
+    for name, j in _numbers(fit).items():
+        x = design.X[:, j]
+        square = ((x - x.mean()) / x.std()) ** 2 if design.intercept is not None else (x / np.abs(x).max()) ** 2
+        columns = square[:, None, None] * np.eye(m)
+        test = resized(fit, added_test(found, columns), partial(_of_rows, columns))
+        if test is not None:
+            out[name] = test
+    return out
+
+
+def _of_rows(columns: np.ndarray, drawn: Drawn) -> np.ndarray:
+    """Columns (n, m, q) of the design, at the rows of the data sets."""
+    return columns[drawn.rows][None]
+
+
+def _numbers(fit: Fit) -> dict[str, int]:
+    """Terms that are one column with four values or more."""
+    X = fit.model.design.X[:10_000]
+    one = {t: at[0] for t, at in terms(fit.model.design).items() if len(at) == 1 and t != "Intercept"}
+    return {t: j for t, j in one.items() if len(np.unique(X[:, j])) >= 4}

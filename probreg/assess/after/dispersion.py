@@ -1,0 +1,157 @@
+"""Does the response vary as much as its mean says?"""
+
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import chdtr, chdtrc, ndtr
+
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic
+from probreg.assess.after.local import local, obstacle
+from probreg.assess.after.observed import counted, uncounted
+from probreg.assess.after.remedies import other_spread
+from probreg.assess.after.replicates import Drawn, drawable, simulated
+from probreg.assess.after.residuals import predictor
+from probreg.assess.before.base import Finding, Verdict
+from probreg.fits.fit import Fit
+from probreg.likelihoods import Bernoulli, ExponentialFamily, Gaussian, OfClasses, OfTrials
+from probreg.system.terminal import p_said
+
+Array = np.ndarray
+_WEAK = 0.05  # below which no test may be said to show nothing
+_TRIALS = 5.0  # per group of equal rows, on average, for a chi-square distribution
+
+
+class Dispersion(NamedTuple):
+    """The ratio of observed to expected variance, and each test of it: its words, statistic and two-sided p-value."""
+
+    ratio: float
+    tests: tuple[tuple[str, float, float], ...]
+
+    @property
+    def least(self) -> float:
+        """The smallest p-value of all."""
+        return min(p for *_, p in self.tests)
+
+    @property
+    def p_value(self) -> float:
+        """Of all tests together (Bonferroni)."""
+        return min(1.0, len(self.tests) * self.least)
+
+
+@DIAGNOSTICS.register
+class DispersionDiagnostic(Diagnostic):
+    """Counts: the score test against a variance mu + phi mu^2 (Dean & Lawless 1989) and Pearson's statistic, their p-values
+    for few rows from data drawn from the fitted model; where one speaks and the other does not, it is said.
+    Trials, of successes or by class: Pearson's statistic of the rows. Two levels: the same of rows with equal columns taken
+    together, when there are several in a group.
+
+    >>> import probreg as pr
+    >>> counts = {"y": [0, 0, 12, 1, 15, 0, 9, 0, 2, 20, 0, 0, 7, 1, 0, 18, 3, 0, 0, 11]}
+    >>> fit = pr.fit(pr.Model.from_formula("y ~ 1", counts, likelihood="poisson"))
+    >>> DispersionDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name: ClassVar[str] = "dispersion"
+    question: ClassVar[str] = "Does the response vary as much as its mean says?"
+    when: ClassVar[str] = "counts; successes of trials; two levels with several trials per group of equal rows"
+    picture: ClassVar[str] = "plot.scale_location"
+
+    def applies(self, fit: Fit) -> str | None:
+        likelihood = fit.model.likelihood
+        if isinstance(likelihood, Gaussian) or not isinstance(likelihood, ExponentialFamily | OfTrials):
+            return f"the mean of a {likelihood.name} response says nothing of its variance"
+        if (why := obstacle(fit) or uncounted(fit)) is not None:
+            return why
+        if isinstance(likelihood, Bernoulli | OfTrials):
+            n = grouped(fit)[0].sum(1)
+            if n.mean() < _TRIALS or len(n) <= fit.model.shape[0]:
+                least = f"{_TRIALS:g} trials per row on average, and more rows than coefficients"
+                single = "two levels vary as their mean says unless there are several trials with equal columns"
+                return f"it needs {least}" if isinstance(likelihood, OfTrials) else single
+        return None
+
+    def run(self, fit: Fit) -> list[Finding]:
+        two = isinstance(fit.model.likelihood, Bernoulli | OfTrials)
+        test = grouped_dispersion(fit) if two else count_dispersion(fit)
+        how = "more" if test.ratio > 1 else "less"
+        told = [name for name, _, p in test.tests if p < SIGNIFICANT]
+        numbers = ", ".join(f"{name} = {value:.3g} ({p_said(p)})" for name, value, p in test.tests)
+        said = "the response varies" if told else "no sign that the response varies"
+        if told and len(told) < len(test.tests):
+            said = "tests disagree whether the response varies"
+        elif not told and test.least < _WEAK:
+            said = "a weak sign that the response varies"
+        sentence = f"{said} {how} than its mean says: ratio {test.ratio:.3g}, {numbers}"
+        if not told:
+            return self.fine(sentence, statistic=test.tests[0][1], p_value=test.p_value)
+        wider = f"standard errors are {np.sqrt(test.ratio):.2g} times as large when the ratio is taken for true"
+        verdict = Verdict.WARNING if test.p_value < STRONG else Verdict.NOTE
+        remedy = f"{wider}; {other_spread(fit)}"
+        return [self.say(verdict, sentence, remedy, statistic=test.tests[0][1], p_value=test.p_value)]
+
+
+def count_dispersion(fit: Fit) -> Dispersion:
+    """Two tests against Var(y) = V(mu), with leverages h: the score test of V(mu) + phi mu^2 (Dean & Lawless 1989),
+
+        z = sum_i [(y - mu)^2 - (1 - h) V(mu)] / sqrt(2 sum_i V(mu)^2),
+
+    which looks where means are large, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which looks at every row alike.
+    """
+    found, likelihood, w = local(fit), fit.model.likelihood, local(fit).w
+    assert isinstance(likelihood, ExponentialFamily)
+    mu = likelihood.mean(found.eta)
+    v = likelihood.variance(mu)
+    excess = (fit.model.design.observed - mu) ** 2 - (1.0 - found.leverage) * v
+    z, df = float(w @ excess / np.sqrt(2.0 * (w @ v**2))), found.total - found.size
+    x2 = float(w @ found.u[:, 0] ** 2)
+    # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
+    far = float((x2 - df) / np.sqrt(2.0 * df + w @ (1.0 / v)))
+    p_score, p_pearson = (float(2.0 * ndtr(-abs(t))) for t in (z, far))
+    if drawable(fit):
+        p_score = simulated(fit, _score, p_score)
+        p_pearson = simulated(fit, partial(_pearson, df=df), p_pearson)
+    return Dispersion(x2 / df, (("score z", z, p_score), (f"Pearson chi2({df:.4g})", x2, p_pearson)))
+
+
+def _score(drawn: Drawn) -> Array:
+    """|z| of each data set, (S,)."""
+    v, h = drawn.W[..., 0, 0], drawn.leverage[..., 0, 0]
+    return np.abs((drawn.score[..., 0] ** 2 - (1.0 - h) * v).sum(1)) / np.sqrt(2.0 * (v**2).sum(1))
+
+
+def _pearson(drawn: Drawn, df: float) -> Array:
+    """|log(X^2 / df)| of each data set, (S,): too much and too little alike."""
+    with np.errstate(divide="ignore"):
+        return np.abs(np.log((drawn.pearson**2).sum(1) / df))
+
+
+def grouped(fit: Fit) -> tuple[Array, Array]:
+    """How often each class came and its fitted probability, (g, K), in each row that counts trials, else in each set of rows
+    with equal columns."""
+    design, eta, likelihood = fit.model.design, predictor(fit), fit.model.likelihood
+    assert isinstance(likelihood, OfClasses)  # `applies` asks
+    mean = likelihood.mean(eta)
+    p = mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
+    if isinstance(likelihood, OfTrials):
+        rows = counted(fit)
+        return likelihood.tally(design.observed)[rows], p[rows]
+    rows = np.c_[design.X, np.zeros(design.n) if design.offset is None else design.offset]
+    w = np.ones(design.n) if design.weights is None else design.weights
+    _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    tally = (w[:, None] * likelihood.tally(design.observed)).T
+    y = np.stack([np.bincount(group.ravel(), k) for k in tally], 1)
+    used = y.sum(1) > 0
+    return y[used], p[first][used]
+
+
+def grouped_dispersion(fit: Fit) -> Dispersion:
+    """X^2 = sum_g sum_k (y_gk - n_g p_gk)^2 / (n_g p_gk), chi-square on groups (K - 1) - coefficients (McCullagh & Nelder 1989,
+    section 4.5); of two classes sum_g (s_g - n_g p_g)^2 / (n_g p_g (1 - p_g))."""
+    y, p = grouped(fit)
+    expected = y.sum(1, keepdims=True) * p
+    df = len(y) * (p.shape[1] - 1) - local(fit).size
+    x2 = float(np.sum((y - expected) ** 2 / expected))
+    p_value = min(1.0, 2.0 * min(float(chdtr(df, x2)), float(chdtrc(df, x2))))
+    return Dispersion(x2 / df, ((f"Pearson chi2({df:.4g})", x2, p_value),))

@@ -1,0 +1,104 @@
+"""Does the spread of the residuals change with the columns?"""
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import chdtrc
+
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.observed import counted, uncounted
+from probreg.assess.after.residuals import counted_residuals, quantile_residuals
+from probreg.assess.before.base import Finding
+from probreg.assess.before.response import of_classes
+from probreg.fits.fit import Fit
+from probreg.likelihoods import Gaussian, OrderedLikelihood
+from probreg.numerics.linalg import rank_of, triangular
+from probreg.system.terminal import p_said
+
+Array = np.ndarray
+_ROWS_PER_PRODUCT = 5  # White's test needs many observations for each product of columns
+
+
+class LagrangeMultiplier(NamedTuple):
+    """A chi-square statistic with its degrees of freedom and p-value."""
+
+    statistic: float
+    df: int
+    p_value: float
+
+
+@DIAGNOSTICS.register
+class HeteroscedasticityDiagnostic(Diagnostic):
+    """Koenker's form of the Breusch-Pagan test on all columns, and White's test on their squares and products where there
+    are rows enough; on the residuals of a Gaussian response, on quantile residuals of another continuous one.
+
+    >>> import probreg as pr
+    >>> x = np.linspace(1.0, 9.0, 60)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, x + 0.1 * x**2 * np.sin(7 * x)))
+    >>> HeteroscedasticityDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name: ClassVar[str] = "heteroscedasticity"
+    question: ClassVar[str] = "Is the noise equally large everywhere?"
+    when: ClassVar[str] = "continuous responses"
+    picture: ClassVar[str] = "plot.scale_location"
+
+    def applies(self, fit: Fit) -> str | None:
+        likelihood = fit.model.likelihood
+        if not isinstance(likelihood, OrderedLikelihood) or not isinstance(likelihood.support, str):
+            return f"the spread of a {likelihood.name} response follows from its mean; see dispersion"
+        if len(fit.model.design.columns) == int(fit.model.design.intercept is not None):
+            return "there is no column that the spread could change with"
+        return of_classes(fit.model) or uncounted(fit, least=10)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        rows = counted(fit)
+        X, e = fit.model.design.X[rows], _noise(fit, rows)
+        remedy = "model another scale (log of the response), or use robust standard errors (HC3)"
+        koenker = breusch_pagan(e, X)
+        out = self._judged("Breusch-Pagan (Koenker)", koenker, remedy)
+        if X.shape[1] * (X.shape[1] + 1) // 2 * _ROWS_PER_PRODUCT <= len(X) and (test := white(e, X)).df > koenker.df:
+            out += self._judged("White", test, remedy)
+        return out
+
+    def _judged(self, name: str, test: LagrangeMultiplier, remedy: str) -> list[Finding]:
+        changes = "changes with the columns" if test.p_value < 0.01 else "shows no change with the columns"
+        sentence = f"the spread {changes}: {name} chi2({test.df}) = {test.statistic:.3g}, {p_said(test.p_value)}"
+        return self.judged(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
+
+
+def breusch_pagan(e: Array, Z: Array, *, studentised: bool = True) -> LagrangeMultiplier:
+    """Regression of e^2 (n,) on columns Z (n, q): n R^2 (Koenker 1981), or half the explained sum of squares of
+    e^2 / mean(e^2) when not `studentised` (Breusch & Pagan 1979, for normal noise); chi-square on rank [1 Z] - 1.
+
+    >>> round(breusch_pagan(np.array([1.0, -1.0, 2.0, -3.0]), np.arange(4.0)[:, None]).statistic, 4)
+    3.4105
+    """
+    v = e**2 / np.mean(e**2)
+    explained, df = _explained(v, Z)
+    statistic = explained / np.mean((v - v.mean()) ** 2) if studentised else explained / 2.0
+    return LagrangeMultiplier(float(statistic), df, float(chdtrc(df, statistic)) if df else np.nan)
+
+
+def white(e: Array, X: Array) -> LagrangeMultiplier:
+    """Koenker's statistic on the columns, their squares and products (White 1980)."""
+    Z = np.c_[np.ones(len(X)), X]
+    i, j = np.triu_indices(Z.shape[1])
+    return breusch_pagan(e, Z[:, i] * Z[:, j])
+
+
+def _explained(v: Array, Z: Array) -> tuple[float, int]:
+    """Sum of squares of v about its mean that the columns explain, and how many degrees of freedom they take."""
+    spread, size = Z.std(0), np.sqrt((Z**2).mean(0))
+    U = (Z - Z.mean(0))[:, spread > 1e-10 * size] / spread[spread > 1e-10 * size]
+    U = U[:, list(rank_of(triangular(U)).kept)] if U.size else U
+    if not U.size:
+        return 0.0, 0
+    return float(((np.linalg.qr(U)[0].T @ (v - v.mean())) ** 2).sum()), U.shape[1]
+
+
+def _noise(fit: Fit, rows: Array) -> Array:
+    if isinstance(fit.model.likelihood, Gaussian):
+        return counted_residuals(fit, "pearson")[rows]
+    return quantile_residuals(fit, rows)

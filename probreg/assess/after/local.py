@@ -1,0 +1,184 @@
+"""The quadratic approximation of a log posterior at its estimate, row by row: all that deletion formulas need.
+
+With W_i = L_i L_i' the Fisher information of row i over its m linear predictors, s_i the score there, P the prior
+precision and A = sum_i w_i (x_i x_i') ⊗ W_i + P, one observation of row i has
+
+    u_i = L_i^-1 s_i                       standardised score, mean 0 and covariance I under the model,
+    H_i = L_i' (x_i ⊗ I)' A^-1 (x_i ⊗ I) L_i   (m, m), the leverage when m = 1,
+    beta - beta_(i) = A^-1 (x_i ⊗ s~_i),  L_i^-1 s~_i = (I - H_i)^-1 u_i    when it is left out (one Newton step),
+
+exact for least squares (Cook & Weisberg 1982), one step of scoring otherwise (Pregibon 1981; Lesaffre & Albert 1989).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from probreg.data import Basis
+from probreg.fits.fit import Fit
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
+
+Array = np.ndarray
+_ALONE = 1e-10  # 1 - leverage below which a row alone decides its own fit, and cannot be left out
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """Arrays over the n rows of a fit, for one observation each; k coordinates stand for the coefficients.
+
+    `root` (n, m, m) is L, `u` (n, m), `Q` (n, m, k) with H_i = Q_i Q_i', `back` (p, m, k) maps Q' to a change of beta,
+    `w` (n,) the frequencies (1 without), `df` the degrees of freedom n - tr H of an estimated Gaussian sigma or None.
+    """
+
+    eta: Array
+    root: Array
+    u: Array
+    Q: Array
+    back: Array
+    w: Array
+    df: float | None
+    orthonormal: bool  # the rows sqrt(w) Q alone are, no prior holds a share
+
+    @cached_property
+    def span(self) -> Array:
+        """Orthonormal columns (n m, k) that span the weighted columns of the fit, row by row and predictor by predictor."""
+        n, m, k = self.Q.shape
+        rows = self.Q.reshape(n * m, k) * np.repeat(np.sqrt(self.w), m)[:, None]
+        return rows if self.orthonormal else np.linalg.qr(rows)[0]
+
+    @cached_property
+    def H(self) -> Array:
+        return self.Q @ np.swapaxes(self.Q, 1, 2)
+
+    @property
+    def leverage(self) -> Array:
+        """tr H_i, (n,); weighted by the frequencies they add up to the number of (effective) coefficients."""
+        return np.einsum("nmk,nmk->n", self.Q, self.Q)
+
+    @cached_property
+    def size(self) -> float:
+        """The number of coefficients that the data decide: sum of the leverages."""
+        return float(self.w @ self.leverage)
+
+    @cached_property
+    def total(self) -> float:
+        return float(self.w.sum())
+
+    @cached_property
+    def deleted(self) -> Array:
+        """(I - H_i)^-1 u_i, (n, m); nan where the row alone decides its own fit, or stands for no observation."""
+        m = self.u.shape[1]
+        gap = np.eye(m) - self.H
+        lost = (self.w == 0) | (self.leverage > m - _ALONE if m == 1 else np.linalg.eigvalsh(gap)[:, 0] < _ALONE)
+        gap = np.where(lost[:, None, None], np.eye(m), gap)
+        return np.where(lost[:, None], np.nan, np.linalg.solve(gap, self.u[..., None])[..., 0])
+
+    @cached_property
+    def dispersion(self) -> float:
+        """The scale of var(u): RSS / (n - tr H) in units of the fit's sigma^2 where sigma was estimated, otherwise 1."""
+        if self.df is None:
+            return 1.0
+        return float(self.w @ self.u[:, 0] ** 2) / self.df if self.df > 0 else np.nan
+
+    @cached_property
+    def standardised(self) -> Array:
+        """Internally studentised: u / sqrt(dispersion (1 - h)); its root mean square over predictors when m > 1."""
+        if self.u.shape[1] == 1:
+            return np.asarray(np.sign(self.u[:, 0]) * np.sqrt(self.u[:, 0] * self.deleted[:, 0] / self.dispersion))
+        return np.sqrt((self.u * self.deleted).sum(1) / self.u.shape[1])
+
+    @cached_property
+    def without(self) -> Array:
+        """The estimate of sigma without one observation, in units of the one with it; 1 where sigma is not estimated."""
+        if self.df is None:
+            return np.ones(len(self.u))
+        with np.errstate(all="ignore"):  # no degree of freedom is left: nan
+            return np.sqrt((self.df - self.standardised**2) / (self.df - 1.0))
+
+    @cached_property
+    def cook(self) -> Array:
+        """Cook's distance (beta - beta_(i))' A (beta - beta_(i)) / (k dispersion), (n,)."""
+        moved = np.einsum("nmk,nm->nk", self.Q, self.deleted)
+        return (moved**2).sum(1) / (self.Q.shape[2] * self.dispersion)
+
+    @cached_property
+    def change(self) -> Array:
+        """beta - beta_(i), (n, p, m)."""
+        moved = np.einsum("nmk,nm->nk", self.Q, self.deleted)
+        return np.einsum("pmk,nk->npm", self.back, moved)
+
+
+def local(fit: Fit) -> Local:
+    """The pieces of a fit, found once and kept with it; call it only where `obstacle` finds none."""
+    return fit.once(_found)
+
+
+def _found(fit: Fit) -> Local:
+    model, design, aux = fit.model, fit.model.design, fit.aux_of_rows
+    design.need_rows("a number for each row")
+    likelihood = model.likelihood
+    assert isinstance(likelihood, SmoothLikelihood)
+    eta = design.X @ fit.solution.beta
+    eta = eta if design.offset is None else eta + design.offset
+    score = likelihood.score(design.observed, eta, **aux)
+    information = likelihood.information(eta, **aux)
+    root, inverse = roots(np.broadcast_to(information, (*eta.shape, eta.shape[1])))
+    w = np.ones(design.n) if design.weights is None else design.weights
+    Q, back = _orthonormal(fit, root, w)
+    out = Local(eta, root, np.einsum("nab,nb->na", inverse, score), Q, back, w, None, not model.joint.informative.any())
+    free_sigma = isinstance(likelihood, Gaussian) and "sigma" in model.unknown
+    return replace(out, df=out.total - out.size) if free_sigma else out
+
+
+def obstacle(fit: Fit) -> str | None:
+    """Why a fit has no such pieces, or None."""
+    if not isinstance(fit.model.likelihood, SmoothLikelihood):
+        return f"a {fit.model.likelihood.name} likelihood has no Fisher information here"
+    if not fit.model.joint.gaussian:
+        found = {b.prior for b in fit.model.joint.blocks if not isinstance(b.prior, (Flat, GaussianPrior))}
+        names = sorted({p.name or "mixture" for p in found if not isinstance(p, HierarchicalPrior)})
+        names += ["unknown-scale"] * any(isinstance(p, HierarchicalPrior) for p in found)
+        return f"the {', '.join(names)} prior is not quadratic, so the estimate without a row has no formula"
+    return None
+
+
+def roots(W: Array) -> tuple[Array, Array]:
+    """L with L L' = W (n, m, m), and L^-1; directions without information (below rounding) get a floor."""
+    if W.shape[-1] == 1:
+        root = np.sqrt(np.maximum(W, np.finfo(float).tiny))
+        return root, 1.0 / root
+    value, vector = np.linalg.eigh(W)
+    root = np.sqrt(np.maximum(value, 1e-15 * value[:, -1:] + np.finfo(float).tiny))
+    return vector * root[:, None, :], np.swapaxes(vector / root[:, None, :], 1, 2)
+
+
+def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
+    """Q (n, m, k) and the map of coordinates back to beta, by QR of the rows L_i'(x_i ⊗ I), frequencies and prior."""
+    model, (n, m) = fit.model, root.shape[:2]
+    kept = list(range(model.shape[0])) if fit.solution.null is None else list(model.design.moments.rank.kept)
+    basis = _basis(model.design.basis, kept, model.design.X)
+    U, T = basis.rows(model.design.X)[:, kept], basis.T[:, kept]
+    stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
+    scale = np.repeat(np.sqrt(w), m)[:, None]
+    prior = np.kron(_half(T.T @ model.joint.precision(fit.aux.get("sigma", 1.0)) @ T), np.eye(m))
+    R = np.linalg.qr(np.vstack([stacked * scale, prior]), mode="r")
+    R_inverse = np.linalg.inv(R)
+    Q = (stacked @ R_inverse).reshape(n, m, -1)
+    back = np.einsum("pj,jmk->pmk", T, R_inverse.reshape(len(kept), m, -1))
+    return Q, back
+
+
+def _basis(basis: Basis, kept: list[int], X: Array) -> Basis:
+    """The design's own, without shifts when the intercept is not there to take them up."""
+    if basis.intercept is None or basis.intercept in kept:
+        return basis
+    size = np.sqrt((X**2).mean(0))
+    return Basis(np.zeros_like(size), np.where(size > 0, size, 1.0), None)
+
+
+def _half(P: Array) -> Array:
+    """R with R'R = P for a positive semidefinite P."""
+    value, vector = np.linalg.eigh(P)
+    return np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T

@@ -1,0 +1,88 @@
+"""Is the noise normal, where the likelihood says so?"""
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import chdtrc
+
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.observed import counted, uncounted
+from probreg.assess.after.residuals import counted_residuals
+from probreg.assess.before.base import Finding
+from probreg.assess.before.response import of_classes
+from probreg.fits.fit import Fit
+from probreg.likelihoods import Gaussian
+from probreg.system.terminal import p_said
+
+Array = np.ndarray
+_MOST = 5000  # rows for which Royston's approximation to the distribution of W was made
+
+
+class Shape(NamedTuple):
+    """A test of the normal shape: its name, statistic and p-value, with skewness and excess kurtosis."""
+
+    test: str
+    statistic: float
+    p_value: float
+    skewness: float
+    kurtosis: float
+
+    def __str__(self) -> str:
+        moments = f"skewness {self.skewness:.2g}, excess kurtosis {self.kurtosis:.2g}"
+        return f"{moments}; {self.test} = {self.statistic:.4g}, {p_said(self.p_value)}"
+
+
+@DIAGNOSTICS.register
+class NormalityDiagnostic(Diagnostic):
+    """The test of Shapiro and Wilk on the residuals (Royston 1995), from 5,000 observations on that of Jarque and Bera,
+    whose chi-square distribution needs as many.
+
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 1.0, 80)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, x + np.exp(3 * np.sin(50 * x))))
+    >>> NormalityDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name: ClassVar[str] = "normality"
+    question: ClassVar[str] = "Is the noise normal?"
+    when: ClassVar[str] = "Gaussian"
+    picture: ClassVar[str] = "plot.qq"
+
+    def applies(self, fit: Fit) -> str | None:
+        if not isinstance(fit.model.likelihood, Gaussian):
+            return f"a {fit.model.likelihood.name} response has no normal noise; see distribution"
+        return of_classes(fit.model) or uncounted(fit)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        shape = normal_shape(counted_residuals(fit, "pearson")[counted(fit)])
+        sentence = f"the residuals look {'normal' if shape.p_value >= 0.01 else 'other than normal'}: {shape}"
+        remedy = (
+            "matters little for coefficients of many rows, much for intervals of new observations; transform the response, "
+            "or fit a student likelihood"
+        )
+        return self.judged(sentence, remedy, statistic=shape.statistic, p_value=shape.p_value)
+
+
+def normal_shape(z: Array) -> Shape:
+    """Shapiro-Wilk for up to 5,000 values, Jarque-Bera for more."""
+    if len(z) > _MOST:
+        return jarque_bera(z)
+    from scipy.stats import shapiro
+
+    found = shapiro(z)
+    _, _, _, skewness, kurtosis = jarque_bera(z)
+    return Shape("Shapiro-Wilk W", float(found.statistic), float(found.pvalue), skewness, kurtosis)
+
+
+def jarque_bera(z: Array) -> Shape:
+    """n/6 (skewness^2 + excess^2 / 4), chi-square on 2 degrees of freedom for large n (Jarque & Bera 1987).
+
+    >>> round(jarque_bera(np.array([1.0, 2.0, 3.0, 4.0, 10.0])).statistic, 4)
+    1.0894
+    """
+    c = z - z.mean()
+    s2 = np.mean(c**2)
+    skewness, excess = float(np.mean(c**3) / s2**1.5), float(np.mean(c**4) / s2**2 - 3.0)
+    statistic = len(z) / 6.0 * (skewness**2 + excess**2 / 4.0)
+    return Shape("Jarque-Bera chi2(2)", statistic, float(chdtrc(2, statistic)), skewness, excess)

@@ -1,0 +1,87 @@
+"""Responses that the model calls next to impossible."""
+
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import betainc, stdtr
+
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic
+from probreg.assess.after.local import local, obstacle
+from probreg.assess.after.measures import studentised
+from probreg.assess.after.observed import uncounted
+from probreg.assess.after.remedies import heavier_tails
+from probreg.assess.after.residuals import predictor, tails
+from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.before.design_leverage import listed, row_names
+from probreg.assess.before.response import of_classes
+from probreg.fits.fit import Fit
+from probreg.likelihoods import OfTrials, OrderedLikelihood
+from probreg.system.terminal import p_said
+
+Array = np.ndarray
+
+
+@DIAGNOSTICS.register
+class OutlierDiagnostic(Diagnostic):
+    """The smallest of n probabilities of a response as far out as this one, times n (Bonferroni).
+
+    Student-t probabilities of the externally studentised residuals for least squares (Cook & Weisberg 1982, section
+    2.2.2), elsewhere 2 min(P(Y <= y), P(Y >= y)) under the predictive distribution, for classes the probability of all
+    classes no more likely than the one observed, for counts by class that of the count furthest out, times K.
+
+    >>> import probreg as pr
+    >>> x = np.arange(20.0)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, x + np.sin(9 * x) + 30.0 * (x == 7)))
+    >>> OutlierDiagnostic().run(fit)[0].rows
+    (7,)
+    """
+
+    name: ClassVar[str] = "outliers"
+    question: ClassVar[str] = "Is a response far from what the model says of its row?"
+    when: ClassVar[str] = "every likelihood"
+    picture: ClassVar[str] = "plot.leverage"
+
+    def applies(self, fit: Fit) -> str | None:
+        return uncounted(fit)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        w = fit.model.design.weights
+        p = np.minimum(surprise(fit) * fit.model.design.total, 1.0)
+        p = p if w is None else np.where(w > 0, p, 1.0)
+        order = [i for i in np.argsort(p) if p[i] < SIGNIFICANT]
+        least = float(np.nanmin(p))
+        if not order:
+            return self.fine(f"no response is further out than n of them make likely ({p_said(least)})", p_value=least)
+        names = row_names(fit.model)[order]
+        several = f", and rows {listed(names[1:])}" if len(order) > 1 else ""
+        sentence = (
+            f"the response of row {names[0]}{several} is further out than n of them make likely ({p_said(least)})"
+        )
+        remedy = "check the row"
+        if of_classes(fit.model) is None:
+            remedy += f"; if it is right, {heavier_tails(fit)}"
+        verdict = Verdict.WARNING if least < STRONG else Verdict.NOTE
+        return [self.say(verdict, sentence, remedy, rows=names.tolist(), p_value=least)]
+
+
+def surprise(fit: Fit) -> Array:
+    """The probability of a response at least as far out as that of each row, (n,)."""
+    likelihood, every = fit.model.likelihood, np.arange(fit.model.design.n)
+    if not isinstance(likelihood, OrderedLikelihood):
+        p = likelihood.mean(predictor(fit), **fit.aux_of_rows)
+        if isinstance(likelihood, OfTrials):
+            return _of_counts(likelihood.tally(fit.model.design.observed), p)
+        own = p[every, fit.model.design.observed.astype(int)]
+        return np.where(p <= own[:, None] * (1 + 1e-12), p, 0.0).sum(1)
+    if obstacle(fit) is None and (found := local(fit)).df is not None:
+        return 2.0 * stdtr(found.df - 1.0, -np.abs(np.nan_to_num(studentised(fit, found))))
+    upper, below = tails(fit, every)
+    return np.minimum(2.0 * np.minimum(upper, 1.0 - below), 1.0)
+
+
+def _of_counts(y: Array, p: Array) -> Array:
+    """K times the least of 2 min(P(Y_k <= y_k), P(Y_k >= y_k)) over the classes, each of which is binomial (Bonferroni)."""
+    n = y.sum(1, keepdims=True)
+    upto, below = (betainc(np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, 1.0 - p) for k in (y, y - 1.0))
+    upto, below = np.where(y >= n, 1.0, upto), np.where(y <= 0, 0.0, below)
+    return np.minimum(2.0 * y.shape[1] * np.minimum(upto, 1.0 - below).min(1), 1.0)

@@ -1,0 +1,60 @@
+"""Did the sampler follow the posterior everywhere? Divergent steps, and trajectories that were cut short."""
+
+import numpy as np
+
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.chains import no_chains, parameters
+from probreg.assess.before.base import Finding, Verdict
+from probreg.fits.fit import Fit
+from probreg.system.terminal import percent
+
+_MANY = 0.01  # share of divergent draws from which intervals are not to be reported
+
+
+@DIAGNOSTICS.register
+class DivergenceDiagnostic(Diagnostic):
+    """A divergent step leaves the level set it should follow: a region of high curvature was not explored, and what lies
+    there is missing from the draws (Betancourt 2017). The parameter is named in which divergent draws differ most."""
+
+    name = "divergences"
+    question = "Did the sampler follow the posterior everywhere?"
+    target = "posterior"
+    rows = False
+    picture = "plot.trace"
+
+    def applies(self, fit: Fit) -> str | None:
+        return no_chains(fit)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        diverging = np.asarray(fit.solution.sample_stats["diverging"], dtype=bool)
+        found = _cut(self, fit)
+        if not diverging.any():
+            return found + self.fine(f"none of {diverging.size} steps diverged", statistic=0)
+        count, share = int(diverging.sum()), float(diverging.mean())
+        name, where = _where(fit, diverging)
+        sentence = (
+            f"{count} of {diverging.size} steps diverged ({percent(share, 2)}), mostly at {where} values of {name}"
+        )
+        remedy = "raise target_accept (NUTS(target_accept=0.95)); if steps still diverge, use a more informative prior"
+        verdict = Verdict.PROBLEM if share > _MANY else Verdict.WARNING
+        return [self.say(verdict, sentence, remedy, columns=[name], statistic=count), *found]
+
+
+def _where(fit: Fit, diverging: np.ndarray) -> tuple[str, str]:
+    """The parameter in which divergent draws lie farthest from the others, in standard deviations, and to which side."""
+    names, draws = parameters(fit)
+    sd = draws.reshape(-1, draws.shape[-1]).std(0)
+    shift = (draws[diverging].mean(0) - draws.mean((0, 1))) / np.where(sd > 0, sd, 1.0)
+    j = int(np.abs(shift).argmax())
+    return names[j], "high" if shift[j] > 0 else "low"
+
+
+def _cut(check: DivergenceDiagnostic, fit: Fit) -> list[Finding]:
+    cut = fit.solution.sample_stats.get("reached_max_treedepth")
+    if cut is None or not np.any(cut):
+        return []
+    share = float(np.mean(cut))
+    sentence = (
+        f"{percent(share, 2)} of trajectories were cut at the largest tree depth, so that draws are dear and correlated"
+    )
+    return [check.say(Verdict.NOTE, sentence, "look at R-hat and effective sample sizes; rescale the columns")]

@@ -1,0 +1,84 @@
+"""Is the posterior ruled by single rows? Leave-one-out by importance sampling, with the Pareto shape of every row."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.remedies import heavier_tails
+from probreg.assess.before.base import Finding, Verdict
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import observation_rows
+
+_MOST = 20_000_000  # numbers in a pointwise log-likelihood that is still quick to smooth
+_SHOWN = 5
+
+
+def loo(fit: Fit) -> Any:
+    """ArviZ's PSIS-LOO of a posterior, pointwise (Vehtari, Gelman & Gabry 2017); draws of an approximation q are weighed by
+    p / q besides (Magnusson et al. 2019)."""
+    import arviz as az
+
+    stats = fit.tree["sample_stats"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the warning says, the finding says row by row
+        if "log_q" in stats.data_vars:
+            return az.loo_approximate_posterior(fit.tree, log_p=stats["lp"], log_q=stats["log_q"], pointwise=True)
+        return az.loo(fit.tree, pointwise=True)
+
+
+def no_loo(fit: Fit) -> str | None:
+    """Why observations cannot be left out one by one, or None."""
+    if observation_rows(fit.model)[1] is not None:
+        return "rows of fractional or very large weights are no single observations that could be left out"
+    draws = fit.solution.draws
+    size = 0 if draws is None else draws["beta"][..., 0, 0].size * fit.model.design.total
+    return f"its {size:,.0f} numbers take long; az.loo(fit.tree) computes it" if size > _MOST else None
+
+
+def row_names(fit: Fit) -> np.ndarray:
+    """The label of the row behind every observation."""
+    rows, labels = observation_rows(fit.model)[0], fit.model.design.labels
+    return rows if labels is None else np.asarray(labels)[rows]
+
+
+@DIAGNOSTICS.register
+class LeaveOneOutDiagnostic(Diagnostic):
+    """Pareto shape k of every observation's weights below ArviZ's limit (0.7, less for few draws): then the posterior
+    without it is near enough to be reached by weights, and the expected log predictive density (elpd) can be trusted."""
+
+    name = "loo"
+    question = "Is the posterior ruled by single rows?"
+    target = "posterior"
+    picture = "plot.residuals"
+
+    def applies(self, fit: Fit) -> str | None:
+        return no_loo(fit)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        found = loo(fit)
+        k, good = np.asarray(found.pareto_k, dtype=float), float(found.good_k)
+        size = int(np.prod(fit.model.shape)) + len(fit.model.unknown)
+        score = f"elpd {found.elpd:.1f} (SE {found.se:.1f}), {found.p:.1f} effective of {size} parameters"
+        bad = np.flatnonzero(~(k <= good))
+        if not len(bad):
+            return self.fine(f"no row rules the posterior, Pareto k at most {k.max():.2f}; {score}", statistic=k.max())
+        order = bad[np.argsort(-k[bad])]
+        names = row_names(fit)[order]
+        few = ", ".join(f"{n} (k = {k[i]:.2f})" for n, i in zip(names[:_SHOWN], order))
+        more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        which = f"row {few}" if len(bad) == 1 else f"any one of rows {few}{more}"
+        approximate = "log_q" in fit.solution.sample_stats
+        far = f"too far from {'the draws of ' + fit.method.name if approximate else 'the posterior'} for its leave-one-out to be reliable"
+        sentence = f"without {which} the posterior is {far}; {score}"
+        first = "fit with nuts, whose draws need no correction; then " if approximate else ""
+        wrong = (
+            "; more effective parameters than there are, which is a sign that the model does not fit"
+            if found.p > size
+            else ""
+        )
+        remedy = f"{first}look at these rows and refit without them; if they are right, {heavier_tails(fit)}{wrong}"
+        return [
+            self.say(Verdict.WARNING, sentence, remedy, rows=list(dict.fromkeys(names.tolist())), statistic=k[order[0]])
+        ]

@@ -1,0 +1,105 @@
+"""Is each observation what the others foretold? The probability integral transform, each row left out in turn."""
+
+from typing import Any
+
+import numpy as np
+
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.observed import uniforms
+from probreg.assess.after.posterior_loo import no_loo
+from probreg.assess.after.remedies import heavier_tails, other_spread
+from probreg.assess.before.base import Finding
+from probreg.assess.before.response import of_classes
+from probreg.data import Design
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import observation_rows
+from probreg.likelihoods import OrderedLikelihood
+from probreg.model.model import Model
+from probreg.system.terminal import p_said
+
+Array = np.ndarray
+_AT_ONCE = 2_000_000  # numbers of one block of rows
+_WIDE = 2.0  # standard errors of mean or variance that name the shape of a departure
+
+
+def loo_pit(fit: Fit) -> Array:
+    """P(Y_i <= y_i | y without row i) of each observation, (n,): the distribution function averaged over draws with their
+    leave-one-out weights; for counts a uniform draw between its values at y_i - 1 and y_i (Czado, Gneiting & Held 2009)."""
+    model, draws = fit.model, fit.solution.draws
+    assert draws is not None  # the target is a posterior
+    beta = draws["beta"].reshape(-1, *model.shape)
+    known = {**model.fixed, **{a: draws[a].reshape(-1, 1) for a in model.unknown}}
+    rows, correction = observation_rows(model)[0], _correction(fit)
+    parts = np.array_split(np.arange(len(rows)), 1 + len(rows) * len(beta) // _AT_ONCE)
+    ends = [_left_out(model, model.design.take(rows[part]), beta, known, correction) for part in parts]
+    lower, upper = (np.concatenate(e) for e in zip(*ends))
+    return np.clip(lower + uniforms(fit, rows) * (upper - lower), 1e-12, 1.0 - 1e-12)
+
+
+def _left_out(model: Model, some: Design, beta: Array, known: dict[str, Any], correction: Array) -> tuple[Array, Array]:
+    """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
+    from arviz_stats.base import array_stats
+
+    likelihood = model.likelihood
+    assert isinstance(likelihood, OrderedLikelihood)  # `applies` has asked
+    eta = some.X @ beta + (0.0 if some.offset is None else some.offset)
+    known = likelihood.at_rows(known, some.precision)
+    log_lik = likelihood.log_prob(some.observed, eta, **known)
+    log_w = array_stats.psislw((log_lik - correction).T)[0].T
+    w = np.exp(log_w - log_w.max(0))
+    w /= w.sum(0)
+    upper = (w * likelihood.cdf(some.observed, eta, **known)).sum(0)
+    if isinstance(likelihood.support, str):
+        return upper, upper
+    y = some.observed
+    below = likelihood.joined(likelihood.drawn(y) - 1.0, **likelihood.given(y))
+    return (w * likelihood.cdf(below, eta, **known)).sum(0), upper
+
+
+def _correction(fit: Fit) -> Array:
+    """log p - log q (S, 1) of draws from an approximation q, else 0: added to the weights of every observation."""
+    stats = fit.solution.sample_stats
+    if "log_q" not in stats:
+        return np.zeros((1, 1))
+    log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])
+    return log_w.reshape(-1, 1) - log_w.max()
+
+
+@DIAGNOSTICS.register
+class LooPitDiagnostic(Diagnostic):
+    """Null: LOO-PIT values are uniform. Each order statistic is judged by its Beta distribution and the p-values are
+    combined by Cauchy's rule, which allows that values of one fit depend on one another (Tesso & Vehtari 2026)."""
+
+    name = "loo_pit"
+    question = "Is each observation what the others foretold?"
+    target = "posterior"
+    picture = "plot.residuals"
+
+    def applies(self, fit: Fit) -> str | None:
+        if not isinstance(fit.model.likelihood, OrderedLikelihood):
+            return "classes have no order; predictive_checks looks at their rates"
+        if fit.model.likelihood.levels:
+            return "two outcomes have no shape; calibration is their question"
+        return of_classes(fit.model) or no_loo(fit)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        from arviz_stats.base import array_stats
+
+        u = loo_pit(fit)
+        p = float(array_stats.uniformity_test(u, method="pot_c")[0])
+        n = len(u)
+        tilt, spread = (u.mean() - 0.5) * np.sqrt(12 * n), (12 * u.var() - 1) * np.sqrt(1.25 * n)
+        if p >= 0.01:
+            return self.fine(f"observations fall where the others foretell, {p_said(p)}", statistic=spread, p_value=p)
+        sentence = f"LOO-PIT values are not uniform ({p_said(p)}): {_shape(float(tilt), float(spread))}"
+        remedy = other_spread(fit) if not isinstance(fit.model.likelihood.support, str) else heavier_tails(fit)
+        return self.judged(sentence, remedy, statistic=spread, p_value=p)
+
+
+def _shape(tilt: float, spread: float) -> str:
+    words = []
+    if abs(tilt) > _WIDE:
+        words.append(f"observations lie too {'high' if tilt > 0 else 'low'}")
+    if abs(spread) > _WIDE:
+        words.append(f"predictions are too {'narrow' if spread > 0 else 'wide'}")
+    return " and ".join(words) or "predictions have the wrong shape"

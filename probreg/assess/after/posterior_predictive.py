@@ -1,0 +1,123 @@
+"""Do data drawn from the posterior look like the data? Test statistics that suit the likelihood, with Bayesian p-values."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
+from probreg.assess.after.observed import unordered
+from probreg.assess.after.statistics import Statistic, statistics
+from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.before.response import of_classes
+from probreg.data import Design
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import observation_rows
+from probreg.system.terminal import p_said
+
+Array = np.ndarray
+_REPLICATES = 2000
+_FEWEST = 200  # replicates of many rows
+_NUMBERS, _AT_ONCE = 20_000_000, 500_000  # replicated observations in all, and in one block
+_RARE = 1e-3  # two-sided; the smallest that 2,000 replicates tell apart
+
+
+class Check(NamedTuple):
+    """One statistic: its mean at the data and at replicates, and p = P(T(y_rep, theta) >= T(y, theta) | y), ties halved."""
+
+    statistic: Statistic
+    observed: float
+    replicated: float
+    p_value: float
+
+    @property
+    def two_sided(self) -> float:
+        return 2.0 * min(self.p_value, 1.0 - self.p_value)
+
+
+def predictive_checks(fit: Fit) -> list[Check]:
+    """Posterior predictive p-values of the statistics of the likelihood (Gelman, Meng & Stern 1996).
+
+    Up to 2,000 replicates, one per draw. A p-value near 0 or 1 is a misfit; one near 1/2 is no proof, as the data have
+    been used twice: these p-values depart from uniform towards 1/2 (Bayarri & Berger 2000).
+    """
+    chosen = _chosen(fit)
+    sums = np.zeros((len(chosen), 3))
+    total = 0
+    for y, replicate, eta, aux in _blocks(fit):
+        for statistic, into in zip(chosen, sums):
+            seen, made = statistic.value(y, eta, aux), statistic.value(replicate, eta, aux)
+            tie = np.isclose(made, seen, rtol=1e-12, atol=0.0)
+            into += [seen.sum(), made.sum(), np.where(tie, 0.5, made > seen).sum()]
+        total += len(replicate)
+    return [Check(t, *(float(v) / total for v in row)) for t, row in zip(chosen, sums)]
+
+
+def _chosen(fit: Fit) -> list[Statistic]:
+    """Statistics of the order of rows only where rows have an order: not where they are counted or repeated."""
+    design = fit.model.design
+    every = statistics(fit.model.likelihood, _eta(_observations(fit), fit.solution.beta))
+    return [s for s in every if design.weights is None or not s.ordered]
+
+
+def _observations(fit: Fit) -> Design:
+    """One row per observation."""
+    design = fit.model.design
+    return design if design.weights is None else design.take(observation_rows(fit.model)[0])
+
+
+def _eta(design: Design, beta: Array) -> Array:
+    return design.X @ beta + (0.0 if design.offset is None else design.offset)
+
+
+def _blocks(fit: Fit) -> Iterator[tuple[Array, Array, Array, Mapping[str, Any]]]:
+    """y and its replicates (S, n), eta and nuisance parameters of each row, block by block of draws."""
+    model, draws, design = fit.model, fit.solution.draws, _observations(fit)
+    assert draws is not None  # the target is a posterior
+    flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in draws.items()}
+    count = int(np.clip(_NUMBERS // design.n, _FEWEST, _REPLICATES))
+    chosen = np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)  # draws recur where there are fewer
+    rng, order = np.random.default_rng([fit.seed, 4]), unordered(design)
+    for some in np.array_split(chosen, 1 + count * design.n // _AT_ONCE):
+        if len(some):
+            eta = _eta(design, flat["beta"][some])
+            aux = {**model.fixed, **{a: flat[a][some, None] for a in model.unknown}}
+            likelihood, some_rows = model.likelihood, design.take(order)
+            each = likelihood.at_rows(aux, some_rows.precision) | model.given(some_rows)
+            replicate = likelihood.drawn(likelihood.sample(rng, eta[:, order], **each))[:, np.argsort(order)]
+            aux = likelihood.at_rows(aux, design.precision) | model.given(design)
+            yield np.broadcast_to(likelihood.drawn(design.observed), replicate.shape), replicate, eta, aux
+
+
+@DIAGNOSTICS.register
+class PredictiveDiagnostic(Diagnostic):
+    """Two-sided Bayesian p-values of the statistics that suit the likelihood (`statistics.py`) above 0.01."""
+
+    name = "predictive_checks"
+    question = "Do data drawn from the posterior look like the data?"
+    target = "posterior"
+    picture = "plot.fitted"
+
+    def applies(self, fit: Fit) -> str | None:
+        if observation_rows(fit.model)[1] is not None:
+            return "rows of fractional or very large weights cannot be drawn again"
+        if (why := of_classes(fit.model)) is not None:
+            return why
+        return None if _chosen(fit) else f"no statistics are stated for the {fit.model.likelihood.name} likelihood"
+
+    def run(self, fit: Fit) -> list[Finding]:
+        checks = predictive_checks(fit)
+        off = [self._odd(c) for c in checks if c.two_sided < SIGNIFICANT]
+        if off:
+            return off
+        each = ", ".join(f"{c.statistic.name} ({p_said(c.p_value)})" for c in checks)
+        return self.fine(f"replicated data agree with the data: {each}", p_value=min(c.two_sided for c in checks))
+
+    def _odd(self, check: Check) -> Finding:
+        p = max(check.two_sided, 1.0 / _REPLICATES)
+        sentence = (
+            f"{check.statistic.name}: {check.observed:.4g} in the data, {check.replicated:.4g} in data drawn from the "
+            f"posterior (two-sided p {'=' if check.two_sided >= p else '<'} {p:.2g})"
+        )
+        verdict = Verdict.WARNING if check.two_sided <= _RARE else Verdict.NOTE
+        return self.say(verdict, sentence, check.statistic.remedy, statistic=check.observed, p_value=p)

@@ -1,0 +1,180 @@
+"""What a statistic of a fit does when the model is right: data drawn from the fitted model, the fit repeated in one step.
+
+With coordinates phi of the coefficients in which the curvature of the log posterior is I at the estimate, eta = eta_0 + Z phi,
+a replicate and its estimate are
+
+    y* ~ p(y | eta_0, aux),    phi* = sum_i Z_i' s_i(y*, eta_0) + grad log prior,    eta* = eta_0 + Z phi*,
+
+one step of Fisher scoring from the fit, which is as good as the estimate itself to first order (Lehmann & Casella 1998,
+section 6.4); for a Gaussian it is the estimate. Nuisance parameters are held. A p-value is the share of replicates whose
+statistic is at least that of the data (Davison & Hinkley 1997, section 4.2).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.assess.after.local import Local, local, obstacle
+from probreg.assess.after.observed import counted, uncounted, unordered
+from probreg.fits.fit import Fit
+from probreg.likelihoods import SmoothLikelihood
+
+Array = np.ndarray
+FEW = 500  # observations up to which null distributions are drawn; with more the asymptotic ones hold
+SIMULATED = ", simulated"
+_LOOKS = (
+    (200, 20),
+    (2000, 20),
+    (5000, 0),
+)  # after so many data sets (the data among them), enough exceed the statistic
+_AT_ONCE = 2_000_000  # numbers of one block of replicates
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """S data sets on the same n observations: y (S, n, ...), eta (S, n, m); Z (n, m, k), the prior's share P (k, k) of the
+    curvature, `df` the degrees of freedom of an estimated Gaussian sigma or None."""
+
+    likelihood: SmoothLikelihood
+    aux: dict[str, Any]  # numbers, or one per observation (n,)
+    y: Array
+    eta: Array
+    Z: Array
+    P: Array
+    df: float | None
+    rows: Array  # (n,), the row of the design behind each observation
+
+    @cached_property
+    def score(self) -> Array:
+        """s = d log p / d eta, (S, n, m)."""
+        return self.likelihood.score(self.y, self.eta, **self.aux)
+
+    @cached_property
+    def W(self) -> Array:
+        """The Fisher information of each observation, (S, n, m, m)."""
+        m = self.eta.shape[-1]
+        return np.broadcast_to(self.likelihood.information(self.eta, **self.aux), (*self.eta.shape, m))
+
+    @cached_property
+    def WZ(self) -> Array:
+        return np.einsum("snab,nbk->snak", self.W, self.Z, optimize=True)
+
+    @cached_property
+    def data_curvature(self) -> Array:
+        """Z'WZ, (S, k, k)."""
+        return np.einsum("nak,snal->skl", self.Z, self.WZ, optimize=True)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """A^-1 with A = Z'WZ + P, (S, k, k)."""
+        return np.linalg.pinv(self.data_curvature + self.P, hermitian=True)
+
+    @cached_property
+    def pearson(self) -> Array:
+        """s / sqrt(W) of one linear predictor, (S, n)."""
+        return self.score[..., 0] / np.sqrt(np.maximum(self.W[..., 0, 0], np.finfo(float).tiny))
+
+    @cached_property
+    def leverage(self) -> Array:
+        """G_i W_i, (S, n, m, m), with G_i = Z_i A^-1 Z_i' the covariance of eta_i."""
+        half = np.einsum("nak,skl->snal", self.Z, self.covariance, optimize=True)
+        return np.einsum("snal,snbl->snab", half, self.WZ, optimize=True)
+
+    @cached_property
+    def deleted(self) -> Array:
+        """s~_i = (I - W_i G_i)^-1 s_i, (S, n, m): beta - beta_(i) = A^-1 Z_i' s~_i; 0 where an observation cannot be left out."""
+        m = self.eta.shape[-1]
+        gap = np.eye(m) - np.swapaxes(self.leverage, -1, -2)
+        lost = np.abs(np.linalg.det(gap)) < 1e-10
+        gap = np.where(lost[..., None, None], np.eye(m), gap)
+        return np.where(lost[..., None], 0.0, np.linalg.solve(gap, self.score[..., None])[..., 0])
+
+    @cached_property
+    def change(self) -> Array:
+        """A^-1 Z_i' s~_i, (S, n, k)."""
+        moved = np.einsum("nak,sna->snk", self.Z, self.deleted, optimize=True)
+        return np.einsum("snk,skl->snl", moved, self.covariance, optimize=True)
+
+    @cached_property
+    def dispersion(self) -> Array:
+        """RSS / df in units of the fit's sigma^2, (S,); 1 where sigma is not estimated."""
+        if self.df is None:
+            return np.ones(len(self.y))
+        return np.asarray((self.pearson**2).sum(1) / self.df)
+
+    @cached_property
+    def without(self) -> Array:
+        """sigma without each observation, in units of the one with it, (S, n)."""
+        if self.df is None:
+            return np.ones(self.eta.shape[:2])
+        # r_i^2 = u_i u~_i / dispersion, the internally studentised residual
+        square = self.pearson * self.deleted[..., 0] / np.sqrt(self.W[..., 0, 0]) / self.dispersion[:, None]
+        with np.errstate(all="ignore"):  # no degree of freedom is left: nan
+            return np.sqrt((self.df - square) / (self.df - 1.0))
+
+
+Statistic = Callable[[Drawn], Array]
+
+
+def drawable(fit: Fit) -> bool:
+    """Null distributions of this fit can be drawn, and are needed: few observations, one by one."""
+    design, single = fit.model.design, obstacle(fit) is None and uncounted(fit, least=1) is None
+    return single and design.weight_kind != "sampling" and design.total * fit.model.shape[1] <= FEW
+
+
+def simulated(fit: Fit, statistic: Statistic, beyond: float = 1.0, *, ordered: bool = False) -> float:
+    """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
+
+    Drawing stops early where the probability is plainly not small. Where no data set of all reaches T, the answer is the
+    smaller of one in their number and `beyond`, what many rows would say. `ordered`: the statistic looks at the order of
+    rows; otherwise the answer does not depend on it.
+    """
+    rows = counted(fit)
+    if not ordered:
+        rows = rows[unordered(fit.model.design.take(rows))]
+    at, rng = _at(fit, rows), np.random.default_rng([fit.seed, 5])
+    own, over, done = statistic(at)[0], 1, 1
+    for least, enough in _LOOKS:
+        for some in _drawn(fit, at, rng, least - done):
+            found = statistic(some)
+            over += int((~(found < own * (1 - 1e-9))).sum())
+        done = least
+        if over >= enough:
+            break
+    return min(1.0 / done, beyond) if over == 1 else over / done
+
+
+def _at(fit: Fit, rows: Array) -> Drawn:
+    """The data themselves, as one data set."""
+    found, model = local(fit), fit.model
+    assert isinstance(model.likelihood, SmoothLikelihood)
+    Z = np.linalg.solve(np.swapaxes(found.root, 1, 2), found.Q)  # L_i' Z_i = Q_i
+    P = np.eye(Z.shape[2]) - np.einsum("n,nak,nal->kl", found.w, found.Q, found.Q)
+    known = {k: np.asarray(v)[rows] if np.ndim(v) else float(v) for k, v in fit.aux_of_rows.items()}
+    return Drawn(
+        model.likelihood, known, model.design.observed[rows][None], found.eta[rows][None], Z[rows], P, found.df, rows
+    )
+
+
+def _drawn(fit: Fit, at: Drawn, rng: np.random.Generator, count: int) -> Iterator[Drawn]:
+    """Data sets drawn from the model with their estimates, in blocks."""
+    n, m, k = at.Z.shape
+    pull = _pull(fit, local(fit))
+    step = max(1, _AT_ONCE // (n * m * max(k, 4)))
+    while count > 0:
+        size = min(step, count)
+        count -= size
+        eta = np.broadcast_to(at.eta, (size, n, m))
+        y = at.likelihood.sample(rng, eta, **at.aux)
+        phi = np.einsum("nak,sna->sk", at.Z, at.likelihood.score(y, eta, **at.aux), optimize=True) + pull
+        yield replace(at, y=y, eta=eta + np.einsum("nak,sk->sna", at.Z, phi, optimize=True))
+
+
+def _pull(fit: Fit, found: Local) -> Array:
+    """The gradient of the log prior over phi at the estimate, (k,)."""
+    joint = fit.model.joint
+    slope = -joint.precision(fit.aux.get("sigma", 1.0)) @ (fit.solution.beta - joint.center[:, None])
+    return np.einsum("pmk,pm->k", found.back, slope)

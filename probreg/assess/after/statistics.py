@@ -1,0 +1,234 @@
+"""What a posterior predictive check looks at: numbers T(y, theta) of a data set and the parameters, by likelihood.
+
+A statistic is chosen because the model does not fit it by construction: the skewness of Gaussian residuals, not their
+mean. Each works on arrays of draws, y (S, n) and eta (S, n, m).
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial, singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.likelihoods import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Gaussian,
+    Likelihood,
+    Multinomial,
+    OrderedLikelihood,
+    Poisson,
+    Softmax,
+    StudentT,
+)
+
+Array = np.ndarray
+_GROUPS = 10
+
+
+class Statistic(NamedTuple):
+    """A name that finishes "the ... of the data", the number, and what to do where it is not met.
+
+    `value` maps what is drawn of y, (S, n) or (S, n, K), eta (S, n, m) and the nuisance parameters (S, 1), with the trials
+    (n,) where a row counts them, to (S,); `ordered` says that it looks at the
+    order of the rows.
+    """
+
+    name: str
+    value: Callable[[Array, Array, Mapping[str, Any]], Array]
+    remedy: str
+    ordered: bool = False
+
+
+@singledispatch
+def statistics(likelihood: Likelihood, fitted: Array) -> tuple[Statistic, ...]:
+    """The statistics of a likelihood; `fitted` (n, m) are the linear predictors at the posterior mean, by which rows are
+    grouped. Without an entry of its own a likelihood with an order has mean, standard deviation, smallest and largest."""
+    if not isinstance(likelihood, OrderedLikelihood):
+        return ()
+    each: dict[str, Callable[..., Any]] = {
+        "mean": np.mean,
+        "standard deviation": np.std,
+        "smallest value": np.min,
+        "largest value": np.max,
+    }
+    remedy = "another likelihood, or terms that the mean lacks"
+    return tuple(Statistic(name, partial(_of_response, f), remedy) for name, f in each.items())
+
+
+@statistics.register
+def _(likelihood: Gaussian, fitted: Array) -> tuple[Statistic, ...]:
+    tails, shape = "likelihood=StudentT() for tails, or look at these rows", "a transformed response, such as log(y)"
+    return (
+        Statistic("smallest residual", partial(_of_residuals, np.min), tails),
+        Statistic("largest residual", partial(_of_residuals, np.max), tails),
+        Statistic("skewness of residuals", partial(_of_residuals, _skewness), shape),
+        Statistic("standard deviation of residuals", partial(_of_residuals, np.std), "let sigma be unknown"),
+    )
+
+
+@statistics.register
+def _(likelihood: StudentT, fitted: Array) -> tuple[Statistic, ...]:
+    remedy = "another number of degrees of freedom nu"
+    return (
+        Statistic("smallest residual", partial(_of_residuals, np.min), remedy),
+        Statistic("largest residual", partial(_of_residuals, np.max), remedy),
+        Statistic("interquartile range of residuals", partial(_of_residuals, _iqr), "let sigma be unknown"),
+    )
+
+
+@statistics.register
+def _(likelihood: Bernoulli, fitted: Array) -> tuple[Statistic, ...]:
+    curved, runs = (
+        "a curve or an interaction in the formula",
+        "rows depend on their neighbours: a term for time or group",
+    )
+    group = _deciles(likelihood.mean(fitted))
+    return (
+        Statistic("misfit of rates by fitted decile", partial(_by_group, group), curved),
+        Statistic("longest run of one outcome, in the order of rows", _longest_run, runs, ordered=True),
+        Statistic("number of runs, in the order of rows", _runs, runs, ordered=True),
+    )
+
+
+@statistics.register
+def _(likelihood: Categorical, fitted: Array) -> tuple[Statistic, ...]:
+    curved, p = "a curve or an interaction in the formula", likelihood.mean(fitted)
+    rates = [
+        Statistic(f"rate of class {c}", partial(_rate, k), "a weaker prior, or an intercept")
+        for k, c in enumerate(likelihood.levels)
+    ]
+    misfits = [
+        Statistic(f"misfit of the rate of class {c} by fitted decile", partial(_class_by_group, likelihood, k, _deciles(p[:, k])), curved)
+        for k, c in enumerate(likelihood.levels)
+    ]  # fmt: skip
+    return (*rates, *misfits)
+
+
+@statistics.register
+def _(likelihood: Binomial, fitted: Array) -> tuple[Statistic, ...]:
+    spread = (
+        "look for a column that the mean lacks; no likelihood here holds trials of a row that depend on one another; a mode has "
+        "robust standard errors (HC1, or cluster by group), and a posterior none"
+    )
+    return (
+        Statistic("dispersion (mean squared Pearson residual)", partial(_dispersion_of_trials, likelihood), spread),
+        Statistic("smallest share of successes", partial(_share, np.min), spread),
+        Statistic("largest share of successes", partial(_share, np.max), spread),
+    )
+
+
+@statistics.register
+def _(likelihood: Multinomial, fitted: Array) -> tuple[Statistic, ...]:
+    spread = (
+        "look for a column that the mean lacks; no likelihood here holds trials of a row that depend on one another; a mode has "
+        "robust standard errors (HC1, or cluster by group), and a posterior none"
+    )
+    rates = [
+        Statistic(f"rate of class {c}", partial(_total_rate, k), "a weaker prior, or an intercept")
+        for k, c in enumerate(likelihood.levels)
+    ]
+    return (
+        *rates,
+        Statistic("dispersion (mean squared Pearson residual)", partial(_dispersion_of_counts, likelihood), spread),
+    )
+
+
+@statistics.register
+def _(likelihood: Poisson, fitted: Array) -> tuple[Statistic, ...]:
+    spread = (
+        "look for a column that the mean lacks; no likelihood here holds counts that vary otherwise than their mean says; a "
+        "mode has robust standard errors, pr.fit(model).covariance('HC1'), and a posterior none"
+    )
+    return (
+        Statistic("share of zeros", lambda y, eta, aux: (y == 0).mean(-1), spread),
+        Statistic("dispersion (mean squared Pearson residual)", _dispersion, spread),
+        Statistic("largest count", lambda y, eta, aux: y.max(-1), spread),
+    )
+
+
+# ---- the numbers ------------------------------------------------------------------------------------------------------
+
+
+def _of_response(f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    return f(y, axis=-1)
+
+
+def _of_residuals(f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    return f((y - eta[..., 0]) / aux["sigma"], axis=-1)
+
+
+def _skewness(r: Array, axis: int) -> Array:
+    """Third central moment over the standard deviation cubed."""
+    c = r - r.mean(axis, keepdims=True)
+    return (c**3).mean(axis) / (c**2).mean(axis) ** 1.5
+
+
+def _iqr(r: Array, axis: int) -> Array:
+    return np.subtract(*np.quantile(r, [0.75, 0.25], axis=axis))
+
+
+def _dispersion(y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    mu = np.exp(eta[..., 0])
+    return ((y - mu) ** 2 / mu).mean(-1)
+
+
+def _dispersion_of_trials(likelihood: Binomial, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    p, n = likelihood.mean(eta), aux["trials"]
+    return ((y - n * p) ** 2 / (n * p * (1.0 - p))).mean(-1)
+
+
+def _dispersion_of_counts(likelihood: Softmax, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    """sum_k (y_k - n p_k)^2 / (n p_k) per row and degree of freedom."""
+    mean = aux["trials"][:, None] * likelihood.mean(eta)
+    return ((y - mean) ** 2 / mean).sum(-1).mean(-1) / (y.shape[-1] - 1.0)
+
+
+def _share(f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    return f(y / aux["trials"], axis=-1)
+
+
+def _total_rate(k: int, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    return y[..., k].sum(-1) / y.sum((-1, -2))
+
+
+def _deciles(p: Array) -> Array:
+    """(n, groups) with 1 / size where a row belongs to a tenth of the fitted values; rows of equal ones stay together."""
+    groups, p = min(_GROUPS, max(2, len(p) // 5)), p.round(12)
+    number = np.searchsorted(np.sort(p), p) * groups // len(p)
+    hot = (number[:, None] == np.unique(number)).astype(float)
+    return hot / hot.sum(0)
+
+
+def _misfit(hit: Array, p: Array, group: Array) -> Array:
+    """sum over groups of (rate - mean p)^2 / variance, the statistic of Hosmer & Lemeshow at given parameters."""
+    variance = (p * (1.0 - p)) @ group**2
+    return (((hit - p) @ group) ** 2 / np.maximum(variance, 1e-300)).sum(-1)
+
+
+def _by_group(group: Array, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    return _misfit(y, Bernoulli().mean(eta), group)
+
+
+def _class_by_group(
+    likelihood: Categorical, k: int, group: Array, y: Array, eta: Array, aux: Mapping[str, Any]
+) -> Array:
+    return _misfit((y == k).astype(float), likelihood.mean(eta)[..., k], group)
+
+
+def _rate(k: int, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    return (y == k).mean(-1)
+
+
+def _runs(y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    return 1.0 + (np.diff(y, axis=-1) != 0).sum(-1)
+
+
+def _longest_run(y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    """The largest number of neighbours with the same outcome."""
+    length, longest = np.ones(y.shape[0]), np.ones(y.shape[0])
+    for i in range(1, y.shape[1]):
+        length = np.where(y[:, i] == y[:, i - 1], length + 1.0, 1.0)
+        longest = np.maximum(longest, length)
+    return longest

@@ -1,0 +1,37 @@
+"""Findings on a model before any fit: one question per file. Adding one is one file and one line here."""
+
+from probreg.arguments.scalars import Flag, checked
+from probreg.assess.before.base import (
+    CHECKS as CHECKS,
+    Check as Check,
+    Finding as Finding,
+    Findings as Findings,
+    Verdict as Verdict,
+)
+from probreg.assess.before.cells import CellsCheck as CellsCheck
+from probreg.assess.before.condition import ConditionCheck as ConditionCheck, condition_indices as condition_indices
+from probreg.assess.before.design_leverage import (
+    DesignLeverageCheck as DesignLeverageCheck,
+    design_leverage as design_leverage,
+)
+from probreg.assess.before.event import EventCheck as EventCheck
+from probreg.assess.before.rank import RankCheck as RankCheck
+from probreg.assess.before.response import ResponseCheck as ResponseCheck
+from probreg.assess.before.rows import RowsCheck as RowsCheck
+from probreg.assess.before.scale import ScaleCheck as ScaleCheck
+from probreg.assess.before.separation import SeparationCheck as SeparationCheck
+from probreg.assess.before.vif import VifCheck as VifCheck, terms as terms, vif as vif
+from probreg.inference.modes.separation import Separation as Separation, separation as separation
+from probreg.model.model import Model
+
+
+@checked
+def check(model: Model, *, cheap: Flag = False) -> Findings:
+    """All findings on a model, worst first; only those of the cheap checks when `cheap` is set.
+
+    >>> import numpy as np
+    >>> check(Model.from_arrays(np.array([1.0, 2.0, 3.0]), [0, 0, 1], likelihood="bernoulli")).worst.name
+    'PROBLEM'
+    """
+    model.design.need_rows("a check before the fit")
+    return Findings.of([f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)])

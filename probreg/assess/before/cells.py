@@ -1,0 +1,77 @@
+"""Empty cells and levels with a single row, read off the 0/1 columns, whatever made them."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.likelihoods import OfClasses
+from probreg.model.model import Model
+
+Array = np.ndarray
+
+
+@CHECKS.register
+class CellsCheck(Check):
+    """Every 0/1 column is crossed with the levels of the response: a combination that no row holds often has
+    an estimate at infinity (`separation` decides), and a level with one row has a coefficient that this row
+    alone decides.
+
+    >>> X = np.array([0, 0, 0, 1, 1, 0])[:, None]
+    >>> model = Model.from_arrays(X, [0, 1, 0, 1, 1, 1], columns=["treated"], likelihood="bernoulli")
+    >>> CellsCheck().run(model)[0].sentence
+    'no row has treated = 1 and y = 0'
+    """
+
+    name: ClassVar[str] = "cells"
+    question: ClassVar[str] = "Is there data in every combination of levels?"
+    cheap: ClassVar[bool] = True
+
+    def run(self, model: Model) -> list[Finding]:
+        weights = np.ones(model.design.n) if model.design.weights is None else model.design.weights
+        X, used = model.design.X, weights > 0
+        places = [j for j in range(X.shape[1]) if _two_valued(X[used, j])]
+        if not places:
+            return self.fine("does not apply: no column is 0 in some rows and 1 in the others")
+        out: list[Finding] = []
+        for j in places:
+            counts = np.array([weights[X[:, j] == v].sum() for v in (0, 1)])
+            out += self._single(model.design.columns[j], counts) + self._empty(model, j, weights)
+        these = f"the {len(places)} columns of 0 and 1" if len(places) > 1 else "the column of 0 and 1"
+        return out or self.fine(f"every level of {these} is met with every level of the response")
+
+    def _single(self, column: str, counts: Array) -> list[Finding]:
+        remedy = "merge it with another level, or give the column a prior"
+        return [
+            self.say(
+                Verdict.WARNING,
+                f"only one observation has {column} = {v}: its coefficient rests on that alone",
+                remedy,
+                (column,),
+            )
+            for v in (0, 1)
+            if counts[v] == 1
+        ]
+
+    def _empty(self, model: Model, j: int, weights: Array) -> list[Finding]:
+        likelihood, design = model.likelihood, model.design
+        if not isinstance(likelihood, OfClasses):
+            return []
+        tally, column, out = likelihood.tally(design.observed), design.columns[j], []
+        for v in (0, 1):
+            counts = (weights * (design.X[:, j] == v)) @ tally
+            if lacking := [likelihood.classes[k] for k in np.flatnonzero(counts == 0)]:
+                sentence = f"no row has {column} = {v} and {design.response} = {' or '.join(lacking)}"
+                out.append(
+                    self.say(
+                        Verdict.WARNING,
+                        sentence,
+                        "merge levels, or give the column a prior; see separation",
+                        (column,),
+                    )
+                )
+        return out
+
+
+def _two_valued(x: Array) -> bool:
+    return bool(np.all((x == 0) | (x == 1)) and np.ptp(x) == 1)

@@ -1,0 +1,84 @@
+"""Condition indices: how many near-combinations the columns hold, and whose variance they inflate."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.assess.before.rank import surplus
+from probreg.errors import DataError
+from probreg.model.model import Model
+from probreg.numerics.linalg import triangular
+from probreg.system.terminal import percent
+
+Array = np.ndarray
+NOTED, SHARE = 30.0, 0.5  # Belsley, Kuh & Welsch (1980, section 3.2): index and variance proportion that matter
+
+
+@CHECKS.register
+class ConditionCheck(Check):
+    """Names, for every condition index from 30 on, the coefficients of which it makes up more than half the variance.
+
+    Columns are centred beside an intercept, so that a shift raises no alarm; `condition_indices` also gives the
+    uncentred numbers of the book.
+
+    >>> x = np.arange(6.0)
+    >>> model = Model.from_arrays(np.c_[x, x + [0, 0.1, 0, 0, 0.1, 0]], x, columns=["a", "b"])
+    >>> ConditionCheck().run(model)[0].sentence
+    'condition index 72.5: one near-combination makes up most of the variance of a (over 99 %), b (over 99 %)'
+    """
+
+    name: ClassVar[str] = "condition"
+    question: ClassVar[str] = "Which coefficients do near-combinations of columns blur?"
+    cheap: ClassVar[bool] = True
+
+    def run(self, model: Model) -> list[Finding]:
+        if len(_columns(model, centred=True)) < 2:
+            return self.fine("does not apply: a single column is no combination of others")
+        if surplus(model) is not None or model.design.moments.rank.dropped:
+            return self.fine("does not apply: some columns are exact combinations of others, see rank")
+        found = condition_indices(model, centred=True)
+        index, share, names = found["index"].values, found["proportion"].values, found["coef"].values
+        out = []
+        for k in np.flatnonzero(index >= NOTED)[::-1]:
+            hit = [j for j in np.argsort(-share[k]) if share[k, j] > SHARE]
+            if len(hit) >= 2:
+                out.append(self._degraded(float(index[k]), [(str(names[j]), share[k, j]) for j in hit]))
+        centred = "" if model.design.intercept is None else "centred "
+        return out or self.fine(f"the largest condition index is {index[-1]:.3g}, of {centred}columns of unit length")
+
+    def _degraded(self, index: float, hit: list[tuple[str, float]]) -> Finding:
+        whose = ", ".join(f"{name} ({percent(share, 2)})" for name, share in hit)
+        sentence = f"condition index {index:.3g}: one near-combination makes up most of the variance of {whose}"
+        remedy = "only combinations of these are told well; drop one, combine them, or give them a prior"
+        return self.say(Verdict.NOTE, sentence, remedy, [name for name, _ in hit])
+
+
+def condition_indices(model: Model, *, centred: bool = False) -> Any:
+    """Scaled condition indices eta_k = d_1 / d_k and variance proportions (v_jk / d_k)^2 / sum_l (v_jl / d_l)^2 from the
+    singular value decomposition X = U diag(d) V' of the columns at unit length: Dataset with index (component) and
+    proportion (component, coef), the indices ascending. Source: Belsley, Kuh & Welsch (1980, chapter 3), who do not
+    centre; `centred` takes means out first, and the intercept with them. DataError for exactly collinear columns.
+
+    >>> found = condition_indices(Model.from_arrays([9.0, 10.0, 11.0], [1.0, 2.0, 2.5]))
+    >>> found["index"].round(1).values.tolist()
+    [1.0, 24.5]
+    """
+    import xarray as xr
+
+    design = model.design
+    if design.moments.rank.dropped:
+        names = ", ".join(design.columns[j] for j in design.moments.rank.dropped)
+        raise DataError(f"condition indices are infinite: {names} is an exact combination; see check(model)['rank']")
+    columns = _columns(model, centred=centred)
+    front = [] if len(columns) == len(design.columns) or design.intercept is None else [design.intercept]
+    F = np.asarray(triangular(design.moments.R[:, [*front, *columns]]), dtype=float)[len(front) :, len(front) :]
+    _, d, Vt = np.linalg.svd(F / np.linalg.norm(F, axis=0))
+    parts = (Vt / d[:, None]) ** 2
+    variables = {"index": ("component", d[0] / d), "proportion": (("component", "coef"), parts / parts.sum(0))}
+    return xr.Dataset(variables, {"coef": [design.columns[j] for j in columns]})
+
+
+def _columns(model: Model, *, centred: bool) -> list[int]:
+    """Those that are compared: all, or all but the intercept that the means are taken out by."""
+    return [j for j in range(model.shape[0]) if not (centred and j == model.design.intercept)]

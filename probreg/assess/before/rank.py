@@ -1,0 +1,138 @@
+"""Collinearity: columns that are combinations of others, exactly or nearly, and which combinations."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.model.model import Model
+from probreg.numerics.linalg import Rank, rank_of, triangular
+
+Array = np.ndarray
+# From 30 on Belsley, Kuh & Welsch (1980, section 3.2) speak of moderate to strong collinearity.
+NOTED = 30.0
+WARNED = 1000.0  # one combination has a standard error a thousand times that of another
+
+
+@CHECKS.register
+class RankCheck(Check):
+    """Exact collinearity is a problem when no prior decides between the columns; near-collinearity is judged
+    on centred, scaled columns, so that a shift or a unit raises no alarm.
+
+    >>> x = np.arange(5.0)
+    >>> X = np.stack([x, x**2, x + 2 * x**2], axis=1)
+    >>> RankCheck().run(Model.from_arrays(X, x**3, columns=["a", "b", "c"]))[0].sentence
+    'c = a + 2 b in every row: their shares cannot be told apart'
+    """
+
+    name: ClassVar[str] = "rank"
+    question: ClassVar[str] = "Does every column say something that the others do not?"
+    cheap: ClassVar[bool] = True
+
+    def run(self, model: Model) -> list[Finding]:
+        if (least := surplus(model)) is not None:
+            return self._crowded(model, least)
+        moments, free = model.design.moments, np.flatnonzero(~model.joint.informative)
+        names = model.design.columns
+        alone = rank_of(triangular(moments.R[:, free])) if len(free) else _NOTHING
+        undecided = _named(alone, [names[j] for j in free])
+        out = [self.say(Verdict.PROBLEM, f"{text}: {_meaning(cols)}", _REMEDY, cols) for text, cols in undecided]
+        told = {cols[0] for _, cols in undecided}
+        for text, cols in _named(moments.rank, names):
+            if cols[0] not in told:
+                out.append(
+                    self.say(Verdict.NOTE, f"{text}: the prior alone decides how they share the effect", "", cols)
+                )
+        return (out + self._nearly(model)) or self.fine("every column says something that the others do not")
+
+    def _crowded(self, model: Model, least: int) -> list[Finding]:
+        """So many more columns than rows that equations between them would say nothing to a reader."""
+        design, free = model.design, np.flatnonzero(~model.joint.informative)
+        names = tuple(design.columns[j] for j in free)
+        told = f"{least:,} of {len(design.columns):,} columns at least are combinations of the others in all {design.n:,} rows"
+        if len(free) > design.n:
+            said = f"{told}, and {len(free):,} have no prior that decides"
+            return [self.say(Verdict.PROBLEM, said, "give all columns a prior, or use fewer of them", names)]
+        alone = rank_of(triangular(design.X[:, free], weights=design.square_weights)) if len(free) else _NOTHING
+        out = [self.say(Verdict.PROBLEM, f"{t}: {_meaning(cols)}", _REMEDY, cols) for t, cols in _named(alone, names)]
+        return [*out, self.say(Verdict.NOTE, f"{told}: the prior alone decides how they share the effect")]
+
+    def _nearly(self, model: Model) -> list[Finding]:
+        keep = list(model.design.moments.rank.kept)
+        if model.design.intercept in keep:
+            keep.remove(model.design.intercept)
+        if len(keep) < 2:
+            return []
+        index, weights = condition(model, keep)
+        if index < NOTED:
+            return []
+        found = [(weights[i], keep[i]) for i in np.argsort(-np.abs(weights)) if abs(weights[i]) > 0.1]
+        columns = [model.design.columns[j] for _, j in found]
+        formula = combination([w / found[0][0] for w, _ in found], columns)
+        sentence = (
+            f"nearly collinear: {formula}, each in its own standard deviations, hardly varies "
+            f"(condition index {index:.3g})"
+        )
+        decided = model.joint.informative[[j for _, j in found]].all()
+        verdict = Verdict.NOTE if index < WARNED or decided else Verdict.WARNING
+        remedy = "expect wide intervals for these; drop one, combine them, or give them a prior"
+        return [self.say(verdict, sentence, remedy, columns)]
+
+
+_NOTHING = Rank(0, (), (), np.zeros((0, 0)))
+_MANY = 200  # columns up to which the combinations among more of them than rows are written out
+_REMEDY = "drop one of these columns, or give them a prior that decides"
+
+
+def surplus(model: Model) -> int | None:
+    """Columns that must be combinations of others, for want of rows; None where columns are few or rows are enough.
+
+    >>> surplus(Model.from_arrays(np.eye(3, 300), [1.0, 2.0, 4.0]))
+    298
+    """
+    n, p = model.design.n, len(model.design.columns)
+    return p - n if n and p > max(n, _MANY) else None
+
+
+def condition(model: Model, columns: Sequence[int]) -> tuple[float, Array]:
+    """The condition index of some columns, centred beside an intercept and of unit norm, and the
+    combination of them that varies least."""
+    R, at = model.design.moments.R, model.design.intercept
+    front = [] if at is None else [at]
+    S = np.asarray(triangular(R[:, [*front, *columns]]), dtype=float)[len(front) :, len(front) :]
+    values, vectors = np.linalg.svd(S / np.linalg.norm(S, axis=0))[1:]
+    return float(values[0] / max(values[-1], np.finfo(float).tiny)), vectors[-1]
+
+
+def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
+    """A linear combination for reading.
+
+    >>> combination([1.0, -0.45359237, 2.0], ["a", "b", "Intercept"])
+    'a - 0.4536 b + 2'
+    """
+    out = ""
+    for c, name in zip(coefficients, names, strict=True):
+        size = f"{abs(c):.4g}"
+        term = size if name == "Intercept" else name if size == "1" else f"{size} {name}"
+        out += f" {'-' if c < 0 else '+'} {term}" if out else ("-" if c < 0 else "") + term
+    return out
+
+
+def _named(rank: Rank, names: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Each dropped column as an equation, with the columns in it, the dropped one first."""
+    out = []
+    for j, row in zip(rank.dropped, rank.combos, strict=True):
+        used = [(float(b), names[k]) for b, k in zip(row, rank.kept, strict=True) if b != 0]
+        order = [*(u for u in used if u[1] != "Intercept"), *(u for u in used if u[1] == "Intercept")]
+        right = combination([b for b, _ in order], [name for _, name in order]) or "0"
+        out.append((f"{names[j]} = {right} in every row", (names[j], *(name for _, name in used))))
+    return out
+
+
+def _meaning(columns: tuple[str, ...]) -> str:
+    if len(columns) == 1:
+        return "its coefficient changes nothing"
+    if columns[1:] == ("Intercept",):
+        return "a constant, which the Intercept already is"
+    return "their shares cannot be told apart"

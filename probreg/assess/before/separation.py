@@ -1,0 +1,62 @@
+"""Are the rows separated, so that the maximum of the likelihood lies at infinity?"""
+
+from typing import ClassVar
+
+import numpy as np
+
+from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.inference.modes.separation import Separation, separation
+from probreg.likelihoods import SeparableLikelihood
+from probreg.model.model import Model
+from probreg.priors import Flat
+
+
+@CHECKS.register
+class SeparationCheck(Check):
+    """Reports `separation`, of the model and of its rows: a prior that makes estimates finite leaves the rows separated.
+
+    >>> from probreg.priors import Normal
+    >>> model = Model.from_arrays(np.arange(6.0), [0, 0, 0, 1, 1, 1], columns=["dose"], likelihood="bernoulli")
+    >>> SeparationCheck().run(model.with_prior({"dose": Normal(1.0)}))[0].sentence
+    'complete separation of 6 rows by dose: the prior alone makes the estimates finite'
+    """
+
+    name: ClassVar[str] = "separation"
+    question: ClassVar[str] = "Is there a finite maximum likelihood estimate?"
+    cheap: ClassVar[bool] = False
+
+    def run(self, model: Model) -> list[Finding]:
+        if not isinstance(model.likelihood, SeparableLikelihood):
+            return self.fine(
+                f"does not apply: the maximum of a {model.likelihood.name} likelihood is never at infinity"
+            )
+        if found := separation(model):
+            return [self.say(Verdict.PROBLEM, _sentence(found), _remedy(found), found.columns)]
+        if model.joint.informative.any() and (rows := separation(model.with_prior(Flat()))):
+            return [self.say(Verdict.WARNING, _hidden(rows), _HELD, rows.columns)]
+        return self.fine("the rows are not separated: every coefficient has a finite estimate")
+
+
+def _sentence(found: Separation) -> str:
+    what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
+    whose = "any coefficient" if found.kind == "complete" else ", ".join(found.labels)
+    return f"{what}: the likelihood has no maximum, and there is no finite estimate of {whose}"
+
+
+def _hidden(found: Separation) -> str:
+    """Of rows whose separation a prior hides."""
+    what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
+    by = [
+        label for label, (j, _) in zip(found.labels, np.argwhere(found.vague)) if j != found.intercept
+    ] or found.labels
+    named = ", ".join(by[:_NAMED]) + (f" and {len(by) - _NAMED} more" if len(by) > _NAMED else "")
+    return f"{what} by {named}: the prior alone makes the estimates finite"
+
+
+_NAMED = 5  # columns of a sentence
+_HELD = "the estimates are as much the prior's as the rows': report what it rests on, and how they move under another"
+
+
+def _remedy(found: Separation) -> str:
+    which = ", ".join(found.columns)
+    return f"give {which} a prior such as Normal, merge sparse levels, or leave columns out"

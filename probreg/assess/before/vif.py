@@ -1,0 +1,126 @@
+"""Variance inflation: how much wider the interval of a term is for what it shares with the other terms."""
+
+import re
+from typing import Any, ClassVar
+
+import numpy as np
+
+from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.assess.before.rank import surplus
+from probreg.data import Design
+from probreg.data.formula.formula import Recipe
+from probreg.errors import DataError
+from probreg.model.model import Model
+from probreg.numerics.linalg import triangular
+
+Array = np.ndarray
+HIGH = 10.0  # intervals more than three times as wide as without the other terms (Marquardt 1970)
+
+
+@CHECKS.register
+class VifCheck(Check):
+    """Reports terms with GVIF^(1/df) of ten or more.
+
+    >>> x = np.arange(6.0)
+    >>> model = Model.from_arrays(np.c_[x, x + [0, 0.3, 0, 0, 0.3, 0], x % 2], x, columns=["a", "b", "c"])
+    >>> VifCheck().run(model)[0].sentence
+    'a, b share so much with the other terms that their intervals are 12.1, 12.1 times as wide (VIF 147, 147)'
+    """
+
+    name: ClassVar[str] = "vif"
+    question: ClassVar[str] = "How much of each term do the other terms say too?"
+    cheap: ClassVar[bool] = True
+
+    def run(self, model: Model) -> list[Finding]:
+        design = model.design
+        if len([t for t in terms(design) if t != "Intercept"]) < 2:
+            return self.fine("does not apply: a single term shares nothing")
+        if surplus(model) is not None or design.moments.rank.dropped:
+            return self.fine("does not apply: some columns are exact combinations of others, see rank")
+        found = vif(model)
+        per_df = found["gvif"].values ** (1.0 / found["df"].values)
+        high = [i for i in np.argsort(-per_df) if per_df[i] >= HIGH]
+        if not high:
+            at = int(np.argmax(per_df))
+            return self.fine(
+                f"the largest VIF per degree of freedom is {per_df[at]:.3g}, of {found['term'].values[at]}"
+            )
+        names = [str(found["term"].values[i]) for i in high]
+        wider, factors = (", ".join(f"{v[i]:.3g}" for i in high) for v in (np.sqrt(per_df), per_df))
+        whose = "its interval is" if len(high) == 1 else "their intervals are"
+        share = "shares" if len(high) == 1 else "share"
+        sentence = f"{', '.join(names)} {share} so much with the other terms that {whose} {wider} times as wide (VIF {factors})"
+        remedy = "expected of powers and products; otherwise drop or combine terms, or accept the wide intervals"
+        columns = [design.columns[j] for name in names for j in terms(design)[name]]
+        return [self.say(Verdict.NOTE, sentence, remedy, columns)]
+
+
+def vif(model: Model) -> Any:
+    """Generalised variance inflation factors of the terms: Dataset over term with gvif, df and per_df = gvif^(1/(2 df)).
+
+    gvif = det R_1 det R_2 / det R of the correlations R of the columns, those of the term R_1 and the others R_2; for a
+    single column 1 / (1 - R^2), the classical VIF; its root is the factor by which the interval widens (Fox & Monette
+    1992). Without an intercept R holds cosines, not correlations. DataError for exactly collinear columns.
+
+    >>> vif(Model.from_arrays([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 2.0, 4.0]))["gvif"].round(3).values.tolist()
+    [1.333, 1.333]
+    """
+    import xarray as xr
+
+    design = model.design
+    if design.moments.rank.dropped:
+        names = ", ".join(design.columns[j] for j in design.moments.rank.dropped)
+        raise DataError(f"no VIF: {names} is an exact combination of other columns; see check(model)['rank']")
+    R, columns = _correlation_root(model)
+    groups = {t: [columns.index(j) for j in at] for t, at in terms(design).items() if t != "Intercept"}
+    values = [np.exp(2.0 * _log_inflation(R, at)) for at in groups.values()]
+    df = np.array([len(at) for at in groups.values()])
+    gvif = np.array(values)
+    parts = {"gvif": ("term", gvif), "df": ("term", df), "per_df": ("term", gvif ** (0.5 / df))}
+    return xr.Dataset(parts, {"term": list(groups)})
+
+
+def terms(design: Design) -> dict[str, tuple[int, ...]]:
+    """The columns of each term of the formula, in order; each column is its own term in a design from arrays.
+
+    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [1.0, 2.0, 6.0, 0.0], "g": ["a", "b", "c", "a"]}
+    >>> terms(Model.from_formula("y ~ x + g", data).design)
+    {'Intercept': (0,), 'x': (1,), 'g': (2, 3)}
+    """
+    if not isinstance(design.recipe, Recipe):
+        return {name: (j,) for j, name in enumerate(design.columns)}
+    from probreg.data.formula.layout import parse_formula
+
+    parts = parse_formula(design.recipe.formula)
+    wanted = [[parts.called(text) for text in term] for term in parts.terms]
+    out: dict[str, tuple[int, ...]] = {}
+    for j, column in enumerate(design.columns):
+        exact = [term for term in wanted if column == ":".join(term)]
+        name = next((":".join(term) for term in exact or wanted if _matches(column, term)), column)
+        out[name] = (*out.get(name, ()), j)
+    return out
+
+
+def _matches(column: str, factors: list[str]) -> bool:
+    """A column is named by its factors, each with its level or part in brackets."""
+    return re.fullmatch(":".join(re.escape(f) + r"(\[.*\])?" for f in factors), column) is not None
+
+
+def _correlation_root(model: Model) -> tuple[Array, list[int]]:
+    """The triangular factor of the correlations of all columns but the intercept, and which columns these are."""
+    at, p = model.design.intercept, model.shape[0]
+    front = [] if at is None else [at]
+    columns = [j for j in range(p) if j != at]
+    F = np.asarray(triangular(model.design.moments.R[:, [*front, *columns]]), dtype=float)
+    S = F[len(front) :, len(front) :]
+    return S / np.linalg.norm(S, axis=0), columns
+
+
+def _log_inflation(R: Array, at: list[int]) -> float:
+    """log det of the term and of the others less that of all, halved, from triangular factors."""
+    others = [j for j in range(R.shape[1]) if j not in at]
+
+    def log_det(columns: list[int]) -> float:
+        return float(np.log(np.abs(np.diag(np.linalg.qr(R[:, columns], mode="r")))).sum()) if columns else 0.0
+
+    return log_det(at) + log_det(others) - log_det([*at, *others])

@@ -1,0 +1,152 @@
+"""How far fits of a model stray from a truth: error = variance + bias^2, over responses drawn anew.
+
+The truth is set, not estimated: its responses are drawn at the design's own rows, each set is fitted, and the means that
+the fits predict are held against the true ones. Where the fit is linear in y nothing needs to be drawn.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Seed, checked
+from probreg.assess.bias_variance.parts import AVERAGE, PER_ROW, Parts, closed, linear, moments, shares
+from probreg.assess.bias_variance.simulation import simulate
+from probreg.assess.bias_variance.truth import Mean, Truth, known, linear_predictors, noise_of
+from probreg.data import Design
+from probreg.data.weights import refuse_sampling
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.inference import METHODS, Method
+from probreg.likelihoods import Likelihood
+from probreg.model.model import Model
+from probreg.priors import Flat, Normal
+from probreg.system.terminal import printed, table_lines
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class BiasVariance:
+    """error = variance + bias2 row by row and on average, E[(g - f)^2] = Var(g) + (E g - f)^2; made by `bias_variance`.
+
+    `data`: Dataset over (obs), with (scale) in front for a sweep and (level) behind for classes: truth f, fitted = E g,
+    bias, bias2, variance, error, noise = Var(y), and Monte Carlo standard errors bias_se, variance_se, error_se (zero in
+    closed form). `average`: the same over the rows, summed over levels, with new_error = error + noise, the expected
+    squared error at a new response; df = trace of the smoother where there is one. In squared units of y.
+    """
+
+    data: Any
+    average: Any
+    how: Literal["closed form", "simulation"]
+    reps: int
+    response: str
+
+    @property
+    def best(self) -> float:
+        """The scale of least average error. Incompatible without a sweep."""
+        if "scale" not in self.average.dims:
+            raise Incompatible("there is one scale only: pass scales= to bias_variance")
+        return float(self.average["scale"][int(np.argmin(self.average["error"].values))])
+
+    def __str__(self) -> str:
+        made = "in closed form" if self.how == "closed form" else f"from {self.reps} simulated responses"
+        names = [n for n in ("bias2", "variance", "error", "error_se", "noise", "new_error", "df") if n in self.average]
+        part = self.average[names]
+        table = part.to_dataframe() if part.dims else part.expand_dims(at=["average"]).to_dataframe()
+        lost = int(self.average["failed"].sum())
+        note = [f"note: {lost} fits had no estimate and were left out"] if lost else []
+        head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {made}"
+        return printed(head, *table_lines(table, float_format=lambda v: f"{v:.4g}"), *note)
+
+
+@checked
+def bias_variance(
+    model: Model,
+    truth: Truth | Fit | Mean | Any,
+    x: Any = None,
+    *,
+    method: str | Method = "auto",
+    reps: Count = 200,
+    scales: Sequence[float] | None = None,
+    seed: Seed = 0,
+) -> BiasVariance:
+    """Bias and variance of the predicted mean g at the rows `x` (the training rows by default) when the truth is f.
+
+    `truth`: coefficients, a Fit (of this model or of a richer one at the same rows), a function of the variables, or a
+    `Truth`, which also takes nuisance parameters. `scales` multiply the scales of the prior (of Normal(1.0), in place of a
+    flat one) and give a sweep. With "auto" a Gaussian model whose prior does not depend on y is a linear smoother
+    g = S y + c, and bias S f + c - f and variance sigma^2 |S_i|^2 are exact; otherwise, and for any named method, `reps`
+    responses are drawn, the same for every scale, and fitted. Moments over the draws have divisor `reps`, so that the
+    identity holds exactly; the bias^2 so estimated is too high by variance / reps, and the noise of a method's own draws
+    counts as variance. Rows of precision w have the noise variance sigma^2 / w, and new rows `x` sigma^2; averages count
+    each row once.
+
+    DataError when the truth has the wrong shape, lies outside the range of a mean or lacks sigma; Incompatible when the
+    method cannot fit the model; NotConverged when hardly any fit had an estimate. Geman, Bienenstock & Doursat (1992).
+
+    >>> model = Model.from_arrays([[-1.0], [0.0], [1.0]], [1.0, 2.0, 4.0], columns=["x"], prior=Normal(1.0), aux={"sigma": 1.0})
+    >>> found = bias_variance(model, [0.0, 3.0])  # x'x = 2 and a penalty of 1: two thirds of the slope are left
+    >>> found.data["bias"].values.round(6), found.data["variance"].values.round(6)
+    (array([ 1.,  0., -1.]), array([0.555556, 0.333333, 0.555556]))
+    """
+    model.design.need_rows("a simulation of responses")
+    refuse_sampling(model.design.weight_kind, "a simulation of responses")
+    target = model.design if x is None else model.design.at(x)
+    given = known(truth, model)
+    eta, eta_x = linear_predictors(given, model, target, x)
+    models = [model] if scales is None else [times(model, s) for s in checked_scales(scales)]
+    f = model.likelihood.mean(eta_x, **given.aux)
+    if method == "auto" and all(linear(m) for m in models):
+        parts = [closed(m, eta, target, f, given.aux["sigma"]) for m in models]
+        how: Literal["closed form", "simulation"] = "closed form"
+    else:
+        draws = simulate(models, eta, given.aux, target, METHODS.resolve(method), reps, seed)
+        parts, how = [moments(g, f, shares(target)) for g in draws], "simulation"
+    noise = noise_of(
+        model.likelihood, eta_x, model.likelihood.at_rows(given.aux, target.precision), seed, model.given(target)
+    )
+    data, average = datasets(parts, f, noise, target, model.likelihood, scales)
+    return BiasVariance(data, average, how, reps, model.design.response)
+
+
+def checked_scales(scales: Any) -> list[float]:
+    out = np.asarray(scales)
+    if out.dtype.kind not in "fiu" or out.ndim != 1 or not len(out) or not (np.isfinite(out) & (out > 0)).all():
+        raise DataError(f"scales are one or more positive finite numbers, got {scales!r}")
+    return [float(s) for s in out]
+
+
+def times(model: Model, factor: float) -> Model:
+    """The model with every scale of its prior multiplied, as bound to these rows; Normal(factor) in place of flat."""
+    blocks = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
+    if not blocks:
+        return model.with_prior(Normal(factor))
+    if blocks[0].prior.whole:
+        return model.with_prior(blocks[0].prior.times(factor))
+    names = model.design.columns
+    return model.with_prior({tuple(names[i] for i in b.columns): b.prior.times(factor) for b in blocks})
+
+
+def datasets(
+    parts: list[Parts], f: Array, noise: Array, target: Design, likelihood: Likelihood, scales: Sequence[float] | None
+) -> tuple[Any, Any]:
+    import xarray as xr
+
+    inner = ("obs",) if f.ndim == 1 else ("obs", "level")
+    coords: dict[str, Any] = {"obs": np.arange(target.n) if target.labels is None else np.asarray(target.labels)}
+    if f.ndim == 2:
+        coords["level"] = [str(v) for v in likelihood.levels]
+    lead: tuple[str, ...] = () if scales is None else ("scale",)
+    front = {} if scales is None else {"scale": np.asarray(scales, dtype=float)}
+
+    def stacked(values: list[Any]) -> Array:
+        return np.asarray(values[0]) if scales is None else np.stack([np.asarray(v) for v in values])
+
+    variables_ = {k: ((*lead, *inner), stacked([p.rows[k] for p in parts])) for k in PER_ROW}
+    data = xr.Dataset({"truth": (inner, f), "noise": (inner, noise), **variables_}, {**front, **coords})
+    level = float((noise.reshape(len(noise), -1).sum(1) * shares(target)).sum())
+    names = [k for k in (*AVERAGE, "df", "failed") if k in parts[0].average]
+    average = xr.Dataset({k: (lead, stacked([p.average[k] for p in parts])) for k in names}, front)
+    return data, average.assign(noise=level, new_error=average["error"] + level)

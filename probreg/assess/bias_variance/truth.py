@@ -1,0 +1,155 @@
+"""What the responses are drawn from: the true linear predictors at any rows, and the noise around them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.arrays import as_array, floats
+from probreg.data import Design
+from probreg.data.formula.variables import variables
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.prediction import usable
+from probreg.likelihoods import Gaussian, Likelihood, OfTrials, OrderedLikelihood, Softmax, StudentT
+from probreg.likelihoods.base import ExponentialFamily, told_trials
+from probreg.model.model import Model
+
+Array = np.ndarray
+Mean = Callable[[Mapping[str, Any]], Any]
+_NOISE_DRAWS = 20_000  # behind Var(y) of a likelihood that does not state it
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What the responses are drawn from: the likelihood of the model with this mean and these nuisance parameters.
+
+    `mean` is coefficients (p,) or (p, m), or a function of the variables by name that returns E[y] (n,), or class
+    probabilities (n, K). `data` is the table of the training rows, needed where the function asks for a variable that
+    cannot be read back from the columns (behind a spline, say).
+    """
+
+    mean: Any
+    aux: Mapping[str, float] = field(default_factory=dict)
+    data: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.aux, Mapping):
+            raise DataError(
+                f"the nuisance parameters of a truth go by name, such as aux={{'sigma': 1.0}}, got {self.aux!r}"
+            )
+
+
+def known(truth: Any, model: Model) -> Truth:
+    """The truth with every nuisance parameter as a number."""
+    given = truth if isinstance(truth, Truth) else Truth(truth)
+    if isinstance(given.mean, Fit):
+        usable(given.mean.solution, given.mean.method)
+    of_fit = given.mean.aux if isinstance(given.mean, Fit) else {}
+    aux = {**model.fixed, **of_fit, **given.aux}
+    for name in model.likelihood.aux:
+        if name not in aux:
+            raise DataError(
+                f"the truth lacks {name}: Truth(..., aux={{{name!r}: ...}}), a model with {name} held, or a Fit would say it"
+            )
+        if not (np.isfinite(aux[name]) and aux[name] > 0):
+            raise DataError(f"the true {name} is {aux[name]!r}; it must be a positive finite number")
+    return Truth(given.mean, {k: float(aux[k]) for k in model.likelihood.aux}, given.data)
+
+
+def linear_predictors(truth: Truth, model: Model, target: Design, x: Any) -> tuple[Array, Array]:
+    """The true eta (n, m) at the training rows and at `x`."""
+    design, likelihood = model.design, model.likelihood
+    if isinstance(truth.mean, Fit):
+        return _of_fit(truth.mean, model, x)
+    if callable(truth.mean):
+        here = _of_mean(truth.mean, variables(design, truth.data), likelihood, design.n)
+        there = here if x is None else _of_mean(truth.mean, variables(target, x), likelihood, target.n)
+        return here, there
+    beta = _coefficients(truth.mean, model)
+    return linear_predictor(design, beta), linear_predictor(target, beta)
+
+
+def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
+    theirs, ours = fit.model.likelihood, model.likelihood
+    if type(theirs) is not type(ours) or theirs.levels != ours.levels:
+        raise Incompatible(
+            f"the truth is a fit of a {theirs.name} likelihood with levels {theirs.levels}, the model has {ours.name} with {ours.levels}"
+        )
+    if fit.model.design.n != model.design.n:
+        raise DataError(
+            f"the truth was fitted to {fit.model.design.n} rows and the model has {model.design.n}: they must be the same rows"
+        )
+    there = fit.model.design if x is None else fit.model.design.at(x)
+    etas = [linear_predictor(d, fit.solution.beta) for d in (fit.model.design, there)]
+    if ours == theirs or isinstance(ours, OrderedLikelihood):
+        return etas[0], etas[1]
+    here, away = (_inverse(ours, theirs.mean(e)) for e in etas)  # another reference class
+    return here, away
+
+
+def _coefficients(values: Any, model: Model) -> Array:
+    """beta (p, m) from (p,), (p, m) or, as reported, (p, outcomes)."""
+    beta = as_array(values, "the truth")
+    if beta.dtype.kind not in "fiu":
+        raise DataError(f"the truth is coefficients, a Fit, a function of the variables or a Truth, got {values!r}")
+    beta = (beta[:, None] if beta.ndim == 1 else beta).astype(float)
+    p, m = model.shape
+    outcomes = len(model.likelihood.outcomes) or 1
+    if beta.shape not in ((p, m), (p, outcomes)) or not np.isfinite(beta).all():
+        raise DataError(
+            f"the true coefficients have shape {np.shape(values)}; expected {outcomes} finite per column: {', '.join(model.design.columns)}"
+        )
+    return beta if beta.shape[1] == m else beta @ np.linalg.pinv(model.likelihood.display).T
+
+
+def _of_mean(function: Mean, values: Mapping[str, Any], likelihood: Likelihood, n: int) -> Array:
+    mean = floats(function(values), "the function of the true mean")
+    expected = (n,) if isinstance(likelihood, OrderedLikelihood) else (n, len(likelihood.levels))
+    if mean.ndim == 0 and len(expected) == 1:
+        mean = np.full(expected, float(mean))
+    if mean.shape != expected:
+        raise DataError(f"the function of the true mean returned shape {mean.shape}, expected {expected}")
+    return _inverse(likelihood, mean)
+
+
+def _inverse(likelihood: Likelihood, mean: Array) -> Array:
+    """eta (n, m) with this mean. DataError names the row whose mean is out of range."""
+    with np.errstate(all="ignore"):
+        if isinstance(likelihood, Softmax):
+            logs = np.log(mean / mean.sum(1, keepdims=True))
+            basis = np.c_[likelihood.contrast, np.ones(len(likelihood.levels))]  # scores are known up to a shift
+            eta = np.linalg.solve(basis, logs.T).T[:, :-1]
+        else:
+            eta = np.asarray(likelihood.link.forward(mean))[:, None]
+    if len(bad := np.flatnonzero(~np.isfinite(eta).all(1))):
+        raise DataError(f"the true mean of row {bad[0]} is {mean[bad[0]]}, which no {likelihood.name} response has")
+    return eta
+
+
+def linear_predictor(design: Design, beta: Array) -> Array:
+    eta = design.X @ beta
+    return eta if design.offset is None else eta + design.offset
+
+
+def noise_of(
+    likelihood: Likelihood, eta: Array, aux: Mapping[str, Any], seed: int, given: Mapping[str, Array]
+) -> Array:
+    """Var of a new response on the scale of its mean, aux one number or one per row (n,): per row, or p(1 - p) per row and class; of a share of n trials p(1 - p) / n."""
+    mean = likelihood.mean(eta, **aux)
+    if isinstance(likelihood, OfTrials):
+        n = told_trials(type(likelihood).__name__, given)
+        return mean * (1.0 - mean) / (n[:, None] if mean.ndim == 2 else n)
+    match likelihood:
+        case Gaussian():
+            return np.broadcast_to(np.square(aux["sigma"]), mean.shape)
+        case StudentT(nu=nu):
+            return np.broadcast_to(np.square(aux["sigma"]) * (nu / (nu - 2) if nu > 2 else np.inf), mean.shape)
+        case ExponentialFamily():
+            return likelihood.variance(mean)
+        case Softmax():
+            return mean * (1.0 - mean)
+    rng = np.random.default_rng([seed, 5])
+    each = [{k: np.broadcast_to(v, len(eta))[i] for k, v in aux.items()} for i in range(len(eta))]
+    return np.stack([likelihood.sample(rng, np.repeat(e[None], _NOISE_DRAWS, 0), **a).var() for e, a in zip(eta, each)])

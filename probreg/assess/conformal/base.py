@@ -1,0 +1,131 @@
+"""What every conformal interval shares: a rank among n + 1 exchangeable scores, and rows that count as often as they say."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.likelihoods import OfTrials
+from probreg.registry import Registry
+
+Array = np.ndarray
+KINDS: Registry["Kind"] = Registry("conformal interval")
+_NUMBERS = 2_000_000  # held at once
+PRECISE = (
+    "scores are in units of 1 / sqrt(w), w the precision of a row: a new row has precision 1, or that of "
+    "predict(data, weights=pr.weights.precision(w)). Where its w is chosen, its score must be distributed as theirs"
+)
+
+
+class Calibrated(ABC):
+    """A fit with the scores of rows it has not seen."""
+
+    fit: Fit
+    notes: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Rows that calibrate."""
+
+    @property
+    @abstractmethod
+    def measure(self) -> str:
+        """The score and its bound, in words."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> str:
+        """What holds, and when, in words."""
+
+    @abstractmethod
+    def region(self, design: Design) -> Mapping[str, Array]:
+        """mean with lower and upper (n,), or `set` (n, K) bool, at a block of rows."""
+
+    @property
+    @abstractmethod
+    def per_row(self) -> int:
+        """Numbers held for a row."""
+
+
+class Kind(ABC):
+    """A way to calibrate; a frozen value with its settings."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
+        """The fit with its scores; `unseen` are rows kept apart from the start, if any."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """k = ceil((n + 1) prob): the k-th smallest of n scores holds a new one with probability k / (n + 1) >= prob."""
+
+    prob: float
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.k > self.n:
+            need = int(np.ceil(self.prob / (1 - self.prob) - 1e-9))
+            raise DataError(
+                f"{self.n} rows calibrate, and an interval of probability {self.prob:g} that is not the whole line needs "
+                f"{need}: give more rows, or a smaller prob"
+            )
+
+    @property
+    def k(self) -> int:
+        return int(np.ceil((self.n + 1) * self.prob - 1e-9))  # less a rounding of the product
+
+    def upper(self, values: Array) -> Array:
+        """The k-th smallest over the last axis."""
+        return np.partition(values, self.k - 1, axis=-1)[..., self.k - 1]
+
+    def lower(self, values: Array) -> Array:
+        """The k-th largest over the last axis."""
+        return np.partition(values, self.n - self.k, axis=-1)[..., self.n - self.k]
+
+
+def counted(design: Design) -> tuple[Design, tuple[str, ...]]:
+    """Each row as often as its frequency weight says, with a sentence on weights; Incompatible for sampling weights."""
+    design.need_rows("a conformal interval from the rows of the fit", "pass rows it has not seen, conformal(fit, data)")
+    w = design.weights
+    if design.weight_kind == "sampling":
+        raise Incompatible(
+            "conformal intervals: rows with sampling weights were drawn with unequal probabilities, and are not exchangeable with a "
+            "new row of the population. predict gives the mean and its interval"
+        )
+    if design.weight_kind == "precision":
+        return design, (PRECISE,)
+    if w is None:
+        return design, ()
+    rows = np.repeat(np.arange(design.n), w.astype(int))
+    plain = Design(
+        design.X[rows], design.observed[rows], design.columns, design.free, design.recipe, design.response,
+        None if design.offset is None else design.offset[rows],
+    )  # fmt: skip
+    return plain, (f"a row of weight w counts as w rows: {len(rows)} in all",)
+
+
+def unit_of(design: Design) -> Array | float:
+    """The noise scale of each row in units of sigma, (n,): 1 / sqrt(w) where rows have precisions w."""
+    return 1.0 if design.precision is None else 1.0 / np.sqrt(design.precision)
+
+
+def exchangeable(fit: Fit, theirs: str) -> str:
+    """What rows must be for the guarantee, in words."""
+    precise = ", each with its precision" if fit.model.design.weight_kind == "precision" else ""
+    trials = ", each with its trials" if isinstance(fit.model.likelihood, OfTrials) else ""
+    return f"the new row and {theirs} are exchangeable{precise}{trials}"
+
+
+def blocks(design: Design, per_row: int) -> Iterator[Design]:
+    """The rows in parts that stay small."""
+    size = max(1, _NUMBERS // max(per_row, 1))
+    for start in range(0, max(design.n, 1), size):
+        yield design.take(slice(start, start + size))

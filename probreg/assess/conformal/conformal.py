@@ -1,0 +1,141 @@
+"""The verb `conformal` and what it returns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Probability, checked
+from probreg.assess.conformal.base import KINDS, Calibrated, Kind, blocks
+from probreg.data import Design, PlainColumns
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import row_labels
+from probreg.model.compatibility import with_precision
+from probreg.model.model import Model
+from probreg.system.terminal import printed
+
+
+@dataclass(frozen=True, eq=False)
+class Conformal:
+    """Conformal intervals, or sets of classes, of a fit: `predict` gives them, `guarantee` says what holds and when."""
+
+    kind: Kind
+    prob: float
+    calibrated: Calibrated
+
+    @property
+    def fit(self) -> Fit:
+        """The fit behind the intervals; for a split the one that was made anew on a part of the rows."""
+        return self.calibrated.fit
+
+    @property
+    def guarantee(self) -> str:
+        return f"the {self._what} {self.calibrated.guarantee}"
+
+    @property
+    def _what(self) -> str:
+        return "set" if self.fit.model.likelihood.levels else "interval"
+
+    def predict(self, data: Any = None, *, offset: Any = None, weights: Any = None, trials: Any = None) -> Any:
+        """At these rows (by default those of the fit): Dataset over (obs) with mean, lower and upper; for classes over
+        (obs, level) with mean, their probabilities, and `set`, True for the classes that belong to the set. Where a row counts
+        trials the mean is per trial, and lower and upper are successes out of the row's trials (`trials` at new rows).
+
+        Attributes prob, kind, score, guarantee. DataError as in `Fit.predict`.
+        """
+        import xarray as xr
+
+        design = _design(self.fit.model, data, offset, weights, trials)
+        parts = [self.calibrated.region(part) for part in blocks(design, self.calibrated.per_row)]
+        found = {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
+        dims = ("obs", "level") if "set" in found else ("obs",)
+        coords: dict[str, Any] = {"obs": row_labels(data, design)}
+        if "set" in found:
+            coords["level"] = [str(v) for v in self.fit.model.likelihood.levels]
+        attrs = {"prob": self.prob, "kind": self.kind.name, "score": self.calibrated.measure}
+        attrs["guarantee"] = self.guarantee
+        return xr.Dataset({k: (dims, v) for k, v in found.items()}, coords, attrs)
+
+    def __repr__(self) -> str:
+        c = self.calibrated
+        head = f"{self.kind.name} conformal {self._what}s of probability {self.prob:g} around {self.fit.method.name}"
+        return printed(head, f"{c.count} rows calibrate; {c.measure}", self.guarantee, *(f"note: {n}" for n in c.notes))
+
+    def _repr_html_(self) -> str:
+        import html
+
+        head, *rest = (html.escape(line) for line in repr(self).split("\n"))
+        return f"<p><b>{head}</b><br>{'<br>'.join(rest)}</p>"
+
+
+@checked
+def conformal(
+    fit: Fit,
+    data: Any = None,
+    *,
+    y: Any = None,
+    offset: Any = None,
+    weights: Any = None,
+    trials: Any = None,
+    prob: Probability = 0.9,
+    kind: str | Kind = "split",
+) -> Conformal:
+    """Intervals around a fit that hold a new response with probability `prob` whatever the model, for exchangeable rows.
+
+    `kind` is "split" (any fit: `Split(share, score, seed)` fits a part of the rows anew and calibrates on the others)
+    or "jackknife+" (least squares and ridge, no row given up, with the guarantee 2 prob - 1). With `data`, rows the fit
+    has not seen, a split fits nothing anew: their response is `y` (successes of
+    `trials`), or the column of that name, their precisions `weights=pr.weights.precision(w)`. Frequency weights count as so
+    many rows; under precisions w scores are in units of 1 / sqrt(w); sampling weights are refused.
+
+    DataError for too few rows; Incompatible where the kind does not apply; NotConverged where the part has no estimate.
+
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 1.0, 40)
+    >>> found = conformal(pr.ols(x, 2 * x + np.sin(40 * x)), prob=0.8)
+    >>> found.calibrated.count, found.predict([[0.5]])["upper"].round(3).item()
+    (20, 1.858)
+    """
+    chosen, prob = KINDS.resolve(kind), prob
+    if not isinstance(chosen, Kind):
+        raise Incompatible(
+            f"kind is one of {', '.join(sorted(KINDS))}, or a value such as Split(share=0.7), got {kind!r}"
+        )
+    for name, value in (("y", y), ("offset", offset), ("weights", weights), ("trials", trials)):
+        if data is None and value is not None:
+            raise DataError(f"{name}= belongs to data that the fit has not seen: pass them as data")
+    if data is None and fit.target == "mode" and "log_evidence" in fit.solution.stats:  # the mark of type II likelihood
+        raise Incompatible(
+            "the prior's scale was found by evidence on all rows, those that would calibrate included, so no guarantee is left: "
+            "fit a part of the rows and pass the others, conformal(fit, data), or state the scale"
+        )
+    unseen = None if data is None else _unseen(fit.model, data, y, offset, weights, trials)
+    return Conformal(chosen, prob, chosen.calibrate(fit, unseen, prob))
+
+
+def _unseen(model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any) -> Design:
+    """Rows with their response, coded as the model codes it."""
+    if y is None and isinstance(model.design.recipe, PlainColumns):
+        y = _response(model, data)
+    design = model.at(data, y, offset=offset, trials=trials).design
+    return with_precision(design, weights, data, model.likelihood)
+
+
+def _response(model: Model, data: Any) -> Any:
+    name = model.design.response
+    try:
+        return data[name]
+    except (KeyError, TypeError, IndexError, ValueError):
+        raise DataError(f"the data hold no column {name!r}: pass the response as y=") from None
+
+
+def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> Design:
+    if data is not None:
+        at = model.design.at(data, offset=offset, trials=trials)
+        return with_precision(at, weights, data, model.likelihood)
+    for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
+        if value is not None:
+            raise DataError(f"{name}= goes with new data; the rows of the fit have the {name} they were fitted with")
+    model.design.need_rows("a prediction without data", "say at which data to predict")
+    return model.design.whole

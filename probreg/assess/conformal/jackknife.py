@@ -1,0 +1,115 @@
+"""The jackknife+ of least squares and ridge, from one fit: leaving a row out moves the coefficients by a formula."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from probreg.assess.conformal.base import KINDS, Array, Calibrated, Kind, Rank, counted, exchangeable, unit_of
+from probreg.data import Design
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit
+from probreg.inference.modes.linear import PriorRows, combinations, condition
+from probreg.likelihoods import Gaussian
+from probreg.model.model import Model
+
+_ALONE = 1e-10  # 1 - leverage of a row without which there is no estimate, rounding included
+
+
+@KINDS.register
+@dataclass(frozen=True)
+class JackknifePlus(Kind):
+    """The k-th largest of x'b_(i) - r_(i) and the k-th smallest of x'b_(i) + r_(i), k = ceil((n + 1) prob), where b_(i) is
+    the estimate without row i and r_(i) = |y_i - x_i'b_(i)| (Barber, Candès, Ramdas & Tibshirani 2021).
+
+    No row is given up to calibration. For least squares, and for ridge with sigma held or its prior in units of sigma:
+    b_(i) = b - V x_i e_i / (1 - h_i) with V = (X'X + P)^-1 and h_i = x_i'V x_i, so that n fits cost one. Rows of precision w
+    stand as sqrt(w) (x, y), and r_(i) is in units of 1 / sqrt(w).
+    """
+
+    name = "jackknife+"
+
+    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
+        if unseen is not None:
+            raise Incompatible("the jackknife+ leaves out rows of the fit itself; rows kept apart are for kind='split'")
+        _linear(fit.model)
+        design, notes = counted(fit.model.design)
+        Rank(prob, design.n)
+        model = fit.model
+        given = condition(model.design.moments, PriorRows.of(model.joint), model.fixed.get("sigma", 1.0))
+        if given.rank.dropped:
+            raise Incompatible(
+                f"the jackknife+ needs columns that are not combinations of others: {combinations(given.rank, design.columns)}. "
+                "Drop one, give a prior, or use kind='split'"
+            )
+        # sqrt(w_i) e_i, and 1 - h_i with h_i = w_i x_i'V x_i
+        unit = np.broadcast_to(unit_of(design), design.n)
+        residual = (design.observed - design.X @ given.mean - _shift(design)) / unit
+        root = np.asarray(given.root, dtype=float)
+        rows = (design.X / unit[:, None]) @ root
+        left = 1.0 - (rows**2).sum(1)
+        if len(bad := np.flatnonzero(left < _ALONE)):
+            raise Incompatible(
+                f"without row {bad[0]} there is no estimate (leverage 1, {len(bad)} such rows): it alone tells a coefficient. "
+                "Give a prior, or use kind='split'"
+            )
+        return JackknifeCalibrated(fit, given.mean, root, rows, residual / left, prob, notes)
+
+
+def _linear(model: Model) -> None:
+    """Incompatible unless the estimate of beta is linear in y, whatever sigma is."""
+    if not isinstance(model.likelihood, Gaussian):
+        raise Incompatible(
+            f"the jackknife+ has a closed form for a gaussian likelihood, not {model.likelihood.name}: use kind='split'"
+        )
+    relative = not model.unknown or not (model.joint.informative & ~model.joint.sigma_units).any()
+    if not (model.joint.gaussian and relative):
+        raise Incompatible(
+            "the jackknife+ has a closed form for flat priors, and for normal ones where sigma is held or they are in units "
+            "of sigma: use kind='split'"
+        )
+
+
+def _shift(design: Design) -> Array | float:
+    return 0.0 if design.offset is None else design.offset[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class JackknifeCalibrated(Calibrated):
+    """The estimate, and of each row left out its residual e_i / (1 - h_i)."""
+
+    fit: Fit
+    beta: Array  # (p,)
+    root: Array  # (p, p), V = root root'
+    rows: Array  # (n, p), X root, times the root of the precision of each row
+    without: Array  # (n,), in units of 1 / sqrt(precision)
+    prob: float
+    notes: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.without)
+
+    @property
+    def measure(self) -> str:
+        scaled = "sqrt(w) " if self.fit.model.design.weight_kind == "precision" else ""
+        return f"{scaled}|y - mean| with the row left out"
+
+    @property
+    def guarantee(self) -> str:
+        sure = max(0.0, 2 * self.prob - 1)
+        return (
+            f"holds the response of a new row with probability at least {sure:.4g} = 1 - 2 alpha, alpha = {1 - self.prob:.4g}, "
+            f"whatever the model, when {exchangeable(self.fit, f'the {self.count} rows')}; near {self.prob:g} where the estimate "
+            "hardly moves when a row is left out. That is an average over data sets and rows"
+        )
+
+    @property
+    def per_row(self) -> int:
+        return 3 * self.count
+
+    def region(self, design: Design) -> Mapping[str, Array]:
+        mean, rank = design.X @ self.beta + _shift(design), Rank(self.prob, self.count)
+        each = mean[:, None] - (design.X @ self.root) @ self.rows.T * self.without
+        miss = np.abs(self.without) * np.broadcast_to(unit_of(design), design.n)[:, None]
+        return {"mean": mean, "lower": rank.lower(each - miss), "upper": rank.upper(each + miss)}

@@ -1,0 +1,159 @@
+"""Scores: how far a response is from what was said of its row. Adding one is one class here."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from probreg.errors import Incompatible
+from probreg.likelihoods import Likelihood, OfTrials
+from probreg.model.predictive import Predictive
+from probreg.registry import Registry
+
+Array = np.ndarray
+SCORES: Registry["Score"] = Registry("score")
+
+
+class Score(ABC):
+    """A number for each (row, response), larger for a response that was less expected.
+
+    `unit` (n,) is the noise scale of a row in units of sigma: 1 / sqrt(w) where rows have precisions w.
+    """
+
+    name: ClassVar[str]
+    says: ClassVar[str]
+
+    @abstractmethod
+    def suits(self, likelihood: Likelihood) -> bool:
+        """Whether responses of this likelihood have this score."""
+
+    @abstractmethod
+    def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
+        """The scores (n,) of y (n,), or of one class of K in each row, (n, K)."""
+
+    def centre(self, p: Predictive) -> Array:
+        """The mean (n,), or class probabilities (n, K)."""
+        return _shares(p) if p.likelihood.levels else p.mean()
+
+    @abstractmethod
+    def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
+        """The responses with a score of at most this: lower and upper (n,), or `set` (n, K) bool."""
+
+
+@SCORES.register
+class Absolute(Score):
+    """|y - E[y]|: intervals of one width (Lei et al. 2018); where rows have precisions w sqrt(w) |y - E[y]|, and so a width in
+    units of 1 / sqrt(w)."""
+
+    name, says = "absolute", "|y - mean|"
+
+    def suits(self, likelihood: Likelihood) -> bool:
+        return isinstance(likelihood.support, str)
+
+    def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
+        return np.abs(y - p.mean()) / unit
+
+    def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
+        return {"lower": p.mean() - most * unit, "upper": p.mean() + most * unit}
+
+
+@SCORES.register
+class Pit(Score):
+    """|F(y) - 1/2| with F the predictive distribution function, at a count the mean of F(y - 1) and F(y): the width
+    follows what the model says of the spread (Chernozhukov, Wüthrich & Zhu 2021)."""
+
+    name, says = "pit", "|P(Y < y) + P(Y = y)/2 - 1/2|"
+
+    def suits(self, likelihood: Likelihood) -> bool:
+        return not likelihood.levels
+
+    def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
+        return np.abs(p.pit(y, 0.5) - 0.5)
+
+    def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
+        if most >= 0.5:  # a response so far out that its distribution function is 0 or 1, rounding included
+            bottom = -np.inf if isinstance(p.likelihood.support, str) else 0.0
+            top = np.broadcast_to(p.given.get("trials", np.inf), p.eta.shape[1:2]).astype(float)
+            return {"lower": np.full(p.eta.shape[1], bottom), "upper": top}
+        lower, upper = p.quantile(0.5 - most), p.quantile(0.5 + most)
+        if isinstance(p.likelihood.support, str):
+            return {"lower": lower, "upper": upper}
+        lower = np.where(p.pit(lower, 0.5) >= 0.5 - most, lower, lower + 1.0)
+        upper = np.where(p.pit(upper, 0.5) <= 0.5 + most, upper, upper - 1.0)
+        middle = p.quantile(0.5)  # in place of an empty set, which only adds to what is held
+        return {"lower": np.minimum(lower, middle), "upper": np.maximum(upper, middle)}
+
+
+@SCORES.register
+class Probability(Score):
+    """1 - P(y): the sets of least mean size where the probabilities are right (Sadinle, Lei & Wasserman 2019). A set
+    may be empty, at a row where no class is probable enough."""
+
+    name, says = "probability", "1 - P(class)"
+
+    def suits(self, likelihood: Likelihood) -> bool:
+        return bool(likelihood.levels)
+
+    def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
+        return _at(1.0 - _shares(p), y)
+
+    def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
+        return {"set": 1.0 - _shares(p) <= most}
+
+
+@SCORES.register
+class Adaptive(Score):
+    """Total probability of the classes that are more probable than y, and half of y's own: sets grow where classes are
+    hard to tell apart (Romano, Sesia & Candès 2020, with 1/2 for their uniform draw, so that a set is no lottery). A set
+    may be empty, where more than `prob` of the rows belong to their most probable class."""
+
+    name, says = "adaptive", "probability of the more probable classes, and half of its own"
+
+    def suits(self, likelihood: Likelihood) -> bool:
+        return bool(likelihood.levels)
+
+    def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
+        return _at(_upto(_shares(p)), y)
+
+    def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
+        return {"set": _upto(_shares(p)) <= most}
+
+
+def _shares(p: Predictive) -> Array:
+    """Class probabilities (n, K), two columns for a Bernoulli response."""
+    mean = p.mean()
+    return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
+
+
+def _upto(shares: Array) -> Array:
+    order = np.argsort(-shares, axis=1, kind="stable")
+    out, ordered = np.empty_like(shares), np.take_along_axis(shares, order, 1)
+    np.put_along_axis(out, order, np.cumsum(ordered, 1) - 0.5 * ordered, 1)
+    return out
+
+
+def _at(scores: Array, y: Array) -> Array:
+    """The scores of the classes met: codes (n,), or counts (n, K) of one trial."""
+    codes = y.argmax(1) if y.ndim == 2 else y.astype(int)
+    return np.take_along_axis(scores, codes[:, None], 1)[:, 0]
+
+
+def need_one_trial(likelihood: Likelihood, trials: Array | None) -> None:
+    """Incompatible for rows that count the classes of several trials, or of none."""
+    if not (isinstance(likelihood, OfTrials) and likelihood.levels) or trials is None:
+        return
+    if len(bad := np.flatnonzero(np.ravel(trials) != 1)):
+        raise Incompatible(
+            f"a conformal set is of the class of one trial, and row {bad[0]} counts {np.ravel(trials)[bad[0]]:g} trials. Counts by "
+            "class have no order, and so no conformal interval: use predict, or Categorical with one row for each trial"
+        )
+
+
+def score_for(likelihood: Likelihood, wanted: str | None) -> Score:
+    if wanted is None:
+        return next(s for s in (Absolute(), Pit(), Probability()) if s.suits(likelihood))
+    score = SCORES.resolve(wanted)
+    if not score.suits(likelihood):
+        able = ", ".join(k for k, cls in SCORES.items() if cls().suits(likelihood))
+        raise Incompatible(f"a {likelihood.name} response has no {score.name} score; it has: {able}")
+    return score

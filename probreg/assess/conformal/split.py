@@ -1,0 +1,135 @@
+"""Split conformal: one part of the rows fits, the other calibrates. Around any method and any likelihood."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from probreg.arguments.scalars import Fraction, Seed, check_fields
+from probreg.assess.conformal.base import (
+    KINDS,
+    PRECISE,
+    Array,
+    Calibrated,
+    Kind,
+    Rank,
+    blocks,
+    counted,
+    exchangeable,
+    unit_of,
+)
+from probreg.assess.conformal.scores import Score, need_one_trial, score_for
+from probreg.data import Design
+from probreg.errors import NotConverged
+from probreg.fits.fit import Fit, fit as refit
+from probreg.fits.prediction import predictive, usable
+from probreg.inference import Status
+from probreg.model.predictive import Predictive
+
+
+@KINDS.register
+@dataclass(frozen=True)
+class Split(Kind):
+    """The model is fitted anew on a random `share` of the rows and calibrated on the others (Lei et al. 2018).
+
+    P(y_new in its interval) >= prob, and at most prob + 1/(n + 1) with n calibrating rows and scores without ties, for
+    exchangeable rows and whatever the model. `score` is "absolute" or "pit" for numbers, "pit" for counts, "probability" or
+    "adaptive" for classes (of one trial in a row); without it the first of these. The `seed` deals the rows out.
+    """
+
+    share: Fraction = 0.5
+    score: str | None = None
+    seed: Seed = 0
+
+    name = "split"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
+        usable(fit.solution, fit.method)
+        score = score_for(fit.model.likelihood, self.score)
+        if unseen is not None:
+            need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
+            apart = "the fit stands as it is: these rows were kept apart from it"
+            return _scored(fit, score, unseen, prob, (apart, *(PRECISE,) * (unseen.weight_kind == "precision")))
+        design, said = counted(fit.model.design)
+        need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
+        order = np.random.default_rng(self.seed).permutation(design.n)
+        cut = round(self.share * design.n)
+        rows, rest = np.sort(order[:cut]), np.sort(order[cut:])
+        Rank(prob, len(rest))  # before the work
+        part = _again(fit, design.take(rows))
+        return _scored(part, score, design.take(rest), prob, (f"fitted anew on {len(rows)} rows", *said))
+
+
+def _again(fit: Fit, design: Design) -> Fit:
+    """The same model and method on these rows; NotConverged where they have no estimate."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the guarantee does not need a good fit; one that does not exist is told below
+        part = refit(replace(fit.model, design=design), fit.method, seed=fit.seed)
+    if part.solution.status is Status.NO_MAXIMUM:
+        raise NotConverged(
+            f"split conformal fits anew, and the {design.n} rows it fits have no estimate ({part.solution.detail}): "
+            "raise share, give a prior, or pass rows that were kept apart"
+        )
+    return part
+
+
+def _scored(fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]) -> "SplitCalibrated":
+    rank, draws = Rank(prob, design.n), _draws(fit)
+    y = [score.of(_at(fit, part), part.observed, unit_of(part)) for part in blocks(design, draws)]
+    scores = np.sort(np.concatenate(y))
+    return SplitCalibrated(fit, score, scores, float(scores[rank.k - 1]), prob, notes)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitCalibrated(Calibrated):
+    """A fit, the sorted scores of the rows that calibrate, and the score that a new row stays under."""
+
+    fit: Fit
+    score: Score
+    scores: Array
+    most: float
+    prob: float
+    notes: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.scores)
+
+    @property
+    def measure(self) -> str:
+        precise = self.fit.model.design.weight_kind == "precision" and self.score.name == "absolute"
+        scaled = "sqrt(w) " if precise else ""
+        return f"{scaled}{self.score.says} <= {self.most:.6g}"
+
+    @property
+    def guarantee(self) -> str:
+        upper = min(1.0, self.prob + 1 / (self.count + 1))
+        return (
+            f"holds the response of a new row with probability at least {self.prob:g}, and at most {upper:.4g} if no two scores "
+            f"are equal, whatever the model, when {exchangeable(self.fit, f'the {self.count} that calibrate')}. That is an "
+            "average over data sets and rows: at a given row, or for a given data set, it may be less or more"
+        )
+
+    @property
+    def per_row(self) -> int:
+        return _draws(self.fit)
+
+    def region(self, design: Design) -> Mapping[str, Array]:
+        p = _at(self.fit, design)
+        need_one_trial(p.likelihood, p.given.get("trials"))
+        return {"mean": self.score.centre(p), **self.score.region(p, self.most, unit_of(design))}
+
+
+def _at(fit: Fit, design: Design) -> Predictive:
+    return predictive(fit.model, fit.solution, design, spread=False, seed=fit.seed)
+
+
+def _draws(fit: Fit) -> int:
+    """Numbers behind the predictive of one row."""
+    draws = fit.solution.draws
+    atoms = 1 if draws is None else int(np.prod(draws["beta"].shape[:2]))
+    return atoms * (fit.model.shape[1] + 1)

@@ -1,0 +1,277 @@
+"""Simulation-based calibration: the ranks of true values among posterior draws, and whether they are uniform."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Seed, Several, Workers, checked
+from probreg.assess.simulation.simulate import draw, unrolled
+from probreg.assess.simulation.uniform import simultaneous, uniformity
+from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.fits.inference_data import shown
+from probreg.inference import METHODS, Auto, Method, Solution
+from probreg.model.model import Model
+from probreg.system.terminal import printed, table_lines
+
+Array = np.ndarray
+LOG_LIKELIHOOD = "log_likelihood"
+PROB = 0.95  # with which all quantities together stay inside their bands, under the null
+_TILT = 3.0  # standard errors of the mean or variance of ranks that name the shape of a departure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SBC:
+    """The ranks of true values among posterior draws over many simulated data sets, and whether they are uniform.
+
+    `ranks` is a DataArray (replicate, quantity) of whole numbers 0 .. draws; `failures` counts replicates without a
+    posterior by their reason, `troubled` those that are ranked although their fit reported trouble.
+    """
+
+    ranks: Any
+    draws: int
+    bins: int
+    prob: float
+    method: str
+    failures: Mapping[str, int]
+    troubled: Mapping[str, int]
+
+    @property
+    def points(self) -> Array:
+        """The shares of ranks at which the distribution function is looked at, (bins - 1,)."""
+        return np.arange(1, self.bins) / self.bins
+
+    @property
+    def level(self) -> float:
+        """The p-value below which one quantity departs, so that all q together keep `prob` under H0: (1 - prob) / q."""
+        return (1.0 - self.prob) / self.ranks.sizes["quantity"]
+
+    @cached_property
+    def _counts(self) -> Array:
+        """#{rank < position}, (quantity, point)."""
+        below = self.ranks.values.T[:, None, :] < (self.points * (self.draws + 1))[:, None] - 0.5
+        return below.sum(-1)
+
+    @cached_property
+    def p_value(self) -> Any:
+        """P-value of uniform ranks per quantity, DataArray (quantity); null: the method draws from this posterior."""
+        import xarray as xr
+
+        n = self.ranks.sizes["replicate"]
+        p = [uniformity(c, self.points, n) for c in self._counts]
+        return xr.DataArray(p, {"quantity": self.ranks["quantity"].values}, ("quantity",), name="p_value")
+
+    @cached_property
+    def ecdf_difference(self) -> Any:
+        """Dataset over (quantity, point): `difference` of the ranks' distribution function to the uniform one, and over
+        (point) the simultaneous band `lower`, `upper`, within which all quantities stay with probability `prob`."""
+        import xarray as xr
+
+        n = self.ranks.sizes["replicate"]
+        low, high = (v / n - self.points for v in simultaneous(self.points, n, 1.0 - self.level))
+        coords = {"quantity": self.ranks["quantity"].values, "point": self.points}
+        difference = self._counts / n - self.points
+        return xr.Dataset(
+            {"difference": (("quantity", "point"), difference), "lower": ("point", low), "upper": ("point", high)},
+            coords,
+            {"prob": self.prob},
+        )
+
+    @cached_property
+    def table(self) -> Any:
+        """One row per quantity, pandas DataFrame: p_value, mean_rank (as a share, 1/2 if uniform), spread (their variance
+        over that of uniform ones) and `reading`, what a departure means."""
+        import pandas as pd
+
+        share = (self.ranks.values + 0.5) / (self.draws + 1)
+        even = (1.0 - (self.draws + 1.0) ** -2) / 12.0
+        mean, spread = share.mean(0), share.var(0) / even
+        p, n = self.p_value.values, len(share)
+        words = ["" if q >= self.level else _reading(m, s, n) for q, m, s in zip(p, mean, spread)]
+        columns = {"p_value": p, "mean_rank": mean, "spread": spread, "reading": words}
+        return pd.DataFrame(columns, index=pd.Index(self.ranks["quantity"].values, name="quantity"))
+
+    @property
+    def uniform(self) -> bool:
+        """No quantity departs from uniform ranks at the level that all of them share."""
+        return bool((self.p_value >= self.level).all())
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        n, q = self.ranks.sizes["replicate"], self.ranks.sizes["quantity"]
+        lost = sum(self.failures.values())
+        sets = f"{n} simulated data sets" + (f" of {n + lost}, the others without a posterior" if lost else "")
+        at = f"{sets}, {q} quantities at {1 - self.prob:.2g} together"
+        if self.uniform:
+            return f"{self.method}: ranks are uniform as far as {at} can tell."
+        off = [f"{name}: {row.reading} ({_p(row.p_value)})" for name, row in self.table.iterrows() if row.reading]
+        return f"{self.method}: ranks are not uniform ({at}). " + "; ".join(off) + "."
+
+    def __repr__(self) -> str:
+        numbers = table_lines(
+            self.table,
+            formatters={"p_value": lambda p: _p(p).removeprefix("p ").removeprefix("= ")},
+            float_format=lambda v: f"{v:.3f}",
+        )
+        lines = [self.verdict, *numbers]
+        lines += [f"no posterior in {k} more, which are not ranked: {why}" for why, k in self.failures.items()]
+        lines += [f"ranked although troubled, {k}: {why}" for why, k in self.troubled.items()]
+        return printed(*lines)
+
+
+def _p(p: float) -> str:
+    """Below 1e-12 the exact sum has no digits left."""
+    return f"p = {p:.2g}" if p > 1e-12 else "p < 1e-12"
+
+
+def _reading(mean: float, spread: float, n: int) -> str:
+    """A departure in words, from the mean and the spread of the ranks; under H0 they have these standard errors."""
+    tilt, width = (mean - 0.5) * np.sqrt(12.0 * n), (spread - 1.0) * np.sqrt(1.25 * n)
+    words = []
+    if abs(tilt) > _TILT:
+        words.append(f"draws lie too {'low' if tilt > 0 else 'high'}")
+    if abs(width) > _TILT:
+        words.append(f"draws are too {'narrow' if width > 0 else 'wide'}")
+    return " and ".join(words) or "the shape of the draws is wrong"
+
+
+@checked
+def sbc(
+    model: Model,
+    method: str | Method,
+    reps: Count = 200,
+    *,
+    seed: Seed = 0,
+    draws: Count = 99,
+    bins: Several = 20,
+    workers: Workers = 1,
+) -> SBC:
+    """Ranks of the true coefficients, nuisance parameters and log-likelihood among `draws` posterior draws, over `reps`
+    data sets simulated from the model's own proper priors, with an exact test of their uniformity.
+
+    The draws of a fit are thinned evenly to `draws`, which must be fewer than it has; those of Markov chains then are
+    nearly independent where the thinning is ten-fold or more. The log-likelihood sees what no coefficient alone does,
+    such as a posterior that ignores the data (Modrák et al. 2023). A method that refuses some data sets is judged on the
+    others, whose ranks are as uniform, for the choice was made by the data; how many there were is stated. `workers` above 1 are processes, for which a script
+    needs its `if __name__ == "__main__"`; the result does not depend on them. Incompatible for an improper prior and for
+    a method without a posterior; DataError for settings that do not go together. Source: Talts et al. 2018; Säilynoja,
+    Bürkner & Vehtari 2022.
+
+    >>> from probreg.priors import InverseGamma, Normal
+    >>> prior = {"Intercept": Normal(2.0, sigma_units=True), "x1": Normal(1.0, sigma_units=True)}
+    >>> aux = {"sigma": InverseGamma(3.0, 2.0)}
+    >>> model = Model.from_arrays([[0.0], [1.0], [3.0]], [1.0, 2.0, 5.0], prior=prior, aux=aux)
+    >>> sbc(model, "conjugate", 100, seed=1).uniform
+    True
+    """
+    ready, chosen = unrolled(model), _posterior(method, model)
+    _check(draws, bins)
+    ranked = _each(partial(_replicate, ready, chosen, draws), [(seed, i) for i in range(reps)], workers)
+    good = [r.ranks for r in ranked if r.ranks is not None]
+    failures = _counted(r.trouble for r in ranked if r.ranks is None)
+    if not good:
+        worst = max(failures, key=lambda why: failures[why])
+        raise Incompatible(f"{chosen.name} fitted none of {reps} simulated data sets: {worst}")
+    troubled = _counted(r.trouble for r in ranked if r.ranks is not None and r.trouble)
+    return SBC(_labelled(model, np.array(good)), draws, bins, PROB, chosen.name, failures, troubled)
+
+
+def _counted(reasons: Iterable[str]) -> dict[str, int]:
+    """How often each reason was given, in the words of its first time; numbers in it, such as a k-hat, do not tell reasons
+    apart.
+
+    >>> _counted(["k is 0.9", "k is 1.2", "no mode"])
+    {'k is 0.9': 2, 'no mode': 1}
+    """
+    first: dict[str, str] = {}
+    return dict(Counter(first.setdefault(re.sub(r"-?[0-9][0-9.,e+-]*", "#", why), why) for why in reasons))
+
+
+class _Ranked(NamedTuple):
+    ranks: Array | None  # (quantity,)
+    trouble: str
+
+
+def _posterior(method: str | Method, model: Model) -> Method:
+    chosen = METHODS.resolve(method)
+    chosen = chosen.choose(model)[0] if isinstance(chosen, Auto) else chosen
+    if chosen.target != "posterior":
+        raise Incompatible(
+            f"sbc ranks truths among posterior draws, and {chosen.name} finds a mode; use laplace or nuts"
+        )
+    if (why := chosen.obstacle(model)) is not None:
+        raise Incompatible(why)
+    return chosen
+
+
+def _check(draws: int, bins: int) -> None:
+    if (draws + 1) % bins:
+        raise DataError(
+            f"bins divide the {draws + 1} possible ranks of {draws} draws evenly, and {bins} do not; try draws={bins * -(-draws // bins) - 1}"
+        )
+
+
+def _each[T](work: Callable[[tuple[int, int]], T], seeds: list[tuple[int, int]], workers: int) -> list[T]:
+    if workers == 1:
+        return list(_shown(map(work, seeds), len(seeds)))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return list(_shown(pool.map(work, seeds, chunksize=max(1, len(seeds) // (8 * workers))), len(seeds)))
+
+
+def _shown[T](runs: Iterable[T], total: int) -> Iterable[T]:
+    """The same with a bar of progress where a terminal can show one."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(runs, "simulated data sets", total, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _replicate(model: Model, method: Method, draws: int, seed: tuple[int, int]) -> _Ranked:
+    rng = np.random.default_rng(seed)
+    truth = draw(model, rng)
+    try:
+        solution = method.solve(truth.model, rng)
+    except (ProbregError, np.linalg.LinAlgError) as error:
+        return _Ranked(None, str(error))
+    beta, aux = _thinned(solution, draws)
+    if not np.isfinite(beta).all():
+        return _Ranked(None, "draws that are not finite")
+    true = _quantities(truth.model, truth.beta[None], {a: np.array([v]) for a, v in truth.aux.items()})
+    drawn = _quantities(truth.model, beta, aux)
+    ties = rng.integers(0, (drawn == true).sum(0) + 1)
+    return _Ranked((drawn < true).sum(0) + ties, "" if solution.status.good else solution.status.value)
+
+
+def _thinned(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]]:
+    """`draws` of the draws, evenly spaced over all chains: beta (draws, p, m) and each aux (draws,)."""
+    assert solution.draws is not None  # the method's target is a posterior
+    flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in solution.draws.items()}
+    total = len(flat["beta"])
+    if total < draws:
+        raise DataError(f"the method gives {total} draws and {draws} are ranked: raise its draws, or lower draws=")
+    some = np.linspace(0, total - 1, draws).round().astype(int)
+    return flat["beta"][some], {k: v[some] for k, v in flat.items() if k != "beta"}
+
+
+def _quantities(model: Model, beta: Array, aux: Mapping[str, Array]) -> Array:
+    """(draw, quantity): reported coefficients, unknown nuisance parameters, log-likelihood."""
+    known = {a: aux[a] for a in model.unknown}
+    parts = [shown(model, beta).reshape(len(beta), -1), *(v[:, None] for v in known.values())]
+    return np.concatenate([*parts, np.atleast_1d(model.log_lik(beta, **known))[:, None]], 1)
+
+
+def _labelled(model: Model, ranks: Array) -> Any:
+    import xarray as xr
+
+    outcomes = model.likelihood.outcomes
+    names = [f"{c}: {o}" for c in model.design.columns for o in outcomes] or list(model.design.columns)
+    coords = {"replicate": np.arange(len(ranks)), "quantity": [*names, *model.unknown, LOG_LIKELIHOOD]}
+    return xr.DataArray(ranks, coords, ("replicate", "quantity"), name="ranks")

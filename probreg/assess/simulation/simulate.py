@@ -1,0 +1,70 @@
+"""One draw of the joint distribution of parameters and data that a model states."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.arguments.scalars import checked
+from probreg.data.weights import refuse_sampling
+from probreg.errors import Incompatible
+from probreg.fits.inference_data import observation_rows
+from probreg.model.model import Model
+
+Array = np.ndarray
+
+
+class Simulation(NamedTuple):
+    """Parameters from the prior, and the model whose response was drawn at them."""
+
+    beta: Array  # (p, m)
+    aux: dict[str, float]  # the unknown nuisance parameters
+    model: Model
+
+
+@checked
+def simulate(model: Model, rng: np.random.Generator) -> Simulation:
+    """One draw of the joint distribution: (beta, aux) ~ prior, y_i ~ p(y | x_i beta + offset_i, aux) at the model's rows.
+
+    A row whose weight is a whole number w becomes w rows, for it stands for w observations. Incompatible names the
+    columns and nuisance parameters whose prior is improper, and sampling weights; precisions divide the noise variance.
+
+    >>> from probreg.priors import InverseGamma, Normal
+    >>> model = Model.from_arrays(np.eye(3), [1.0, 2.0, 4.0], intercept=False, prior=Normal(2.0), aux={"sigma": 0.5})
+    >>> simulate(model, np.random.default_rng(0)).beta.ravel().round(3)
+    array([ 0.251, -0.264,  1.281])
+    """
+    return draw(unrolled(model), rng)
+
+
+def unrolled(model: Model) -> Model:
+    """The same model with one row per observation, ready to be simulated from. Incompatible as in `simulate`."""
+    if improper := _improper(model):
+        raise Incompatible(
+            f"data cannot be simulated from an improper prior, and this model has one on {', '.join(improper)}; give proper "
+            "priors, such as prior={'Intercept': Normal(10), 'x': Normal(2.5)} and aux={'sigma': HalfNormal(1)}"
+        )
+    refuse_sampling(model.design.weight_kind, "a simulation of responses")
+    model.design.need_rows("a simulation of responses")
+    rows, weight = observation_rows(model)
+    if weight is not None:
+        raise Incompatible(
+            "weights that stand for over a million rows are too many to simulate from one by one; leave the weights out"
+        )
+    design = model.design if model.design.weights is None else replace(model.design.take(rows), weights=None)
+    return replace(model, design=design, prior=model.bound.prior)
+
+
+def _improper(model: Model) -> list[str]:
+    columns = [model.design.columns[i] for b in model.joint.blocks if not b.prior.proper for i in b.columns]
+    return columns + [a for a in model.unknown if not model.aux_prior(a).proper]
+
+
+def draw(model: Model, rng: np.random.Generator) -> Simulation:
+    """The same for a model that is `unrolled`, without its checks."""
+    aux = {a: float(model.aux_prior(a).sample(rng, 1)[0]) for a in model.unknown}
+    known = {**model.fixed, **aux}
+    beta = model.joint.sample(rng, model.shape, known.get("sigma", 1.0))
+    known = model.likelihood.at_rows(known, model.design.precision) | model.given(model.design)
+    y = model.likelihood.sample(rng, model.eta(beta), **known)
+    return Simulation(beta, aux, replace(model, design=replace(model.design, y=y)))

@@ -1,3 +1,0 @@
-"""The command line: `probreg demo | fit | check | datasets`."""
-
-from probreg.cli.commands import app as app

@@ -1,0 +1,16 @@
+"""Fits of one data set side by side: estimates, intervals, what the prior did, and why the answers differ; and models of
+the same observations, by what they say of those they have not seen.
+
+Numbers are kept unrounded, only text rounds. A comparison reads its fits and fits nothing again; to leave an observation
+out, a mode is fitted again without it. A file imports only from those before it: alike, shares, numbers, evidence, differences, points,
+contributions, pairs, reasons and rendering (strangers), comparison; same_data, stacking, leave_one_out (strangers), models.
+"""
+
+from probreg.comparison.comparison import Comparison as Comparison, compare as compare
+from probreg.comparison.differences import differing as differing
+from probreg.comparison.models.model_comparison import (
+    ModelComparison as ModelComparison,
+    compare_models as compare_models,
+)
+from probreg.comparison.rendering import decimals as decimals, rounded as rounded
+from probreg.comparison.shares import prior_weights as prior_weights

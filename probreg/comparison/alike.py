@@ -1,0 +1,106 @@
+"""Which fits may stand side by side: the same response, columns, levels, link and rows, and a name for each."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.inference.uncertainty.intervals import KINDS
+
+Array = np.ndarray
+_SAME_WEIGHTS = (
+    "Give both models the same weights; fits under different weights are read side by side by the summary() of each"
+)
+
+
+def named(fits: Any, verb: str) -> dict[str, Fit]:
+    """The fits by name, for the function `verb`. DataError for anything but a mapping or a list of fits, and for none."""
+    if isinstance(fits, Fit):
+        raise DataError(
+            f"{verb} takes several fits: a mapping such as {{'ML': ml, 'posterior': post}}, not a single Fit"
+        )
+    if not isinstance(fits, Mapping | list | tuple):
+        raise DataError(f"{verb} takes a mapping from names to fits, or a list of fits, got {type(fits).__name__}")
+    for name, fit in fits.items() if isinstance(fits, Mapping) else enumerate(fits):
+        if not isinstance(fit, Fit):
+            raise DataError(
+                f"{verb} takes fits, and {name!r} is of type {type(fit).__name__}; make one with fit(model)"
+            )
+        if isinstance(fits, Mapping) and not isinstance(name, str):
+            raise DataError(f"{verb}: the fits are named by texts, got the name {name!r}")
+    if not fits:
+        raise DataError(f"{verb}: there is no fit; give one or more, such as {{'ML': fit(model)}}")
+    return dict(fits) if isinstance(fits, Mapping) else _by_method(fits)
+
+
+def _by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
+    """The method's name, numbered from the second on: newton, newton 2."""
+    out: dict[str, Fit] = {}
+    met: Counter[str] = Counter()
+    for fit in fits:
+        met[fit.method.name] += 1
+        count = met[fit.method.name]
+        out[fit.method.name if count == 1 else f"{fit.method.name} {count}"] = fit
+    return out
+
+
+def refuse_unlike(base: str, first: Fit, name: str, other: Fit) -> None:
+    """DataError with the first thing in which two fits differ so that their coefficients mean different things."""
+    there = _facts(other)
+    for what, a in _facts(first).items():
+        b = there[what]
+        if a is not None and b is not None and a != b:
+            raise DataError(
+                f"{base!r} and {name!r} cannot stand in one table, their {what} differ: {_shown(a)} against {_shown(b)}. "
+                f"{_SAME_WEIGHTS if what == 'kinds of weights' else 'Fit both to the same rows and columns.'}"
+            )
+    d, e = first.model.design, other.model.design
+    if d is e or not (d.n and e.n and d.n == e.n):
+        return
+    for what, x, y in (
+        ("response", d.y, e.y),
+        ("columns", d.X, e.X),
+        ("offset", d.offset, e.offset),
+        ("weights", d.weights, e.weights),
+        ("precisions", d.precision, e.precision),
+    ):
+        if x is y or (x is not None and y is not None and np.array_equal(x, y)):
+            continue
+        where = "one of them has none" if x is None or y is None else f"first in row {_first_row(x, y)}"
+        advice = f". {_SAME_WEIGHTS}" if what in ("weights", "precisions") else ""
+        raise DataError(
+            f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {what} ({where}){advice}"
+        )
+
+
+def _facts(fit: Fit) -> dict[str, Any]:
+    """What gives coefficients their meaning; None where a saved fit does not know it."""
+    design, likelihood = fit.model.design, fit.model.likelihood
+    return {
+        "response": design.response, "columns": design.columns, "levels": (likelihood.levels, likelihood.outcomes),
+        "link": likelihood.link, "kinds of weights": design.weight_kind, "number of observations": observations(fit),
+    }  # fmt: skip
+
+
+def observations(fit: Fit) -> float | None:
+    """The total weight of the rows; None for a fit that was saved without them and did not note it."""
+    return fit.model.design.total if fit.model.design.reachable else fit.solution.stats.get("n")
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _first_row(x: Array, y: Array) -> int:
+    unlike = (x != y).reshape(len(x), -1) if x.shape == y.shape else np.ones((1, 1))
+    return int(np.argmax(unlike.any(1)))
+
+
+def check_kind(fits: Mapping[str, Fit], kind: str | None) -> None:
+    """Incompatible for a kind of interval that no fit has."""
+    able = {k for f in fits.values() for k in KINDS[f.target]}
+    if kind is not None and kind not in able:
+        raise Incompatible(f"none of these fits has intervals of kind {kind!r}; they have: {', '.join(sorted(able))}")

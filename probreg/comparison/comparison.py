@@ -1,0 +1,137 @@
+"""The comparison of fits and how one is made. It asks the other files: numbers, shares, reasons, text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from probreg.arguments.scalars import Positive, Probability, Word, checked
+from probreg.comparison.alike import check_kind, named, refuse_unlike
+from probreg.comparison.numbers import NUMBERS, WORDS, dataset
+from probreg.comparison.reasons import Reason, found, reasons
+from probreg.comparison.rendering import as_html, notes, text
+from probreg.comparison.shares import spelling
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.inference.modes.wide import refuse_written_out
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Fits by name and their numbers: `data` is a Dataset over (fit, param), unrounded.
+
+    Its variables: estimate, error (SE of a mode, SD of a posterior, as coordinate `error_name` says), lower, upper,
+    kind; shift = (estimate - baseline) / SE of the baseline and ratio = error / baseline's; prior (raw units), penalty
+    (its negative log in words), weight (of the penalty), lam (in RSS + lam R, Gaussian only);
+    prior_weight, (P H^-1)_jj (of sigma P / H over log sigma, with the prior of coefficients in its units); mcse (Monte
+    Carlo error of a mean) and skewness (of a posterior). nan: does not exist, or is not defined.
+
+    >>> from probreg import Model, Normal
+    >>> from probreg.fits.fit import fit
+    >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"], aux={"sigma": 1.0})
+    >>> both = compare({"ML": fit(model), "ridge": fit(model.with_prior(Normal(0.5)))})
+    >>> both.to_pandas().loc["x", [("ML", "estimate"), ("ridge", "estimate"), ("ridge", "prior_weight")]].round(3).tolist()
+    [1.095, 0.92, 0.16]
+    >>> both.reasons["x"]  # sum of squares of x about its mean 21, prior precision 4: 21/25 of least squares is left
+    ('ridge is -0.8 SE from ML, SE ratio 0.917, because of the prior. Prior of x: Normal(0, 0.5) in ridge, flat in ML; prior weight 16 % in ridge',)
+    """
+
+    fits: Mapping[str, Fit]
+    baseline: str
+    prob: float
+    data: Any
+    apart: float = 0.1
+
+    def to_pandas(self) -> Any:
+        """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""
+        import pandas as pd
+
+        columns = {(f, q): self.data[q].sel(fit=f).values for f in self.fits for q in (*NUMBERS, *WORDS)}
+        table = pd.DataFrame(columns, index=pd.Index(self.data["param"].values, name="param"))
+        table.columns = pd.MultiIndex.from_tuples(list(columns), names=["fit", "quantity"])
+        table.attrs = dict(self.data.attrs)
+        return table
+
+    def tidy(self) -> Any:
+        """One row per parameter and fit, every quantity a column; unrounded."""
+        order = ["param", "fit", *(v for v in self.data.coords if v not in ("param", "fit")), *NUMBERS, *WORDS]
+        table = self.data.transpose("param", "fit").to_dataframe().reset_index()[order]
+        table.attrs = dict(self.data.attrs)
+        return table
+
+    @cached_property
+    def reasons(self) -> dict[str, tuple[str, ...]]:
+        """For each parameter with an estimate or interval end more than `apart` SE from the baseline's: what differs between
+        the fits and would have made such a difference, by first-order expansion; not a proof."""
+        return {p: tuple(said.values()) for p, said in self._reasons.items()}
+
+    @cached_property
+    def causes(self) -> Any:
+        """The same by name: DataFrame with param, fit, cause and evidence, one row for each cause of a difference.
+
+        A cause is "likelihood", "sigma held", "prior", "prior of sigma", "separation", "identification", "sampler",
+        "Monte Carlo error", "convergence", "skewness", "approximation", "small sample", "covariance", "misspecification" or
+        "kind of interval"; "" where no rule explains the difference.
+        """
+        import pandas as pd
+
+        rows = [(one.param, one.fit, *why) for one in self._found for why in one.causes or (("", one.sentence),)]
+        return pd.DataFrame(rows, columns=["param", "fit", "cause", "evidence"])
+
+    @cached_property
+    def _found(self) -> list[Reason]:
+        return found(self)
+
+    @cached_property
+    def _reasons(self) -> dict[str, dict[str, str]]:
+        return reasons(self._found, tuple(map(str, self.data["param"].values)))
+
+    @cached_property
+    def spellings(self) -> dict[str, str]:
+        """For each fit whose prior is a penalty of scikit-learn: the estimator with its alpha or C."""
+        said = {name: spelling(fit) for name, fit in self.fits.items()}
+        return {name: s for name, s in said.items() if s}
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader has to know of the table: what does not exist and why, sigma, equivalent penalties."""
+        return tuple(notes(self, self.spellings))
+
+    def __repr__(self) -> str:
+        return text(self, self._reasons, self.notes)
+
+    def _repr_html_(self) -> str:
+        return as_html(self, self._reasons, self.notes)
+
+
+@checked
+def compare(
+    fits: Mapping[str, Fit] | Sequence[Fit],
+    prob: Probability = 0.95,
+    *,
+    kind: Word | None = None,
+    baseline: Word | None = None,
+    apart: Positive = 0.1,
+) -> Comparison:
+    """Fits of the same rows and columns as one table, shifts and ratios against the fit named `baseline` (the first).
+
+    `prob` is the probability of every interval; `kind` ("t", "wald", "eti", "hdi") is used by the fits that have it, the
+    others keep their own, and each interval says its kind. Differences beyond `apart` SE of the baseline get a reason. A sequence of fits is named by their methods. DataError for
+    fits that do not share response, columns, rows, levels and link; Incompatible for a kind that none of them has.
+
+    >>> from probreg import Model, Normal
+    >>> from probreg.fits.fit import fit
+    >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"])
+    >>> fits = {"ML": fit(model), "ridge": fit(model.with_prior(Normal(1.0, sigma_units=True)))}
+    >>> compare(fits).data["prior_weight"].sel(fit="ridge", param="x").item()  # prior precision 1, sum of (x - 3.5)^2 21
+    0.0454545454545454...
+    """
+    several = named(fits, "compare")
+    base = next(iter(several)) if baseline is None else baseline
+    if base not in several:
+        raise DataError(f"baseline {base!r} is not among the fits: {', '.join(several)}")
+    for name, fit in several.items():
+        refuse_unlike(base, several[base], name, fit)
+        refuse_written_out(fit.solution, "compare")
+    check_kind(several, kind)
+    return Comparison(several, base, prob, dataset(several, base, prob, kind), apart)

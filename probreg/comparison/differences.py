@@ -1,0 +1,80 @@
+"""In what two fits differ: facts of their models and methods, read off, not inferred. Only what differs can be a cause."""
+
+import numpy as np
+
+from probreg.fits.fit import Fit
+from probreg.inference.uncertainty.covariance import reported
+
+Array = np.ndarray
+
+
+def differing(base: Fit, fit: Fit) -> set[str]:
+    """The names of what differs: "likelihood", "sigma held", "prior", "prior of sigma", "summary" (a mode, a normal about
+    it, a posterior), "covariance", "degrees of freedom" and "draws"."""
+    a, b = base.model, fit.model
+    unlike = {
+        "likelihood": a.likelihood != b.likelihood,
+        "sigma held": a.likelihood == b.likelihood and a.fixed != b.fixed,
+        "prior": not same_prior(base, fit),
+        "prior of sigma": any(a.aux_prior(name) != b.aux_prior(name) for name in set(a.unknown) & set(b.unknown)),
+        "summary": summary(base) != summary(fit),
+        "covariance": _covariance(base) != _covariance(fit),
+        "degrees of freedom": (base.solution.df is None) != (fit.solution.df is None),
+        "draws": base is not fit and (sampled(base) or sampled(fit)),
+    }
+    return {name for name, yes in unlike.items() if yes}
+
+
+def summary(fit: Fit) -> str:
+    """What an estimate is: "mode", "normal at the mode" (draws that carry the density they were drawn from) or
+    "posterior"."""
+    if fit.target == "mode":
+        return "mode"
+    return "normal at the mode" if "log_q" in fit.solution.sample_stats else "posterior"
+
+
+def sampled(fit: Fit) -> bool:
+    """Numbers of this fit carry Monte Carlo error: chains, weighted draws or replicates."""
+    s = fit.solution
+    return "diverging" in s.sample_stats or "mcse_mean" in s.stats or s.replicates is not None
+
+
+def _covariance(fit: Fit) -> str:
+    """The kind of standard errors, "" for a posterior; the classical one is the observed one but for its divisor."""
+    if fit.target == "posterior":
+        return ""
+    kind = str(reported(fit.model, fit.method, fit.solution)["kind"])
+    if fit.solution.replicates is not None:
+        return f"{getattr(fit.method, 'kind', '')} bootstrap"
+    return "curvature" if kind in ("classical", "expected", "observed") else kind
+
+
+def same_prior(base: Fit, fit: Fit) -> bool:
+    """One density of the coefficients, however it was spelled: log p differs by a constant at the two estimates and about
+    them, at both values of sigma."""
+    a, b = base.model, fit.model
+    if a is b or _equal(a.prior, b.prior):
+        return True
+    if (a.joint.informative != b.joint.informative).any():
+        return False
+    if not a.joint.informative.any():
+        return True
+    ends = [np.where(np.isfinite(f.solution.beta), f.solution.beta, 0.0) for f in (base, fit)]
+    if ends[0].shape != ends[1].shape:
+        return False
+    size = np.abs(ends[0]) + np.abs(ends[1]) + 1e-3
+    rng = np.random.default_rng(0)
+    places = np.array([*ends, *(ends[k % 2] + size * rng.normal(size=size.shape) for k in range(6))])
+    sigmas = {f.aux.get("sigma", 1.0) for f in (base, fit)} - {0.0}
+    return all(_constant(a.joint.log_prob(places, s) - b.joint.log_prob(places, s)) for s in sigmas)
+
+
+def _equal(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except ValueError:  # arrays
+        return False
+
+
+def _constant(gap: Array) -> bool:
+    return bool(np.isfinite(gap).all() and np.ptp(gap) <= 1e-9 * (1.0 + np.abs(gap).max()))

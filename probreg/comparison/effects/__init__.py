@@ -1,0 +1,9 @@
+"""Effects on the scale of the response: averaged predictions, comparisons and slopes, each with its interval.
+
+A coefficient of a logit or of a spline answers no question by itself; the mean at chosen values, the change of the mean
+when one variable moves, and the slope of the mean do (Williams 2012; Arel-Bundock, Greifer & Heiss 2024). A file imports
+only from those before it: averages, scenarios (strangers), result, verbs.
+"""
+
+from probreg.comparison.effects.result import Effects as Effects
+from probreg.comparison.effects.verbs import comparisons as comparisons, predictions as predictions, slopes as slopes

@@ -1,0 +1,176 @@
+"""What effects come as: a table with intervals, the covariance or the draws behind it, and what was averaged, in words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.comparison.effects.averages import Group, Target, average, average_of_draws
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit
+from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.inference.uncertainty.reported import through
+from probreg.likelihoods import Gaussian
+from probreg.likelihoods.links import IDENTITY, LOG, Link
+from probreg.system.terminal import printed, table_lines
+
+Array = np.ndarray
+_KEEPS = 1e-7  # of |gradient| |null|: an effect that moves this little along a direction without an estimate has one
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """Averages over rows with their intervals.
+
+    `table` is a pandas DataFrame, one row per effect: what it is of (variable, contrast, by, at, level), estimate,
+    std_error (of a point estimate) or sd (of a posterior), lower, upper; unrounded, `attrs` say prob, kind, method and what.
+    `covariance` (R, R) is that of the estimates on the scale `scale` on which they are nearly normal ("identity", "log",
+    "logit"), `draws` (S, R) the posterior draws of the estimates, or None.
+    """
+
+    table: Any
+    what: str
+    prob: float
+    kind: str
+    method: str
+    scale: str
+    covariance: Array
+    draws: Array | None
+
+    def __repr__(self) -> str:
+        body = table_lines(self.table, index=False, float_format=lambda v: f"{v:.5g}")
+        return printed(self.what, f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}", *body)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        body = self.table.to_html(index=False, float_format=lambda v: f"{v:.5g}", border=0)
+        head = f"{html.escape(self.what)}<br>{html.escape(self.method)}, {100 * self.prob:g} % intervals: {html.escape(self.kind)}"
+        return f"<p>{head}</p>{body}"
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """One set of effects over groups: `labels` say what it is; two targets are contrasted, the second minus the first."""
+
+    labels: Mapping[str, Any]
+    targets: tuple[Target, ...]
+    groups: list[Group]
+    names: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where effects are averaged, contrasted and shown: the average goes through `link`, a contrast back through `back`."""
+
+    link: Link
+    back: Link
+    said: str
+
+
+def evaluate(fit: Fit, quantities: list[Quantity], scale: Scale, *, prob: float, covariance: Any, what: str) -> Effects:
+    """The table of these quantities, by the delta method for a mode, from the draws for a posterior."""
+    import pandas as pd
+
+    labels = [row for q in quantities for row in _labels(fit, q)]
+    if fit.solution.draws is not None and covariance is not None:
+        raise Incompatible("covariance= is for point estimates: the intervals of a posterior come from its draws")
+    if fit.solution.draws is not None and not _exact(fit, scale):
+        columns, kind, cov, draws = _of_draws(fit, quantities, scale, prob)
+    else:
+        columns, kind, cov, draws = _of_delta(fit, quantities, scale, prob, covariance)
+    table = pd.DataFrame(labels).assign(**columns)
+    table.attrs = {"prob": prob, "kind": kind, "method": fit.method.name, "what": what}
+    return Effects(table, what, prob, kind, fit.method.name, scale.link.name, cov, draws)
+
+
+def _labels(fit: Fit, q: Quantity) -> list[dict[str, Any]]:
+    levels = fit.model.likelihood.levels if fit.model.likelihood.outcomes else ()
+    each = [{"level": str(v)} for v in levels] or [{}]
+    return [{**q.labels, **name, **level} for name in q.names for level in each]
+
+
+def _exact(fit: Fit, scale: Scale) -> bool:
+    """Linear in coefficients whose posterior is Student-t or normal by a formula."""
+    return isinstance(fit.model.likelihood, Gaussian) and fit.solution.known_marginals and scale.back is IDENTITY
+
+
+def _of_delta(
+    fit: Fit, quantities: list[Quantity], scale: Scale, prob: float, covariance: Any
+) -> tuple[dict[str, Array], str, Array, Array | None]:
+    found = [_linearised(fit, q, scale) for q in quantities]
+    z = np.concatenate([value for value, _ in found])
+    G = np.concatenate([gradient for _, gradient in found])
+    _estimable(fit, G)
+    V, df, words = fit.spread(covariance)
+    cov, which = through(G, V), f"{words.get('kind', 'given')} covariance"
+    se = np.sqrt(np.maximum(np.diagonal(cov), 0.0))
+    posterior = fit.solution.draws is not None
+    half = quantile(prob, df) * se
+    error = se * np.abs(scale.back.slope(z))
+    if posterior:
+        error = error * (np.sqrt(df / (df - 2.0)) if df is not None and df > 2 else 1.0 if df is None else np.inf)
+    law = "normal" if df is None else f"Student-t ({df:g} degrees of freedom)"
+    where = "" if scale.back is IDENTITY else f" on the {scale.link.name} scale"
+    kind = f"{law}, exact" if posterior else f"{law} Wald{where}, delta method, {which}"
+    if np.isnan(se).all():
+        kind = f"none: {fit.method.name} carries no standard errors here"
+    name = "sd" if posterior else "std_error"
+    back = scale.back.inverse
+    columns = {"estimate": back(z), name: error, "lower": back(z - half), "upper": back(z + half)}
+    return columns, kind, cov, None
+
+
+def _linearised(fit: Fit, q: Quantity, scale: Scale) -> tuple[Array, Array]:
+    """Values (R,) on the link scale and gradients (R, p m)."""
+    known = {k: np.asarray(v) for k, v in fit.aux.items()}
+    value, gradient = np.zeros(()), np.zeros(())
+    for sign, target in zip((1.0,) if len(q.targets) == 1 else (-1.0, 1.0), q.targets):
+        a, g = average(fit.model, target, q.groups, fit.solution.beta, known)
+        z = scale.link.forward(a)
+        value, gradient = value + sign * z, gradient + sign * g / scale.link.slope(z)[..., None]
+    return value.ravel(), gradient.reshape(value.size, -1)
+
+
+def _of_draws(
+    fit: Fit, quantities: list[Quantity], scale: Scale, prob: float
+) -> tuple[dict[str, Array], str, Array, Array | None]:
+    posterior = atoms(fit)
+    z = np.concatenate([_drawn(fit, q, scale, posterior) for q in quantities], 1)
+    shown = scale.back.inverse(z)
+    lower, upper = equal_tail(shown, prob)
+    columns = {"estimate": shown.mean(0), "sd": shown.std(0, ddof=1), "lower": lower, "upper": upper}
+    return columns, f"equal-tailed, from {len(z)} draws", np.atleast_2d(np.cov(z.T)), shown
+
+
+def _drawn(fit: Fit, q: Quantity, scale: Scale, posterior: Mapping[str, Array]) -> Array:
+    each = [scale.link.forward(average_of_draws(fit.model, t, q.groups, posterior)) for t in q.targets]
+    z = each[0] if len(each) == 1 else each[1] - each[0]
+    return z.reshape(len(z), -1)
+
+
+def atoms(fit: Fit) -> dict[str, Array]:
+    """Posterior draws as beta (S, p, m) and each auxiliary parameter (S, 1)."""
+    draws = fit.solution.draws
+    assert draws is not None
+    beta = draws["beta"].reshape(-1, *fit.model.shape)
+    held = {a: np.full((len(beta), 1), v) for a, v in fit.model.fixed.items()}
+    return {"beta": beta, **held, **{a: draws[a].reshape(-1, 1) for a in fit.model.unknown}}
+
+
+def _estimable(fit: Fit, G: Array) -> None:
+    """Incompatible for an effect that moves along a direction of the coefficients that the rows do not tell."""
+    if fit.solution.null is None:
+        return
+    N = np.kron(fit.solution.null, np.eye(fit.model.shape[1]))
+    if len(bad := np.flatnonzero((np.abs(G @ N) > _KEEPS * (np.abs(G) @ np.abs(N)) + 1e-300).any(1))):
+        raise Incompatible(
+            f"{len(bad)} of {len(G)} effects have no estimate, because columns are not identified ({fit.solution.detail}). "
+            "Ask for effects that keep the relations of the training rows, drop a column, or give a prior."
+        )
+
+
+# A contrast of averages a and b: b - a, b / a, or the ratio of their odds, shown as it is or through exp.
+PLAIN = Scale(IDENTITY, IDENTITY, "difference")
+RATIO = Scale(LOG, LOG, "ratio")

@@ -1,0 +1,265 @@
+"""Which rows are averaged over, and what their variables are set to: tables of what was and of what might have been."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import shown
+from probreg.comparison.effects.averages import Group, Mean, Slope
+from probreg.data import Design, PlainColumns
+from probreg.data.formula.variables import categories, read_by, rows_of, variables
+from probreg.errors import DataError
+
+Array = np.ndarray
+_MOST_GROUPS = 200
+_STEP = 2.0**-10  # of a standard deviation, in five-point differences: a power of two keeps x + step exact
+_CENTRAL = {-2: 1.0, -1: -8.0, 1: 8.0, 2: -1.0}  # of x + k h, over 12 h
+_FORWARD = {0: -25.0, 1: 48.0, 2: -36.0, 3: 16.0, 4: -3.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """The rows that are averaged over: variables, weights (n,), offset, and what they are in words.
+
+    `offset` is None where the table holds what the model's offset is made of.
+    """
+
+    design: Design
+    table: Mapping[str, Any]
+    weights: Array
+    offset: Array | None
+    what: str
+    origin: Mapping[str, Any]  # the table before anything was set: its range is where columns are known to exist
+
+    @property
+    def n(self) -> int:
+        return len(self.weights)
+
+    def mean(self, **moved: Any) -> Mean:
+        """The mean at these rows, with some variables moved to other values (n,)."""
+        if not self.table:  # an intercept alone reads nothing
+            return Mean(np.ones((self.n, 1)), self.offset)
+        made = self.design.at({**self.table, **moved}, offset=self.offset)
+        return Mean(made.X, made.offset)
+
+    def set_to(self, **values: Any) -> "Population":
+        """The same rows with variables set to one value each."""
+        return replace(self, table={**self.table, **{k: constant(v, self.n) for k, v in values.items()}})
+
+    def slope(self, name: str) -> Slope:
+        """The columns' derivatives along a variable, by five-point differences that stay within what was observed."""
+        x = np.asarray(self.table[name], dtype=float)
+        if len(missing := np.flatnonzero(np.isnan(x))):
+            self.design.at(self.table, offset=self.offset)  # names the rows
+            raise DataError(f"{name!r} is missing a value in row {missing[0]}: there is no slope there")
+        seen = np.asarray(self.origin[name], dtype=float)
+        seen = seen[~np.isnan(seen)]
+        spread = float(seen.std()) or float(np.abs(seen).max()) or 1.0
+        h = float(2.0 ** np.round(np.log2(_STEP * spread)))
+        low, high = float(seen.min()), float(seen.max())
+        D = np.zeros((self.n, len(self.design.columns)))
+        ways = ((x - 2 * h < low, 1.0, _FORWARD), (x + 2 * h > high, -1.0, _FORWARD))
+        inside = np.ones(self.n, bool)
+        for where, sign, stencil in ways:
+            where = where & inside
+            D[where] = self._difference(name, x, sign * h, stencil, where)
+            inside &= ~where
+        D[inside] = self._difference(name, x, h, _CENTRAL, inside)
+        return Slope(self.mean(), D)
+
+    def _difference(self, name: str, x: Array, h: float, stencil: Mapping[int, float], where: Array) -> Array:
+        if not where.any():
+            return np.zeros((0, len(self.design.columns)))
+        part = {k: v[where] for k, v in self.table.items()}
+        some = replace(self, table=part, weights=self.weights[where], offset=_part(self.offset, where))
+        columns = [c * some.mean(**{name: x[where] + k * h}).X for k, c in stencil.items()]
+        return np.asarray(sum(columns[1:], columns[0]) / (12.0 * h))
+
+
+def _part(offset: Array | None, where: Array) -> Array | None:
+    return None if offset is None else offset[where]
+
+
+def constant(value: Any, n: int) -> Array:
+    """One value in n rows; text stays text."""
+    out = np.empty(n, dtype=object)
+    out[:] = [value] * n
+    return out if isinstance(value, str) else np.array(out.tolist())
+
+
+def population(design: Design, data: Any, also: Sequence[str]) -> Population:
+    """The training rows with their frequency weights, or the rows of another table, each counted once.
+
+    A table is that of the training rows when it makes the same matrix; it is needed where the columns do not tell their
+    variables.
+    """
+    if data is None:
+        design.need_rows("an average over the rows of the model", "pass data=, the rows to average over")
+    if data is None or (design.n and _same_rows(design, data)):
+        table = variables(design, data, also)
+        held = design.offset is None or (all(v in table for v in read_by(design)) and not _array_offset(design))
+        weights = np.ones(design.n) if design.weights is None else design.weights
+        counted = "" if design.weights is None else f" (weight {design.total:g})"
+        what = f"the {design.n} rows of the model{counted}"
+        return Population(design, table, weights, None if held else design.offset, what, table)
+    from probreg.data.formula.columns import read_table
+
+    given = read_table(data)
+    names = [*read_by(design), *(v for v in also if v not in read_by(design))]
+    if absent := [v for v in names if v not in given.columns]:
+        raise DataError(
+            f"the data have no column {absent[0]!r}, which is asked for; they have: {', '.join(given.columns)}"
+        )
+    n = len(given.rows)
+    own = dict(given.only(tuple(names)).columns)
+    return Population(design, own, np.ones(n), None, f"{n} given rows, each once", own)
+
+
+def _array_offset(design: Design) -> bool:
+    recipe: Any = design.recipe
+    return design.offset is not None and (isinstance(recipe, PlainColumns) or recipe.offset is None)
+
+
+def _same_rows(design: Design, data: Any) -> bool:
+    try:
+        X = design.recipe.matrix(rows_of(design, data, read_by(design)))
+    except DataError:
+        return False
+    return X.shape == design.X.shape and np.allclose(X, design.X, rtol=1e-9, atol=1e-12)
+
+
+# ---- groups and values -------------------------------------------------------------------------------------------------
+
+
+def groups(of: Population, by: Sequence[str]) -> tuple[list[dict[str, Any]], list[Group]]:
+    """The groups of rows that share the values of the variables `by`, in the order of these; one group without any."""
+    for name in by:
+        if name not in of.table:
+            raise DataError(f"by={name!r} is no variable of these rows; there are: {', '.join(of.table)}")
+    keys = list(zip(*(np.asarray(of.table[name]).tolist() for name in by))) if by else [()] * of.n
+    seen = sorted(set(keys), key=lambda k: tuple((isinstance(v, str), v) for v in k))
+    if len(seen) > _MOST_GROUPS:
+        raise DataError(f"by={', '.join(by)} makes {len(seen)} groups; at most {_MOST_GROUPS} are averaged one by one")
+    rows: dict[Any, list[int]] = {key: [] for key in seen}
+    for i, key in enumerate(keys):
+        rows[key].append(i)
+    found = [Group(np.array(r), of.weights[r] / of.weights[r].sum()) for r in rows.values()]
+    return [dict(zip(by, key)) for key in seen], found
+
+
+def settings(of: Population, at: Mapping[str, Any] | None) -> Iterator[tuple[dict[str, Any], Population]]:
+    """Every combination of the values in `at`, with the rows set to it."""
+    if not isinstance(at, Mapping | None):
+        raise DataError(f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {shown(at)}")
+    wanted = dict(at or {})
+    for name in wanted:
+        known(of, name, "at")
+    lists = [v if isinstance(v, list | tuple | np.ndarray) else [v] for v in wanted.values()]
+    for values in itertools.product(*lists):
+        said = dict(zip(wanted, values))
+        yield said, of.set_to(**said) if said else of
+
+
+def known(of: Population, name: str, where: str) -> None:
+    """DataError unless `name` is a variable behind the columns."""
+    if name not in of.table:
+        raise DataError(
+            f"{where}: {name!r} is no variable of this model; there are: {', '.join(of.table) or 'none'}"
+            + (". Pass data=, the table it was fitted to" if name in read_by(of.design) else "")
+        )
+    if of.offset is not None and name in read_by(of.design) and not _array_offset(of.design) and _in_offset(of, name):
+        raise DataError(f"{where}: {name!r} stands in the offset too; pass data=, the table the model was fitted to")
+
+
+def _in_offset(of: Population, name: str) -> bool:
+    from probreg.data.formula.grammar import parse_expression
+
+    recipe: Any = of.design.recipe
+    return name in parse_expression(recipe.offset).variables
+
+
+# ---- from one value to another -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A variable taken from `low` to `high` (values (n,)), in words."""
+
+    variable: str
+    contrast: str
+    low: Array
+    high: Array
+
+
+def _observed(x: Array, w: Array) -> Array:
+    """Every observation: a row of a whole weight as often as it counts."""
+    return np.repeat(x, w.astype(int)) if (w % 1 == 0).all() else x
+
+
+def _by_sd(x: Array, w: Array) -> tuple[Any, Any, str]:
+    sd = float(_observed(x, w).std(ddof=1))
+    return x, x + sd, f"+{sd:.4g} (one sd)"
+
+
+def _by_quantiles(*tails: float) -> Callable[[Array, Array], tuple[Any, Any, str]]:
+    def ends(x: Array, w: Array) -> tuple[Any, Any, str]:
+        low, high = np.quantile(_observed(x, w), tails)
+        return low, high, f"{low:g} to {high:g}"
+
+    return ends
+
+
+NUMERIC: dict[str, Callable[[Array, Array], tuple[Any, Any, str]]] = {
+    "sd": _by_sd, "iqr": _by_quantiles(0.25, 0.75), "minmax": _by_quantiles(0.0, 1.0)
+}  # fmt: skip
+LEVELS: dict[str, Callable[[list[Any]], list[tuple[Any, Any]]]] = {
+    "reference": lambda levels: [(levels[0], v) for v in levels[1:]],
+    "pairwise": lambda levels: list(itertools.combinations(levels, 2)),
+    "sequential": lambda levels: list(itertools.pairwise(levels)),
+}
+
+
+def moves(of: Population, name: str, how: Any) -> list[Move]:
+    """The moves of one variable: levels against the first (or as `how` says), 0 to 1, or x to x + `how`."""
+    known(of, name, "variables")
+    levels = categories(of.design).get(name)
+    values = of.table[name]
+    if levels is None and np.asarray(values).dtype.kind == "b":
+        levels = [False, True]
+    if levels is not None:
+        return [_of_levels(of, name, a, b) for a, b in _level_pairs(name, levels, how)]
+    x = np.asarray(values, dtype=float)
+    low, high, said = _numeric(name, x, of.weights, how)
+    return [Move(name, said, np.broadcast_to(low, x.shape), np.broadcast_to(high, x.shape))]
+
+
+def _of_levels(of: Population, name: str, a: Any, b: Any) -> Move:
+    return Move(name, f"{b} against {a}", constant(a, of.n), constant(b, of.n))
+
+
+def _level_pairs(name: str, levels: list[Any], how: Any) -> list[tuple[Any, Any]]:
+    if how is None or (isinstance(how, str) and how in LEVELS):
+        return LEVELS[how or "reference"](levels)
+    if isinstance(how, tuple) and len(how) == 2 and all(v in levels for v in how):
+        return [how]
+    raise DataError(
+        f"{name!r} is a category: it is compared by {', '.join(map(repr, LEVELS))} or from one level to another, a pair of "
+        f"{', '.join(map(repr, levels[:8]))}; got {how!r}"
+    )
+
+
+def _numeric(name: str, x: Array, w: Array, how: Any) -> tuple[Any, Any, str]:
+    if how is None:
+        two = np.unique(x)
+        return (0.0, 1.0, "1 against 0") if np.array_equal(two, [0.0, 1.0]) else (x, x + 1.0, "+1")
+    if isinstance(how, str) and how in NUMERIC:
+        return NUMERIC[how](x, w)
+    pair = how if isinstance(how, tuple) else (how,)
+    if len(pair) <= 2 and all(isinstance(v, int | float | np.number) and np.isfinite(v) for v in pair):
+        return (*pair, f"{pair[0]:g} to {pair[1]:g}") if len(pair) == 2 else (x, x + pair[0], f"{pair[0]:+g}")
+    raise DataError(
+        f"{name!r} is a number: it moves by a number, from one to another (a pair), or by {', '.join(map(repr, NUMERIC))}; got {how!r}"
+    )

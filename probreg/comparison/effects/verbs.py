@@ -1,0 +1,182 @@
+"""Predictions, comparisons, slopes: the three questions one asks of the mean of a response."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from probreg.arguments.scalars import Names, Probability, Word, checked
+from probreg.comparison.effects.result import PLAIN, RATIO, Effects, Quantity, Scale, evaluate
+from probreg.comparison.effects.scenarios import Population, groups, known, moves, population, settings
+from probreg.data.formula.variables import categories
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.fits.prediction import usable
+from probreg.likelihoods import OfClasses, OfTrials
+from probreg.likelihoods.links import LOG, LOGIT
+
+MEASURES = {"difference": PLAIN, "ratio": RATIO, "odds_ratio": Scale(LOGIT, LOG, "odds ratio")}
+
+
+@checked
+def predictions(
+    fit: Fit,
+    *,
+    data: Any = None,
+    at: Mapping[str, Any] | None = None,
+    by: Names | None = (),
+    prob: Probability = 0.95,
+    covariance: Any = None,
+) -> Effects:
+    """sum_i w_i E[y | x_i] / sum_i w_i: the mean response (each class of a softmax), averaged over rows.
+
+    Averaged over the training rows with their frequency weights, or over the rows of another table `data`, each once;
+    `data` is also needed, as the table that the model was fitted to, where a formula hides its variables. `at` sets
+    variables to values first (a list of values makes one row of the result each), `by` averages within groups.
+    Intervals: Wald on the link scale by the delta method, with `covariance` (the name of a kind such
+    as "HC3", or what `fit.covariance(...)` returned) in the place of the fit's own; of a posterior equal-tailed from the draws. DataError for variables that are not there;
+    NotConverged without an estimate; Incompatible for averages that the rows do not determine.
+
+    >>> from probreg import Model
+    >>> from probreg.fits.fit import fit
+    >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
+    >>> model = Model.from_arrays(X, y, columns=["x"], likelihood="bernoulli")
+    >>> predictions(fit(model), at={"x": [0, 1]}).table["estimate"].round(6).tolist()
+    [0.333333, 0.666667]
+    """
+    of, keys = _population(fit, data, by)
+    names, rows = groups(of, keys)
+    asked = [
+        Quantity({f"{k} =": v for k, v in said.items()}, (setting.mean(),), rows, names)
+        for said, setting in settings(of, at)
+    ]
+    link = fit.model.likelihood.link
+    what = f"average of {_mean_of(fit)} over {of.what}"
+    return evaluate(fit, asked, Scale(link, link, "mean"), prob=prob, covariance=covariance, what=what)
+
+
+@checked
+def comparisons(
+    fit: Fit,
+    variables: Names | Mapping[str, Any] | None = None,
+    *,
+    measure: Word = "difference",
+    data: Any = None,
+    at: Mapping[str, Any] | None = None,
+    by: Names | None = (),
+    prob: Probability = 0.95,
+    covariance: Any = None,
+) -> Effects:
+    """The average of E[y | x_i with v = b] against that with v = a: what moving one variable does to the mean, all else
+    as it was.
+
+    `variables` are names, or a mapping from a name to its move: a number d (x to x + d; 1 by default), a pair (a, b), "sd",
+    "iqr", "minmax"; for a category "reference" (every level against the first), "pairwise", "sequential" or a pair.
+    `measure` "difference", "ratio" of the two averages or "odds_ratio"; the last two with intervals on the log scale. Other
+    arguments and errors as in `predictions`.
+
+    >>> from probreg import Model
+    >>> from probreg.fits.fit import fit
+    >>> model = Model.from_formula("y ~ g", {"y": [1.0, 2.0, 5.0, 6.0], "g": ["a", "a", "b", "b"]})
+    >>> comparisons(fit(model), "g").table[["contrast", "estimate"]].values.tolist()
+    [['b against a', 4.0]]
+    """
+    if measure not in MEASURES:
+        raise DataError(f"measure is one of {', '.join(map(repr, MEASURES))}, got {measure!r}")
+    of, keys = _population(fit, data, by)
+    names, rows = groups(of, keys)
+    wanted = _wanted(of, variables)
+    asked = []
+    for said, setting in settings(of, at):
+        where = {f"{k} =": v for k, v in said.items()}
+        for name, how in wanted.items():
+            for move in moves(setting, name, how):
+                both = (setting.mean(**{name: move.low}), setting.mean(**{name: move.high}))
+                label = {"variable": name, "contrast": move.contrast}
+                asked.append(Quantity(label | where, both, rows, names))
+    scale = MEASURES[measure]
+    what = f"{scale.said} of averages of {_mean_of(fit)} over {of.what}"
+    return evaluate(fit, asked, scale, prob=prob, covariance=covariance, what=what)
+
+
+@checked
+def slopes(
+    fit: Fit,
+    variables: Names | None = None,
+    *,
+    data: Any = None,
+    at: Mapping[str, Any] | None = None,
+    by: Names | None = (),
+    prob: Probability = 0.95,
+    covariance: Any = None,
+) -> Effects:
+    """The average of d E[y | x_i] / d v over rows: the average marginal effect of a number v, through every column it is in.
+
+    By default of every numeric variable. Arguments and errors as in `predictions`; DataError for a category, which has
+    comparisons and no slope.
+
+    >>> from probreg import Model
+    >>> from probreg.fits.fit import fit
+    >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"])
+    >>> found = fit(model)
+    >>> bool(abs(slopes(found).table["estimate"][0] - found.coef.sel(coef="x").item()) < 1e-12)
+    True
+    """
+    of, keys = _population(fit, data, by)
+    names, rows = groups(of, keys)
+    asked = []
+    for said, setting in settings(of, at):
+        where = {f"{k} =": v for k, v in said.items()}
+        asked += [
+            Quantity({"variable": v} | where, (of_one,), rows, names) for v, of_one in _slopes(setting, variables)
+        ]
+    what = f"average slope of {_mean_of(fit)} over {of.what}"
+    return evaluate(fit, asked, PLAIN, prob=prob, covariance=covariance, what=what)
+
+
+def _population(fit: Fit, data: Any, by: str | Sequence[str] | None) -> tuple[Population, tuple[str, ...]]:
+    usable(fit.solution, fit.method)
+    keys = (by,) if isinstance(by, str) else tuple(by or ())
+    return population(fit.model.design, data, keys), keys
+
+
+def _mean_of(fit: Fit) -> str:
+    model = fit.model
+    if isinstance(model.likelihood, OfTrials) and model.likelihood.outcomes:
+        return f"P(class), {model.design.response}"
+    if model.likelihood.outcomes:
+        return f"P({model.design.response} = level)"
+    named = model.likelihood.mean_name(model.design.response)
+    return named if isinstance(model.likelihood, OfClasses) else f"the mean of {named}"
+
+
+def _wanted(of: Population, variables: Any) -> dict[str, Any]:
+    """Every variable that is asked for, with its move or None."""
+    if variables is None:
+        found = dict.fromkeys(_own(of))
+        if not found:
+            raise DataError("this model has no variable to compare: its columns are an intercept alone")
+        return found
+    if not len(variables):
+        raise DataError("variables is empty: name at least one")
+    if isinstance(variables, Mapping):
+        return dict(variables)
+    return dict.fromkeys([variables] if isinstance(variables, str) else variables)
+
+
+def _own(of: Population) -> list[str]:
+    from probreg.data.formula.variables import read_by
+
+    return [v for v in read_by(of.design) if v in of.table]
+
+
+def _slopes(of: Population, variables: Any) -> list[tuple[str, Any]]:
+    named = _wanted(of, variables)
+    grouped = categories(of.design)
+    numbers = [v for v in named if v not in grouped]
+    if variables is None and not numbers:
+        raise DataError(f"no variable of this model is a number: {', '.join(named)}; use comparisons")
+    chosen = numbers if variables is None else list(named)
+    for name in chosen:
+        known(of, name, "variables")
+        if name in grouped:
+            raise DataError(f"{name!r} is a category and has no slope: use comparisons(fit, {name!r})")
+    return [(name, of.slope(name)) for name in chosen]

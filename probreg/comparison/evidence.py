@@ -1,0 +1,66 @@
+"""Evidence for a cause that the table does not hold: the sandwich beside the model's own errors, and chains.
+
+Each is read from one fit, by parameter; nothing where it does not apply.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.comparison.alike import observations
+from probreg.errors import Incompatible, ProbregError
+from probreg.fits.fit import Fit
+from probreg.likelihoods import SmoothLikelihood
+
+Array = np.ndarray
+
+
+def sandwich_ratios(fit: Fit) -> dict[str, float]:
+    """SE by the sandwich HC2 over the SE of the model, by coefficient; both estimate one spread where the model is right
+    (White 1982), and for least squares both without bias: HC3 and RSS/n would differ in few rows of a right model too. Empty
+    for a posterior, for a mode with a prior, whose sandwich holds the prior too, for fits without rows and where there is no
+    sandwich."""
+    if fit.target != "mode" or not fit.model.flat or not fit.model.design.n:
+        return {}
+    if not isinstance(fit.model.likelihood, SmoothLikelihood):
+        return {}
+    try:
+        robust, own = fit.covariance("HC2"), _own(fit)
+    except ProbregError:
+        return {}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.sqrt(np.diagonal(robust.values) / np.diagonal(own.values))
+    return dict(zip(fit.parameter_names, ratio.tolist()))
+
+
+def _own(fit: Fit) -> Any:
+    try:
+        return fit.covariance("classical")
+    except Incompatible:
+        return fit.covariance("observed")
+
+
+def freedom(fit: Fit) -> float:
+    """Observations beyond the coefficients; 0 where a fit does not know its rows."""
+    return max((observations(fit) or 0.0) - len(fit.parameter_names), 0.0)
+
+
+def telling(ratio: float, df: float) -> bool:
+    """The ratio is off by a quarter and by three of its own standard errors, 1 / sqrt(2 df) each for normal residuals of so
+    many degrees of freedom."""
+    return bool(abs(np.log(ratio)) > max(np.log(1.25), 3.0 / np.sqrt(2.0 * df))) if ratio > 0 and df > 0 else False
+
+
+def mixing(fit: Fit) -> Mapping[str, float]:
+    """R-hat of every parameter of a sampled posterior; empty for what was not sampled by a chain."""
+    if "diverging" not in fit.solution.sample_stats:
+        return {}
+    table = fit.summary()
+    names = [" ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in table.index]
+    return dict(zip(names, table["r_hat"].tolist()))
+
+
+def divergences(fit: Fit) -> int:
+    """Steps of the sampler that left the level of their energy."""
+    return int(np.sum(fit.solution.sample_stats.get("diverging", 0)))

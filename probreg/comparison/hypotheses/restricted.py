@@ -1,0 +1,166 @@
+"""Tests of L beta = r on a maximum likelihood fit, by Wald, by the likelihood ratio and by the score. Arrays and laws.
+
+With b the estimate and V its covariance: W = (L b - r)'(L V L')^-1 (L b - r), over q against F(q, df) where the noise of
+least squares is estimated; LR = 2 (l(b) - l(b0)) and S = g(b0)' I(b0)^-1 g(b0) with b0 the restricted estimate, g and I the
+gradient and the expected information of the log-likelihood. All are chi-square on q degrees of freedom in large samples
+(Rao 1948; Wald 1943; Wilks 1938).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtrc, fdtrc, ndtr, stdtr
+
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.fits.fit import Fit
+from probreg.inference import ClosedForm
+from probreg.inference.uncertainty.constrained import Surface, identified, start
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model.model import Model
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Test:
+    """A statistic, the law it has under the null, and p, the probability of one at least as extreme."""
+
+    __test__ = False  # its name is not for pytest
+
+    name: str
+    statistic: float
+    law: str  # "chi2", "F", "t" or "normal"
+    df: tuple[float, ...]
+    p: float
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Restrictions:
+    """L (q, p m) of full row rank over vec(beta), r (q,)."""
+
+    L: Array
+    r: Array
+
+    @property
+    def q(self) -> int:
+        return len(self.r)
+
+
+def independent(L: Array, r: Array) -> Restrictions:
+    """Restrictions without those that follow from others. DataError for restrictions that contradict one another."""
+    from scipy.linalg import qr
+
+    size = np.linalg.norm(L, axis=1)
+    if (size == 0).any():
+        raise DataError(f"restriction {int(np.argmin(size)) + 1} holds no coefficient that this model has")
+    A, b = L / size[:, None], r / size
+    _, R, order = qr(A.T, mode="economic", pivoting=True)
+    d = np.abs(np.diagonal(R))
+    kept = np.sort(order[: int((d > 1e-10 * d[0]).sum())])
+    beta = np.linalg.lstsq(A[kept], b[kept])[0]
+    off = np.abs(A @ beta - b)
+    if (off > 1e-8 * (1.0 + np.abs(b))).any():
+        raise DataError(f"restriction {int(off.argmax()) + 1} contradicts the others: no coefficients meet them all")
+    return Restrictions(L[kept], r[kept])
+
+
+def estimable(fit: Fit, L: Array) -> None:
+    """Incompatible for a combination of coefficients that the rows do not tell (Searle 1971)."""
+    if fit.solution.null is None:
+        return
+    N = np.kron(fit.solution.null, np.eye(fit.model.shape[1]))
+    if (np.abs(L @ N) > 1e-8 * (np.abs(L) @ np.abs(N)) + 1e-300).any():
+        raise Incompatible(
+            f"the hypothesis is about coefficients that are not identified ({fit.solution.detail}): drop a column, or give a prior"
+        )
+
+
+# ---- the tests ---------------------------------------------------------------------------------------------------------
+
+
+def wald(found: Restrictions, beta: Array, V: Array, df: float | None) -> list[Test]:
+    """Chi-square, and F where there are degrees of freedom; for one restriction also the signed root."""
+    gap, q = found.L @ beta - found.r, found.q
+    S = found.L @ V @ found.L.T
+    W = float(gap @ np.linalg.solve(S, gap))
+    tests = [Test("Wald", W, "chi2", (q,), float(chdtrc(q, W)))]
+    if df is not None:
+        tests.append(Test("F", W / q, "F", (q, df), float(fdtrc(q, df, W / q))))
+    if q == 1:
+        t = float(gap[0] / np.sqrt(S[0, 0]))
+        tests.append(root(t, df))
+    return tests
+
+
+def root(t: float, df: float | None, tail: int = 0) -> Test:
+    """z, or t on df degrees of freedom; `tail` +1 or -1 counts only statistics as large or as small."""
+    below = float(ndtr(t) if df is None else stdtr(df, t))
+    above = float(ndtr(-t) if df is None else stdtr(df, -t))
+    p = {0: 2.0 * min(below, above), 1: above, -1: below}[tail]
+    return Test("z" if df is None else "t", t, "normal" if df is None else "t", () if df is None else (df,), p)
+
+
+def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
+    """LR and score, by fitting the restricted model; least squares by its sums of squares."""
+    if isinstance(fit.model.likelihood, Gaussian):
+        lr, score = _of_least_squares(fit, found)
+    else:
+        if not fit.model.design.reachable:
+            return []
+        at = restricted(fit, found)
+        lr = 2.0 * (fit.log_likelihood - float(fit.model.log_lik(at.beta, **at.aux)))
+        score = _score(fit.model, at)
+    q = found.q
+    each = (("LR", max(lr, 0.0)), ("score", score))
+    return [Test(name, v, "chi2", (q,), float(chdtrc(q, v))) for name, v in each]
+
+
+def _of_least_squares(fit: Fit, found: Restrictions) -> tuple[float, float]:
+    """With D the growth of RSS: n log(1 + D / RSS) and n D / (RSS + D), or D / sigma^2 where sigma is given."""
+    s, n = ClosedForm().solve(fit.model, np.random.default_rng(0)), fit.model.design.total  # whatever the method was
+    gap = found.L @ s.beta.ravel() - found.r
+    W = float(gap @ np.linalg.solve(found.L @ s.scale @ found.L.T, gap))
+    if not fit.model.unknown:
+        return W, W
+    assert s.df is not None
+    growth = W / s.df  # the scale holds RSS / df
+    return n * float(np.log1p(growth)), n * growth / (1.0 + growth)
+
+
+@dataclass(frozen=True, eq=False)
+class Restricted:
+    """The maximum under L beta = r."""
+
+    beta: Array
+    aux: dict[str, float]
+
+
+def restricted(fit: Fit, found: Restrictions) -> Restricted:
+    """argmax of the log posterior under L beta = r: Newton steps along the directions that keep the restrictions, from the
+    point that meets them nearest to the estimate in standard errors.
+
+    NotConverged where the restricted model has no maximum or none was found.
+    """
+    model, s = fit.model, fit.solution
+    (p, m), T = model.shape, model.design.basis.T
+    beta, V = s.beta.ravel(), np.nan_to_num(s.scale)
+    nearest = beta - V @ found.L.T @ np.linalg.solve(found.L @ V @ found.L.T, found.L @ beta - found.r)
+    at = Surface(model, identified(model, s))
+    held = np.vstack([np.kron(T.T, np.eye(m)) @ found.L.T, np.zeros((len(model.unknown), found.q))])
+    top = at.climb(start(model, s, nearest.reshape(p, m)), at.across(held))
+    if top is None:
+        raise NotConverged(
+            "the model under the hypothesis has no maximum that Newton steps find, so there is no likelihood ratio; "
+            "ask for tests='wald', or give a prior and ask the posterior"
+        )
+    aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, top[0][p * m :])}
+    return Restricted(T @ top[0][: p * m].reshape(p, m), aux)
+
+
+def _score(model: Model, at: Restricted) -> float:
+    """g' I^-1 g at the restricted maximum, on standardised columns; sigma is orthogonal to beta in expectation."""
+    assert isinstance(model.likelihood, SmoothLikelihood)
+    T = np.kron(model.design.basis.T, np.eye(model.shape[1]))
+    g = T.T @ model.gradient(at.beta, **at.aux)
+    return float(g @ np.linalg.solve(T.T @ model.information(at.beta, **at.aux) @ T, g))

@@ -1,0 +1,61 @@
+"""What a hypothesis comes back as: its null in words, the combinations with their intervals, tests or probabilities."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from probreg.comparison.hypotheses.posterior import Belief
+from probreg.comparison.hypotheses.restricted import Test as Test
+from probreg.system.terminal import printed, table_lines
+
+
+@dataclass(frozen=True, eq=False)
+class Hypothesis:
+    """`null` in words; `estimates`, a DataFrame with one row per restriction: value (of the right side), estimate of the
+    left one, std_error or sd, lower, upper; `tests` by name for a point estimate ("Wald", "F", "t" or "z", "LR", "score");
+    `beliefs` for a posterior: the probability of an inequality or the credible level that reaches an equality;
+    `log_bayes_factor` of an equality where it is exact."""
+
+    text: str
+    null: str
+    estimates: Any
+    tests: Mapping[str, Test]
+    beliefs: tuple[Belief, ...] = ()
+    log_bayes_factor: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> Any:
+        """The tests, or what the posterior says, one row each: DataFrame, unrounded."""
+        import pandas as pd
+
+        if self.tests:
+            rows = [
+                {
+                    "test": t.name,
+                    "statistic": t.statistic,
+                    "law": t.law,
+                    "df": ", ".join(f"{d:g}" for d in t.df),
+                    "p": t.p,
+                }
+                for t in self.tests.values()
+            ]
+        else:
+            rows = [{"what": b.name, "value": b.value, "mcse": b.mcse, "how": b.how} for b in self.beliefs]
+        return pd.DataFrame(rows)
+
+    def __getitem__(self, name: str) -> Test:
+        """The test of that name. KeyError with the names there are."""
+        if name not in self.tests:
+            raise KeyError(f"no test is called {name!r} here; there are: {', '.join(self.tests) or 'none'}")
+        return self.tests[name]
+
+    def __repr__(self) -> str:
+        def shown(table: Any) -> list[str]:
+            return table_lines(table, index=False, float_format=lambda v: f"{v:.5g}")
+
+        word = "null" if self.tests or self.log_bayes_factor is not None or self.notes else "claim"
+        lines = [f"{word}: {self.null}", *shown(self.estimates), *shown(self.table)]
+        if self.log_bayes_factor is not None:
+            lines.append(f"log Bayes factor of the null, exact (Savage-Dickey): {self.log_bayes_factor:.4g}")
+        return printed(*lines, *(f"note: {n}" for n in self.notes))

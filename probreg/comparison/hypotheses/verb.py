@@ -1,0 +1,179 @@
+"""The one verb of this room: a fit and a text in, a Hypothesis out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Names, Probability, checked
+from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
+from probreg.comparison.hypotheses.posterior import (
+    Belief,
+    combinations_drawn,
+    exact,
+    of_equalities,
+    of_inequalities,
+    savage_dickey,
+)
+from probreg.comparison.hypotheses.restricted import Test, estimable, independent, likelihood_tests, root, wald
+from probreg.comparison.hypotheses.result import Hypothesis
+from probreg.data.weights import without_likelihood
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.prediction import usable
+from probreg.inference.uncertainty.intervals import equal_tail, quantile
+
+Array = np.ndarray
+_OPPOSITE = {">": "<=", "<": ">="}
+PENALISED = (
+    "the estimate is the mode under a prior, so that Wald's test is the normal approximation of a posterior: it does not "
+    "have the error rate of a test, and there is no likelihood ratio"
+)
+
+
+@checked
+def hypothesis(
+    fit: Fit,
+    text: str,
+    *,
+    prob: Probability = 0.95,
+    covariance: Any = None,
+    tests: Names = ("wald", "likelihood"),
+) -> Hypothesis:
+    """L beta = r, or L beta > r, as `text` says it: "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3", "x1 > 0".
+
+    Names are coefficients as the fit calls them, in backquotes if need be; for a softmax "b: x1 = c: x1", where a bare
+    "x1 = 0" is said of every outcome. A maximum likelihood fit gets Wald's test (F and t for least squares), the likelihood
+    ratio and the score test; one inequality is tested one-sided against its opposite. `covariance`, the name of a kind
+    such as "HC3" or what `fit.covariance(...)` returned, replaces the fit's own and leaves Wald's test alone, as `tests="wald"` does. A posterior gets the
+    probability of inequalities, and for equalities the credible level at which they are reached.
+
+    DataError for a text that is no hypothesis; NotConverged without an estimate; Incompatible for coefficients that are not
+    identified, for equalities mixed with inequalities, and for several inequalities of a point estimate.
+
+    >>> from probreg import Model
+    >>> from probreg.fits.fit import fit
+    >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"])
+    >>> found = hypothesis(fit(model), "x = 1")
+    >>> found.null, found["t"].df, round(found["t"].p, 4)
+    ('x = 1', (2.0,), 0.5636)
+    """
+    usable(fit.solution, fit.method)
+    outcomes = fit.model.likelihood.outcomes
+    read = parse(text, fit.model.design.columns, outcomes)
+    estimable(fit, matrix(read, len(fit.parameter_names))[0] @ _display(fit))
+    relations = {one.relation for one in read}
+    if len(relations & {">", "<"}) and "=" in relations:
+        raise Incompatible(
+            f"the hypothesis {text!r} mixes equalities with inequalities: state them one after the other"
+        )
+    if fit.target == "posterior":
+        if covariance is not None:
+            raise Incompatible("covariance= is for point estimates: a posterior has its own spread")
+        return _of_posterior(fit, text, read, prob=prob)
+    return _of_mode(fit, text, read, prob=prob, covariance=covariance, tests=_chosen(tests))
+
+
+def _chosen(tests: str | Sequence[str]) -> tuple[str, ...]:
+    chosen = (tests,) if isinstance(tests, str) else tuple(tests)
+    if wrong := [t for t in chosen if t not in ("wald", "likelihood")]:
+        raise DataError(f"tests are 'wald' and 'likelihood' (the ratio and the score), got {wrong[0]!r}")
+    return chosen
+
+
+def _display(fit: Fit) -> Array:
+    """(reported, p m): reported coefficients are this times vec(beta)."""
+    return np.kron(np.eye(fit.model.shape[0]), fit.model.likelihood.display)
+
+
+def _of_mode(
+    fit: Fit, text: str, read: list[Restriction], *, prob: float, covariance: Any, tests: tuple[str, ...]
+) -> Hypothesis:
+    L, r = matrix(read, len(fit.parameter_names))
+    V, df, words = fit.spread(covariance)
+    beta, L = fit.solution.beta.ravel(), L @ _display(fit)  # from here on over the model's own coefficients
+    gone = np.isnan(np.diagonal(V))
+    if (np.abs(L[:, gone]) > 0).any():
+        none = words.get("kind") == "none"
+        why = words["definition"] if none else "; ".join(fit.solution.notes) or fit.described["status"]
+        raise Incompatible(f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}")
+    V = np.nan_to_num(V)
+    se = np.sqrt(np.diagonal(L @ V @ L.T))
+    half = quantile(prob, df) * se
+    value = L @ beta
+    estimates = _table(fit, read, {"estimate": value, "std_error": se, "lower": value - half, "upper": value + half})
+    notes: tuple[str, ...] = () if fit.model.flat else (PENALISED,)
+    notes += (f"covariance: {words.get('kind', 'given')}",) if covariance is not None else ()
+    if read[0].relation != "=":
+        if len(read) > 1:
+            raise Incompatible(
+                f"the hypothesis {text!r} has {len(read)} inequalities: a point estimate is tested against one at a time; "
+                "a posterior has the probability of all together"
+            )
+        sign = 1 if read[0].relation == ">" else -1
+        test = root(float((value[0] - r[0]) / se[0]), df, tail=sign)
+        opposite = _OPPOSITE[read[0].relation]
+        null = (
+            f"{read[0].left(fit.parameter_names)} {opposite} {r[0]:.6g} (against {read[0].words(fit.parameter_names)})"
+        )
+        return Hypothesis(text, null, estimates, {test.name: test}, notes=notes)
+    kept = independent(L, r)
+    found = wald(kept, beta, V, df)
+    pseudo = without_likelihood(fit.model.design.weight_kind, "likelihood ratio and score test")
+    if pseudo is not None:
+        if "wald" not in tests:
+            raise Incompatible(pseudo)
+        notes += (pseudo,)
+    if "likelihood" in tests and covariance is None and not notes:
+        more = likelihood_tests(fit, kept)
+        found += more
+        lost = f"no likelihood ratio and no score test, which need the rows: {fit.model.design.elsewhere}"
+        notes += () if more else (lost,)
+    if "wald" not in tests:
+        found = [t for t in found if t.name in ("LR", "score")]
+    return Hypothesis(text, _null(fit, read), estimates, _by_name(found), notes=notes)
+
+
+def _by_name(tests: list[Test]) -> dict[str, Test]:
+    return {t.name: t for t in tests}
+
+
+def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> Hypothesis:
+    L, r = matrix(read, len(fit.parameter_names))
+    estimates = _table(fit, read, _posterior_columns(fit, L, prob))
+    if read[0].relation != "=":
+        sign = np.array([1.0 if one.relation == ">" else -1.0 for one in read])
+        beliefs: tuple[Belief, ...] = (of_inequalities(fit, L, r, sign),)
+        return Hypothesis(text, _null(fit, read), estimates, {}, beliefs)
+    D = _display(fit)
+    internal = independent(L @ D, r)
+    kept = internal.L @ np.linalg.pinv(D)
+    note = "an equality has posterior probability zero; what is given is how wide a credible region must be to reach it"
+    belief = of_equalities(fit, kept, internal.r)
+    return Hypothesis(
+        text, _null(fit, read), estimates, {}, (belief,), savage_dickey(fit, internal.L, internal.r), (note,)
+    )
+
+
+def _posterior_columns(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
+    s = fit.solution
+    if exact(fit):
+        value, scale = L @ s.beta.ravel(), np.sqrt(np.diagonal(L @ s.scale @ L.T))
+        wider = 1.0 if s.df is None else np.sqrt(s.df / (s.df - 2.0)) if s.df > 2 else np.inf
+        half = quantile(prob, s.df) * scale
+        return {"estimate": value, "sd": wider * scale, "lower": value - half, "upper": value + half}
+    theta = combinations_drawn(fit, L).reshape(-1, len(L))
+    lower, upper = equal_tail(theta, prob)
+    return {"estimate": theta.mean(0), "sd": theta.std(0, ddof=1), "lower": lower, "upper": upper}
+
+
+def _table(fit: Fit, read: list[Restriction], columns: dict[str, Array]) -> Any:
+    import pandas as pd
+
+    names = fit.parameter_names
+    left = {"combination": [one.left(names) for one in read], "value": [one.value for one in read]}
+    return pd.DataFrame(left | columns)
+
+
+def _null(fit: Fit, read: list[Restriction]) -> str:
+    return ", ".join(one.words(fit.parameter_names) for one in read)

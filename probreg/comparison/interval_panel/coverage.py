@@ -1,0 +1,264 @@
+"""How often intervals hold the truth, by simulation: responses drawn from a model whose parameters are known."""
+
+import html
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Probability, Seed, Workers, checked
+from probreg.comparison.interval_panel.kinds import Interval, chosen
+from probreg.data.weights import refuse_sampling
+from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.fits.fit import Fit, fit
+from probreg.fits.inference_data import shown
+from probreg.inference import METHODS, Auto, Method, Status
+from probreg.model.model import Model
+from probreg.numerics.linalg import one_blas_thread
+from probreg.system.terminal import percent, printed, table_lines
+
+Array = np.ndarray
+Ends = Mapping[str, tuple[Array, Array] | str]  # by kind: lower and upper, or why there are none
+_FAR = 3.0  # Monte Carlo errors beyond which a share is not what was claimed
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """How often each interval held the truth: `table` has a row per (coefficient, kind) with `held`, the share of the
+    data sets with an interval, its Monte Carlo error `mcse`, `above` and `below`, the shares in which the truth lay there,
+    the median `width`, and `count`, the data sets with an interval. `failures` count the others, by kind and cause."""
+
+    prob: float
+    reps: int
+    rows: int
+    truth: Mapping[str, float]
+    table: Any
+    failures: Mapping[str, Mapping[str, int]]
+
+    @property
+    def off(self) -> Any:
+        """(held - prob) in Monte Carlo errors of the claimed share, a Series as the table."""
+        error = np.sqrt(self.prob * (1 - self.prob) / self.table["count"].clip(lower=1))
+        return (self.table["held"] - self.prob) / error
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """One sentence per kind: as claimed, or at which coefficient it is furthest from that; and what failed."""
+        return tuple(_verdict(self, kind) for kind in self.table.index.unique("kind"))
+
+    def __repr__(self) -> str:
+        head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
+        body = table_lines(self.table, float_format=lambda v: f"{v:.4g}")
+        return printed(head, *body, *self.verdicts)
+
+    def _repr_html_(self) -> str:
+        items = "".join(f"<li>{html.escape(v)}</li>" for v in self.verdicts)
+        head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
+        return f"<p><b>{head}</b></p>{self.table.to_html(float_format=lambda v: f'{v:.4g}', border=0)}<ul>{items}</ul>"
+
+
+def _verdict(of: Coverage, kind: str) -> str:
+    off = of.off.xs(kind, level="kind")
+    failed = of.failures.get(kind, {})
+    lost = "; no interval: " + ", ".join(f"{n} {why}" for why, n in failed.items()) if failed else ""
+    if off.isna().all():
+        return f"{kind}: never{lost}"
+    worst = str(off.abs().idxmax())
+    held = of.table.loc[(worst, kind), "held"]
+    if abs(off[worst]) <= _FAR:
+        return f"{kind}: as claimed, to {_FAR:g} Monte Carlo errors{lost}"
+    word = "holds less than claimed" if off[worst] < 0 else "holds more than claimed"
+    return f"{kind}: {word}, {percent(held)} of {worst} ({off[worst]:+.1f} Monte Carlo errors){lost}"
+
+
+class _Job(NamedTuple):
+    """What one data set takes."""
+
+    model: Model
+    beta: Array  # (p, m)
+    aux: Mapping[str, float]
+    kinds: Mapping[str, Interval]
+    prob: float
+    n: int | None
+
+
+@checked
+def coverage(
+    model: Model,
+    truth: Fit | Mapping[str, float],
+    *,
+    kinds: Iterable[str] | Mapping[str, Interval] | None = None,
+    reps: Count = 500,
+    n: Count | None = None,
+    prob: Probability = 0.95,
+    seed: Seed = 0,
+    workers: Workers = 1,
+) -> Coverage:
+    """The share of simulated data sets whose intervals hold the truth, with its Monte Carlo error.
+
+    Responses are drawn from the likelihood of `model` at `truth`, a Fit (its estimate) or values by name (coefficients
+    as in `fit.parameter_names`, and sigma), at the model's own rows, or at `n` rows drawn from them anew each time; a
+    row of weight w counts as w rows. Each is fitted under the model's prior. `kinds` as in `panel`; by default t (or wald),
+    HC3, profile and score. Data set k has its own seed, so that `workers` (threads) change nothing. Data sets without an
+    interval (separated, collinear) are left out of the shares and counted by cause.
+
+    DataError for parameters that are missing or unknown; Incompatible for an interval that this model cannot have.
+
+    >>> import probreg as pr
+    >>> model = pr.Model.from_arrays(np.arange(8.0), [0.0, 1.0, 1.0, 3.0, 4.0, 4.0, 7.0, 7.0], columns=["x"])
+    >>> found = coverage(model, {"Intercept": 0.0, "x": 1.0, "sigma": 0.5}, kinds=["t", "wald"], reps=200)
+    >>> bool(found.table.loc[("x", "wald"), "held"] < found.table.loc[("x", "t"), "held"])
+    True
+    """
+    refuse_sampling(model.design.weight_kind, "coverage")
+    wanted = chosen(_default(model) if kinds is None else kinds)
+    _possible(model, wanted)
+    beta, aux = _true(model, truth)
+    job = _Job(_plain(model), beta, aux, wanted, prob, n)
+    with one_blas_thread():
+        ends = list(_each(job, [np.random.default_rng([seed, k]) for k in range(reps)], workers))
+    names = _names(model)
+    values = dict(zip(names, map(float, shown(model, beta).ravel())))
+    failures = {k: dict(Counter(str(e[k]) for e in ends if isinstance(e[k], str))) for k in wanted}
+    table = _table(values, {k: [e[k] for e in ends if not isinstance(e[k], str)] for k in wanted})
+    rows = job.model.design.n if n is None else n
+    return Coverage(job.prob, reps, rows, values | dict(aux), table, {k: v for k, v in failures.items() if v})
+
+
+def _default(model: Model) -> list[str]:
+    method, _ = Auto().choose(model)
+    t = method.name == "closed_form" and model.flat
+    return ["t" if t else "wald", "HC3", "profile", "score"]
+
+
+def _possible(model: Model, wanted: Mapping[str, Interval]) -> None:
+    for name, interval in wanted.items():
+        method = METHODS.resolve(interval.method_for(model))
+        if not isinstance(method, Method):
+            raise Incompatible(f"the method of {name} is no Method: {method!r}")
+        if why := method.obstacle(model):
+            raise Incompatible(f"{name}: {why}")
+
+
+def _plain(model: Model) -> Model:
+    """The model with each row as often as its frequency says. DataError without rows."""
+    d = model.design
+    d.need_rows("a simulation of responses")
+    if d.weights is None:
+        return model
+    return replace(model, design=replace(d.take(np.repeat(np.arange(d.n), d.weights.astype(int))), weights=None))
+
+
+def _names(model: Model) -> list[str]:
+    outcomes = model.likelihood.outcomes
+    return [f"{c}: {o}" for c in model.design.columns for o in outcomes] if outcomes else list(model.design.columns)
+
+
+def _true(model: Model, truth: Fit | Mapping[str, float]) -> tuple[Array, dict[str, float]]:
+    """beta (p, m) and the nuisance parameters."""
+    if isinstance(truth, Fit):
+        if truth.model.shape != model.shape or truth.model.design.columns != model.design.columns:
+            raise DataError("truth is a fit with other columns than the model")
+        if truth.solution.status is Status.NO_MAXIMUM:
+            raise DataError("truth is a fit without an estimate (separated): give parameters by name")
+        return truth.solution.beta, {a: truth.aux[a] for a in model.likelihood.aux}
+    if not isinstance(truth, Mapping):
+        raise Incompatible(f"truth is a Fit or values by name, got {type(truth).__name__}")
+    names, width = _names(model), len(model.likelihood.outcomes) or 1
+    wanted = [*names, *(a for a in model.likelihood.aux if a not in model.fixed)]
+    if wrong := (set(wanted) - set(truth)) | (set(truth) - {*wanted, *model.fixed}):
+        raise DataError(
+            f"truth needs a value for each of {', '.join(wanted)}; wrong or missing: {', '.join(sorted(wrong))}"
+        )
+    shown_beta = np.array([float(truth[k]) for k in names]).reshape(-1, width)
+    beta = shown_beta @ np.linalg.pinv(model.likelihood.display).T
+    return beta, {a: float(truth[a]) if a in truth else model.fixed[a] for a in model.likelihood.aux}
+
+
+def _each(job: _Job, seeds: list[np.random.Generator], workers: int) -> Iterator[Ends]:
+    if workers == 1:
+        yield from (_once(job, rng) for rng in seeds)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(lambda rng: _once(job, rng), seeds)
+
+
+def _once(job: _Job, rng: np.random.Generator) -> Ends:
+    """The intervals of one data set."""
+    design = job.model.design
+    if job.n is not None:
+        design = design.take(rng.integers(design.n, size=job.n))
+    at = replace(job.model, design=design)
+    known = at.likelihood.at_rows(job.aux, design.precision) | at.given(design)
+    y = at.likelihood.sample(rng, at.eta(job.beta), **known)
+    data, fits = replace(at, design=replace(design, y=y, kept=None)), {}
+    seed, out = int(rng.integers(2**31)), {}
+    for name, interval in job.kinds.items():
+        method = interval.method_for(data)
+        if method not in fits:
+            fits[method] = _fitted(data, method, seed)
+        out[name] = _ends(fits[method], interval, job.prob)
+    return out
+
+
+def _fitted(model: Model, method: str | Method, seed: int) -> Fit | str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what went wrong is counted
+        try:
+            return fit(model, method, seed=seed)
+        except (ProbregError, np.linalg.LinAlgError) as error:
+            return type(error).__name__
+
+
+def _ends(made: Fit | str, interval: Interval, prob: float) -> tuple[Array, Array] | str:
+    if isinstance(made, str):
+        return made
+    try:
+        lower, upper = interval.of(made, prob)
+    except Incompatible:
+        raise  # true of every data set: the question is wrong
+    except ProbregError as error:
+        return _CAUSES.get(made.solution.status, type(error).__name__)
+    known = not (np.isnan(lower) | np.isnan(upper)).any()
+    return (lower, upper) if known else _CAUSES.get(made.solution.status, "no value")
+
+
+_CAUSES = {
+    Status.NO_MAXIMUM: "separated",
+    Status.NOT_IDENTIFIED: "collinear",
+    Status.STEP_LIMIT: "not converged",
+    Status.SADDLE: "not converged",
+}
+
+
+def _table(truth: Mapping[str, float], ends: Mapping[str, list[Any]]) -> Any:
+    import pandas as pd
+
+    rows = {}
+    for kind, pairs in ends.items():
+        low, high = (np.array([p[i] for p in pairs]).reshape(-1, len(truth)) for i in (0, 1))
+        for j, (name, value) in enumerate(truth.items()):
+            rows[name, kind] = _row(low[:, j], high[:, j], value)
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.index = pd.MultiIndex.from_tuples(list(rows), names=["coef", "kind"])
+    return table.loc[[(name, kind) for name in truth for kind in ends]]
+
+
+def _row(low: Array, high: Array, value: float) -> dict[str, float]:
+    if not len(low):
+        return dict.fromkeys(("held", "mcse", "above", "below", "width"), np.nan) | {"count": 0}
+    held = float(((low <= value) & (value <= high)).mean())
+    with np.errstate(invalid="ignore"):
+        width = float(np.median(high - low))
+    return {
+        "held": held,
+        "mcse": float(np.sqrt(held * (1 - held) / len(low))),
+        "above": float((value > high).mean()),
+        "below": float((value < low).mean()),
+        "width": width,
+        "count": len(low),
+    }

@@ -1,0 +1,91 @@
+"""The intervals that can be asked of a fit, by name."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import check_fields, shown
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.inference import Bootstrap, Conjugate, Method
+from probreg.model.model import Model
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval as it is asked for: its kind (None is the default of the fit), the covariance behind it, and for
+    `coverage` the method that fits (None is "auto" for a mode, "conjugate" or else "laplace" for a posterior).
+
+    >>> Interval(covariance="HC3").name, Interval("profile").name
+    ('HC3', 'profile')
+    """
+
+    kind: str | None = None
+    covariance: str | None = None
+    method: str | Method | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def name(self) -> str:
+        return self.covariance or self.kind or "default"
+
+    def of(self, fit: Fit, prob: float) -> tuple[Array, Array]:
+        """Ends of all coefficients, raveled column first; the errors of `Fit.interval`."""
+        more: dict[str, Any] = {} if self.covariance is None else {"covariance": self.covariance}
+        found = fit.interval(prob, kind=self.kind, **more)
+        return found["lower"].values.ravel(), found["upper"].values.ravel()
+
+    def method_for(self, model: Model) -> str | Method:
+        """The method that makes this interval's fit in a simulation."""
+        if self.method is not None:
+            return self.method
+        if self.kind == "bootstrap":
+            return Bootstrap(reps=199)
+        if self.kind not in ("eti", "hdi"):
+            return "auto"
+        return "laplace" if Conjugate().obstacle(model) else "conjugate"
+
+
+INTERVALS: Mapping[str, Interval] = MappingProxyType(
+    {
+        "t": Interval("t"),
+        "wald": Interval("wald"),
+        "HC3": Interval(covariance="HC3"),
+        "profile": Interval("profile"),
+        "score": Interval("score"),
+        "bootstrap": Interval("bootstrap"),
+        "eti": Interval("eti"),
+        "hdi": Interval("hdi"),
+    }
+)
+
+
+def chosen(kinds: "Iterable[str] | Mapping[str, Interval] | None") -> dict[str, Interval]:
+    """Intervals by name. DataError for a name that there is not."""
+    if kinds is None:
+        return dict(INTERVALS)
+    if isinstance(kinds, str):
+        raise DataError(f"kinds are several: write [{kinds!r}]")
+    if not isinstance(kinds, Iterable):
+        raise DataError(f"kinds is a list of names or a mapping to Interval(...), got {shown(kinds)}")
+    if isinstance(kinds, Mapping):
+        if wrong := [k for k, v in kinds.items() if not isinstance(v, Interval)]:
+            raise Incompatible(
+                f"kinds maps names to Interval(...), and {wrong[0]!r} is a {type(kinds[wrong[0]]).__name__}"
+            )
+        return dict(kinds)
+    listed = list(kinds)
+    if wrong := [k for k in listed if k not in INTERVALS]:
+        raise DataError(
+            f"no interval is called {wrong[0]!r}; there are: {', '.join(INTERVALS)}, or a mapping to Interval(...)"
+        )
+    if not listed:
+        raise DataError("kinds is empty: name at least one interval")
+    return {k: INTERVALS[k] for k in listed}

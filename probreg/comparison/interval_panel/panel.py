@@ -1,0 +1,151 @@
+"""The panel: every interval of one quantity, side by side."""
+
+import html
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Probability, checked
+from probreg.comparison.interval_panel.kinds import Interval, chosen
+from probreg.comparison.interval_panel.quantity import Quantity, asked, at_row, coefficient
+from probreg.comparison.interval_panel.reasons import Found, reasons
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.fits.fit import Fit
+from probreg.system.terminal import printed, table_lines
+
+NEW = "new observation"
+SHOWN = ["estimate", "lower", "upper", "width"]
+MOST = 6  # sentences that are printed
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Intervals of one quantity: `table` has a row per (fit, kind) with estimate, lower, upper, width and `reason`, which
+    says why there is none where there is none; `why` are sentences on what makes them differ, the largest first."""
+
+    quantity: str
+    unit: str
+    prob: float
+    table: Any
+    why: tuple[str, ...]
+
+    @property
+    def held(self) -> Any:
+        """The rows that have an interval."""
+        return self.table[self.table["reason"] == ""]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Why there is no interval, one sentence for all that have the same reason."""
+        said: dict[str, dict[str, list[str]]] = {}
+        for (fit, kind), reason in self.table["reason"].items():
+            if reason:
+                said.setdefault(reason, {}).setdefault(fit, []).append(kind)
+        return tuple(
+            "; ".join(f"{fit} {', '.join(kinds)}" for fit, kinds in of.items()) + f": {reason}"
+            for reason, of in said.items()
+        )
+
+    def __repr__(self) -> str:
+        body = table_lines(self.held[SHOWN], float_format=lambda v: f"{v:.5g}")
+        missing = ["no interval:", *(f"  {m}" for m in self.missing)] if self.missing else []
+        return printed(f"{100 * self.prob:g} % intervals of {self.quantity}", *body, *self._sentences(), *missing)
+
+    def _sentences(self) -> list[str]:
+        more = len(self.why) - MOST
+        return [f"- {w}" for w in self.why[:MOST]] + ([f"- {more} more in .why"] if more > 0 else [])
+
+    def _repr_html_(self) -> str:
+        body = self.held[SHOWN].to_html(float_format=lambda v: f"{v:.5g}", border=0)
+        lines = [*self.why[:MOST], *(f"no interval: {m}" for m in self.missing)]
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+        return f"<p><b>{100 * self.prob:g} % intervals of {html.escape(self.quantity)}</b></p>{body}<ul>{items}</ul>"
+
+
+@checked
+def panel(
+    fits: Fit | Mapping[str, Fit],
+    coef: str | None = None,
+    *,
+    at: Any = None,
+    prob: Probability = 0.95,
+    kinds: Iterable[str] | Mapping[str, Interval] | None = None,
+) -> Panel:
+    """Every interval that each fit offers for one coefficient, or for the mean at one row `at`, and why they differ.
+
+    `coef` is a name of `fit.parameter_names` ("x", or "x: b" for class b); `at` one row of data as for `predict`, with the
+    interval of a new observation beside those of the mean. `kinds` are names of `INTERVALS` (all of them by default) or
+    a mapping of names to `Interval(kind, covariance)`. Kinds that a fit does not have stand in the table with the reason.
+
+    DataError for an unknown coefficient or kind, or not exactly one of coef and at; Incompatible for unordered classes.
+
+    >>> import probreg as pr
+    >>> found = panel(pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["x"]), "x", kinds=["t", "wald", "eti"])
+    >>> found.table["width"].round(3).tolist()
+    [2.555, 1.164, nan]
+    >>> found.why
+    ("wald is 0.456 times as wide as t: few observations; the normal quantile 1.96 in place of Student's 4.303 on 2 degrees of freedom",)
+    """
+    several = _named(fits)
+    if (coef is None) == (at is None):
+        raise DataError("a panel is of one quantity: give the name of a coefficient, or one row at=")
+    if coef is not None and not isinstance(coef, str):
+        raise DataError(f"coef is the name of a coefficient, got {type(coef).__name__}; a row of data is given as at=")
+    wanted = chosen(kinds)
+    quantities = {n: at_row(f, at) if coef is None else coefficient(f, coef) for n, f in several.items()}
+    rows, found = [], []
+    for name, q in quantities.items():
+        new = [] if coef is not None else [_new(name, several[name], at, prob)]
+        estimate = new[0][2] if new else q.estimate
+        for kind, interval in wanted.items():
+            lower, upper, reason = asked(q, interval, prob)
+            rows.append((name, kind, estimate, q.shown(lower), q.shown(upper), reason))
+            found += [] if reason else [Found(name, kind, lower, upper, interval)]
+        rows += new
+    what, unit = _words(next(iter(quantities.values())), coef)
+    return Panel(what, unit, prob, _table(rows), reasons(quantities, found, prob))
+
+
+def _words(q: Quantity, coef: str | None) -> tuple[str, str]:
+    """What the quantity is called, and its unit."""
+    model, link = q.origin.model, q.origin.model.likelihood.link.name
+    y = model.design.response
+    if coef is None:
+        return f"the mean of {y} at the row", f"units of {y}" if link == "identity" else f"mean of {y}"
+    scale = f"units of {y}" if link == "identity" else f"{link} of the mean of {y}"
+    return coef, f"{scale} per unit of {model.design.columns[q.column]}"
+
+
+def _named(fits: Fit | Mapping[str, Fit]) -> dict[str, Fit]:
+    several = {fits.method.name: fits} if isinstance(fits, Fit) else dict(fits)
+    if not several:
+        raise DataError("a panel needs at least one fit")
+    if wrong := [n for n, f in several.items() if not isinstance(f, Fit)]:
+        raise Incompatible(
+            f"panel takes a Fit or a mapping of names to Fits, and {wrong[0]!r} is a {type(several[wrong[0]]).__name__}"
+        )
+    return several
+
+
+def _new(name: str, fit: Fit, at: Any, prob: float) -> tuple[str, str, float, float, float, str]:
+    try:
+        said = fit.predict(at, prob)
+    except NotConverged as why:
+        return name, NEW, np.nan, np.nan, np.nan, str(why)
+    if "new_lower" not in said:
+        return name, NEW, float(said["mean"].values[0]), np.nan, np.nan, str(said.attrs["kind"])
+    mean, lower, upper = (float(said[v].values[0]) for v in ("mean", "new_lower", "new_upper"))
+    return name, NEW, mean, lower, upper, ""
+
+
+def _table(rows: list[tuple[Any, ...]]) -> Any:
+    import pandas as pd
+
+    table = pd.DataFrame(rows, columns=["fit", "kind", "estimate", "lower", "upper", "reason"]).set_index(
+        ["fit", "kind"]
+    )
+    with np.errstate(invalid="ignore"):
+        table.insert(3, "width", table["upper"] - table["lower"])
+    return table

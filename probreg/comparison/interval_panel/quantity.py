@@ -1,0 +1,143 @@
+"""One quantity of a fit: a coefficient, a nuisance parameter, or the linear predictor at a row made into a coefficient.
+
+At a row x the columns are exchanged for X A^-1 with A the identity, one row of it replaced by x. The coefficients
+become A beta, the likelihood is the same, and the one in that place is x'beta: whatever interval a coefficient has, the
+mean at x has too, through the link.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from probreg.comparison import prior_weights
+from probreg.comparison.interval_panel.kinds import Interval
+from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.fits.fit import Fit
+from probreg.likelihoods import OrderedLikelihood
+
+Array = np.ndarray
+
+
+_OF_DRAWS, _OF_SAMPLES = ("eti", "hdi"), ("t", "wald", "profile", "score", "bootstrap")
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """A number that a fit estimates: coefficient `index` of `fit` (column first, then outcome), plus `shift`, through the
+    inverse link where it is a mean. In the coefficients of `origin`, the fit that was given, it is `direction`'beta."""
+
+    fit: Fit
+    index: int
+    origin: Fit
+    direction: Array  # over the reported coefficients, raveled
+    shift: float = 0.0
+    mean: bool = False
+
+    @property
+    def estimate(self) -> float:
+        """On the scale of the coefficients."""
+        return float(self.fit.coef.values.ravel()[self.index])
+
+    @property
+    def error(self) -> float:
+        return float(self.fit.std_error.values.ravel()[self.index])
+
+    @property
+    def column(self) -> int:
+        return self.index // max(len(self.fit.model.likelihood.outcomes), 1)
+
+    @property
+    def prior_weight(self) -> float:
+        """(P H^-1)_jj of a coefficient, as in `compare`; nan where it is not defined. Of a mean at a row with direction d
+        d'V P V d / d'V d, V = (J + P)^-1, the part of its variance V J V + V P V; nan without a normal prior."""
+        if not self.mean:
+            return float(prior_weights(self.fit)[0].ravel()[self.index])
+        joint, names = self.origin.model.joint, self.origin.parameter_names
+        if not joint.informative.any():
+            return 0.0
+        if not joint.gaussian:
+            return np.nan
+        P = np.kron(joint.precision(self.origin.aux.get("sigma", 1.0)), np.eye(len(names) // joint.p))
+        v = self.origin.covariance().values @ self.direction
+        return float(v @ P @ v / (self.direction @ v))
+
+    def ends(self, interval: Interval, prob: float) -> tuple[float, float]:
+        """On the scale of the coefficients. ProbregError, with the reason, where the fit has no such interval."""
+        if interval.kind in _OF_DRAWS and self.fit.target == "mode":
+            raise Incompatible("an interval of draws, and a mode has none")
+        if (interval.kind in _OF_SAMPLES or interval.covariance) and self.fit.target == "posterior":
+            raise Incompatible("of an estimate over repeated samples, and a posterior is none")
+        if interval.kind == "t" and self.fit.solution.df is None:
+            raise Incompatible("no degrees of freedom: Student's t goes with least squares")
+        if interval.kind == "bootstrap" and self.fit.solution.replicates is None:
+            raise Incompatible("no replicates: fit with Bootstrap(method)")
+        if self.mean:
+            self._at_a_row(interval)
+        lower, upper = interval.of(self.fit, prob)
+        return float(lower[self.index]), float(upper[self.index])
+
+    def _at_a_row(self, interval: Interval) -> None:
+        if interval.kind == "bootstrap":
+            raise Incompatible("replicates are of the coefficients, not of a prediction")
+        if interval.kind == "hdi":
+            raise Incompatible("the shortest interval depends on the scale it is measured on; see eti")
+        if not self.fit.model.flat and interval.name not in ("t", "wald", "eti"):
+            raise Incompatible("at a row this kind is found for flat priors only")
+
+    def shown(self, value: float) -> float:
+        """A value on the scale of the coefficients as it is reported."""
+        if not self.mean:
+            return value
+        with np.errstate(over="ignore"):
+            return float(self.fit.model.likelihood.link.inverse(np.array(value + self.shift)))
+
+
+def coefficient(fit: Fit, name: str) -> Quantity:
+    """DataError unless the fit has a coefficient of this name."""
+    names = fit.parameter_names
+    if name not in names:
+        hint = " (a class is named too, as in 'x: b')" if fit.model.likelihood.outcomes else ""
+        raise DataError(f"no coefficient is called {name!r}; there are: {', '.join(names[:20])}{hint}")
+    j = names.index(name)
+    return Quantity(fit, j, fit, np.eye(len(names))[j])
+
+
+def at_row(fit: Fit, data: Any) -> Quantity:
+    """The mean of a new response at one row. DataError unless there is one row; Incompatible for unordered classes."""
+    if not isinstance(fit.model.likelihood, OrderedLikelihood):
+        raise Incompatible(
+            f"a {fit.model.likelihood.name} fit has a mean for every class: fit.predict gives their intervals"
+        )
+    design = fit.model.design.at(data)
+    if design.n != 1:
+        raise DataError(f"a panel is of one row, and at= has {design.n}")
+    fit.model.design.need_rows("a panel at a row")
+    x = design.X[0]
+    j = int(np.argmax(np.abs(x))) if fit.model.design.intercept is None else fit.model.design.intercept
+    if not x[j]:
+        raise DataError("the row is zero in every column, so its mean is known without data")
+    shift = 0.0 if design.offset is None else float(design.offset[0, 0])
+    return Quantity(_exchanged(fit, x, j), j, fit, x, shift, mean=True)
+
+
+def _exchanged(fit: Fit, x: Array, j: int) -> Fit:
+    """The same fit in coefficients A beta, of which number j is x'beta."""
+    A = np.eye(len(x))
+    A[j] = x
+    model, s = fit.model, fit.solution
+    X = model.design.X / np.where(np.arange(len(x)) == j, x[j], 1.0)
+    X = X - np.outer(X[:, j], np.where(np.arange(len(x)) == j, 0.0, x))
+    draws = None if s.draws is None else {**s.draws, "beta": A @ s.draws["beta"]}
+    solution = replace(s, beta=A @ s.beta, scale=A @ s.scale @ A.T, draws=draws, marginals=None)
+    return replace(fit, model=replace(model, design=replace(model.design, X=X, kept=None)), solution=solution)
+
+
+def asked(quantity: Quantity, interval: Interval, prob: float) -> tuple[float, float, str]:
+    """Lower, upper and no reason; or nan twice and why there is none."""
+    try:
+        lower, upper = quantity.ends(interval, prob)
+    except ProbregError as why:
+        return np.nan, np.nan, str(why)
+    known = not (np.isnan(lower) or np.isnan(upper))
+    return lower, upper, "" if known else "no estimate of it exists"

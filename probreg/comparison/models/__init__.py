@@ -1,0 +1,1 @@
+"""Models against models on the same data: information criteria, leave-one-out, stacking."""

@@ -1,0 +1,212 @@
+"""The log density of each observation given all others: closed forms where they exist, refits, and importance sampling.
+
+With h_i = x_i' V x_i of one observation, V = (X'WX + P)^-1, and e_i its residual, the residual of the fit without it is
+e_i / (1 - h_i) and the sum of squares falls by e_i^2 / (1 - h_i) (Cook & Weisberg 1982, section 2.2). So least squares and
+every conjugate posterior are left out exactly. Other modes are fitted again, from the full mode by Newton steps; other
+posteriors are reweighted (PSIS-LOO, Vehtari, Gelman & Gabry 2017).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln
+
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import observation_rows
+from probreg.fits.prediction import predictive
+from probreg.inference import ClosedForm, Solution
+from probreg.inference.modes.newton import newton_step
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model.model import Model
+
+Array = np.ndarray
+_REFITS = 3000  # rows that are left out one by one
+_NEAR = 1e-4  # standard errors of a step after which the next, about its square, changes nothing
+_NUMBERS = 2_000_000  # draws times rows held at once
+_K = 0.7  # Pareto k above which importance sampling is not to be trusted
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """`elpd` (N,), one log density per observation, how it was computed, and what is wrong with it."""
+
+    elpd: Array
+    how: str
+    concerns: tuple[str, ...] = ()
+
+
+def leave_one_out(fit: Fit) -> LeftOut:
+    """log p(y_i | y without i) of every observation; nan, with the reason, where there is none."""
+    rows, weight = observation_rows(fit.model)
+    if fit.target == "posterior":
+        if _conjugate(fit):
+            return _of_conjugate(fit, rows, weight)
+        return _by_importance(fit)
+    if isinstance(fit.model.likelihood, Gaussian) and not fit.model.joint.informative.any() and _reference(fit.model):
+        return _of_least_squares(fit, rows, weight)
+    if not isinstance(fit.model.likelihood, SmoothLikelihood) or not fit.model.joint.smooth:
+        return LeftOut(
+            np.full(len(rows), np.nan), "none", ("this mode has no leave-one-out: its posterior is not smooth",)
+        )
+    return _by_refits(fit, rows, weight)
+
+
+def _reference(model: Model) -> bool:
+    return all(model.aux_prior(a).name == "reference" for a in model.unknown)
+
+
+# ---- closed forms ------------------------------------------------------------------------------------------------------
+
+
+def _conjugate(fit: Fit) -> bool:
+    known = fit.solution.known_marginals and isinstance(fit.model.likelihood, Gaussian)
+    return known and ("sigma2_scale" in fit.solution.stats or not fit.model.unknown)
+
+
+def _residuals(model: Model, s: Solution, unit: float) -> tuple[Array, Array]:
+    """sqrt(w_i) e_i and 1 - h_i of one observation of each row with precision w_i, `unit` the variance in the scale of the
+    solution; 0 where a row settles a coefficient alone."""
+    d = model.design
+    root = _root(model)
+    X = d.X * root[:, None]
+    h = np.einsum("np,pq,nq->n", X, np.nan_to_num(s.scale) / unit, X, optimize=True)
+    rest = 1.0 - h
+    return root * (d.observed - model.eta(s.beta)[:, 0]), np.where(rest < 1e-10, 0.0, rest)
+
+
+def _root(model: Model) -> Array:
+    """(n,), the roots of the precisions: y_i times it has noise of standard deviation sigma, and density p(y_i) over it."""
+    w = model.design.precision
+    return np.ones(model.design.n) if w is None else np.sqrt(w)
+
+
+def _of_least_squares(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
+    """N(y_i; x_i b(-i), RSS(-i) / (n - 1)), or the given sigma."""
+    model, n = fit.model, fit.model.design.total
+    s = ClosedForm().solve(model, np.random.default_rng(0))  # the hat matrix, whatever the method was
+    sigma = {**model.fixed, **s.aux}["sigma"]
+    unit = sigma**2 if s.df is None else s.stats["rss"] / s.df
+    with np.errstate(divide="ignore", invalid="ignore"):
+        e, rest = _residuals(model, s, unit)
+        e = np.where(rest > 0, e, np.nan)
+        variance = sigma**2 if not model.unknown else (n * sigma**2 - e**2 / rest) / (n - 1.0)
+        log_p = -0.5 * np.log(2.0 * np.pi * variance) - (e / rest) ** 2 / (2.0 * variance)
+    return _collected(log_p + np.log(_root(model)), rows, weight, "closed form", fit)
+
+
+def _of_conjugate(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
+    """Student-t on 2a - 1 degrees of freedom about x_i m(-i), scale^2 = b(-i) / a(-i) / (1 - h_i); normal with sigma."""
+    s = fit.solution
+    unit = fit.model.fixed["sigma"] ** 2 if s.df is None else s.stats["sigma2_scale"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        e, rest = _residuals(fit.model, s, unit)
+        rest = np.where(rest > 0, rest, np.nan)
+        if s.df is None:
+            log_p = -0.5 * (np.log(2.0 * np.pi * unit / rest) + e**2 / rest / unit)
+        else:
+            df = s.df - 1.0
+            scale2 = (s.df * unit - e**2 / rest) / df / rest
+            constant = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
+            log_p = constant - 0.5 * np.log(scale2) - (df + 1) / 2 * np.log1p((e / rest) ** 2 / (df * scale2))
+    return _collected(log_p + np.log(_root(fit.model)), rows, weight, "closed form", fit)
+
+
+def _collected(log_p: Array, rows: Array, weight: Array | None, how: str, fit: Fit) -> LeftOut:
+    """One entry per observation; a row that stands for several and is not repeated counts by its weight."""
+    elpd = log_p[rows] * (1.0 if weight is None else weight)
+    return LeftOut(elpd, how, _lost(log_p, fit))
+
+
+def _lost(log_p: Array, fit: Fit) -> tuple[str, ...]:
+    bad = np.flatnonzero(np.isnan(log_p))
+    if not len(bad):
+        return ()
+    labels = np.arange(fit.model.design.n) if fit.model.design.labels is None else fit.model.design.labels
+    few = ", ".join(str(labels[i]) for i in bad[:5]) + (" ..." if len(bad) > 5 else "")
+    return (
+        f"without row{'s' if len(bad) > 1 else ''} {few} some coefficient has no estimate, so there is no sum over rows",
+    )
+
+
+# ---- refits ------------------------------------------------------------------------------------------------------------
+
+
+def _by_refits(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
+    model = fit.model
+    if model.design.n > _REFITS:
+        many = f"{model.design.n} rows are too many to refit without each (at most {_REFITS}): give heldout="
+        return LeftOut(np.full(len(rows), np.nan), "none", (many,))
+    log_p = np.array([_without(fit, i) for i in range(model.design.n)])
+    return _collected(log_p, rows, weight, f"{model.design.n} refits", fit)
+
+
+def _without(fit: Fit, row: int) -> float:
+    """log p(y_i) at the mode without one observation of this row; nan where Newton steps find none, or where a prior that
+    is relative to the rows has no meaning for those that are left."""
+    model, shape = fit.model, fit.model.shape
+    d = model.design
+    weights = np.ones(d.n) if d.weights is None else d.weights.copy()
+    weights[row] = max(weights[row] - 1.0, 0.0)
+    try:
+        rest = replace(model, design=replace(d, weights=weights))
+    except DataError:
+        return np.nan
+    k = shape[0] * shape[1]
+    point = np.append(d.basis.T_inverse @ fit.solution.beta, np.log([fit.solution.aux[a] for a in model.unknown]))
+    for _ in range(40):
+        aux = _aux(model, point[k:])
+        with np.errstate(all="ignore"):  # without a maximum the point runs away
+            local = rest.expansion_in_basis(point[:k].reshape(shape), **aux)
+        if not (np.isfinite(local.curvature).all() and np.isfinite(local.value)):
+            return np.nan
+        step, convex = newton_step(local)
+        size = float(np.sqrt(max(local.gradient @ step, 0.0)))
+        point = point + step * min(1.0, 3.0 / size) if size > 0 else point  # at most three standard errors at a time
+        if convex and size < _NEAR:
+            return _log_density(model, row, d.basis.T @ point[:k].reshape(shape), _aux(model, point[k:]))
+    return np.nan
+
+
+def _log_density(model: Model, row: int, beta: Array, aux: Mapping[str, float]) -> float:
+    one = model.design.take(slice(row, row + 1))
+    eta = one.X @ beta + (0.0 if one.offset is None else one.offset)
+    known = model.likelihood.at_rows({**model.fixed, **aux}, one.precision)
+    return float(model.likelihood.log_prob(one.observed, eta, **known)[0])
+
+
+def _aux(model: Model, log_aux: Array) -> dict[str, float]:
+    return {a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)}
+
+
+# ---- importance sampling -----------------------------------------------------------------------------------------------
+
+
+def _by_importance(fit: Fit) -> LeftOut:
+    """PSIS over the draws: arviz on the log likelihood of the tree."""
+    import warnings
+
+    import arviz as az
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its verdict on Pareto k is told below, with the rows
+        found = az.loo(fit.tree, pointwise=True)
+    k = np.asarray(found.pareto_k).ravel()
+    bad = np.flatnonzero(k > _K)
+    labels = np.asarray(found.pareto_k["obs"].values)
+    few = ", ".join(str(labels[i]) for i in bad[:5]) + (" ..." if len(bad) > 5 else "")
+    said = f"Pareto k is above {_K} for {len(bad)} of {len(k)} observations ({few}): their terms are not to be trusted"
+    return LeftOut(np.asarray(found.elpd_i).ravel(), "PSIS", (said,) if len(bad) else ())
+
+
+def log_mean_density(fit: Fit) -> Array:
+    """log p(y_i | all), (N,): of the plug-in estimate, or of the posterior predictive; what leaving out is set against."""
+    rows, weight = observation_rows(fit.model)
+    d, s = fit.model.design, fit.solution
+    atoms = 1 if s.draws is None else s.draws["beta"].shape[0] * s.draws["beta"].shape[1]
+    size = max(1, _NUMBERS // (atoms * fit.model.shape[1]))
+    blocks = [d.take(slice(i, i + size)) for i in range(0, d.n, size)]
+    each = [predictive(fit.model, s, part, spread=False, seed=fit.seed).log_prob(part.observed) for part in blocks]
+    log_p = np.concatenate(each)
+    return log_p[rows] * (1.0 if weight is None else weight)

@@ -1,0 +1,220 @@
+"""Models of the same observations side by side: criteria, evidence, predictive scores, stacking weights.
+
+Maximum likelihood and Bayesian fits stand in one table because each says a density of an observation that it has not seen:
+the plug-in density at the estimate without it, or the posterior predictive without it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import checked
+from probreg.comparison.alike import named
+from probreg.comparison.models.leave_one_out import LeftOut, leave_one_out, log_mean_density
+from probreg.comparison.models.same_data import refuse_other_data
+from probreg.comparison.models.stacking import stacking
+from probreg.data import PlainColumns
+from probreg.data.weights import refuse_sampling
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import observation_rows
+from probreg.inference import Status
+from probreg.likelihoods import OfTrials
+from probreg.system.terminal import printed, table_lines
+
+Array = np.ndarray
+_COLUMNS = (
+    "elpd_loo",
+    "se_loo",
+    "elpd_diff",
+    "se_diff",
+    "weight",
+    "k",
+    "AIC",
+    "AICc",
+    "BIC",
+    "log_evidence",
+    "heldout",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelComparison:
+    """`table`, a DataFrame with one row per fit, best leave-one-out score first, unrounded; `pointwise` (observation, fit),
+    a DataArray of the leave-one-out log densities; `notes`.
+
+    Columns: k, the parameters that maximum likelihood counts (coefficients that are identified and unknown auxiliary ones),
+    log_lik at the estimate, AIC = 2k - 2 log_lik, AICc, BIC = k log n - 2 log_lik (nan unless the fit is one of maximum
+    likelihood); log_evidence where it is exact (after Evidence at the scales which maximise it); elpd_loo and its SE;
+    elpd_diff from the best and the SE of that paired difference; p_loo, by how much the in-sample score flatters; weight
+    by stacking; heldout and its SE; loo, how it was had.
+    """
+
+    table: Any
+    pointwise: Any
+    notes: tuple[str, ...]
+
+    def difference(self, first: str, second: str) -> tuple[float, float]:
+        """elpd of `first` minus that of `second` and the standard error sqrt(N var_i) of this paired difference."""
+        a, b = (self.pointwise.sel(fit=name).values for name in (first, second))
+        return _sum_and_error(a - b)
+
+    def __repr__(self) -> str:
+        some = [c for c in _COLUMNS if c in self.table and self.table[c].notna().any()]
+        body = table_lines(self.table[some], formatters={c: _whole if c == "k" else _shown for c in some}, na_rep="")
+        return printed(self.table.attrs["what"], *body, *(f"note: {n}" for n in self.notes))
+
+    def _repr_html_(self) -> str:
+        import html
+
+        body = self.table.to_html(float_format=lambda v: f"{v:.5g}", na_rep="", border=0)
+        notes = "".join(f"<li>{html.escape(n)}</li>" for n in self.notes)
+        return f"<p>{html.escape(self.table.attrs['what'])}</p>{body}<ul>{notes}</ul>"
+
+
+def _whole(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.0f}"
+
+
+def _shown(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
+
+
+@checked
+def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: Any = None) -> ModelComparison:
+    """Models of the same observations by what they say of data that they have not seen.
+
+    Leave-one-out is exact for least squares and conjugate posteriors (closed form) and for other modes (refits), and PSIS
+    for other posteriors. `heldout` is a table of further rows with their response, scored by the predictive density of
+    every fit. Rows that are read by the block have the criteria but no leave-one-out, and the notes say so. DataError unless
+    all fits have the same rows, response and weights; Incompatible for a density beside probabilities.
+
+    >>> from probreg import Model
+    >>> from probreg.fits.fit import fit
+    >>> rows = {"y": [1.0, 2.1, 2.9, 4.2, 5.1, 5.8], "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    >>> both = {"line": fit(Model.from_formula("y ~ x", rows)), "mean": fit(Model.from_formula("y ~ 1", rows))}
+    >>> compare_models(both).table[["k", "AIC", "elpd_loo"]].round(2)
+          k    AIC  elpd_loo
+    line  3  -1.46     -4.63
+    mean  2  27.24    -13.98
+    """
+    several = named(fits, "compare_models")
+    for fit in several.values():
+        refuse_sampling(fit.model.design.weight_kind, "AIC, BIC and leave-one-out")
+    base = next(iter(several))
+    for name, fit in several.items():
+        refuse_other_data(base, several[base], name, fit)
+    size = max(len(observation_rows(fit.model)[0]) for fit in several.values())
+    out = {name: _left_out(fit, size) for name, fit in several.items()}
+    rows = {name: _row(fit, out[name], heldout) for name, fit in several.items()}
+    return _comparison(several, out, rows)
+
+
+def _left_out(fit: Fit, size: int) -> LeftOut:
+    """Of `size` observations, which is 0 where no fit has its rows in memory."""
+    if (why := _unusable(fit) or fit.model.design.lacking("leave-one-out", _INSTEAD)) is None:
+        return leave_one_out(fit)
+    return LeftOut(np.full(size, np.nan), "none", (why,))
+
+
+_INSTEAD = "give heldout=, or compare them on a part that fits in memory"
+
+
+def _unusable(fit: Fit) -> str | None:
+    if fit.solution.status is Status.NO_MAXIMUM:
+        return f"{fit.solution.status.value} ({fit.solution.detail})"
+    if any(fit.solution.aux[a] == 0 for a in fit.model.unknown if a in fit.solution.aux):
+        return "the fit meets every response exactly, so that its density has no bound"
+    return None if fit.method.probabilities else f"{fit.method.name} has no probabilities"
+
+
+def _comparison(
+    fits: Mapping[str, Fit], out: Mapping[str, LeftOut], rows: Mapping[str, dict[str, Any]]
+) -> ModelComparison:
+    import pandas as pd
+    import xarray as xr
+
+    each = np.stack([o.elpd for o in out.values()], 1)
+    pointwise = xr.DataArray(each, {"fit": list(fits)}, ("obs", "fit"), name="elpd_loo")
+    table = pd.DataFrame(rows).T.infer_objects()
+    total = each.sum(0) if len(each) else np.full(len(fits), np.nan)
+    scored = np.isfinite(total)
+    notes = [f"{name}: {said}" for name, o in out.items() for said in o.concerns]
+    if scored.any():
+        best = int(np.nanargmax(np.where(scored, total, np.nan)))
+        gaps = [_sum_and_error(each[:, j] - each[:, best]) for j in range(len(total))]
+        table["elpd_diff"], table["se_diff"] = np.array(gaps).T
+        table.loc[scored, "weight"] = stacking(each[:, scored])
+        table = table.iloc[np.argsort(-np.where(scored, total, -np.inf), kind="stable")]
+    first = next(iter(fits.values())).model
+    table.attrs["what"] = (
+        f"{first.design.response}: {first.design.total:g} observations, {len(fits)} fit{'s' * (len(fits) > 1)}"
+    )
+    return ModelComparison(table, pointwise, (*notes, *_notes(fits, first.design.total)))
+
+
+def _notes(fits: Mapping[str, Fit], n: float) -> list[str]:
+    said = []
+    if penalised := [name for name, f in fits.items() if not _is_ml(f)]:
+        said.append(
+            f"{', '.join(penalised)}: no AIC or BIC, which count the parameters of a maximum likelihood fit; under a prior "
+            "each counts by less than one"
+        )
+    if n < 100:
+        said.append(f"with {n:g} observations the standard errors of differences are themselves uncertain")
+    return said
+
+
+def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
+    elpd, se = _sum_and_error(out.elpd)
+    row: dict[str, Any] = {**_criteria(fit), "log_evidence": fit.solution.stats.get("log_evidence", np.nan)}
+    usable = _unusable(fit) is None
+    inside = usable and fit.model.design.n > 0
+    row |= {"elpd_loo": elpd, "se_loo": se, "elpd_diff": np.nan, "se_diff": np.nan, "weight": np.nan}
+    row["p_loo"] = float(log_mean_density(fit).sum()) - elpd if inside else np.nan
+    if heldout is not None:
+        row["heldout"], row["se_heldout"] = _sum_and_error(held_out(fit, heldout)) if usable else (np.nan, np.nan)
+    return row | {"method": fit.method.name, "loo": out.how}
+
+
+def _is_ml(fit: Fit) -> bool:
+    return fit.target == "mode" and fit.model.flat and fit.method.probabilities
+
+
+def _criteria(fit: Fit) -> dict[str, float]:
+    """k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate."""
+    p, m = fit.model.shape
+    gone = 0 if fit.solution.null is None else fit.solution.null.shape[1]
+    k, n = (p - gone) * m + len(fit.model.unknown), fit.model.design.total
+    if not _is_ml(fit) or _unusable(fit) is not None:
+        at = fit.log_likelihood if _unusable(fit) is None else np.nan
+        return {"k": np.nan, "log_lik": at, "AIC": np.nan, "AICc": np.nan, "BIC": np.nan}
+    aic = 2.0 * k - 2.0 * fit.log_likelihood
+    small = 2.0 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
+    return {"k": k, "log_lik": fit.log_likelihood, "AIC": aic, "AICc": aic + small, "BIC": k * np.log(n) - 2.0 * fit.log_likelihood}  # fmt: skip
+
+
+def _sum_and_error(values: Array) -> tuple[float, float]:
+    """The sum and sqrt(N var): the standard error of a sum of N terms, were the observations drawn anew."""
+    n = len(values)
+    return float(values.sum()) if n else np.nan, float(np.sqrt(n) * values.std(ddof=1)) if n > 1 else np.nan
+
+
+def held_out(fit: Fit, data: Any) -> Array:
+    """log p(y) of each new observation under the fit's predictive distribution, (rows,). DataError where the table lacks the response."""
+    design, likelihood = fit.model.design, fit.model.likelihood
+    recipe: Any = design.recipe
+    if not isinstance(recipe, PlainColumns):
+        values = recipe.outcome_at(data)
+    else:
+        from probreg.data.formula.columns import read_columns
+
+        table = read_columns(data)
+        counts = isinstance(likelihood, OfTrials) and bool(likelihood.levels)
+        wanted = likelihood.classes if isinstance(likelihood, OfTrials) and counts else (design.response,)
+        if absent := [name for name in wanted if name not in table]:
+            raise DataError(f"heldout has no column {absent[0]!r}, the response; it has: {', '.join(table)}")
+        values = np.stack([np.asarray(table[c]) for c in wanted], 1) if counts else table[design.response]
+    return fit.predictive(data).log_prob(likelihood.code(np.asarray(values)))

@@ -1,0 +1,121 @@
+"""Whether fits describe the same observations, so that their log densities are of one quantity."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from probreg.data import Block
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.likelihoods import OfTrials
+
+Array = np.ndarray
+
+
+def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
+    """DataError with the first thing in which the observations of two fits differ; Incompatible for a density beside
+    probabilities. Columns, priors, offsets and methods may differ: those are what is compared."""
+    for which, fit in ((base, first), (name, other)):
+        if not fit.model.design.reachable:
+            fit.model.design.need_rows(f"a comparison of {which!r} with other models")
+    d, e = first.model.design, other.model.design
+    pair = f"{base!r} and {name!r} cannot be compared"
+    if d.response != e.response:
+        raise DataError(
+            f"{pair}: they model {d.response} and {e.response}. Log densities of different quantities are not comparable: "
+            "give both models the same response"
+        )
+    if d.count != e.count or not np.isclose(d.total, e.total, rtol=1e-12, atol=0.0):
+        raise DataError(
+            f"{pair}: their rows are not the same data, {_size(first)} against {_size(other)}. Fit both to the same rows; "
+            "missing='drop' leaves out other rows where other columns are used"
+        )
+    if d.weight_kind != e.weight_kind:
+        raise DataError(
+            f"{pair}: the weights are {d.weight_kind} and {e.weight_kind}. Fit both with weights of one kind"
+        )
+    if why := _difference(first, other) if d.n and e.n else _total_difference(first, other):
+        raise DataError(f"{pair}: their rows are not the same data, {why}")
+    if isinstance(first.model.likelihood.support, str) != isinstance(other.model.likelihood.support, str):
+        raise Incompatible(
+            f"{pair}: a {first.model.likelihood.name} and a {other.model.likelihood.name} likelihood. One gives densities, "
+            "the other probabilities of single values, and their logarithms differ by the unit of the response"
+        )
+
+
+def _difference(first: Fit, other: Fit) -> str:
+    """The first row in which the responses or the weights differ."""
+    pairs = (("response", _outcome), ("weights", _weights), ("precisions", _precisions))
+    for what, x, y in ((what, of(first), of(other)) for what, of in pairs):
+        if not np.array_equal(x, y):
+            if x.shape != y.shape:
+                return f"the {what} has {_numbers(x)} in a row against {_numbers(y)}"
+            where = int(np.argmax((x != y).reshape(len(x), -1).any(1)))
+            return f"the {what} of row {where} is {x[where]} against {y[where]}"
+    return ""
+
+
+def _numbers(y: Array) -> str:
+    return "one value" if y.ndim == 1 else f"{y.shape[1]} numbers"
+
+
+def _total_difference(first: Fit, other: Fit) -> str:
+    """The same of rows that are read by the block, told by sums over them; another order of the rows is no difference."""
+    x, y = _totals(first), _totals(other)
+    unlike = [k for k in sorted({*x, *y}) if not np.isclose(x.get(k, 0.0), y.get(k, 0.0), rtol=1e-9, atol=0.0)]
+    return f"{unlike[0]} is {x.get(unlike[0], 0.0):.12g} against {y.get(unlike[0], 0.0):.12g}" if unlike else ""
+
+
+def _totals(fit: Fit) -> dict[str, float]:
+    """The rows of each level, or sums of powers of the response, in words."""
+    likelihood = fit.model.likelihood
+    levels = () if isinstance(likelihood, OfTrials) else likelihood.levels
+    if isinstance(likelihood, OfTrials):
+        (sums,) = fit.model.design.fold(partial(_tallies, likelihood=likelihood))
+        return dict(zip((f"the number of {c!r}" for c in likelihood.classes), sums.tolist()))
+    words = [f"the weight of {level!r}" for level in map(str, levels)] or [
+        "the sum of y",
+        "the sum of y^2",
+        "the sum of precisions",
+    ]
+    (found,) = fit.model.design.fold(partial(_powers, levels=len(levels)))
+    return dict(zip(words, found.tolist()))
+
+
+def _tallies(block: Block, *, likelihood: OfTrials) -> tuple[Array]:
+    w = np.ones(block.rows) if block.weights is None else block.weights
+    return (w @ likelihood.tally(block.y),)
+
+
+def _powers(block: Block, *, levels: int) -> tuple[Array]:
+    w = np.ones(block.rows) if block.weights is None else block.weights
+    if levels:
+        return (np.bincount(block.y.astype(int), w, levels),)
+    precise = block.rows if block.precision is None else block.precision.sum()
+    return (np.array([w @ block.y, w @ block.y**2, precise]),)
+
+
+def _outcome(fit: Fit) -> Array:
+    """The response in its own levels, whichever of them is the event or the reference."""
+    y, levels = fit.model.design.observed, fit.model.likelihood.levels
+    if not levels or isinstance(fit.model.likelihood, OfTrials):
+        return y
+    named: Any = np.empty(len(levels), dtype=object)
+    named[:] = [str(v) for v in levels]
+    return named[y.astype(int)]
+
+
+def _weights(fit: Fit) -> Array:
+    d = fit.model.design
+    return np.ones(d.n) if d.weights is None else d.weights
+
+
+def _precisions(fit: Fit) -> Array:
+    d = fit.model.design
+    return np.ones(d.n) if d.precision is None else d.precision
+
+
+def _size(fit: Fit) -> str:
+    d = fit.model.design
+    return f"{d.count} rows" + ("" if d.weights is None else f" (weight {d.total:g})")

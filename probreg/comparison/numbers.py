@@ -1,0 +1,143 @@
+"""The numbers of the table, unrounded: one Dataset over (fit, param), read from the fits; nothing is fitted again."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from probreg.comparison.alike import observations
+from probreg.comparison.shares import priors
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import shown
+from probreg.inference.uncertainty.intervals import KINDS
+from probreg.model.model import Model
+
+Array = np.ndarray
+NUMBERS = (
+    "estimate", "error", "lower", "upper", "shift", "ratio", "weight", "lam", "prior_weight", "mcse", "skewness"
+)  # fmt: skip
+WORDS = ("kind", "prior", "penalty")
+KIND_WORDS = {
+    "t": "t", "wald": "Wald", "eti": "equal-tail", "hdi": "highest-density", "chi-square": "chi-square",
+    "log-wald": "Wald on the log scale", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",
+    "percentile": "bootstrap percentile", "bca": "bootstrap BCa", "studentised": "bootstrap t",
+}  # fmt: skip
+
+
+class Compared(Protocol):
+    """Fits by name with their numbers: as much of a comparison as its reasons and its text read."""
+
+    @property
+    def fits(self) -> Mapping[str, Fit]: ...
+
+    @property
+    def baseline(self) -> str: ...
+
+    @property
+    def prob(self) -> float: ...
+
+    @property
+    def apart(self) -> float: ...
+
+    @property
+    def data(self) -> Any: ...
+
+
+def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -> Any:
+    """NUMBERS and WORDS over (fit, param), shifts and ratios against the fit named `base`."""
+    import pandas as pd
+    import xarray as xr
+
+    frames = {name: pd.DataFrame(_columns(fit, prob, kind)).set_index("param") for name, fit in fits.items()}
+    names = list(dict.fromkeys(p for frame in frames.values() for p in frame.index))
+    first = frames[base].reindex(names)
+    for name in frames:
+        frame = frames[name].reindex(names)
+        frame["shift"] = (frame["estimate"] - first["estimate"]) / first["error"]
+        frame["ratio"] = frame["error"] / first["error"]
+        frame.loc[unlike(fits[base], fits[name]), ["shift", "ratio"]] = np.nan
+        frames[name] = frame
+    data = {q: (("fit", "param"), np.array([f[q].to_numpy(float) for f in frames.values()])) for q in NUMBERS}
+    text = {q: (("fit", "param"), np.array([f[q].fillna("").to_numpy(object) for f in frames.values()])) for q in WORDS}
+    p, outcomes = fits[base].model.design.columns, fits[base].model.likelihood.outcomes or ("",)
+    more = len(names) - len(p) * len(outcomes)
+    coords = {
+        "fit": list(fits), "param": names,
+        "coef": ("param", [c for _ in outcomes for c in p] + names[len(names) - more:]),
+        "outcome": ("param", [o for o in outcomes for _ in p] + [""] * more),
+        "role": ("param", ["coefficient"] * (len(names) - more) + ["auxiliary"] * more),
+    }  # fmt: skip
+    facts = pd.DataFrame([_fit_facts(f) for f in fits.values()])
+    coords |= {key: ("fit", facts[key].tolist()) for key in facts}
+    model = fits[base].model
+    attrs = {
+        "models": model.likelihood.describe(model.design.response), "response": model.design.response,
+        "observations": observations(fits[base]), "prob": prob, "baseline": base,
+    }  # fmt: skip
+    return xr.Dataset({**data, **text}, coords, {k: v for k, v in attrs.items() if v is not None})
+
+
+def unlike(base: Fit, fit: Fit) -> list[str]:
+    """Auxiliary parameters that share a name only: sigma is a standard deviation in one likelihood, a scale in another."""
+    a, b = base.model.likelihood, fit.model.likelihood
+    return [name for name in b.aux if name in a.aux] if a != b else []
+
+
+def _fit_facts(fit: Fit) -> dict[str, Any]:
+    return {
+        "method": fit.method.name, "target": fit.target, "error_name": "SD" if fit.target == "posterior" else "SE",
+        "status": fit.described["status"], "seed": fit.seed,
+    }  # fmt: skip
+
+
+def _columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
+    """Every quantity of one fit, a list over its parameters."""
+    kind = kind if kind in KINDS[fit.target] else fit.default_kind
+    k = fit.coef.size
+    table = fit.summary(prob, kind).iloc[
+        : k + len(fit.solution.aux)
+    ]  # scales of priors that were sampled are no parameters
+    own = table.to_numpy(float)
+    names = [*by_outcome(fit.model, fit.parameter_names), *fit.solution.aux]
+    ess = table["ess_bulk"].to_numpy(float) if "ess_bulk" in table else np.full(len(names), np.nan)
+    out: dict[str, Any] = {
+        "param": names, "estimate": own[:, 0], "error": own[:, 1], "lower": own[:, 2], "upper": own[:, 3],
+        "mcse": own[:, 1] * _mcse(fit, ess), "skewness": _skewness(fit),
+        "kind": [kind] * k + [aux_kind(fit, kind)] * (len(names) - k), **priors(fit),
+    }  # fmt: skip
+    held = fit.model.fixed
+    blank = {q: [np.nan] * len(held) for q in out} | {q: [""] * len(held) for q in WORDS}
+    blank |= {"param": list(held), "estimate": list(held.values()), "kind": ["held"] * len(held)}
+    blank["prior"] = [f"held at {v:g}" for v in held.values()]
+    return {q: [*v, *blank[q]] for q, v in out.items()}
+
+
+def _mcse(fit: Fit, ess: Array) -> Array:
+    """Monte Carlo standard error of each mean in standard deviations; nan where a formula gave it."""
+    return np.full(ess.shape, fit.solution.stats["mcse_mean"]) if "mcse_mean" in fit.solution.stats else ess**-0.5
+
+
+def by_outcome(model: Model, values: Any) -> Array:
+    """Coefficients in the order of the table, outcome first, then column; the last axis of `values` is the other way."""
+    values = np.asarray(values)
+    split = values.reshape(*values.shape[:-1], model.shape[0], -1)
+    return split.swapaxes(-1, -2).reshape(values.shape)
+
+
+def aux_kind(fit: Fit, kind: str) -> str:
+    """The kind of interval that `Fit.aux_interval` gives."""
+    if fit.solution.draws is not None or kind not in ("t", "wald"):
+        return kind
+    return "chi-square" if fit.solution.df and kind != "wald" else "log-wald"
+
+
+def _skewness(fit: Fit) -> Array:
+    """Third standardised moment of each marginal of a posterior; 0 where the marginal is symmetric by formula."""
+    s, k = fit.solution, fit.coef.size
+    if s.draws is None or fit.target != "posterior":
+        return np.full(k + len(s.aux), np.nan)
+    beta = by_outcome(fit.model, shown(fit.model, s.draws["beta"]).reshape(-1, k))
+    rows = np.vstack([beta.T, *(s.draws[a].ravel() for a in s.aux)])
+    r = rows - rows.mean(1, keepdims=True)
+    skew = (r**3).mean(1) / np.maximum((r**2).mean(1), np.finfo(float).tiny) ** 1.5
+    return np.where((np.arange(len(rows)) < k) & s.known_marginals, 0.0, skew)

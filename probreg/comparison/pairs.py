@@ -1,0 +1,125 @@
+"""A fit beside the baseline: their rows of the table, in what they differ, and what each difference would do."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from probreg.comparison.contributions import Effect, effects
+from probreg.comparison.differences import differing
+from probreg.comparison.evidence import mixing, sandwich_ratios
+from probreg.comparison.numbers import NUMBERS, WORDS, Compared
+from probreg.comparison.shares import rss_at
+from probreg.fits.fit import Fit
+from probreg.inference import Status
+from probreg.likelihoods import Gaussian
+
+Array = np.ndarray
+_END = 2.7  # sqrt(p (1 - p)) / phi(z) at p = 0.025
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A fit beside the baseline: the rows of both in the table, as arrays over the parameters."""
+
+    name: str
+    base_name: str
+    fit: Fit
+    base_fit: Fit
+    prob: float
+    apart: float  # in SE of the baseline: closer estimates and interval ends need no explanation
+    params: tuple[str, ...]
+    coefficient: Array  # (param,) bool
+    here: Mapping[str, Array]
+    base: Mapping[str, Array]
+
+    @cached_property
+    def named(self) -> dict[str, tuple[Fit, Mapping[str, Array]]]:
+        """Both fits with their rows, the baseline first."""
+        return {self.base_name: (self.base_fit, self.base), self.name: (self.fit, self.here)}
+
+    @cached_property
+    def differ(self) -> set[str]:
+        """In what the fits differ, by name."""
+        return differing(self.base_fit, self.fit)
+
+    @cached_property
+    def alike(self) -> bool:
+        """One likelihood, so that an auxiliary parameter is the same quantity in both."""
+        return self.fit.model.likelihood == self.base_fit.model.likelihood
+
+    @cached_property
+    def sandwich(self) -> dict[str, dict[str, float]]:
+        """By fit and coefficient, the sandwich's error over the model's own; only of fits without a prior."""
+        return {name: sandwich_ratios(f) for name, (f, _) in self.named.items()}
+
+    @cached_property
+    def r_hat(self) -> dict[str, Mapping[str, float]]:
+        """By fit and parameter, R-hat of its chains."""
+        return {name: mixing(f) for name, (f, _) in self.named.items()}
+
+    @cached_property
+    def rss(self) -> dict[str, float]:
+        """The residual sums of squares at both estimates; nothing for another likelihood than the Gaussian."""
+        if not all(isinstance(f.model.likelihood, Gaussian) for f, _ in self.named.values()):
+            return {}
+        return {name: rss_at(f) for name, (f, _) in self.named.items()}
+
+    @cached_property
+    def lost(self) -> dict[str, Fit]:
+        """The fits whose likelihood has no maximum."""
+        return {name: f for name, (f, _) in self.named.items() if f.solution.status is Status.NO_MAXIMUM}
+
+    @cached_property
+    def correlation(self) -> Array:
+        """Of the baseline's coefficients, (param, param) in the order of the table, nan for what is none."""
+        return _correlation(self.base_fit, self.params)
+
+    def noise(self, j: int) -> tuple[float, float]:
+        """Monte Carlo standard errors of the difference of the means and of that of interval ends, which vary 2.7 times as
+        much as a mean (95 % ends of a normal); 0 for what a formula gave."""
+        errors = np.nan_to_num([self.here["mcse"][j], self.base["mcse"][j]])
+        mean = float(np.hypot(*errors))
+        ends = [
+            self.replicated * row["error"][j] for f, row in self.named.values() if f.solution.replicates is not None
+        ]
+        return mean, float(np.hypot(_END * mean, 2.0 * max(ends, default=0.0)))
+
+    @cached_property
+    def replicated(self) -> float:
+        """The relative standard error of a standard deviation of so many replicates, 1 / sqrt(2 R); 0 without any."""
+        counts = [
+            len(f.solution.replicates["coef"]) for f, _ in self.named.values() if f.solution.replicates is not None
+        ]
+        return float((2.0 * min(counts)) ** -0.5) if counts else 0.0
+
+    @cached_property
+    def effects(self) -> dict[str, Effect]:
+        """Of every difference, on the estimates and the arms of the intervals."""
+        return effects(self.base_fit, self.fit, self.differ, self.params, (self.base, self.here), self.prob)
+
+
+def pairs(of: Compared, params: tuple[str, ...]) -> list[Pair]:
+    """Every other fit beside the baseline."""
+    values = {q: of.data[q].values for q in (*NUMBERS, *WORDS)}
+    rows = {name: {q: v[i] for q, v in values.items()} for i, name in enumerate(of.fits)}
+    base, coefficient = of.baseline, of.data["role"].values == "coefficient"
+    return [
+        Pair(name, base, fit, of.fits[base], of.prob, of.apart, params, coefficient, rows[name], rows[base])
+        for name, fit in of.fits.items()
+        if name != base
+    ]
+
+
+def _correlation(fit: Fit, params: tuple[str, ...]) -> Array:
+    cov = fit.covariance().values
+    names = {name: k for k, name in enumerate(fit.parameter_names)}
+    sd = np.sqrt(np.diagonal(cov))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        r = cov / np.outer(sd, sd)
+    at = [j for j, p in enumerate(params) if p in names]
+    order = [names[params[j]] for j in at]
+    out = np.full((len(params), len(params)), np.nan)
+    out[np.ix_(at, at)] = r[np.ix_(order, order)]
+    return out

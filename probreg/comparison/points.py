@@ -1,0 +1,166 @@
+"""A log posterior about an estimate: gradient and curvature of its terms, the step to its mode, the errors there.
+
+At x = (vec beta, log aux) with gradient g and negative Hessian H the mode is near x + H^-1 g, and sqrt diag H^-1 are the
+errors of a normal approximation. A reader of two fits asks this of either model at either estimate; nothing is fitted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.comparison.numbers import by_outcome
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import shown, shown_scale
+from probreg.inference import Status
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model import likelihood_sums as sums
+from probreg.model.model import Model
+from probreg.priors import Flat
+
+Array = np.ndarray
+_FAR = 3.0  # a step of log aux is cut here: a factor of 20
+
+
+class Terms(NamedTuple):
+    """Gradient and negative Hessian over (vec beta, log aux) of one term of a log posterior."""
+
+    g: Array  # (k,)
+    H: Array  # (k, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A place (beta, aux) with the terms of one model's log posterior there; None for a term without derivatives."""
+
+    model: Model
+    beta: Array  # (p, m)
+    aux: Mapping[str, float]
+    likelihood: Terms
+    prior: Terms | None  # of the coefficients
+    aux_prior: Terms
+
+    @property
+    def gradient(self) -> Array | None:
+        return None if self.prior is None else self.likelihood.g + self.prior.g + self.aux_prior.g
+
+    @property
+    def curvature(self) -> Array | None:
+        return None if self.prior is None else self.likelihood.H + self.prior.H + self.aux_prior.H
+
+    @cached_property
+    def mode_step(self) -> Array | None:
+        """H^-1 g, the step from here to the mode; None unless H is positive definite."""
+        return None if self.gradient is None else solved(self.curvature, self.gradient)
+
+
+def point_of(fit: Fit) -> Point | None:
+    """The estimate of a fit with its own model; None without derivatives or without an estimate."""
+    gone = fit.solution.status is Status.NO_MAXIMUM or (fit.solution.vague is not None and fit.solution.vague.any())
+    return None if gone else at(fit.model, fit.solution.beta, fit.solution.aux)
+
+
+def at(model: Model, beta: Array, aux: Mapping[str, float], like: Point | None = None) -> Point | None:
+    """The terms of a model at (beta, aux); `like` has the likelihood's there, where it is the same likelihood."""
+    known = {**model.fixed, **{a: aux[a] for a in model.unknown if a in aux}}
+    if len(known) < len(model.likelihood.aux) or not (np.isfinite(beta).all() and all(v > 0 for v in known.values())):
+        return None
+    same = like is not None and like.model.likelihood == model.likelihood and like.model.unknown == model.unknown
+    same = same and like is not None and {**like.model.fixed, **like.aux} == known
+    terms = like.likelihood if same and like is not None else _likelihood(model, beta, known)
+    if terms is None or not (np.isfinite(terms.g).all() and np.isfinite(terms.H).all()):
+        return None
+    return Point(
+        model, beta, {a: known[a] for a in model.unknown}, terms, _prior(model, beta, known), _aux(model, known)
+    )
+
+
+def _likelihood(model: Model, beta: Array, known: Mapping[str, float]) -> Terms | None:
+    k, a = beta.size, len(model.unknown)
+    if isinstance(model.likelihood, Gaussian):
+        found = sums.of_moments(model.design.moments, beta, known["sigma"], bool(a))
+        _, g, slope, J, cross, J_aux = found
+        H = np.zeros((k + a, k + a))
+        H[:k, :k], H[k:, k:] = J, J_aux
+        H[:k, k:] = cross.reshape(k, -1)
+        H[k:, :k] = H[:k, k:].T
+        return Terms(np.concatenate([g.ravel(), slope]), H)
+    if not (model.design.reachable and isinstance(model.likelihood, SmoothLikelihood)):
+        return None
+    flat = replace(model, prior=Flat(), aux=model.fixed)  # p(aux) ∝ 1/aux is flat over log aux
+    local = flat.expansion(beta, **{name: known[name] for name in model.unknown})
+    return Terms(local.gradient, local.curvature)
+
+
+def _prior(model: Model, beta: Array, known: Mapping[str, float]) -> Terms | None:
+    """Of p(beta | sigma), over log sigma too where sigma is unknown."""
+    k, a = beta.size, len(model.unknown)
+    if not model.joint.informative.any():
+        return Terms(np.zeros(k + a), np.zeros((k + a, k + a)))
+    if not model.joint.smooth:
+        return None
+    _, g, H = model.joint.expansion(beta, known.get("sigma", 1.0))
+    size = k + int("sigma" in model.unknown)
+    out = Terms(np.zeros(k + a), np.zeros((k + a, k + a)))
+    here = [*range(k), *(k + i for i, name in enumerate(model.unknown) if name == "sigma")]
+    out.g[here] = g[:size]
+    out.H[np.ix_(here, here)] = H[:size, :size]
+    return out
+
+
+def _aux(model: Model, known: Mapping[str, float]) -> Terms:
+    k = model.shape[0] * model.shape[1]
+    size = k + len(model.unknown)
+    g, H = np.zeros(size), np.zeros((size, size))
+    for i, name in enumerate(model.unknown):
+        g[k + i], bend = model.aux_prior(name).slopes(known[name])
+        H[k + i, k + i] = -bend
+    return Terms(g, H)
+
+
+def solved(H: Array | None, g: Array) -> Array | None:
+    """H^-1 g, by way of unit diagonal; None unless H is positive definite."""
+    inverse = _inverse(H)
+    return None if inverse is None else inverse @ g
+
+
+def _inverse(H: Array | None) -> Array | None:
+    if H is None or not np.isfinite(H).all() or not (np.diagonal(H) > 0).all():
+        return None
+    d = np.sqrt(np.diagonal(H))
+    scaled = H / np.outer(d, d)
+    if np.linalg.eigvalsh(scaled)[0] < 1e-12:
+        return None
+    return np.linalg.inv(scaled) / np.outer(d, d)
+
+
+def errors(point: Point | None, params: tuple[str, ...]) -> Array:
+    """sqrt diag H^-1 for every parameter of the table, sigma on its own scale; nan where there is none."""
+    inverse = None if point is None else _inverse(point.curvature)
+    if point is None or inverse is None:
+        return np.full(len(params), np.nan)
+    k = point.beta.size
+    coef = by_outcome(point.model, np.sqrt(np.diagonal(shown_scale(point.model, inverse[:k, :k]))))
+    more = {a: v * np.sqrt(inverse[k + i, k + i]) for i, (a, v) in enumerate(point.aux.items())}
+    return _in_table(coef, more, params)
+
+
+def moved(point: Point, step: Array | None, params: tuple[str, ...]) -> Array:
+    """A step over (vec beta, log aux) in the units of the table."""
+    if step is None:
+        return np.full(len(params), np.nan)
+    k = point.beta.size
+    coef = by_outcome(point.model, shown(point.model, step[:k].reshape(point.beta.shape)).ravel())
+    cut = np.clip(step[k:], -_FAR, _FAR)
+    more = {a: v * float(np.expm1(cut[i])) for i, (a, v) in enumerate(point.aux.items())}
+    return _in_table(coef, more, params)
+
+
+def _in_table(coef: Array, more: Mapping[str, float], params: tuple[str, ...]) -> Array:
+    out = np.full(len(params), np.nan)
+    out[: len(coef)] = coef
+    for name, value in more.items():
+        out[params.index(name)] = value
+    return out

@@ -1,0 +1,223 @@
+"""What the prior did to a fit, coefficient by coefficient: its weight, its pull, and whether prior and data conflict.
+
+Everything is set against the same likelihood under flat priors. With P and J the curvatures of the log prior and of the
+log likelihood at the estimate and H = P + J, the prior weight is (P H^-1)_jj, for independent normal priors the posterior
+variance in units of the prior's. The sum of 1 minus it is the effective number of parameters. The pull
+H^-1 grad log p(beta) is the first-order bias of a mode, and by how much a little more of the prior would move it.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import checked
+from probreg.assess.after.power import has_prior, power_scaling
+from probreg.comparison.shares import information, prior_curvature, prior_weights
+from probreg.data.weights import refuse_sampling
+from probreg.errors import Incompatible, NotConverged, ProbregError, ProbregWarning
+from probreg.fits.fit import Fit, fit as fit_model
+from probreg.fits.inference_data import shown
+from probreg.inference import Status
+from probreg.priors import Flat, ProximalPrior, SmoothPrior
+from probreg.system.terminal import p_said, percent, printed, table_lines
+
+Array = np.ndarray
+CONFLICT = 0.05  # p-value of the maximum likelihood estimate under what the prior expects of it
+MUCH = 0.5  # prior weight from which a coefficient is the prior's more than the data's
+_FEW = 4  # names in a sentence
+_TERMS = {Status.NO_MAXIMUM.value: "separation", Status.NOT_IDENTIFIED.value: "identification"}
+_DRAWS = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 is at most 0.0015
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """`table` has one row per coefficient: estimate and sd, the estimate and standard error of maximum likelihood, the
+    shift between them in standard errors, the prior weight (P H^-1)_jj, the pull in raw units, the p-value of a conflict, and for draws the sensitivities to the powers of prior and likelihood.
+    `effective` is the number of coefficients that the data settle, of `free` that can vary (a symmetric softmax reports
+    one more for each column, but they sum to zero)."""
+
+    table: Any
+    effective: float
+    free: int
+    sentences: tuple[str, ...]
+    ml_status: str
+
+    def __repr__(self) -> str:
+        lines = table_lines(self.table, float_format=lambda v: f"{v:.3g}", na_rep="-")
+        known = f"{self.effective:.3g} of {self.free}" if np.isfinite(self.effective) else "not defined"
+        return printed(*lines, f"effective number of coefficients: {known}", *self.sentences)
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<li>{escape(s)}</li>" for s in self.sentences)
+        return f"{self.table.to_html(float_format=lambda v: f'{v:.3g}', border=0)}<ul>{said}</ul>"
+
+
+@checked
+def influence(fit: Fit) -> Influence:
+    """What the prior of a fit did: prior weight, shift from maximum likelihood, pull, conflict and power-scaling sensitivity.
+
+    Numbers that do not exist are nan: no maximum likelihood estimate under separation, no curvature at a kink. Incompatible
+    for a model whose priors are all flat. Sources: MacKay 1992 (effective numbers); Box 1980 and Evans & Moshonov 2006
+    (conflict); Kallioinen et al. 2024 (power scaling).
+
+    >>> import probreg as pr
+    >>> model = pr.Model.from_arrays([1.0, 2.0, 3.0, 4.0], [1.1, 1.9, 3.2, 3.9], columns=["x"], aux={"sigma": 0.2})
+    >>> influence(pr.fit(model.with_prior(pr.Normal(0.05, location=0.9)))).sentences[0]
+    'prior weight of x: 76.2 %; -0.596 SE from maximum likelihood'
+    """
+    import pandas as pd
+
+    refuse_sampling(fit.model.design.weight_kind, "the influence of a prior")
+    if not fit.model.joint.informative.any():
+        raise Incompatible("every prior of coefficients in this model is flat: it has no influence to measure")
+    ml, se, status = maximum_likelihood(fit)
+    estimate, sd = fit.coef.values.ravel(), fit.std_error.values.ravel()
+    weights, _ = prior_weights(fit)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shift = (estimate - ml) / se
+    table = pd.DataFrame(
+        {
+            "estimate": estimate, "sd": sd, "ml": ml, "ml_se": se, "shift": shift,
+            "prior_weight": weights.ravel(), "pull": _pull(fit), "conflict": _conflict(fit, ml, se),
+        },
+        index=pd.Index(fit.parameter_names, name="coef"),
+    )  # fmt: skip
+    if fit.solution.draws is not None and has_prior(fit):
+        power = power_scaling(fit)
+        table["prior_power"] = power["prior"].reindex(table.index)
+        table["likelihood_power"] = power["likelihood"].reindex(table.index)
+    outcomes = len(table) // len(fit.model.joint.informative)
+    informative = np.repeat(fit.model.joint.informative, outcomes)
+    # the K directions that a symmetric softmax reports of K - 1 predictors have K / (K - 1) times their trace
+    count = fit.solution.beta.size
+    effective = count * (1.0 - float(table["prior_weight"].mean(skipna=False)))
+    return Influence(table, effective, count, tuple(_sentences(table, informative, status)), status)
+
+
+def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
+    """Estimates and standard errors of the reported coefficients under flat priors, nan where there are none, and the
+    status of that fit in words."""
+    plain = replace(fit.model, prior=Flat(), aux=dict(fit.model.fixed))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ProbregWarning)
+        try:
+            found = fit_model(plain, seed=fit.seed)
+        except (NotConverged, Incompatible) as error:
+            nothing = np.full(fit.coef.size, np.nan)
+            return nothing, nothing, str(error)
+    s = found.solution
+    return (
+        found.coef.values.ravel(),
+        found.std_error.values.ravel(),
+        s.status.value if s.status is not Status.EXACT else "exact",
+    )
+
+
+def _pull(fit: Fit) -> Array:
+    """H^-1 times the slope of the log prior at the estimate, for the reported coefficients; nan at a kink."""
+    model, s = fit.model, fit.solution
+    slope = np.zeros(s.beta.shape)
+    sigma = fit.aux.get("sigma", 1.0)
+    for b in model.joint.blocks:
+        where, unit = list(b.columns), sigma if b.prior.sigma_units else 1.0
+        if not isinstance(b.prior, Flat):
+            slope[where] = _slope_of(b.prior, s.beta[where], unit)
+    H = prior_curvature(fit) + information(fit)[0]
+    if not (np.isfinite(H).all() and np.isfinite(slope).all()):
+        return np.full(fit.coef.size, np.nan)
+    try:
+        moved = np.linalg.solve(H, slope.ravel()).reshape(s.beta.shape)
+    except np.linalg.LinAlgError:
+        return np.full(fit.coef.size, np.nan)
+    return shown(model, moved).ravel()
+
+
+def _slope_of(prior: Any, beta: Array, unit: float) -> Array:
+    if isinstance(prior, SmoothPrior):
+        return prior.derivatives(beta, unit)[0].reshape(beta.shape)
+    if isinstance(prior, ProximalPrior):
+        low, high = prior.subgradient(beta, unit)
+        return np.where(low == high, -low, np.nan)
+    return np.full(beta.shape, np.nan)
+
+
+def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
+    """P(|b - centre| >= |ml - centre|) for b drawn from the prior and then estimated with this standard error, centred at
+    the prior's median; nan where the prior is flat or has no draws, or there is no estimate."""
+    model = fit.model
+    p, k = model.shape[0], fit.coef.size // model.shape[0]
+    out = np.full((p, k), np.nan)
+    rng = np.random.default_rng([fit.seed, 3])
+    sigma = fit.aux.get("sigma", 1.0)
+    ml, se = ml.reshape(p, k), se.reshape(p, k)
+    for b in model.joint.blocks:
+        where = list(b.columns)
+        if isinstance(b.prior, Flat):
+            continue
+        try:
+            unit = sigma if b.prior.sigma_units else 1.0
+            draws = b.prior.sample(rng, (_DRAWS, len(where), model.shape[1]), unit)
+        except ProbregError:
+            continue  # a prior known up to a constant only
+        reported = shown(model, draws).reshape(len(draws), len(where), k)
+        centre = np.median(reported, axis=0)
+        expected = reported + se[where] * rng.standard_normal(reported.shape)
+        beyond = (np.abs(expected - centre) >= np.abs(ml[where] - centre)).mean(0)
+        out[where] = np.where(np.isfinite(ml[where]) & np.isfinite(se[where]), beyond, np.nan)
+    return out.ravel()
+
+
+def _sentences(table: Any, informative: Array, status: str) -> list[str]:
+    """Where the prior weighs more than the data, and where both disagree, worst first; then what cannot be said."""
+    said: list[tuple[float, str]] = []
+    for name, row in table.iterrows():
+        if row["prior_weight"] >= MUCH:
+            moved = f"; {row['shift']:+.3g} SE from maximum likelihood" if np.isfinite(row["shift"]) else ""
+            said.append((row["prior_weight"], f"prior weight of {name}: {percent(row['prior_weight'])}{moved}"))
+        if row["conflict"] < CONFLICT:
+            odds = f"{p_said(row['conflict'])}" if row["conflict"] > 0 else f"p < {1 / _DRAWS:.0e}"
+            where = f"maximum likelihood is {row['ml']:.3g}, which its prior hardly expects ({odds})"
+            said.append((2.0 - row["conflict"], f"prior-data conflict on {name}: {where}"))
+    found = [s for _, s in sorted(said, key=lambda pair: -pair[0])]
+    return [*(found or _calm(table, informative)), *_unsaid(table, informative, status)]
+
+
+def _calm(table: Any, informative: Array) -> list[str]:
+    """That nothing was found, of the numbers that there are."""
+    weights, odds = (table[name][informative].dropna() for name in ("prior_weight", "conflict"))
+    each = (
+        f"each coefficient with one ({_named(weights.index)})"
+        if len(weights) < informative.sum()
+        else "each coefficient"
+    )
+    out = [f"prior weight: below {100 * MUCH:g} % for {each}"] if len(weights) else []
+    return out + ([f"prior-data conflict: none found (least {p_said(odds.min())})"] if len(odds) else [])
+
+
+def _unsaid(table: Any, informative: Array, status: str) -> list[str]:
+    """What has no number, and why."""
+    lost = table.index[table["ml"].isna()]
+    undefined = table.index[informative & table["prior_weight"].isna()]
+    unjudged = table.index[informative & table["conflict"].isna() & table["ml"].notna() & table["ml_se"].notna()]
+    term = next((word for start, word in _TERMS.items() if status.startswith(start)), "maximum likelihood")
+    out = (
+        [f"{term}: there is no maximum likelihood estimate of {_named(lost)}; the prior alone gives one"]
+        if len(lost)
+        else []
+    )
+    if len(undefined):
+        out.append(
+            f"prior weight: not defined for {_named(undefined)}, by a kink, a log prior that is not concave, or a singular H"
+        )
+    if len(unjudged):
+        out.append(f"prior-data conflict: not judged for {_named(unjudged)}, whose prior has no draws")
+    return out
+
+
+def _named(names: Any) -> str:
+    """The first names, and how many more."""
+    kept = ", ".join(map(str, names[:_FEW]))
+    return kept + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")

@@ -1,0 +1,262 @@
+"""The comparison as text and as HTML: a head, one row per parameter and fit, reasons, notes. Only here is it rounded."""
+
+import html
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from probreg.comparison.numbers import KIND_WORDS, Compared, unlike
+from probreg.comparison.shares import kinked, rowless
+from probreg.fits.fit import Fit
+from probreg.system.terminal import percent, printed
+
+Reasons = Mapping[str, Mapping[str, str]]
+Array = np.ndarray
+WEIGHT_NOTE = (
+    "prior weight: the prior's part of the precision, (P H^-1)_jj at the estimate, P and H the curvatures of log prior and "
+    "log posterior"
+)
+NO_WEIGHT_NOTE = (
+    "prior weight: not defined at a kink of the log prior, where it is not concave, or where H is singular to rounding"
+)
+LEFT = (0, 1, 8)  # columns of words
+MANY, MOST = 5, 3  # with so many fits only so many reasons are printed for a parameter
+LONG, LARGEST = 60, 20  # with more parameters than this only so many are printed, those with the largest shifts
+
+
+def text(of: Compared, why: Reasons, notes: Sequence[str]) -> str:
+    """Everything as lines of text; `why` has a sentence by parameter and fit."""
+    where = _rows_printed(of)
+    head, rows = _table(of, where)
+    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+    lines, last = [_line(head, widths)], ""
+    for label, *cells in rows:
+        lines += [""] if last not in ("", label) else []
+        lines.append(_line(["" if label == last else label, *cells], widths))
+        last = label
+    said = [f"  {p}: {s}" for p, s in _printed(of, why, where)]
+    reasons = ["", "Why they differ", *said] if said else []
+    return printed(*_header(of), "", *lines, *_rest(of, where), *reasons, "", "Notes", *(f"  {n}" for n in notes))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(c.ljust(w) if i in LEFT else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
+
+
+def as_html(of: Compared, why: Reasons, notes: Sequence[str]) -> str:
+    """The same as HTML, everything that was given escaped."""
+    where = _rows_printed(of)
+    head, rows = _table(of, where)
+    size = Counter(r[0] for r in rows)
+    body, last = [], ""
+    for label, *cells in rows:
+        first = f'<th rowspan="{size[label]}" scope="rowgroup">{html.escape(label)}</th>' if label != last else ""
+        body.append(f"<tr>{first}{''.join(f'<td>{html.escape(c)}</td>' for c in cells)}</tr>")
+        last = label
+    said = [f"<b>{html.escape(p)}</b>: {html.escape(s)}" for p, s in _printed(of, why, where)]
+    top = f"<tr>{''.join(f'<th>{html.escape(c)}</th>' for c in head)}</tr>"
+    return (
+        f"<p>{'<br>'.join(html.escape(v) for v in _header(of))}</p>"
+        f"<table><thead>{top}</thead><tbody>{''.join(body)}</tbody></table>"
+        + "".join(f"<p>{html.escape(line)}</p>" for line in _rest(of, where) if line)
+        + (f"<p>Why they differ</p>{_list(said)}" if said else "")
+        + _list([html.escape(n) for n in notes])
+    )
+
+
+def _list(items: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{i}</li>' for i in items)}</ul>" if items else ""
+
+
+def _rows_printed(of: Compared) -> list[int]:
+    """The numbers of the parameters that are printed, in their order: all of a few; of many those with the largest shifts,
+    one without a shift before them, and what is no coefficient."""
+    shift, coefficient = np.abs(of.data["shift"].values), of.data["role"].values == "coefficient"
+    if shift.shape[1] <= LONG:
+        return list(range(shift.shape[1]))
+    size = np.where(np.isnan(shift), np.inf, shift).max(0)
+    size[~coefficient] = -1.0
+    largest = np.argsort(-size, kind="stable")[:LARGEST]
+    return sorted([*map(int, largest), *map(int, np.flatnonzero(~coefficient))])
+
+
+def _rest(of: Compared, where: Sequence[int]) -> list[str]:
+    """The line on what is not printed."""
+    gone = of.data.sizes["param"] - len(where)
+    which = "these have the largest shifts" if len(of.fits) > 1 else "these are the first"
+    return ["", f"{which}; {gone} more parameters, {gone * len(of.fits)} rows, in .to_pandas()"] if gone else []
+
+
+def _printed(of: Compared, why: Reasons, where: Sequence[int]) -> list[tuple[str, str]]:
+    """The sentences that are printed, each with its parameter."""
+    most = MOST if len(of.fits) >= MANY else len(of.fits)
+    names, shift = of.data["param"].values, of.data["shift"].values
+    out = []
+    for j in where:
+        sizes = dict(zip(of.fits, shift[:, j].tolist()))
+        out += [(str(names[j]), s) for s in furthest(why.get(str(names[j]), {}), sizes, most)]
+    return out
+
+
+def furthest(said: Mapping[str, str], shift: Mapping[str, float], most: int) -> list[str]:
+    """The sentences of the fits with the largest shifts, in their order, and how many are left out; first of all those
+    of a fit without a shift, which has lost its estimate.
+
+    >>> furthest({"a": "A", "b": "B", "c": "C"}, {"a": 0.2, "b": -3.0, "c": float("nan")}, 2)
+    ['B', 'C', 'and 1 more in .reasons']
+    """
+    kept = sorted(said, key=lambda f: abs(shift[f]) if np.isfinite(shift[f]) else np.inf, reverse=True)[:most]
+    rest = len(said) - len(kept)
+    return [s for f, s in said.items() if f in kept] + ([f"and {rest} more in .reasons"] if rest else [])
+
+
+def _header(of: Compared) -> list[str]:
+    attrs = of.data.attrs
+    d = of.fits[of.baseline].model.design
+    n = attrs.get("observations")
+    rows = "rows not kept" if n is None else f"{n:g} observations" + (f" in {d.n} rows" if d.n and d.n != n else "")
+    lines = [
+        attrs["models"],
+        f"{rows}; {100 * of.prob:g} % intervals; shift in SE of {of.baseline}, ratio of SE or SD to its",
+    ]
+    width = max(map(len, of.fits))
+    for name, fit in of.fits.items():
+        said = [fit.method.name, f"{_kinds(of, name)} intervals"]
+        said += [f"seed {fit.seed}"] if fit.target == "posterior" else []
+        other = fit.model.likelihood.describe(d.response)
+        said += [other] if other != attrs["models"] else []
+        status = ("" if fit.solution.status.good else "(!) ") + fit.described["status"]
+        lines.append(f"  {name.ljust(width)}  {', '.join(said)}; {status}")
+    return lines
+
+
+def _kinds(of: Compared, name: str) -> str:
+    """The kind of interval of the coefficients, and of the others where it is another one."""
+    here = of.data.sel(fit=name)
+    kinds = dict.fromkeys(zip(here["role"].values, here["kind"].values, here["param"].values))
+    first = next(k for _, k, _ in kinds)
+    rest = [f"{p}: {KIND_WORDS[k]}" for role, k, p in kinds if role != "coefficient" and k in KIND_WORDS and k != first]
+    return KIND_WORDS[first] + (f" ({', '.join(rest)})" if rest else "")
+
+
+def _table(of: Compared, where: Sequence[int]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows as texts, one row per parameter `where` and fit; digits follow the smallest SE of the parameter."""
+    informed = bool(of.data["prior_weight"].fillna(1.0).any())
+    head = ["", "fit", "estimate", "SE | SD", "lower", "upper", "shift", "ratio"]
+    head += ["prior", "prior weight"] if informed else []
+    values = {str(k): v.values for k, v in of.data.data_vars.items()}
+    names, columns = of.data["param"].values, of.data["coef"].values
+    rows = []
+    for j in where:
+        places = decimals(values["error"][:, j])
+        for i, (name, fit) in enumerate(of.fits.items()):
+            one = {k: v[i, j] for k, v in values.items()}
+            mark = name if fit.solution.status.good else f"{name} (!)"
+            cells = [str(names[j]), mark, *_numbers(one, places, fit)]
+            rows.append([*cells, one["prior"], _weight(one, fit, str(columns[j]))] if informed else cells)
+    return head, rows
+
+
+def _numbers(one: Mapping[str, Any], places: int, fit: Fit) -> list[str]:
+    if one["kind"] == "held":
+        return [f"{one['estimate']:g}", "held", "", "", "", ""]
+    if one["kind"] == "":
+        return ["not in it", "", "", "", "", ""]
+    if np.isnan(one["estimate"]):
+        return ["does not exist", "", "", "", "", ""]
+    word = "SD" if fit.target == "posterior" else "SE"
+    error = f"{rounded(one['error'], places)} {word}" if np.isfinite(one["error"]) else "none"
+    ends = [rounded(one[q], places) for q in ("lower", "upper")]
+    shift = f"{round(one['shift'], 2) + 0.0:+.2f}" if np.isfinite(one["shift"]) else ""
+    return [rounded(one["estimate"], places), error, *ends, shift, f"{one['ratio']:.3f}" if one["ratio"] > 0 else ""]
+
+
+def _weight(one: Mapping[str, Any], fit: Fit, column: str) -> str:
+    if one["kind"] in ("held", ""):
+        return ""
+    lost = "kinked" if column in kinked(fit.model) else "not known" if rowless(fit) else "not defined"
+    return lost if np.isnan(one["prior_weight"]) else percent(one["prior_weight"])
+
+
+def decimals(errors: Array) -> int:
+    """Places after the point that show the smallest error to three significant digits.
+
+    >>> decimals(np.array([7.38, 0.108])), decimals(np.array([1234.5])), decimals(np.array([np.nan]))
+    (3, 0, 4)
+    """
+    known = errors[np.isfinite(errors) & (errors > 0)]
+    return max(0, 2 - int(np.floor(np.log10(known.min())))) if len(known) else 4
+
+
+def rounded(value: float, places: int) -> str:
+    """A number to so many decimal places, with an exponent where that would be long.
+
+    >>> rounded(-0.232163, 4), rounded(1.2345e-12, 14), rounded(float("nan"), 2)
+    ('-0.2322', '1.23e-12', '')
+    """
+    if not np.isfinite(value):
+        return "" if np.isnan(value) else f"{value:g}"
+    if places <= 8 and abs(value) < 1e10:
+        return f"{value:.{places}f}"
+    digits = int(np.floor(np.log10(abs(value)))) + places if value else 0
+    return f"{value:.{max(digits, 0)}e}"
+
+
+def notes(of: Compared, spellings: Mapping[str, str]) -> list[str]:
+    """What a reader has to know of the table: what does not exist and why, sigma, equivalent penalties."""
+    said: dict[str, list[str]] = {}  # what holds of several fits is said once
+    for name in of.fits:
+        for note in _fit_notes(of, name, spellings):
+            said.setdefault(note, []).append(name)
+    out = [f"{', '.join(names)}: {note}" for note, names in said.items()]
+    weights = of.data["prior_weight"].where(of.data["kind"].isin(list(KIND_WORDS)), 0.0)
+    if weights.fillna(1.0).any():
+        out.append(WEIGHT_NOTE)
+    if any(weights.sel(fit=name).isnull().any() for name, fit in of.fits.items() if not rowless(fit)):
+        out.append(NO_WEIGHT_NOTE)
+    base = of.data.sel(fit=of.baseline)
+    lost = np.isnan(base["error"].values) & (base["kind"].values != "held")
+    if lost.any():
+        out.append(f"no shift is given for {_listed(base['param'].values[lost])}: {of.baseline} has no SE there")
+    return out
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names in a row, of very many the first.
+
+    >>> _listed(["a", "b"]), _listed([f"x{j}" for j in range(100)]).split(", ")[-2:]
+    ('a, b', ['x18', 'x19 and 80 more'])
+    """
+    every = list(names)
+    kept = every if len(every) <= LONG else every[:LARGEST]
+    return ", ".join(kept) + (f" and {len(every) - len(kept)} more" if len(kept) < len(every) else "")
+
+
+def _fit_notes(of: Compared, name: str, spellings: Mapping[str, str]) -> list[str]:
+    here, fit = of.data.sel(fit=name), of.fits[name]
+    gone = here["param"].values[np.isnan(here["estimate"].values) & (here["kind"].values != "")]
+    out = [f"no estimate of {_listed(gone)} exists: {fit.described['status']}"] if len(gone) else []
+    out += fit.described["notes"]
+    if other := unlike(of.fits[of.baseline], fit):
+        out.append(
+            f"no shift is given for {', '.join(other)}, which is not the same quantity under the likelihood of {of.baseline}"
+        )
+    seen: dict[str, list[str]] = {}
+    for param, text, lam in zip(here["param"].values, here["penalty"].values, here["lam"].values):
+        if text:
+            seen.setdefault(text + (f" (RSS + {lam:.6g} R at its sigma)" if np.isfinite(lam) else ""), []).append(param)
+    penalties = [f"penalty {text} on {_listed(params)}" for text, params in seen.items()]
+    out += (
+        penalties
+        if len(penalties) <= LONG
+        else [*penalties[:LARGEST], f"{len(penalties) - LARGEST} more penalties in .to_pandas()"]
+    )
+    if name in spellings:
+        out.append(f"the mode of this model is scikit-learn's {spellings[name]}")
+    if rowless(fit) and here["prior_weight"].isnull().any():
+        out.append(f"{fit.model.design.elsewhere}, so that some prior weights are not known")
+    if fit.target == "mode" and not fit.model.design.n:
+        out.append(f"{fit.model.design.elsewhere}, so that no reason here rests on its sandwich")
+    return out

@@ -1,0 +1,298 @@
+"""What the prior did: its words, the penalty it is, its spelling in scikit-learn and its weight.
+
+With P and H the curvatures of the log prior and of the log posterior over the coefficients at the estimate, the prior
+weight of a coefficient is (P H^-1)_jj, the other coefficients following: for independent priors the posterior variance in
+units of the prior's, which sums to the number of coefficients that the prior settles (MacKay 1992).
+"""
+
+from dataclasses import fields, replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from probreg.comparison.alike import observations
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import shown_scale
+from probreg.likelihoods import Bernoulli, Gaussian, OfTrials, Poisson, SmoothLikelihood, Softmax
+from probreg.model.model import Model
+from probreg.priors import (
+    Flat,
+    HierarchicalPrior,
+    Horseshoe,
+    LocationScale,
+    Mixture,
+    Normal,
+    Prior,
+    ProximalPrior,
+    Reference,
+    SmoothPrior,
+)
+
+Array = np.ndarray
+
+
+# ---- words and penalties -----------------------------------------------------------------------------------------------
+
+
+def priors(fit: Fit) -> dict[str, list[Any]]:
+    """prior, penalty, weight, lam and prior weight of every estimated parameter, in the order of the summary."""
+    model, sigma = fit.model, fit.aux.get("sigma", 1.0)
+    p, copies = model.shape[0], len(model.likelihood.outcomes) or 1
+    text, penalty, weight = ["flat"] * p, [""] * p, np.zeros(p)
+    lam = np.full(p, 0.0 if isinstance(model.likelihood, Gaussian) else np.nan)
+    for b in model.joint.blocks:
+        q = len(b.columns)
+        said, read = _words(b.prior, q, sigma), in_raw_units(b.prior, sigma).as_penalty(q)
+        for i, j in enumerate(b.columns):
+            text[j] = said[i]
+            if read is not None:
+                penalty[j], weight[j] = f"{read.name}: {read.weight[i]:.4g} {read.form}", read.weight[i]
+                lam[j] += read.in_rss(sigma)[i]  # nan without an RSS
+    settled, aux_weight = prior_weights(fit)
+    unknown = list(fit.solution.aux)
+    return {
+        "prior": text * copies + [_aux_words(model, a) for a in unknown],
+        "penalty": penalty * copies + [""] * len(unknown),
+        "weight": [*np.tile(weight, copies), *[np.nan] * len(unknown)],
+        "lam": [*np.tile(lam, copies), *[np.nan] * len(unknown)],
+        "prior_weight": [*settled.T.ravel(), *aux_weight],
+    }
+
+
+def in_raw_units(prior: Prior, sigma: float) -> Prior:
+    """The same prior at this sigma, its scale in units of the coefficient."""
+    if not prior.sigma_units:
+        return prior
+    scaled: Any = prior.times(sigma)
+    if isinstance(scaled, Mixture):
+        base: Any = scaled.base
+        return replace(scaled, base=replace(base, sigma_units=False))
+    return replace(scaled, sigma_units=False)
+
+
+def _words(prior: Prior, q: int, sigma: float) -> list[str]:
+    """The prior of each of q columns, both as it was stated and in raw units where it is in units of sigma.
+
+    >>> _words(Normal(0.05, sigma_units=True), 1, 2.0), _words(Normal(0.05), 1, 2.0)
+    (['Normal(0, 0.05 sigma) = Normal(0, 0.1)'], ['Normal(0, 0.05)'])
+    """
+    if isinstance(prior, HierarchicalPrior) and prior.sigma_units:
+        return words(prior, q, " sigma")  # long enough without its raw scale, which is unknown anyway
+    raw = words(in_raw_units(prior, sigma), q)
+    if not prior.sigma_units:
+        return raw
+    stated = words(prior, q, " sigma")
+    return [f"{prior.name} in units of sigma" if a == b else f"{a} = {b}" for a, b in zip(stated, raw)]
+
+
+@singledispatch
+def words(prior: Prior, q: int, unit: str = "") -> list[str]:
+    """The prior of each of its q columns, the scale followed by its unit."""
+    return [prior.name] * q
+
+
+@words.register
+def _(prior: Flat, q: int, unit: str = "") -> list[str]:
+    return ["flat"] * q
+
+
+@words.register
+def _(prior: Normal, q: int, unit: str = "") -> list[str]:
+    if prior.precision_matrix is None:
+        return _each("Normal(", prior, q, unit)
+    sd = np.sqrt(np.diagonal(np.linalg.inv(np.array(prior.precision_matrix))))
+    return _each("correlated Normal(", replace(prior, precision_matrix=None, scale=tuple(sd)), q, unit)
+
+
+@words.register
+def _(prior: LocationScale, q: int, unit: str = "") -> list[str]:
+    own = [f for f in fields(prior) if f.name not in ("scale", "location", "sigma_units", "scaled")]  # type: ignore[arg-type]
+    shape = "".join(f"{f.name}={getattr(prior, f.name):g}, " for f in own)
+    return _each(f"{type(prior).__name__}({shape}", prior, q, unit)
+
+
+@words.register
+def _(prior: Mixture, q: int, unit: str = "") -> list[str]:
+    tau: Any = prior.tau
+    settings = ", ".join(f"{getattr(tau, f.name):.4g}" for f in fields(tau))
+    return [f"{w} times tau, tau ~ {type(tau).__name__}({settings})" for w in words(prior.base, q, unit)]
+
+
+@words.register
+def _(prior: Horseshoe, q: int, unit: str = "") -> list[str]:
+    scale = np.broadcast_to(np.asarray(prior.scale), q).tolist()
+    return [f"Horseshoe({s:.4g}{unit}, tau0 {prior.tau:.4g}, slab {prior.slab:.4g})" for s in scale]
+
+
+def _each(start: str, prior: LocationScale, q: int, unit: str) -> list[str]:
+    at, scale = (np.broadcast_to(np.asarray(v), q).tolist() for v in (prior.location, prior.scales))
+    return [f"{start}{a:.4g}, {s:.4g}{unit})" for a, s in zip(at, scale)]
+
+
+def _aux_words(model: Model, name: str) -> str:
+    own = aux_prior_words(model, name)
+    return f"{own} times p(beta | sigma)" if name == "sigma" and model.joint.sigma_units.any() else own
+
+
+def aux_prior_words(model: Model, name: str) -> str:
+    """The prior of an unknown auxiliary parameter.
+
+    >>> from probreg.priors import HalfNormal
+    >>> aux_prior_words(Model.from_arrays([1.0, 2.0], [0.0, 1.0], aux={"sigma": HalfNormal(2.0)}), "sigma")
+    'HalfNormal(2)'
+    """
+    prior: Any = model.aux_prior(name)
+    if isinstance(prior, Reference):
+        return f"p({name}) ∝ 1/{name}"
+    return f"{type(prior).__name__}({', '.join(f'{getattr(prior, f.name):.4g}' for f in fields(prior))})"
+
+
+# ---- the weight of the prior --------------------------------------------------------------------------------------------
+
+
+def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
+    """(P H^-1)_jj of every reported coefficient, (p, outcomes or 1), and P / H of every unknown auxiliary parameter on its
+    log scale, the coefficients held. H = P + J, J the observed information of the likelihood, all at the estimate; a
+    reported softmax coefficient is a direction, its row of the display. 0 for a flat prior; nan where it is not defined:
+    at a kink, where the log prior is not concave, and for rows that are not kept."""
+    model, s = fit.model, fit.solution
+    P_aux = [curvature_over_log(fit, a) for a in s.aux]
+    informative = model.joint.informative
+    if not informative.any() and not any(P_aux):
+        return np.zeros((model.shape[0], len(model.likelihood.outcomes) or 1)), [0.0] * len(P_aux)
+    P, (J, J_aux) = prior_curvature(fit), information(fit)
+    touched = np.repeat(informative, model.shape[1])
+    weights = _along(fit, np.where(touched[:, None], P @ _inverse(P + J), 0.0))
+    defined = _along(fit, np.diag(np.where(_concave(fit, P), 0.0, 1.0))) == 0.0
+    each = [0.0 if a == 0 else a / (a + b) if a > 0 and a + b > 0 else np.nan for a, b in zip(P_aux, J_aux)]
+    return np.where(informative[:, None], np.where(defined, _proportion(weights), np.nan), 0.0), each
+
+
+def _concave(fit: Fit, P: Array) -> Array:
+    """(p m,) bool: the log prior of the block that a coefficient belongs to curves downward, in a block of independent
+    entries that of the coefficient itself."""
+    m = fit.solution.beta.shape[1]
+    out = np.diagonal(P) >= 0
+    for b in fit.model.joint.blocks:
+        at = (np.array(b.columns)[:, None] * m + np.arange(m)).ravel()
+        part = P[np.ix_(at, at)]
+        if np.isfinite(part).all() and (part - np.diag(np.diagonal(part))).any():
+            out[at] = np.linalg.eigvalsh(part)[0] >= -1e-9 * np.abs(part).max()
+    return out
+
+
+def _proportion(weights: Array) -> Array:
+    """Weights that lie in [0, 1] but for rounding; nan for others, which a prior that correlates coefficients can give."""
+    inside = (weights > -1e-9) & (weights < 1.0 + 1e-9)
+    return np.where(inside, np.clip(weights, 0.0, 1.0), np.nan)
+
+
+def curvature_over_log(fit: Fit, name: str) -> float:
+    """The negative second derivative of log p(aux) over log aux, for sigma with that of log p(beta | sigma): a normal
+    prior in units of sigma has -log p = q m log sigma + r'P r / (2 sigma^2), of curvature 2 r'P r / sigma^2."""
+    model, s = fit.model, fit.solution
+    own = float(-model.aux_prior(name).slopes(s.aux[name])[1])
+    if name != "sigma" or not model.joint.sigma_units.any():
+        return own
+    if model.joint.gaussian:
+        return own + float(model.joint.expansion(s.beta, s.aux[name])[2][-1, -1])
+    h = 1e-3  # a second difference: other priors are smooth in sigma too, to about 1e-6 of their curvature
+    log_p = [float(model.joint.log_prob(s.beta, s.aux[name] * np.exp(k * h))) for k in (-1, 0, 1)]
+    return own - (log_p[0] - 2.0 * log_p[1] + log_p[2]) / h**2
+
+
+def prior_curvature(fit: Fit) -> Array:
+    """P, the negative Hessian of log p(beta) at the estimate, (p m, p m) over vec(beta): nan where it does not exist, at a
+    kink, and for a fit without its rows, where no share is known."""
+    beta, sigma = fit.solution.beta, fit.aux.get("sigma", 1.0)
+    P = np.zeros((beta.size, beta.size))
+    if rowless(fit):
+        return np.full(P.shape, np.nan)
+    for b in fit.model.joint.blocks:
+        at = (np.array(b.columns)[:, None] * beta.shape[1] + np.arange(beta.shape[1])).ravel()
+        unit = sigma if b.prior.sigma_units else 1.0
+        P[np.ix_(at, at)] = _curvature(b.prior, beta[list(b.columns)], unit)
+    return P
+
+
+def _curvature(prior: Prior, beta: Array, unit: float) -> Array:
+    """The negative Hessian of log p of a block (q, m), negative in the tails of a Student-t, which are convex."""
+    if isinstance(prior, SmoothPrior):
+        return prior.derivatives(beta, unit)[1]
+    return np.diag(np.full(beta.size, np.nan))
+
+
+def information(fit: Fit) -> tuple[Array, Array]:
+    """Observed information of the likelihood at the estimate: J over vec(beta), (p m, p m), and the diagonal over log
+    aux. From the moments of a Gaussian model, else from the rows; nan for a fit without them."""
+    model, s = fit.model, fit.solution
+    k = s.beta.size
+    if isinstance(model.likelihood, Gaussian):
+        F, sigma = np.asarray(model.design.moments.factor, dtype=float), fit.aux["sigma"]
+        return F[:, :k].T @ F[:, :k] / sigma**2, np.full(len(s.aux), 2.0 * rss_at(fit) / sigma**2)
+    if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
+        return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
+    H = replace(model, prior=Flat(), aux=model.fixed).expansion(s.beta, **s.aux).curvature
+    return H[:k, :k], np.diagonal(H)[k:]
+
+
+def rss_at(fit: Fit) -> float:
+    """||y - X beta||^2 at the estimate of a Gaussian model, from its moments."""
+    F = np.asarray(fit.model.design.moments.factor, dtype=float)
+    return float(np.square(F @ np.append(fit.solution.beta[:, 0], -1.0)).sum())
+
+
+def kinked(model: Model) -> set[str]:
+    """The columns whose prior has a kink, and no curvature there.
+
+    >>> from probreg.priors import Laplace
+    >>> kinked(Model.from_arrays([[1.0], [2.0]], [0.0, 1.0], columns=["x"], prior=Laplace(1.0)))
+    {'x'}
+    """
+    blocks = [b for b in model.joint.blocks if isinstance(b.prior, ProximalPrior)]
+    return {model.design.columns[j] for b in blocks for j in b.columns}
+
+
+def rowless(fit: Fit) -> bool:
+    """No sum over its rows can be taken, and no moments tell as much."""
+    return not fit.model.design.reachable and not isinstance(fit.model.likelihood, Gaussian)
+
+
+def _along(fit: Fit, matrix: Array) -> Array:
+    """d'M_jj d / d'd for each column j and each direction d that a reported coefficient stands for: (p, outcomes or 1)."""
+    length = np.square(fit.model.likelihood.display).sum(1)
+    return np.diagonal(shown_scale(fit.model, matrix)).reshape(-1, len(length)) / length
+
+
+def _inverse(H: Array) -> Array:
+    """H^-1 by way of unit diagonal; nan where H is not positive definite."""
+    d = np.sqrt(np.abs(np.diagonal(H)))
+    scaled = H / np.outer(d, d) if (d > 0).all() else np.full(H.shape, np.nan)
+    if not np.isfinite(scaled).all() or np.linalg.eigvalsh(scaled)[0] < 1e-13:
+        return np.full(H.shape, np.nan)
+    return np.linalg.inv(scaled) / np.outer(d, d)
+
+
+# ---- the spelling of scikit-learn --------------------------------------------------------------------------------------
+
+
+def spelling(fit: Fit) -> str:
+    """The scikit-learn estimator whose minimum is the mode of this model, "" where there is none: one scale for all
+    columns, location 0, the intercept free, and sigma settled (given, cancelled by a prior in its units, or at its mode)."""
+    model = fit.model
+    relative = bool(model.joint.sigma_units.any())
+    settled = not model.unknown or fit.target == "mode" or (model.joint.gaussian and relative)
+    symmetric = isinstance(model.likelihood, Softmax) and model.likelihood.symmetric
+    served = isinstance(model.likelihood, Gaussian | Bernoulli | Poisson) or symmetric
+    if model.design.offset is not None or observations(fit) is None or not (served and settled):
+        return ""
+    try:
+        found = model.penalty(sigma=fit.aux.get("sigma"))
+    except (DataError, Incompatible):
+        return ""
+    calls = [row.call for row in found.rows if row.package == "sklearn"]
+    each = " of a row for each trial" if isinstance(model.likelihood, OfTrials) else ""
+    weighted = model.design.weights is not None or model.design.precision is not None
+    return calls[0] + each + " with sample_weight" * weighted if calls else ""

@@ -1,0 +1,18 @@
+"""How strong a prior is to be: modes along its scale, and the scale that a criterion chooses.
+
+`path(model)` follows the mode from the prior's centre to maximum likelihood as one factor multiplies every scale of the
+model's prior; `choose(model, by)` picks the factor by cross-validation, leave-one-out, evidence, AIC, BIC or the posterior's
+leave-one-out, and says what it minimised. The prior is bound to all rows once, also where it is stated on standardised
+columns, and is the same density in every fold. Criteria and losses are registered: one class each.
+"""
+
+from probreg.comparison.tuning.choice import Choice as Choice, choose as choose
+from probreg.comparison.tuning.criteria import CRITERIA as CRITERIA, Assessment as Assessment, Criterion as Criterion
+from probreg.comparison.tuning.cross_validation import CrossValidation as CrossValidation
+from probreg.comparison.tuning.evidence import Evidence as Evidence
+from probreg.comparison.tuning.folds import folds_of as folds_of
+from probreg.comparison.tuning.information import AIC as AIC, BIC as BIC
+from probreg.comparison.tuning.leave_one_out import LeaveOneOut as LeaveOneOut
+from probreg.comparison.tuning.losses import LOSSES as LOSSES, Loss as Loss
+from probreg.comparison.tuning.psis import PSIS as PSIS
+from probreg.comparison.tuning.scale_path import Path as Path, path as path

@@ -1,0 +1,160 @@
+"""The scale of a prior that a criterion chooses, and the sentence that says what it minimised."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from probreg.arguments.scalars import Seed, checked
+from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, modes
+from probreg.comparison.tuning.losses import LOSSES, Loss
+from probreg.comparison.tuning.scale_path import grid_of
+from probreg.data.weights import refuse_sampling
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.model.model import Model
+from probreg.system.terminal import printed
+
+_BOUND = (
+    "the prior was bound to all rows once (where it is stated on standardised columns, to their spread) and is the same "
+    "density whichever rows are held out",
+)
+_WITHIN = "takes the strongest prior whose score is within one standard error of the least: "
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """`model`, with the prior at the chosen `scale` (a factor on every scale of the prior); `table`, a DataFrame with the
+    score, its standard error, df and sigma of every scale, unrounded; `said`, what was minimised; `parts`, a DataArray of
+    the scores of folds (scale, fold) or observations (scale, obs), where rows were held out."""
+
+    model: Model
+    scale: float
+    table: Any
+    said: str
+    criterion: Criterion
+    rule: str
+    notes: tuple[str, ...] = ()
+    parts: Any = None
+
+    @property
+    def best(self) -> float:
+        """The scale of the least score; the chosen one, unless the rule is "1se"."""
+        return float(self.table["score"].idxmin())
+
+    def __repr__(self) -> str:
+        row = self.table.loc[self.scale]
+        error = f" (SE {row['se']:.4g})" if np.isfinite(row["se"]) else ""
+        found = (
+            f"  scale {self.scale:.5g}: score {row['score']:.5g}{error}, effective degrees of freedom {row['df']:.4g}"
+        )
+        return printed(f"Choice: {self.said}", found, *(f"  note: {n}" for n in self.notes))
+
+
+@checked
+def choose(
+    model: Model,
+    by: str | Criterion = "cv",
+    *,
+    scales: Any = None,
+    folds: Any = 10,
+    groups: Any = None,
+    rule: Literal["min", "1se"] = "min",
+    score: str | Loss = "log",
+    seed: Seed = 0,
+) -> Choice:
+    """The model with its prior's scales multiplied by the factor that a criterion likes best.
+
+    `by` is "cv" (`folds`: their number, or one label per row; `groups`: rows that stay together), "loo" (in closed form for
+    Gaussian models with normal priors, else by one Newton step and said so), "evidence", "aic", "bic", "psis" (leave-one-out
+    of the posterior), or a Criterion with its settings such as `PSIS(method="nuts")`. `score` is the loss of a held-out
+    observation: "log", "squared", "zero_one", or "predictive" with loo. The rule "1se" takes the strongest prior whose score
+    is within one standard error of the least. The prior is bound to all rows once, so every fold has the same.
+    DataError for settings that cannot be, Incompatible for a criterion that cannot judge this model, NotConverged when no
+    scale has a score.
+
+    >>> from probreg.priors import Normal
+    >>> model = Model.from_arrays([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.2, 1.8, 3.1], prior=Normal(1.0), aux={"sigma": 0.2})
+    >>> choose(model, "evidence", scales=[0.01, 1.0, 100.0])
+    Choice: minimises the negative log evidence -log p(y | scale), coefficients integrated out in closed form
+      scale 1: score 2.6135, effective degrees of freedom 1.992
+      note: columns with a flat prior count with density 1: the evidence compares scales, not models
+    """
+    refuse_sampling(model.design.weight_kind, "a choice of scale")
+    criterion, loss = CRITERIA.resolve(by), LOSSES.resolve(score)
+    _check(model, criterion, loss, rule)
+    if not criterion.deals and (groups is not None or not _default(folds)):
+        raise DataError(f"folds= and groups= go with cv; {criterion.name} deals no folds")
+    found = modes(model, grid_of(model, scales, criterion.grid))
+    if (why := criterion.obstacle(model, loss)) is not None:
+        raise Incompatible(why)
+    given = criterion.assess(found, Request(loss, folds, groups, seed))
+    if not np.isfinite(given.score).any():
+        raise NotConverged(f"{criterion.name} has a score at no scale: {found.status[-1].value}")
+    i = _picked(given, rule)
+    return Choice(
+        model=found.model(i),
+        scale=float(found.scales[i]),
+        table=_table(
+            found.scales, {"score": given.score, "se": given.se, "df": found.df, **given.columns, **found.aux}
+        ),
+        said=("minimises " if rule == "min" else _WITHIN) + given.said,
+        criterion=criterion,
+        rule=rule,
+        notes=(
+            *(_BOUND if criterion.holds_out else ()),
+            *given.notes,
+            *_edges(found.scales, i),
+            *_unscored(given.score),
+        ),
+        parts=_parts(model, criterion, found.scales, given.parts),
+    )
+
+
+def _default(folds: Any) -> bool:
+    return isinstance(folds, int) and folds == 10
+
+
+def _check(model: Model, criterion: Criterion, loss: Loss, rule: str) -> None:
+    if rule == "1se" and not criterion.holds_out and criterion.name != "psis":
+        raise DataError(f"{criterion.name} has no standard error, so no one-standard-error rule: use rule='min', or cv")
+    if loss.name != "log" and not criterion.holds_out:
+        raise DataError(f"score={loss.name!r} goes with cv and loo; {criterion.name} has a score of its own")
+
+
+def _picked(given: Assessment, rule: str) -> int:
+    best = int(np.nanargmin(given.score))
+    if rule == "min":
+        return best
+    return int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
+
+
+def _edges(scales: Array, i: int) -> tuple[str, ...]:
+    if len(scales) > 1 and i in (0, len(scales) - 1):
+        way = "smallest" if i == 0 else "largest"
+        return (f"the chosen scale is the {way} of the grid: the least score may lie beyond it, so give other scales=",)
+    return ()
+
+
+def _unscored(score: Array) -> tuple[str, ...]:
+    lost = int(np.isnan(score).sum())
+    return (f"{lost} of {len(score)} scales have no score",) if lost else ()
+
+
+def _table(scales: Array, columns: dict[str, Array]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(columns, index=pd.Index(scales, name="scale"))
+
+
+def _parts(model: Model, criterion: Criterion, scales: Array, parts: Array | None) -> Any:
+    """Scores of the folds, or of the observations, labelled."""
+    import xarray as xr
+
+    if parts is None:
+        return None
+    if criterion.deals:
+        return xr.DataArray(
+            parts, {"scale": scales, "fold": np.arange(parts.shape[1])}, ("scale", "fold"), name="score"
+        )
+    labels = np.arange(model.design.n) if model.design.labels is None else model.design.labels
+    return xr.DataArray(parts, {"scale": scales, "obs": labels}, ("scale", "obs"), name="score")

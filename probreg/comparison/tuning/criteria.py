@@ -1,0 +1,108 @@
+"""What a criterion is: a number for every scale of the prior, smaller is better, and the sentence that says what it is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from probreg.comparison.tuning.losses import Loss
+from probreg.errors import NotConverged
+from probreg.inference import PathSolution, mode_path
+from probreg.model.model import Model
+from probreg.priors import Flat
+from probreg.registry import Registry
+
+CRITERIA: Registry["Criterion"] = Registry("criterion")
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What the user asked of a criterion that holds rows out."""
+
+    loss: Loss
+    folds: Any = 10
+    groups: Any = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """Scores (S,) at the scales of a path with their standard errors (nan where there is none), `said` what they are,
+    `columns` more of the table, `parts` (S, K) the scores of K folds or observations."""
+
+    score: Array
+    said: str
+    se: Array
+    columns: Mapping[str, Array] = field(default_factory=dict)
+    parts: Array | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Criterion(ABC):
+    """A rule that puts a number on every scale."""
+
+    name: ClassVar[str]
+    holds_out: ClassVar[bool] = False  # takes a loss, and its score has a standard error
+    deals: ClassVar[bool] = False  # takes folds, groups and a seed for them
+    grid: ClassVar[int] = 50  # scales when none are given
+
+    @abstractmethod
+    def obstacle(self, model: Model, loss: Loss) -> str | None:
+        """Why it cannot judge this model, or None."""
+
+    @abstractmethod
+    def assess(self, found: PathSolution, ask: Request) -> Assessment:
+        """The score at every scale of the path."""
+
+
+_SIGMA = (
+    "no joint mode of the coefficients and sigma at some scale: where the columns can reproduce the response, sigma runs to 0 "
+    "under a weak prior. Hold sigma (aux={'sigma': ...}), state the prior in its units (sigma_units=True), or give smaller scales"
+)
+
+
+def modes(model: Model, grid: Array) -> PathSolution:
+    """The modes along a grid. NotConverged says what to do where sigma, unknown beside priors on the raw scale, runs to 0."""
+    try:
+        return mode_path(model, grid)
+    except NotConverged as error:
+        loose = model.unknown and (model.joint.informative & ~model.joint.sigma_units).any()
+        if loose and model.design.count <= model.shape[0]:
+            raise NotConverged(f"{_SIGMA} ({error})") from error
+        raise
+
+
+def usable(found: PathSolution, i: int) -> bool:
+    """The i-th mode is one."""
+    return found.status[i].good
+
+
+def aux_at(found: PathSolution, i: int) -> dict[str, float]:
+    """The auxiliary parameters that were estimated, at the i-th scale."""
+    return {a: float(v[i]) for a, v in found.aux.items()}
+
+
+def known_at(found: PathSolution, i: int) -> dict[str, float]:
+    """All auxiliary parameters at the i-th scale."""
+    return {**found.base.fixed, **aux_at(found, i)}
+
+
+def mean_and_error(parts: Array, weight: Array, count: float) -> tuple[Array, Array]:
+    """The mean of parts (S, K) of weight (K,) and its standard error sqrt(sum w (v - mean)^2 / (W (count - 1))), `count`
+    the number of independent parts: K folds, or as many observations as the weights add up to.
+
+    >>> mean_and_error(np.array([[1.0, 2.0, 3.0]]), np.ones(3), 3)
+    (array([2.]), array([0.57735027]))
+    """
+    total = weight.sum()
+    mean = parts @ weight / total
+    return mean, np.sqrt(np.square(parts - mean[:, None]) @ weight / total / max(count - 1.0, 1.0))
+
+
+def likelihood_alone(model: Model, aux: Mapping[str, float]) -> Model:
+    """The model without its prior, aux held at these values."""
+    return replace(model, prior=Flat(), aux={**model.fixed, **aux})

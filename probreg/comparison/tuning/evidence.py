@@ -1,0 +1,101 @@
+"""log p(y | scale): the coefficients, and sigma where it is unknown, integrated out.
+
+Columns with a flat prior count with density 1 and p(sigma) = 1/sigma as it stands: constants, the same at every scale, that
+make the evidence of such a model comparable along its path and with nothing else.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, aux_at, usable
+from probreg.comparison.tuning.losses import Loss
+from probreg.inference import PathSolution
+from probreg.inference.modes.linear import PriorRows, condition, log_marginal
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model.model import Model
+from probreg.priors import AuxPrior, InverseGamma, Reference
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+def exact(model: Model) -> bool:
+    """The evidence is closed form: Gaussian with normal priors, sigma held, or unknown with all priors in its units."""
+    if not isinstance(model.likelihood, Gaussian) or not model.joint.gaussian:
+        return False
+    if not model.unknown:
+        return True
+    stated = not (model.joint.informative & ~model.joint.sigma_units).any()
+    return stated and isinstance(model.aux_prior("sigma"), Reference | InverseGamma)
+
+
+def log_evidence(model: Model) -> float:
+    """log p(y) in closed form, flat columns with density 1; nan where flat columns are not identified.
+
+    >>> from probreg.priors import Normal
+    >>> model = Model.from_arrays([0.0, 1.0], [0.0, 3.0], intercept=False, prior=Normal(2.0), aux={"sigma": 1.0})
+    >>> round(log_evidence(model), 6)  # N(0; 0, 1) N(3; 0, 1 + 4)
+    -3.542596
+    """
+    moments, prior = model.design.moments, PriorRows.of(model.joint)
+    given = condition(moments, prior, model.fixed.get("sigma", 1.0))
+    if given.rank.dropped:
+        return float("nan")
+    if not model.unknown:
+        return float(log_marginal(given, moments, prior, model.fixed["sigma"]))
+    a0, b0, constant = _inverse_gamma(model.aux_prior("sigma"))
+    power = moments.weight + prior.size - moments.p
+    a, b = a0 + power / 2.0, b0 + given.rss / 2.0
+    if a <= 0 or b <= 0:
+        return float("nan")
+    spread = prior.log_det(1.0) - given.log_det_R + 0.5 * moments.log_precision
+    return float(constant - 0.5 * power * _LOG_2PI + spread + gammaln(a) - a * np.log(b))
+
+
+def _inverse_gamma(prior: AuxPrior) -> tuple[float, float, float]:
+    """(a0, b0, log constant) with p(sigma) d sigma = exp(constant) v^(-a0-1) exp(-b0/v) dv, v = sigma^2."""
+    if isinstance(prior, InverseGamma):
+        return prior.shape, prior.scale, prior.shape * np.log(prior.scale) - float(gammaln(prior.shape))
+    return 0.0, 0.0, -float(np.log(2.0))
+
+
+def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
+    """log p at the mode over (beta, log aux) + (d/2) log 2 pi - log |H| / 2 (Tierney & Kadane 1986)."""
+    at = model.expansion_in_basis(model.design.basis.T_inverse @ beta, **aux)
+    sign, log_det = np.linalg.slogdet(at.curvature)
+    moved = model.shape[1] * float(np.linalg.slogdet(model.design.basis.T)[1])
+    return float(at.value + 0.5 * (len(at.gradient) * _LOG_2PI - log_det) + moved) if sign > 0 else float("nan")
+
+
+@CRITERIA.register
+@dataclass(frozen=True)
+class Evidence(Criterion):
+    """-log p(y | scale), in nats: type-II maximum likelihood over the scale (MacKay 1992).
+
+    Closed form where there is one; another smooth posterior by the Laplace approximation, named so.
+    """
+
+    name = "evidence"
+
+    def obstacle(self, model: Model, loss: Loss) -> str | None:
+        if exact(model) or (isinstance(model.likelihood, SmoothLikelihood) and model.joint.smooth):
+            return None
+        return "evidence is closed form or a Laplace approximation, and a prior with a kink has neither: use cv, loo or psis"
+
+    def assess(self, found: PathSolution, ask: Request) -> Assessment:
+        closed = exact(found.base)
+        value = np.array([_at(found, i, closed) for i in range(len(found.scales))])
+        how = "in closed form" if closed else "by the Laplace approximation about each mode"
+        over = " and sigma" if found.base.unknown else ""
+        notes: tuple[str, ...] = ()
+        if not found.base.joint.informative.all():
+            notes = ("columns with a flat prior count with density 1: the evidence compares scales, not models",)
+        said = f"the negative log evidence -log p(y | scale), coefficients{over} integrated out {how}"
+        return Assessment(-value, said, np.full(len(value), np.nan), {"log_evidence": value}, notes=notes)
+
+
+def _at(found: PathSolution, i: int, closed: bool) -> float:
+    if not usable(found, i):
+        return float("nan")
+    return log_evidence(found.model(i)) if closed else laplace_evidence(found.model(i), found.beta[i], aux_at(found, i))

@@ -1,0 +1,60 @@
+"""AIC and BIC along a path, a parameter under a prior counting by its effective degree of freedom."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, usable
+from probreg.comparison.tuning.losses import Loss
+from probreg.inference import PathSolution
+from probreg.model.model import Model
+
+
+class Criteria(NamedTuple):
+    """-2 log p(y | mode) + k penalty, with k = df + the number of unknown auxiliary parameters."""
+
+    aic: Array
+    bic: Array
+
+
+def criteria(found: PathSolution) -> Criteria:
+    """AIC and BIC (S,); nan where no mode was found."""
+    good = np.array([usable(found, i) for i in range(len(found.scales))])
+    k = np.where(good, found.df + len(found.aux), np.nan)
+    return Criteria(2.0 * k - 2.0 * found.log_lik, np.log(found.base.design.total) * k - 2.0 * found.log_lik)
+
+
+class _Counted(Criterion):
+    """A criterion that counts parameters."""
+
+    def obstacle(self, model: Model, loss: Loss) -> str | None:
+        return None
+
+
+@CRITERIA.register
+@dataclass(frozen=True)
+class AIC(_Counted):
+    """-2 log p(y | mode) + 2 k, k = df + unknown auxiliary parameters (Akaike 1973; Hastie & Tibshirani 1990, ch. 3)."""
+
+    name = "aic"
+
+    def assess(self, found: PathSolution, ask: Request) -> Assessment:
+        return _assessed(found, "AIC", "2", criteria(found).aic)
+
+
+@CRITERIA.register
+@dataclass(frozen=True)
+class BIC(_Counted):
+    """-2 log p(y | mode) + log(n) k, n the observations, k as for AIC (Schwarz 1978; Zou, Hastie & Tibshirani 2007)."""
+
+    name = "bic"
+
+    def assess(self, found: PathSolution, ask: Request) -> Assessment:
+        return _assessed(found, "BIC", f"log({found.base.design.total:g})", criteria(found).bic)
+
+
+def _assessed(found: PathSolution, name: str, price: str, score: Array) -> Assessment:
+    more = f", plus {len(found.aux)} for {', '.join(found.aux)}" if found.aux else ""
+    said = f"{name} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients{more}"
+    return Assessment(score, said, np.full(len(score), np.nan), {"log_likelihood": found.log_lik})

@@ -1,0 +1,205 @@
+"""Leave-one-out of the mode without refits: exact for Gaussian models with normal priors, one Newton step for others.
+
+With V the inverse curvature of the penalised sum of squares, h_i = x_i'V x_i and e_i the residual, the residual without
+observation i is e_i / (1 - h_i) and the penalised sum of squares falls by e_i^2 / (1 - h_i) (Cook & Weisberg 1982).
+Elsewhere, with z_i = (eta_i, log aux), g_i and W_i the gradient and curvature of -(log p_i) over z_i, and h_i = J_i H^-1 J_i',
+one Newton step from the mode of all rows leads to z_i + (I - h_i W_i)^-1 h_i g_i (Pregibon 1981; Rad & Maleki 2020, who
+restrict H to the coefficients off their kinks). One observation is left out: a row of weight w loses one of its w.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from probreg.comparison.tuning.criteria import (
+    CRITERIA,
+    Array,
+    Assessment,
+    Criterion,
+    Request,
+    aux_at,
+    likelihood_alone,
+    mean_and_error,
+    usable,
+)
+from probreg.comparison.tuning.losses import Loss
+from probreg.errors import Incompatible
+from probreg.inference import METHODS, PathSolution
+from probreg.inference.modes.linear import PriorRows, condition
+from probreg.inference.penalized.degrees import prior_curvature
+from probreg.inference.penalized.kinks import Kinks
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+
+
+class Without(NamedTuple):
+    """What each row is predicted by when one observation of it is left out: eta (n, m), sigma or other aux (n,) each, and
+    the leverage h (n,) with the penalised RSS and its degrees of freedom, where the closed form knows them."""
+
+    eta: Array
+    aux: dict[str, Array]
+    h: Array | None = None
+    rss: Array | None = None  # (n,) the least penalised sum of squares without the observation
+    power: float = 0.0  # its degrees of freedom
+
+
+def exact(model: Model) -> bool:
+    """The closed form of ridge serves."""
+    return METHODS["closed_form"]().obstacle(model) is None
+
+
+def without_each(model: Model, beta: Array, aux: dict[str, float]) -> Without:
+    """The predictions of each row by the mode without one observation of it; nan for a row that alone decides a coefficient."""
+    return _ridge(model) if exact(model) else _one_step(model, beta, aux)
+
+
+def _ridge(model: Model) -> Without:
+    d, prior, sigma = model.design, PriorRows.of(model.joint), model.fixed.get("sigma", 1.0)
+    given = condition(d.moments, prior, sigma)
+    if given.rank.dropped:
+        return Without(np.full((d.n, 1), np.nan), {})
+    w = np.ones(d.n) if d.precision is None else d.precision
+    h = w * np.square(d.X @ np.asarray(given.root, dtype=float)).sum(1)
+    eta = model.eta(given.mean[:, None])[:, 0]
+    e, rest = d.observed - eta, np.where(1.0 - h < 1e-10, np.nan, 1.0 - h)
+    rss = given.rss - w * e**2 / rest
+    power = d.moments.weight + prior.size - 1.0
+    held = {} if not model.unknown else {"sigma": np.sqrt(np.maximum(rss, 0.0) / power)}
+    return Without((d.observed - e / rest)[:, None], held, h, rss, power - d.moments.p)
+
+
+def _one_step(model: Model, beta: Array, aux: dict[str, float]) -> Without:
+    likelihood, d = model.likelihood, model.design
+    assert isinstance(likelihood, SmoothLikelihood)  # a path has asked for it
+    moving = model.unknown if model.joint.smooth else ()
+    eta, known, m = model.eta(beta), {**model.fixed, **aux}, model.shape[1]
+    _, g, W = likelihood.expansion(d.observed, eta, **likelihood.at_rows(known, d.precision))
+    pick = [*range(m), *(likelihood.aux.index(a) + m for a in moving)]
+    h = _leverage(model, beta, aux)
+    g, W = g[:, pick], W[:, pick][:, :, pick]
+    left = np.eye(len(pick)) - h @ W
+    sound = np.linalg.det(left) > 1e-10
+    step = np.linalg.solve(np.where(sound[:, None, None], left, np.eye(len(pick))), h @ g[..., None])[..., 0]
+    step = np.where(sound[:, None], step, np.nan)
+    out = {a: np.full(d.n, v) for a, v in aux.items()}
+    out |= {a: aux[a] * np.exp(-step[:, m + i]) for i, a in enumerate(moving)}
+    return Without(eta - step[:, :m], out)
+
+
+def _leverage(model: Model, beta: Array, aux: dict[str, float]) -> Array:
+    """h_i = J_i H^-1 J_i' (n, k, k) over (eta, log aux), coefficients at a kink held there, and aux with them."""
+    (p, m), X = model.shape, model.design.X
+    if model.joint.smooth:
+        H, use = model.expansion(beta, **aux).curvature, np.ones(p * m, bool)
+    else:
+        H = likelihood_alone(model, aux).expansion(beta).curvature + prior_curvature(model, beta, **aux)
+        kinks = Kinks.of(model)
+        use = ~kinks.at(kinks.phi(beta, {**model.fixed, **aux}.get("sigma", 1.0))).ravel()
+    k = len(H) - p * m
+    at = np.r_[use, np.ones(k, bool)]
+    V = np.zeros_like(H)
+    V[np.ix_(at, at)] = _inverse(H[np.ix_(at, at)])
+    V4 = V[: p * m, : p * m].reshape(p, m, p, m)
+    h = np.empty((len(X), m + k, m + k))
+    for a in range(m):
+        for b in range(m):
+            h[:, a, b] = ((X @ V4[:, a, :, b]) * X).sum(1)
+    cross = np.einsum("np,pac->nac", X, V[: p * m, p * m :].reshape(p, m, k))
+    h[:, :m, m:], h[:, m:, :m], h[:, m:, m:] = cross, cross.swapaxes(1, 2), V[p * m :, p * m :]
+    return h
+
+
+def _inverse(H: Array) -> Array:
+    """H^-1 with rows scaled to unit diagonal."""
+    d = np.sqrt(np.abs(np.diagonal(H)))
+    d = np.where(d > 0, d, 1.0)
+    return np.linalg.pinv(H / np.outer(d, d), rcond=1e-14, hermitian=True) / np.outer(d, d)
+
+
+def predictive_loss(model: Model, found: Without) -> Array:
+    """-log p(y_i | y without i) (n,), beta and sigma integrated out: normal with sigma held, Student-t else."""
+    assert found.h is not None  # the closed form knows them
+    assert found.rss is not None
+    w = 1.0 if model.design.precision is None else model.design.precision
+    e, rest = model.design.observed - found.eta[:, 0], (1.0 - found.h) * w
+    if not model.unknown:
+        variance = model.fixed["sigma"] ** 2 / rest
+        return 0.5 * (np.log(2.0 * np.pi * variance) + e**2 / variance)
+    df = found.power
+    variance = found.rss / df / rest
+    constant = gammaln((df + 1.0) / 2.0) - gammaln(df / 2.0) - 0.5 * np.log(df * np.pi)
+    return 0.5 * np.log(variance) - constant + (df + 1.0) / 2.0 * np.log1p(e**2 / (df * variance))
+
+
+@CRITERIA.register
+@dataclass(frozen=True)
+class LeaveOneOut(Criterion):
+    """The mean loss of each observation under the mode without it; its standard error is sd / sqrt(n).
+
+    For squared error of a Gaussian model the mean is PRESS / n (Allen 1974).
+    """
+
+    name = "loo"
+    holds_out = True
+
+    def obstacle(self, model: Model, loss: Loss) -> str | None:
+        if (why := model.design.lacking("loo")) is not None:
+            return why
+        if loss.name == "predictive" and not exact(model):
+            return (
+                "score='predictive' is closed form for Gaussian models with normal priors, sigma held or in their units, and "
+                "this model is not one: by='psis' is the leave-one-out of a posterior"
+            )
+        return loss.obstacle(model.likelihood)
+
+    def assess(self, found: PathSolution, ask: Request) -> Assessment:
+        model = found.base
+        parts = np.stack([_losses(found, i, ask.loss) for i in range(len(found.scales))])
+        _require_estimates(found, parts)
+        weight = np.ones(model.design.n) if model.design.weights is None else model.design.weights
+        score, se = mean_and_error(parts, weight, weight.sum())
+        how, notes = _how(model)
+        subject = "" if ask.loss.name == "predictive" else " of the mode"
+        said = f"the mean leave-one-out {ask.loss.title} per observation{subject}, {how}"
+        return Assessment(score, said, se, parts=parts, notes=notes)
+
+
+def _require_estimates(found: PathSolution, parts: Array) -> None:
+    """Incompatible names a row without which some coefficient that no prior holds has no estimate, at any scale."""
+    good = [i for i in range(len(parts)) if usable(found, i)]
+    if not good or not len(bad := np.flatnonzero(np.isnan(parts[good]).all(0))):
+        return
+    design = found.base.design
+    labels = np.arange(design.n) if design.labels is None else design.labels
+    raise Incompatible(
+        f"loo: without row {labels[bad[0]]} some coefficient has no estimate ({len(bad)} such rows): give its column a prior, "
+        "or use cv with folds that keep such rows together"
+    )
+
+
+def _losses(found: PathSolution, i: int, loss: Loss) -> Array:
+    model = found.model(i)
+    if not usable(found, i):
+        return np.full(model.design.n, np.nan)
+    out = without_each(model, found.beta[i], aux_at(found, i))
+    if loss.name == "predictive":
+        return predictive_loss(model, out)
+    aux = model.likelihood.at_rows({**model.fixed, **out.aux}, model.design.precision)
+    return loss(model.likelihood, model.design.observed, out.eta, aux)
+
+
+def _how(model: Model) -> tuple[str, tuple[str, ...]]:
+    """How it was computed, and what to know of it."""
+    notes = (
+        ("one observation is left out: a row of weight w loses one of its w",)
+        if model.design.weights is not None
+        else ()
+    )
+    if exact(model):
+        return "exactly, in closed form", notes
+    held = [] if model.joint.smooth else ["coefficients at a kink held there"]
+    if not model.joint.smooth and model.unknown:
+        held.append(f"{', '.join(model.unknown)} held")
+    return "approximately, by one Newton step from the mode of all rows" + "".join(f", {h}" for h in held), notes

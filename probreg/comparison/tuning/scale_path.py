@@ -1,0 +1,223 @@
+"""The mode as a function of one factor on every scale of the prior: from its centre to maximum likelihood."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Positive, Seed, checked, read
+from probreg.comparison.tuning.criteria import Array, known_at, modes, usable
+from probreg.comparison.tuning.evidence import exact, log_evidence
+from probreg.comparison.tuning.information import criteria
+from probreg.data.weights import refuse_sampling
+from probreg.errors import DataError, Incompatible, ProbregWarning
+from probreg.fits.fit import Fit, fit
+from probreg.fits.inference_data import coefficient_dims, coordinates, labelled, shown
+from probreg.inference import Method, PathSolution, default_scales, mode_path
+from probreg.inference.penalized.paths import rescaled
+from probreg.likelihoods import Gaussian
+from probreg.model.model import Model
+from probreg.priors import Flat, LocationScale, Prior
+from probreg.priors.base import PositivePerColumn
+from probreg.system.terminal import printed
+
+DF = "trace(H (H + P)^-1) over the coefficients off their kinks, H the information, P the curvature of -log prior, given aux"
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """The modes of a model along a grid of scales; `data` is a Dataset over (scale, coef[, outcome]).
+
+    `data` holds beta; df, the effective degrees of freedom; log_likelihood at the mode; AIC and BIC, with k = df + unknown
+    auxiliary parameters; log_evidence where it is closed form; penalty, the weight in -log p = weight R(w) of each column,
+    and lam = 2 sigma^2 weight in RSS + lam R(w) for a Gaussian likelihood; auxiliary parameters; kkt and status. nan where
+    no mode was found.
+    """
+
+    model: Model
+    solution: PathSolution
+
+    @cached_property
+    def data(self) -> Any:
+        """Everything along the path, labelled; attrs say what df is and what the scale multiplies."""
+        import xarray as xr
+
+        found, model = self.solution, self.model
+        good = np.array([usable(found, i) for i in range(len(found.scales))])
+        beta = shown(model, np.where(good[:, None, None], found.beta, np.nan))
+        aic, bic = criteria(found)
+        weight = penalties(found)
+        columns: dict[str, Any] = {
+            "beta": (("scale", *coefficient_dims(model)), beta),
+            "df": np.where(good, found.df, np.nan), "log_likelihood": np.where(good, found.log_lik, np.nan),
+            "AIC": aic, "BIC": bic, **({"log_evidence": _evidence(found)} if exact(model) else {}), **found.aux,
+            "penalty": (("scale", "coef"), weight), **_in_rss(found, weight),
+            "kkt": found.kkt, "status": np.array([s.value for s in found.status]),
+        }  # fmt: skip
+        columns = {k: v if isinstance(v, tuple) else (("scale",), v) for k, v in columns.items()}
+        attrs = {"df": DF, "scale": f"multiplies every scale of the prior: {_words(model)}", "R": _forms(model)}
+        return xr.Dataset(columns, {"scale": found.scales, **coordinates(model)}, attrs)
+
+    @property
+    def scales(self) -> Array:
+        """(S,), increasing."""
+        return self.solution.scales
+
+    @property
+    def coef(self) -> Any:
+        """Coefficients on the raw columns, DataArray (scale, coef[, outcome])."""
+        return self.data["beta"]
+
+    @checked
+    def model_at(self, scale: Positive) -> Model:
+        """The model with every scale of its prior multiplied by `scale`, on the grid or off it. DataError unless positive."""
+        return rescaled(self.model, float(scale))
+
+    @checked
+    def fit_at(self, scale: Positive, method: str | Method = "auto", *, seed: Seed = 0) -> Fit:
+        """`fit(path.model_at(scale), method)`: the mode there with all that a Fit says, or its posterior."""
+        return fit(self.model_at(scale), method, seed=seed)
+
+    @checked
+    def scale_at(self, df: Positive) -> float:
+        """The scale at which a model with normal priors has `df` effective degrees of freedom, free columns counted.
+
+        Incompatible for other priors, where df may jump or turn; DataError for more than there are, or fewer than are free.
+        """
+        if not self.model.joint.gaussian:
+            raise Incompatible(
+                "scale_at is for normal priors, under which df rises steadily with the scale; read data['df']"
+            )
+        from scipy.optimize import brentq
+
+        low, high = np.log(default_scales(self.model, 2)) + np.array([-5.0, 5.0])
+        ends = mode_path(self.model, np.exp([low, high])).df
+        if not ends[0] < df < ends[1]:
+            raise DataError(f"df goes from {ends[0]:.4g} to {ends[1]:.4g} along this path, so no scale has df = {df!r}")
+
+        def off(u: float) -> float:
+            return float(mode_path(self.model, np.exp([u])).df[0]) - df
+
+        return float(np.exp(brentq(off, low, high, xtol=1e-13, rtol=1e-13)))
+
+    @cached_property
+    def ml(self) -> Fit | None:
+        """The end of the path where the prior counts for nothing: maximum likelihood; None where it does not exist."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ProbregWarning)
+            found = fit(self.model.with_prior(Flat()))
+        return found if found.solution.status.good else None
+
+    @cached_property
+    def center(self) -> Any:
+        """The other end, DataArray (coef[, outcome]): the prior's location, nan for columns that it leaves free."""
+        at = np.full(self.model.shape, np.nan)
+        for b in self.model.joint.blocks:
+            if not isinstance(b.prior, Flat):
+                this: Any = b.prior
+                at[list(b.columns)] = np.broadcast_to(np.asarray(this.location, dtype=float), len(b.columns))[:, None]
+        return labelled(self.model, shown(self.model, at))
+
+    def __repr__(self) -> str:
+        scales, bad = self.scales, sum(not s.good for s in self.solution.status)
+        lines = [
+            f"Path: {self.model.likelihood.describe(self.model.design.response)}",
+            f"  {len(scales)} modes, every scale of {_words(self.model)} times {scales[0]:.4g} to {scales[-1]:.4g}",
+        ]
+        if bad < len(scales):
+            df = self.data["df"].values
+            spent = f"  effective degrees of freedom {np.nanmin(df):.4g} to {np.nanmax(df):.4g}"
+            least = f"least AIC at {self._least('AIC')}, least BIC at {self._least('BIC')}"
+            lines.append(f"{spent}; {least}{self._most()}")
+        return printed(*lines, *([f"  note: {bad} modes were not found (variable status)"] if bad else []))
+
+    def _least(self, name: str) -> str:
+        return f"{self.scales[np.nanargmin(self.data[name].values)]:.4g}"
+
+    def _most(self) -> str:
+        if "log_evidence" not in self.data:
+            return ""
+        return f", most evidence at {self.scales[np.nanargmax(self.data['log_evidence'].values)]:.4g}"
+
+
+@checked
+def path(model: Model, scales: Any = None, *, n: Count = 100) -> Path:
+    """The mode of a model at `n` scales of its prior (or at the `scales` given), each started from the one before.
+
+    A scale multiplies every scale of the model's prior, so 1 is the model itself, small is a strong prior and large is
+    maximum likelihood. The grid runs, for priors with kinks, from where the first coefficient leaves its kink a thousandfold
+    up, for others over the eigenvalues of the information. Incompatible for a flat prior, or one of unknown scale;
+    DataError for one without a scale. Warns where a mode was not found. Source: Friedman, Hastie & Tibshirani 2010.
+
+    >>> from probreg.priors import Laplace
+    >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1.0), aux={"sigma": 1.0})
+    >>> path(model, [1 / 3, 1 / 1.5, 1 / 0.3]).coef.sel(coef="x1").values.round(9)
+    array([0.  , 0.25, 0.85])
+    """
+    refuse_sampling(model.design.weight_kind, "a path of scales with its AIC and BIC")
+    found = modes(model, grid_of(model, scales, n))
+    if bad := [s for s, status in zip(found.scales, found.status) if not status.good]:
+        first = next(s for s in found.status if not s.good)
+        said = f"path: no mode at {len(bad)} of {len(found.scales)} scales, from {min(bad):.4g}: {first.value}"
+        warnings.warn(said, ProbregWarning, stacklevel=2)
+    return Path(model, found)
+
+
+def grid_of(model: Model, scales: Any, n: int) -> Array:
+    """The scales, increasing. DataError unless they are positive finite numbers, or n is a whole number."""
+    if scales is None:
+        return default_scales(model, n)
+    return np.unique(read("scales", scales, PositivePerColumn))
+
+
+def penalties(found: PathSolution) -> Array:
+    """(S, p) weights of each column in -log p = weight R(w); 0 for a flat prior, nan for one that is no penalty."""
+    out = np.zeros((len(found.scales), found.base.shape[0]))
+    for i in range(len(out)):
+        sigma = known_at(found, i).get("sigma", 1.0)
+        for b in found.model(i).joint.blocks:
+            if not isinstance(b.prior, Flat):
+                read = b.prior.as_penalty(len(b.columns), sigma if b.prior.sigma_units else 1.0)
+                out[i, list(b.columns)] = np.nan if read is None else read.weight
+    return out
+
+
+def _in_rss(found: PathSolution, weight: Array) -> dict[str, Any]:
+    if not isinstance(found.base.likelihood, Gaussian):
+        return {}
+    sigma = np.array([known_at(found, i)["sigma"] for i in range(len(weight))])
+    return {"lam": (("scale", "coef"), 2.0 * sigma[:, None] ** 2 * weight)}
+
+
+def _evidence(found: PathSolution) -> Array:
+    each = range(len(found.scales))
+    return np.array([log_evidence(found.model(i)) if usable(found, i) else np.nan for i in each])
+
+
+def _words(model: Model) -> str:
+    """The prior as it stands in the model."""
+    given = model.prior
+    if isinstance(given, Mapping):
+        return ", ".join(
+            f"{_called(prior)} on {key if isinstance(key, str) else ', '.join(key)}" for key, prior in given.items()
+        )
+    return _called(given)
+
+
+def _called(prior: Prior) -> str:
+    if not isinstance(prior, LocationScale) or not isinstance(prior.scale, float):
+        return f"the {prior.name} prior"
+    units = " sigma" * prior.sigma_units + " on standardised columns" * prior.scaled
+    return f"{type(prior).__name__}({prior.scale:g}){units}"
+
+
+def _forms(model: Model) -> str:
+    """R(w) of each penalised block at scale 1."""
+    reads = [(b, b.prior.as_penalty(len(b.columns))) for b in model.joint.blocks if not isinstance(b.prior, Flat)]
+    names = model.design.columns
+    return "; ".join(
+        f"{read.form} on {', '.join(names[j] for j in b.columns)}" for b, read in reads if read is not None
+    )

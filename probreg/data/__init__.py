@@ -1,0 +1,18 @@
+"""Data become a response y and a matrix X; everything after this room is arrays."""
+
+from probreg.data.blocks.block import Block as Block, RowSource as RowSource, by_kind as by_kind
+from probreg.data.design import (
+    INTERCEPT as INTERCEPT,
+    Basis as Basis,
+    Design as Design,
+    PlainColumns as PlainColumns,
+    Unused as Unused,
+    as_response as as_response,
+    as_weights as as_weights,
+    column_of as column_of,
+    from_arrays as from_arrays,
+    from_reading as from_reading,
+    trying as trying,
+    with_trials as with_trials,
+)
+from probreg.data.moments import Moments as Moments

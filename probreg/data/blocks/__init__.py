@@ -1,0 +1,1 @@
+"""Rows that are not in memory: blocks, files, memory maps, dask."""

@@ -1,0 +1,232 @@
+"""From a batch of a file to a block of rows: the same columns that the whole table would give, a batch at a time."""
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.data.blocks.block import Array, Block, by_kind
+from probreg.data.blocks.files import Batch, Tables
+from probreg.data.blocks.survey import Orders, kept_rows
+from probreg.data.design import trying
+from probreg.data.formula.columns import Table, kind_of, missing
+from probreg.data.formula.formula import Recipe
+from probreg.data.formula.grammar import is_column, parse_expression
+from probreg.data.formula.layout import Memory, Parts, counts_at, lay_out, numeric, parse_formula
+from probreg.data.formula.saved import read_state
+from probreg.data.rows import Missing, complete, refuse_infinite, row_weights
+from probreg.data.weights import WeightKind
+from probreg.errors import DataError
+
+Code = Callable[[Array], Array]
+
+
+@dataclass(eq=False)
+class Tally:
+    """What a pass meets: rows, rows left out for missing values, missing values by column, rows of weight zero, and the
+    orders of a categorical response."""
+
+    rows: int = 0
+    lost: int = 0
+    gone: dict[str, int] = field(default_factory=dict)
+    unused: int = 0
+    orders: Orders = field(default_factory=Orders)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out, in words."""
+        out = []
+        if self.lost:
+            by = ", ".join(f"{name!r} {count}" for name, count in self.gone.items())
+            out.append(f"{self.lost} of {self.rows} rows were dropped because of missing values; by column: {by}")
+        if self.unused:
+            out.append(f"{self.unused} of {self.rows} rows have weight 0 and were left out")
+        return tuple(out)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The columns of some files that a model reads, and which of their rows count.
+
+    `kinds` says what each column holds (numbers, text, ...) in the first rows; others must hold the same.
+    """
+
+    files: Tables
+    names: tuple[str, ...]
+    missing: Missing
+    kinds: Mapping[str, str]
+    tally: Tally | None = None
+
+    def tables(self) -> Generator[tuple[Table, str]]:
+        """The complete rows of each batch that has any, and its file. DataError names file, column, row and value."""
+        with closing(self.files.batches(self.names)) as batches:
+            for batch in batches:
+                with Blamed(batch):
+                    table = self._complete(batch)
+                if len(table.rows):
+                    yield table, batch.file
+
+    def _complete(self, batch: Batch) -> Table:
+        table, tally = batch.table, self.tally or Tally()
+        tally.rows += len(table.rows)
+        if not len(table.rows):
+            return table
+        self._same_kinds(batch)
+        if all(_sound(values) for values in table.columns.values()):
+            return table
+        gone = {name: missing(values) for name, values in table.columns.items()}
+        lost = np.logical_or.reduce(list(gone.values()))
+        tally.lost += int(lost.sum())
+        for name, where in gone.items():
+            if where.any():
+                tally.gone[name] = tally.gone.get(name, 0) + int(where.sum())
+        if self.missing == "drop" and lost.all():
+            return Table({}, table.rows[:0])
+        table = complete(table, self.missing)[0]
+        refuse_infinite(table)
+        return table
+
+    def _same_kinds(self, batch: Batch) -> None:
+        for name, values in batch.table.columns.items():
+            known, kind = self.kinds.get(name), kind_of(values)
+            if known is None or kind == known or {kind, known} == {"number", "truth"} or missing(values).all():
+                continue
+            words = {"levels": "text or categories", "number": "numbers", "truth": "truth values", "time": "times"}
+            raise DataError(
+                f"column {name!r} holds {words.get(kind, kind)} from row {batch.table.rows[0]} on ({values[0]!r}), and "
+                f"{words.get(known, known)} before: a column holds one kind of value in all files"
+            )
+
+
+@dataclass(frozen=True)
+class FormulaBlocks:
+    """The blocks of rows that a recipe makes of a selection; calling it starts a pass.
+
+    `code` turns response values into numbers; `weights` names a column. Rows of weight zero are left out, and rows of no
+    trials with them.
+    """
+
+    selection: Selection
+    recipe: Recipe
+    weights: str | None
+    code: Code
+    kind: WeightKind = "frequency"
+    unit: float = 1.0  # what weights are multiplied by: sampling weights then sum to the number of rows
+
+    def __call__(self) -> Generator[Block]:
+        start = 0
+        with closing(self.selection.tables()) as tables:
+            for table, file in tables:
+                with Blamed(Batch(table, file)):
+                    block = self.block(table)
+                yield block._replace(start=start)
+                start += block.rows
+
+    @cached_property
+    def _parts(self) -> Parts:
+        return parse_formula(self.recipe.formula)
+
+    @cached_property
+    def _memory(self) -> Memory:
+        return read_state(self.recipe.state)
+
+    @cached_property
+    def _plain(self) -> tuple[str | None, ...] | None:
+        """The columns of X as columns of the table (None for ones), where that is all they are."""
+        names = [is_column(self._parts.factors[term[0]]) if len(term) == 1 else None for term in self._parts.terms]
+        if self._memory.levels or None in names:
+            return None
+        return (None, *names) if self._parts.intercept else tuple(names)
+
+    def block(self, table: Table) -> Block:
+        """The block of these complete rows."""
+        X, y = self._matrix(table), self._response(table)
+        offset = None if self.recipe.offset is None else self._offset(table)[:, None]
+        weights = trying(y, self._parts.counted, self._weights(table))
+        own, precision = by_kind(self.kind, weights)
+        block, tally = Block(X, y, own, offset, precision=precision), self.selection.tally or Tally()
+        tally.orders.add(None if isinstance(y, np.ndarray) else tuple(y.categories.tolist()))
+        if weights is not None and (weights == 0).any():  # left out before their response is looked at
+            tally.unused += int((weights == 0).sum())
+            block = kept_rows(block, weights > 0)
+        return block._replace(y=self.code(block.y)) if block.rows else block
+
+    def _weights(self, table: Table) -> Array | None:
+        if self.weights is None:
+            return None
+        return self.unit * row_weights(table.columns[self.weights], name=self.weights, kind=self.kind, table=table)
+
+    def _matrix(self, table: Table) -> Array:
+        if self._plain is None:
+            X, columns = lay_out(self._parts, table, self._memory, training=False)
+            if columns != self.recipe.columns:
+                raise DataError(
+                    f"the formula {self.recipe.formula!r} makes other columns of these rows: {', '.join(columns)}"
+                )
+            return X
+        X = np.empty((len(table.rows), len(self._plain)))
+        for j, name in enumerate(self._plain):
+            X[:, j] = 1.0 if name is None else table.columns[name]
+        return X
+
+    def _response(self, table: Table) -> Any:
+        """The response values, as numbers or as what they are; (b, c) where a row counts."""
+        outcome, learned = self._parts.outcome, self._memory.transforms
+        if self._parts.counted:
+            return counts_at(self._parts, table, learned, training=False)
+        if (name := is_column(outcome[0])) is None:
+            return numeric(outcome[0], table, learned, training=False)
+        return table.columns[name]
+
+    def _offset(self, table: Table) -> Array:
+        return numeric(parse_expression(self.recipe.offset or ""), table, self._memory.transforms, training=False)
+
+
+class Blamed:
+    """Adds to a DataError the file that the rows are from."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DataError):
+            rows = self.batch.table.rows
+            where = f"rows {rows[0]} to {rows[-1]} of {self.batch.file}" if len(rows) else self.batch.file
+            raise DataError(f"{where}: {error}") from None
+
+
+def _sound(values: Any) -> bool:
+    """No value is missing or infinite; False where a look at the whole column has to tell."""
+    if not isinstance(values, np.ndarray):
+        return bool((np.asarray(values.codes) >= 0).all())
+    if values.dtype.kind == "f":
+        return bool(np.isfinite(values).all())
+    return values.dtype.kind in "iub"
+
+
+def coded(code: Code, values: Any) -> Array:
+    """Response values as numbers; a categorical is coded level by level."""
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        return code(values)
+    import pandas as pd
+
+    place, met = (values.codes, values.categories) if not isinstance(values, np.ndarray) else pd.factorize(values)
+    used = np.flatnonzero(np.bincount(place, minlength=len(met)))
+    numbers = np.full(len(met), np.nan)
+    numbers[used] = code(np.asarray(met, dtype=object)[used])
+    return numbers[place]
+
+
+def refuse_response(parts: Parts, table: Table) -> None:
+    """DataError for a response of times or of values that are neither numbers nor categories."""
+    name = is_column(parts.outcome[0]) if len(parts.outcome) == 1 else None
+    if name is not None and (kind := kind_of(table.columns[name])) in ("time", "other"):
+        raise DataError(
+            f"the response {name!r} holds {kind} values; a response holds numbers, truth values or categories"
+        )

@@ -1,0 +1,101 @@
+"""Rows by the block: the unit of work of everything that is a sum over rows, wherever the rows are.
+
+A function of a `Block` says what some rows add; `Design.fold` puts the parts of all blocks together. Rows in memory are
+one block. Rows elsewhere (files, memory maps, the workers of a cluster) are a `RowSource`, which holds no more than a few
+blocks at a time. What is folded should be picklable (`functools.partial` of a module's function over arrays), since a
+source may send it to where the rows are: the function travels there, and only its results travel back.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from probreg.data.weights import WeightKind
+from probreg.numerics.linalg import map_blocks, row_blocks
+
+Array = np.ndarray
+Sums = tuple[Array, ...]
+SAMPLE = 20_000  # evenly spaced rows that a source keeps in memory, at most
+
+
+class Block(NamedTuple):
+    """Consecutive rows: X (b, p), y (b,) as numbers, offset (b, 1) or (b, m).
+
+    `weights` (b,) multiply log p(y_i): frequencies, or normalised sampling weights. `precision` (b,) divides the variance of
+    the noise: sigma / sqrt(precision_i) is the noise scale of a row. `start` counts the rows before it. X may lie in memory row by row or column by column.
+
+    >>> block = Block(np.ones((6, 2)), np.arange(6.0))
+    >>> block.part(slice(4, 6)).y, block.part(slice(4, 6)).start
+    (array([4., 5.]), 4)
+    """
+
+    X: Array
+    y: Array
+    weights: Array | None = None
+    offset: Array | None = None
+    start: int = 0
+    precision: Array | None = None
+
+    @property
+    def rows(self) -> int:
+        """b."""
+        return len(self.X)
+
+    def part(self, rows: slice) -> "Block":
+        """These of its rows, without a copy."""
+        return Block(
+            self.X[rows],
+            self.y[rows],
+            None if self.weights is None else self.weights[rows],
+            None if self.offset is None else self.offset[rows],
+            self.start + (rows.start or 0),
+            None if self.precision is None else self.precision[rows],
+        )
+
+    def eta(self, beta: Array) -> Array:
+        """X beta + offset, (..., b, m) for beta (..., p, m)."""
+        # np.dot for one beta, since @ would hold the interpreter's lock in the threads of `sweep`
+        eta = np.dot(self.X, beta) if beta.ndim == 2 else self.X @ beta
+        return eta if self.offset is None else eta + self.offset
+
+    def sweep(self, fn: Callable[["Block"], Sums], *, width: int | None = None) -> Sums:
+        """The sums of fn over parts that stay in cache, on all cores; `width` is the numbers that a row needs (p).
+
+        >>> Block(np.ones((6, 2)), np.arange(6.0)).sweep(lambda part: (np.dot(part.X.T, part.y),))
+        (array([15., 15.]),)
+        """
+        parts = row_blocks(self.rows, self.X.shape[1] if width is None else width)
+        return map_blocks(lambda rows: fn(self.part(rows)), parts)
+
+
+def by_kind(kind: WeightKind, values: Array | None) -> tuple[Array | None, Array | None]:
+    """(weights, precision) of a `Block` or a design: precisions divide a variance, weights of other kinds multiply log p."""
+    return (None, values) if kind == "precision" else (values, None)
+
+
+def add(a: Sums, b: Sums) -> Sums:
+    """Array by array, a + b."""
+    return tuple(map(operator.add, a, b))
+
+
+class RowSource(Protocol):
+    """Rows that are not in memory. `sample` holds at most SAMPLE evenly spaced ones, `weight` is the number of
+    observations (the sum of frequency weights, else `n`), `name` says in words where the rows are."""
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def weight(self) -> float: ...
+
+    @property
+    def sample(self) -> Block: ...
+
+    @property
+    def name(self) -> str: ...
+
+    def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
+        """add(... add(fn(first block), fn(second block)) ..., fn(last block)): one pass over all rows, in their order."""
+        ...

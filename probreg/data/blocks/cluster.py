@@ -1,0 +1,172 @@
+"""Rows on the workers of a dask cluster: functions travel to the partitions, and only what they sum up travels back.
+
+Partitions stay with dask: what it holds in the memory of its workers is used there, what it reads from files is read anew in
+each pass and dropped. Sums are put together in the order of the partitions by a tree of dask tasks, so that they do not
+depend on which worker was first. Without a cluster the same tasks run on dask's own threads.
+"""
+
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+from probreg.data.blocks.block import Block
+from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.numerics.linalg import limited, one_blas_thread
+
+OnPart = Callable[[int, Any], Any]  # what one partition, by its number and its rows, adds; None when it adds nothing
+_AT_ONCE = 8  # results that one task of the tree puts together
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """Partitions of rows in their order, as dask's delayed values; `client` is the cluster's, None for dask's default."""
+
+    parts: tuple[Any, ...]
+    name: str
+    client: Any = None
+
+    def reduce(self, fn: OnPart, add: Callable[[Any, Any], Any]) -> Any:
+        """add(... add(fn(0, first), fn(1, second)) ..., fn(k, last)) by neighbours, computed where the partitions are.
+
+        None when no partition adds anything. ProbregErrors of fn come as they are; ProbregError says that workers were lost
+        or failed. An interrupt takes the tasks back.
+        """
+        delayed = dask().delayed
+        # travel once each, as bytes: what a worker cannot load is then an error of its task, and not of the transport
+        task, joint = (delayed(_packed(f), pure=False, traverse=False) for f in (fn, partial(joined, add)))
+        visit, join = delayed(_visit, pure=False), delayed(_called, pure=False)
+        level = [visit(task, number, part) for number, part in enumerate(self.parts)]
+        while len(level) > 1:
+            level = [join(joint, *level[i : i + _AT_ONCE]) for i in range(0, len(level), _AT_ONCE)]
+        return self.result(level[0]) if level else None
+
+    def result(self, value: Any) -> Any:
+        """The value of a delayed one. Errors as in `reduce`."""
+        with (
+            said_of_workers(self.name),
+            one_blas_thread(),
+        ):  # held here too, for workers that are threads of this process
+            if self.client is None:
+                return value.compute()
+            future = self.client.compute(value)
+            try:
+                return future.result()
+            except BaseException:
+                future.cancel()
+                raise
+
+
+@dataclass(frozen=True, eq=False)
+class Workers:
+    """A `RowSource` of partitions: `blocks(number, partition)` makes the blocks of one where it is."""
+
+    partitions: Partitions
+    blocks: Callable[[int, Any], Iterator[Block]]
+    n: int
+    weight: float
+    sample: Block
+
+    @property
+    def name(self) -> str:
+        """The collection, in words."""
+        return self.partitions.name
+
+    def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
+        """One pass. DataError when the rows are not as many as they were: they changed since the model was made."""
+        total, rows = folded(self.partitions, self.blocks, fn, add)
+        if rows != self.n:
+            raise DataError(f"{self.name} held {self.n} rows when the model was made and holds {rows} now")
+        return total
+
+
+def folded(
+    partitions: Partitions,
+    blocks: Callable[[int, Any], Iterator[Block]],
+    fn: Callable[[Block], Any],
+    add: Callable[[Any, Any], Any],
+) -> tuple[Any, int]:
+    """fn of every block, put together by `add` (None when there is no block), and the number of rows."""
+    found = partitions.reduce(partial(_fold_part, blocks, fn, add), partial(_both, add))
+    return (None, 0) if found is None else found
+
+
+def dask() -> Any:
+    """The package. Incompatible when it is not installed."""
+    try:
+        import dask
+    except ImportError:
+        raise Incompatible(
+            "rows on a cluster need dask, which is not installed: pip install 'probreg[dask]' (files on this machine are "
+            "read without it by Model.from_parquet)"
+        ) from None
+    return dask
+
+
+@contextmanager
+def said_of_workers(name: str) -> Iterator[None]:
+    """What goes wrong with dask or on its workers, as a ProbregError in words; the cause stays attached."""
+    try:
+        yield
+    except ProbregError:
+        raise
+    except Exception as error:
+        advice = next((_ADVICE[k.__name__] for k in type(error).__mro__ if k.__name__ in _ADVICE), _FAILED)
+        said = str(error).strip().splitlines()[:1] or [""]
+        raise ProbregError(f"{name}: {advice} ({type(error).__name__}: {said[0]})") from error
+
+
+_FAILED = "a task failed on the workers, which need the same probreg, files and packages as this process"
+_LOST = "the cluster was lost before the sums were complete; start a new client, build the model again and fit it"
+_ADVICE = {  # by name, since dask also runs without the package that defines most of them
+    "KilledWorker": "workers died over and over in the same task, as a rule for want of memory; use smaller partitions",
+    "FutureCancelledError": _LOST,
+    "CancelledError": _LOST,
+    "CommClosedError": _LOST,
+    "ClosedClientError": _LOST,
+    "TimeoutError": _LOST,
+    "ModuleNotFoundError": "the workers lack a package that this process has; install it there",
+    "FileNotFoundError": "the workers do not find a file; it has to be on a path that all of them can read",
+}
+
+
+# ---- on the worker ---------------------------------------------------------------------------------------------------
+
+
+def _packed(fn: Any) -> bytes:
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(fn))
+
+
+def _visit(packed: bytes, number: int, part: Any) -> Any:
+    """The function of a partition in one thread, since dask runs as many partitions at a time as a worker has threads."""
+    with limited(1), one_blas_thread():
+        return pickle.loads(packed)(number, part)
+
+
+def _called(packed: bytes, *values: Any) -> Any:
+    return pickle.loads(packed)(*values)
+
+
+def joined(add: Callable[[Any, Any], Any], *found: Any) -> Any:
+    """What is there, put together in its order; None when nothing is."""
+    some = [value for value in found if value is not None]
+    return reduce(add, some) if some else None
+
+
+def _both(add: Callable[[Any, Any], Any], a: tuple[Any, int], b: tuple[Any, int]) -> tuple[Any, int]:
+    return add(a[0], b[0]), a[1] + b[1]
+
+
+def _fold_part(
+    blocks: Callable[[int, Any], Iterator[Block]], fn: Callable[[Block], Any], add: Callable[[Any, Any], Any],
+    number: int, part: Any,
+) -> tuple[Any, int] | None:  # fmt: skip
+    total: tuple[Any, int] | None = None
+    for block in blocks(number, part):
+        found = fn(block), block.rows
+        total = found if total is None else _both(add, total, found)
+    return total

@@ -1,0 +1,324 @@
+"""Tables on disk, a batch of rows at a time: Parquet, Arrow IPC (feather) and CSV, read by pyarrow.
+
+Nothing here knows what the columns are for. A batch is a `Table` like any other, whose rows are labelled by their number in
+their file, counted from 0; text comes as a categorical of the values met, since each of them is read once that way.
+"""
+
+import hashlib
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from probreg.arguments.arrays import brief
+from probreg.data.formula.columns import Table, _from_series, declares_order, settle
+from probreg.errors import DataError, Incompatible
+from probreg.numerics.linalg import threads
+from probreg.system.disk import Stamp, require_plain
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".parq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".tsv": "tsv",
+    ".tsv.gz": "tsv",
+}
+_NUMBERS = 2**21  # numbers in a batch: 16 MB
+_SMALLEST = 2**14  # rows in a batch, but for the last
+_CSV_BLOCK = 2**24  # bytes of text that are parsed at a time
+
+
+Mark = Stamp | tuple[int, str]  # what tells a file from what takes its place
+
+
+class Batch(NamedTuple):
+    """Some rows of a file; `table.rows` are their numbers in it."""
+
+    table: Table
+    file: str
+
+
+class Tables(Protocol):
+    """Rows with named columns that are read a batch at a time."""
+
+    @property
+    def name(self) -> str: ...
+
+    def names(self) -> tuple[str, ...]: ...
+
+    def batches(self, names: Sequence[str]) -> Generator[Batch]: ...
+
+    def declared_order(self, name: str) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of one format and the same columns, in the order in which their rows follow one another.
+
+    A CSV's first rows tell what its columns hold; a Parquet or Arrow file says so itself.
+    """
+
+    paths: tuple[Path, ...]
+    format: str
+    marks: tuple[Mark, ...] = ()  # of each path, when the model was made; none are compared where there are none
+
+    @property
+    def name(self) -> str:
+        """The files in words."""
+        more = len(self.paths) - 1
+        return self.paths[0].name + (f" and {more} more file{'s' * (more > 1)}" if more else "")
+
+    def names(self) -> tuple[str, ...]:
+        """The columns of the first file. DataError for a file that cannot be read."""
+        return _distinct(tuple(_schema(self.paths[0], self.format).names), self.paths[0])
+
+    def batches(self, names: Sequence[str]) -> Generator[Batch]:
+        """All rows of the named columns, in order. DataError for a file that lacks one or cannot be read."""
+        size = min(max(_NUMBERS // max(len(names), 1), _SMALLEST), 2**17)
+        first = self._types(names) if self.format in ("csv", "tsv") else None
+        for path in self.paths:
+            self._unchanged(path)
+            with _read(path), closing(_OPEN[self.format](path, list(names), size, first)) as parts:
+                row = 0
+                for part in parts:
+                    for some in _cut(part, size):
+                        columns = {name: _values(some, name) for name in names}
+                        yield Batch(Table(columns, np.arange(row, row + some.num_rows)), path.name)
+                        row += some.num_rows
+            self._unchanged(path)  # nor while it was read
+
+    def elsewhere(self) -> "Files":
+        """The same files for processes on other machines, where a copy has another time and place: marked by content."""
+        paths = tuple(path.resolve() for path in self.paths)
+        return replace(self, paths=paths, marks=tuple(_footer(path) for path in paths))
+
+    def one(self, number: int) -> "Files":
+        """One of the files."""
+        return replace(self, paths=self.paths[number : number + 1], marks=self.marks[number : number + 1])
+
+    def _unchanged(self, path: Path) -> None:
+        """DataError for a file that is another than when the model was made: sums of both would belong to neither."""
+        if not self.marks:
+            return
+        known = self.marks[self.paths.index(path)]
+        if (Stamp.of(path) if isinstance(known, Stamp) else _footer(path)) != known:
+            raise DataError(f"{path.name} was changed or replaced since the model was made; make the model again")
+
+    def _types(self, names: Sequence[str]) -> dict[str, Any]:
+        """The types of a CSV's columns, each from the first file that shows a value of it in its first rows."""
+        import pyarrow as pa
+
+        types: dict[str, Any] = {}
+        for path in self.paths:
+            types = {f.name: f.type for f in _schema(path, self.format) if not pa.types.is_null(f.type)} | types
+            if types.keys() >= set(names):
+                break
+        if bad := [name for name in names if name in types and pa.types.is_binary(types[name])]:
+            raise DataError(f"column {bad[0]!r} of {self.name} holds text that is not UTF-8: save the file as UTF-8")
+        return types
+
+    def declared_order(self, name: str) -> bool:
+        """Whether a column is stored as a category whose levels have an order of their own."""
+        return declares_order(_schema(self.paths[0], self.format), name)
+
+
+def files_of(paths: Any, format: str | None = None) -> Files:
+    """The files meant by a path, a folder (its files in the order of their names) or a sequence of these.
+
+    DataError for what is not there, for no file at all, for formats that are not known or mixed, and for a folder whose
+    subfolders say columns by their names (year=2024). Incompatible when pyarrow is not installed.
+    """
+    _pyarrow()
+    given = list(paths) if isinstance(paths, Sequence) and not isinstance(paths, str | bytes) else [paths]
+    if wrong := [path for path in given if not isinstance(path, str | Path)]:
+        raise DataError(f"files are given as a path, a folder or a list of these, got {type(wrong[0]).__name__}")
+    if format is not None and (not isinstance(format, str) or format not in _OPEN):
+        raise DataError(
+            f"format={brief(format)} is not known; take {', '.join(map(repr, _OPEN))}, or leave it to the names"
+        )
+    found = [file for path in given for file in _within(Path(path).expanduser().absolute(), format)]
+    if not found:
+        raise DataError("no file was given: pass a path, a folder or a list of paths")
+    formats = {format or _format(path) for path in found}
+    if len(formats) > 1:
+        raise DataError(f"the files are of several formats ({', '.join(sorted(formats))}); read one format at a time")
+    return Files(tuple(found), formats.pop(), tuple(map(Stamp.of, found)))
+
+
+def _within(path: Path, format: str | None) -> list[Path]:
+    if not path.exists():
+        raise DataError(f"there is no file or folder {path}")
+    if not path.is_dir():
+        return [require_plain(path)]
+    wanted = [s for s, kind in FORMATS.items() if format in (None, kind)]
+    inside = sorted(f for f in path.rglob("*") if f.is_file() and f.name.lower().endswith(tuple(wanted)))
+    inside = [f for f in inside if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts)]
+    if keyed := [f for f in inside if any("=" in part for part in f.relative_to(path).parts[:-1])]:
+        where = next(part for part in keyed[0].relative_to(path).parts if "=" in part)
+        raise DataError(
+            f"the folder {path} is partitioned: {where!r} says a column by the name of a folder, and only columns inside files "
+            "are read. Write that column into the files, or give one such folder, or a list of files, to do without it"
+        )
+    if not inside:
+        raise DataError(f"the folder {path} holds no file that ends in {', '.join(wanted)}")
+    return inside
+
+
+def _footer(path: Path) -> tuple[int, str]:
+    """The size of a Parquet file and a digest of its footer, which tells each column's least and greatest values."""
+    from pyarrow import parquet
+
+    with _read(path), parquet.ParquetFile(path) as file:
+        return path.stat().st_size, hashlib.sha256(repr(file.metadata.to_dict()).encode()).hexdigest()
+
+
+def _format(path: Path) -> str:
+    for suffix, kind in FORMATS.items():
+        if path.name.lower().endswith(suffix):
+            return kind
+    raise DataError(f"{path.name} ends in none of {', '.join(FORMATS)}, which say how a file is read")
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise Incompatible(
+            "reading rows from files needs pyarrow, which is not installed: pip install pyarrow (or read the file into a "
+            "data frame and use Model.from_formula)"
+        ) from None
+    return pyarrow
+
+
+@contextmanager
+def _read(path: Path) -> Iterator[None]:
+    """pyarrow's errors as DataError that names the file."""
+    pa = _pyarrow()
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise DataError(f"{path.name} cannot be read: {first}") from None
+
+
+def _distinct(names: tuple[str, ...], path: Path) -> tuple[str, ...]:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"{path.name} has more than one column called {', '.join(map(repr, twice))}; rename them")
+    return names
+
+
+# ---- one opener per format: an iterator of record batches, closed with it ------------------------------------------
+
+
+def _parquet(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        _require(names, file.schema_arrow.names, path)
+        for group in range(file.num_row_groups):  # a reader of all groups would keep each of them until the last
+            yield from file.iter_batches(size, row_groups=[group], columns=names, use_threads=threads() > 1)
+
+
+def _arrow(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as stored:
+        try:
+            file = pa.ipc.open_file(stored)
+        except pa.ArrowInvalid:
+            stored.seek(0)
+            stream = pa.ipc.open_stream(stored)
+            _require(names, stream.schema.names, path)
+            yield from (batch.select(names) for batch in stream)
+            return
+        _require(names, file.schema.names, path)
+        yield from (file.get_batch(i).select(names) for i in range(file.num_record_batches))
+
+
+def _csv(path: Path, names: list[str], size: int, schema: Any, delimiter: str = ",") -> Generator[Any]:
+    """Whole numbers are read as floats, since the first rows do not tell whether the last are whole."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    known = {name: schema.get(name, pa.float64()) for name in names}
+    wide = {name: pa.float64() if pa.types.is_integer(kind) else kind for name, kind in known.items()}
+    with _csv_reader(path, delimiter) as head:
+        _require(names, head.schema.names, path)
+    convert = csv.ConvertOptions(column_types=wide, include_columns=names, strings_can_be_null=True)
+    with csv.open_csv(
+        path, csv.ReadOptions(block_size=_CSV_BLOCK), csv.ParseOptions(delimiter=delimiter), convert
+    ) as reader:
+        yield from reader
+
+
+def _tsv(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
+    yield from _csv(path, names, size, schema, "\t")
+
+
+_OPEN = {"parquet": _parquet, "arrow": _arrow, "csv": _csv, "tsv": _tsv}
+
+
+def _csv_reader(path: Path, delimiter: str) -> Any:
+    from pyarrow import csv
+
+    return csv.open_csv(
+        path,
+        parse_options=csv.ParseOptions(delimiter=delimiter),
+        convert_options=csv.ConvertOptions(strings_can_be_null=True),
+    )
+
+
+def _schema(path: Path, format: str) -> Any:
+    """The columns of a file and their types."""
+    import pyarrow as pa
+
+    with _read(path):
+        if format in ("csv", "tsv"):
+            with _csv_reader(path, "\t" if format == "tsv" else ",") as reader:
+                return reader.schema
+        if format == "parquet":
+            from pyarrow import parquet
+
+            with parquet.ParquetFile(path) as file:
+                return file.schema_arrow
+        with pa.memory_map(str(path)) as stored:
+            try:
+                return pa.ipc.open_file(stored).schema
+            except pa.ArrowInvalid:
+                stored.seek(0)
+                return pa.ipc.open_stream(stored).schema
+
+
+def _require(names: Sequence[str], present: Sequence[str], path: Path) -> None:
+    _distinct(tuple(present), path)
+    if absent := [name for name in names if name not in present]:
+        raise DataError(f"{path.name} has no column {absent[0]!r}; it has: {', '.join(present)}")
+
+
+# ---- from arrow's columns to plain arrays --------------------------------------------------------------------------
+
+
+def _cut(part: Any, size: int) -> Iterator[Any]:
+    for start in range(0, part.num_rows, size):
+        yield part.slice(start, size)
+
+
+def _values(batch: Any, name: str) -> Any:
+    """A column as `Table` holds it; text as a categorical without a declared order."""
+    import pyarrow as pa
+
+    column = batch.column(name)
+    kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        return column.to_numpy(zero_copy_only=False)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        column = (column.cast(pa.string()) if pa.types.is_string_view(kind) else column).dictionary_encode()
+    return settle(_from_series(column.to_pandas()))

@@ -1,0 +1,280 @@
+"""The recipe of a formula at files: levels over all rows, and what transforms learn from an evenly spaced sample of them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.arrays import brief
+from probreg.data.blocks.batches import Selection, refuse_response
+from probreg.data.blocks.block import SAMPLE, Array
+from probreg.data.blocks.files import Tables
+from probreg.data.blocks.stream import Progress, ahead
+from probreg.data.blocks.survey import Orders
+from probreg.data.formula.columns import Table, kind_of, missing as absent
+from probreg.data.formula.expressions import coding_arguments, level_column
+from probreg.data.formula.formula import Recipe, reads_as_numbers, written_out
+from probreg.data.formula.grammar import Expression, coding_of, is_column, learns, parse_expression
+from probreg.data.formula.layout import Memory, Parts, lay_out, parse_formula
+from probreg.data.formula.levels import Level, plain, training_levels
+from probreg.data.formula.saved import write_state
+from probreg.data.rows import Missing, require
+from probreg.errors import DataError
+
+_MOST = 10_000  # levels of one column: each is a column of X
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a formula reads of some files: its parts, the columns, and the first rows."""
+
+    parts: Parts
+    selection: Selection
+    first: Table
+    offset: str | None
+    weights: str | None
+
+    @property
+    def factors(self) -> dict[str, Expression]:
+        """The factors that are categories, by their text."""
+
+        def category(factor: Expression) -> bool:
+            name = is_column(factor)
+            return coding_of(factor) is not None or (name is not None and kind_of(self.first.columns[name]) == "levels")
+
+        return {text: factor for text, factor in self.parts.factors.items() if category(factor)}
+
+    @property
+    def learning(self) -> tuple[str, ...]:
+        """The terms with a transform that learns from the rows."""
+        return tuple(text for text, factor in self.parts.factors.items() if learns(factor))
+
+    def declared_levels(self, met: Array, orders: Orders) -> tuple[Any, ...] | None:
+        """The levels of the response in the order that its column declares everywhere, if it does and knows all of them."""
+        if self.parts.counted:
+            return self.parts.classes
+        name = is_column(self.parts.outcome[0])
+        if (
+            name is None
+            or kind_of(self.first.columns[name]) != "levels"
+            or not self.selection.files.declared_order(name)
+        ):
+            return None
+        return orders.levels(met)
+
+
+def plan(formula: str, files: Tables, *, weights: Any, offset: Any, missing: Missing) -> Plan:
+    """Reads the formula against the columns of the files and their first rows. DataError for what is not there."""
+    for word, value in (("weights", weights), ("offset", offset)):
+        if value is not None and not isinstance(value, str):
+            kind = type(value).__name__
+            raise DataError(
+                f"{word}= is a column's name{' or an expression' * (word == 'offset')} in the files, got {kind}"
+            )
+    if not isinstance(missing, str) or missing not in ("raise", "drop"):
+        raise DataError(f"missing={brief(missing)} is not known; take 'raise' (an error names the rows) or 'drop'")
+    every = Table(dict.fromkeys(files.names()), np.arange(0))
+    parts = parse_formula(written_out(formula, every, weights, offset))
+    added = parse_expression(offset) if offset else None
+    outcome = tuple(name for part in parts.outcome for name in part.variables)
+    further = (*(added.variables if added else ()), *((weights,) if weights else ()))
+    names = tuple(dict.fromkeys((*outcome, *parts.variables, *further)))
+    require(every, names)
+    if any(learns(part) for part in parts.outcome) or (added is not None and learns(added)):
+        raise DataError(
+            "a response or an offset that learns from the rows, such as center(y), is not read by the block"
+        )
+    first = _first(files, names)
+    if not len(first.rows):
+        raise DataError(f"{files.name} holds no rows: a model needs at least one row of data")
+    kinds = {name: kind_of(values) for name, values in first.columns.items()}
+    refuse_response(parts, first)
+    return Plan(parts, Selection(files, names, missing, kinds), first, offset, weights)
+
+
+def _first(files: Tables, names: tuple[str, ...]) -> Table:
+    """The first rows; a column that is missing in all of them is taken from the first batch that holds a value of it."""
+    rows, columns, shown = np.arange(0), dict[str, Any](), set[str]()
+    with closing(files.batches(names)) as batches:
+        for table in (batch.table for batch in batches if len(batch.table.rows)):
+            rows = rows if len(rows) else table.rows
+            found = {name for name in names if name not in shown and not absent(table.columns[name]).all()}
+            columns |= {name: table.columns[name] for name in names if name in found or name not in columns}
+            shown |= found
+            if len(shown) == len(names):
+                break
+    return Table(columns, rows)
+
+
+def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...]]:
+    """The recipe, and what was learned how, in words; one pass over the rows where there is anything to learn."""
+    factors, learning, files = plan.factors, plan.learning, plan.selection.files
+    if not factors and not learning:
+        return _plain_recipe(plan), ()
+    seen = unseen(plan)
+    with Progress(files.name, None, progress) as line, closing(ahead(plan.selection.tables())) as tables:
+        for table, _ in tables:
+            seen.add(table)
+            line.at(seen.rows)
+    return learned(plan, seen)
+
+
+def unseen(plan: Plan) -> "Seen":
+    """What is seen of no rows."""
+    return Seen(plan.factors, _variables(plan, plan.learning))
+
+
+def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
+    """The recipe that follows from what was seen of all rows, and what was learned how, in words."""
+    factors, learning = plan.factors, plan.learning
+    if not seen.rows:
+        raise _none_complete(plan.selection.files)
+    ordered = {text: _ordered(plan, factor) for text, factor in factors.items()}
+    levels = {text: seen.training_levels(text, factor, ordered[text]) for text, factor in factors.items()}
+    recipe = _recipe(plan, seen.sample(), Memory(levels=levels))
+    return recipe, tuple(_notes(plan, seen, levels, learning))
+
+
+def _plain_recipe(plan: Plan) -> Recipe:
+    """The recipe of terms that learn nothing, which any complete rows show."""
+    with closing(plan.selection.tables()) as tables:
+        some = next((table for table, _ in tables), None)
+    if some is None:
+        raise _none_complete(plan.selection.files)
+    return _recipe(plan, some.take(np.arange(min(2, len(some.rows)))), Memory())
+
+
+def _none_complete(files: Tables) -> DataError:
+    return DataError(f"no row of {files.name} is complete, so missing='drop' would leave none")
+
+
+def _recipe(plan: Plan, table: Table, memory: Memory) -> Recipe:
+    parts = plan.parts
+    with np.errstate(all="ignore"):
+        _, columns = lay_out(parts, table, memory, training=True)
+    state = write_state(memory)
+    return Recipe(parts.text, parts.response, columns, parts.intercept, parts.variables, plan.offset, state)
+
+
+def _variables(plan: Plan, terms: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for text in terms for name in plan.parts.factors[text].variables))
+
+
+def _ordered(plan: Plan, factor: Expression) -> bool:
+    name = is_column(factor)
+    inner = coding_of(factor)
+    if name is None and inner is not None and len(factor.variables) == 1:
+        name = factor.variables[0]
+    return name is not None and plan.selection.files.declared_order(name)
+
+
+def _notes(plan: Plan, seen: "Seen", levels: Mapping[str, list[Level]], learning: tuple[str, ...]) -> Iterator[str]:
+    if levels:
+        said = ", ".join(f"{text} ({len(known)})" for text, known in levels.items())
+        yield f"levels were collected over all {seen.rows} rows: {said}"
+    for text, known in levels.items():
+        if all(isinstance(v, str) for v in known) and reads_as_numbers(np.array(known, dtype=object)):
+            yield f"column {text!r} is text and is read as categories, although every value is a number"
+    if learning and seen.rows > SAMPLE:
+        yield (
+            f"{', '.join(learning)} learned what they keep (means, knots, ...) from {len(seen.index)} evenly spaced rows of "
+            f"{seen.rows}, and from the rows of the least and greatest values"
+        )
+
+
+@dataclass(eq=False)
+class Seen:
+    """What a pass over raw rows collects: levels of factors, evenly spaced rows, and rows of extreme values."""
+
+    factors: Mapping[str, Expression]
+    watched: tuple[str, ...]
+    rows: int = 0
+    stride: int = 1
+    index: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    levels: dict[str, dict[Any, None]] = field(default_factory=dict)
+    declared: dict[str, tuple[Any, ...] | None] = field(default_factory=dict)
+    held: list[tuple[Array, Table]] = field(default_factory=list)
+    extremes: dict[tuple[str, bool], tuple[float, int, Table]] = field(default_factory=dict)
+
+    def add(self, table: Table) -> None:
+        for text, factor in self.factors.items():
+            self._levels(text, level_column(factor, table, {}, training=False))
+        self._extremes(table)
+        index = self.rows + np.arange(len(table.rows))
+        self._hold(index, table)
+        self.rows += len(table.rows)
+
+    def _levels(self, text: str, column: Any) -> None:
+        import pandas as pd
+
+        if isinstance(column, np.ndarray):
+            present, declared = pd.unique(column), None
+        else:
+            used = np.bincount(column.codes[column.codes >= 0], minlength=len(column.categories)) > 0
+            present, declared = np.asarray(column.categories)[used], tuple(map(plain, column.categories))
+        met = self.levels.setdefault(text, {})
+        met |= dict.fromkeys(map(plain, present))
+        before = self.declared.setdefault(text, declared)
+        self.declared[text] = before if before == declared else None
+        if len(met) > _MOST:
+            raise DataError(
+                f"{text!r} has more than {_MOST} levels ({', '.join(map(repr, list(met)[:3]))} ...), one column of X for "
+                "each; did you mean numbers, or a coarser grouping?"
+            )
+
+    def _extremes(self, table: Table) -> None:
+        for name in self.watched:
+            values = table.columns[name]
+            if kind_of(values) not in ("number", "truth"):
+                continue
+            for low in (True, False):
+                i = int(np.argmin(values) if low else np.argmax(values))
+                found = self.extremes.get((name, low))
+                if found is None or (values[i] < found[0] if low else values[i] > found[0]):
+                    self.extremes[name, low] = (values[i], self.rows + i, _as_given(table, np.array([i])))
+
+    def _hold(self, index: Array, table: Table) -> None:
+        keep = np.flatnonzero(index % self.stride == 0)
+        self.held.append((index[keep], _as_given(table, keep)))
+        self.index = np.concatenate([self.index, index[keep]])
+        while len(self.index) > SAMPLE:
+            self.stride *= 2
+            self.held = [(i[k], t.take(k)) for i, t in self.held if len(k := np.flatnonzero(i % self.stride == 0))]
+            self.index = self.index[self.index % self.stride == 0]
+
+    def sample(self) -> Table:
+        """The evenly spaced rows, and those of extreme values that are not among them."""
+        import pandas as pd
+
+        have = set(self.index.tolist())
+        parts = [t for _, t in self.held]
+        for _, row, table in self.extremes.values():
+            if row not in have:
+                have.add(row)
+                parts.append(table)
+        columns = {name: np.concatenate([t.columns[name] for t in parts]) for name in parts[0].columns}
+        settled = {name: pd.Categorical(v) if v.dtype.kind == "O" else v for name, v in columns.items()}
+        return Table(settled, np.concatenate([t.rows for t in parts]))
+
+    def training_levels(self, text: str, factor: Expression, ordered: bool) -> list[Level]:
+        """The levels of a factor over all rows, in the order that a table in memory would give them."""
+        import pandas as pd
+
+        call = coding_of(factor)
+        wanted = coding_arguments(call).get("levels") if call is not None else None
+        met: Any = np.array(list(self.levels[text]), dtype=object)
+        if ordered and (declared := self.declared[text]) is not None:
+            met = pd.Categorical(met, categories=list(declared))
+        rows: Any = range(self.rows)
+        return training_levels(text, met, wanted, Table({}, rows), coded=call is not None)
+
+
+def _as_given(table: Table, keep: Array) -> Table:
+    """These rows, with categories as the values they stand for."""
+    columns = {
+        name: values[keep] if isinstance(values, np.ndarray) else np.asarray(values[keep], dtype=object)
+        for name, values in table.columns.items()
+    }
+    return Table(columns, table.rows[keep])

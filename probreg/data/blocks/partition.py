@@ -1,0 +1,168 @@
+"""One partition of rows on its worker: read like a file, made into blocks, and scanned before there is a model."""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from probreg.data.blocks.batches import FormulaBlocks, Selection, Tally
+from probreg.data.blocks.block import SAMPLE, Block
+from probreg.data.blocks.cluster import joined
+from probreg.data.blocks.files import Batch, Files, Tables
+from probreg.data.blocks.learning import Seen
+from probreg.data.blocks.slices import ArrayBlocks
+from probreg.data.blocks.survey import Orders, Survey
+from probreg.data.formula.columns import Table, _from_series, kind_of
+from probreg.errors import DataError
+
+_NUMBERS = 2**22  # numbers of a partition that become a block at a time: 32 MB
+_APART = 1_000_003  # odd: rows of a partition that is numbered by it fall on other multiples of 2 than its neighbour's
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A partition of a data frame on its worker, read like a file: `rows` are numbered from 0 in each partition."""
+
+    frame: Any
+    name: str
+
+    def names(self) -> tuple[str, ...]:
+        """The columns. DataError for names that repeat."""
+        names = tuple(map(str, self.frame.columns))
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise DataError(f"the DataFrame has more than one column called {', '.join(map(repr, twice))}; rename them")
+        return names
+
+    def declared_order(self, name: str) -> bool:
+        """Whether a column is a category, whose levels have an order of their own."""
+        import pandas as pd
+
+        kind = self.frame.dtypes.iloc[self.names().index(name)]
+        ordered = isinstance(kind, pd.ArrowDtype) and getattr(kind.pyarrow_dtype, "ordered", False)  # a dictionary's
+        return isinstance(kind, pd.CategoricalDtype) or bool(ordered)
+
+    def batches(self, names: Sequence[str]) -> Generator[Batch]:
+        """The rows of the columns, which are those of the frame in its order."""
+        size = max(_NUMBERS // max(len(names), 1), 1024)
+        for a in range(0, len(self.frame), size):
+            some = self.frame.iloc[a : a + size]
+            columns = {name: _values(some.iloc[:, j]) for j, name in enumerate(names)}
+            yield Batch(Table(columns, np.arange(a, a + len(some))), self.name)
+
+
+def tables_of(part: Any, number: int) -> Tables:
+    """A partition that is read a batch at a time: a file by itself, a data frame as `Part`."""
+    return part if isinstance(part, Files) else Part(part, f"partition {number}")
+
+
+def _values(series: Any) -> Any:
+    """A column as `Table` holds it; text as a categorical without a declared order, as from files."""
+    import pandas as pd
+
+    if isinstance(series.dtype, pd.StringDtype):
+        return series.astype("category").array
+    values = _from_series(series)
+    return pd.Categorical(values) if kind_of(values) == "text" else values
+
+
+@dataclass(frozen=True)
+class FormulaParts:
+    """The blocks that a recipe makes of a partition; `starts` are the numbers of the partitions' first rows, if known."""
+
+    making: FormulaBlocks
+    starts: tuple[int, ...] | None = None
+
+    def __call__(self, number: int, part: Any) -> Iterator[Block]:
+        selection = replace(self.making.selection, files=tables_of(part, number))
+        return _from(_start(self.starts, number), replace(self.making, selection=selection)())
+
+    def tallied(self, tally: Tally) -> "FormulaParts":
+        """The same, counting what is left out."""
+        return replace(self, making=replace(self.making, selection=replace(self.making.selection, tally=tally)))
+
+
+@dataclass(frozen=True)
+class ArrayParts:
+    """The blocks of a partition of arrays (X, y, weights, offset)."""
+
+    making: ArrayBlocks
+
+    def __call__(self, number: int, part: Any) -> Iterator[Block]:
+        try:
+            yield from _from(_start(None, number), replace(self.making, parts=lambda: [part])())
+        except DataError as error:
+            said = str(error).removeprefix("block 0, whose rows start at row 0: ")
+            raise DataError(f"partition {number} of {self.making.name}: {said}") from None
+
+    def tallied(self, tally: Tally) -> "ArrayParts":
+        """The same: nothing is left out but rows of weight zero."""
+        return self
+
+
+OfPart = FormulaParts | ArrayParts
+
+
+def _start(starts: tuple[int, ...] | None, number: int) -> int:
+    return number * _APART if starts is None else starts[number]
+
+
+def _from(start: int, blocks: Iterator[Block]) -> Iterator[Block]:
+    """The blocks that have rows, which follow on `start` others."""
+    return (block._replace(start=start + block.start) for block in blocks if block.rows)
+
+
+# ---- what is scanned before there is a model -------------------------------------------------------------------------
+
+
+def complete_rows(selection: Selection, number: int, part: Any) -> dict[int, int]:
+    """The number of complete rows of a partition."""
+    here = replace(selection, files=tables_of(part, number))
+    return {number: sum(len(table.rows) for table, _ in here.tables())}
+
+
+def seen_in(selection: Selection, new: Seen, starts: tuple[int, ...] | None, number: int, part: Any) -> Seen:
+    """What the rows of one partition show: levels, evenly spaced rows, extremes."""
+    start = _start(starts, number)
+    seen = Seen(new.factors, new.watched, rows=start)  # of its own: tasks of one process share `new`
+    for table, _ in replace(selection, files=tables_of(part, number)).tables():
+        seen.add(table)
+    return replace(seen, rows=seen.rows - start)
+
+
+def seen_by_both(a: Seen, b: Seen) -> Seen:
+    """What two sets of rows show together, the second after the first."""
+    met = {text: a.levels.get(text, {}) | b.levels.get(text, {}) for text in a.factors}
+    declared = {text: _same(a, b, text) for text in a.factors}
+    ends = dict(a.extremes)
+    for (name, low), found in b.extremes.items():
+        have = ends.get((name, low))
+        if have is None or (found[0] < have[0] if low else found[0] > have[0]):
+            ends[name, low] = found
+    held, stride = [*a.held, *b.held], max(a.stride, b.stride)
+    while sum(int((index % stride == 0).sum()) for index, _ in held) > SAMPLE:
+        stride *= 2
+    held = [(i[k], t.take(k)) for i, t in held if len(k := np.flatnonzero(i % stride == 0))]
+    index = np.concatenate([np.zeros(0, dtype=np.int64), *(i for i, _ in held)])
+    return Seen(a.factors, a.watched, a.rows + b.rows, stride, index, met, declared, held, ends)
+
+
+def _same(a: Seen, b: Seen, text: str) -> tuple[Any, ...] | None:
+    """The declared levels of a factor where all rows agree on them."""
+    known = [seen.declared[text] for seen in (a, b) if text in seen.declared]
+    return known[0] if known and all(other == known[0] for other in known) else None
+
+
+def survey_in(parts: OfPart, fn: Callable[[Block], Survey], number: int, part: Any) -> tuple[Survey | None, Tally]:
+    """The survey of a partition with the counts of what was left out."""
+    tally = Tally()
+    found = [fn(block) for block in parts.tallied(tally)(number, part)]
+    return joined(Survey.__add__, *found), tally
+
+
+def surveyed_both(a: tuple[Survey | None, Tally], b: tuple[Survey | None, Tally]) -> tuple[Survey | None, Tally]:
+    """Two of them together."""
+    gone = {name: a[1].gone.get(name, 0) + b[1].gone.get(name, 0) for name in a[1].gone | b[1].gone}
+    orders = Orders(a[1].orders.met | b[1].orders.met)
+    tally = Tally(a[1].rows + b[1].rows, a[1].lost + b[1].lost, gone, a[1].unused + b[1].unused, orders)
+    return joined(Survey.__add__, a[0], b[0]), tally

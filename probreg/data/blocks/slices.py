@@ -1,0 +1,200 @@
+"""Blocks of rows from arrays: memory maps, of which a slice is read at a time, and sequences of arrays that fit together."""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.arrays import as_array, brief
+from probreg.data.blocks.block import Array, Block, by_kind
+from probreg.data.blocks.survey import Orders, kept_rows
+from probreg.data.design import INTERCEPT, PlainColumns, as_offset, as_response, as_weights_of_some, names_of, trying
+from probreg.data.formula.columns import read_columns
+from probreg.data.weights import WeightKind
+from probreg.errors import DataError
+from probreg.system.disk import Stamp
+
+_NONE: Any = object()
+_NUMBERS = 2**19  # numbers in a slice: 4 MB
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayBlocks:
+    """The blocks of rows (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials) that `parts`
+    yields, anew at each call. `compose` puts successes and trials together, and says what a row counts."""
+
+    parts: Callable[[], Iterable[Sequence[Any]]]
+    recipe: PlainColumns
+    name: str
+    code: Callable[[Array], Array]
+    compose: Callable[[Array, Any], tuple[Array, str | None]]
+    orders: Orders | None = None
+    kind: WeightKind = "frequency"
+    unit: float = 1.0  # what weights are multiplied by: sampling weights then sum to the number of rows
+
+    def __call__(self) -> Iterator[Block]:
+        start = 0
+        for number, part in enumerate(self.parts()):
+            try:
+                block = self._block(part)
+            except DataError as error:
+                raise DataError(f"block {number}, whose rows start at row {start}: {error}") from None
+            yield block._replace(start=start)
+            start += block.rows
+
+    def _block(self, part: Sequence[Any]) -> Block:
+        refuse_part(part)
+        X, y, weights, offset, trials = (*part, None, None, None)[:5]
+        X = self._matrix(X)
+        y, declared = as_response(y) if len(X) else (as_array(y, "y"), None)
+        if y.shape[:1] != X.shape[:1] or y.ndim > 2:
+            raise DataError(f"X has {len(X)} rows and y has shape {y.shape}: they must match")
+        y, counts = self.compose(y, trials)
+        w = trying(y, counts, as_weights_of_some(weights, len(X), self.kind))
+        weights, precision = by_kind(self.kind, None if w is None else self.unit * w)
+        block = Block(X, y, weights, as_offset(offset, len(X)), precision=precision)
+        if w is not None and (w == 0).any():  # left out before their response is looked at
+            block = kept_rows(block, w > 0)
+        if not block.rows:
+            return block
+        (self.orders or Orders()).add(declared)
+        return block._replace(y=self.code(block.y))
+
+    def _matrix(self, X: Any) -> Array:
+        """The columns of an array by their places, of a table by their names."""
+        return self.recipe.matrix(X if _is_table(X) and len(X) else as_array(X, "X"))
+
+
+def array_blocks(
+    blocks: Any, *, columns: Sequence[str] | None, intercept: bool, width: int | None = None,
+    kind: WeightKind = "frequency", compose: Callable[[Array, Any], tuple[Array, str | None]],
+) -> ArrayBlocks:  # fmt: skip
+    """Blocks with the names of their columns, which are read off the first one unless they are told."""
+    if not callable(blocks) and not isinstance(blocks, Sequence):
+        raise DataError(
+            f"blocks is a list of (X, y) or a function that starts them anew, since a fit reads them more than once; "
+            f"got {type(blocks).__name__}: pass lambda: ... instead"
+        )
+    if callable(blocks) and not _takes_nothing(blocks):
+        raise DataError("blocks is a function without arguments, which starts the blocks anew; pass lambda: ...")
+    if isinstance(blocks, type):
+        raise DataError(
+            f"blocks is a list of (X, y) or a function that starts them anew, got the class {blocks.__name__}"
+        )
+    parts = blocks if callable(blocks) else Repeated(blocks)
+    if width is not None and (
+        not isinstance(width, int | np.integer) or isinstance(width, bool) or not 0 <= width <= 10**6
+    ):
+        raise DataError(f"width is the number of columns, at most a million, got {brief(width)}")
+    if columns is None and width is None:
+        columns = _names(parts)
+    names = names_of(columns, 0 if width is None else int(width), intercept=intercept)
+    recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
+    name = "a memory map" if isinstance(parts, Slices) else "blocks"
+    return ArrayBlocks(parts, recipe, name, np.asarray, compose, kind=kind)
+
+
+def _names(parts: Callable[[], Iterable[Sequence[Any]]]) -> list[str]:
+    """The names of a table's columns in the first block; x1, x2, ... for an array."""
+    blocks = parts()
+    if not isinstance(blocks, Iterable) or (isinstance(blocks, np.ndarray) and not blocks.ndim):
+        raise DataError(f"blocks() yields blocks (X, y), got {type(blocks).__name__}")
+    first = next(iter(blocks), _NONE)
+    if first is _NONE:
+        raise DataError("no block of rows was given; give at least one (X, y)")
+    refuse_part(first)
+    if _is_table(first[0]):
+        return list(read_columns(first[0]))
+    X = as_array(first[0], "X")
+    return [f"x{j + 1}" for j in range(X.shape[1] if X.ndim == 2 else 1)]
+
+
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called without arguments, as far as it says."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    except ValueError:  # of a builtin that does not say
+        return True
+    return True
+
+
+def refuse_part(part: Any) -> None:
+    """DataError for what is no block of rows."""
+    if not isinstance(part, tuple | list) or not 2 <= len(part) <= 5:
+        raise DataError(
+            f"a block is (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials), got {type(part).__name__}"
+        )
+
+
+def _is_table(X: Any) -> bool:
+    return isinstance(X, Mapping) or getattr(X, "columns", None) is not None
+
+
+def slices(X: Any, y: Any, weights: Any, offset: Any, trials: Any) -> "Slices":
+    """A memory map with what belongs to its rows. DataError for lengths that differ."""
+    coded, levels = as_response(y)
+    given = {"y": coded, "weights": weights, "offset": offset, "trials": trials}
+    parts = {k: v if v is None or isinstance(v, np.memmap) else as_array(v, k) for k, v in given.items()}
+    for name, values in parts.items():
+        if values is not None and values.shape[:1] != X.shape[:1]:
+            raise DataError(f"X has {len(X)} rows and {name} has shape {values.shape}: they must match")
+    maps = {Path(v.filename) for v in (X, *parts.values()) if isinstance(v, np.memmap) and v.filename is not None}
+    return Slices(X, **parts, levels=levels, marks=tuple((path, Stamp.of(path)) for path in sorted(maps)))
+
+
+def _unchanged(path: Path, known: Stamp) -> None:
+    """DataError for a memory map whose file was written over. One that was replaced or removed is there still for the map."""
+    try:
+        now = Stamp.of(path)
+    except DataError:
+        return
+    if now.inode == known.inode and now != known:
+        raise DataError(f"{path.name} was written over since the model was made; make the model again")
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated:
+    """The same blocks at each call."""
+
+    blocks: Sequence[Sequence[Any]]
+
+    def __call__(self) -> Iterable[Sequence[Any]]:
+        return self.blocks
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """Arrays of equal length, some of them too long for memory, in slices that are read when they come up."""
+
+    X: Any
+    y: Any
+    weights: Any = None
+    offset: Any = None
+    trials: Any = None
+    levels: tuple[Any, ...] | None = None  # the order that a categorical y declares
+    marks: tuple[tuple[Path, Stamp], ...] = ()  # the files of those that are memory maps, when the model was made
+
+    def __call__(self) -> Iterator[tuple[Any, ...]]:
+        for path, known in self.marks:
+            _unchanged(path, known)
+        size = max(_NUMBERS // max(self.X.shape[1] if self.X.ndim == 2 else 1, 1), 1024)
+        for a in range(0, len(self.X), size):
+            X, y, *others = (
+                None if v is None else np.asarray(v[a : a + size])
+                for v in (self.X, self.y, self.weights, self.offset, self.trials)
+            )
+            yield X, y if self.levels is None else _declared(y, self.levels), *others
+
+
+def _declared(y: Any, levels: tuple[Any, ...]) -> Any:
+    """A slice of y with the levels that all of it declares: the names of its columns, or of a categorical."""
+    import pandas as pd
+
+    if y.ndim == 2:
+        return pd.DataFrame(y, columns=list(levels))
+    return pd.Categorical(y, categories=list(levels))

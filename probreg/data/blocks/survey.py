@@ -1,0 +1,136 @@
+"""What has to be known of rows that are read by the block before a model can be made of them, in one pass.
+
+A `Survey` of some rows and a `Survey` of the rows after them add up to that of both: it is a fold like any other.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.data.blocks.block import SAMPLE, Array, Block
+from probreg.data.design import moments_of
+from probreg.data.moments import Moments
+
+_DISTINCT = 1000  # values of a response beyond which it has no levels
+_LOOK = 4000  # rows that show a response to be of that kind
+
+
+class Survey(NamedTuple):
+    """Counts, evenly spaced rows, the distinct values of the response and, if asked for, the moments. Of a response (n, c)
+    that counts, `values` (1, c) are its sums.
+
+    `sample` holds the rows whose number, in `numbers`, is a multiple of `stride`, a power of 2 and as small as SAMPLE rows allow;
+    `values` are the distinct values met, or some of them when `many`.
+    """
+
+    n: int
+    weight: float
+    stride: int
+    numbers: Array
+    sample: Block
+    values: Array
+    many: bool
+    moments: Moments | None
+
+    def __add__(self, other: "Survey") -> "Survey":  # type: ignore[override]
+        a, b, stride = self, other, max(self.stride, other.stride)
+        index, sample = np.concatenate([a.numbers, b.numbers]), joined(a.sample, b.sample)
+        stride, keep = _thinned(index, stride)
+        many = a.many or b.many
+        values = a.values if many else distinct(np.concatenate([a.values, b.values]))[0]
+        many = many or len(values) > _DISTINCT
+        moments = None if a.moments is None or b.moments is None else a.moments + b.moments
+        return Survey(
+            a.n + b.n, a.weight + b.weight, stride, index[keep], kept_rows(sample, keep), values, many, moments
+        )
+
+    @property
+    def response(self) -> Array:
+        """Values of the response that stand for all: those of the sample, and those it happened to miss."""
+        import pandas as pd
+
+        if self.values.ndim == 2:
+            return np.concatenate([self.sample.y, self.values])
+        missed = ~pd.Index(self.values).isin(pd.unique(self.sample.y))
+        return np.concatenate([self.sample.y, self.values[missed]])
+
+
+@dataclass(eq=False)
+class Orders:
+    """The orders in which a categorical response declares its levels, as the blocks of a pass show them.
+
+    >>> orders = Orders()
+    >>> orders.add(("no", "yes"))
+    >>> orders.levels(np.array(["yes"]))
+    ('no', 'yes')
+    >>> orders.add(("yes", "no"))
+    >>> orders.levels(np.array(["yes"]))
+    """
+
+    met: set[tuple[Any, ...] | None] = field(default_factory=set)
+
+    def add(self, declared: tuple[Any, ...] | None) -> None:
+        """What one block declares; None for a response that is no category."""
+        if len(self.met) < 2:  # two differ already
+            self.met.add(declared)
+
+    def levels(self, known: Array) -> tuple[Any, ...] | None:
+        """The order that all blocks declare, if they agree and it has all of these levels."""
+        declared = next(iter(self.met)) if len(self.met) == 1 else None
+        if known.ndim == 2:
+            return declared
+        return declared if declared is not None and set(known.tolist()) <= set(declared) else None
+
+
+def survey_of(block: Block, *, columns: tuple[str, ...], moments: bool) -> Survey:
+    """The survey of one block, whose response may still be in its own values."""
+    index = block.start + np.arange(block.rows)
+    stride, keep = _thinned(index, 1)
+    values, many = distinct(block.y)
+    weight = float(block.rows if block.weights is None else block.weights.sum())
+    found = moments_of(block, columns=columns) if moments else None
+    return Survey(block.rows, weight, stride, index[keep], kept_rows(block, keep), values, many, found)
+
+
+def distinct(values: Array) -> tuple[Array, bool]:
+    """The distinct values, and whether they are too many to be levels (then only some of them); of counts their sums."""
+    import pandas as pd
+
+    if values.ndim == 2:
+        return values.sum(0, keepdims=True), False
+    head: Any = pd.unique(values[:_LOOK])
+    if len(head) > _DISTINCT:
+        return head[: _DISTINCT + 1], True
+    met: Any = pd.unique(values)
+    return met[: _DISTINCT + 1], len(met) > _DISTINCT
+
+
+def kept_rows(block: Block, keep: Array) -> Block:
+    """The rows of a block where `keep` is true, or at these positions."""
+    return Block(
+        block.X[keep],
+        block.y[keep],
+        None if block.weights is None else block.weights[keep],
+        None if block.offset is None else block.offset[keep],
+        block.start,
+        None if block.precision is None else block.precision[keep],
+    )
+
+
+def _thinned(index: Array, stride: int) -> tuple[int, Array]:
+    """The least power of 2, from `stride` on, whose multiples among these row numbers are at most SAMPLE; and where."""
+    keep = np.flatnonzero(index % stride == 0)
+    while len(keep) > SAMPLE:
+        stride *= 2
+        keep = np.flatnonzero(index % stride == 0)
+    return stride, keep
+
+
+def joined(a: Block, b: Block) -> Block:
+    def both(u: Array | None, v: Array | None) -> Array | None:
+        return None if u is None or v is None else np.concatenate([u, v])
+
+    y = np.concatenate([a.y, b.y])
+    weights, precision = both(a.weights, b.weights), both(a.precision, b.precision)
+    return Block(np.concatenate([a.X, b.X]), y, weights, both(a.offset, b.offset), a.start, precision)

@@ -1,0 +1,628 @@
+"""A design: the response and the matrix of one data set, and the recipe that makes the same columns at new data.
+
+Everything after this room is arrays. A design is made once, checked once (finite, matching lengths, named columns) and
+never changed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from probreg.arguments.arrays import as_array, floats
+from probreg.data.blocks.block import Block, RowSource, add, by_kind
+from probreg.data.moments import Moments, refuse_too_wide
+from probreg.data.weights import WeightKind, check_values, read_weights
+from probreg.errors import DataError
+from probreg.numerics.linalg import map_blocks, row_blocks
+
+Array = np.ndarray
+INTERCEPT = "Intercept"
+
+
+class ColumnRecipe(Protocol):
+    """How columns are made from data: by a formula, or taken as they are."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    def matrix(self, data: Any) -> Array: ...
+
+    def offset_at(self, data: Any) -> Array | None: ...
+
+    def outcome_at(self, data: Any) -> Any: ...
+
+    def trials_at(self, data: Any) -> Array | None: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Columns centred and scaled for the arithmetic: x_j = shift_j + scale_j u_j, and the map of coefficients back.
+
+    With gamma the coefficients on u, beta = T gamma; the intercept takes up the shifts.
+    """
+
+    shift: Array  # (p,); zero where there is no intercept to take it up
+    scale: Array  # (p,)
+    intercept: int | None
+
+    def rows(self, X: Array) -> Array:
+        """The standardised rows u."""
+        return (X - self.shift) / self.scale
+
+    @property
+    def mild(self) -> bool:
+        """Means are so near zero, in standard deviations, that sums over raw rows lose no more than four digits."""
+        return bool((np.abs(self.shift) < 100.0 * self.scale).all())
+
+    @cached_property
+    def T(self) -> Array:
+        """(p, p) with beta = T gamma."""
+        refuse_too_wide(len(self.scale))
+        out = np.diag(1.0 / self.scale)
+        if self.intercept is not None:
+            out[self.intercept] -= self.shift / self.scale
+            out[self.intercept, self.intercept] = 1.0
+        return out
+
+    @cached_property
+    def T_inverse(self) -> Array:
+        """(p, p) with gamma = T_inverse beta."""
+        out = np.diag(self.scale)
+        if self.intercept is not None:
+            out[self.intercept] += self.shift
+            out[self.intercept, self.intercept] = 1.0
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """X (n, p), y (n,) or (n, c) as numbers, and what else a likelihood needs of the rows.
+
+    `free` (p,) marks columns that a prior leaves alone unless it names them (the intercept); `offset` (n, 1) or (n, m)
+    is added to eta; `labels` (n,) name the rows. What weights the rows have is `weight_kind` (see `probreg.data.weights`):
+    `weights` (n,) multiply log p(y_i), as frequencies (a row of weight 2 is two rows) or as sampling weights with sum n;
+    `precision` (n,) divides the variance of the noise. Rows of weight 0 are in `unused` and nowhere else. `trials` (n,)
+    are those of rows without a response, where it is one of trials and they are known.
+    """
+
+    X: Array
+    y: Array | None
+    columns: tuple[str, ...]
+    free: Array
+    recipe: ColumnRecipe
+    response: str = "y"
+    offset: Array | None = None
+    weights: Array | None = None
+    labels: Array | None = None
+    notes: tuple[str, ...] = ()
+    kept: Moments | None = None  # moments that outlive their rows, in a fit that was saved without them
+    kept_by_trials: Moments | None = None  # the same where a row counts as often as it has trials
+    trials: Array | None = None
+    source: RowSource | None = None  # where the rows are, when they are read by the block: X and y are then empty
+    precision: Array | None = None
+    weight_kind: WeightKind = "frequency"
+    unused: "Unused | None" = None
+
+    @property
+    def n(self) -> int:
+        """The number of rows in memory: 0 where they are read by the block, or were not saved."""
+        return len(self.X)
+
+    @property
+    def count(self) -> int:
+        """The number of rows that the design stands for, wherever they are; 0 where that is not known any more."""
+        if self.source is not None:
+            return self.source.n
+        return self.n if self.kept is None else self.kept.n
+
+    @property
+    def total(self) -> float:
+        """The number of observations: the sum of frequency weights, the number of rows under other weights."""
+        if self.source is not None:
+            return self.source.weight
+        if self.kept is not None:
+            return self.kept.weight
+        return float(self.n if self.weights is None else self.weights.sum())
+
+    @property
+    def reachable(self) -> bool:
+        """Whether sums over the rows can be taken: they are in memory, or read by the block."""
+        return bool(self.n) or self.source is not None
+
+    @property
+    def elsewhere(self) -> str:
+        """Why there are no rows in memory."""
+        if self.source is not None:
+            return f"this model reads its rows by the block ({self.source.name})"
+        return "this model holds no rows, since it was saved without its rows"
+
+    @property
+    def gone(self) -> str:
+        """Why there are no rows in memory and what to do, as the end of a sentence that says what needs them."""
+        return f"{self.elsewhere}: {self.remedy}"
+
+    @property
+    def remedy(self) -> str:
+        """What to do where rows are asked for that are not in memory."""
+        return "save(rows=True) keeps them" if self.source is None else "build it from a part that fits in memory"
+
+    def lacking(self, what: str, instead: str = "") -> str | None:
+        """The sentence why `what` cannot be had, and what to do (`instead`, where it says more than `gone`); None where the
+        rows are in memory."""
+        if self.n:
+            return None
+        return f"{what} needs the rows in memory, and " + (f"{self.elsewhere}: {instead}" if instead else self.gone)
+
+    def need_rows(self, what: str, instead: str = "") -> None:
+        """DataError unless the rows are in memory; `what` needs them there."""
+        if (why := self.lacking(what, instead)) is not None:
+            raise DataError(why)
+
+    def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any] = add) -> Any:
+        """What fn says of the rows, a block at a time, put together by `add`: sums of arrays unless told otherwise.
+
+        Rows in memory are one block, which fn cuts where it serves (`Block.sweep`); others come as their source reads them.
+        """
+        if self.source is not None:
+            return self.source.fold(fn, add)
+        if not self.n:
+            raise DataError(f"a sum over the rows needs them, and {self.gone}")
+        return fn(self.block)
+
+    @property
+    def block(self) -> Block:
+        """The rows in memory."""
+        return Block(self.X, self.observed, self.weights, self.offset, precision=self.precision)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights, of any kind."""
+        return self.weights is not None or self.precision is not None
+
+    @property
+    def square_weights(self) -> Array | None:
+        """(n,) w in the sum of squares sum_i w_i (y_i - eta_i)^2: frequencies times precisions; None where all are 1."""
+        if self.weights is None or self.precision is None:
+            return self.precision if self.weights is None else self.weights
+        return self.weights * self.precision
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the data, those of weight 0 included: the length of arrays with one entry per row."""
+        return self.n + (0 if self.unused is None else len(self.unused.places))
+
+    @property
+    def places(self) -> Array:
+        """(n,) where the rows that count stand among the rows of the data."""
+        every = np.arange(self.rows)
+        return every if self.unused is None else np.delete(every, self.unused.places)
+
+    def by_row(self, values: Array, unused: Array | float = np.nan) -> Array:
+        """Values (n, ...) of the rows that count in the places that these have in the data, `unused` at those of weight 0.
+
+        >>> few = Design(np.ones((2, 1)), None, ("a",), np.zeros(1), PlainColumns(("a",), False))
+        >>> replace(few, unused=Unused(np.array([1]), np.ones((1, 1)))).by_row(np.array([3.0, 4.0]))
+        array([ 3., nan,  4.])
+        """
+        if self.unused is None:
+            return values
+        out = np.empty((self.rows, *values.shape[1:]), dtype=values.dtype)
+        out[self.places], out[self.unused.places] = values, unused
+        return out
+
+    def counted_rows(self, values: Array) -> Array:
+        """Of values with one entry per row of the data those of the rows that count (n, ...)."""
+        return values[self.places]
+
+    @property
+    def whole(self) -> "Design":
+        """All rows of the data in their places, without response (but for what counts, whose trials it says) and frequencies;
+        those of weight 0 as new rows."""
+        u = self.unused
+        if u is None:
+            return self
+        labels = None if self.labels is None or u.labels is None else self.by_row(np.asarray(self.labels), u.labels)
+        offset = None if self.offset is None or u.offset is None else self.by_row(self.offset, u.offset)
+        X, precision = self.by_row(self.X, u.X), None if self.precision is None else self.by_row(self.precision, 1.0)
+        y = None if self.y is None or self.y.ndim == 1 or u.y is None else self.by_row(self.y, u.y)
+        plain = Design(X, y, self.columns, self.free, self.recipe, self.response, offset, labels=labels)
+        return replace(plain, precision=precision)
+
+    @cached_property
+    def sample(self) -> "Design":
+        """Rows in memory that stand for all: the design itself, or the evenly spaced sample of its source, whose weights
+        count the rows between them too."""
+        if self.source is None:
+            return self
+        some = self.source.sample
+        weights = np.ones(some.rows) if some.weights is None else some.weights
+        weights = weights * (self.total / weights.sum())
+        X = np.ascontiguousarray(some.X)
+        return replace(
+            self, X=X, y=some.y, offset=some.offset, weights=weights, precision=some.precision, kept=None, source=None
+        )
+
+    @property
+    def observed(self) -> Array:
+        """y, which a design at new data need not have."""
+        if self.y is None:
+            raise DataError(f"these data hold no response {self.response!r}")
+        return self.y
+
+    @property
+    def intercept(self) -> int | None:
+        """The number of the intercept column, if there is one."""
+        return self.columns.index(INTERCEPT) if INTERCEPT in self.columns else None
+
+    def at(self, data: Any, *, offset: Array | None = None, trials: Any = None) -> "Design":
+        """The same columns at new rows (no response): training knots, means and levels; trials are those of the table where
+        none are given. DataError as in the recipe."""
+        X = self.recipe.matrix(data)
+        if offset is not None and self.offset is None:
+            raise DataError("offset= was given, and this model was fitted without an offset")
+        made = as_offset(self.recipe.offset_at(data) if offset is None else offset, len(X))
+        if made is None and self.offset is not None:
+            raise DataError("this model has an offset given as an array: pass offset= with one value per new row")
+        if made is not None and self.offset is not None and made.shape[1] != self.offset.shape[1]:
+            raise DataError(
+                f"the offset has {made.shape[1]} columns, and {self.offset.shape[1]} when the model was fitted"
+            )
+        given = as_trials(self.recipe.trials_at(data) if trials is None else trials, len(X))
+        return Design(X, None, self.columns, self.free, self.recipe, self.response, made, trials=given)
+
+    def take(self, rows: Array | slice) -> Self:
+        """These rows only."""
+
+        def part(values: Array | None) -> Array | None:
+            return None if values is None else values[rows]
+
+        return replace(
+            self,
+            X=np.ascontiguousarray(self.X[rows]),
+            y=part(self.y),
+            offset=part(self.offset),
+            weights=part(self.weights),
+            precision=part(self.precision),
+            labels=part(self.labels),
+            trials=part(self.trials),
+            kept=None,
+            kept_by_trials=None,
+            source=None,
+            unused=None,
+        )
+
+    @cached_property
+    def moments(self) -> Moments:
+        """All that a Gaussian model needs of its rows, of y - offset on X."""
+        if self.kept is not None:
+            return self.kept
+        if not self.reachable:
+            raise DataError(f"the moments of the columns are not known: {self.gone}")
+        return self.fold(partial(moments_of, columns=self.columns), Moments.__add__)
+
+    @cached_property
+    def basis(self) -> Basis:
+        """Shift and scale of the columns from at most 10,000 evenly spaced rows: they serve conditioning, not statistics."""
+        rows = self.X if self.source is None else self.source.sample.X
+        some = np.ascontiguousarray(rows[:: max(1, len(rows) // 10_000)])
+        shift, scale = some.mean(0), some.std(0)
+        size = np.hypot(shift, scale)
+        constant = scale <= 1e-10 * size
+        scale = np.where(constant, np.where(size > 0, size, 1.0), scale)
+        if self.intercept is None:
+            return Basis(np.zeros_like(shift), np.where(size > 0, size, 1.0), None)
+        scale[self.intercept] = 1.0
+        shift = np.where(constant, 0.0, shift)
+        return Basis(shift, scale, self.intercept)
+
+
+def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
+    """The moments of y - offset on X at the rows of a block."""
+    # what counts is never Gaussian: only the moments of its columns are asked for
+    y = block.y if block.y.ndim == 1 else np.zeros(block.rows)
+    y = y if block.offset is None else y - block.offset[:, 0]
+    return Moments.of(block.X, y, weights=block.weights, precision=block.precision, columns=columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Unused:
+    """Rows of weight 0: their places (k,) among the rows of the data, and what they hold; y is nan where it cannot be read."""
+
+    places: Array
+    X: Array
+    offset: Array | None = None
+    y: Array | None = None
+    labels: Array | None = None
+
+
+@dataclass(frozen=True)
+class PlainColumns:
+    """Columns taken as they are, with a column of ones in front when `intercept` is set."""
+
+    columns: tuple[str, ...]
+    intercept: bool
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        return self.columns[1:] if self.intercept else self.columns
+
+    def matrix(self, data: Any) -> Array:
+        """An array (n, q) of the given columns in their order, or a table or mapping that names them."""
+        X = as_array(data, "new data") if _is_array(data) else _named(data, self.given)
+        X = X[:, None] if X.ndim == 1 and len(self.given) == 1 else X
+        return as_matrix(X, self.given, ones=self.intercept)
+
+    def offset_at(self, data: Any) -> Array | None:
+        return None
+
+    def outcome_at(self, data: Any) -> Any:
+        raise DataError("a model of arrays needs the response of the new rows: pass y=")
+
+    def trials_at(self, data: Any) -> Array | None:
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "plain", "columns": list(self.columns), "intercept": self.intercept}
+
+
+def from_arrays(
+    X: Any,
+    *,
+    columns: Sequence[str] | None,
+    intercept: bool,
+    response: str,
+    offset: Any = None,
+    weights: Any = None,
+    labels: Any = None,
+) -> Design:
+    """A design without its response from a matrix; DataError names column, row and value of what is wrong."""
+    if not isinstance(response, str):
+        raise DataError(f"response is the name of the response, got {type(response).__name__}")
+    if (
+        not _is_array(X) and getattr(X, "name", None) is not None and not isinstance(X, Mapping)
+    ):  # one column that has a name
+        X = {str(X.name): X}
+    if not _is_array(X):
+        own = getattr(X, "columns", X if isinstance(X, Mapping) else None)
+        if own is None:
+            raise DataError(f"X is a matrix (rows, columns) or a table of columns, got {type(X).__name__}")
+        columns = [str(c) for c in (X if own is None else own)] if columns is None else columns
+    X = as_array(X, "X") if _is_array(X) else _named(X, columns or ())
+    X = X[:, None] if X.ndim == 1 else X
+    if X.ndim != 2:
+        raise DataError(f"X is a matrix (rows, columns), got an array of shape {X.shape}")
+    names = names_of(columns, X.shape[1], intercept=intercept)
+    X = as_matrix(X, names, ones=intercept)
+    if not len(X):
+        raise DataError(f"there are no rows: X has shape (0, {len(names)})")
+    recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
+    _check_intercept(X, names)
+    kind, given = read_weights(weights)
+    own, precision = by_kind(kind, as_weights(given, len(X), kind))
+    return Design(
+        X=X,
+        y=None,
+        columns=recipe.columns,
+        free=np.array([c == INTERCEPT for c in recipe.columns]),
+        recipe=recipe,
+        response=response,
+        offset=as_offset(offset, len(X)),
+        labels=None if labels is None else as_array(labels, "labels"),
+        weights=own,
+        precision=precision,
+        weight_kind=kind,
+    )
+
+
+def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
+    """The names of the given columns, x1, x2, ... without them. DataError for what is no list of different names."""
+    if isinstance(columns, str):
+        raise DataError(f"columns is a sequence of names, got the text {columns!r}; for one column write [{columns!r}]")
+    if not isinstance(intercept, bool | np.bool_):
+        raise DataError(f"intercept is True or False, got {type(intercept).__name__}")
+    if columns is not None and (not isinstance(columns, Iterable) or getattr(columns, "ndim", 1) == 0):
+        raise DataError(f"columns is a sequence of names, got {type(columns).__name__}")
+    given = [f"x{j + 1}" for j in range(width)] if columns is None else list(columns)
+    if odd := [name for name in given if not isinstance(name, str | int | float | tuple | np.generic)]:
+        raise DataError(f"the names of columns are texts, got {type(odd[0]).__name__}")
+    names = tuple(map(str, given))
+    if not names and not intercept:
+        raise DataError("there are no columns: X has none and intercept=False leaves out the column of ones")
+    if len(set(names)) != len(names):
+        raise DataError(f"column names repeat: {sorted({c for c in names if names.count(c) > 1})}")
+    if intercept and INTERCEPT in names:
+        raise DataError("X already has a column called 'Intercept'; pass intercept=False")
+    return names
+
+
+def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
+    """The design of a formula read at data (without its response), the response values, and their declared levels."""
+    recipe = reading.recipe
+    _check_intercept(reading.X, recipe.columns)
+    own = trying(reading.response, reading.counted, reading.weights)
+    weights, precision = by_kind(reading.weight_kind, own)
+    design = Design(
+        X=np.ascontiguousarray(reading.X, dtype=float),
+        y=None,
+        columns=recipe.columns,
+        free=np.array([c == INTERCEPT for c in recipe.columns], dtype=bool),
+        recipe=recipe,
+        response=of_trials(recipe.response) if reading.counted == "p" else recipe.response,
+        offset=as_offset(reading.offset, len(reading.X)),
+        labels=reading.rows,
+        notes=reading.notes,
+        weights=weights,
+        precision=precision,
+        weight_kind=reading.weight_kind,
+    )
+    if isinstance(reading.response, np.ndarray):
+        return design, reading.response, reading.classes
+    return design, np.asarray(reading.response), tuple(reading.response.categories.tolist())
+
+
+def _check_intercept(X: Array, names: Sequence[str]) -> None:
+    """DataError for a column called Intercept that is not all ones: priors and arithmetic leave that name alone."""
+    if INTERCEPT in names and len(bad := np.flatnonzero(X[:, list(names).index(INTERCEPT)] != 1.0)):
+        value = X[bad[0], list(names).index(INTERCEPT)]
+        raise DataError(
+            f"column 'Intercept' holds {value:g} in row {bad[0]}: a column of that name is all ones; rename it"
+        )
+
+
+def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
+    """The response values (n,) with the levels that a categorical type declares, in their order; of a table with a column
+    for each class, the counts (n, K) with the names of its columns."""
+    if isinstance(y, Mapping) or getattr(y, "columns", None) is not None:
+        from probreg.data.formula.columns import read_columns
+
+        table = read_columns(y)
+        if len(table) != 1:
+            return np.stack([np.asarray(v) for v in table.values()], 1), tuple(map(str, table))
+        y = next(iter(table.values()))
+    if _is_array(y) or np.ndim(y) == 0:
+        values = as_array(np.array(y, dtype=object) if _has_text(y) else y, "y")
+        return (values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values), None
+    from probreg.data.formula.columns import read_columns
+
+    column = read_columns({"y": y})["y"]
+    if isinstance(column, np.ndarray):
+        return column, None
+    return np.asarray(column), tuple(column.categories.tolist())
+
+
+def _has_text(y: Any) -> bool:
+    """A list that mixes text with other values, which numpy would turn into text."""
+    return isinstance(y, list) and any(isinstance(v, str) for v in y)
+
+
+def of_trials(response: str) -> str:
+    """`p(s, t)` in words: s of t."""
+    return response.removeprefix("p(").removesuffix(")").replace(", ", " of ", 1)
+
+
+def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
+    """Finite floats (n, len(names)), behind a column of ones where `ones`: copied and looked through in one pass."""
+    X = X if X.dtype.kind in "fiub" else floats(X, "X", "; for categories use a formula")
+    if X.ndim != 2 or X.shape[1] != len(names):
+        raise DataError(f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}")
+    out = np.empty((len(X), X.shape[1] + 1)) if ones else np.ascontiguousarray(X, dtype=float)
+
+    def look(rows: slice) -> tuple[Array, ...]:
+        if ones:
+            out[rows, 0], out[rows, 1:] = 1.0, X[rows]  # blocks do not overlap
+        values = out[rows].reshape(-1)
+        return (np.dot(values, values),)
+
+    with np.errstate(all="ignore"):
+        square = float(map_blocks(look, row_blocks(*out.shape))[0])
+    _finite(square, out[:, 1:] if ones else out, names)
+    return out
+
+
+def _finite(total: float, X: Array, names: Sequence[str]) -> None:
+    """DataError naming row, column and value where X is not finite, or so large that the total of the squares is not."""
+    if np.isfinite(total):
+        return
+    if not (bad := ~np.isfinite(X)).any():
+        row, col = (int(i) for i in np.unravel_index(np.argmax(np.abs(X)), X.shape))
+        raise DataError(
+            f"column {names[col]!r} holds {X[row, col]:g} in row {row}, whose square is beyond double precision: state the "
+            "column in another unit"
+        )
+    row, col = np.argwhere(bad)[0]
+    counts = ", ".join(f"{names[j]} ({k})" for j, k in enumerate(bad.sum(0)) if k)
+    raise DataError(
+        f"column {names[col]!r} holds {X[row, col]} in row {row}; rows with missing or infinite values: {counts}. Drop or impute them first."
+    )
+
+
+def as_offset(offset: Any, n: int) -> Array | None:
+    """(n, 1) or (n, m), finite."""
+    if offset is None:
+        return None
+    out = floats(offset, "an offset")
+    out = out[:, None] if out.ndim == 1 else out
+    if out.ndim != 2 or len(out) != n or not out.shape[1]:
+        raise DataError(f"an offset has one value per row: expected {n} rows, got shape {np.shape(offset)}")
+    if len(bad := np.argwhere(~np.isfinite(out))):
+        raise DataError(f"the offset of row {bad[0, 0]} is {out[tuple(bad[0])]}; offsets are finite")
+    return out
+
+
+def as_weights(values: Any, n: int, kind: WeightKind) -> Array | None:
+    """(n,), of their kind, not all zero."""
+    out = as_weights_of_some(values, n, kind)
+    if out is not None and not out.sum() > 0:
+        raise DataError("the weights sum to zero: no observation is left")
+    return out
+
+
+def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
+    """(n,), finite, not negative, whole numbers where they are frequencies; of some rows, which may all have weight 0."""
+    if values is None:
+        return None
+    if isinstance(values, str):
+        raise DataError(
+            f"weights={values!r} names a column, and these rows come as arrays: give the weights as an array"
+        )
+    out = floats(values, "weights")
+    if out.shape != (n,):
+        raise DataError(f"weights are one number per row: expected shape ({n},), got {out.shape}")
+    return check_values(out, kind, lambda i: f"the weight of row {i}")
+
+
+def with_trials(successes: Any, trials: Any, n: int) -> Array:
+    """Successes and trials (n, 2). DataError names the first row that cannot be."""
+    s, t = floats(successes, "successes"), floats(trials, "trials")
+    if s.shape != (n,) or t.shape != (n,):
+        raise DataError(f"successes and trials have one value per row: expected ({n},), got {s.shape} and {t.shape}")
+    wrong = ~((s >= 0) & (t < 2.0**53) & (s <= t) & (np.floor(s) == s) & (np.floor(t) == t) & np.isfinite(t))
+    if len(bad := np.flatnonzero(wrong)):
+        raise DataError(
+            f"row {bad[0]} has {s[bad[0]]:g} successes in {t[bad[0]]:g} trials; they are whole numbers with 0 <= successes <= trials"
+        )
+    return np.stack([s, t], 1)
+
+
+def as_trials(trials: Any, n: int) -> Array | None:
+    """Trials (n,) of new rows: whole numbers, not negative."""
+    if trials is None:
+        return None
+    t = floats(trials, "trials")
+    t = np.full(n, t) if t.ndim == 0 else t
+    return with_trials(np.zeros(n), t, n)[:, 1]
+
+
+def trying(y: Any, counted: str | None, weights: Array | None) -> Array | None:
+    """The weights with 0 for the rows of a response (n, c) that count no trial: such a row is no observation."""
+    if counted is None:
+        return weights
+    none = (y[:, 1] if counted == "p" else y.sum(1)) == 0
+    if not none.any():
+        return weights
+    return np.where(none, 0.0, 1.0 if weights is None else weights)
+
+
+def _is_array(data: Any) -> bool:
+    return isinstance(data, np.ndarray | list)
+
+
+def column_of(data: Any, name: str) -> Array:
+    """One column of a table. DataError where it has none of that name."""
+    if _is_array(data):
+        raise DataError(f"{name!r} names a column, and these rows come as an array: give the values instead")
+    return _named(data, (name,))[:, 0]
+
+
+def _named(data: Any, names: Sequence[str]) -> Array:
+    from probreg.data.formula.columns import read_columns
+
+    table = read_columns(data)
+    if missing := [c for c in names if c not in table]:
+        raise DataError(f"column {missing[0]!r} is missing; the data have: {', '.join(map(str, table))}")
+    return np.stack([np.asarray(table[c]) for c in names], 1)

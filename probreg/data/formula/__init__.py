@@ -1,0 +1,1 @@
+"""Formulas: one grammar, its columns, and what they remember of their training rows."""

@@ -1,0 +1,302 @@
+"""Tables as named columns: every kind of data frame becomes plain arrays here, once, and nowhere else.
+
+Numbers, truth values and text come out as numpy arrays (text as objects with None where missing), categories
+as `pandas.Categorical`, which keeps their declared order. Nothing is dropped or judged on the way; that is
+for the reader of the formula, which knows what the columns are for.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from probreg.arguments.arrays import floats
+from probreg.errors import DataError
+
+Kind = Literal["number", "truth", "text", "levels", "time", "other"]
+TAKEN = (
+    "a pandas, polars or pyarrow table, a dict of equally long 1-D arrays or lists, a structured numpy "
+    "array, or an xarray Dataset with one dimension"
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of equal length n and the labels of the n rows.
+
+    >>> table = read_table({"x": [1, 2, None], "g": ["a", "b", "a"]})
+    >>> table.columns["x"]
+    array([ 1.,  2., nan])
+    >>> table.take(np.array([0, 2])).rows
+    array([0, 2])
+    """
+
+    columns: Mapping[str, Any]
+    rows: np.ndarray
+
+    def take(self, keep: np.ndarray) -> "Table":
+        """The rows at positions `keep`, labels kept."""
+        return Table({name: settle(values[keep]) for name, values in self.columns.items()}, self.rows[keep])
+
+    def only(self, names: tuple[str, ...]) -> "Table":
+        """The named columns alone."""
+        return Table({name: self.columns[name] for name in names}, self.rows)
+
+
+def read_columns(data: Any) -> dict[str, Any]:
+    """The columns of a table by name, as 1-D arrays (text as objects, categories as Categorical).
+
+    Raises DataError for what is not a table, for columns of different lengths and for no rows at all.
+
+    >>> read_columns({"y": [0.5, 1.5], "treated": [True, False]})
+    {'y': array([0.5, 1.5]), 'treated': array([ True, False])}
+    """
+    return dict(read_table(data).columns)
+
+
+def read_table(data: Any) -> Table:
+    """The columns of a table and its row labels: a pandas index, an xarray coordinate, or 0 .. n-1."""
+    roots = {kind.__module__.split(".")[0] for kind in type(data).__mro__}
+    readers: dict[str, Callable[[Any], Table]] = {
+        "pandas": _from_pandas,
+        "pyarrow": _from_arrow,
+        "xarray": _from_xarray,
+    }
+    reader = next((readers[root] for root in readers if root in roots), None)
+    if reader is None and isinstance(data, Mapping):
+        reader = _from_mapping
+    if reader is None and isinstance(data, np.ndarray) and data.dtype.names:
+        reader = _from_structured
+    table = (reader or _from_narwhals)(data)
+    if not len(table.rows):
+        raise DataError("the table has no rows: a model needs at least one row of data")
+    return table
+
+
+def kind_of(column: Any) -> Kind:
+    """What a column holds, judged by its non-missing values."""
+    letters: dict[str, Kind] = {
+        "i": "number",
+        "u": "number",
+        "f": "number",
+        "b": "truth",
+        "m": "time",
+        "M": "time",
+    }
+    if not isinstance(column, np.ndarray):
+        return "levels"
+    if column.dtype.kind in letters:
+        return letters[column.dtype.kind]
+    inferred: dict[str, Kind] = {"string": "text", "boolean": "truth"}
+    times: dict[str, Kind] = dict.fromkeys(["datetime", "datetime64", "date", "time", "timedelta", "period"], "time")
+    return (inferred | times).get(_inferred(column), "other")
+
+
+def missing(column: Any) -> np.ndarray:
+    """Where a column holds NaN, None, NaT or NA, (n,) of bool."""
+    import pandas as pd
+
+    return np.asarray(pd.isna(column), dtype=bool)
+
+
+def settle(column: Any) -> Any:
+    """The column in the narrowest form its values allow: truth values with none missing become bool."""
+    return _from_objects(column) if isinstance(column, np.ndarray) and column.dtype.kind == "O" else column
+
+
+def _inferred(values: np.ndarray) -> str:
+    import pandas as pd
+
+    return pd.api.types.infer_dtype(values, skipna=True)
+
+
+def _from_objects(values: np.ndarray) -> np.ndarray:
+    gone = missing(values)
+    match _inferred(values):
+        case "integer" | "floating" | "mixed-integer-float" | "decimal" as kind:
+            numbers = floats(values, "a column")
+            whole = kind == "integer" and not gone.any() and float(np.abs(numbers).max()) < 2.0**53
+            return numbers.astype(np.int64) if whole else numbers
+        case "boolean" if not gone.any():
+            return values.astype(bool)
+        case "string":
+            return np.where(gone, np.array(None), values) if gone.any() else values
+    return values
+
+
+def _objects(values: list[Any]) -> np.ndarray:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _from_array(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind in "biufmMc":
+        return values
+    return _from_objects(values.astype(object))
+
+
+def _from_series(series: Any) -> Any:
+    import pandas as pd
+
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return series.array
+    if isinstance(series.dtype, pd.ArrowDtype) and "dictionary" in str(series.dtype):
+        return _from_pyarrow(series.array.__arrow_array__())
+    types = pd.api.types
+    if types.is_numeric_dtype(series.dtype) and not types.is_bool_dtype(series.dtype):
+        lossy = isinstance(series.dtype, np.dtype) is False and bool(series.isna().any())
+        return series.to_numpy(dtype=float, na_value=np.nan) if lossy else _from_array(series.to_numpy())
+    if types.is_datetime64_any_dtype(series.dtype):
+        return series.dt.tz_localize(None).to_numpy() if series.dt.tz else series.to_numpy()
+    return _from_array(np.asarray(series.to_numpy(dtype=object)) if series.dtype.kind in "OUSb" else series.to_numpy())
+
+
+def _from_pandas(frame: Any) -> Table:
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise _not_a_table(frame)
+    names = _distinct([str(name) for name in frame.columns])
+    return Table({n: _from_series(frame.iloc[:, j]) for j, n in enumerate(names)}, frame.index.to_numpy())
+
+
+def _from_arrow(data: Any) -> Table:
+    import pyarrow as pa
+
+    if not isinstance(data, pa.Table | pa.RecordBatch):
+        raise _not_a_table(data)
+    _distinct(list(data.schema.names))
+    table = _from_pandas(data.to_pandas())
+    undeclared = {n for n in table.columns if n in data.schema.names and not declares_order(data.schema, n)}
+    return Table({n: _as_text(v) if n in undeclared else v for n, v in table.columns.items()}, table.rows)
+
+
+def declares_order(schema: Any, name: str) -> bool:
+    """Whether a column of an arrow schema is a category whose levels have an order of their own: a dictionary that says so,
+    or one that pandas wrote, whose categories are always in the order that was declared. The order of another dictionary
+    is that in which its values turned up.
+    """
+    import json
+
+    import pyarrow as pa
+
+    kind = schema.field(name).type
+    if not pa.types.is_dictionary(kind):
+        return False
+    told = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
+    return bool(kind.ordered) or any(c.get("name") == name and c.get("pandas_type") == "categorical" for c in told)
+
+
+def _as_text(column: Any) -> Any:
+    """A category whose levels sort, as those of text do."""
+    import pandas as pd
+
+    return pd.Categorical(np.asarray(column, dtype=object)) if isinstance(column, pd.Categorical) else column
+
+
+def _from_pyarrow(values: Any) -> Any:
+    """One column of pyarrow's."""
+    import pyarrow as pa
+
+    return _from_arrow(pa.table({"": values})).columns[""]
+
+
+def _from_xarray(data: Any) -> Table:
+    import xarray as xr
+
+    if not isinstance(data, xr.Dataset):
+        raise _not_a_table(data)
+    named = {str(name): data[name] for name in data.variables if data[name].ndim == 1}
+    dims = {str(d) for name in data.data_vars for d in data[name].dims}
+    if len(dims) != 1 or any(data[name].ndim != 1 for name in data.data_vars):
+        raise DataError(
+            f"the Dataset has variables over the dimensions {sorted(dims)}; a table has one dimension, "
+            "its rows: select or stack the others first"
+        )
+    (dim,) = dims
+    columns = {name: _from_array(values.values) for name, values in named.items() if values.dims == (dim,)}
+    return Table(columns, data[dim].values if dim in data.coords else np.arange(data.sizes[dim]))
+
+
+def _from_structured(data: np.ndarray) -> Table:
+    return _from_mapping({name: data[name] for name in data.dtype.names or ()})
+
+
+def _from_mapping(data: Mapping[Any, Any]) -> Table:
+    if not data:
+        raise DataError(f"the table has no columns; taken is {TAKEN}")
+    columns = {name: _vector(name, data[key]) for key, name in zip(data, _distinct([str(key) for key in data]))}
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        met = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
+        raise DataError(f"the columns have different lengths: {met}; every column needs one value per row")
+    return Table(columns, np.arange(next(iter(lengths.values()))))
+
+
+def _vector(name: str, values: Any) -> Any:
+    root = type(values).__module__.split(".")[0]
+    if hasattr(values, "columns") and root in ("pandas", "polars", "pyarrow"):
+        raise DataError(f"column {name!r} is a table of {values.shape[1]} columns; give one of its columns")
+    if root == "pandas":
+        import pandas as pd
+
+        return _from_series(pd.Series(values).reset_index(drop=True))
+    if root == "pyarrow":
+        return _from_pyarrow(values)
+    if root == "polars":
+        import narwhals as nw
+
+        return _from_narwhals_series(nw.from_native(values, series_only=True))
+    if isinstance(values, np.ma.MaskedArray):
+        hidden, values = np.ma.getmaskarray(values), np.array(values.data, dtype=object)
+        values[hidden] = None
+    array = np.array(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
+    if array.ndim != 1:
+        shape = "one value" if array.ndim == 0 else f"an array of shape {array.shape}"
+        raise DataError(f"column {name!r} is {shape}; a column is 1-D, one value per row, such as [3.0] for one row")
+    return _from_array(array)
+
+
+def _from_narwhals(data: Any) -> Table:
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(data)
+    except TypeError:
+        raise _not_a_table(data) from None
+    if isinstance(frame, nw.LazyFrame):
+        raise DataError(f"the {type(data).__name__} is lazy: its rows are not there yet; call .collect() first")
+    columns = {name: _from_narwhals_series(frame[name]) for name in frame.columns}
+    return Table(columns, np.arange(len(frame)))
+
+
+def _from_narwhals_series(series: Any) -> Any:
+    import narwhals as nw
+    import pandas as pd
+
+    dtype = series.dtype
+    if dtype.is_numeric():
+        plain = series.null_count() == 0 and dtype != nw.Decimal
+        return series.to_numpy() if plain else series.cast(nw.Float64).to_numpy()
+    if isinstance(dtype, nw.Enum):
+        return pd.Categorical(series.to_list(), categories=list(dtype.categories), ordered=True)
+    if dtype == nw.Categorical:
+        return pd.Categorical(series.to_list())  # no declared order: levels sort, as those of text do
+    if dtype.is_temporal():
+        return np.asarray(series.to_numpy())
+    return _from_objects(_objects(series.to_list()))
+
+
+def _distinct(names: list[str]) -> list[str]:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"the table has more than one column called {', '.join(map(repr, twice))}; rename them")
+    return names
+
+
+def _not_a_table(data: Any) -> DataError:
+    hint = "; read the file first" if isinstance(data, str) else ""
+    if isinstance(data, np.ndarray):
+        hint = f" of shape {data.shape}, whose columns have no names"
+    return DataError(f"met {type(data).__module__}.{type(data).__qualname__}{hint}; a table is taken as {TAKEN}")

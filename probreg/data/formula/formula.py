@@ -1,0 +1,290 @@
+"""Formulas: `y ~ x1 + bs(x2, df=4)` and a table become a matrix, and a recipe to make its columns again.
+
+A recipe is text and numbers only. Loading one reads its formula through the same whitelist as a formula typed
+by hand, so a file can hold wrong numbers but never code.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.data.formula.columns import Table, kind_of, missing, read_table
+from probreg.data.formula.grammar import is_column, parse_expression
+from probreg.data.formula.layout import (
+    Counted,
+    Memory,
+    Parts,
+    counts_at,
+    expand,
+    lay_out,
+    left_of,
+    numeric,
+    parse_formula,
+)
+from probreg.data.formula.saved import read_state, same_state, write_state
+from probreg.data.rows import (
+    Missing,
+    check_weights,
+    complete,
+    one_per_row,
+    refuse_infinite,
+    refuse_missing,
+    require,
+)
+from probreg.data.weights import WeightKind, read_weights
+from probreg.errors import DataError
+
+WEIGHTS, OFFSET = (
+    "weights=",
+    "offset=",
+)  # arguments given as arrays, beside the columns; no name of a column has an =
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the columns of X follow from a table: terms of a formula and what they learned from training rows.
+
+    `state` holds the knots, means, norms and levels; `offset` is an expression added to eta, or None. All of
+    it is JSON-able data.
+
+    >>> data = {"y": [1, 2, 4], "x": [1, 2, 6], "g": ["a", "b", "b"]}
+    >>> recipe = read_formula("y ~ center(x) + g", data).recipe
+    >>> recipe.columns
+    ('Intercept', 'center(x)', 'g[T.b]')
+    >>> recipe.matrix({"x": [4], "g": ["b"]})
+    array([[1., 1., 1.]])
+    """
+
+    formula: str
+    response: str
+    columns: tuple[str, ...]
+    intercept: bool
+    variables: tuple[str, ...]
+    offset: str | None
+    state: Mapping[str, Any]
+
+    def matrix(self, data: Any) -> np.ndarray:
+        """X (n, p) at new rows, with the training knots, means and levels.
+
+        Raises DataError for a missing column or value, an infinite value, a level not seen in training and a
+        value outside the range of a spline, naming column and rows.
+        """
+        table = _new_rows(data, self.variables)
+        memory = read_state(self.state)
+        X, columns = lay_out(parse_formula(self.formula), table, memory, training=False)
+        if columns != self.columns or not same_state(memory, self.state):
+            raise DataError(f"the saved recipe of {self.formula!r} does not make its own columns; save the fit again")
+        return X
+
+    def offset_at(self, data: Any) -> np.ndarray | None:
+        """The offset (n,) at new rows, or None for a model whose offset is no expression."""
+        if self.offset is None:
+            return None
+        expression = parse_expression(self.offset)
+        table = _new_rows(data, expression.variables)
+        return numeric(expression, table, read_state(self.state).transforms, training=False)
+
+    def outcome_at(self, data: Any) -> Any:
+        """The response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""
+        parts = parse_formula(self.formula)
+        table = _new_rows(data, tuple(dict.fromkeys(v for e in parts.outcome for v in e.variables)))
+        return _outcome(parts, table, read_state(self.state), training=False)
+
+    def trials_at(self, data: Any) -> np.ndarray | None:
+        """The trials (n,) of p(s, t) or of counts at new rows; None where their columns are not there, or not complete."""
+        parts = parse_formula(self.formula)
+        if parts.counted is None:
+            return None
+        table, summed = read_table(data), parts.outcome[1:] if parts.counted == "p" else parts.outcome
+        names = tuple(dict.fromkeys(name for part in summed for name in part.variables))
+        if not set(names) <= set(table.columns):
+            return None
+        table = table.only(names)
+        if any(missing(values).any() for values in table.columns.values()):
+            return None
+        learned = read_state(self.state).transforms
+        return np.sum([numeric(part, table, learned, training=False) for part in summed], axis=0)
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe as plain data: text, numbers, lists and dicts."""
+        return {
+            "kind": "formula",
+            "formula": self.formula,
+            "response": self.response,
+            "columns": list(self.columns),
+            "intercept": self.intercept,
+            "variables": list(self.variables),
+            "offset": self.offset,
+            "state": copy.deepcopy(dict(self.state)),
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Self:
+        """The recipe that `to_json` wrote; its texts pass the whitelist again, and nothing is executed."""
+        try:
+            formula, offset, columns, state = (saved[key] for key in ("formula", "offset", "columns", "state"))
+        except (KeyError, TypeError) as error:
+            raise DataError(f"this is not a saved recipe: {error} is missing") from None
+        if not isinstance(formula, str) or not isinstance(offset, str | None):
+            raise DataError("a saved recipe holds its formula and its offset as text")
+        if not isinstance(columns, list | tuple) or not all(isinstance(name, str) for name in columns):
+            raise DataError("a saved recipe names its columns in a list of texts")
+        parts = parse_formula(formula)
+        if offset is not None:
+            parse_expression(offset)
+        held = write_state(read_state(state))
+        return cls(formula, parts.response, tuple(columns), parts.intercept, parts.variables, offset, held)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A formula read at a data set: X (n, p), the response as it stands, and which rows were kept.
+
+    `response` is an array of numbers, text or truth values, or a pandas.Categorical; with `p(s, t)` successes and trials
+    (n, 2), with `counts(a, b, c)` counts (n, 3), whose names are the `classes`: `counted` says which. `rows` labels the
+    kept rows, `dropped` the others.
+    """
+
+    recipe: Recipe
+    X: np.ndarray
+    response: Any
+    counted: Counted | None
+    classes: tuple[str, ...] | None
+    offset: np.ndarray | None
+    weights: np.ndarray | None
+    rows: np.ndarray
+    dropped: tuple[Any, ...]
+    notes: tuple[str, ...]
+    weight_kind: WeightKind = "frequency"
+
+
+def read_formula(
+    formula: str, data: Any, *, weights: Any = None, offset: Any = None, missing: Missing = "raise"
+) -> Reading:
+    """A formula at a table: the matrix of its terms, its response, and the recipe for new rows.
+
+    The right side takes + - : * / ** and `.` (all other columns); text and categories get treatment contrasts
+    against their first level, truth values are 0 and 1, whole numbers are numbers. `weights` is a column name
+    or an array (n,), or one of these with its kind (`probreg.data.weights`); `offset` an expression such as "log(exposure)" or an array (n,). Levels without rows get
+    no column.
+
+    Raises DataError naming the term, column, row and value of whatever cannot be used.
+
+    >>> data = {"y": [1.0, 2.0, None], "dose": [1.0, 10.0, 100.0]}
+    >>> reading = read_formula("y ~ np.log10(dose)", data, missing="drop")
+    >>> reading.X, reading.dropped
+    (array([[1., 0.],
+           [1., 1.]]), (2,))
+    """
+    kind, weights = read_weights(weights)
+    table = read_table(data)
+    parts = parse_formula(written_out(formula, table, weights, offset))
+    added = parse_expression(offset) if isinstance(offset, str) else None
+    named = (weights,) if isinstance(weights, str) else ()
+    outcome = tuple(name for part in parts.outcome for name in part.variables)
+    used = tuple(dict.fromkeys((*outcome, *parts.variables, *(added.variables if added else ()), *named)))
+    require(table, used)
+    table, dropped, notes = complete(_with_arguments(table, used, weights, offset), missing)
+    refuse_infinite(table)
+
+    memory = Memory()
+    X, columns = lay_out(parts, table, memory, training=True)
+    response = _outcome(parts, table, memory, training=True)
+    eta = numeric(added, table, memory.transforms, training=True) if added else table.columns.get(OFFSET)
+    weight = named[0] if named else WEIGHTS
+    recipe = Recipe(
+        formula=parts.text,
+        response=parts.response,
+        columns=columns,
+        intercept=parts.intercept,
+        variables=parts.variables,
+        offset=offset if isinstance(offset, str) else None,
+        state=write_state(memory),
+    )
+    return Reading(
+        recipe=recipe,
+        X=X,
+        response=response,
+        counted=parts.counted,
+        classes=parts.classes,
+        offset=eta,
+        weights=None if weights is None else check_weights(table.columns[weight], name=weight, kind=kind, table=table),
+        rows=table.rows,
+        dropped=dropped,
+        notes=(*notes, *_notes(table, parts, offset)),
+        weight_kind=kind,
+    )
+
+
+def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
+    """The formula with `.` as the columns that are not response, weights or offset."""
+    if not isinstance(formula, str) or "." not in formula:
+        return expand(formula, ())
+    left = parse_formula(f"{left_of(formula)} ~ 1")
+    taken = {name for part in left.outcome for name in part.variables}
+    taken |= {weights} if isinstance(weights, str) else set()
+    taken |= set(parse_expression(offset).variables) if isinstance(offset, str) else set()
+    return expand(formula, tuple(name for name in table.columns if name not in taken))
+
+
+def _with_arguments(table: Table, used: tuple[str, ...], weights: Any, offset: Any) -> Table:
+    """The used columns, and weights and offset given as arrays beside them, so that rows go together."""
+    given = {WEIGHTS: weights, OFFSET: offset}
+    arrays = {
+        name: one_per_row(name[:-1], values, len(table.rows))
+        for name, values in given.items()
+        if values is not None and not isinstance(values, str)
+    }
+    return Table({**table.only(used).columns, **arrays}, table.rows)
+
+
+def _outcome(parts: Parts, table: Table, memory: Memory, *, training: bool) -> Any:
+    """The response at the rows of a table: one value per row, or (n, c) where a row counts."""
+    if parts.counted:
+        return counts_at(parts, table, memory.transforms, training=training)
+    (expression,) = parts.outcome
+    if (name := is_column(expression)) is None:
+        return numeric(expression, table, memory.transforms, training=training)
+    column = table.columns[name]
+    if (kind := kind_of(column)) in ("time", "other"):
+        what = "times" if kind == "time" else f"values such as {column[0]!r} (row {table.rows[0]})"
+        raise DataError(f"the response {name!r} holds {what}; a response holds numbers, truth values or categories")
+    return column
+
+
+def _new_rows(data: Any, variables: tuple[str, ...]) -> Table:
+    table = read_table(data)
+    require(table, variables)
+    table = table.only(variables)
+    refuse_missing(table)
+    refuse_infinite(table)
+    return table
+
+
+def _notes(table: Table, parts: Parts, offset: Any) -> tuple[str, ...]:
+    notes = []
+    if offset is not None and not isinstance(offset, str):
+        notes.append("the offset was given as an array: predictions at new rows need an offset of their own")
+    for name in parts.variables:
+        if kind_of(table.columns[name]) == "text" and reads_as_numbers(table.columns[name]):
+            notes.append(f"column {name!r} is text and is read as categories, although every value is a number")
+    for name in dict.fromkeys((*parts.variables, *(v for part in parts.outcome for v in part.variables))):
+        if kind_of(table.columns[name]) == "levels" and (unused := _unused(table.columns[name])):
+            notes.append(f"column {name!r} has levels without rows, left out: {', '.join(map(str, unused))}")
+    return tuple(notes)
+
+
+def _unused(column: Any) -> list[Any]:
+    present = set(column.unique())
+    return [level for level in column.categories if level not in present]
+
+
+def reads_as_numbers(column: np.ndarray) -> bool:
+    try:
+        np.asarray(column, dtype=np.float64)
+    except ValueError:
+        return False
+    return True

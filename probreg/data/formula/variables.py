@@ -1,0 +1,125 @@
+"""The variables behind the columns: what a formula read, back from the matrix or from the table once more.
+
+A design made by a formula knows the columns of its matrix, not the variables behind them. Those that stand in the formula
+as they are can be read back; for the others the table must be given again.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from probreg.data.design import Design, PlainColumns
+from probreg.errors import DataError
+
+Array = np.ndarray
+
+
+def variables(design: Design, data: Any = None, also: Sequence[str] = ()) -> dict[str, Any]:
+    """The variables behind the columns, at the rows of the design, and with `data` the columns `also` named.
+
+    `data` is the table that the model was fitted to. DataError when the rows are gone, when a variable cannot be read back
+    and `data` is None, and for data that are not the rows of the model.
+    """
+    design.need_rows("a curve or an average over the model's own data")
+    if isinstance(design.recipe, PlainColumns):
+        plain = {name: design.X[:, design.columns.index(name)] for name in design.recipe.given}
+        more = [name for name in also if name not in plain]
+        return plain | (rows_of(design, data, more) if more and data is not None else {})
+    if data is None:
+        return _read_back(design)
+    return rows_of(design, data, [*read_by(design), *(v for v in also if v not in read_by(design))])
+
+
+def read_by(design: Design) -> tuple[str, ...]:
+    """The variables that the columns and the offset of a design read.
+
+    >>> from probreg.data import from_arrays
+    >>> read_by(from_arrays([[1.0], [2.0]], columns=["x"], intercept=True, response="y"))
+    ('x',)
+    """
+    from probreg.data.formula.grammar import parse_expression
+
+    if isinstance(design.recipe, PlainColumns):
+        return design.recipe.given
+    recipe: Any = design.recipe
+    added = parse_expression(recipe.offset).variables if recipe.offset else ()
+    return tuple(dict.fromkeys((*recipe.variables, *added)))
+
+
+def categories(design: Design) -> dict[str, list[Any]]:
+    """The levels seen in training of each variable that the formula takes as a category."""
+    from probreg.data.formula.grammar import parse_expression
+
+    if isinstance(design.recipe, PlainColumns):
+        return {}
+    recipe: Any = design.recipe
+    found: dict[str, list[Any]] = {}
+    for text, levels in recipe.state["levels"].items():
+        for name in parse_expression(text).variables:
+            found.setdefault(name, list(levels))
+    return found
+
+
+def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The named columns of the table that was given, at the rows that the design kept."""
+    from probreg.data.formula.columns import read_table
+
+    table = read_table(data)
+    if absent := [name for name in names if name not in table.columns]:
+        raise DataError(
+            f"the data have no column {absent[0]!r}, which is asked for; they have: {', '.join(table.columns)}"
+        )
+    place = {row: i for i, row in enumerate(table.rows.tolist())}
+    labels = table.rows if design.labels is None else design.labels
+    if len(place) < len(table.rows) and len(table.rows) == design.n:
+        where = np.arange(design.n)
+    else:
+        where = np.array([place.get(row, -1) for row in np.asarray(labels).tolist()])
+    if len(where) != design.n or (where < 0).any():
+        raise DataError("these data are not the rows that the model was fitted to")
+    return dict(table.only(tuple(names)).take(where).columns)
+
+
+def _read_back(design: Design) -> dict[str, Any]:
+    """Numbers that are columns, and categories from their 0/1 columns; checked by making the matrix again."""
+    recipe: Any = design.recipe
+    table: dict[str, Any] = {}
+    for name in recipe.variables:
+        found = design.X[:, design.columns.index(name)] if name in design.columns else _levels(design, name)
+        if found is None:
+            raise DataError(
+                f"the variable {name!r} cannot be read back from the columns of the model; pass data=, the table it was fitted to"
+            )
+        table[name] = found
+    if table and not np.allclose(recipe.matrix(table), design.X, rtol=1e-9, atol=1e-12):
+        raise DataError(
+            "the variables cannot be read back from the columns of the model; pass data=, the table it was fitted to"
+        )
+    return table
+
+
+def _levels(design: Design, name: str) -> Array | None:
+    """A category from its indicator columns; the level without one holds where all are zero."""
+    from probreg.data.formula.grammar import parse_expression
+
+    recipe: Any = design.recipe
+    for text, levels in recipe.state["levels"].items():
+        if parse_expression(text).variables != (name,):
+            continue
+        where = [_indicator(design, text, level) for level in levels]
+        if where.count(None) > 1:
+            continue
+        shown = np.stack([np.zeros(design.n) if j is None else design.X[:, j] for j in where], 1)
+        if None in where:
+            base = where.index(None)
+            shown[:, base] = 1.0 - shown.sum(1)
+        values = np.empty(len(levels), dtype=object)
+        values[:] = levels
+        return values[shown.argmax(1)]
+    return None
+
+
+def _indicator(design: Design, text: str, level: Any) -> int | None:
+    names = (f"{text}[T.{level}]", f"{text}[{level}]")
+    return next((design.columns.index(c) for c in names if c in design.columns), None)

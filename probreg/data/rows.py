@@ -1,0 +1,151 @@
+"""Which rows can be used: missing and infinite values, weights, trials; errors name column, row and value."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from probreg.arguments.arrays import brief, floats
+from probreg.data.formula.columns import Table, kind_of, missing
+from probreg.data.weights import WeightKind, check_values
+from probreg.errors import DataError
+
+Missing = Literal["raise", "drop"]
+
+
+_LARGEST = 1e140  # sizes whose squares, added up over 1e20 rows, are still numbers
+
+
+def labels(table: Table, positions: Iterable[int], most: int = 5) -> str:
+    """The row labels at some positions, in words: `row 3` or `rows 3, 7, 9 and 12 more`."""
+    where = list(positions)
+    named = ", ".join(str(table.rows[i]) for i in where[:most])
+    more = f" and {len(where) - most} more" if len(where) > most else ""
+    return f"row{'s' * (len(where) > 1)} {named}{more}"
+
+
+def require(table: Table, names: Iterable[str]) -> None:
+    """DataError for the first name that is not a column, with the nearest one that is."""
+    for name in names:
+        if name not in table.columns:
+            present = list(table.columns)
+            near = difflib.get_close_matches(name, present, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            shown = ", ".join(present[:20]) + (f" and {len(present) - 20} more" if len(present) > 20 else "")
+            raise DataError(f"the data have no column {name!r}{hint} They have: {shown}")
+
+
+def complete(table: Table, action: Missing) -> tuple[Table, tuple[Any, ...], tuple[str, ...]]:
+    """The rows in which no column is missing, the labels of the others, and a sentence that counts them."""
+    if not isinstance(action, str) or action not in ("raise", "drop"):
+        raise DataError(f"missing={brief(action)} is not known; take 'raise' (an error names the rows) or 'drop'")
+    gone = {name: missing(values) for name, values in table.columns.items()}
+    lost = np.logical_or.reduce([np.zeros(len(table.rows), dtype=bool), *gone.values()])
+    if not lost.any():
+        return table, (), ()
+    met = ", ".join(
+        f"{name!r} {where.sum()} ({labels(table, np.flatnonzero(where))})"
+        for name, where in gone.items()
+        if where.any()
+    )
+    if action == "raise":
+        raise DataError(
+            f"values are missing in {lost.sum()} of {len(lost)} rows, by column: {met}; "
+            "fill them in, or pass missing='drop' to leave those rows out"
+        )
+    if lost.all():
+        raise DataError(f"no row is complete, so missing='drop' would leave none; missing by column: {met}")
+    sentence = (
+        f"{lost.sum()} of {len(lost)} rows were dropped because of missing values: "
+        f"{labels(table, np.flatnonzero(lost))}; by column: {met}"
+    )
+    return table.take(np.flatnonzero(~lost)), tuple(table.rows[lost].tolist()), (sentence,)
+
+
+def refuse_missing(table: Table) -> None:
+    """DataError naming column and rows of the first missing values: new data are not dropped."""
+    for name, values in table.columns.items():
+        if len(bad := np.flatnonzero(missing(values))):
+            raise DataError(
+                f"column {name!r} is missing a value in {labels(table, bad)}; "
+                "a prediction needs every column: fill the values in or leave those rows out"
+            )
+
+
+def refuse_infinite(table: Table) -> None:
+    """DataError naming column, row and value for the first infinite number."""
+    for name, values in table.columns.items():
+        if kind_of(values) == "number" and len(bad := np.flatnonzero(~np.isfinite(values))):
+            raise DataError(
+                f"column {name!r} is {values[bad[0]]} in {labels(table, bad)}; "
+                "a model needs finite numbers: correct them or leave those rows out"
+            )
+
+
+def refuse_not_finite(values: np.ndarray, *, term: str, variables: Sequence[str], table: Table) -> None:
+    """DataError naming the term, the first row at which it is not finite, and what its columns hold there."""
+    if not len(bad := np.flatnonzero(~(np.abs(values) <= _LARGEST))):  # true of nan
+        return
+    i = bad[0]
+    if np.isfinite(values[bad]).all():
+        raise DataError(
+            f"the term {term!r} is {values[i]:g} in row {table.rows[i]}, whose square is beyond double precision: state it "
+            "in another unit"
+        )
+    bad = np.flatnonzero(~np.isfinite(values))
+    i = bad[0]
+    held = ", ".join(f"{name} = {table.columns[name][i]}" for name in variables)
+    raise DataError(
+        f"the term {term!r} is {values[i]} in row {table.rows[i]}{f', where {held}' if held else ''} "
+        f"({len(bad)} such row{'s' * (len(bad) > 1)}); correct the values or choose another transformation"
+    )
+
+
+def one_per_row(name: str, values: Any, n: int) -> np.ndarray:
+    """An argument given as an array, as numbers (n,)."""
+    array = floats(values, f"{name}=")
+    if array.shape != (n,):
+        raise DataError(f"{name}= is one number per row of the data, shape ({n},); got shape {array.shape}")
+    return array
+
+
+def check_weights(weights: np.ndarray, *, name: str, kind: WeightKind, table: Table) -> np.ndarray:
+    """Of their kind, not all zero."""
+    values = row_weights(weights, name=name, kind=kind, table=table)
+    if not values.sum() > 0:
+        raise DataError(f"the weights {name!r} sum to zero: no observation is left")
+    return values
+
+
+def row_weights(weights: np.ndarray, *, name: str, kind: WeightKind, table: Table) -> np.ndarray:
+    """Finite, not negative, whole numbers where they are frequencies."""
+    if np.asarray(weights).dtype.kind not in "iufb":
+        raise DataError(f"the weights {name!r} are not numbers (row {table.rows[0]} holds {weights[0]!r})")
+    values = np.asarray(weights, dtype=np.float64)
+    return check_values(
+        values, kind, lambda i: f"the weight{f' {name!r}' * (not name.endswith('='))} of row {table.rows[i]}"
+    )
+
+
+def check_counts(counts: np.ndarray, *, term: str, table: Table) -> None:
+    """Whole numbers that are not negative."""
+    if len(bad := np.argwhere((counts % 1 != 0) | (counts < 0))):
+        row, column = bad[0]
+        raise DataError(
+            f"the response {term!r} holds {counts[row, column]:g} in row {table.rows[row]} "
+            f"({len(np.unique(bad[:, 0]))} such row{'s' * (len(bad) > 1)}); counts are whole numbers and not negative"
+        )
+
+
+def check_trials(both: np.ndarray, *, term: str, table: Table) -> None:
+    """Whole numbers with 0 <= successes <= trials in every row (n, 2)."""
+    successes, trials = both.T
+    wrong = (successes % 1 != 0) | (trials % 1 != 0) | (successes < 0) | (successes > trials)
+    if len(bad := np.flatnonzero(wrong)):
+        i = bad[0]
+        met = f"{successes[i]:g} successes in {trials[i]:g} trials in row {table.rows[i]}"
+        raise DataError(
+            f"the response {term!r} has {met} ({len(bad)} such row{'s' * (len(bad) > 1)}); "
+            "both are whole numbers, 0 <= successes <= trials"
+        )

@@ -1,0 +1,176 @@
+"""What the weights of rows are. Weights are never guessed: an array without a word is of whole numbers, frequencies.
+
+| kind | a row of weight w | n | given as |
+| --- | --- | --- | --- |
+| frequency | is w equal rows | sum of w | an array, or a column's name |
+| precision | has noise variance sigma^2 / w | rows | `precision(w)` |
+| sampling | stands for w units of a population: pseudo-likelihood sum_i w_i log p_i, w normalised to sum to n | rows | `sampling(w)` |
+
+None of them is a power of the likelihood: a tempered likelihood is another model.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from probreg.errors import DataError, Incompatible
+
+Array = np.ndarray
+WeightKind = Literal["frequency", "precision", "sampling"]
+
+THREE = (
+    "Say what they are: whole numbers of equal rows; pr.weights.precision(w), noise variance sigma²/w; or "
+    "pr.weights.sampling(w), units that a row stands for. None is a power of the likelihood (a tempered likelihood)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """Weights that say their kind: what `precision` and `sampling` return, for any argument `weights=`.
+
+    Parameters
+    ----------
+    kind : str
+        "precision" or "sampling".
+    values : array (n,) or str
+        One number per row, or the name of a column where a table is read.
+    """
+
+    kind: WeightKind
+    values: Any
+
+
+def precision(w: Any) -> RowWeights:
+    """Weights as precisions: the noise of row i has variance sigma^2 / w_i, its standard deviation is sigma / sqrt(w_i).
+
+    The likelihood is p(y_i | eta_i, sigma / sqrt(w_i)), so that n counts rows and log p gains sum_i log(w_i) / 2; for
+    likelihoods with a noise scale, Gaussian (weighted least squares) and StudentT. sigma is that of a row of weight 1.
+
+    Parameters
+    ----------
+    w : array (n,) or str
+        Relative precisions, finite, not negative, in units of 1 / sigma^2; 0 leaves a row out. Or a column's name.
+
+    Returns
+    -------
+    RowWeights
+        For the argument `weights=`.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> model = pr.Model.from_arrays([1.0, 2.0, 4.0], [1.0, 2.0, 6.0], weights=pr.weights.precision([1.0, 0.25, 4.0]))
+    >>> pr.fit(model).coef.values.round(3).tolist()
+    [-0.795, 1.696]
+    """
+    return RowWeights("precision", w)
+
+
+def sampling(w: Any) -> RowWeights:
+    """Weights as inverse probabilities of selection: row i stands for w_i units of a population.
+
+    The estimate maximises the pseudo-likelihood sum_i w_i log p(y_i | eta_i), w normalised to sum to n; its errors are the
+    sandwich with M = n/(n - 1) sum_i w_i^2 u_i u_i' of the rows' scores u_i, rows being the units that were sampled.
+
+    Parameters
+    ----------
+    w : array (n,) or str
+        Weights in any unit, finite, not negative; 0 leaves a row out. Or a column's name.
+
+    Returns
+    -------
+    RowWeights
+        For the argument `weights=`.
+
+    References
+    ----------
+    Binder, D. (1983). On the variances of asymptotically normal estimators from complex surveys. International
+    Statistical Review 51, 279-292.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> model = pr.Model.from_arrays([1, 2, 3, 4], [0, 2, 1, 5], likelihood="poisson", weights=pr.weights.sampling([1, 9, 2, 3]))
+    >>> pr.fit(model).covariance().attrs["kind"]
+    'sampling-weighted'
+    """
+    return RowWeights("sampling", w)
+
+
+def read_weights(weights: Any) -> tuple[WeightKind, Any]:
+    """The kind of weights, and their values or the name of their column; plain ones are frequencies."""
+    if isinstance(weights, RowWeights):
+        if weights.values is None:
+            raise DataError(
+                f"pr.weights.{weights.kind}(None) has no weights: give one number per row, or leave weights= out"
+            )
+        return weights.kind, weights.values
+    if weights is precision or weights is sampling:
+        raise DataError(f"weights is pr.weights.{weights.__name__} itself: give it the weights, {weights.__name__}(w)")
+    return "frequency", weights
+
+
+def named_weights(text: str | None) -> str | RowWeights | None:
+    """Weights as a command line writes them: "w" is a column of frequencies, "precision:w" and "sampling:w" say the kind.
+
+    >>> named_weights("precision:w").kind
+    'precision'
+    """
+    kind, colon, name = (text or "").partition(":")
+    makes = {"precision": precision, "sampling": sampling}
+    if colon and kind in makes:
+        return makes[kind](name)
+    if colon and kind == "frequency":
+        return name
+    return text
+
+
+def kind_of_blocks(weights: Callable[[Any], RowWeights] | None) -> WeightKind:
+    """The kind of the weights that come with blocks of rows: None, `precision` or `sampling` itself."""
+    if weights is None:
+        return "frequency"
+    if weights is precision:
+        return "precision"
+    if weights is sampling:
+        return "sampling"
+    raise DataError(
+        "weights= of blocks says what the third array of each block is: pr.weights.precision, pr.weights.sampling, or None "
+        f"for frequencies; got {type(weights).__name__}"
+    )
+
+
+def check_values(values: Array, kind: WeightKind, row: Callable[[int], str]) -> Array:
+    """Finite numbers, not negative, whole where they are frequencies. `row` names the row at a position in the error."""
+    if len(bad := np.flatnonzero(~np.isfinite(values) | (values < 0))):
+        raise DataError(
+            f"{row(int(bad[0]))} is {values[bad[0]]}; weights are finite and not negative (0 leaves a row out)"
+        )
+    if kind == "frequency" and len(bad := np.flatnonzero(values % 1 != 0)):
+        raise DataError(
+            f"{row(int(bad[0]))} is {values[bad[0]]:g}, and plain weights are frequencies, whole numbers ({len(bad)} such "
+            f"rows). {THREE}"
+        )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(values.sum()):
+            raise DataError(
+                "the weights sum to more than 1.8e308, the largest number a float holds: take a larger unit"
+            )
+    return values
+
+
+def refuse_sampling(kind: WeightKind, what: str) -> None:
+    """Incompatible where rows have sampling weights; `what` needs a probability of the data."""
+    if (why := without_likelihood(kind, what)) is not None:
+        raise Incompatible(why)
+
+
+def without_likelihood(kind: WeightKind, what: str) -> str | None:
+    """Why `what` does not exist under sampling weights; None for other weights."""
+    if kind != "sampling":
+        return None
+    return (
+        f"{what}: sampling weights make a pseudo-likelihood, which is no probability of the data. There are estimates, "
+        "sandwich errors, Wald intervals and predicted means"
+    )

@@ -1,0 +1,1 @@
+"""A fitted model: the verb, its predictions, its draws as inference data, its file."""

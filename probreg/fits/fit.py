@@ -1,0 +1,506 @@
+"""The one verb: a model and a method in, a Fit out. Everything after it only reads.
+
+A `Fit` answers in labelled arrays and tables; the numbers come from the solution, the intervals from `intervals`, what is
+said of new rows from `prediction`.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probreg.arguments.keywords import only_known
+from probreg.arguments.scalars import Flag, Natural, Probability, Seed, Word, Workers, checked
+from probreg.data.weights import RowWeights, refuse_sampling
+from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
+from probreg.fits import storage
+from probreg.fits.inference_data import (
+    build,
+    coefficient_dims,
+    coefficient_index,
+    coordinates,
+    covariance_array,
+    covariance_values,
+    estimate_group,
+    labelled,
+    parameter_names,
+    reported_scale,
+    row_labels,
+    to_save,
+)
+from probreg.fits.prediction import Prediction, predict, predictive, usable
+from probreg.inference import METHODS, Method, Solution, Status
+from probreg.inference.design_based import obstacle, with_errors
+from probreg.inference.exact.posterior_as_prior import carried
+from probreg.inference.sampling.mixing import mixing
+from probreg.inference.uncertainty.clusters import group_codes
+from probreg.inference.uncertainty.conventions import SmallSample, check_estimator, check_settings
+from probreg.inference.uncertainty.covariance import Settings, Spread, reported, spread_of
+from probreg.inference.uncertainty.intervals import Given, Intervals
+from probreg.inference.uncertainty.reported import hidden_scale, shown
+from probreg.likelihoods import OfTrials
+from probreg.model.compatibility import with_precision
+from probreg.model.model import Model
+from probreg.model.predictive import Predictive
+from probreg.numerics.linalg import limited
+from probreg.system.disk import destination
+from probreg.system.terminal import printed, table_lines
+
+if TYPE_CHECKING:
+    from probreg.online import Guarantee
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A model, the method that fitted it, and the solution; made by `fit`, read by everything else."""
+
+    model: Model
+    method: Method
+    solution: Solution
+    seed: int = 0
+    notes: tuple[str, ...] = ()
+    likelihood_at_estimate: float | None = field(default=None, repr=False)
+
+    # ---- the estimate ----------------------------------------------------------------------------------------------
+
+    @property
+    def target(self) -> str:
+        """ "mode" for a point estimate, "posterior" for a posterior."""
+        return self.method.target
+
+    @cached_property
+    def estimate(self) -> Any:
+        """Dataset of beta, std_error and auxiliary parameters: the mode, or posterior means and standard deviations."""
+        return estimate_group(self.model, self.solution)
+
+    @property
+    def coef(self) -> Any:
+        """Coefficients on the raw columns, DataArray (coef) or (coef, outcome); nan where no estimate exists."""
+        return self.estimate["beta"]
+
+    @property
+    def minimum_norm(self) -> Any:
+        """Coefficients of least norm among those that maximise the posterior: A⁺y for least squares.
+
+        Where columns X are combinations of others, beta + N c is as good for every c, N the null space of X; this is the
+        beta with N'beta = 0, in units of the raw columns, the intercept counted. Where the rank is full it is `coef`.
+        `coef` has nan there, since no single coefficient is estimated; fitted values and the norm are.
+
+        Returns
+        -------
+        DataArray (coef) or (coef, outcome)
+
+        Raises
+        ------
+        Incompatible
+            For a posterior, which needs identified columns.
+        NotConverged
+            Where no maximum exists.
+
+        Examples
+        --------
+        >>> X = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]])  # b = 2 a
+        >>> model = Model.from_arrays(X, [5.0, 10.0, 15.0], columns=["a", "b"], intercept=False)
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     found = fit(model, "closed_form")
+        >>> found.coef.values, found.minimum_norm.values.round(9)
+        (array([nan, nan]), array([1., 2.]))
+        """
+        s = self.solution
+        if self.target != "mode":
+            raise Incompatible(f"{self.method.name} has no estimate of least norm; fit a mode, such as closed_form")
+        if s.status is Status.NO_MAXIMUM:
+            raise NotConverged(f"there is no estimate of least norm: {s.status.value} ({s.detail})")
+        return self.coef if s.null is None else labelled(self.model, shown(self.model, s.beta))
+
+    @property
+    def std_error(self) -> Any:
+        """Standard errors of a point estimate, standard deviations of a posterior; as `coef`."""
+        if self.target == "mode":
+            return self.estimate["std_error"]
+        diagonal = self._covariance().diagonal()
+        return labelled(self.model, np.sqrt(diagonal).reshape(self.coef.shape))
+
+    @property
+    def aux(self) -> dict[str, float]:
+        """Auxiliary parameters: estimated, and those held fixed."""
+        return {**self.model.fixed, **self.solution.aux}
+
+    @property
+    def aux_of_rows(self) -> dict[str, Any]:
+        """The same of each training row: under precisions w (n,) its noise scale is that over sqrt(w_i); and its trials, where
+        a row counts them."""
+        model = self.model
+        return model.likelihood.at_rows(self.aux, model.design.precision) | model.given(model.design)
+
+    @checked
+    def covariance(
+        self,
+        kind: Word | None = None,
+        *,
+        groups: Any = None,
+        data: Any = None,
+        lags: Natural | None = None,
+        small_sample: SmallSample = "stata",
+    ) -> Any:
+        """Covariance of the coefficients, DataArray (param, param_) whose attrs say the kind and every convention in it.
+
+        Without a kind: sigma^2 (X'X)^-1 for least squares, the inverse observed information for other point estimates, the
+        posterior covariance for a posterior, that of the replicates after a bootstrap. Kinds for a point estimate:
+        "classical" (RSS/(n - rank)), "ml" (RSS/n), "observed", "expected", "sampling", "HC0" to "HC3", "cluster" (`groups`: a
+        column's name, one label per row, or a pair of these for two ways; `data` is the table a name stands in), "HAC"
+        (Bartlett; `lags`, by default floor(4 (n/100)^(2/9))). `small_sample` is "stata", "full", "none" for the last two,
+        "each" for two ways of groups; see docs/intervals.md. DataError, Incompatible or NotConverged where there is none, and why.
+
+        >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [5.0]], [1.0, 3.0, 2.0, 5.0], columns=["x"])
+        >>> fit(model).covariance("HC1").sel(param="x", param_="x").round(4).item()
+        0.1277
+        """
+        if kind is None:
+            if any(v is not None for v in (groups, data, lags)):
+                raise DataError("groups=, data= and lags= go with a kind: 'cluster' or 'HAC'")
+            return covariance_array(self.model, self._covariance(), reported(self.model, self.method, self.solution))
+        spread = self._spread_of(kind, groups, data, lags, small_sample)
+        matrix = reported_scale(self.model, replace(self.solution, scale=spread.matrix))
+        return covariance_array(self.model, matrix, spread.words)
+
+    def spread(self, covariance: Any = None) -> Spread:
+        """The squared scale (p m, p m) of the model's own coefficients, vec(beta) column first, then predictor, with its
+        degrees of freedom and what it is: of this fit, or of `covariance`, a kind's name or what `covariance(...)` gave."""
+        s = self.solution
+        if covariance is None:
+            return Spread(s.scale, s.df, reported(self.model, self.method, s))
+        if isinstance(covariance, str):
+            made = self._spread_of(covariance)
+        else:
+            given = self._given(covariance)
+            made = Spread(hidden_scale(self.model, given.scale), given.words.get("df"), given.words)
+        return made if s.df is not None else made._replace(df=None)  # as in intervals: t goes with least squares
+
+    def _spread_of(
+        self, kind: str, groups: Any = None, data: Any = None, lags: int | None = None, factor: SmallSample = "stata"
+    ) -> Spread:
+        check_estimator(self.method, kind)
+        check_settings(groups, lags, factor, kind)
+        codes = group_codes(groups, self.model.design, data) if kind == "cluster" else []
+        return spread_of(self.model, self.solution, kind, Settings(codes, lags, factor))
+
+    def _covariance(self) -> Any:
+        return reported_scale(self.model, replace(self.solution, scale=self.solution.covariance))
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """One name per coefficient, `column` or `column: outcome`, in the order of the covariance."""
+        return parameter_names(self.model)
+
+    @cached_property
+    def log_likelihood(self) -> float:
+        """log p(y | estimate), summed over the observations; at the posterior mean for a posterior."""
+        refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
+        if self.likelihood_at_estimate is not None:
+            return self.likelihood_at_estimate
+        usable(self.solution, self.method)
+        if any(self.solution.aux.get(a) == 0 for a in self.model.unknown):
+            return np.inf  # as many coefficients as rows: sigma = 0
+        return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
+
+    # ---- intervals -------------------------------------------------------------------------------------------------
+
+    @checked
+    def interval(self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: Any = None) -> Any:
+        """Interval of each coefficient with probability `prob`: Dataset with lower, upper, attributes prob and kind.
+
+        For a point estimate "t" (where least squares has degrees of freedom; the default there) or "wald", both from
+        `covariance` when it is given (the name of a kind, or what `covariance(...)` returned); "profile" and "score", which
+        invert the likelihood ratio and Rao's test, an end being infinite where the likelihood never falls far enough;
+        "bootstrap" (the default after one), or "percentile", "bca", "studentised" by name. For a posterior "eti"
+        (equal-tailed, the default) or "hdi" (highest density). NotConverged when a coefficient has no estimate, but for
+        profile and score, which need none.
+        """
+        given = None if covariance is None else self._given(covariance)
+        asked = self._intervals.kind(kind, given)
+        self._intervals.refuse(kind, given)
+        return self._interval(prob, asked, given)
+
+    def _interval(self, prob: float, kind: str, given: Given | None = None) -> Any:
+        import xarray as xr
+
+        lower, upper = self._intervals.ends(prob, kind, given)
+        dims, attrs = coefficient_dims(self.model), {"prob": float(prob), "kind": kind, "method": self.method.name}
+        attrs |= self._intervals.words(kind, given)
+        return xr.Dataset({"lower": (dims, lower), "upper": (dims, upper)}, coordinates(self.model), attrs)
+
+    @cached_property
+    def _intervals(self) -> Intervals:
+        return Intervals(self.model, self.method, self.solution)
+
+    def _given(self, covariance: Any) -> Given:
+        """The matrix and the words of a covariance that was named or given."""
+        check_estimator(self.method, covariance if isinstance(covariance, str) else "sandwich")
+        made = self.covariance(covariance) if isinstance(covariance, str) else covariance
+        return Given(covariance_values(self.model, made), dict(made.attrs))
+
+    @property
+    def default_kind(self) -> str:
+        """The interval that is meant when none is named."""
+        return self._intervals.default
+
+    @checked
+    def aux_interval(self, name: Word, prob: Probability = 0.95, kind: Word | None = None) -> tuple[float, float]:
+        """Interval of an auxiliary parameter, or of a prior scale that was sampled: chi-square for the sigma of least squares, Wald on the log scale for
+        other point estimates, or of the kind that is named (profile, score and bootstrap on the log scale too);
+        equal-tailed or highest-density for a posterior."""
+        return self._intervals.of_aux(name, prob, kind)
+
+    @checked
+    def summary(self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: Any = None) -> Any:
+        """One row per coefficient, auxiliary parameter and sampled prior scale, unrounded: pandas DataFrame with estimate and std_error (a
+        point estimate) or mean and sd (a posterior), lower, upper; after MCMC also ess_bulk, ess_tail and r_hat. With
+        `covariance` standard errors and intervals of the coefficients are its, as in `interval`.
+
+        `attrs` say prob, kind, method, what is modelled, the status and the notes.
+        """
+        import pandas as pd
+
+        words = ("mean", "sd") if self.target == "posterior" else ("estimate", "std_error")
+        given = None if covariance is None else self._given(covariance)
+        ends, error = self._interval(prob, self._intervals.kind(kind, given), given), self.std_error.values
+        if given is not None:
+            error = np.sqrt(np.diagonal(given.scale)).reshape(error.shape)
+        columns = dict(zip(words, (self.coef.values.T.ravel(), error.T.ravel())))
+        columns |= {end: ends[end].values.T.ravel() for end in ("lower", "upper")}
+        table = pd.DataFrame(columns, index=coefficient_index(self.model))
+        s = self.solution
+        for name, value in {**s.aux, **s.hyper}.items():
+            sd = {**s.aux_sd, **s.hyper_sd}.get(name, np.nan)
+            row = [value, sd, *self.aux_interval(name, prob, ends.attrs["kind"])]
+            table.loc[("", name) if self.model.likelihood.outcomes else name] = row
+        if "diverging" in self.solution.sample_stats:
+            table = table.join(pd.DataFrame(mixing(self.model, self.solution), index=table.index))
+        table.attrs = {**ends.attrs, **self.described}
+        return table
+
+    # ---- new rows --------------------------------------------------------------------------------------------------
+
+    @only_known
+    def predictive(
+        self, data: Any = None, *, offset: Any = None, weights: Any = None, trials: Any = None
+    ) -> Predictive:
+        """The predictive distribution at these rows (the training rows by default): one atom for a point estimate,
+        one per draw for a posterior. The noise is sigma, with `weights=pr.weights.precision(w)` sigma / sqrt(w); training
+        rows have their own. `trials` (n,) are those of new rows whose table does not hold them."""
+        refuse_sampling(self.model.design.weight_kind, "a predictive distribution")
+        usable(self.solution, self.method)
+        design = self._design(data, offset, weights, trials)
+        return predictive(self.model, self.solution, design, spread=False, seed=self.seed)
+
+    @checked
+    def predict(
+        self,
+        data: Any = None,
+        prob: Probability = 0.95,
+        *,
+        offset: Any = None,
+        weights: Any = None,
+        trials: Any = None,
+    ) -> Any:
+        """Mean, interval of the mean and interval of a new observation at these rows: Dataset over (obs) with mean,
+        mean_lower, mean_upper, new_lower, new_upper; for a softmax over (obs, level) with the probabilities of the
+        classes, their intervals and `likely`, the smallest set of classes that holds probability `prob`.
+
+        A new observation has the noise scale sigma, and sigma / sqrt(w) with `weights=pr.weights.precision(w)`; training rows
+        have their own precisions, those of weight 0 count as new rows. Sampling weights say nothing of a new observation,
+        so that there is the mean alone.
+
+        Where a row counts trials the mean is the probability of a success, per trial, and a new observation is successes out
+        of the row's trials: those of `data` where it has their column, or `trials` (n,); without them there is no new_lower
+        and new_upper, and `kind` says so.
+
+        DataError for rows the model cannot read (missing column, unseen level); NotConverged without an estimate.
+        """
+        import xarray as xr
+
+        design = self._design(data, offset, weights, trials).whole
+        found: Prediction = predict(self.model, self.solution, self.method, design, prob=prob, seed=self.seed)
+        coords: dict[str, Any] = {"obs": row_labels(data, design)}
+        if found.mean.ndim == 2:
+            coords["level"] = [str(v) for v in self.model.likelihood.levels]
+        attrs = {"prob": prob, "kind": found.kind, "method": self.method.name}
+        return xr.Dataset({k: (tuple(coords), v) for k, v in found.arrays.items()}, coords, attrs)
+
+    def _design(self, data: Any, offset: Any, weights: RowWeights | None, trials: Any = None) -> Any:
+        if trials is not None and not isinstance(self.model.likelihood, OfTrials):
+            raise DataError(f"trials= goes with rows that count them; this model is {self.model.likelihood.name}")
+        if data is not None:
+            at = self.model.design.at(data, offset=offset, trials=trials)
+            return with_precision(at, weights, data, self.model.likelihood)
+        for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
+            if value is not None:
+                raise DataError(f"{name}= goes with new data; the training rows have the {name} they were fitted with")
+        self.model.design.need_rows("a prediction without data", "say at which data to predict")
+        return self.model.design
+
+    # ---- theorems --------------------------------------------------------------------------------------------------
+
+    def guarantee(self) -> "Guarantee":
+        """What a theorem promises for the steps that made this fit, against what they suffered: `lms` and `perceptron`.
+
+        The mistakes of all passes against (r / margin)^2, or their squared loss against that of the answer, on
+        standardised columns. It is about those rounds and says nothing of a new row. Incompatible for other methods.
+
+        >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [5.0]], [0, 0, 1, 1], likelihood="bernoulli")
+        >>> fit(model, "perceptron").guarantee().kept
+        True
+        """
+        return self.method.guarantee(self.model, self.solution)
+
+    # ---- more rows -------------------------------------------------------------------------------------------------
+
+    @only_known
+    def update(self, data: Any, y: Any = None, *, weights: Any = None, offset: Any = None, trials: Any = None) -> "Fit":
+        """The posterior after more rows: this one is the prior there, and the same method fits it.
+
+        `data` is a table (or X with `y`; see Model.at) or a Model of the same columns and likelihood, whose own priors do not
+        count: this posterior takes their place. Exact for
+        `conjugate`: the posterior of both sets of rows together. Otherwise the posterior so far enters as a normal with
+        its mean and covariance, and the notes say so. Incompatible for a point estimate.
+
+        >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 2.5, 2.0, 4.0])
+        >>> whole = fit(Model.from_arrays(X, y), "conjugate")
+        >>> fit(Model.from_arrays(X[:3], y[:3]), "conjugate").update(X[3:], y[3:]).coef.round(9).equals(whole.coef.round(9))
+        True
+        """
+        how = carried(self.model, self.method, self.solution)
+        more = (
+            data if isinstance(data, Model) else self.model.at(data, y, weights=weights, offset=offset, trials=trials)
+        )
+        after = fit(how.onto(self.model, more), self.method, seed=self.seed)
+        return replace(after, notes=(*after.notes, how.note))
+
+    # ---- everything in one place -----------------------------------------------------------------------------------
+
+    def once[T](self, make: "Callable[[Fit], T]") -> T:
+        """make(self), computed when it is first asked for and kept as long as this fit: what several readers share."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]
+
+    @cached_property
+    def _made(self) -> dict[Any, Any]:
+        return {}
+
+    @cached_property
+    def tree(self) -> Any:
+        """xarray.DataTree with the groups that ArviZ expects; see `probreg.fits.inference_data`."""
+        return build(self.model, self.method, self.solution, self.seed, self._attrs())
+
+    def _attrs(self) -> dict[str, Any]:
+        from probreg import __version__
+
+        d = self.described
+        return {k: v if isinstance(v, str) else "\n".join(v) for k, v in d.items()} | {
+            "seed": self.seed,
+            "inference_library": "probreg",
+            "inference_library_version": __version__,
+        }
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What was done, in words: the modelled quantity, the method, a sampler's engine, its status, its notes."""
+        s = self.solution
+        status = s.status.value + (f" ({s.detail})" if s.detail else "")
+        notes = (*self.notes, *s.notes, *self.model.design.notes)
+        model = self.model.likelihood.describe(self.model.design.response)
+        engine = {"engine": s.engine} if s.engine else {}
+        return {"models": model, "method": self.method.name, **engine, "status": status, "notes": notes}
+
+    @checked
+    def save(self, path: str | Path, *, rows: Flag = False) -> Path:
+        """Writes netCDF: specification, estimate or draws, moments of a Gaussian model; the training rows only if asked.
+
+        The file takes its place when it is whole and synced: whatever stops the writing, the one before it is left as it
+        was. DataError where it cannot be written. docs/storage.md says what is in it, and what of the format is promised.
+        """
+        destination(path)
+        stats = {**self.solution.stats, **self._known_likelihood()}
+        known = replace(self.solution, stats=stats, notes=(*self.notes, *self.solution.notes))
+        if rows:
+            self.model.design.need_rows("a file that holds the rows", "save it with rows=False")
+        tree = to_save(self.model, self.solution, seed=self.seed, attrs=self._attrs(), rows=rows)
+        storage.write(path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
+        return Path(path)
+
+    def _known_likelihood(self) -> Mapping[str, float]:
+        unknown = self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
+        unknown = unknown or self.model.design.weight_kind == "sampling"
+        return {} if unknown else {"log_likelihood": self.log_likelihood}
+
+    def __repr__(self) -> str:
+        d = self.described
+        table = table_lines(self.summary(), float_format=lambda v: f"{v:.5g}")
+        prob = f"{100 * self.summary().attrs['prob']:g} % {self.default_kind} intervals"
+        head = f"{d['method']}, {prob}; {d['status']}"
+        return printed(d["models"], head, *table, *(f"note: {n}" for n in d["notes"]))
+
+    def _repr_html_(self) -> str:
+        d = self.described
+        table = self.summary().to_html(float_format=lambda v: f"{v:.5g}", border=0)
+        notes = "".join(f"<li>{escape(n)}</li>" for n in d["notes"])
+        return f"<p><b>{escape(d['models'])}</b><br>{escape(d['method'])}: {escape(d['status'])}</p>{table}<ul>{notes}</ul>"
+
+
+@checked
+def fit(
+    model: Model,
+    method: str | Method = "auto",
+    *,
+    seed: Seed = 0,
+    strict: Flag = False,
+    threads: Workers | None = None,
+) -> Fit:
+    """Fits a model: `method` is a name ("auto", "closed_form", "newton", "conjugate", "quadrature", "laplace",
+    "importance", "nuts", "posterior", "coordinate_descent", "proximal_newton", "evidence", "sgd", "lms", "perceptron",
+    "bootstrap") or a Method with its settings, such as `NUTS(draws=2000)`.
+
+    Incompatible, with the methods that would do, when the method cannot fit the model. A fit that did not end well warns
+    with what to do, or raises NotConverged when `strict`. The same seed gives the same answer, on any number of `threads`
+    (one per core by default; they serve blocks of rows and chains, and BLAS is kept to one within each).
+
+    >>> model = Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["x"])
+    >>> fit(model).coef.sel(coef="x").round(3).item()
+    2.129
+    """
+    chosen = METHODS.resolve(method)
+    if not isinstance(chosen, Method):
+        raise Incompatible(f"method is the name of a method or a Method, got {chosen!r}")
+    with limited(threads):
+        if (why := obstacle(chosen, model)) is not None:
+            tried = {k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")}
+            able = [k for k, v in tried.items() if obstacle(v, model) is None and (model.design.n or not v.in_memory)]
+            raise Incompatible(f"{why}. These can fit this model: {', '.join(able) or 'none'}.")
+        rng = np.random.default_rng(seed)
+        model, chosen, notes, stats, solved = chosen.settle(model, rng)
+        solution = with_errors(model, chosen.solve(model, rng) if solved is None else solved)
+    solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
+    if not solution.status.good:
+        message = f"{chosen.name}: {solution.status.value}" + (f" ({solution.detail})" if solution.detail else "")
+        if strict:
+            raise NotConverged(message)
+        warnings.warn(message, ProbregWarning, stacklevel=2)
+    return Fit(model, chosen, solution, seed, notes)
+
+
+def load_fit(path: str | Path) -> Fit:
+    """The fit that `Fit.save` wrote: summarises, compares and predicts at new data; runs no code from the file.
+
+    DataError for a file that is missing, is not a saved fit, or was damaged or changed since it was saved.
+    """
+    model, method, solution, seed = storage.read(path)
+    return Fit(model, method, solution, seed, likelihood_at_estimate=solution.stats.get("log_likelihood"))

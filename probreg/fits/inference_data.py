@@ -1,0 +1,317 @@
+"""The only writer of labels: model, method and solution become one xarray.DataTree that ArviZ reads as it is.
+
+Groups: `estimate` always; `posterior` only when the method's target is a posterior, `sampling` (asymptotic draws, or bootstrap
+replicates) when it is a point estimate; `log_likelihood`, `log_prior`, `posterior_predictive`, `sample_stats` beside it;
+`observed_data` and `constant_data`. What costs a pass over rows and draws is computed when it is first read.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.errors import DataError
+from probreg.inference import Method, Solution
+from probreg.inference.uncertainty.asymptotic import asymptotic, spreads
+from probreg.inference.uncertainty.reported import (
+    estimated,
+    hidden as hidden,
+    left_out,
+    reported_scale as reported_scale,
+    shown as shown,
+    shown_scale as shown_scale,
+)
+from probreg.likelihoods import OfTrials
+from probreg.model.model import Model
+
+Array = np.ndarray
+_MOST = 1e6  # observations that are still written out one by one
+
+
+def coefficient_dims(model: Model) -> tuple[str, ...]:
+    return ("coef", "outcome") if model.likelihood.outcomes else ("coef",)
+
+
+def coordinates(model: Model) -> dict[str, list[str]]:
+    out = {"coef": list(model.design.columns)}
+    return out | ({"outcome": list(model.likelihood.outcomes)} if model.likelihood.outcomes else {})
+
+
+def coefficient_index(model: Model) -> Any:
+    """The rows of a table of coefficients, outcome by outcome."""
+    import pandas as pd
+
+    columns, outcomes = model.design.columns, model.likelihood.outcomes
+    if not outcomes:
+        return pd.Index(columns, name="coef")
+    return pd.MultiIndex.from_tuples([(o, c) for o in outcomes for c in columns], names=["outcome", "coef"])
+
+
+def row_labels(data: Any, design: Design) -> Array:
+    """Labels of the rows of a design made from `data` (None for the training rows), where there are any."""
+    index = design.labels if data is None else getattr(data, "index", None)
+    known = index is not None and not callable(index) and len(index) == design.n
+    return np.asarray(index) if known else np.arange(design.n)
+
+
+def labelled(model: Model, beta: Array) -> Any:
+    """Coefficients (p,) or (p, outcomes) as a DataArray."""
+    import xarray as xr
+
+    return xr.DataArray(beta, coordinates(model), coefficient_dims(model), name="beta")
+
+
+def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> Any:
+    """A covariance of the reported coefficients as a DataArray (param, param_), what it is in its attributes."""
+    import xarray as xr
+
+    names = parameter_names(model)
+    coords = {"param": names, "param_": names}
+    return xr.DataArray(np.asarray(matrix), coords, ("param", "param_"), name="covariance", attrs=dict(words))
+
+
+def parameter_names(model: Model) -> list[str]:
+    """One name per reported coefficient, `column` or `column: outcome`, column first."""
+    outcomes = model.likelihood.outcomes
+    return [f"{c}: {o}" for c in model.design.columns for o in outcomes] if outcomes else list(model.design.columns)
+
+
+def covariance_values(model: Model, covariance: Any) -> Array:
+    """The matrix of a DataArray that `covariance_array` made. DataError when it is of other coefficients."""
+    names, dims = parameter_names(model), getattr(covariance, "dims", ())
+    if dims != ("param", "param_") or covariance["param"].values.tolist() != names:
+        raise DataError(
+            f"covariance is the name of a kind, or what fit.covariance(...) of this model returned (over {', '.join(names)}); "
+            f"got {type(covariance).__name__}" + (f" over {', '.join(map(str, dims))}" if dims else "")
+        )
+    return np.asarray(covariance.values)
+
+
+def observation_rows(model: Model, *, repeat: bool = True) -> tuple[Array, Array | None]:
+    """Which row each observation is, and its weight: rows of a whole-number weight are repeated, so that leaving one
+    out leaves out one observation; other weights, and those of more than a million observations, multiply the log
+    density of their row."""
+    w = model.design.weights
+    if w is None:
+        return np.arange(model.design.n), None
+    if repeat and (w % 1 == 0).all() and w.sum() <= _MOST:
+        return np.repeat(np.arange(model.design.n), w.astype(int)), None
+    return np.arange(model.design.n), w
+
+
+def _weighting(weight: Array | None) -> dict[str, str]:
+    """What a group says of itself where a row stands for several observations."""
+    return {} if weight is None else {"weights": "each row counts by its weight, which multiplies its log density"}
+
+
+def estimate_group(model: Model, solution: Solution) -> Any:
+    """beta, its standard error (nan where there is none) and the auxiliary parameters."""
+    import xarray as xr
+
+    dims = coefficient_dims(model)
+    found = estimated(model, solution)
+    variables: dict[str, Any] = {"beta": (dims, found.beta), "std_error": (dims, found.error)}
+    spreads = {**solution.aux_sd, **solution.hyper_sd}
+    for name, value in {**solution.aux, **solution.hyper}.items():
+        variables[name] = ((), value)
+        variables[f"{name}_std_error"] = ((), spreads.get(name, np.nan))
+    return xr.Dataset(variables, coordinates(model))
+
+
+def to_save(model: Model, solution: Solution, *, seed: int, attrs: Mapping[str, Any], rows: bool) -> Any:
+    """What a file holds: nothing that takes a pass over rows and draws unless `rows`, and then row by weighted row."""
+    import xarray as xr
+
+    groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
+    if solution.draws is not None:
+        groups["posterior"] = draws_group(model, solution.draws)
+        groups["log_prior"] = _log_prior_group(model, solution.draws)
+        groups["sample_stats"] = _stats_group(model, solution, density=rows)
+        if rows:
+            groups |= _row_groups(model, solution, seed, repeat=False)
+    if rows:
+        groups |= data_groups(model, repeat=False)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(attrs)
+    return tree
+
+
+def build(model: Model, method: Method, solution: Solution, seed: int, attrs: Mapping[str, Any]) -> Any:
+    """The whole tree; `attrs` are written at its root, and which groups are left out for want of rows."""
+    import xarray as xr
+
+    groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
+    if solution.draws is not None:
+        groups["posterior"] = draws_group(model, solution.draws)
+        if model.design.n:
+            groups |= _row_groups(model, solution, seed)
+        groups["log_prior"] = _log_prior_group(model, solution.draws)
+        groups["sample_stats"] = _stats_group(model, solution, density=model.design.reachable)
+    elif solution.vague is None and method.probabilities and (spreads(solution) or solution.replicates is not None):
+        made = (
+            _sampling_group(model, solution, seed)
+            if solution.replicates is None
+            else _replicates_group(model, solution)
+        )
+        groups["sampling"] = made
+    if model.design.n:
+        groups |= data_groups(model)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update({**attrs, **left_out(model, solution)})
+    return tree
+
+
+def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
+    """Draws from the asymptotic distribution of a point estimate: what the estimator does, not what the data say."""
+    beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
+    return draws_group(model, {"beta": beta[None]} | {a: v[None, :, 0] for a, v in aux.items()})
+
+
+def _replicates_group(model: Model, solution: Solution) -> Any:
+    """Bootstrap replicates of a point estimate, as one chain; nan where a replicate has no estimate."""
+    import xarray as xr
+
+    kept = solution.replicates or {}
+    coef = kept["coef"] if model.likelihood.outcomes else kept["coef"][..., 0]
+    beta = np.where(np.isfinite(coef), coef, np.nan)[None]
+    variables: dict[str, Any] = {"beta": (("chain", "draw", *coefficient_dims(model)), beta)}
+    variables |= {a: (("chain", "draw"), kept[a][None]) for a in model.unknown}
+    return xr.Dataset(variables, coordinates(model) | _draw_coordinates({"beta": beta}), {"replicates": "bootstrap"})
+
+
+def draws_group(model: Model, draws: Mapping[str, Array]) -> Any:
+    import xarray as xr
+
+    beta = shown(model, draws["beta"])
+    variables: dict[str, Any] = {"beta": (("chain", "draw", *coefficient_dims(model)), beta)}
+    variables |= {k: (("chain", "draw"), v) for k, v in draws.items() if k != "beta"}
+    return xr.Dataset(variables, coordinates(model) | _draw_coordinates(draws))
+
+
+def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
+    """What was observed, observation by observation."""
+    import xarray as xr
+
+    d = model.design
+    rows, weight = observation_rows(model, repeat=repeat)
+    obs, classes = _labels(model, rows), _classes(model)
+    y, given = model.likelihood.drawn(d.observed[rows]), model.likelihood.given(d.observed[rows])
+    constant: dict[str, Any] = {"X": (("obs", "coef"), d.X[rows])}
+    if weight is not None:
+        constant["weights"] = ("obs", weight)
+    if d.precision is not None:
+        constant["precision"] = ("obs", d.precision[rows])
+    constant |= {k: ("obs", v) for k, v in given.items()}
+    if d.offset is not None:
+        constant["offset"] = ("obs", d.offset[rows, 0])
+    return {
+        "observed_data": xr.Dataset({"y": (("obs", *classes), y)}, obs | classes, _weighting(weight)),
+        "constant_data": xr.Dataset(constant, obs | {"coef": list(d.columns)}, _weighting(weight)),
+    }
+
+
+def _row_groups(model: Model, solution: Solution, seed: int, *, repeat: bool = True) -> dict[str, Any]:
+    import xarray as xr
+
+    assert solution.draws is not None
+    draws, d = solution.draws, model.design
+    rows, weight = observation_rows(model, repeat=repeat)
+    shape = (*draws["beta"].shape[:2], len(rows))
+    coords = _labels(model, rows) | _draw_coordinates(draws)
+    dims = ("chain", "draw", "obs")
+
+    def eta(chain: int) -> tuple[Array, dict[str, Array]]:
+        eta = d.X[rows] @ draws["beta"][chain] + (0.0 if d.offset is None else d.offset[rows])
+        aux = {**model.fixed, **{a: draws[a][chain][:, None] for a in model.unknown}}
+        return eta, model.likelihood.at_rows(aux, None if d.precision is None else d.precision[rows])
+
+    def log_likelihood() -> Array:
+        out = np.empty(shape)
+        for c in range(shape[0]):
+            e, aux = eta(c)
+            out[c] = model.likelihood.log_prob(d.observed[rows], e, **aux) * (1.0 if weight is None else weight)
+        return out
+
+    classes, likelihood = _classes(model), model.likelihood
+    whole = (*shape, *map(len, classes.values()))
+
+    def replicate() -> Array:
+        out, rng = np.empty(whole), np.random.default_rng([seed, 1])
+        for c in range(shape[0]):
+            e, aux = eta(c)
+            out[c] = likelihood.drawn(likelihood.sample(rng, e, **aux, **likelihood.given(d.observed[rows])))
+        return out
+
+    return {
+        "log_likelihood": xr.Dataset({"y": lazy(dims, shape, log_likelihood)}, coords, _weighting(weight)),
+        "posterior_predictive": xr.Dataset(
+            {"y": lazy((*dims, *classes), whole, replicate)}, coords | classes, _weighting(weight)
+        ),
+    }
+
+
+def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
+    """One log prior density per variable; an improper one counts as its class states it."""
+    import xarray as xr
+
+    sigma = draws.get("sigma", model.fixed.get("sigma", 1.0))
+    dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
+    # of the coefficients alone: where scales are unknown it is an integral at each draw, so made when it is read
+    density = lazy(dims, shape, lambda: model.joint.log_prob(draws["beta"], sigma))
+    variables: dict[str, Any] = {"beta": density}
+    variables |= {a: (("chain", "draw"), model.aux_prior(a).log_prob(draws[a])) for a in model.unknown}
+    return xr.Dataset(variables, _draw_coordinates(draws))
+
+
+def _stats_group(model: Model, solution: Solution, *, density: bool) -> Any:
+    """What the method says of each draw, and with `density` lp, the log posterior there as a density of (beta, aux)."""
+    import xarray as xr
+
+    draws = solution.draws or {}
+    dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
+    variables: dict[str, Any] = {k: (dims, v) for k, v in solution.sample_stats.items()}
+    if "lp" not in variables and density:
+        aux = {a: draws[a] for a in model.unknown}
+        variables["lp"] = lazy(dims, shape, lambda: model.log_posterior(draws["beta"], **aux))
+    return xr.Dataset(variables, _draw_coordinates(draws))
+
+
+def _draw_coordinates(draws: Mapping[str, Array]) -> dict[str, Array]:
+    chains, n = draws["beta"].shape[:2]
+    return {"chain": np.arange(chains), "draw": np.arange(n)}
+
+
+def _classes(model: Model) -> dict[str, list[str]]:
+    """The further axis of a response that counts by class."""
+    counts = isinstance(model.likelihood, OfTrials) and bool(model.likelihood.levels)
+    return {"level": [str(v) for v in model.likelihood.levels]} if counts else {}
+
+
+def _labels(model: Model, rows: Array) -> dict[str, Any]:
+    """Row labels as the data had them; plain numbers where observations repeat."""
+    labels = model.design.labels
+    named = labels is not None and len(rows) == model.design.n and model.design.weights is None
+    return {"obs": labels[rows] if named and labels is not None else np.arange(len(rows))}
+
+
+def lazy(dims: tuple[str, ...], shape: tuple[int, ...], compute: Callable[[], Array]) -> Any:
+    """A variable whose numbers are computed when first read, and kept."""
+    import xarray as xr
+    from xarray.backends import BackendArray
+    from xarray.core import indexing
+
+    class Computed(BackendArray):
+        def __init__(self) -> None:
+            self.shape, self.dtype = shape, np.dtype(float)
+
+        @cached_property
+        def values(self) -> Array:
+            return compute()
+
+        def __getitem__(self, key: Any) -> Array:
+            support = indexing.IndexingSupport.BASIC
+            return indexing.explicit_indexing_adapter(key, shape, support, lambda k: self.values[k])
+
+    return xr.Variable(dims, indexing.LazilyIndexedArray(Computed()))

@@ -1,0 +1,260 @@
+"""What a fit says of new rows, as arrays: the mean, the interval of the mean, the interval of a new observation.
+
+For a Gaussian posterior in closed form all three are Student-t or normal, for another posterior they come from the draws.
+For a point estimate the mean is the plug-in; its interval is Wald on the
+scale of the link (delta method for class probabilities); a new observation is classical Student-t for least squares, and
+otherwise the mixture of the likelihood over draws from the estimator's asymptotic normal distribution.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.errors import Incompatible, NotConverged
+from probreg.inference import Method, Solution, Status
+from probreg.inference.modes.linear import touched
+from probreg.inference.modes.wide import Factored
+from probreg.inference.penalized.kinks import NO_ERRORS, has_kinks
+from probreg.inference.uncertainty.asymptotic import asymptotic, spreads
+from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.likelihoods import Gaussian, OfTrials, OrderedLikelihood
+from probreg.model.model import Model
+from probreg.model.predictive import Predictive
+from probreg.numerics.linalg import one_blas_thread
+
+Array = np.ndarray
+_NUMBERS = 500_000  # draws times rows that are held at once: what a processor's cache holds
+_ATOMS = 400  # draws behind the interval of a new observation, whose own noise hides what more would change
+_TOL = 1e-7  # of that interval, in probability
+_IN_SPACE = 1e-9  # of |x| |N|: a row this near is a combination of the training rows, rounding included
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Arrays over rows (n,), or rows and classes (n, K); the last pair is (n,) or None for unordered classes."""
+
+    mean: Array
+    mean_interval: tuple[Array, Array]
+    new_interval: tuple[Array, Array] | None
+    likely: Array | None  # (n, K) bool: the smallest set of classes with total probability at least prob
+    kind: str  # what the intervals are, in words
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """What there is, by name: mean, mean_lower, mean_upper, and new_lower, new_upper or likely."""
+        out = {"mean": self.mean, **dict(zip(("mean_lower", "mean_upper"), self.mean_interval))}
+        if self.new_interval is not None:
+            out |= dict(zip(("new_lower", "new_upper"), self.new_interval))
+        return out if self.likely is None else out | {"likely": self.likely}
+
+
+def usable(solution: Solution, method: Method) -> None:
+    """NotConverged when there is no estimate to predict from, Incompatible when there are no probabilities."""
+    if not method.probabilities:
+        raise Incompatible(
+            f"{method.name} has no probabilities: np.sign(X @ coef) classifies, and newton or nuts predict"
+        )
+    if solution.status is Status.NO_MAXIMUM:
+        raise NotConverged(
+            f"{method.name}: {solution.status.value} ({solution.detail}); so there is nothing to predict from"
+        )
+
+
+def predictive(model: Model, solution: Solution, design: Design, *, spread: bool, seed: int) -> Predictive:
+    """The mixture over draws; for a point estimate one atom, or with `spread` its asymptotic distribution."""
+    return _mixture(model, _atoms(model, solution, spread=spread, seed=seed), design)
+
+
+def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> Mapping[str, Array]:
+    """beta (S, p, m) and each nuisance parameter (S, 1)."""
+    if solution.draws is not None:
+        draws = solution.draws
+        beta = draws["beta"].reshape(-1, *model.shape)
+        aux = {a: draws[a].reshape(-1, 1) for a in model.unknown}
+    elif spread:
+        beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
+    else:
+        beta, aux = solution.beta[None], {a: np.full((1, 1), v) for a, v in solution.aux.items()}
+    held = {a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}
+    return {"beta": beta, **held, **aux}
+
+
+def _mixture(model: Model, atoms: Mapping[str, Array], design: Design) -> Predictive:
+    aux = {a: v for a, v in atoms.items() if a != "beta"}
+    known = model.likelihood.at_rows(aux, design.precision)
+    return Predictive(model.likelihood, _etas(design, atoms["beta"]), known, model.given(design))
+
+
+def _eta(design: Design, beta: Array) -> Array:
+    eta = design.X @ beta
+    return eta if design.offset is None else eta + design.offset
+
+
+def _etas(design: Design, beta: Array) -> Array:
+    """(S, n, m) for beta (S, p, m), as one product; the atoms of a row lie side by side in memory."""
+    S, p, m = beta.shape
+    eta = np.moveaxis((design.X @ beta.transpose(1, 0, 2).reshape(p, S * m)).reshape(design.n, S, m), 0, 1)
+    return eta if design.offset is None else eta + design.offset
+
+
+@one_blas_thread()
+def predict(model: Model, solution: Solution, method: Method, design: Design, *, prob: float, seed: int) -> Prediction:
+    """Mean and intervals at the rows of a design; NotConverged when there is no estimate."""
+    usable(solution, method)
+    _estimable(model, solution, design)
+    point = solution.draws is None
+    spread = point and isinstance(model.likelihood, OrderedLikelihood) and not _errorless(model, solution)
+    if model.design.weight_kind == "sampling":
+        return _of_means(model, solution, design, prob)
+    if _exact(model, solution):
+        return _closed(model, solution, design, prob)
+    atoms = _atoms(model, solution, spread=spread, seed=seed)
+    made = _of_point if point else _of_draws
+    size = max(1, _NUMBERS // (len(atoms["beta"]) * model.shape[1]))
+    rows = [slice(i, i + size) for i in range(0, design.n, size)] or [slice(0)]
+    return _joined([made(model, solution, design.take(part), atoms, prob) for part in rows])
+
+
+def _of_means(model: Model, solution: Solution, design: Design, prob: float) -> Prediction:
+    """The mean and its interval alone: under sampling weights there is no distribution of a new observation."""
+    mean = model.likelihood.mean(_eta(design, solution.beta), **{**model.fixed, **solution.aux})
+    if _errorless(model, solution):
+        none = np.full(mean.shape, np.nan)
+        return Prediction(mean, (none, none), None, None, f"no intervals: {NO_ERRORS}")
+    kind = "Wald interval of the mean on the link scale, sandwich errors; sampling weights say nothing of a new observation"
+    return Prediction(mean, _mean_interval(model, solution, design, prob), None, None, kind)
+
+
+def _joined(parts: list[Prediction]) -> Prediction:
+    if len(parts) == 1:
+        return parts[0]
+
+    def pair(ends: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+        return np.concatenate([e[0] for e in ends]), np.concatenate([e[1] for e in ends])
+
+    new = [p.new_interval for p in parts if p.new_interval is not None]
+    likely = [p.likely for p in parts if p.likely is not None]
+    return Prediction(
+        np.concatenate([p.mean for p in parts]),
+        pair([p.mean_interval for p in parts]),
+        pair(new) if new else None,
+        np.concatenate(likely) if likely else None,
+        parts[0].kind,
+    )
+
+
+def _exact(model: Model, solution: Solution) -> bool:
+    """The Gaussian predictive is Student-t or normal: least squares, a conjugate posterior, or sigma given."""
+    if not isinstance(model.likelihood, Gaussian) or not solution.known_marginals:
+        return False
+    t = solution.df is not None and (solution.draws is None or "sigma2_scale" in solution.stats)
+    return t or "sigma" in model.fixed
+
+
+def _closed(model: Model, solution: Solution, design: Design, prob: float) -> Prediction:
+    """mean -+ t sqrt(x'Sx) for the mean and mean -+ t sqrt(s^2 + x'Sx) for a new observation, S the scale matrix.
+
+    s^2 is the unbiased variance of least squares (nan where no degrees of freedom are left), b/a of a conjugate
+    posterior, or the given sigma^2, with normal quantiles.
+    """
+    mean = _eta(design, solution.beta)[:, 0]
+    stats, df = solution.stats, solution.df
+    unknown = stats.get("sigma2_scale", stats.get("sigma_unbiased", np.nan) ** 2)
+    s2 = model.fixed["sigma"] ** 2 if "sigma" in model.fixed else unknown
+    variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
+    noise = s2 if design.precision is None else s2 / design.precision
+    half, wide = (quantile(prob, df) * np.sqrt(np.maximum(v, 0.0)) for v in (variance, variance + noise))
+    point = "least squares" if df is not None else "the estimate, sigma given"
+    of = point if solution.draws is None else "the posterior, no draws needed"
+    kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}"
+    return Prediction(mean, (mean - half, mean + half), (mean - wide, mean + wide), None, kind)
+
+
+def _of_draws(model: Model, solution: Solution, design: Design, atoms: Mapping[str, Array], prob: float) -> Prediction:
+    p = _mixture(model, atoms, design)
+    means = p.means()
+    mean, interval = means.mean(0), equal_tail(means, prob)
+    if not isinstance(model.likelihood, OrderedLikelihood):
+        kind = "equal-tailed posterior intervals of the class probabilities"
+        return Prediction(mean, interval, None, _likely(mean, prob), kind)
+    new, said = _new(model, p, prob, f"posterior predictive of at most {_ATOMS} draws")
+    return Prediction(mean, interval, new, None, f"equal-tailed posterior interval of the mean; {said}")
+
+
+def _errorless(model: Model, solution: Solution) -> bool:
+    """The mode under a prior with kinks, which carries no standard errors."""
+    return has_kinks(model) and not spreads(solution)
+
+
+def _of_point(model: Model, solution: Solution, design: Design, atoms: Mapping[str, Array], prob: float) -> Prediction:
+    mean = model.likelihood.mean(_eta(design, solution.beta), **{**model.fixed, **solution.aux})
+    if _errorless(model, solution):
+        none = np.full(mean.shape, np.nan)
+        if not isinstance(model.likelihood, OrderedLikelihood):
+            return Prediction(mean, (none, none), None, _likely(mean, prob), f"no intervals: {NO_ERRORS}")
+        noise = "that of a new observation is of the noise alone, the estimate taken as the truth"
+        new, said = _new(model, _mixture(model, atoms, design), prob, noise)
+        return Prediction(mean, (none, none), new, None, f"no interval of the mean: {NO_ERRORS}; {said}")
+    interval = _mean_interval(model, solution, design, prob)
+    if not isinstance(model.likelihood, OrderedLikelihood):
+        kind = "Wald intervals of the class probabilities on the logit scale (delta method)"
+        return Prediction(mean, interval, None, _likely(mean, prob), kind)
+    drawn = f"a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"
+    new, said = _new(model, _mixture(model, atoms, design), prob, drawn)
+    return Prediction(mean, interval, new, None, f"Wald interval of the mean on the link scale; {said}")
+
+
+def _new(model: Model, p: Predictive, prob: float, how: str) -> tuple[tuple[Array, Array] | None, str]:
+    """The interval of a new observation (successes out of the row's trials, where it counts them), and what it is."""
+    if isinstance(model.likelihood, OfTrials) and not p.given:
+        return None, "no interval of a new observation, since the trials of these rows are not known: pass trials="
+    tail, some = (1 - prob) / 2, p.thinned(_ATOMS)
+    return (some.quantile(tail, tol=_TOL), some.quantile(1 - tail, tol=_TOL)), how
+
+
+def _variance(X: Array, scale: Array | Factored, J: Array) -> Array:
+    """Variance of J eta, (n, D), for the covariance `scale` of vec(beta) and J (n, D, m)."""
+    p, m = X.shape[1], J.shape[-1]
+    if isinstance(scale, Factored):
+        each = [np.kron(X, np.eye(m)[k]) for k in range(m)]  # rows of eta_k over vec(beta)
+        eta_cov = np.stack([np.stack([np.einsum("np,np->n", a @ scale, b) for b in each], -1) for a in each], -2)
+    else:
+        S = np.nan_to_num(scale).reshape(p, m, p, m)
+        eta_cov = np.einsum("np,pkql,nq->nkl", X, S, X, optimize=True)
+    return np.einsum("ndk,nkl,ndl->nd", J, eta_cov, J, optimize=True)
+
+
+def _estimable(model: Model, solution: Solution, design: Design) -> None:
+    """Incompatible at rows that are no combination of the training rows: there X beta has no estimate (Searle 1971)."""
+    if solution.null is None:
+        return
+    N, X = solution.null, design.X
+    bad = np.flatnonzero((np.abs(X @ N) > _IN_SPACE * (np.abs(X) @ np.abs(N))).any(1))
+    if len(bad):
+        gone = ", ".join(c for c, out in zip(design.columns, touched(N)) if out)
+        rows = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
+        raise Incompatible(
+            f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0): they do not keep "
+            f"the relations of the training rows, so the coefficients of {gone} do not cancel ({solution.detail}). "
+            "Predict at rows that keep them, drop a column or give a prior."
+        )
+
+
+def _mean_interval(model: Model, solution: Solution, design: Design, prob: float) -> tuple[Array, Array]:
+    centre, J = model.likelihood.mean_line(_eta(design, solution.beta))
+    half = quantile(prob, solution.df) * np.sqrt(_variance(design.X, solution.scale, J))
+    inverse = model.likelihood.link.inverse
+    lower, upper = inverse(centre - half), inverse(centre + half)
+    return (lower[:, 0], upper[:, 0]) if lower.shape[1] == 1 else (lower, upper)
+
+
+def _likely(mean: Array, prob: float) -> Array:
+    """The smallest set of classes of each row that holds probability `prob`, (n, K) bool."""
+    order = np.argsort(-mean, axis=1)
+    sorted_mean = np.take_along_axis(mean, order, 1)
+    before = np.cumsum(sorted_mean, axis=1) - sorted_mean
+    likely = np.zeros_like(mean, dtype=bool)
+    np.put_along_axis(likely, order, before < prob, 1)
+    return likely

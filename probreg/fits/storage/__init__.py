@@ -1,0 +1,372 @@
+"""A fit on disk: netCDF groups of numbers, one JSON text, a digest. Reading one looks names up in registries and runs nothing.
+
+Without its rows a saved fit holds the model's specification, the estimate or the draws and, where the likelihood is
+Gaussian or a prior is stated relative to the rows, the moments (not those of more than 200 columns and fewer rows, which
+would be larger than the rows): enough to summarise, compare and predict at new data. The format, and what is promised of
+it, is docs/storage.md.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.data import INTERCEPT, Design, Moments, PlainColumns, Unused
+from probreg.errors import DataError, ProbregError
+from probreg.fits.storage import checks
+from probreg.fits.storage.checks import (
+    DRAWS,
+    MOMENTS,
+    REPLICATES,
+    ROWS,
+    SAMPLE_STATS,
+    SOLUTION,
+    check_fields,
+    named,
+    read_arrays,
+)
+from probreg.fits.storage.container import Container, image_of, seal, unsealed
+from probreg.inference import METHODS, Method, Solution, Status
+from probreg.inference.modes.wide import Factored, is_wide
+from probreg.likelihoods import LIKELIHOODS, Gaussian, OfTrials
+from probreg.model.data_dependent_priors import moments_by_trials
+from probreg.model.model import Model
+from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
+from probreg.priors.joint import Key
+from probreg.system.disk import read_plain, write_whole
+
+_FORMAT = 2  # 1 was of the time before the first release, and had no digest
+_ROOT = "probreg"
+_MOMENTS = "moments_"
+_FACTOR = "scale_"
+_REPLICATE = "replicate_"
+_MARGINAL = "marginal_"
+_UNUSED = "unused_"
+
+
+def write(path: Any, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool) -> None:
+    """Writes the tree with what is needed to read it back, the training rows only if asked. DataError where no file can
+    be written; what was there before is then as it was."""
+    import xarray as xr
+
+    groups = {name: _plain_labels(node.to_dataset().load()) for name, node in tree.children.items()}
+    groups["solution"] = _solution_group(solution)
+    if is_wide(model) and _relative(model) and not rows:
+        raise DataError(
+            f"the prior of this model is stated relative to its rows, and the moments of {model.shape[0]:,} columns are "
+            "larger than the rows: save(rows=True) keeps them"
+        )
+    if not is_wide(model) and (isinstance(model.likelihood, Gaussian) or _relative(model)):
+        groups["moments"] = _moments_group(model.design.moments)
+        if isinstance(model.likelihood, OfTrials):
+            groups["moments_by_trials"] = _moments_group(moments_by_trials(model.design, model.likelihood))
+    if rows:
+        d = model.design
+        parts = {"X": d.X, "y": d.observed, "offset": d.offset, "weights": d.weights, "precision": d.precision}
+        if (left := d.unused) is not None:  # without labels, as the other rows
+            parts |= {f"{_UNUSED}{k}": getattr(left, k) for k in ("places", "X", "offset", "y")}
+        groups["rows"] = xr.Dataset({k: _bare(k, v) for k, v in parts.items() if v is not None})
+    out = xr.DataTree.from_dict(groups)
+    out.attrs.update({k: v for k, v in tree.attrs.items() if isinstance(v, str | int | float)})
+    out.attrs[_ROOT] = json.dumps(_spec(model, method, solution, seed), default=_item)
+    image = image_of(out)
+    write_whole(path, (image, seal(image)))
+
+
+def read(path: Any) -> tuple[Model, Method, Solution, int]:
+    """What `write` wrote. DataError when the file is missing, is not a saved fit, or is damaged."""
+    data = read_plain(path)
+    image = unsealed(data, str(path))
+    try:
+        with Container(image) as file:
+            spec = json.loads(file.text(_ROOT))
+            _check_format(spec)
+            check_fields(spec)
+            model = _model(spec, file)
+            method = METHODS.from_spec(spec["method"])
+            return model, method, _solution(spec, file, model, method), spec["seed"]
+    except ProbregError as error:
+        raise DataError(f"{path} is not a fit that this version reads: {error}") from None
+    except (
+        Exception
+    ) as error:  # the digest is right, so that a hand has made these bytes, and nothing of them is certain
+        raise DataError(f"{path} is not a fit that this version reads: {type(error).__name__} {error}") from error
+
+
+def _check_format(spec: Any) -> None:
+    """DataError unless the specification is of a format that this version reads."""
+    found: Any = spec.get("format") if isinstance(spec, dict) else None
+    if not checks.WHOLE.holds(found):
+        raise DataError("its specification has no number of a format")
+    if found > _FORMAT:
+        raise DataError(
+            f"it is of format {found}, written by a newer version ({spec.get('version')!r:.20}); update probreg"
+        )
+    if found < _FORMAT:
+        raise DataError(f"it is of format {found}, of the time before the first release; fit and save again")
+
+
+def _item(value: Any) -> Any:
+    """A number of NumPy as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be saved")
+
+
+def _relative(model: Model) -> bool:
+    """A prior asks for spreads or X'WX when it is bound; the Fisher information of Jeffreys' needs the rows themselves."""
+    stated = [model.prior] if isinstance(model.prior, Prior) else model.prior.values()
+    return any(prior.relative and not prior.whole for prior in stated)
+
+
+def _plain_labels(group: Any) -> Any:
+    """Row labels that are not numbers or text (intervals, periods, pairs, dates with a zone), as text."""
+    if "obs" not in group.coords:
+        return group
+    labels = np.asarray(group["obs"].to_index().to_numpy())
+    plain = labels.dtype.kind in "iufUT" or all(isinstance(v, str) for v in labels)
+    return group.drop_vars(set(group.coords) - set(group.dims)).assign_coords(
+        obs=labels if plain else [str(v) for v in labels]
+    )
+
+
+def _moments_group(moments: Moments) -> Any:
+    import xarray as xr
+
+    return xr.Dataset({f"{_MOMENTS}{k}": _bare(f"{_MOMENTS}{k}", v) for k, v in moments.to_arrays().items()})
+
+
+def _bare(name: str, values: Any) -> tuple[tuple[str, ...], Any]:
+    array = np.asarray(values)
+    return tuple(f"{name}_{i}" for i in range(array.ndim)), array
+
+
+def _solution_group(s: Solution) -> Any:
+    import xarray as xr
+
+    parts = {"beta": s.beta} | _scale_parts(s.scale)
+    parts |= {} if s.vague is None else {"vague": s.vague.astype(np.int8)}
+    parts |= {} if s.null is None else {"null": s.null}
+    parts |= {} if s.replicates is None else {f"{_REPLICATE}{k}": v for k, v in s.replicates.items()}
+    parts |= {} if s.marginals is None else {f"{_MARGINAL}{k}": v for k, v in s.marginals.items()}
+    return xr.Dataset({k: _bare(k, v) for k, v in parts.items()})
+
+
+def _scale_parts(scale: Any) -> dict[str, Any]:
+    """The scale matrix, or the factors of one that is not written out, or one nan for all: columns may be thousands."""
+    if isinstance(scale, Factored):
+        return {f"{_FACTOR}{k}": getattr(scale, k) for k in ("spread", "axes", "inner")}
+    return {"scale": np.nan if np.isnan(np.diagonal(scale)).all() else scale}
+
+
+def _scale(numbers: Mapping[str, np.ndarray], k: int) -> Any:
+    """What `_scale_parts` took apart, (k, k). DataError where parts are missing."""
+    parts = {name.removeprefix(_FACTOR): v for name, v in numbers.items() if name.startswith(_FACTOR)}
+    if ("scale" in numbers) == bool(parts) or (parts and len(parts) < 3):
+        raise DataError("it holds neither a covariance of its coefficients nor the three factors of one")
+    return Factored(**parts) if parts else np.broadcast_to(numbers["scale"], (k, k))
+
+
+def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[str, Any]:
+    from probreg import __version__
+
+    d = model.design
+    prior: Any = (
+        PRIORS.to_spec(model.prior)
+        if isinstance(model.prior, Prior)
+        else {"columns": [[k if isinstance(k, str) else list(k), PRIORS.to_spec(v)] for k, v in model.prior.items()]}
+    )
+    return {
+        "format": _FORMAT,
+        "version": __version__,
+        "likelihood": LIKELIHOODS.to_spec(model.likelihood),
+        "prior": prior,
+        "aux": {k: AUX_PRIORS.to_spec(v) if isinstance(v, AuxPrior) else float(v) for k, v in model.aux.items()},
+        "method": METHODS.to_spec(method),
+        "design": {
+            "recipe": d.recipe.to_json(),
+            "response": d.response,
+            "free": d.free.tolist(),
+            "offset": d.offset is not None,
+            "weights": d.weight_kind,
+            "notes": list(d.notes),
+        },
+        "solution": {
+            "aux": dict(solution.aux),
+            "aux_sd": dict(solution.aux_sd),
+            "hyper": dict(solution.hyper),
+            "hyper_sd": dict(solution.hyper_sd),
+            "df": solution.df,
+            "known_marginals": solution.known_marginals,
+            "status": solution.status.name,
+            "detail": solution.detail,
+            "engine": solution.engine,
+            "sandwich": solution.sandwich,
+            "stats": dict(solution.stats),
+            "notes": list(solution.notes),
+            "draws": None if solution.draws is None else [k for k in solution.draws if k != "beta"],
+            "sample_stats": list(solution.sample_stats),
+            "replicates": None if solution.replicates is None else list(solution.replicates),
+        },
+        "seed": int(seed),
+    }
+
+
+def _model(spec: Mapping[str, Any], file: Container) -> Model:
+    d, likelihood = spec["design"], LIKELIHOODS.from_spec(spec["likelihood"])
+    recipe = _recipe(d["recipe"])
+    p = len(recipe.columns)
+    if len(d["free"]) != p:
+        raise DataError(f"it has {len(d['free'])} marks of free columns for {p} columns")
+    sizes = {"p": p, "m": likelihood.width, "q": p + 1}
+    rows = read_arrays(file, "rows", ROWS, sizes) if "rows" in file else {}
+    if rows:
+        _check_response(likelihood, rows["y"])
+    moments, by_trials = (
+        None if rows or name not in file else _moments(file, name, recipe.columns, sizes)
+        for name in ("moments", "moments_by_trials")
+    )
+    no_offset = np.zeros((0, 1)) if d["offset"] else None
+    design = Design(
+        X=rows.get("X", np.zeros((0, p))),
+        y=rows.get("y", np.zeros(0)),
+        columns=tuple(recipe.columns),
+        free=np.array(d["free"], dtype=bool),
+        recipe=recipe,
+        response=d["response"],
+        offset=rows.get("offset", no_offset),
+        weights=rows.get("weights"),
+        precision=rows.get("precision"),
+        weight_kind=d["weights"],
+        unused=_unused(rows),
+        notes=tuple(d["notes"]),
+        kept=moments,
+        kept_by_trials=by_trials,
+    )
+    aux = {k: AUX_PRIORS.from_spec(v) if isinstance(v, dict) else v for k, v in spec["aux"].items()}
+    return Model(design, likelihood, _prior(spec["prior"]), aux)
+
+
+def _moments(file: Container, group: str, columns: tuple[str, ...], sizes: dict[str, int]) -> Moments:
+    found = read_arrays(file, group, MOMENTS, sizes)
+    return Moments.from_arrays({k.removeprefix(_MOMENTS): v for k, v in found.items()} | {"columns": np.array(columns)})
+
+
+def _unused(rows: Mapping[str, np.ndarray]) -> Unused | None:
+    """The rows of weight 0, where some were saved. DataError for a place that is not among the rows of the data."""
+    parts = {k.removeprefix(_UNUSED): v for k, v in rows.items() if k.startswith(_UNUSED)}
+    if not parts:
+        return None
+    if "X" not in parts or "places" not in parts:
+        raise DataError("its rows of weight 0 lack their places, or their columns")
+    places, whole = parts["places"].astype(int), len(rows["X"]) + len(parts["X"])
+    if len(set(places.tolist())) < len(places) or (places >= whole).any() or (np.diff(places) < 0).any():
+        raise DataError(f"its rows of weight 0 are not at different places, in order, of {whole} rows")
+    return Unused(**parts | {"places": places})
+
+
+def _check_response(likelihood: Any, y: np.ndarray) -> None:
+    """DataError unless y are codes of the levels, or numbers or counts that the likelihood takes."""
+    if not likelihood.levels or isinstance(likelihood, OfTrials):
+        likelihood.code(y)
+    elif y.ndim > 1 or not np.isin(y, range(len(likelihood.levels))).all():
+        raise DataError(f"rows/y holds other values than the codes 0 to {len(likelihood.levels) - 1} of its levels")
+
+
+def _prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:
+    if "columns" not in spec:
+        return PRIORS.from_spec(spec)
+    return {k if isinstance(k, str) else tuple(k): PRIORS.from_spec(v) for k, v in spec["columns"]}
+
+
+def _recipe(saved: Mapping[str, Any]) -> Any:
+    if saved.get("kind") == "plain":
+        columns, intercept = saved.get("columns"), saved.get("intercept")
+        if (
+            not isinstance(columns, list)
+            or not all(map(checks.TEXT.holds, columns))
+            or len(set(columns)) < len(columns)
+        ):
+            raise DataError("its columns are not a list of different names")
+        if intercept is not (columns[:1] == [INTERCEPT]):
+            raise DataError(f"its first column {columns[:1]} and its mark of an intercept, {intercept!r:.20}, differ")
+        return PlainColumns(tuple(columns), intercept)
+    from probreg.data.formula.formula import Recipe
+
+    return Recipe.from_json(saved)
+
+
+def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Method) -> Solution:
+    from probreg.fits.inference_data import hidden
+
+    s, (p, m) = spec["solution"], model.shape
+    sizes = {"p": p, "m": m, "k": p * m, "o": len(model.likelihood.outcomes) or 1}
+    numbers = read_arrays(file, "solution", SOLUTION, sizes)
+    draws, stats, replicates = None, {}, None
+    if s["draws"] is not None:
+        draws = read_arrays(file, "posterior", named(["beta", *s["draws"]], DRAWS), sizes)
+        draws["beta"] = hidden(model, draws["beta"])
+        lines = named(s["sample_stats"], SAMPLE_STATS)
+        found = read_arrays(file, "sample_stats", lines, sizes) if lines else {}
+        stats = {k: v.astype(bool) if line.values is checks.TRUTHS else v for line, (k, v) in zip(lines, found.items())}
+    if s["replicates"] is not None:
+        replicates = read_arrays(file, "solution", named(s["replicates"], REPLICATES), sizes, prefix=_REPLICATE)
+    out = Solution(
+        beta=numbers["beta"],
+        scale=_scale(numbers, p * m),
+        aux=s["aux"],
+        aux_sd=s["aux_sd"],
+        hyper=s["hyper"],
+        hyper_sd=s["hyper_sd"],
+        df=s["df"],
+        known_marginals=s["known_marginals"],
+        draws=draws,
+        sample_stats=stats,
+        marginals={k.removeprefix(_MARGINAL): v for k, v in numbers.items() if k.startswith(_MARGINAL)} or None,
+        replicates=replicates,
+        status=_status(s["status"]),
+        detail=s["detail"],
+        engine=s["engine"],
+        sandwich=s["sandwich"],
+        vague=numbers["vague"].astype(bool) if "vague" in numbers else None,
+        null=numbers.get("null"),
+        stats=s["stats"],
+        notes=tuple(s["notes"]),
+    )
+    _check_solution(out, model, method)
+    return out
+
+
+def _status(name: str) -> Status:
+    if name not in Status.__members__:
+        raise DataError(f"its status is {name!r:.40}, and one of {', '.join(Status.__members__)} belongs there")
+    return Status[name]
+
+
+def _check_solution(s: Solution, model: Model, method: Method) -> None:
+    """DataError where parts of a solution, each of its kind, do not belong together."""
+    if method.target == "posterior" and s.draws is None:
+        raise DataError(f"it holds no draws, and {method.name} draws from a posterior")
+    if method.target != "posterior" and s.draws is not None:
+        raise DataError(f"it holds draws, and {method.name} gives a point estimate")
+    for name in model.unknown:
+        if method.probabilities and s.status is not Status.NO_MAXIMUM and name not in s.aux:
+            raise DataError(f"it holds no estimate of {name}, which is unknown")
+        if s.draws is not None and name not in s.draws:
+            raise DataError(f"it holds no draws of {name}, which is unknown")
+    if s.marginals is not None and len(s.marginals) < 4:
+        raise DataError(f"of its marginals it holds {', '.join(s.marginals)} only")
+    if odd := (set(s.aux) | set(s.aux_sd)) - set(model.unknown):
+        raise DataError(f"it holds an estimate of {odd.pop()!r}, which is no unknown parameter of its model")
+    if s.vague is None and not np.isfinite(s.beta).all():
+        raise DataError("its coefficients are not finite, and none is marked as one without an estimate")
+    if s.replicates is not None and (lost := {"coef", *model.unknown} - set(s.replicates)):
+        raise DataError(f"its replicates hold no {lost.pop()}")
+    needed = {"failed": s.replicates is not None, "rss": s.df is not None and s.draws is None}
+    needed["sigma2_scale"] = s.df is not None and s.draws is not None
+    for name, asked in needed.items():
+        if asked and not checks.SCALE.holds(s.stats.get(name)):
+            raise DataError(
+                f"its solution.stats hold {s.stats.get(name)!r} as {name!r}, and {checks.SCALE.words} belongs there"
+            )

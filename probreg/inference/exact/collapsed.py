@@ -1,0 +1,96 @@
+"""Sampling coordinates of a Gaussian model with one unknown prior scale: whitened at every scale and sigma.
+
+Given tau and sigma the posterior of beta is normal, and in the singular vectors of the columns (flat ones eliminated) its
+components are independent: delta_j ~ N(d_j z_j / (sigma^2 h_j), 1 / h_j), h_j = d_j^2 / sigma^2 + alpha, alpha the precision of
+the prior. So with delta = mean + zeta / sqrt(h) the coordinates zeta are standard normal whatever tau and sigma, and these two
+have the density of the evidence: there is no funnel, neither where the data are weak nor where they are strong.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from probreg.inference.base import Array
+from probreg.likelihoods import Gaussian
+from probreg.model.model import Model
+from probreg.model.pymc_graph import coords_of, hyper_variables
+from probreg.priors import Flat, GaussianPrior, Mixture
+
+NOTE = (
+    "sampled on the sufficient statistics of the rows, in coordinates that are whitened at every prior scale and sigma"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Collapsed:
+    """The parts of the conditional posterior that do not move with tau and sigma."""
+
+    block: int
+    columns: tuple[int, ...]  # with the unknown scale
+    flat: tuple[int, ...]
+    d: Array  # (q,)
+    z: Array  # (q,)
+    location: Array  # (q,), beta = location + back delta
+    back: Array  # (q, q)
+    R: Array  # (k, k) of the flat columns: R beta_f = z_f - cross beta + sigma xi
+    cross: Array  # (k, q)
+    z_flat: Array  # (k,)
+    rest: float  # the residual sum of squares
+    n: float  # rows less flat columns
+    top: float  # sum of log(w) / 2 over the rows' precisions w
+
+    @classmethod
+    def of(cls, model: Model) -> "Collapsed | None":
+        """None unless the likelihood is Gaussian and one normal prior of unknown scale is all there is."""
+        informed = [i for i, b in enumerate(model.joint.blocks) if not isinstance(b.prior, Flat)]
+        if not isinstance(model.likelihood, Gaussian) or len(informed) != 1:
+            return None
+        block = model.joint.blocks[informed[0]]
+        if not isinstance(block.prior, Mixture) or not isinstance(block.prior.base, GaussianPrior):
+            return None
+        moments, base, q = model.design.moments, block.prior.base, len(block.columns)
+        inside, p = set(block.columns), moments.p
+        flat = tuple(j for j in range(p) if j not in inside)
+        F, k = np.asarray(moments.factor, dtype=float), len(flat)
+        R = np.linalg.qr(F[:, [*flat, *block.columns, p]], mode="r")
+        mu, L = base.center(q), np.linalg.cholesky(base.precision(q))
+        back = solve_triangular(L.T, np.eye(q))
+        U, d, Vt = np.linalg.svd(R[k:p, k:p] @ back)
+        z = U.T @ (R[k:p, p] - R[k:p, k:p] @ mu)
+        rest, n = float(R[p, p] ** 2), moments.weight - k
+        return cls(
+            informed[0], block.columns, flat, d, z, mu, back @ Vt.T, R[:k, :k], R[:k, k:p], R[:k, p], rest, n,
+            0.5 * moments.log_precision,
+        )  # fmt: skip
+
+
+def graph(model: Model, c: Collapsed) -> Any:
+    """The PyMC model over tau, sigma and standard normal coordinates; its deterministic `beta` is (p, 1)."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    prior: Any = model.joint.blocks[c.block].prior
+    with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
+        known = {**model.fixed, **{a: model.aux_prior(a).pymc(a) for a in model.unknown}}
+        tau = prior.spread(**hyper_variables(model.joint, model.design.columns, False)[c.block])
+        sigma = pt.as_tensor_variable(known["sigma"])
+        noise = sigma**-2.0
+        alpha = (tau * sigma if prior.sigma_units else tau) ** -2.0
+        h = noise * c.d**2 + alpha
+        mean = noise * c.d * c.z / h
+        square = alpha * (mean**2).sum() + noise * (((c.z - c.d * mean) ** 2).sum() + c.rest)
+        flat = c.top - 0.5 * c.n * np.log(2.0 * np.pi) - float(np.log(np.abs(np.diagonal(c.R))).sum())
+        log_evidence = 0.5 * (c.n * pm.math.log(noise) + len(c.d) * pm.math.log(alpha) - pm.math.log(h).sum() - square)
+        pm.Potential("y", flat + log_evidence)
+        zeta = pm.Normal("zeta", shape=len(c.d))
+        beta = c.location + c.back @ (mean + zeta / h**0.5)
+        parts = [beta]
+        if c.flat:
+            xi = pm.Normal("xi", shape=len(c.flat))
+            root = solve_triangular(c.R, np.eye(len(c.R)))
+            parts.append(root @ (c.z_flat - c.cross @ beta + sigma * xi))
+        order = np.argsort([*c.columns, *c.flat])
+        pm.Deterministic("beta", pt.concatenate(parts)[order][:, None])
+    return out

@@ -1,0 +1,149 @@
+"""The Gaussian posterior in closed form: Normal-Inverse-Gamma, its flat limit, and its evidence."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import gammaln
+
+from probreg.arguments.scalars import Count, check_fields
+from probreg.errors import Incompatible
+from probreg.inference.base import METHODS, Method, Solution, chains_of, kinds, sigma_note
+from probreg.inference.modes.closed_form import require_full_rank
+from probreg.inference.modes.linear import Conditional, PriorRows, condition, log_marginal, refined
+from probreg.inference.modes.wide import rotated
+from probreg.likelihoods import Gaussian
+from probreg.model.model import Model
+from probreg.priors import AuxPrior, GaussianPrior, InverseGamma, Reference, Uniform
+
+_ROUNDING = (2 * np.finfo(float).eps) ** 2  # of y'y: a residual sum of squares this small is the rounding of y
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class Conjugate(Method):
+    """beta | sigma ~ N(m, sigma^2 V), sigma^2 ~ InvGamma(a, b): exact posterior, independent draws, log evidence.
+
+    V = (X'X + P)^-1 and m = V (P b0 + X'y), a = a0 + (n + q - p)/2, b = b0 + (least penalised RSS)/2, q the columns with
+    a proper prior; so beta_j is Student-t on 2a degrees of freedom with scale^2 (b/a) V_jj. Takes sigma given, or with
+    p(sigma) ∝ 1/sigma (where flat priors give the classical t interval), p(sigma) ∝ 1, or InverseGamma on sigma^2;
+    normal priors then in units of sigma. Source: O'Hagan & Forster 2004, chapter 11.
+
+    >>> from probreg.model.model import Model
+    >>> model = Model.from_arrays(np.ones((5, 1)), np.arange(5.0), intercept=False)
+    >>> found = Conjugate(draws=1).solve(model, np.random.default_rng(0))
+    >>> found.beta.round(12), found.scale.round(12), found.df  # mean, s^2 / n, n - 1
+    (array([[2.]]), array([[0.5]]), 4.0)
+    """
+
+    draws: Count = 1000
+    chains: Count = 4
+
+    name = "conjugate"
+    likelihood = Gaussian
+    prior = GaussianPrior
+    target = "posterior"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        if why := kinds(self, model):
+            return why
+        if not model.unknown:
+            return None
+        if (model.joint.informative & ~model.joint.sigma_units).any():
+            return "conjugate with unknown sigma needs normal priors in units of sigma (Normal(..., sigma_units=True)); for the others use quadrature, which is exact too"
+        if _inverse_gamma(model.aux_prior("sigma")) is None:
+            return f"conjugate takes sigma given or with a reference, uniform or inverse_gamma prior, and this model has {model.aux_prior('sigma').name}; use quadrature"
+        return None
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        if (wide := rotated(model)) is not None:
+            found = self.solve(wide.model, rng)
+            assert found.draws is not None
+            unit, sigma = (found.stats["sigma2_scale"] ** 0.5, found.draws["sigma"]) if wide.relative else (1.0, 1.0)
+            draws = {**found.draws, "beta": wide.draws(found, sigma, rng)[0]}
+            return replace(wide.back(found, unit), draws=draws)
+        moments, prior = model.design.moments, PriorRows.of(model.joint)
+        held = model.fixed.get("sigma", 1.0)
+        given = refined(condition(moments, prior, held), model.design, prior, held)
+        require_full_rank(given, model, self.name)
+        z = rng.standard_normal((self.chains * self.draws, moments.p))
+        if not model.unknown:
+            return self._given_sigma(model, given, prior, z)
+        a0, b0, constant = _known(_inverse_gamma(model.aux_prior("sigma")))
+        power = moments.weight + prior.size - moments.p
+        a, b = a0 + power / 2, b0 + given.rss / 2
+        rss = moments.rss if prior.size or given.exact is None else given.rss
+        if a <= 0 or b <= _ROUNDING * float(np.square(moments.factor[:, -1]).sum()):
+            raise Incompatible(_no_sigma(moments.weight, moments.p, exact=a > 0))
+        sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
+        evidence = (
+            constant
+            + 0.5 * moments.log_precision
+            - 0.5 * power * np.log(2 * np.pi)
+            + prior.log_det(1.0)
+            - given.log_det_R
+            + gammaln(a)
+            - a * np.log(b)
+        )
+        proper = model.joint.informative.all() and model.aux_prior("sigma").proper
+        mean, sd = _moments_of_sigma(a, b)
+        return Solution(
+            beta=given.mean[:, None],
+            scale=(b / a) * given.unscaled,
+            aux={"sigma": mean},
+            aux_sd={"sigma": sd},
+            df=2 * a,
+            draws=_draws(given, z, sigma, self.chains) | {"sigma": chains_of(sigma, self.chains)},
+            stats={"n": moments.weight, "rss": rss, "sigma2_scale": float(b / a)}
+            | ({"log_evidence": float(evidence)} if proper else {}),
+            notes=sigma_note(
+                model, f"sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta"
+            ),
+        )
+
+    def _given_sigma(self, model: Model, given: Conditional, prior: PriorRows, z: np.ndarray) -> Solution:
+        sigma, moments = model.fixed["sigma"], model.design.moments
+        evidence = log_marginal(given, moments, prior, sigma)
+        return Solution(
+            beta=given.mean[:, None],
+            scale=sigma**2 * given.unscaled,
+            draws=_draws(given, z, np.full(len(z), sigma), self.chains),
+            stats={"n": moments.weight, "rss": moments.rss}
+            | ({"log_evidence": evidence} if model.joint.informative.all() else {}),
+            notes=sigma_note(model, ""),
+        )
+
+
+def _draws(given: Conditional, z: np.ndarray, sigma: np.ndarray, chains: int) -> dict[str, np.ndarray]:
+    beta = given.mean + sigma[:, None] * (z @ np.asarray(given.root, dtype=float).T)
+    return {"beta": chains_of(beta[..., None], chains)}
+
+
+def _inverse_gamma(prior: AuxPrior) -> tuple[float, float, float] | None:
+    """(a0, b0, log constant) with p(sigma) d sigma = exp(constant) (sigma^2)^(-a0-1) exp(-b0/sigma^2) d sigma^2."""
+    if isinstance(prior, InverseGamma):
+        return prior.shape, prior.scale, prior.shape * np.log(prior.scale) - float(gammaln(prior.shape))
+    if isinstance(prior, Reference):
+        return 0.0, 0.0, -np.log(2.0)
+    if isinstance(prior, Uniform) and prior.low == 0 and not prior.proper:
+        return -0.5, 0.0, -np.log(2.0)
+    return None
+
+
+def _known[T](value: T | None) -> T:
+    assert value is not None  # `obstacle` has said so before
+    return value
+
+
+def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
+    """Mean and sd of sigma when sigma^2 ~ InvGamma(a, b); the mean needs a > 1/2, the sd a > 1."""
+    mean = float(np.sqrt(b) * np.exp(gammaln(a - 0.5) - gammaln(a))) if a > 0.5 else np.inf
+    return mean, float(np.sqrt(b / (a - 1) - mean**2)) if a > 1 else np.inf
+
+
+def _no_sigma(n: float, p: int, *, exact: bool) -> str:
+    if exact:
+        return "conjugate: the columns reproduce the response exactly, so that sigma is 0 and the posterior degenerate"
+    return f"conjugate: {n:g} observations for {p} columns leave the posterior of sigma improper; give a proper prior"

@@ -1,0 +1,237 @@
+"""Type-II maximum likelihood: unknown prior scales and sigma at the maximum of the evidence, then any method at those."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Flag, check_fields
+from probreg.errors import Incompatible
+from probreg.inference.base import METHODS, Array, Method, Settled, Solution, edges
+from probreg.inference.exact.climb import Top, climb
+from probreg.inference.exact.marginal import GaussianSurface, Group, LaplaceSurface, as_groups
+from probreg.inference.modes.closed_form import require_full_rank
+from probreg.inference.modes.linear import PriorRows, condition
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model.model import Model
+from probreg.priors import AuxPrior, Flat, GaussianPrior, HierarchicalPrior, Mixture, Prior, SmoothPrior
+from probreg.priors.joint import Key
+
+_NO_NOISE = 1e-9  # of the spread of y
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class Evidence(Method):
+    """argmax over (log tau, log sigma) of log p(y | tau, sigma) + log p(tau) + log p(sigma), with beta integrated out; then
+    `method` fits the model at these scales, which are taken as known.
+
+    tau is the unknown scale of a block of coefficients: `Normal(HalfNormal(1.0))`, `Normal(Reference())` for type-II maximum
+    likelihood proper, `GPrior(...)`, `R2(...)`. `per_column=True` gives each column its own (automatic relevance
+    determination): columns whose scale runs to zero are pruned, and named. Densities are of the logs, on which
+    `Reference()` is flat. Exact for Gaussian likelihoods (Newton's method from the moments, whatever the scale of the
+    data); for other smooth ones log p(y | tau) is its Laplace approximation. The maximum is the best one above a grid of
+    common scales, with many scales a local one. At it, with flat densities of the scales, MacKay's
+    equations hold: |m|^2 / tau^2 = gamma and RSS / sigma^2 = n - gamma - (flat columns), m the posterior mean and gamma the
+    number of parameters that the data settle. MacKay 1992; Tipping 2001.
+
+    >>> from probreg.model.model import Model
+    >>> from probreg.priors import Normal, Reference
+    >>> x = np.array([-1.0, 0.0, 1.0, 2.0])
+    >>> model = Model.from_arrays(x, [-1.1, 0.1, 0.9, 2.1], prior=Normal(Reference()), aux={"sigma": 0.1})
+    >>> found = Evidence().settle(model, np.random.default_rng(0)).model.joint.blocks[-1].prior
+    >>> b, v = 1.04, 0.1**2 / 5  # least squares and its variance: tau^2 + v = b^2
+    >>> round(found.scale**2 + v, 9), round(b**2, 9)
+    (1.0816, 1.0816)
+    """
+
+    method: str | Method = "auto"
+    per_column: Flag = False
+    max_steps: Count = 300
+
+    name = "evidence"
+    likelihood = SmoothLikelihood
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if isinstance(self._inner, Evidence):
+            raise Incompatible("evidence wraps a method that fits at given scales, not itself")
+
+    @property
+    def _inner(self) -> Method:
+        return METHODS.resolve(self.method)
+
+    def obstacle(self, model: Model) -> str | None:
+        if not isinstance(model.likelihood, SmoothLikelihood):
+            return f"evidence needs a smooth likelihood, and {model.likelihood.name} is not one"
+        blocks = model.joint.blocks
+        if not any(isinstance(b.prior, HierarchicalPrior) for b in blocks):
+            return "evidence finds prior scales that are unknown, and this model has none: Normal(Reference()) or Normal(HalfNormal(1.0)) has"
+        if wrong := [b.prior.name for b in blocks if isinstance(b.prior, HierarchicalPrior) and not _tunable(b.prior)]:
+            return f"evidence needs unknown scales to be those of normal priors, and this model has {', '.join(wrong)}; use nuts"
+        if why := self._others(model) or edges(self, model) or self._edge(model):
+            return why
+        return self._inner.obstacle(_Problem(model, self.per_column).guess)
+
+    def _others(self, model: Model) -> str | None:
+        gaussian = isinstance(model.likelihood, Gaussian)
+        kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
+        for b in model.joint.blocks:
+            if not isinstance(b.prior, Mixture | kind):
+                return f"evidence needs the other priors to be {word} with a {model.likelihood.name} likelihood, and {b.prior.name} is not"
+            if not isinstance(b.prior, Mixture):
+                continue
+            if b.prior.sigma_units and not gaussian:
+                return "evidence with this likelihood needs prior scales that are not in units of sigma"
+            if self.per_column and getattr(b.prior.base, "precision_matrix", None) is not None:
+                return f"evidence with per_column=True needs a prior of independent columns, and {b.prior.name} correlates them"
+        return None
+
+    def _edge(self, model: Model) -> str | None:
+        for b in model.joint.blocks:
+            if isinstance(b.prior, Mixture) and b.prior.tau.bounded:
+                return f"evidence looks for a vanishing gradient, and the {b.prior.tau.name} prior of a scale has an edge; use nuts"
+        return None
+
+    def settle(self, model: Model, rng: np.random.Generator) -> Settled:
+        problem = _Problem(model, self.per_column)
+        require_full_rank(condition(model.design.moments, PriorRows.of(problem.guess.joint), 1.0), model, self.name)
+        top = problem.climb(self.max_steps)
+        found = problem.model_at(top)
+        inner = self._inner.settle(found, rng)
+        return inner._replace(
+            notes=(*problem.words(top), *inner.notes),
+            stats={"log_evidence": float(top.at.evidence), **inner.stats},
+        )
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        settled = self.settle(model, rng)
+        solution = settled.method.solve(settled.model, rng)
+        return replace(solution, stats={**solution.stats, **settled.stats}, notes=(*settled.notes, *solution.notes))
+
+
+def _tunable(prior: Prior) -> bool:
+    return isinstance(prior, Mixture) and isinstance(prior.base, GaussianPrior)
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """A model with unknown scales, and the way back from their values to a model."""
+
+    model: Model
+    per_column: bool
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """All informative groups of a Gaussian model, else those of unknown scale."""
+        blocks = self.model.joint.blocks
+        unknown: dict[int, AuxPrior] = {i: b.prior.tau for i, b in enumerate(blocks) if isinstance(b.prior, Mixture)}
+        kept = blocks if self.exact else [b if i in unknown else replace(b, prior=Flat()) for i, b in enumerate(blocks)]
+        return as_groups(kept, unknown, self.per_column)
+
+    @property
+    def exact(self) -> bool:
+        return isinstance(self.model.likelihood, Gaussian)
+
+    @cached_property
+    def unknown(self) -> tuple[Group, ...]:
+        return tuple(g for g in self.groups if g.tau is not None)
+
+    @cached_property
+    def surface(self) -> GaussianSurface | LaplaceSurface:
+        if self.exact:
+            return GaussianSurface(self.model, self.groups)
+        return LaplaceSurface(self.model, self.unknown, self.prior_at)
+
+    def climb(self, max_steps: int) -> Top:
+        sizes = np.array([float(len(g.columns)) for g in self.unknown])
+        sizes = sizes if self.exact else sizes * self.model.shape[1]
+        # differences of log |H| carry errors near 1e-6
+        tol = 1e-9 if self.exact else 1e-4
+        tops = [climb(self.surface, s, sizes, tol=tol, max_steps=max_steps) for s in self.surface.starts()]
+        top = max(tops, key=lambda t: t.at.value)
+        if self.exact and self.model.unknown and self._noiseless(top):
+            raise Incompatible(
+                "evidence: it rises as sigma falls to 0, because the columns can reproduce the response; hold sigma, or give "
+                "it a proper prior, such as aux={'sigma': HalfNormal(1.0)}"
+            )
+        return top
+
+    def _noiseless(self, top: Top) -> bool:
+        """sigma has run away, or to where nothing depends on it."""
+        m = self.model.design.moments
+        far = top.theta[-1] < np.log(_NO_NOISE * (m.y_scale or 1.0))
+        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * m.weight)
+
+    def tau(self, top: Top) -> Array:
+        return np.exp(top.theta[: len(self.unknown)])
+
+    def model_at(self, top: Top) -> Model:
+        found = self.model.with_prior(self.prior_at(self.tau(top)))
+        return found.with_aux(sigma=float(np.exp(top.theta[-1]))) if self.exact and self.model.unknown else found
+
+    @cached_property
+    def guess(self) -> Model:
+        """A model of the kind that will be found."""
+        found = self.model.with_prior(self.prior_at(np.ones(len(self.unknown))))
+        return found.with_aux(sigma=1.0) if self.exact else found
+
+    def prior_at(self, tau: Array) -> Prior | Mapping[Key, Prior]:
+        """The plain priors at these scales, block by block where the model states them so."""
+        columns = self.model.design.columns
+        out: dict[Key, Prior] = {}
+        for i, b in enumerate(self.model.joint.blocks):
+            if isinstance(b.prior, Flat):
+                continue
+            each = np.array([t for g, t in zip(self.unknown, tau) if g.block == i])
+            prior = b.prior
+            if isinstance(prior, Mixture):
+                prior = prior.base.times(each) if self.per_column else prior.given(tau=each[0])  # type: ignore[arg-type]
+            if isinstance(self.model.prior, Prior):
+                return prior
+            out[tuple(columns[j] for j in b.columns)] = prior
+        return out
+
+    def words(self, top: Top) -> tuple[str, ...]:
+        tau, K = self.tau(top), len(self.unknown)
+        name = "log p(y | scales)" if self.exact else "the Laplace approximation of log p(y | scales)"
+        took, local = self._took_part(top), " (a local maximum)" * (K > 1)
+        if took:
+            what = f"maximised {name} plus the log density of the logs of {took}, {top.at.value:.6g} together"
+            value = f"evidence: {what}{local}; {name} = {top.at.evidence:.6g} there"
+        else:
+            value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
+        value += "; flat columns count with density 1" * bool(self._flat)
+        kept = [f"{self._of(g)} {t:.6g}" for g, t, out in zip(self.unknown, tau, top.gone) if not out]
+        lost = [self._of(g) for g, out in zip(self.unknown, top.gone) if out]
+        said = [value]
+        said += [f"prior scale (times what was stated) of {'; '.join(kept)}"] if kept else []
+        said += (
+            [
+                f"pruned, since the evidence rises as their scale falls to 0: {', '.join(lost)}; their coefficients are held at 0"
+            ]
+            if lost
+            else []
+        )
+        if self.exact and self.model.unknown:
+            said += [f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too"]
+        return (
+            *said,
+            "scales found by evidence are taken as known: intervals leave out their uncertainty, which nuts counts",
+        )
+
+    def _took_part(self, top: Top) -> str:
+        """The scales whose prior is not flat in their log, so that it moved the maximum, in words; empty when all are."""
+        priors = [("the prior scale", g.tau) for g in self.unknown if g.tau is not None]
+        if self.exact and self.model.unknown:
+            priors.append(("sigma", self.model.aux_prior("sigma")))
+        moved = {what: None for (what, p), t in zip(priors, top.theta) if any(p.slopes(float(np.exp(t))))}
+        return " and ".join(moved)
+
+    @property
+    def _flat(self) -> bool:
+        return not self.model.joint.informative.all()
+
+    def _of(self, group: Group) -> str:
+        return ", ".join(self.model.design.columns[j] for j in group.columns)

@@ -1,0 +1,311 @@
+"""The log evidence log p(y | scales) as a function of the logs of unknown prior scales and of sigma, with two derivatives.
+
+The prior of group k is N(mu, tau_k^2 V_k), so that its precision is alpha_k P_k, log alpha_k = -2 log tau_k (less 2 log sigma
+where the scale is in units of sigma). With L L' = P, in coordinates gamma = L'(beta - mu) every prior term is alpha_k times
+a unit matrix, and with H the precision of gamma given y, S = H^-1 and m its mean
+
+    d f / d log alpha_k                 = (n_k - alpha_k tr_k S - alpha_k |m_k|^2) / 2
+    d^2 f / d log alpha_k d log alpha_l = (alpha_k alpha_l sum S_kl^2 + 2 alpha_k alpha_l m_k' S_kl m_l) / 2, and on the
+                                          diagonal less (alpha_k tr_k S + alpha_k |m_k|^2) / 2
+
+(MacKay 1992). A Gaussian likelihood gives f exactly from the moments of the rows, after the flat columns are eliminated; in
+one group with nothing else S is diagonal in the singular vectors of the columns, and a value costs p operations. Another
+smooth likelihood gives its Laplace approximation, whose gradient counts how the curvature follows the mode.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from probreg.errors import Incompatible
+from probreg.inference.base import Array, Status
+from probreg.inference.modes.newton import find_mode
+from probreg.model.model import Model
+from probreg.priors import AuxPrior, Block, Flat, GaussianPrior, Prior
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that share a scale: their normal prior at scale 1, and the prior of the scale; None where it is known."""
+
+    columns: tuple[int, ...]
+    base: GaussianPrior
+    tau: AuxPrior | None
+    block: int
+
+    @cached_property
+    def root(self) -> Array:
+        """L with L L' = P, (q, q)."""
+        return np.linalg.cholesky(self.base.precision(len(self.columns)))
+
+
+class At(NamedTuple):
+    """The evidence, times the priors of the scales over their logs, at one point theta of the logs."""
+
+    value: float
+    gradient: Array
+    hessian: Array
+    evidence: float  # without the priors of the scales
+    effective: Array  # (K,) parameters of each group that the data settle, of n_k
+
+
+Surface = Callable[[Array], At]
+
+
+class Pieces(NamedTuple):
+    """What the derivatives over log alpha (K,) are made of."""
+
+    trace: Array  # (K,) alpha_k tr_k S
+    size: Array  # (K,) alpha_k |m_k|^2
+    square: Array  # (K, K) alpha_k alpha_l sum S_kl^2
+    cross: Array  # (K, K) alpha_k alpha_l m_k' S_kl m_l
+
+
+def pieces(S: Array, m: Array, alpha: Array, of: Array) -> Pieces:
+    """From S (r, r), or its diagonal (r,), the mean m (r,) and the group of each coordinate."""
+    Z = np.equal.outer(of, np.arange(len(alpha))) * alpha
+    if S.ndim == 1:
+        return Pieces(S @ Z, (m * m) @ Z, (Z.T * S**2) @ Z, (Z.T * (m * m * S)) @ Z)
+    V = Z * m[:, None]
+    return Pieces(np.diagonal(S) @ Z, (m * m) @ Z, Z.T @ (S * S) @ Z, V.T @ S @ V)
+
+
+def over_alpha(found: Pieces, n: Array) -> tuple[Array, Array]:
+    """Gradient and Hessian over log alpha, the curvature of the likelihood held."""
+    g = 0.5 * (n - found.trace - found.size)
+    return g, 0.5 * found.square + found.cross - 0.5 * np.diag(found.trace + found.size)
+
+
+# ---- Gaussian likelihood -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianSurface:
+    """f(log tau_1, ..., log tau_K, log sigma), the last where sigma is unknown."""
+
+    model: Model
+    groups: tuple[Group, ...]  # the unknown ones first
+
+    @property
+    def unknown(self) -> int:
+        return sum(g.tau is not None for g in self.groups)
+
+    @cached_property
+    def _reduced(self) -> tuple[Array, Array, float, float, float]:
+        """W (q, q), z (q,) with data |z - W gamma|^2 + rest, n less the flat columns, and log |R| of those."""
+        moments = self.model.design.moments
+        F, p = np.asarray(moments.factor, dtype=float), moments.p
+        inside = [j for g in self.groups for j in g.columns]
+        flat = [j for j in range(p) if j not in set(inside)]
+        R, k = np.linalg.qr(F[:, [*flat, *inside, p]], mode="r"), len(flat)
+        log_det = float(np.log(np.abs(np.diagonal(R)[:k])).sum())
+        W, z = R[k:p, k:p], R[k:p, p]
+        mu = np.concatenate([g.base.center(len(g.columns)) for g in self.groups])
+        z = z - W @ mu
+        ends = np.cumsum([len(g.columns) for g in self.groups])
+        parts = [
+            solve_triangular(g.root, W[:, e - len(g.columns) : e].T, lower=True).T for g, e in zip(self.groups, ends)
+        ]
+        return np.hstack(parts), z, float(R[p, p] ** 2), moments.weight - k, log_det
+
+    @cached_property
+    def _coordinates(self) -> tuple[Array, Array]:
+        """W and z, W as its singular values where one group is all there is."""
+        W, z, *_ = self._reduced
+        if len(self.groups) > 1:
+            return W, z
+        U, d, _ = np.linalg.svd(W)
+        return d, U.T @ z
+
+    @cached_property
+    def _of(self) -> Array:
+        return np.repeat(np.arange(len(self.groups)), [len(g.columns) for g in self.groups])
+
+    @cached_property
+    def _map(self) -> Array:
+        """d (log alpha, log 1/sigma^2) / d theta, (K + 1, len(theta))."""
+        K, fixed = self.unknown, not self.model.unknown
+        E = np.zeros((len(self.groups) + 1, K + 1))
+        E[:K, :K] = -2.0 * np.eye(K)
+        E[:-1, K] = [-2.0 * g.base.sigma_units for g in self.groups]
+        E[-1, K] = -2.0
+        return E[:, :-1] if fixed else E
+
+    def logs(self, theta: Array) -> Array:
+        """(log alpha, log 1/sigma^2) at theta."""
+        if self.model.unknown:
+            return self._map @ theta
+        sigma = np.log(self.model.fixed["sigma"])
+        held = [-2.0 * sigma * g.base.sigma_units for g in self.groups]
+        return self._map @ theta + np.array([*held, -2.0 * sigma])
+
+    def __call__(self, theta: Array) -> At:
+        *_, rest, n, log_det = self._reduced
+        logs = self.logs(theta)
+        alpha, noise = np.exp(logs[:-1]), float(np.exp(logs[-1]))
+        S, m, log_det_H, rss = self._given(alpha, noise)
+        found = pieces(S, m, alpha, self._of)
+        size = np.bincount(self._of, minlength=len(alpha)).astype(float)
+        rss = noise * (rss + rest)
+        evidence = 0.5 * (n * (logs[-1] - _LOG_2PI) + size @ logs[:-1] - log_det_H - found.size.sum() - rss) - log_det
+        evidence += 0.5 * self.model.design.moments.log_precision
+        g, H = over_alpha(found, size)
+        # the data term: S times its precision is 1 - S alpha, and its pull balances the priors'
+        trace = len(m) - found.trace.sum()
+        square = found.trace - found.square.sum(1)
+        g = np.append(g, 0.5 * (n - trace - rss))
+        both = np.append(0.5 * square - found.cross.sum(1), 0.0)
+        both[-1] = 0.5 * (trace - square.sum()) + found.cross.sum() - 0.5 * (trace + rss)
+        full = np.zeros((len(g), len(g)))
+        full[:-1, :-1], full[-1], full[:, -1] = H, both, both
+        E, K = self._map, self.unknown
+        at = At(evidence, E.T @ g, E.T @ full @ E, evidence, (size - found.trace)[:K])
+        priors = [p.tau for p in self.groups if p.tau] + [self.model.aux_prior(a) for a in self.model.unknown]
+        return with_priors(at, theta, priors)
+
+    def _given(self, alpha: Array, noise: float) -> tuple[Array, Array, float, float]:
+        """S, the mean, log |H| and |z - W m|^2, by orthogonal reduction of the rows and the prior."""
+        W, z = self._coordinates
+        a = alpha[self._of]
+        if W.ndim == 1:
+            h = noise * W**2 + a
+            return 1.0 / h, noise * W * z / h, float(np.log(h).sum()), float(np.square(a * z / h).sum())
+        q, root = len(z), np.sqrt(noise)
+        R = np.linalg.qr(np.vstack([root * np.c_[W, z], np.c_[np.diag(np.sqrt(a)), np.zeros(q)]]), mode="r")
+        T = solve_triangular(R[:q, :q], np.eye(q))
+        m = T @ R[:q, q]
+        return T @ T.T, m, 2.0 * float(np.log(np.abs(np.diagonal(R)[:q])).sum()), float(np.square(z - W @ m).sum())
+
+    def starts(self) -> list[Array]:
+        """The best of a grid of common ratios of noise to prior, sigma at its maximum given each; with several scales also
+        one where noise is a third of the response, since many columns may explain it all."""
+        W, _, rest, n, _ = self._reduced
+        typical = np.square(W).sum() / W.shape[1] or 1.0
+        points = [self._at_ratio(typical * r, rest, n) for r in np.logspace(-10, 8, 19)]
+        best = max(points, key=lambda theta: self(theta).value)
+        if self.unknown == 1 or not self.model.unknown:
+            return [best]
+        third = np.log(0.3 * (self.model.design.moments.y_scale or 1.0))
+        return [best, min(points, key=lambda theta: abs(theta[-1] - third))]
+
+    def _at_ratio(self, ratio: float, rest: float, n: float) -> Array:
+        _, m, _, rss = self._given(np.full(len(self.groups), ratio), 1.0)
+        least = 1e-20 * self.model.design.moments.y_scale**2
+        sigma = self.model.fixed.get("sigma") or np.sqrt(max(rss + rest + ratio * m @ m, least, 1e-300) / max(n, 1.0))
+        tau = [-0.5 * np.log(ratio) + (0.0 if g.base.sigma_units else np.log(sigma)) for g in self.groups if g.tau]
+        return np.array([*tau, np.log(sigma)] if self.model.unknown else tau)
+
+
+def with_priors(at: At, theta: Array, priors: Sequence[AuxPrior]) -> At:
+    """Times the density of each scale, as one of its log."""
+    slopes = np.array([p.slopes(float(np.exp(t))) for p, t in zip(priors, theta)])
+    log_p = sum(float(p.log_prob(np.exp(t))) + t for p, t in zip(priors, theta))
+    return at._replace(
+        value=at.value + log_p, gradient=at.gradient + slopes[:, 0], hessian=at.hessian + np.diag(slopes[:, 1])
+    )
+
+
+# ---- other smooth likelihoods ------------------------------------------------------------------------------------------
+
+
+class LaplaceSurface:
+    """f(log tau_1, ..., log tau_K) by a normal at the mode over (beta, log aux); the curvature of the mode is held in the
+    Hessian, which steers only, and counted in the gradient by differences along the K ways in which the mode moves."""
+
+    def __init__(self, model: Model, groups: tuple[Group, ...], prior_at: Callable[[Array], Any]) -> None:
+        self.model, self.groups, self._prior_at = model, groups, prior_at
+        (_, m), at = model.shape, 0
+        self._roots = np.zeros((model.shape[0] * m, sum(len(g.columns) for g in groups) * m))
+        for g in groups:
+            index = (np.array(g.columns)[:, None] * m + np.arange(m)).ravel()
+            self._roots[index, at : at + len(index)] = np.kron(g.root, np.eye(m))
+            at += len(index)
+        self._of = np.repeat(np.arange(len(groups)), [len(g.columns) * m for g in groups])
+        self._centre = np.zeros(model.shape)
+        for g in groups:
+            self._centre[list(g.columns)] = g.base.center(len(g.columns))[:, None]
+        self._last: tuple[tuple[float, ...], ...] | None = None
+
+    def __call__(self, theta: Array) -> At:
+        model = self.model.with_prior(self._prior_at(np.exp(theta)))
+        mode = find_mode(model, tol=1e-10, start=self._last)
+        if mode.status is not Status.CONVERGED:
+            raise Incompatible(
+                f"evidence: there is no mode to approximate about at scales {np.exp(theta)}: {mode.status.value}"
+            )
+        basis, k = model.design.basis, mode.gamma.size
+        beta = basis.T @ mode.gamma
+        self._last = tuple(map(tuple, beta))
+        aux = dict(zip(model.unknown, np.exp(mode.log_aux)))
+        local = model.expansion_in_basis(mode.gamma, **aux)
+        S = np.linalg.inv(local.curvature)
+        T = np.kron(basis.T, np.eye(model.shape[1]))
+        C = np.zeros((len(S), self._roots.shape[1]))  # gamma = C'(vec of the coordinates), aux not among them
+        C[:k] = T.T @ self._roots
+        alpha = np.exp(-2.0 * theta)
+        m = self._roots.T @ (beta - self._centre).ravel()
+        found = pieces(C.T @ S @ C, m, alpha, self._of)
+        size = np.bincount(self._of).astype(float)
+        g, H = over_alpha(found, size)
+        moves = [-S @ (C[:, self._of == i] @ m[self._of == i]) * a for i, a in enumerate(alpha)]
+        g = g - np.array([_log_det_slope(model, mode.gamma, aux, local.curvature, d) for d in moves])
+        shift = model.shape[1] * np.linalg.slogdet(basis.T)[1]
+        evidence = local.value + shift + 0.5 * (len(S) * _LOG_2PI - np.linalg.slogdet(local.curvature)[1])
+        at = At(evidence, -2.0 * g, 4.0 * H, evidence, size - found.trace)
+        return with_priors(at, theta, [p.tau for p in self.groups if p.tau])
+
+    def starts(self) -> list[Array]:
+        """The best of a few common scales about that where prior and data weigh the same."""
+        model, (p, m) = self.model, self.model.shape
+        J = replace(model, prior=Flat()).information(np.zeros((p, m)), **dict.fromkeys(model.unknown, 1.0))
+        L = np.linalg.inv(self._roots[(self._roots != 0).any(1)])
+        index = (self._roots != 0).any(1)
+        typical = float(np.trace(L @ J[np.ix_(index, index)] @ L.T)) / len(L) or 1.0
+        points = [np.full(len(self.groups), -0.5 * np.log(typical * r)) for r in (10.0, 1.0, 0.1, 0.01, 0.001)]
+        return [max(points, key=lambda theta: self(theta).value)]
+
+
+def _log_det_slope(model: Model, gamma: Array, aux: Mapping[str, float], H: Array, move: Array) -> float:
+    """d log |H|^(1/2) / dt along the mode's move, by a central difference of a thousandth of a standard error."""
+    length = float(np.sqrt(move @ H @ move))
+    if length == 0.0:
+        return 0.0
+    h, k = 1e-3 / length, gamma.size
+    ends = []
+    for t in (h, -h):
+        there = {a: v * float(np.exp(t * d)) for (a, v), d in zip(aux.items(), move[k:])}
+        curvature = model.expansion_in_basis(gamma + t * move[:k].reshape(gamma.shape), **there).curvature
+        ends.append(0.5 * np.linalg.slogdet(curvature)[1])
+    return float(ends[0] - ends[1]) / (2.0 * h)
+
+
+# ---- groups -----------------------------------------------------------------------------------------------------------
+
+
+def as_groups(blocks: Sequence[Block], unknown: Mapping[int, AuxPrior], per_column: bool) -> tuple[Group, ...]:
+    """The informative blocks, those of unknown scale first and column by column where each has its own."""
+    first: list[Group] = []
+    known: list[Group] = []
+    for i, b in enumerate(blocks):
+        if isinstance(b.prior, Flat):
+            continue
+        if i not in unknown:
+            assert isinstance(b.prior, GaussianPrior)
+            known.append(Group(b.columns, b.prior, None, i))
+            continue
+        base: Prior = b.prior.base  # type: ignore[attr-defined]  # a Mixture
+        parts = [((j,), one(base, a)) for a, j in enumerate(b.columns)] if per_column else [(b.columns, base)]
+        first += [Group(columns, part, unknown[i], i) for columns, part in parts]  # type: ignore[arg-type]
+    return (*first, *known)
+
+
+def one(base: Prior, a: int) -> Prior:
+    """The prior of column a alone, of a prior of independent columns."""
+    fields: dict = {k: v[a] for k, v in vars(base).items() if isinstance(v, tuple)}
+    return replace(base, **fields)  # type: ignore[type-var]

@@ -1,0 +1,90 @@
+"""Yesterday's posterior as today's prior: what of a solution can be carried on, and what is lost on the way."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.errors import DataError, Incompatible
+from probreg.inference.base import Array, Method, Solution
+from probreg.inference.exact.conjugate import Conjugate
+from probreg.model.model import Model
+from probreg.priors import AuxPrior, InverseGamma, LogNormal, MultivariateNormal, Normal, Prior
+from probreg.priors.joint import Key
+
+
+class Carried(NamedTuple):
+    """A posterior written as priors, and how."""
+
+    prior: Prior | dict[Key, Prior]
+    aux: dict[str, float | AuxPrior]
+    note: str
+
+    def onto(self, before: Model, more: Model) -> Model:
+        """These priors on a model of more rows. DataError when its columns or its likelihood are other than before."""
+        if (more.design.columns, more.likelihood) != (before.design.columns, before.likelihood):
+            raise DataError("an update needs a model of the same columns and the same likelihood, levels included")
+        one, other = before.design.weight_kind, more.design.weight_kind
+        if one != other:
+            raise DataError(
+                f"an update needs weights of one kind: {one} before and {other} now (rows without weights are frequencies). "
+                "Give both sets of rows the same kind"
+            )
+        return replace(more, prior=self.prior, aux=self.aux)
+
+
+def carried(model: Model, method: Method, solution: Solution) -> Carried:
+    """The posterior of a fit as a prior: exact for `conjugate` (a normal in units of sigma, an inverse gamma of sigma^2);
+    for draws a normal of their mean and covariance, sigma lognormal and independent of it. Incompatible for a mode."""
+    if method.target != "posterior":
+        raise Incompatible(
+            f"{method.name} gives a point estimate, which is no prior: fit with conjugate, laplace or nuts and update that"
+        )
+    aux: dict[str, float | AuxPrior] = dict(model.fixed)
+    if isinstance(method, Conjugate):
+        if "sigma" in model.fixed:
+            prior = _normal(model, solution.beta, _inverse(solution.scale))
+            return Carried(prior, aux, "the posterior before is the prior here, exactly: normal with sigma held")
+        assert solution.df is not None  # conjugate with unknown sigma has Student-t marginals
+        a, square = solution.df / 2.0, solution.stats["sigma2_scale"]
+        prior = _normal(model, solution.beta, _inverse(solution.scale / square), sigma_units=True)
+        aux["sigma"] = InverseGamma(a, a * square)
+        return Carried(prior, aux, "the posterior before is the prior here, exactly: normal times inverse gamma")
+    P = _inverse(_covariance(solution))
+    for name in model.unknown:
+        assert solution.draws is not None  # a posterior has draws
+        log_v = np.log(solution.draws[name])
+        aux[name] = LogNormal(float(log_v.mean()), float(log_v.std()))
+    lost = "" if not model.unknown else f", {', '.join(model.unknown)} lognormal and independent of it"
+    lost += "" if not solution.hyper else f"; {', '.join(solution.hyper)} is in its covariance and not carried on"
+    return Carried(
+        _normal(model, solution.beta, P),
+        aux,
+        f"the posterior before ({method.name}) is the prior here approximately: normal with its mean and covariance{lost}",
+    )
+
+
+def _covariance(solution: Solution) -> Array:
+    df = solution.df
+    if df is not None and df <= 2:
+        raise DataError(
+            f"this posterior has {df:g} degrees of freedom and no covariance, so it cannot be carried on as a prior"
+        )
+    return solution.covariance
+
+
+def _normal(model: Model, mean: Array, P: Array, *, sigma_units: bool = False) -> Prior | dict[Key, Prior]:
+    """One normal prior of every column, the intercept too."""
+    if model.shape[1] > 1 or model.likelihood.outcomes:
+        return MultivariateNormal(tuple(map(tuple, mean.tolist())), tuple(map(tuple, P.tolist())))
+    location = tuple(mean[:, 0].tolist())
+    prior = Normal(location=location, precision_matrix=tuple(map(tuple, P.tolist())), sigma_units=sigma_units)
+    return {tuple(model.design.columns): prior}
+
+
+def _inverse(V: Array) -> Array:
+    d = np.sqrt(np.diagonal(V))
+    if not (np.isfinite(V).all() and (d > 0).all()):
+        raise DataError("this posterior has no finite covariance, so it cannot be carried on as a prior")
+    P = np.linalg.inv(V / np.outer(d, d)) / np.outer(d, d)
+    return 0.5 * (P + P.T)

@@ -1,0 +1,1 @@
+"""Methods that find a mode: closed form, Newton's method, stochastic gradients, the perceptron; and whether there is one."""

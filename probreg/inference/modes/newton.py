@@ -1,0 +1,450 @@
+"""Newton's method on the log posterior: maximum likelihood and posterior modes of every smooth likelihood.
+
+The iteration runs on standardised columns and on log aux. The step solves the observed curvature, regularised where it is
+not positive definite, and is halved until the log posterior rises. It stops on a certificate: the Newton decrement
+sqrt(g' H^-1 g), which is the distance to the maximum in standard errors.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
+from probreg.data import Design
+from probreg.data.moments import refuse_too_wide
+from probreg.errors import DataError, NotConverged
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.modes.existence import exists
+from probreg.inference.modes.linear import combinations, touched, undetermined, unidentified
+from probreg.inference.modes.runaway import runaway
+from probreg.inference.modes.separation import Separation
+from probreg.inference.modes.wide import rotated
+from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
+from probreg.model.likelihood_sums import furthest
+from probreg.model.model import LocalModel, Model
+from probreg.numerics.linalg import one_blas_thread, weighted_gram
+from probreg.priors import SmoothPrior
+
+_FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
+_EXACT = 30.0  # |eta| up to which 1 - p keeps three digits or more
+_FAR_OFF = 1e-4  # of its size: a response that varies by less is searched about one of its values
+_NEAR = 0.2  # of sqrt(n) standard errors: within it the curvature changes by some tenths at most
+_SMALL = 20_000  # rows from which a start on a sample of the rows saves more than it costs
+
+
+class Mode(NamedTuple):
+    """Where the search ended, in the coordinates (vec gamma on standardised columns, log aux)."""
+
+    gamma: Array  # (p, m)
+    log_aux: Array  # (a,)
+    local: LocalModel
+    decrement: float
+    steps: int
+    status: Status
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class Newton(Method):
+    """argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
+
+    sigma, where the likelihood has one, is found jointly on its log scale, so that p(sigma) ∝ 1/sigma gives maximum
+    likelihood. The covariance is the inverse observed curvature over (beta, log aux). `start` is a (p, m) array of
+    coefficients on the raw columns (a warm start); it stops at a decrement of `tol` sqrt(n) standard errors, after which
+    one more step squares the error.
+    Source: Boyd & Vandenberghe 2004, section 9.5.
+
+    >>> from probreg.likelihoods import Bernoulli
+    >>> model = Model.from_arrays([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [0, 0, 1, 0, 1, 1], likelihood=Bernoulli())
+    >>> found = Newton().solve(model, np.random.default_rng(0))
+    >>> found.beta[:, 0].round(6), np.log([1 / 2, 4]).round(6)
+    (array([-0.693147,  1.386294]), array([-0.693147,  1.386294]))
+    """
+
+    tol: Positive = 1e-7
+    max_steps: Count = 100
+    start: Matrix | None = None
+
+    name = "newton"
+    pseudo = True
+    likelihood = SmoothLikelihood
+    prior = SmoothPrior
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        if (wide := rotated(model)) is not None:
+            start = None if self.start is None else wide.start(started(model, self.start))
+            found = replace(self, start=start).solve(wide.tilted, rng)
+            return wide.back(found, found.aux["sigma"] if wide.relative else 1.0)
+        mode = find_mode(model, tol=self.tol, max_steps=self.max_steps, start=self.start)
+        return solution_at(model, mode)
+
+
+@one_blas_thread()
+def find_mode(
+    model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None
+) -> Mode:
+    """The mode of the log posterior over (beta, log aux)."""
+    refuse_too_wide(model.shape[0])
+    if not model.design.reachable:
+        raise DataError(
+            "this model was saved without its rows, and its mode is found from them; save(rows=True) keeps them, "
+            "and a Gaussian model is fitted from its moments by closed_form, conjugate and quadrature"
+        )
+    if (far := _distance_from_zero(model)) != 0.0:
+        return _find_about(model, far, tol=tol, max_steps=max_steps, start=start)
+    gamma, log_aux, H = _start(model, start)
+    shape, k, n = gamma.shape, gamma.size, model.design.total
+    many, tol = model.design.count >= _SMALL, tol * max(1.0, np.sqrt(n))
+    point = np.concatenate([gamma.ravel(), log_aux])
+    if H is not None:
+        point = _approach(model, point, _slope(model, point, shape), H, tol)
+    local = _evaluate(model, point, shape)
+    if H is not None and _astray(local, n):
+        point = np.concatenate([part.ravel() for part in _rough(model)])
+        local = _evaluate(model, point, shape)
+    status, decrement, number = Status.STEP_LIMIT, np.inf, 0
+    for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
+        step, convex = newton_step(local)
+        decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
+        if decrement < tol and convex:
+            # From here the error squares, so the last step needs no new gradient; the curvature, which gives the
+            # standard errors, is taken anew where that costs little.
+            point = point + step
+            local = local if many else _evaluate(model, point, shape)
+            status = Status.CONVERGED
+            break
+        if many and convex and decrement < _NEAR * np.sqrt(n):
+            near = _approach(model, point, local.gradient, local.curvature, tol)
+            if near is not point:
+                point, local = near, _evaluate(model, near, shape)
+                continue
+        moved = _halve(model, point, step, local, shape)
+        if moved is None:
+            # No step rises: the maximum is reached to rounding, or the point is none.
+            status = Status.CONVERGED if decrement < 1e-5 and convex else Status.SADDLE
+            break
+        point, local = moved
+    return Mode(point[:k].reshape(shape), point[k:], local, decrement, number, status)
+
+
+def _distance_from_zero(model: Model) -> float:
+    """The middle c of a response that lies far from zero for how it varies, where y - c is as good: under a noise scale
+    p(y | eta) is a density of y - eta, and a flat intercept takes up c. There y - eta would lose the digits of eta."""
+    design = model.design
+    i = design.intercept
+    if model.likelihood.noise_scale is None or i is None or not design.n or model.joint.informative[i]:
+        return 0.0
+    low, high = float(design.observed.min()), float(design.observed.max())
+    return low if high - low < _FAR_OFF * max(abs(low), abs(high)) else 0.0
+
+
+def _find_about(
+    model: Model, far: float, *, tol: float, max_steps: int, start: tuple[tuple[float, ...], ...] | None
+) -> Mode:
+    """The mode by that of y - far: eta = X beta + far, so that the intercept alone is another."""
+    design = model.design
+    i = design.intercept
+    assert i is not None
+    if start is not None:
+        moved = np.array(start)
+        moved[i] -= far
+        start = tuple(tuple(row) for row in moved.tolist())
+    near = replace(model, design=replace(design, y=design.observed - far))
+    found = find_mode(near, tol=tol, max_steps=max_steps, start=start)
+    gamma = found.gamma.copy()
+    gamma[i] += far
+    return found._replace(gamma=gamma)
+
+
+def _astray(local: LocalModel, n: float) -> bool:
+    """A sample may be separated, or all but, where the rows are not: its mode is then far out, where all is flat."""
+    step, convex = newton_step(local)
+    return not convex or not np.isfinite(local.value) or bool(local.gradient @ step > 100.0 * n)
+
+
+def _approach(model: Model, point: Array, gradient: Array, H: Array, tol: float) -> Array:
+    """Quasi-Newton steps from a held curvature, by passes that take the gradient only: with many rows, near the mode, the
+    curvature hardly changes and is most of the cost of a pass. Its small changes are learned from the steps (BFGS, two
+    loops; Nocedal & Wright 2006, section 7.2). Returns the point itself when the first step does not help."""
+    p, m = model.shape
+    pairs: list[tuple[Array, Array]] = []
+    before = 0.0
+    for _ in range(30):
+        step = _two_loops(gradient, H, pairs)
+        decrement = float(np.sqrt(max(gradient @ step, 0.0)))
+        if decrement < tol / 3:
+            break
+        if before and decrement**2 / before < tol / 30:
+            return point + step  # it shrinks by what it shrank by before, or more, and the next pass finds out
+        before = decrement
+        new = _slope(model, point + step, (p, m))
+        if not np.abs(new).max() < 0.7 * np.abs(gradient).max():
+            break
+        pairs.append((step, gradient - new))
+        point, gradient = point + step, new
+    return point
+
+
+def _two_loops(gradient: Array, H: Array, pairs: list[tuple[Array, Array]]) -> Array:
+    """The quasi-Newton step: H corrected by the (step, fall of the gradient) pairs seen, solved against the gradient."""
+    q = gradient
+    used: list[float] = []
+    for s, y in reversed(pairs):
+        a = (s @ q) / (s @ y)
+        q, used = q - a * y, [a, *used]
+    r, _ = newton_step(LocalModel(np.nan, q, H))
+    for (s, y), a in zip(pairs, used):
+        r = r + s * (a - (y @ r) / (s @ y))
+    return r
+
+
+def _slope(model: Model, point: Array, shape: tuple[int, int]) -> Array:
+    return _evaluate(model, point, shape, curved=False).gradient
+
+
+def _evaluate(model: Model, point: Array, shape: tuple[int, int], *, curved: bool = True) -> LocalModel:
+    k = shape[0] * shape[1]
+    aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
+    look = model.expansion_in_basis if curved else model.slope_in_basis
+    with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
+        return look(point[:k].reshape(shape), **aux)
+
+
+def newton_step(local: LocalModel) -> tuple[Array, bool]:
+    """H^-1 g with rows scaled to unit diagonal; where H is not positive definite, its eigenvalues are made so."""
+    H, g = local.curvature, local.gradient
+    d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
+    scaled = H / np.outer(d, d)
+    try:
+        return cho_solve(cho_factor(scaled), g / d) / d, True
+    except np.linalg.LinAlgError:
+        value, vector = np.linalg.eigh(scaled)
+        floor = 1e-10 * max(float(np.abs(value).max()), 1.0)
+        null = np.abs(value) <= floor
+        value = np.where(null, np.inf, np.abs(value))  # no step along directions that change nothing
+        convex = bool((np.linalg.eigvalsh(scaled) >= -floor).all())
+        return (vector / value) @ (vector.T @ (g / d)) / d, convex
+
+
+def _halve(
+    model: Model, point: Array, step: Array, local: LocalModel, shape: tuple[int, int]
+) -> tuple[Array, LocalModel] | None:
+    slope, noise = float(local.gradient @ step), 1e-13 * abs(local.value)
+    for t in 0.5 ** np.arange(40):
+        new = point + t * step
+        at = _evaluate(model, new, shape)
+        if (
+            np.isfinite(at.value)
+            and np.isfinite(at.curvature).all()
+            and at.value >= local.value + 1e-4 * t * slope - noise
+        ):
+            return new, at
+    return None
+
+
+def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[Array, Array, Array | None]:
+    """Coefficients, log aux and, where a sample of the rows gave one, a curvature that stands for that of all rows.
+
+    The start is the caller's, the mode of evenly spaced rows that count for those between them when there are many, or
+    a regression on a rough eta.
+    """
+    design = model.design
+    if start is not None:
+        beta = started(model, start)
+        _, log_aux = _rough(model)
+        return design.basis.T_inverse @ beta, log_aux, None
+    some = _sampled(model)
+    if some is None:
+        return *_rough(model), None
+    part = Model(some, model.likelihood, model.bound.prior, model.aux)
+    found = find_mode(part, tol=1e-3, max_steps=12)
+    if found.status is not Status.CONVERGED:
+        return *_rough(model), None
+    to_part = part.design.basis.T_inverse @ design.basis.T
+    M = _block(np.kron(to_part, np.eye(found.gamma.shape[1])), len(found.log_aux))
+    return np.linalg.solve(to_part, found.gamma), found.log_aux, M.T @ found.local.curvature @ M
+
+
+def started(model: Model, start: tuple[tuple[float, ...], ...]) -> Array:
+    """A warm start (p, m). DataError for one of another shape."""
+    beta = np.asarray(start)
+    if beta.shape != model.shape:
+        raise DataError(f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}")
+    return beta
+
+
+def _sampled(model: Model) -> Design | None:
+    """Evenly spaced rows, weighted for those between them; None where they would save less than they cost."""
+    design = model.design
+    needed = 20 * len(design.columns) * model.likelihood.width
+    if design.source is not None:
+        some = design.sample
+        return None if some.n == design.count or some.n < needed else some
+    stride = min(16, design.n // max(_SMALL // 2, needed))
+    if design.n < _SMALL or stride < 4:
+        return None
+    some = design.take(slice(None, None, stride))
+    return replace(some, weights=stride * (np.ones(some.n) if some.weights is None else some.weights))
+
+
+def _rough(model: Model) -> tuple[Array, Array]:
+    """One weighted regression of the likelihood's rough eta on the standardised columns."""
+    design, likelihood = model.design.sample, model.likelihood
+    assert isinstance(likelihood, SmoothLikelihood)
+    eta, aux = likelihood.guess(design.observed)
+    log_aux = np.log([aux[a] for a in model.unknown])
+    if not eta.any() and design.offset is None:
+        return np.zeros(model.shape), log_aux
+    target = eta if design.offset is None else eta - design.offset
+    known = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(design)
+    weight = likelihood.information(eta, **known)
+    weight = np.einsum("nkk->n", weight) * (1.0 if design.weights is None else design.weights)
+    U = model.design.basis.rows(design.X)
+    H = weighted_gram(U, weight)
+    gamma = np.linalg.lstsq(H, U.T @ (weight[:, None] * target), rcond=1e-10)[0]
+    return gamma, log_aux
+
+
+def covariance_at(mode: Mode) -> Array | None:
+    """Inverse curvature over (vec gamma, log aux); None when it is not positive definite."""
+    H = mode.local.curvature
+    d = np.sqrt(np.abs(np.diagonal(H)))
+    if not (np.isfinite(d).all() and (d > 0).all()):
+        return None
+    try:
+        inverse = cho_solve(cho_factor(H / np.outer(d, d)), np.eye(len(H)))
+    except np.linalg.LinAlgError:
+        return None
+    return inverse / np.outer(d, d)
+
+
+@one_blas_thread()
+def solution_at(model: Model, mode: Mode) -> Solution:
+    """The mode on the raw columns with its curvature, and whether it exists and is identified."""
+    T = np.kron(model.design.basis.T, np.eye(model.shape[1]))
+    k, beta = mode.gamma.size, model.design.basis.T @ mode.gamma
+    status, detail, vague, null = mode.status, "", None, None
+    cov = covariance_at(mode)
+    separated, said = _separated(model, mode)
+    if separated is not None:
+        status, detail, vague = Status.NO_MAXIMUM, _words(separated), separated.vague
+        cov = _bounded_part(mode, T, vague)
+    elif cov is None or np.linalg.cond(mode.local.curvature[:k, :k]) > 1e13:
+        cov, null = _deficient(model, mode, T, cov)
+        if null is not None:
+            beta, status = beta - null @ np.linalg.pinv(null) @ beta, Status.NOT_IDENTIFIED
+            detail = combinations(model.design.moments.rank, model.design.columns)
+            vague = np.repeat(touched(null)[:, None], len(model.likelihood.display), 1)
+    else:
+        S = np.eye(len(cov))
+        S[:k, :k] = T
+        cov = S @ cov @ S.T
+    aux = np.exp(mode.log_aux)
+    sd = aux * np.sqrt(np.diagonal(cov)[k:])
+    return Solution(
+        beta=beta,
+        scale=cov[:k, :k],
+        aux=dict(zip(model.unknown, map(float, aux))),
+        aux_sd=dict(zip(model.unknown, map(float, sd))),
+        status=status,
+        detail=detail,
+        vague=vague,
+        null=null,
+        stats={"n": model.design.total, "decrement": mode.decrement, "steps": float(mode.steps)},
+        notes=(
+            *sigma_note(
+                model,
+                "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat); standard errors use it",
+            ),
+            _ended(mode, status),
+            *said,
+        ),
+    )
+
+
+def _ended(mode: Mode, status: Status) -> str:
+    """Where the search ended; a distance to the maximum only where there is one."""
+    if status is Status.NO_MAXIMUM:
+        return f"stopped after {mode.steps} steps, where the likelihood still rises towards infinity"
+    if status is Status.SADDLE:
+        return f"stopped after {mode.steps} steps at a point that is no maximum"
+    return f"distance to the maximum {mode.decrement:.1e} standard errors after {mode.steps} steps"
+
+
+def _separated(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, ...]]:
+    """Asks the linear programme only where the fit looks like running away: it is exact and takes time."""
+    if not isinstance(model.likelihood, SeparableLikelihood) or model.joint.informative.all():
+        return None, ()
+    if mode.status is Status.CONVERGED:
+        far = _furthest(model, model.design.basis.T @ mode.gamma)
+        if (far < _FAR and mode.steps < 15) or (far < _EXACT and _proved(model, mode)):
+            return None, ()
+    found, notes = runaway(model)
+    return (None if found.kind == "none" else found), notes
+
+
+def _proved(model: Model, mode: Mode) -> bool:
+    """The maximum is proved to exist by its neighbourhood, where no prior has a part in that."""
+    cov = covariance_at(mode)
+    if cov is None or model.joint.informative.any() or np.linalg.cond(mode.local.curvature) > 1e13:
+        return False
+    return exists(model, mode.local.gradient, cov)
+
+
+def _furthest(model: Model, beta: Array) -> float:
+    """The largest |eta| of any row."""
+    return model.design.fold(partial(furthest, beta=beta), max)
+
+
+def _words(found: Separation) -> str:
+    return f"{found.kind} separation by {', '.join(found.labels)}"
+
+
+def _bounded_part(mode: Mode, T: Array, vague: Array) -> Array:
+    """Covariance with the runaway coefficients held where they are: nan for those, finite for the others."""
+    H = np.linalg.solve(_block(T, len(mode.log_aux)).T, mode.local.curvature) @ np.linalg.inv(
+        _block(T, len(mode.log_aux))
+    )
+    m = mode.gamma.shape[1]
+    # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
+    gone = vague if vague.shape[1] == m else np.repeat(vague.any(1)[:, None], m, 1)
+    keep = np.concatenate([~gone.ravel(), np.ones(len(mode.log_aux), bool)])
+    cov = np.full(H.shape, np.nan)
+    if keep.any():
+        cov[np.ix_(keep, keep)] = np.linalg.pinv(H[np.ix_(keep, keep)], hermitian=True)
+    return cov
+
+
+def _block(T: Array, extra: int) -> Array:
+    out = np.eye(len(T) + extra)
+    out[: len(T), : len(T)] = T
+    return out
+
+
+def _deficient(model: Model, mode: Mode, T: Array, cov: Array | None) -> tuple[Array, Array | None]:
+    """Covariance over (vec beta, log aux), and the directions (p, k) that collinear columns without a prior leave open:
+    there the covariance is that of the coefficients of least norm."""
+    S = _block(T, len(mode.log_aux))
+    rank = model.design.moments.rank
+    dropped = np.array(rank.dropped, dtype=int)
+    if not len(dropped) or model.joint.informative[dropped].all():
+        if cov is None:
+            exact = any(
+                v < 1e-12 for v in np.exp(mode.log_aux) / max(float(np.std(model.design.sample.observed)), 1e-300)
+            )
+            why = "the columns reproduce the response exactly, so that sigma runs to 0" if exact else "start elsewhere"
+            raise NotConverged(f"newton: the curvature at the end is not positive definite: {why}, or give a prior")
+        return S @ cov @ S.T, None
+    N = unidentified(rank, model.shape[0])
+    project = np.eye(len(N)) - N @ np.linalg.pinv(N)
+    P = _block(np.kron(project, np.eye(model.shape[1])), len(mode.log_aux))
+    return P @ S @ np.linalg.pinv(mode.local.curvature, rcond=1e-11, hermitian=True) @ S.T @ P.T, N

@@ -1,0 +1,179 @@
+"""The rows of a model on standardised columns, one pass of stochastic gradients over them, and sigma at a point.
+
+A pass sees the log posterior as a sum over rows: a row of weight w counts as w rows, and each carries an equal share of
+the prior. Nothing here knows how many passes there are or when to stop.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.inference.base import Array
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.numerics.linalg import weighted_gram
+
+_SAMPLE = 10_000  # rows from which the mean curvature is taken: it bounds a step, it is no estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What a pass needs of the model, on standardised columns; weights are divided by their mean."""
+
+    model: Model
+    U: Array  # (n, p)
+    y: Array  # (n,) or (n, c)
+    weights: Array | None  # (n,)
+    offset: Array | None  # (n, 1) or (n, m)
+    precision: Array | None = None  # (n,)
+
+    @classmethod
+    def of(cls, model: Model) -> "Rows":
+        d = model.design
+        d.need_rows("a stochastic gradient")
+        weights = None if d.weights is None else d.weights * (d.n / d.total)
+        return cls(model, d.basis.rows(d.X), d.observed, weights, d.offset, d.precision)
+
+    @property
+    def likelihood(self) -> SmoothLikelihood:
+        assert isinstance(self.model.likelihood, SmoothLikelihood)  # the methods here ask for one
+        return self.model.likelihood
+
+    def take(self, order: Array | slice) -> "Rows":
+        offset = None if self.offset is None else self.offset[order]
+        weights = None if self.weights is None else self.weights[order]
+        precision = None if self.precision is None else self.precision[order]
+        return replace(self, U=self.U[order], y=self.y[order], weights=weights, offset=offset, precision=precision)
+
+    def weigh(self, values: Array) -> Array:
+        """Row by row times the weights."""
+        if self.weights is None:
+            return values
+        return values * self.weights.reshape(-1, *[1] * (values.ndim - 1))
+
+    def eta(self, gamma: Array) -> Array:
+        eta = self.U @ gamma
+        return eta if self.offset is None else eta + self.offset
+
+    def slope(self, gamma: Array, aux: Mapping[str, float]) -> Array:
+        """sum_i w_i d log p_i / d gamma over these rows, (p, m)."""
+        aux = self.likelihood.at_rows(aux, self.precision)
+        return self.U.T @ self.weigh(self.likelihood.score(self.y, self.eta(gamma), **aux))
+
+    def prior(self, aux: Mapping[str, float]) -> "Pull | None":
+        """The normal prior's share of one row, or None when it is flat."""
+        joint = self.model.joint
+        if not joint.informative.any():
+            return None
+        T, P = self.model.design.basis.T, joint.precision(aux.get("sigma", 1.0)) / self.model.design.total
+        return Pull((T.T @ P @ joint.center)[:, None], T.T @ P @ T)
+
+    @cached_property
+    def _squares(self) -> Array:
+        return self.weigh(np.einsum("np,np->n", self.U, self.U))
+
+    def curvature(self, gamma: Array, aux: Mapping[str, float], batch: int) -> float:
+        """A bound of the curvature that one step of `batch` rows meets: (R^2 + (batch - 1) lambda) / batch + prior.
+
+        R^2 is the largest weight ||u||^2 tr W of a row, W its information, and lambda the largest eigenvalue of the mean of
+        weight W u u' (Jain, Kakade, Kidambi, Netrapalli & Sidford 2018, for least squares); W is taken at the likelihood's
+        own rough fit of y and at gamma, whichever gives more.
+        """
+        rough, _ = self.likelihood.guess(self.y)
+        pull = self.prior(aux)
+        rows = max(self._curvature_at(eta, aux, batch) for eta in (rough, self.eta(gamma)))
+        return rows + (0.0 if pull is None else float(np.linalg.eigvalsh(pull.matrix)[-1]))
+
+    def _curvature_at(self, eta: Array, aux: Mapping[str, float], batch: int) -> float:
+        known = self.likelihood.at_rows(aux, self.precision) | self.likelihood.given(self.y)
+        W = self.likelihood.information(eta, **known)
+        longest = float((self._squares * np.einsum("nkk->n", W)).max())
+        some = slice(None, None, max(1, len(self.y) // _SAMPLE))
+        part = self.take(some)
+        mean = float(np.linalg.eigvalsh(weighted_gram(part.U, part.weigh(W[some])) / len(part.y))[-1])
+        return (longest + (batch - 1) * mean) / batch
+
+
+class Pull(NamedTuple):
+    """d log prior / d gamma = vector - matrix gamma, for one of the rows that share it."""
+
+    vector: Array  # (p, 1)
+    matrix: Array  # (p, p)
+
+    def at(self, gamma: Array) -> Array:
+        return self.vector - self.matrix @ gamma
+
+
+class Pass(NamedTuple):
+    """gamma after a pass over the rows, and the mean of those that its steps started from; what it suffered, for a pass
+    that a theorem is about."""
+
+    last: Array
+    mean: Array
+    suffered: "Suffered | None" = None
+
+
+class Suffered(NamedTuple):
+    """The squared loss of a pass of least mean squares, its step, and the largest w ||u||^2 it met."""
+
+    loss: float
+    step: float
+    largest: float
+
+
+def gradient_pass(rows: Rows, gamma: Array, aux: Mapping[str, float], step: float, batch: int) -> Pass:
+    """One pass in steps of `batch` rows."""
+    pull, total, starts = rows.prior(aux), np.zeros_like(gamma), range(0, len(rows.y), batch)
+    for i in starts:
+        part = rows.take(slice(i, i + batch))
+        slope = part.slope(gamma, aux)
+        if pull is not None:
+            slope = slope + len(part.y) * pull.at(gamma)
+        total += gamma
+        gamma = gamma + (step / batch) * slope
+    return Pass(gamma, total / len(starts))
+
+
+def estimated(model: Model, log_aux: Array) -> dict[str, float]:
+    return dict(zip(model.unknown, np.exp(log_aux).tolist()))
+
+
+def known_at(model: Model, log_aux: Array) -> dict[str, float]:
+    return {**model.fixed, **estimated(model, log_aux)}
+
+
+def aux_at(model: Model, gamma: Array, log_aux: Array) -> Array:
+    """argmax of the log posterior over log aux with the coefficients held, by Newton steps of at most 1 from `log_aux`."""
+    if not model.unknown:
+        return log_aux
+    beta = model.design.basis.T @ gamma
+    eta = model.eta(beta)
+    for _ in range(60):
+        slope, curvature = _aux_slopes(model, beta, eta, log_aux)
+        step = np.clip(slope / np.maximum(np.abs(curvature), np.finfo(float).tiny), -1.0, 1.0)
+        log_aux = log_aux + step
+        if np.abs(step).max() < 1e-9:  # the square of which is what the next step would change
+            break
+    return log_aux
+
+
+def _aux_slopes(model: Model, beta: Array, eta: Array, log_aux: Array) -> tuple[Array, Array]:
+    """First and negative second derivatives of the log posterior over each log aux."""
+    likelihood, known, m = model.likelihood, known_at(model, log_aux), model.shape[1]
+    assert isinstance(likelihood, SmoothLikelihood)
+    weights = np.ones(len(eta)) if model.design.weights is None else model.design.weights
+    local, where = (
+        likelihood.expansion(model.design.observed, eta, **likelihood.at_rows(known, model.design.precision)),
+        [m + likelihood.aux.index(a) for a in model.unknown],
+    )
+    slope, curvature = weights @ local.gradient[:, where], weights @ local.curvature[:, where, where]
+    _, g, h = model.joint.expansion(beta, known.get("sigma", 1.0))
+    for i, name in enumerate(model.unknown):
+        first, second = model.aux_prior(name).slopes(known[name])
+        own = name == "sigma"
+        slope[i] += first + own * g[-1]
+        curvature[i] += own * h[-1, -1] - second
+    return slope, curvature

@@ -1,0 +1,131 @@
+"""The perceptron: a direction that separates two classes, where there is one. A classifier, and no probability model."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from probreg import online
+from probreg.arguments.scalars import Count, check_fields
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds
+from probreg.likelihoods import Bernoulli
+from probreg.model.model import Model
+
+
+class Search(NamedTuple):
+    """Weights of the standardised columns after the last pass, their mean over the last pass, and what it took."""
+
+    last: Array  # (p,)
+    mean: Array
+    mistakes: Array  # pass by pass
+    norm: Array
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class Perceptron(Method):
+    """gamma += s u at every mistake, s = -1 or +1 the class of the row u: Rosenblatt's rule on standardised columns.
+
+    Where the classes can be separated it ends after at most (R / margin)^2 mistakes (Novikoff 1962), with a direction whose
+    sign is right in every row. Where they cannot it never settles: after `epochs` passes the answer is the average of the
+    last pass (Freund & Schapire 1999), and the status says so. The order of rows is new in each pass; a row of weight w
+    moves gamma w times as far. There are no standard errors and no probabilities: `predict` refuses, and
+    np.sign(X @ coef) says on which side a row lies, the event's being +1.
+
+    `stats` hold mistakes, passes, rows left on the wrong side, and the margin, min s u'gamma / ||gamma|| on standardised
+    columns, which is negative where a row is on the wrong side.
+
+    >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [5.0]], [0, 0, 1, 1], likelihood="bernoulli")
+    >>> found = Perceptron().solve(model, np.random.default_rng(0))
+    >>> found.status.name, np.sign(model.design.X @ found.beta[:, 0])
+    ('SEPARATED', array([-1., -1.,  1.,  1.]))
+    """
+
+    epochs: Count = 500
+
+    name = "perceptron"
+    in_memory = True
+    likelihood = Bernoulli
+    probabilities: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        if why := kinds(self, model):
+            return why
+        if not model.flat:
+            return "the perceptron maximises no posterior, so a prior means nothing to it"
+        if model.design.offset is not None:
+            return "the perceptron finds a direction through the origin of its columns, and this model has an offset"
+        return None
+
+    def guarantee(self, model: Model, solution: Solution) -> "online.Guarantee":
+        """Novikoff's bound of the mistakes of all passes, on standardised columns; it needs the rows."""
+        model.design.need_rows("the perceptron's bound")
+        rows, side = _steps(model), _sides(model)
+        rounds = int(solution.stats["passes"]) * len(side)
+        return online.novikoff(
+            rows, side, online.Corrections(solution.stats["mistakes"], rounds, float((rows**2).sum(axis=1).max()))
+        )
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        d = model.design
+        d.need_rows("the perceptron")
+        U, side = d.basis.rows(d.X), _sides(model)
+        found = _search(_steps(model), side, self.epochs, rng)
+        done = found.mistakes[-1] == 0
+        gamma = found.last if done else found.mean
+        lengths = side * (U @ gamma)
+        margin = float(lengths.min() / (np.linalg.norm(gamma) or 1.0))
+        wrong = int((lengths <= 0).sum())
+        total, passes = int(found.mistakes.sum()), len(found.mistakes)
+        k = gamma.size
+        return Solution(
+            beta=d.basis.T @ gamma[:, None],
+            scale=np.full((k, k), np.nan),
+            status=Status.SEPARATED if done else Status.UNSEPARATED,
+            detail=""
+            if done
+            else f"after {passes} passes and {total} mistakes, {wrong} of {d.n} rows are on the wrong side",
+            stats={
+                "n": d.total,
+                "mistakes": float(total),
+                "passes": float(passes),
+                "wrong": float(wrong),
+                "margin": margin,
+            },
+            notes=(
+                "a classifier: np.sign(X @ coef) is +1 on the event's side; there are no probabilities and no standard errors",
+                f"{total} mistakes in {passes} passes; margin {margin:.3g} on standardised columns"
+                if done
+                else "the coefficients are the average of the last pass; check(model) says whether the classes can be separated at all",
+            ),
+            trace={"mistakes": found.mistakes, "norm": found.norm},
+        )
+
+
+def _sides(model: Model) -> Array:
+    return np.where(model.design.observed > 0.5, 1.0, -1.0)
+
+
+def _steps(model: Model) -> Array:
+    """The rows as a mistake adds them: standardised columns, times the weight."""
+    d = model.design
+    U = d.basis.rows(d.X)
+    return U if d.weights is None else d.weights[:, None] * U
+
+
+def _search(rows: Array, side: Array, epochs: int, rng: np.random.Generator) -> Search:
+    """Passes until one is without a mistake, or the budget is spent."""
+    learner, state = online.perceptron(), online.State(np.zeros(rows.shape[1]))
+    mistakes, norms = [], []
+    for _ in range(epochs):
+        order = rng.permutation(len(side))
+        path = online.run(learner, rows[order], side[order], state=state, record=online.Record(every=len(side)))
+        state = path.state
+        mistakes.append(float(path.mistakes))
+        norms.append(float(np.linalg.norm(state.w)))
+        if path.mistakes == 0:
+            break
+    return Search(state.w, path.average(), np.array(mistakes), np.array(norms))

@@ -1,0 +1,212 @@
+"""A Gaussian log-likelihood in the columns whose prior is informative, the flat ones at their best given those.
+
+Flat columns are projected out of the others and of y, which are then least squares in fewer columns of unit norm:
+RSS(delta) = yy - 2 c'delta + delta'G delta, and the flat coefficients follow from delta. Where columns are few, or the rows
+are gone, G comes from the triangular factor of the moments; where they are many, from the rows, all at once when there are
+more rows than columns and column by column, as they are asked for, when there are not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.inference.base import Array
+from probreg.model.model import Model
+from probreg.numerics.linalg import map_blocks, rank_of, row_blocks, solve_upper, triangular
+
+_FEW = 300  # columns up to which the moments' factor is the quickest way to G
+
+
+class WholeGram:
+    """G as it stands."""
+
+    def __init__(self, G: Array) -> None:
+        self.G = G
+
+    def times(self, delta: Array) -> Array:
+        """G delta, by the columns where delta is not zero."""
+        some = np.flatnonzero(delta)
+        return self.G @ delta if 2 * len(some) > len(delta) else delta[some] @ self.G[some]
+
+    def among(self, J: Array) -> Array:
+        """G[J, J], contiguous."""
+        return self.G if len(J) == len(self.G) else self.G[np.ix_(J, J)]
+
+
+class LazyGram:
+    """G = U'U / (norms), of which only columns asked for are computed, and kept."""
+
+    def __init__(self, U: Array, norm: Array) -> None:
+        self.U, self.norm = U, norm
+        self.place = np.full(U.shape[1], -1)
+        self.known, self.part = np.zeros(0, int), np.zeros((0, 0))
+
+    def times(self, delta: Array) -> Array:
+        some = np.flatnonzero(delta)
+        fitted = self.U[:, some] @ (delta[some] / self.norm[some])
+        return (self.U.T @ fitted) / self.norm
+
+    def among(self, J: Array) -> Array:
+        fresh = J[self.place[J] < 0]
+        if len(fresh):
+            self._learn(fresh)
+        at = self.place[J]
+        return self.part[np.ix_(at, at)]
+
+    def _learn(self, fresh: Array) -> None:
+        new, old = self.U[:, fresh] / self.norm[fresh], len(self.known)
+        size = old + len(fresh)
+        if size > len(self.part):
+            grown = np.zeros((2 * size, 2 * size))
+            grown[:old, :old] = self.part[:old, :old]
+            self.part = grown
+        cross = (self.U[:, self.known] / self.norm[self.known]).T @ new
+        self.part[:old, old:size], self.part[old:size, :old] = cross, cross.T
+        self.part[old:size, old:size] = new.T @ new
+        self.place[fresh] = np.arange(old, size)
+        self.known = np.r_[self.known, fresh]
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """Least squares in delta (k,), the coefficients of `columns` times `norm`."""
+
+    columns: Array  # (k,) numbers of the columns with an informative prior
+    flat: Array  # (f,) numbers of the flat columns that are no combinations of earlier flat ones
+    norm: Array  # (k,), of what the flat columns leave of each
+    c: Array  # (k,)
+    yy: float  # what they leave of y'y
+    weight: float
+    gram: WholeGram | LazyGram
+    follow: Callable[[Array], Array]  # coefficients (k,) -> those of the flat columns (f,)
+    left_out: int  # flat columns that are combinations of others
+    rows: Callable[
+        [], tuple[Array, Array]
+    ]  # U (r, k) and v (r,): what is left of the columns, not of unit norm, and of y
+
+    def beta(self, coefficients: Array) -> Array:
+        """All p coefficients from those of `columns`; zero for flat columns that are combinations of others."""
+        out = np.zeros(len(self.columns) + len(self.flat) + self.left_out)
+        out[self.columns] = coefficients
+        out[self.flat] = self.follow(coefficients)
+        return out
+
+
+def project(model: Model) -> Projected:
+    """The least-squares part of a Gaussian model; see the module."""
+    design, informative = model.design, model.joint.informative
+    columns, flat = np.flatnonzero(informative), np.flatnonzero(~informative)
+    if not design.n or len(columns) <= _FEW:
+        return _of_moments(design, columns, flat)
+    return _of_rows(design, columns, flat)
+
+
+def _of_moments(design: Design, columns: Array, flat: Array) -> Projected:
+    moments = design.moments
+    kept = flat[list(rank_of(triangular(moments.R[:, flat])).kept)] if len(flat) else flat
+    f, k = len(kept), len(columns)
+    F = np.asarray(triangular(moments.factor[:, [*kept, *columns, moments.p]]), dtype=float)
+    R, z, U, v = F[:f, : f + k], F[:f, -1], F[f : f + k, f : f + k], F[f:, -1]
+    gone = _gone(U, np.sqrt((F[:, f : f + k] ** 2).sum(0)))
+    U = np.where(gone, 0.0, U)
+    norm = np.where(gone, 1.0, np.sqrt((U**2).sum(0)))
+    unit = U / norm
+    return Projected(
+        columns=columns,
+        flat=kept,
+        norm=norm,
+        c=unit.T @ v[:k],
+        yy=float(v @ v),
+        weight=moments.weight,
+        gram=WholeGram(unit.T @ unit),
+        follow=lambda b: np.asarray(solve_upper(R[:, :f], z - R[:, f:] @ b)) if f else np.zeros(0),
+        left_out=len(flat) - f,
+        rows=lambda: (np.vstack([U, np.zeros(k)]), v),
+    )
+
+
+def _of_rows(design: Design, columns: Array, flat: Array) -> Projected:
+    """From Q (n, f), an orthonormal basis of the flat columns: U = A - Q Q'A for the other columns A, times root weights."""
+    y = design.observed if design.offset is None else design.observed - design.offset[:, 0]
+    w = design.square_weights
+    root = np.ones(design.n) if w is None else np.sqrt(w)
+    B = design.X[:, flat] * root[:, None]
+    kept = list(rank_of(triangular(B)).kept) if len(flat) else []
+    Q, R = np.linalg.qr(B[:, kept])
+    y = y * root
+    z = Q.T @ y
+    v = y - Q @ z
+    rows = _Rows(design.X, columns, None if w is None else root)
+    (share,) = rows.sums(lambda at, A: (np.dot(Q[at].T, A),))
+    gram, c, norm = (_lazily if design.n < len(columns) else _at_once)(rows, Q, share, v)
+    return Projected(
+        columns=columns,
+        flat=flat[kept],
+        norm=norm,
+        c=c,
+        yy=float(v @ v),
+        weight=design.total,
+        gram=gram,
+        follow=lambda b: np.linalg.solve(R, z - share @ b) if len(kept) else np.zeros(0),
+        left_out=len(flat) - len(kept),
+        rows=lambda: (rows.whole() - Q @ share, v),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Some columns of X times the roots of the weights."""
+
+    X: Array
+    columns: Array
+    root: Array | None
+
+    def block(self, at: slice) -> Array:
+        first, last = int(self.columns[0]), int(self.columns[-1]) + 1
+        side = slice(first, last) if last - first == len(self.columns) else self.columns
+        A = self.X[at, side]
+        return A if self.root is None else A * self.root[at, None]
+
+    def whole(self) -> Array:
+        return self.block(slice(0, len(self.X)))
+
+    def sums(self, of: Callable[[slice, Array], tuple[Array, ...]]) -> tuple[Array, ...]:
+        """The sums of what `of` makes of each block of rows."""
+        return map_blocks(lambda at: of(at, self.block(at)), row_blocks(len(self.X), len(self.columns)))
+
+
+def _at_once(rows: _Rows, Q: Array, share: Array, v: Array) -> tuple[WholeGram, Array, Array]:
+    """G, c and the norms in one pass over the rows, which are never held again."""
+
+    def part(at: slice, A: Array) -> tuple[Array, ...]:
+        U = A - np.dot(Q[at], share)
+        return np.dot(U.T, U), np.dot(v[at], U), np.dot(Q[at].T, U)
+
+    G, c, slip = rows.sums(part)
+    G -= slip.T @ slip  # what rounding left of the flat columns
+    size = np.sqrt(np.diagonal(G) + (share**2).sum(0))
+    gone = np.diagonal(G) <= (1e-12 * size) ** 2
+    norm = np.where(gone, 1.0, np.sqrt(np.where(gone, 1.0, np.diagonal(G))))
+    G /= norm
+    G /= norm[:, None]
+    G[gone], G[:, gone] = 0.0, 0.0
+    return WholeGram(G), np.where(gone, 0.0, c / norm), norm
+
+
+def _lazily(rows: _Rows, Q: Array, share: Array, v: Array) -> tuple[LazyGram, Array, Array]:
+    A = rows.whole()
+    U = np.empty(A.shape, order="F")
+    np.subtract(A, Q @ share, out=U)
+    U -= Q @ (Q.T @ U)
+    size = np.sqrt(np.einsum("ij,ij->j", U, U) + (share**2).sum(0))
+    gone = _gone(U, size)
+    U[:, gone] = 0.0
+    norm = np.where(gone, 1.0, np.sqrt(np.einsum("ij,ij->j", U, U)))
+    return LazyGram(U, norm), (v @ U) / norm, norm
+
+
+def _gone(U: Array, size: Array) -> Array:
+    """(k,) bool: columns of which the flat ones leave rounding only."""
+    return np.sqrt(np.einsum("ij,ij->j", U, U)) <= 1e-12 * size

@@ -1,0 +1,336 @@
+"""Stochastic gradients on the log posterior, a few rows at a time: SGD of every smooth likelihood, LMS of the Gaussian.
+
+The passes come in stages, each as long as all before it together: 1, 1, 2, 4, 8 ... A stage holds its step and ends at
+its average, where the next one starts. Whether that is the maximum is not assumed: the Newton decrement sqrt(g' H^-1 g),
+the distance to the maximum in standard errors, is worked out at every average and stands in the status.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from probreg import online
+from probreg.arguments.scalars import Count, Flag, Positive, check_fields
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.modes.newton import Mode, newton_step, solution_at
+from probreg.inference.modes.passes import Pass, Rows, Suffered, aux_at, estimated, gradient_pass, known_at
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model.model import Model
+from probreg.numerics.linalg import one_blas_thread, weighted_gram
+from probreg.priors import GaussianPrior
+
+_STEPS = 64  # steps of a pass unless a batch is asked for: more rows in a step make less bias, fewer more progress
+_FALL = 7.0  # log density per observation below the start at which steps grow without end: e^7 times its sigma
+_POWER = 0.5  # steps fall with passes^-power from stage to stage; Polyak & Juditsky ask for a power in (1/2, 1)
+
+
+class Descent(NamedTuple):
+    """Where the passes ended, and what was met on the way, pass by pass."""
+
+    mode: Mode
+    trace: dict[str, Array]
+    promised: dict[str, float]  # of least mean squares: the loss of all passes, and the bound of it
+
+
+class Stochastic(Method):
+    """A method that goes through the rows in passes: how it goes through them once is for its class to say."""
+
+    in_memory = True
+    accuracy: ClassVar[float] = 0.1
+    rate: float
+    epochs: int
+    average: bool
+    tol: float
+
+    @abstractmethod
+    def rows_per_step(self, n: int) -> int: ...
+
+    def averages(self, n: int) -> bool:
+        """Whether the answer is an average: steps over all rows at once have no noise to average away."""
+        return self.average and self.rows_per_step(n) < n
+
+    @abstractmethod
+    def once(self, rows: Rows, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+        """One pass over the rows in their order."""
+
+    def obstacle(self, model: Model) -> str | None:
+        return kinds(self, model) or edges(self, model)
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        return _solution(self, model, descend(self, model, rng))
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class SGD(Stochastic):
+    """The averaged iterate of gamma += (step / batch) sum of d log p_i / d gamma over a batch of rows, for a smooth
+    likelihood with flat or normal priors, on standardised columns and in an order of the rows new in each pass.
+
+    step = rate / L / sqrt(passes before this stage), L the bound of the curvature (see `Rows.curvature`), so that
+    `rate` has no units: from 2 on a step may overshoot. `batch` rows share a step (by default so many that a pass has 64
+    steps); with all rows in a step this is gradient descent, whose steps stay at rate / L and whose answer is the last
+    iterate. `epochs` is the budget of passes, and it stops at a distance of `tol` standard errors from the maximum. With
+    `average=False` the answer is the last iterate. A row of weight w counts as w rows, a prior is shared out over the
+    rows, and sigma is maximised at the coefficients after each pass (for a Gaussian with flat priors, sqrt(RSS/n)).
+
+    Standard errors are the plug-in sandwich H^-1 S H^-1, H the curvature of the log posterior and S the sum of the squared
+    gradients of the rows, over (beta, log sigma): the asymptotic covariance of the average of one pass.
+    NotConverged when the steps grow without end. Sources: Robbins & Monro 1951; Ruppert 1988; Polyak & Juditsky 1992.
+
+    >>> model = Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["x"])
+    >>> found = SGD().solve(model, np.random.default_rng(0))
+    >>> found.status.name, found.stats["distance"] < 0.1
+    ('CONVERGED', True)
+    """
+
+    rate: Positive = 1.0
+    epochs: Count = 1024
+    average: Flag = True
+    batch: Count | None = None
+    tol: Positive = 0.1
+
+    name = "sgd"
+    pseudo = True
+    likelihood = SmoothLikelihood
+    prior = GaussianPrior
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def rows_per_step(self, n: int) -> int:
+        return min(self.batch or -(-n // _STEPS), n)
+
+    def once(self, rows: Rows, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+        return gradient_pass(rows, gamma, aux, step, self.rows_per_step(len(rows.y)))
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class LMS(Stochastic):
+    """The averaged iterate of gamma += step (y - u'gamma) u, one row at a time: least mean squares on standardised columns.
+
+    step = rate / max ||u||^2 / sqrt(passes before this stage), and below rate 2 no step overshoots its row. With flat
+    priors a pass is `probreg.online.run` of `probreg.online.lms` on the rows times the roots of their weights; a normal
+    prior is shared out over the rows. Everything else as for `SGD`, whose single-row Gaussian case this is.
+    Sources: Widrow & Hoff 1960; the average: Polyak & Juditsky 1992.
+
+    >>> model = Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["x"])
+    >>> LMS().solve(model, np.random.default_rng(0)).status.name
+    'CONVERGED'
+    """
+
+    rate: Positive = 1.0
+    epochs: Count = 1024
+    average: Flag = True
+    tol: Positive = 0.1
+
+    name = "lms"
+    pseudo = True
+    likelihood = Gaussian
+    prior = GaussianPrior
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.rate >= 2:
+            raise DataError(
+                f"lms with rate={self.rate:g} overshoots: from 2 on a step moves past its row; take 1 or less"
+            )
+
+    def rows_per_step(self, n: int) -> int:
+        return 1
+
+    def guarantee(self, model: Model, solution: Solution) -> "online.Guarantee":
+        """Widrow-Hoff's bound of each pass from where it started, added up, against the answer itself as comparator."""
+        s = solution.stats
+        if "online_loss" not in s:
+            raise Incompatible("no theorem is written down for lms with a prior, of which each row carries a share")
+        known = online.Assumption("step ||x||^2 < 2 in every pass", s["online_step"], s["online_step"] < 2)
+        rounds = int(s["passes"]) * model.design.n
+        given = s["online_loss"], s["online_bound"], rounds, (known,)
+        what = "cumulative squared loss of all passes", *given, solution.beta[:, 0], s["online_comparator_loss"]
+        return online.Guarantee("Widrow-Hoff, pass by pass", "Cesa-Bianchi, Long & Warmuth 1996", *what)
+
+    def once(self, rows: Rows, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+        if rows.prior(aux) is not None:
+            return gradient_pass(rows, gamma, aux, step, 1)
+        sigma = {**rows.model.fixed, **aux}["sigma"]
+        root = np.sqrt(np.ones(len(rows.y)) if rows.weights is None else rows.weights)
+        root = root if rows.precision is None else root * np.sqrt(rows.precision)
+        target = rows.y if rows.offset is None else rows.y - rows.offset[:, 0]
+        start = online.State(np.ascontiguousarray(gamma[:, 0]))
+        record, step = online.Record(every=len(root)), step / sigma**2
+        path = online.run(online.lms(step), root[:, None] * rows.U, root * target, state=start, record=record)
+        suffered = Suffered(path.loss, step, path.totals.largest)
+        return Pass(path.state.w[:, None], path.average()[:, None], suffered)
+
+
+@one_blas_thread()
+def descend(method: Stochastic, model: Model, rng: np.random.Generator) -> Descent:
+    """Passes in stages until the average is within `tol` standard errors of the maximum, or the budget is spent."""
+    rows = Rows.of(model)
+    gamma, log_aux = _start(rows)
+    floor = _value(model, gamma, log_aux) - _FALL * model.design.total
+    trace: list[tuple[float, float, float, float]] = []
+    passed: list[tuple[Array, Suffered | None]] = []
+    while True:
+        before, mean = len(trace), np.zeros_like(gamma)
+        length = min(max(before, 1), method.epochs - before)
+        for _ in range(length):
+            start = gamma
+            done, log_aux, row = _one_pass(method, rows, gamma, log_aux, max(before, 1), rng)
+            _check_growth(method, row[0], floor)
+            gamma, mean = done.last, mean + done.mean / length
+            trace.append(row)
+            passed.append((start, done.suffered))
+        gamma = mean if method.averages(len(rows.y)) else gamma
+        log_aux = aux_at(model, gamma, log_aux)
+        mode = _mode(model, gamma, log_aux, len(trace), method.tol)
+        trace[-1] = (*trace[-1][:3], mode.decrement)
+        if mode.status is Status.CONVERGED or len(trace) >= method.epochs:
+            names = ("log_posterior", "norm", "step", "distance")
+            return Descent(mode, dict(zip(names, np.array(trace).T)), _promised(rows, gamma, passed))
+
+
+def _promised(rows: Rows, gamma: Array, passed: list[tuple[Array, Suffered | None]]) -> dict[str, float]:
+    """Against u, the answer: the sum over passes of (loss, bound of it), each pass with its own start and step."""
+    if any(s is None for _, s in passed):
+        return {}
+    square = (rows.y - rows.eta(gamma)[:, 0]) ** 2
+    theirs = float(rows.weigh(square if rows.precision is None else square * rows.precision).sum())
+    known = [(s, float(((start - gamma) ** 2).sum())) for start, s in passed if s is not None]
+    bound = sum(online.widrow_hoff_pass(theirs, apart, s.step, s.largest) for s, apart in known)
+    unit = rows.model.design.total / len(rows.y)  # weights were divided by their mean
+    return {
+        "online_loss": unit * sum(s.loss for s, _ in known),
+        "online_bound": unit * bound,
+        "online_comparator_loss": unit * theirs * len(passed),
+        "online_step": max(s.step * s.largest for s, _ in known),
+    }
+
+
+def _one_pass(
+    method: Stochastic, rows: Rows, gamma: Array, log_aux: Array, stage: int, rng: np.random.Generator
+) -> tuple[Pass, Array, tuple[float, float, float, float]]:
+    """The pass, log aux at its end, and what the trace keeps."""
+    model, aux = rows.model, known_at(rows.model, log_aux)
+    n, batch = len(rows.y), method.rows_per_step(len(rows.y))
+    # step = rate / L / sqrt(stage); all rows at once give the gradient itself, which vanishes at the mode: rate / L
+    step = method.rate / rows.curvature(gamma, aux, batch) * (stage**-_POWER if batch < n else 1.0)
+    order = rng.permutation(n)
+    with np.errstate(all="ignore"):  # steps that are too long give inf or nan
+        try:
+            done = method.once(rows.take(order), gamma, aux, step)
+        except online.Diverged:
+            done = Pass(np.full_like(gamma, np.inf), np.full_like(gamma, np.inf))
+        log_aux = aux_at(model, done.last, log_aux) if np.isfinite(done.mean).all() else log_aux
+        value = _value(model, done.last, log_aux)
+        size = float(np.linalg.norm(done.last))
+    return done, log_aux, (value, size, step, np.nan)
+
+
+def _value(model: Model, gamma: Array, log_aux: Array) -> float:
+    return float(model.log_posterior(model.design.basis.T @ gamma, **estimated(model, log_aux)))
+
+
+def _check_growth(method: Stochastic, value: float, floor: float) -> None:
+    """NotConverged when the log posterior has fallen below `floor`."""
+    if value > floor:
+        return
+    advice = "rate=0.5 would do" if method.rate > 1 else f"rate={method.rate / 8:g} may do"
+    raise NotConverged(
+        f"{method.name} with rate={method.rate:g} diverged: its steps grew without end. {advice}, or newton, which needs none"
+    )
+
+
+def _start(rows: Rows) -> tuple[Array, Array]:
+    """Zero but for the intercept, which starts at the mean of the likelihood's rough eta; log aux at its maximum there."""
+    model, gamma = rows.model, np.zeros(rows.model.shape)
+    eta, aux = rows.likelihood.guess(rows.y)
+    intercept = model.design.basis.intercept
+    if intercept is not None:
+        rest = eta if rows.offset is None else eta - rows.offset
+        gamma[intercept] = np.average(rest, axis=0, weights=rows.weights)
+    return gamma, aux_at(model, gamma, np.log([aux[a] for a in model.unknown]))
+
+
+def _mode(model: Model, gamma: Array, log_aux: Array, passes: int, tol: float) -> Mode:
+    """The point with its distance to the maximum in standard errors."""
+    with np.errstate(all="ignore"):
+        local = model.expansion_in_basis(gamma, **estimated(model, log_aux))
+    step, convex = newton_step(local)
+    if not convex:  # far off, where beta and log sigma pull together: each by itself
+        local = local._replace(curvature=_apart(local.curvature, gamma.size))
+        step, convex = newton_step(local)[0], False
+    distance = float(np.sqrt(max(local.gradient @ step, 0.0)))
+    status = Status.CONVERGED if distance < tol and convex else Status.SHORT
+    return Mode(gamma, log_aux, local, distance, passes, status)
+
+
+def _apart(curvature: Array, k: int) -> Array:
+    out = curvature.copy()
+    out[:k, k:] = out[k:, :k] = 0.0
+    return out
+
+
+def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
+    """The solution at the point, its covariance replaced by the sandwich, its status by what was reached."""
+    mode, total = found.mode, len(found.trace["step"])
+    try:
+        base = solution_at(model, mode)
+    except NotConverged as why:
+        raise NotConverged(
+            f"{method.name} ended where the log posterior is not concave: more epochs, or newton"
+        ) from why
+    words = f"after {total} passes at a distance of {mode.decrement:.2g} standard errors from the maximum (Newton decrement sqrt(g' H^-1 g))"
+    if base.status is Status.NO_MAXIMUM:
+        words = f"after {total} passes, where the likelihood still rises towards infinity"
+    scale, aux_sd = sandwich(model, mode)
+    gone = np.isnan(base.scale) | (base.status is Status.NO_MAXIMUM)
+    averages = method.averages(model.design.n)
+    what = "average of the last stage" if averages else "last iterate"
+    of = "the average of one pass (Ruppert 1988; Polyak & Juditsky 1992)" if averages else "the mode it stopped near"
+    return replace(
+        base,
+        scale=np.where(gone, np.nan, scale),
+        aux_sd={a: float(base.aux[a] * s) for a, s in zip(model.unknown, aux_sd)},
+        detail=base.detail or words,
+        stats={"n": model.design.total, "passes": float(total), "distance": mode.decrement, **found.promised},
+        notes=(
+            *sigma_note(
+                model,
+                "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors); standard errors are the sandwich of an averaged iterate, not the inverse curvature",
+            ),
+            f"the {what}, {words}",
+            "standard errors are the plug-in sandwich H^-1 S H^-1, H the curvature of the log posterior and S the sum of "
+            f"squared row gradients: the asymptotic covariance of {of}, not the inverse curvature that newton reports",
+        ),
+        trace=found.trace,
+    )
+
+
+def sandwich(model: Model, mode: Mode) -> tuple[Array, Array]:
+    """(p m, p m) of vec beta and (a,) standard deviations of log aux, from H^-1 S H^-1 over both.
+
+    S = sum_i w_i s_i s_i', s_i the gradient of row i; a prior adds to H and not to S. Combinations that the data leave
+    open do not spread.
+    """
+    m, unknown, d = mode.gamma.shape[1], model.unknown, model.design
+    likelihood, k = model.likelihood, mode.gamma.size
+    assert isinstance(likelihood, SmoothLikelihood)
+    known = likelihood.at_rows(known_at(model, mode.log_aux), d.precision)
+    local = likelihood.expansion(d.observed, model.eta(d.basis.T @ mode.gamma), **known)
+    U, g = d.basis.rows(d.X), local.gradient
+    own = [m + likelihood.aux.index(a) for a in unknown]
+    s = np.hstack([(U[:, :, None] * g[:, None, :m]).reshape(-1, k), g[:, own]])
+    S = weighted_gram(s, np.ones(len(s)) if d.weights is None else d.weights)
+    scale = np.sqrt(np.maximum(np.abs(np.diagonal(mode.local.curvature)), np.finfo(float).tiny))
+    inverse = np.linalg.pinv(mode.local.curvature / np.outer(scale, scale), rcond=1e-11, hermitian=True) / np.outer(
+        scale, scale
+    )
+    both = inverse @ S @ inverse
+    T = np.kron(d.basis.T, np.eye(m))
+    return T @ both[:k, :k] @ T.T, np.sqrt(np.diagonal(both)[k:])

@@ -1,0 +1,267 @@
+"""Gaussian priors on more columns than rows: the same posterior in as many coordinates as there are rows.
+
+Columns G with independent normal priors N(b_j, (s_j unit)^2), q of them, and n < q rows. With V = diag(s),
+
+    X_G V = R Q',  Q (q, n) with Q'Q = I  (QR of its transpose),      beta_G = b + V (Q u + Q_perp w),
+
+the rows see X_F beta_F + X_G b + R u, the prior of u and w is N(0, unit^2 I), and w is seen by nobody: its posterior is its
+prior. So any method solves for (beta_F, u), and w adds unit^2 (V V - V Q Q' V) to the covariance (Hastie & Tibshirani 2004;
+Golub & Van Loan, section 5.3). Columns F, with flat priors, stay as they are.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from probreg.data.moments import MOST
+from probreg.errors import DataError
+from probreg.inference.base import Array, Solution
+from probreg.model.model import Model
+from probreg.numerics.linalg import one_blas_thread
+from probreg.priors import AuxPrior, Flat, GaussianPrior, Normal, Prior
+from probreg.priors.joint import Key
+
+SOON = 2_000  # coefficients up to which work with several p x p matrices takes seconds
+FEW = 200  # columns up to which their own p x p work is as quick
+
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """A covariance (k, k) as D (I - Q Q' + Q S Q') D, D = diag(spread), Q'Q = I, which is not written out.
+
+    It multiplies arrays and scalars, has a diagonal, and becomes an array where one is asked for. DataError for one of
+    more than 10,000 rows.
+
+    >>> V = Factored(np.array([1.0, 2.0]), np.array([[0.6], [0.8]]), np.array([[0.25]]))
+    >>> np.asarray(V), V.diagonal()
+    (array([[ 0.73, -0.72],
+           [-0.72,  2.08]]), array([0.73, 2.08]))
+    """
+
+    spread: Array  # (k,)
+    axes: Array  # Q (k, r)
+    inner: Array  # S (r, r)
+
+    __array_priority__ = 100.0  # array @ this asks this
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.spread), len(self.spread)
+
+    def diagonal(self) -> Array:
+        """(k,)."""
+        free = np.maximum(1.0 - np.einsum("kr,kr->k", self.axes, self.axes), 0.0)
+        return self.spread**2 * (free + np.einsum("kr,kr->k", self.axes @ self.inner, self.axes))
+
+    def __matmul__(self, B: Array) -> Array:
+        DB = (self.spread * B.T).T
+        seen = self.axes.T @ DB
+        return (self.spread * (DB + self.axes @ (self.inner @ seen - seen)).T).T
+
+    def __rmatmul__(self, A: Array) -> Array:
+        return (self @ A.T).T
+
+    def __mul__(self, by: float) -> "Factored":
+        return replace(self, spread=self.spread * np.sqrt(by))
+
+    def __truediv__(self, by: float) -> "Factored":
+        return self * (1.0 / by)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        k = len(self.spread)
+        if k > MOST:
+            raise DataError(
+                f"the covariance of {k:,} coefficients is a matrix of {8e-9 * k**2:.0f} GB; std_error has its diagonal"
+            )
+        DQ = self.spread[:, None] * self.axes
+        out = DQ @ (self.inner - np.eye(len(self.inner))) @ DQ.T
+        out[np.diag_indices(k)] = self.diagonal()
+        return out if dtype is None else out.astype(dtype)
+
+    def draws(self, rng: np.random.Generator, size: int) -> Array:
+        """(size, k) from N(0, this): D (z + Q (S^1/2 - I) Q'z) of standard normal z."""
+        value, vector = np.linalg.eigh(self.inner)
+        root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
+        z = rng.standard_normal((size, len(self.spread)))
+        z += (z @ self.axes) @ (root - np.eye(len(root))) @ self.axes.T
+        z *= self.spread
+        return z
+
+
+def refuse_written_out(solution: Solution, what: str) -> None:
+    """DataError where `what` would write out a covariance, and more such matrices, of more than 2,000 coefficients."""
+    k = solution.beta.size
+    if isinstance(solution.scale, Factored) and k > SOON:
+        raise DataError(
+            f"{what} takes several matrices of {k:,} x {k:,}, minutes and gigabytes, and {SOON:,} coefficients is its limit; "
+            "summary, interval, predict and save work without them"
+        )
+
+
+@dataclass(frozen=True)
+class Tilted(AuxPrior):
+    """p(v) v^-power: what coefficients that no row sees do to the joint mode, where their prior is in units of v."""
+
+    base: AuxPrior
+    power: float
+    name = "tilted"
+    proper = False
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return self.base.support
+
+    def log_prob(self, v: Array) -> Array:
+        return self.base.log_prob(v) - self.power * np.log(v)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        first, second = self.base.slopes(v)
+        return first - self.power, second
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        raise DataError("a factor of a joint mode has no draws")
+
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
+        raise DataError("a factor of a joint mode is no variable")
+
+
+@dataclass(frozen=True, eq=False)
+class Rotated:
+    """A model in the coordinates (beta_F, u), and the way back; m predictors alike."""
+
+    original: Model
+    model: Model
+    flat: Array  # (f,) numbers of F
+    columns: Array  # (q,) numbers of G
+    center: Array  # b (q,)
+    scale: Array  # s (q,)
+    Q: Array  # (q, n)
+
+    @property
+    def unseen(self) -> int:
+        """Coordinates w, which the rows do not reach, over all predictors."""
+        return (len(self.columns) - self.Q.shape[1]) * self.original.shape[1]
+
+    @property
+    def relative(self) -> bool:
+        """The scales are in units of a sigma that is unknown."""
+        return bool(self.model.joint.sigma_units.any())
+
+    @property
+    def tilted(self) -> Model:
+        """The model for a joint mode with sigma: N(w; 0, sigma^2) at w = 0 is sigma^-unseen."""
+        if not (self.relative and self.unseen):
+            return self.model
+        return self.model.with_aux(sigma=Tilted(self.model.aux_prior("sigma"), float(self.unseen)))
+
+    def start(self, beta: Array) -> tuple[tuple[float, ...], ...]:
+        """(f + n, m) from (p, m)."""
+        u = self.Q.T @ ((beta[self.columns] - self.center[:, None]) / self.scale[:, None])
+        return tuple(map(tuple, np.vstack([beta[self.flat], u]).tolist()))
+
+    def beta(self, found: Array) -> Array:
+        """(..., p, m) from (..., f + n, m), w = 0."""
+        f = len(self.flat)
+        out = np.zeros((*found.shape[:-2], self.original.shape[0], found.shape[-1]))
+        out[..., self.flat, :] = found[..., :f, :]
+        out[..., self.columns, :] = self.center[:, None] + self.scale[:, None] * np.einsum(
+            "qn,...nm->...qm", self.Q, found[..., f:, :], optimize=True
+        )
+        return out
+
+    def back(self, found: Solution, unit: float = 1.0) -> Solution:
+        """The solution over all coefficients, where w has the standard deviation `unit`; without draws."""
+        vague = null = None
+        scale: Any = self._covariance(found.scale, unit)
+        f = len(self.flat)
+        if found.vague is not None:
+            vague = np.zeros((self.original.shape[0], found.vague.shape[1]), bool)
+            vague[self.flat] = found.vague[:f]
+        if found.null is not None:
+            null = np.zeros((self.original.shape[0], found.null.shape[1]))
+            null[self.flat] = found.null[:f]
+        return replace(found, beta=self.beta(found.beta), scale=scale, vague=vague, null=null)
+
+    def _covariance(self, inner: Array, unit: float) -> Factored:
+        """Over all coefficients, from that over (beta_F, u): Q holds the axes of F, of length 1, before those of u."""
+        (p, m), f, r = self.original.shape, len(self.flat), len(self.flat) + self.Q.shape[1]
+        axes, spread = np.zeros((p, r)), np.ones(p)
+        axes[self.flat, np.arange(f)] = 1.0
+        axes[self.columns, f:], spread[self.columns] = self.Q, self.scale * unit
+        each = np.repeat(np.where(np.arange(r) < f, 1.0, unit or 1.0), m)
+        return Factored(np.repeat(spread, m), np.kron(axes, np.eye(m)), np.asarray(inner) / np.outer(each, each))
+
+    def draws(self, found: Solution, unit: Array | float, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draws of all coefficients (chain, draw, p, m) from those of (beta_F, u), and the log density of w at each,
+        (chain, draw), as one of beta; `unit` is one number, or one of each draw (chain, draw)."""
+        assert found.draws is not None
+        small = found.draws["beta"]
+        chains, per, m = small.shape[0], small.shape[1], small.shape[3]
+        q = len(self.columns)
+        out, sum_of_squares = self.beta(small), np.zeros((chains, per))
+        wide = np.broadcast_to(unit, (chains, per))
+        for c in range(chains):  # a chain at a time, and a predictor: draws of w are as large as what is reported
+            for k in range(m):
+                z = rng.standard_normal((per, q))
+                z -= (z @ self.Q) @ self.Q.T
+                sum_of_squares[c] += np.einsum("sq,sq->s", z, z)
+                out[c][:, self.columns, k] += wide[c][:, None] * (z * self.scale)
+        log_w = -0.5 * sum_of_squares - self.unseen * (0.5 * np.log(2.0 * np.pi) + np.log(wide))
+        return out, log_w - m * float(np.log(self.scale).sum())
+
+
+def is_wide(model: Model) -> bool:
+    """More columns than rows in memory, and so many that matrices of columns by columns cost more than the rows do."""
+    return 0 < model.design.n < model.shape[0] and model.shape[0] > FEW
+
+
+@one_blas_thread()  # a QR of few columns: threads would wait for one another
+def rotated(model: Model) -> Rotated | None:
+    """The model in the coordinates that its rows see; None where there are no fewer than it has columns, where priors are
+    not independent normal ones, or stated partly in units of an unknown sigma."""
+    design, informative = model.design, model.joint.informative
+    G, F = np.flatnonzero(informative), np.flatnonzero(~informative)
+    if not (design.n and len(G) > max(FEW, design.n) and len(F) < design.n):
+        return None
+    stated = _independent(model)
+    if stated is None:
+        return None
+    center, scale, relative = stated
+    Q, R = np.linalg.qr((design.X[:, G] * scale).T)
+    moved = design.X[:, G] @ center
+    offset = design.offset
+    if center.any():
+        offset = np.repeat(moved[:, None], 1 if offset is None else offset.shape[1], 1) + (
+            0.0 if offset is None else offset
+        )
+    names = (*(design.columns[j] for j in F), *(f" {i + 1}" for i in range(len(R))))
+    reduced = replace(
+        design,
+        X=np.column_stack([design.X[:, F], R.T]),
+        columns=names,
+        free=np.r_[design.free[F], np.zeros(len(R), bool)],
+        offset=offset,
+        unused=None,
+    )
+    prior: dict[Key, Prior] = {names[len(F) :]: Normal(1.0, sigma_units=relative)}
+    return Rotated(model, Model(reduced, model.likelihood, prior, model.aux), F, G, center, scale, Q)
+
+
+def _independent(model: Model) -> tuple[Array, Array, bool] | None:
+    """Means and standard deviations (q,) of the columns with a normal prior, and whether these are in units of sigma."""
+    center, scale, units = np.zeros(model.shape[0]), np.zeros(model.shape[0]), set()
+    for b in model.joint.blocks:
+        if isinstance(b.prior, Flat):
+            continue
+        sd = b.prior.independent(len(b.columns)) if isinstance(b.prior, GaussianPrior) else None
+        if sd is None or not isinstance(b.prior, GaussianPrior):
+            return None
+        known = model.fixed.get("sigma", 1.0) if b.prior.sigma_units else 1.0
+        center[list(b.columns)] = b.prior.center(len(b.columns))
+        scale[list(b.columns)] = sd * known
+        units.add(b.prior.sigma_units and "sigma" not in model.fixed)
+    if len(units) != 1:
+        return None
+    G = model.joint.informative
+    return center[G], scale[G], units.pop()

@@ -1,0 +1,1 @@
+"""Modes under penalties with kinks: coordinate descent, proximal Newton, regularisation paths."""

@@ -1,0 +1,300 @@
+"""The lasso and the elastic net as posterior modes: Gaussian noise with Laplace and elastic-net priors.
+
+Given sigma the negative log posterior times sigma^2 is ||y - X beta||^2 / 2 + sum_j w_j |beta_j - center_j| + a ridge: convex,
+and solved on a working set of coefficients that grows until the certificate holds for all of them. Over (beta, log sigma)
+the joint mode is where sigma solves N sigma^2 - B sigma - A = 0 (under p(sigma) ∝ 1/sigma): N the number of observations
+plus that of coefficients in units of sigma, A the residual and ridge sums of squares, B the l1 sum of those coefficients.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.arguments.scalars import Positive, check_fields
+from probreg.errors import NotConverged
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.modes.projected import Projected, project
+from probreg.inference.penalized.active_set import minimise
+from probreg.inference.penalized.kinks import Part, distance
+from probreg.inference.penalized.proximal_newton import kinked_solution, local_notes, without_kinks
+from probreg.inference.penalized.separable import Absolute
+from probreg.likelihoods import Gaussian
+from probreg.model.model import Model
+from probreg.priors import ElasticNet, Laplace, Normal
+
+_MOST = 60  # values of sigma that are tried
+
+
+class Weights(NamedTuple):
+    """-log prior over the columns of a Projected, at unit scale: sum a_j |r_j| + l_j r_j^2 / 2, r = beta - center."""
+
+    l1: Array
+    l2: Array
+    center: Array
+    units: Array  # bool: stated in units of sigma
+
+    @classmethod
+    def of(cls, model: Model, columns: Array) -> "Weights":
+        joint = model.joint
+        l1, l2, center = (np.zeros(model.shape[0]) for _ in range(3))
+        for b in joint.blocks:
+            at = list(b.columns)
+            if isinstance(b.prior, Normal):
+                l2[at], center[at] = np.broadcast_to(b.prior.scales**-2.0, len(at)), b.prior.center(len(at))
+            elif isinstance(b.prior, Laplace | ElasticNet):
+                part = Part(b.prior, np.array(at), 1.0)
+                center[at], (l1[at], l2[at]) = part.center, part.weights or (0.0, 0.0)
+        return cls(l1[columns], l2[columns], center[columns], joint.sigma_units[columns])
+
+    def at(self, sigma: float, norm: Array) -> Absolute:
+        """sigma^2 times -log prior over delta = norm (beta - center)."""
+        l1 = np.where(self.units, sigma, sigma**2) * self.l1
+        l2 = np.where(self.units, 1.0, sigma**2) * self.l2
+        return Absolute(l1 / norm, l2 / norm**2, np.zeros_like(l1))
+
+
+class Given(NamedTuple):
+    """The mode given sigma."""
+
+    r: Array  # (k,) beta - center, times norm
+    gradient: Array  # (k,), of RSS / 2 over r, with the sign turned: the correlations with the residuals
+    rss: float
+    kkt: float  # in conditional standard errors
+    gap: float  # in nats
+    rounds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Lasso:
+    """A Gaussian model under Laplace, elastic-net and normal priors, ready to be solved at any sigma and scale."""
+
+    parts: Projected
+    weights: Weights
+    c: Array  # (k,), at beta = center
+    yy: float
+
+    @classmethod
+    def of(cls, model: Model, parts: Projected | None = None) -> "Lasso":
+        parts = project(model) if parts is None else parts
+        weights = Weights.of(model, parts.columns)
+        at = weights.center * parts.norm
+        if not at.any():
+            return cls(parts, weights, parts.c, parts.yy)
+        G = parts.gram.times(at)
+        return cls(parts, weights, parts.c - G, float(parts.yy - 2 * parts.c @ at + at @ G))
+
+    def beta(self, r: Array) -> Array:
+        """(p, 1)"""
+        b = np.where(r == 0.0, self.weights.center, self.weights.center + r / self.parts.norm)
+        return self.parts.beta(b)[:, None]
+
+    def given(self, sigma: float, r: Array, tol: float, hint: Array | None = None) -> Given:
+        """The mode at this sigma, from r; `hint` are columns that may join it."""
+        penalty, gram = self.weights.at(sigma, self.parts.norm), self.parts.gram
+        curvature = np.sqrt(1.0 + penalty.ridge) * sigma
+        tol = max(tol, 1e-13 * float(np.sqrt(self.yy)) / sigma)  # what rounding of the residuals leaves
+        work = (r != 0) | (penalty.weight == 0) if hint is None else (r != 0) | (penalty.weight == 0) | hint
+        best: Given | None = None
+        for rounds in range(1, 101):
+            J = np.flatnonzero(work)
+            if len(J):
+                inner = Absolute(penalty.weight[J], penalty.ridge[J], np.zeros(len(J)))
+                r = r.copy()
+                r[J] = minimise(gram.among(J), self.c[J], inner, r[J], tol=0.5 * tol * sigma)[0]
+            g = self.c - gram.times(r)
+            off = distance(-g, *penalty.ends(r)) / curvature
+            kkt = float(off.max(initial=0.0))
+            if best is None or kkt < best.kkt:
+                rss = max(float(self.yy - r @ (self.c + g)), 0.0)
+                best = Given(r, g, rss, kkt, _gap(penalty, r, g, rss) / sigma**2, rounds)
+            fresh = (off > tol) & ~work
+            if kkt <= tol or not fresh.any():
+                break
+            most = max(100, len(J))  # the working set at most doubles
+            if fresh.sum() > most:
+                fresh &= off >= np.partition(off[fresh], -most)[-most]
+            work = work | fresh
+        assert best is not None
+        return best
+
+    def sigma_equation(self, found: Given) -> tuple[float, float, float]:
+        """N, A and B: over u = log sigma the negative log posterior is N u + A e^-2u / 2 + B e^-u - log p(sigma) - u."""
+        u, w = self.weights.units, self.weights
+        r = found.r / self.parts.norm
+        return self.parts.weight + float(u.sum()), found.rss + float(w.l2[u] @ r[u] ** 2), float(w.l1[u] @ np.abs(r[u]))
+
+
+def _gap(penalty: Absolute, r: Array, g: Array, rss: float) -> float:
+    """The duality gap of ||y - X r||^2 / 2 + R(r) at the residual, shrunk until it is feasible: with t <= 1 the share that
+    is left, (1 - t)^2 RSS / 2 + sum of R_j(r_j) + R_j*(t g_j) - t g_j r_j, every term of which is positive."""
+    lasso = (penalty.ridge == 0) & (penalty.weight > 0)
+    with np.errstate(divide="ignore"):
+        t = min(1.0, float(np.min(penalty.weight[lasso] / np.abs(g[lasso]), initial=np.inf)))
+    ridge = penalty.ridge > 0
+    beyond = np.maximum(np.abs(t * g[ridge]) - penalty.weight[ridge], 0.0)
+    own = penalty.weight * np.abs(r) + 0.5 * penalty.ridge * r * r - t * g * r
+    own[ridge] += 0.5 * beyond**2 / penalty.ridge[ridge]
+    return float(0.5 * (1 - t) ** 2 * rss + np.maximum(own, 0.0).sum())
+
+
+class Joint(NamedTuple):
+    """A mode over (beta, log sigma), or over beta with sigma held."""
+
+    given: Given
+    sigma: float
+    kkt: float
+
+
+def solve_joint(
+    lasso: Lasso, model: Model, r: Array, *, sigma: float | None, tol: float, hint: Array | None = None
+) -> Joint:
+    """The mode, from r and sigma (None: that of y itself)."""
+    if "sigma" in model.fixed:
+        found = lasso.given(model.fixed["sigma"], r, tol, hint)
+        return Joint(found, model.fixed["sigma"], found.kkt)
+    if lasso.yy == 0.0:
+        raise NotConverged(_collapse(model))
+    slopes = model.aux_prior("sigma").slopes
+    top = float(np.sqrt(lasso.yy / lasso.parts.weight))
+    at: list[Given] = [Given(r, lasso.c, lasso.yy, np.inf, np.inf, 0)]
+    miss = 0.0
+
+    def step(u: float) -> float:
+        """log sigma of the coefficients at this one, less it."""
+        nonlocal miss
+        at[0] = lasso.given(float(np.exp(u)), at[0].r, tol, hint)
+        new, miss = _sigma_step(lasso.sigma_equation(at[0]), slopes, u)
+        if new < np.log(top) - 16.0:
+            raise NotConverged(_collapse(model))
+        return new - u
+
+    u = _fixed_point(step, np.log(top if sigma is None else sigma), lambda: miss <= tol)
+    return Joint(at[0], float(np.exp(u)), max(at[0].kkt, miss))
+
+
+def _collapse(model: Model) -> str:
+    return (
+        "coordinate_descent: the columns reproduce the response exactly, so that sigma runs to 0 and the density has no "
+        "mode: hold sigma (aux={'sigma': ...}), or state the prior in units of sigma (sigma_units=True)"
+    )
+
+
+def _sigma_step(equation: tuple[float, float, float], slopes: Any, u: float) -> tuple[float, float]:
+    """The root over log sigma of N - A e^-2u - B e^-u = d log p / du, and how far u is from it in standard errors."""
+    N, A, B = equation
+
+    def at(v: float) -> tuple[float, float]:
+        first, second = slopes(float(np.exp(v)))
+        a, b = A * np.exp(-2 * v), B * np.exp(-v)
+        return N - a - b - first, 2 * a + b - second
+
+    slope, bend = at(u)
+    miss = abs(slope) / np.sqrt(max(bend, 1.0))
+    v = np.log((B + np.sqrt(B * B + 4 * N * A)) / (2 * N)) if A + B > 0 else -np.inf
+    for _ in range(50 if np.isfinite(v) else 0):
+        f, d = at(float(v))
+        move = np.clip(f / max(d, 1e-3 * N), -1.0, 1.0)
+        v -= move
+        if abs(move) <= 1e-15:
+            break
+    return float(v), float(miss)
+
+
+def _fixed_point(step: Callable[[float], float], u: float, good: Callable[[], bool]) -> float:
+    """Where step vanishes, falling: secants between points of either sign, plain steps until there are such."""
+    over: tuple[float, float] | None = None  # the lowest u from which it steps down
+    under: tuple[float, float] | None = None
+    before: tuple[float, float] | None = None
+    for _ in range(_MOST):
+        f = step(u)
+        if good():
+            return u
+        if f < 0:
+            over = (u, f) if over is None or u < over[0] else over
+        else:
+            under = (u, f) if under is None or u > under[0] else under
+        plain, new = u + f, u + f
+        if before is not None and f != before[1]:
+            new = u - f * (u - before[0]) / (f - before[1])
+        inside = (over is None or new < over[0]) and (under is None or new > under[0])
+        ahead = (new - u) * f > 0
+        if not (inside and ahead and abs(new - u) <= 2.0):
+            new = plain if over is None or under is None else 0.5 * (over[0] + under[0])
+        before, u = (u, f), float(new)
+    step(u)
+    return u
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class CoordinateDescent(Method):
+    """argmin ||y - X beta||^2 / (2 sigma^2) + sum_j -log p(beta_j): the lasso and the elastic net, flat columns unpenalised.
+
+    For a Gaussian likelihood with Laplace, elastic-net, diagonal normal and flat priors, from rows or from moments.
+    Given sigma the problem is convex; stats hold the duality gap in nats ("gap") and the distance of zero from the
+    subdifferential in conditional standard errors ("kkt"), at most `tol`. Zeros are exactly zero. An unknown sigma is
+    found jointly on its log scale; then "gap" is that given sigma. A mode at a kink has no curvature: the covariance is nan.
+    Source: Friedman, Hastie & Tibshirani 2010.
+
+    >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1 / 1.5), aux={"sigma": 1.0})
+    >>> CoordinateDescent().solve(model, np.random.default_rng(0)).beta[:, 0].round(9)
+    array([0.  , 0.25])
+    """
+
+    tol: Positive = 1e-9
+
+    name = "coordinate_descent"
+    pseudo = True
+    likelihood = Gaussian
+    prior = (Laplace, ElasticNet, Normal)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        if why := kinds(self, model) or without_kinks(self, model) or edges(self, model):
+            return why
+        if any(isinstance(b.prior, Normal) and b.prior.precision_matrix is not None for b in model.joint.blocks):
+            return f"{self.name} takes normal priors of independent coefficients; with a precision matrix use proximal_newton"
+        return None
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        lasso = Lasso.of(model)
+        found = solve_joint(lasso, model, np.zeros(len(lasso.c)), sigma=None, tol=self.tol)
+        return solution_of(lasso, model, found)
+
+
+def solution_of(lasso: Lasso, model: Model, found: Joint, tol: float = 1e-8) -> Solution:
+    """The mode as a solution, with its certificates."""
+    rounding = 1e-12 * float(np.sqrt(lasso.yy)) / found.sigma
+    status = Status.CONVERGED if found.kkt <= max(tol, rounding) else Status.STEP_LIMIT
+    stats = {
+        "n": lasso.parts.weight,
+        "rss": found.given.rss,
+        "gap": found.given.gap,
+        "kkt": found.kkt,
+        "steps": float(found.given.rounds),
+    }
+    how = "sigma is the joint mode with beta over log sigma"
+    raw = bool(model.unknown) and not lasso.weights.units[lasso.weights.l1 > 0].all()
+    notes = (
+        *sigma_note(model, how),
+        f"zero is within {found.kkt:.1e} of the subdifferential, in conditional standard errors; duality gap {found.given.gap:.1e}",
+        *(_several(model) if raw else ()),
+        *local_notes(model),
+    )
+    aux = {"sigma": found.sigma} if model.unknown else {}
+    made = kinked_solution(model, lasso.beta(found.given.r), aux, status, stats=stats, notes=notes)
+    return replace(made, stats=stats)
+
+
+def _several(model: Model) -> tuple[str, ...]:
+    """In plain words, what an unknown sigma does to a prior in raw units."""
+    wide = 0 < model.design.count <= model.shape[0]
+    rises = "; with as many columns as rows the density rises without end as sigma goes to 0" if wide else ""
+    return (
+        "with sigma unknown and a prior in raw units -log p is not convex: this joint mode, sought from sd(y) down, may be "
+        f"one of several{rises}; with sigma_units=True there is only one",
+    )

@@ -1,0 +1,68 @@
+"""Effective degrees of freedom of a mode: how many coefficients its fitted values spend.
+
+With H the information of the likelihood and P the curvature of -log prior, both over the coefficients that are off their
+kinks, it is trace(H (H + P)^-1): the number of them for flat and Laplace priors (Zou, Hastie & Tibshirani 2007), the trace
+of the smoother for ridge, and the elastic net's formula (Tibshirani & Taylor 2012).
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from probreg.data import Block
+from probreg.inference.base import Array
+from probreg.inference.penalized.kinks import Kinks, smooth_part
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model.model import Model
+from probreg.numerics.linalg import weighted_gram
+
+
+def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
+    """trace(H (H + P)^-1) over the coefficients off their kinks, given aux."""
+    kinks, (_, m) = Kinks.of(model), model.shape
+    known = {**model.fixed, **aux}
+    free = ~kinks.at(kinks.phi(beta, known.get("sigma", 1.0)))
+    weights = kinks.weights
+    flat = ~model.joint.informative
+    if weights is not None and not weights[1].any() and (kinks.touched | flat).all() and flat.sum() < 2:
+        return float(free.sum())
+    columns = np.flatnonzero(free.any(1))
+    off = free[columns].ravel()
+    H = information_of(model, beta, columns, **aux)[np.ix_(off, off)]
+    at = (columns[:, None] * m + np.arange(m)).ravel()[off]
+    P = prior_curvature(model, beta, **aux)[np.ix_(at, at)]
+    d = np.sqrt(np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny))  # a strong prior must not hide the rest
+    H, P = H / np.outer(d, d), P / np.outer(d, d)
+    return float(np.trace(np.linalg.pinv(H + P, rcond=1e-12, hermitian=True) @ H))
+
+
+def information_of(model: Model, beta: Array, columns: Array | None = None, **aux: float) -> Array:
+    """X'WX of the likelihood alone for some columns, (q m, q m)."""
+    likelihood = model.likelihood
+    known = {**model.fixed, **aux}
+    columns = np.arange(model.shape[0]) if columns is None else columns
+    if isinstance(likelihood, Gaussian) and not model.design.n:
+        R = np.asarray(model.design.moments.R[:, columns], dtype=float)
+        return R.T @ R / known["sigma"] ** 2
+    assert isinstance(likelihood, SmoothLikelihood)
+    fn = partial(_part, likelihood=likelihood, beta=beta, columns=columns, known=known)
+    return np.asarray(model.design.fold(fn)[0])
+
+
+def _part(
+    block: Block, *, likelihood: SmoothLikelihood, beta: Array, columns: Array, known: Mapping[str, float]
+) -> tuple[Array]:
+    """What the rows of a block add to X'WX of some columns."""
+    known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
+    W = likelihood.information(block.eta(beta), **known)
+    W = W if block.weights is None else W * block.weights[:, None, None]
+    return (weighted_gram(np.ascontiguousarray(block.X[:, columns]), W),)
+
+
+def prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
+    """The curvature of -log prior over vec(beta), (p m, p m): of the kinked blocks off their kinks, zero at them."""
+    kinks, sigma = Kinks.of(model), {**model.fixed, **aux}.get("sigma", 1.0)
+    unit = np.where(kinks.moving, sigma, 1.0)[:, None]
+    bend = kinks.bend(kinks.phi(beta, sigma)) / unit**2
+    return smooth_part(model).joint.curvature(beta, sigma) + np.diag(bend.ravel())

@@ -1,0 +1,260 @@
+"""The search for a mode under a prior with kinks: its coordinates, where it starts, and its steps.
+
+Each step minimises the quadratic expansion of the smooth part plus the prior itself (Lee, Sun & Saunders 2014), on centred
+and scaled columns and on log aux. Coefficients in units of an unknown sigma are sought as phi, with
+beta = location + sigma (phi - location): their prior is then free of sigma but for -q m log sigma, and stays separable.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from probreg.data import Basis
+from probreg.errors import DataError
+from probreg.inference.base import Array, Status
+from probreg.inference.modes.newton import find_mode
+from probreg.inference.penalized.active_set import minimise, off
+from probreg.inference.penalized.kinks import Kinks, separable_basis, smooth_part
+from probreg.inference.penalized.separable import Absolute, Powers, Proximal, Separable
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.numerics.linalg import one_blas_thread
+from probreg.priors import ExponentialPower, Normal, Prior, ProximalPrior
+
+
+class Point(NamedTuple):
+    """The negative log posterior at x = (vec gamma, log aux): its smooth part with gradient and curvature."""
+
+    x: Array
+    smooth: float
+    gradient: Array
+    curvature: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The coordinates of the search: beta = T (a + sigma^s (gamma - a)), a the kinks, s = 1 in columns in units of sigma."""
+
+    model: Model
+
+    @cached_property
+    def kinks(self) -> Kinks:
+        return Kinks.of(self.model)
+
+    @cached_property
+    def smooth(self) -> Model:
+        return smooth_part(self.model)
+
+    @cached_property
+    def basis(self) -> Basis:
+        return separable_basis(self.model, self.kinks)
+
+    @cached_property
+    def penalty(self) -> Separable:
+        weights, powers, m = self.kinks.weights, self.kinks.powers, self.model.shape[1]
+        scale, size = self.basis.scale, self.model.shape[0] * m + len(self.model.unknown)
+
+        def out(values: Array, rest: float = 0.0) -> Array:
+            return np.r_[np.repeat(values, m), np.full(len(self.model.unknown), rest)]
+
+        center = out(self.kinks.center * scale)
+        if weights is not None:
+            return Absolute(out(weights[0] / scale), out(weights[1] / scale**2), center)
+        if powers is not None:
+            w, e, ridge = powers
+            return Powers(out(w / scale**e), out(e, 1.0), out(ridge / scale**2), center)
+        return Proximal(self.kinks, scale, size)
+
+    def units(self, x: Array) -> Array:
+        """(p, 1), sigma^s."""
+        s = self.kinks.moving
+        return np.where(s, np.exp(x[-1]) if s.any() else 1.0, 1.0)[:, None]
+
+    def beta(self, x: Array) -> Array:
+        """The coefficients on the raw columns; exactly at the kink where gamma is."""
+        at = (x[: self._k].reshape(self.model.shape) == self._center) & self.kinks.touched[:, None]
+        return np.where(at, self.kinks.center[:, None], self.basis.T @ self._kappa(x))
+
+    def x(self, beta: Array, log_aux: Array) -> Array:
+        x = np.r_[np.zeros(self._k), log_aux]
+        x[: self._k] = (self._center + (self.basis.T_inverse @ beta - self._center) / self.units(x)).ravel()
+        return x
+
+    def _kappa(self, x: Array) -> Array:
+        return self._center + self.units(x) * (x[: self._k].reshape(self.model.shape) - self._center)
+
+    @cached_property
+    def _center(self) -> Array:
+        """(p, 1)"""
+        return (self.kinks.center * self.basis.scale)[:, None]
+
+    @property
+    def _k(self) -> int:
+        return self.model.shape[0] * self.model.shape[1]
+
+    def aux(self, x: Array) -> dict[str, float]:
+        return {a: float(np.exp(u)) for a, u in zip(self.model.unknown, x[self._k :])}
+
+    def at(self, x: Array) -> Point:
+        """-log p at x without the kinked part, whose own -q m log sigma is counted here."""
+        k, (_, m) = self._k, self.model.shape
+        units, kappa = self.units(x), self._kappa(x)
+        with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
+            value, g, H = self._expansion(kappa, self.aux(x))
+        value, g, H = -value, -g, H.copy()
+        moving = self.kinks.moving
+        if moving.any():
+            s = np.repeat(moving, m)
+            u, r = np.repeat(units.ravel(), m), (kappa - self._center).ravel()
+            J = np.eye(len(x))
+            J[:k, :k] = np.diag(u)
+            J[:k, -1] = np.where(s, r, 0.0)
+            second = np.zeros_like(H)
+            second[:k, -1] = second[-1, :k] = np.where(s, u * g[:k], 0.0)
+            second[-1, -1] = (r * g[:k])[s].sum()
+            H, g = J.T @ H @ J + second, J.T @ g
+            value, g[-1] = value + s.sum() * x[-1], g[-1] + s.sum()
+        return Point(x, value, g, H)
+
+    def _expansion(self, kappa: Array, aux: dict[str, float]) -> tuple[float, Array, Array]:
+        if self.basis is self.model.design.basis:
+            local = self.smooth.expansion_in_basis(kappa, **aux)
+            return local.value, local.gradient, local.curvature
+        raw, k = self.smooth.expansion(self.basis.T @ kappa, **aux), kappa.size
+        S = np.r_[np.repeat(1.0 / self.basis.scale, kappa.shape[1]), np.ones(len(raw.gradient) - k)]
+        return raw.value, S * raw.gradient, S[:, None] * raw.curvature * S
+
+    def kkt(self, at: Point) -> float:
+        """The distance of zero from the subdifferential, in conditional standard errors of each coordinate."""
+        bend = self.penalty.bend(at.x)
+        return off(at.gradient, self.penalty, at.x, np.abs(np.diagonal(at.curvature)) + np.where(bend > 0, bend, 0.0))
+
+
+class Found(NamedTuple):
+    """Where the search ended."""
+
+    at: Point
+    kkt: float
+    steps: int
+    status: Status
+
+
+def start_of(search: Search, start: tuple[tuple[float, ...], ...] | None) -> Array:
+    """The caller's coefficients; for a cusp the mode under a normal prior of the same spread; else a penalised
+    regression on a rough eta."""
+    model = search.model
+    if not model.design.reachable:
+        raise DataError(f"a mode is found by sums over the rows, and {model.design.gone}")
+    if start is not None:
+        beta = np.asarray(start)
+        if beta.shape != model.shape:
+            raise DataError(f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}")
+        return search.x(beta, _rough_aux(model))
+    if not search.kinks.convex:
+        smooth = rounder(model)
+        mode = find_mode(smooth)
+        return search.x(smooth.design.basis.T @ mode.gamma, mode.log_aux)
+    return _rough(search)
+
+
+def _rough_aux(model: Model) -> Array:
+    assert isinstance(model.likelihood, SmoothLikelihood)
+    aux = model.likelihood.guess(model.design.sample.observed)[1]
+    return np.log([aux[a] for a in model.unknown])
+
+
+def _rough(search: Search) -> Array:
+    """The prior's own centre, and one penalised regression of the likelihood's rough eta from there."""
+    model, design = search.model, search.model.design.sample
+    assert isinstance(model.likelihood, SmoothLikelihood)
+    x = search.x(np.repeat(search.kinks.center[:, None], model.shape[1], 1), _rough_aux(model))
+    x[: search._k] = search.penalty.center[: search._k]
+    eta, aux = model.likelihood.guess(design.observed)
+    if not eta.any() and design.offset is None:
+        return x
+    known = model.likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(design)
+    weight = np.einsum("nkk->n", model.likelihood.information(eta, **known))
+    weight = weight * (1.0 if design.weights is None else design.weights)
+    U = search.basis.rows(design.X)
+    root = np.sqrt(weight)[:, None]
+    A, b = root * U, root * (eta if design.offset is None else eta - design.offset)
+    k, m = search._k, model.shape[1]
+    G, c = np.zeros((len(x), len(x))), np.zeros(len(x))
+    G[:k, :k], c[:k] = np.kron(A.T @ A, np.eye(m)), (A.T @ b).ravel()
+    G[:k, :k] += 1e-8 * np.diag(np.diagonal(G)[:k])
+    G[range(k, len(x)), range(k, len(x))], c[k:] = 1.0, x[k:]
+    return minimise(G, c, search.penalty, x, tol=1e-3, rounds=5)[0]
+
+
+def rounder(model: Model) -> Model:
+    """The same model with each kinked prior replaced by a normal one of its standard deviation."""
+    columns = model.design.columns
+    made: dict[str | tuple[str, ...], Prior] = {}
+    for b in model.joint.blocks:
+        this: Any = b.prior
+        if isinstance(b.prior, ProximalPrior):
+            q = b.prior.q if isinstance(b.prior, ExponentialPower) else 1.0
+            spread = float(np.exp(0.5 * (gammaln(3.0 / q) - gammaln(1.0 / q))))
+            this = Normal(this.scales * spread, location=this.location, sigma_units=this.sigma_units)
+        if model.joint.informative[list(b.columns)].any():
+            made[tuple(columns[i] for i in b.columns)] = this
+    return model.with_prior(made)
+
+
+@one_blas_thread()
+def climb(search: Search, x: Array, *, tol: float, max_steps: int) -> Found:
+    """Proximal Newton steps, halved until the objective falls, until the certificate holds."""
+    at = search.at(x)
+    for number in range(max_steps + 1):
+        kkt = search.kkt(at)
+        if kkt <= tol:
+            return Found(at, kkt, number, Status.CONVERGED)
+        if number == max_steps:
+            break
+        H = _convexified(at.curvature)
+        inner = max(0.1 * tol, min(0.1, kkt) * 0.01 * kkt)
+        aim, _ = minimise(H, H @ at.x - at.gradient, search.penalty, at.x, tol=inner)
+        moved = _halve(search, at, aim - at.x)
+        if moved is None:
+            return Found(at, kkt, number, Status.SADDLE)
+        at = moved
+    return Found(at, kkt, max_steps, Status.STEP_LIMIT)
+
+
+def _convexified(H: Array) -> Array:
+    """H, or where it is not positive definite H with its eigenvalues made so."""
+    d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
+    scaled = H / np.outer(d, d)
+    try:
+        np.linalg.cholesky(scaled + 1e-12 * np.eye(len(H)))
+        return H
+    except np.linalg.LinAlgError:
+        value, vector = np.linalg.eigh(scaled)
+        value = np.maximum(np.abs(value), 1e-8 * max(float(np.abs(value).max()), 1.0))
+        return (vector * value) @ vector.T * np.outer(d, d)
+
+
+def _halve(search: Search, at: Point, step: Array) -> Point | None:
+    """The first of x + t step, t = 1, 1/2, ..., at which the objective falls enough, None when none does."""
+    penalty, here = search.penalty, search.penalty.value(at.x)
+    slope = float(at.gradient @ step) + penalty.value(at.x + step) - here
+    noise = 1e-13 * (abs(at.smooth) + abs(here))
+    if not slope < noise:
+        return None
+    for t in 0.5 ** np.arange(40):
+        new = at.x + t * step if t < 1 else at.x + step
+        kept = (at.x == penalty.center) & (step == 0.0)
+        arrived = (t == 1.0) & (np.abs(new - penalty.center) <= 4e-16 * np.abs(step))
+        new = np.where(kept | (arrived & penalty.pointed), penalty.center, new)
+        point = search.at(new)
+        total = point.smooth + penalty.value(new)
+        if (
+            np.isfinite(total)
+            and np.isfinite(point.curvature).all()
+            and total <= at.smooth + here + 1e-4 * t * slope + noise
+        ):
+            return point
+    return None

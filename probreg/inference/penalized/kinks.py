@@ -1,0 +1,208 @@
+"""The part of a prior that has kinks, and the search coordinates in which a mode under it is found.
+
+Blocks of `ProximalPrior` are taken apart from the smooth ones: the smooth rest is a model of its own, with gradient and
+curvature; the kinked part is separable and stays so when columns are scaled, and when coefficients in units of an unknown
+sigma are written as phi, with beta = location + sigma (phi - location). Nothing here iterates.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.data import Basis
+from probreg.inference.base import Array
+from probreg.model.model import Model
+from probreg.priors import ElasticNet, ExponentialPower, Laplace, ProximalPrior
+
+NO_ERRORS = (
+    "a mode under a prior with kinks carries no standard errors: nuts samples the posterior, whose spread is one answer"
+)
+_ROUNDING = 8 * np.finfo(float).eps
+
+
+def has_kinks(model: Model) -> bool:
+    """Some block of the prior is not twice differentiable."""
+    return any(isinstance(b.prior, ProximalPrior) for b in model.joint.blocks)
+
+
+class Part(NamedTuple):
+    """One prior with kinks, the columns that it touches, and the unit of its scales."""
+
+    prior: ProximalPrior
+    columns: Array  # (q,)
+    unit: float
+
+    @property
+    def center(self) -> Array:
+        """(q,), where its kinks are."""
+        this: Any = self.prior
+        return np.broadcast_to(np.asarray(this.location, dtype=float), len(self.columns))
+
+    @property
+    def weights(self) -> tuple[Array, Array] | None:
+        """l1 and l2 weights (q,) with -log p = sum a_j |r_j| + l_j r_j^2 / 2 + constant over r = phi - center; None where
+        it is of another form."""
+        prior: Any = self.prior
+        s = np.broadcast_to(prior.scales * self.unit, len(self.columns)) if _has_weights(prior) else np.ones(0)
+        match prior:
+            case Laplace():
+                return 1.0 / s, np.zeros_like(s)
+            case ElasticNet():
+                return prior.ratio / s, (1.0 - prior.ratio) / s**2
+            case ExponentialPower(q=1.0):
+                return 1.0 / s, np.zeros_like(s)
+            case ExponentialPower(q=2.0):
+                return np.zeros_like(s), 2.0 / s**2
+        return None
+
+    @property
+    def powers(self) -> tuple[Array, Array, Array] | None:
+        """Weights, exponents and l2 weights (q,) with -log p = sum w_j |r_j|^e_j + l_j r_j^2 / 2 + constant; None where it
+        is of another form."""
+        prior: Any = self.prior
+        if isinstance(prior, ExponentialPower) and self.weights is None:
+            s = np.broadcast_to(prior.scales * self.unit, len(self.columns))
+            return s**-prior.q, np.full(len(s), prior.q), np.zeros(len(s))
+        return None if self.weights is None else (self.weights[0], np.ones(len(self.columns)), self.weights[1])
+
+
+def _has_weights(prior: ProximalPrior) -> bool:
+    return isinstance(prior, Laplace | ElasticNet) or (isinstance(prior, ExponentialPower) and prior.q in (1.0, 2.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Kinks:
+    """log p of the kinked blocks as a function of phi (p, m): beta, or what it is in units of sigma in the columns marked
+    `moving`, where beta = location + sigma (phi - location)."""
+
+    parts: tuple[Part, ...]
+    shape: tuple[int, int]
+    moving: Array  # (p,) bool: stated in units of a sigma that is unknown
+
+    @classmethod
+    def of(cls, model: Model) -> "Kinks":
+        parts, moving = [], np.zeros(model.shape[0], bool)
+        for b in model.joint.blocks:
+            if isinstance(b.prior, ProximalPrior):
+                held = model.fixed.get("sigma", 1.0) if b.prior.sigma_units else 1.0
+                parts.append(Part(b.prior, np.array(b.columns), held))
+                moving[list(b.columns)] = b.prior.sigma_units and "sigma" in model.unknown
+        return cls(tuple(parts), model.shape, moving)
+
+    @property
+    def touched(self) -> Array:
+        """(p,) bool: columns whose prior has kinks."""
+        out = np.zeros(self.shape[0], bool)
+        for part in self.parts:
+            out[part.columns] = True
+        return out
+
+    @property
+    def convex(self) -> bool:
+        return all(part.prior.convex for part in self.parts)
+
+    @property
+    def center(self) -> Array:
+        """(p,), zero where there is no kink."""
+        out = np.zeros(self.shape[0])
+        for part in self.parts:
+            out[part.columns] = part.center
+        return out
+
+    @property
+    def weights(self) -> tuple[Array, Array] | None:
+        """l1 and l2 weights (p,) when every part is of that form."""
+        a, l2 = np.zeros(self.shape[0]), np.zeros(self.shape[0])
+        for part in self.parts:
+            found = part.weights
+            if found is None:
+                return None
+            a[part.columns], l2[part.columns] = found
+        return a, l2
+
+    @property
+    def powers(self) -> tuple[Array, Array, Array] | None:
+        """Weights, exponents and l2 weights (p,) when every part is of that form."""
+        w, e, l2 = np.zeros(self.shape[0]), np.ones(self.shape[0]), np.zeros(self.shape[0])
+        for part in self.parts:
+            found = part.powers
+            if found is None:
+                return None
+            w[part.columns], e[part.columns], l2[part.columns] = found
+        return w, e, l2
+
+    def phi(self, beta: Array, sigma: float) -> Array:
+        """(p, m), beta itself but in the columns marked `moving`."""
+        center = self.center[:, None]
+        return np.where(self.moving[:, None], center + (beta - center) / sigma, beta)
+
+    def log_prob(self, phi: Array) -> float:
+        return sum(float(part.prior.log_prob(phi[part.columns], part.unit)) for part in self.parts)
+
+    def ends(self, phi: Array) -> tuple[Array, Array]:
+        """The subdifferential of -log p, entry by entry: lower and upper ends (p, m), widened by what rounding of phi can
+        change; zero where there is no kink."""
+        low, high = np.zeros(self.shape), np.zeros(self.shape)
+        for part in self.parts:
+            at = phi[part.columns]
+            slack = _ROUNDING * (np.abs(at) + np.abs(part.center)[:, None])
+            first = [part.prior.subgradient(v, part.unit) for v in (at - slack, at, at + slack)]
+            low[part.columns] = np.min([f[0] for f in first], 0)
+            high[part.columns] = np.max([f[1] for f in first], 0)
+        return low, high
+
+    def slope(self, phi: Array) -> Array:
+        """The derivative of -log p (p, m) off the kinks; at one, what lies nearest to zero."""
+        out = np.zeros(self.shape)
+        for part in self.parts:
+            low, high = part.prior.subgradient(phi[part.columns], part.unit)
+            out[part.columns] = np.where(np.isfinite(low), np.clip(0.0, low, high), 0.0)
+        return out
+
+    def at(self, phi: Array) -> Array:
+        """(p, m) bool: entries that sit at the centre of a prior that is not twice differentiable there."""
+        out = np.zeros(self.shape, bool)
+        for part in self.parts:
+            found = part.weights
+            pointed = np.ones(len(part.columns), bool) if found is None else found[0] > 0
+            out[part.columns] = pointed[:, None] & (phi[part.columns] == part.center[:, None])
+        return out
+
+    def bend(self, phi: Array) -> Array:
+        """The second derivative of -log p (p, m) off the kinks, by differences of the first; zero elsewhere."""
+        out = np.zeros(self.shape)
+        for part in self.parts:
+            at, center = phi[part.columns], part.center[:, None]
+            if part.weights is not None:
+                out[part.columns] = part.weights[1][:, None]
+                continue
+            h = 1e-4 * np.abs(at - center)
+            safe = np.where(h > 0, h, 1.0)
+            ahead, behind = (part.prior.subgradient(at + t * h, part.unit)[0] for t in (1.0, -1.0))
+            with np.errstate(invalid="ignore"):
+                out[part.columns] = np.where(h > 0, (ahead - behind) / (2 * safe), 0.0)
+        return out
+
+
+def smooth_part(model: Model) -> Model:
+    """The same rows and likelihood under the smooth blocks alone; columns of the others are flat."""
+    columns = model.design.columns
+    blocks = [b for b in model.joint.blocks if model.joint.informative[list(b.columns)].any()]
+    return model.with_prior(
+        {tuple(columns[i] for i in b.columns): b.prior for b in blocks if not isinstance(b.prior, ProximalPrior)}
+    )
+
+
+def separable_basis(model: Model, kinks: Kinks) -> Basis:
+    """Centred and scaled columns; not centred where the intercept, which would take up the shifts, has a kink of its own."""
+    basis = model.design.basis
+    if basis.intercept is None or not kinks.touched[basis.intercept]:
+        return basis
+    size = np.sqrt((model.design.sample.X**2).mean(0))
+    return replace(basis, shift=np.zeros_like(size), scale=np.where(size > 0, size, 1.0), intercept=None)
+
+
+def distance(gradient: Array, low: Array, high: Array) -> Array:
+    """How far zero is from gradient + [low, high], entry by entry."""
+    return np.maximum(np.maximum(gradient + low, -(gradient + high)), 0.0)

@@ -1,0 +1,257 @@
+"""Modes along a grid of prior scales, each started from the one before: the engine of regularisation paths.
+
+    mode_path(model, scales) -> PathSolution
+
+`scales` (S,) multiply every informative prior of the model (`prior.times(s)`, on the columns' own units after binding): a
+small scale is a strong prior, so a lasso's lambda is proportional to 1 / s. They may come in any order and are answered in
+it; the work goes from the strongest prior to the weakest. Every likelihood and prior with a mode is served: Gaussian with
+normal priors by one eigendecomposition, Gaussian with Laplace and elastic-net priors by coordinate descent with screening,
+others by Newton's or the proximal Newton method from the mode before. `default_scales(model, n)` is a grid: for kinked
+priors from the scale at which the first coefficient leaves its kink, a thousandfold up; for others over the eigenvalues
+of the information.
+
+PathSolution holds plain arrays over the S scales: beta (S, p, m) on the raw columns, aux (name -> (S,)), objective (the
+negative log posterior over (beta, log aux), the prior's constant included), kkt (distance of zero from the subdifferential
+in conditional standard errors; zero for a closed form, for Newton's method its decrement), gap (duality gap in nats given aux, nan where there is none), df (degrees of freedom of the
+fit given aux), log_lik, and `status`; `model(i)` is the model with the i-th prior, of which beta[i] is the mode.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from probreg.errors import DataError, Incompatible
+from probreg.inference.base import Array, Solution, Status
+from probreg.inference.modes.closed_form import ClosedForm
+from probreg.inference.modes.newton import Newton
+from probreg.inference.penalized.coordinate_descent import CoordinateDescent
+from probreg.inference.penalized.degrees import degrees_of_freedom, information_of, prior_curvature
+from probreg.inference.penalized.gaussian_paths import Step, lasso_steps, ridge_steps
+from probreg.inference.penalized.kinked_search import Search, climb, rounder, start_of
+from probreg.inference.penalized.kinks import Kinks
+from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution, open_directions
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model.likelihood_sums import expansion
+from probreg.model.model import Model
+from probreg.priors import Flat, HierarchicalPrior, JointPrior, Prior
+
+_DECADES = 3.0  # a path of a kinked prior ends at a thousand times the scale at which it starts
+
+
+@dataclass(frozen=True, eq=False)
+class PathSolution:
+    """The modes of one model under its prior at S scales; see the module for the fields."""
+
+    base: Model
+    scales: Array
+    beta: Array
+    aux: Mapping[str, Array]
+    objective: Array
+    kkt: Array
+    gap: Array
+    df: Array
+    log_lik: Array
+    status: tuple[Status, ...]
+
+    def model(self, i: int) -> Model:
+        """The model whose mode is beta[i]."""
+        return rescaled(self.base, float(self.scales[i]))
+
+
+def rescaled(model: Model, factor: float) -> Model:
+    """The model with every scale of its informative priors multiplied by `factor`. DataError for a prior without scale."""
+    columns, joint = model.design.columns, model.joint
+    blocks = [b for b in joint.blocks if joint.informative[list(b.columns)].any()]
+    if isinstance(model.prior, Prior):
+        return model.with_prior(blocks[0].prior.times(factor))
+    return model.with_prior({tuple(columns[i] for i in b.columns): b.prior.times(factor) for b in blocks})
+
+
+def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
+    """The mode at each scale, warm-started; see the module. `tol` bounds the kkt of kinked priors.
+
+    Incompatible where the prior is flat, has no stated scale or no mode method; DataError for scales that are not positive.
+
+    >>> from probreg.priors import Laplace
+    >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1.0), aux={"sigma": 1.0})
+    >>> found = mode_path(model, [1 / 3, 1 / 1.5, 1 / 0.3])  # lambda = 1, 0.5, 0.1 of the lasso over 2 n
+    >>> found.beta[:, 1, 0].round(9), found.df
+    (array([0.  , 0.25, 0.85]), array([1., 2., 2.]))
+    """
+    grid = _checked(model, scales)
+    order = np.argsort(grid)
+    steps = _walk(model)(model, grid[order], tol)
+    found = [steps[i] for i in np.argsort(order)]
+    beta, open_ = np.stack([s.beta for s in found]), open_directions(model)
+    status = tuple(s.status for s in found)
+    if open_ is not None:
+        N = open_[0]
+        beta = beta - np.einsum("pk,kq,sqm->spm", N, np.linalg.pinv(N), beta)
+        status = tuple(Status.NOT_IDENTIFIED if v.good else v for v in status)
+    aux = {a: np.array([s.aux[a] for s in found]) for a in model.unknown}
+    log_lik = np.array([s.log_lik for s in found])
+    log_prior = np.array([_log_prior(model, f, s) for f, s in zip(grid, found)])
+    return PathSolution(
+        base=model,
+        scales=grid,
+        beta=beta,
+        aux=aux,
+        objective=-(log_lik + log_prior),
+        kkt=np.array([s.kkt for s in found]),
+        gap=np.array([s.gap for s in found]),
+        df=np.array([s.df for s in found]),
+        log_lik=log_lik,
+        status=status,
+    )
+
+
+def _log_prior(model: Model, factor: float, step: Step) -> float:
+    """log p(beta, log aux) at this scale."""
+    blocks = tuple(
+        replace(b, prior=b.prior if isinstance(b.prior, Flat) else b.prior.times(float(factor)))
+        for b in model.joint.blocks
+    )
+    known = {**model.fixed, **step.aux}
+    total = float(JointPrior(blocks).log_prob(step.beta, known.get("sigma", 1.0)))
+    return total + sum(
+        float(model.aux_prior(a).log_prob(np.asarray(v))) + float(np.log(v)) for a, v in step.aux.items()
+    )
+
+
+def _checked(model: Model, scales: Any) -> Array:
+    grid = np.atleast_1d(np.asarray(scales, dtype=float))
+    if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid) & (grid > 0)).all():
+        raise DataError(f"the scales of a path are positive finite numbers, got {scales!r}")
+    if not model.joint.informative.any():
+        raise Incompatible("a path goes over the scale of a prior, and every prior of this model is flat")
+    for b in model.joint.blocks:
+        if isinstance(b.prior, HierarchicalPrior):
+            raise Incompatible(
+                f"the {b.prior.name} prior has an unknown scale of its own; a path needs one that is stated"
+            )
+    return grid
+
+
+Walk = Callable[[Model, Array, float], list[Step]]
+
+
+def _walk(model: Model) -> Walk:
+    """The way from the strongest prior to the weakest."""
+    if CoordinateDescent().obstacle(model) is None:
+        return lasso_steps
+    if ProximalNewton().obstacle(model) is None:
+        return _proximal_steps
+    if ClosedForm().obstacle(model) is None:
+        return lambda model, scales, tol: ridge_steps(model, scales)
+    if (why := Newton().obstacle(model)) is None:
+        return _newton_steps
+    raise Incompatible(why)
+
+
+def _newton_steps(model: Model, scales: Array, tol: float) -> list[Step]:
+    out: list[Step] = []
+    for s in scales:
+        at = rescaled(model, float(s))
+        start = tuple(map(tuple, out[-1].beta)) if out else None
+        found = Newton(start=start).solve(at, np.random.default_rng(0))
+        out.append(_step(at, found, found.stats["decrement"]))
+    return out
+
+
+def _proximal_steps(model: Model, scales: Array, tol: float) -> list[Step]:
+    """From the mode before; where a mode is one of several, from the ridge solution at each scale, as a fit alone is."""
+    out: list[Step] = []
+    for s in scales:
+        search = Search(rescaled(model, float(s)))
+        if out and search.kinks.convex:
+            x = search.x(out[-1].beta, np.log([out[-1].aux[a] for a in model.unknown]))
+        else:
+            x = start_of(search, None)
+        found = climb(search, x, tol=tol, max_steps=100)
+        stats = {"kkt": found.kkt, "steps": float(found.steps)}
+        beta, aux = search.beta(found.at.x), search.aux(found.at.x)
+        made = kinked_solution(search.model, beta, aux, found.status, stats=stats, notes=())
+        out.append(_step(search.model, made, found.kkt))
+    return out
+
+
+def _step(model: Model, found: Solution, kkt: float) -> Step:
+    aux = dict(found.aux)
+    df = degrees_of_freedom(model, found.beta, **aux)
+    log_lik = float(model.log_lik(found.beta, **aux))
+    return Step(found.beta, aux, log_lik, float(kkt), float(found.stats.get("gap", np.nan)), df, found.status)
+
+
+def default_scales(model: Model, n: int = 100) -> Array:
+    """(n,), increasing: for kinked priors from the largest scale at which every kinked coefficient is at its kink, a
+    thousandfold up; for other priors from where they decide every direction (df near 0) to where they decide none.
+
+    >>> from probreg.priors import Laplace
+    >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1.0), aux={"sigma": 1.0})
+    >>> default_scales(model, 3).round(6)
+    array([  0.5     ,  15.811388, 500.      ])
+    """
+    _checked(model, 1.0)
+    kinks = Kinks.of(model)
+    if kinks.parts and kinks.weights is not None and kinks.weights[0].any():
+        low = _leaving(model)
+        return low * (1.0 - 1e-9) * np.logspace(0.0, _DECADES, n)  # on the zero side of rounding
+    return np.geomspace(*_spectrum(model), n)
+
+
+def _leaving(model: Model) -> float:
+    """The largest scale at which all coefficients with an l1 weight are at their kinks: there the largest slope of the
+    smooth part equals its weight. Smooth blocks move with the scale, hence the rounds."""
+    scale, walk = 1e-9, _walk(model)
+    weight = Kinks.of(model).weights
+    assert weight is not None
+    for _ in range(20):
+        step = walk(model, np.array([scale]), 1e-8)[0]
+        slope = _slopes(model, step)
+        own = np.repeat(weight[0], model.shape[1])
+        if model.joint.sigma_units.any() and model.unknown:
+            own = own / np.where(np.repeat(Kinks.of(model).moving, model.shape[1]), step.aux["sigma"], 1.0)
+        new = float(np.min(own[own > 0] / np.maximum(slope[own > 0], np.finfo(float).tiny)))
+        if abs(new - scale) <= 1e-10 * new:
+            break
+        scale = new
+    return scale
+
+
+def _slopes(model: Model, step: Step) -> Array:
+    """|d log p(y | beta) / d vec beta|, (p m,)."""
+    known = {**model.fixed, **step.aux}
+    if isinstance(model.likelihood, Gaussian) and not model.design.n:
+        G, c, _ = model.design.moments.gram
+        return np.abs(c - G @ step.beta[:, 0]) / known["sigma"] ** 2
+    assert isinstance(model.likelihood, SmoothLikelihood)
+    fn = partial(
+        expansion, likelihood=model.likelihood, unknown=(), gamma=step.beta, basis=None, known=known, curved=False
+    )
+    return np.abs(model.design.fold(fn)[1]).ravel()
+
+
+def _spectrum(model: Model) -> tuple[float, float]:
+    """Scales at which a normal prior of this precision leaves 1 % of the best determined direction to the data, and 1 %
+    of the least determined one to the prior; at most eight decades apart."""
+    base = rounder(model)
+    beta = np.zeros(model.shape)
+    aux = {a: _spread(model) for a in model.unknown}
+    H = information_of(base, beta, None, **{a: _spread(model) for a in model.unknown})
+    P = prior_curvature(base, beta, **aux)
+    use = np.repeat(model.joint.informative, model.shape[1])
+    d = np.sqrt(np.maximum(np.diagonal(P)[use], 1e-300))
+    eigen = np.linalg.eigvalsh(H[np.ix_(use, use)] / np.outer(d, d))
+    top, least = float(eigen[-1]), float(eigen[eigen > 1e-12 * eigen[-1]][0])
+    low = 0.1 / np.sqrt(top)
+    return low, min(10.0 / np.sqrt(least), 1e8 * low)
+
+
+def _spread(model: Model) -> float:
+    design = model.design
+    if isinstance(model.likelihood, Gaussian) and not design.n:
+        return max(float(design.moments.y_scale), 1e-300)
+    return max(float(np.std(design.sample.observed)), 1e-300)

@@ -1,0 +1,149 @@
+"""Newton's method for posterior modes whose prior has kinks: lasso, elastic net and bridge in every smooth likelihood."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
+from probreg.errors import NotConverged
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.modes.linear import combinations, touched, unidentified
+from probreg.inference.modes.runaway import runaway
+from probreg.inference.penalized.kinked_search import Search, climb, start_of
+from probreg.inference.penalized.kinks import NO_ERRORS, has_kinks
+from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood, StudentT
+from probreg.model.likelihood_sums import furthest
+from probreg.model.model import Model
+from probreg.numerics.linalg import rank_of, triangular
+from probreg.priors import Flat, Normal, ProximalPrior, SmoothPrior
+
+_FAR = 12.0  # |eta| beyond which it is time to ask whether a maximum exists, as in newton
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class ProximalNewton(Method):
+    """argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood and a prior that has kinks in some blocks.
+
+    It stops on a certificate: zero lies within `tol` of the subdifferential of the negative log posterior over (beta,
+    log aux), coordinate by coordinate, in conditional standard errors (stats "kkt"). Entries at a kink are exactly there.
+    Where the prior is not convex (bridge with q < 1) the mode is a local one, sought from the ridge solution. A mode at a
+    kink has no curvature, so the covariance is nan. `start` is a (p, m) array of coefficients on the raw columns.
+
+    >>> from probreg.priors import Laplace
+    >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1 / 1.5), aux={"sigma": 1.0})
+    >>> ProximalNewton().solve(model, np.random.default_rng(0)).beta[:, 0].round(9)
+    array([0.  , 0.25])
+    """
+
+    tol: Positive = 1e-8
+    max_steps: Count = 100
+    start: Matrix | None = None
+
+    name = "proximal_newton"
+    pseudo = True
+    likelihood = SmoothLikelihood
+    prior = (SmoothPrior, ProximalPrior)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        return kinds(self, model) or without_kinks(self, model) or edges(self, model)
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        search = Search(model)
+        found = climb(search, start_of(search, self.start), tol=self.tol, max_steps=self.max_steps)
+        beta, aux = search.beta(found.at.x), search.aux(found.at.x)
+        stats = {"n": model.design.total, "kkt": found.kkt, "steps": float(found.steps)}
+        how = "sigma is the joint mode with beta over log sigma"
+        notes = (
+            *sigma_note(model, how),
+            f"zero is within {found.kkt:.1e} of the subdifferential, in conditional standard errors, after {found.steps} steps",
+            *local_notes(model),
+        )
+        return kinked_solution(model, beta, aux, found.status, stats=stats, notes=notes)
+
+
+def without_kinks(method: Method, model: Model) -> str | None:
+    """Why a model belongs to newton: its log posterior is smooth."""
+    if has_kinks(model):
+        return None
+    return f"{method.name} is for priors with kinks, and this log posterior is smooth: newton finds its mode, with standard errors"
+
+
+def local_notes(model: Model) -> tuple[str, ...]:
+    """In plain words, where a mode may be one of several, and that it has no standard errors."""
+    notes: list[str] = []
+    blocks = [b.prior for b in model.joint.blocks]
+    if any(isinstance(p, ProximalPrior) and not p.convex for p in blocks):
+        notes.append(
+            "the prior has a cusp (bridge with q < 1), so -log p is not convex: this mode is a local one, sought from the "
+            "ridge solution, and zero is always a local mode of a cusp"
+        )
+    heavy = {p.name for p in blocks if not isinstance(p, Flat | Normal | ProximalPrior)}
+    heavy |= {"student likelihood"} if isinstance(model.likelihood, StudentT) else set()
+    if heavy:
+        notes.append(f"-log p is not convex ({', '.join(sorted(heavy))}): this mode may be one of several")
+    return (*notes, NO_ERRORS)
+
+
+def kinked_solution(
+    model: Model, beta: Array, aux: dict[str, float], status: Status, *, stats: dict[str, float], notes: tuple[str, ...]
+) -> Solution:
+    """A mode under a prior with kinks as a solution: no covariance, and flat columns that no data decide marked."""
+    detail, vague, N = "", None, None
+    if found := _runaway(model, beta, status, int(stats.get("steps", 0))):
+        status, vague, detail = Status.NO_MAXIMUM, found.vague, f"{found.kind} separation by {', '.join(found.labels)}"
+    elif (opened := open_directions(model)) is not None:
+        (N, detail), status = opened, Status.NOT_IDENTIFIED
+        beta = beta - N @ np.linalg.pinv(N) @ beta
+        vague = np.repeat(touched(N)[:, None], len(model.likelihood.display), 1)
+    elif status is Status.SADDLE and stats["kkt"] < 1e-5:
+        raise NotConverged(
+            f"no step lowers the objective, and zero is {stats['kkt']:.1e} from the subdifferential, more than asked: raise tol"
+        )
+    return Solution(
+        beta=beta,
+        scale=np.broadcast_to(np.nan, (beta.size, beta.size)),  # thousands of columns would fill the memory
+        aux=aux,
+        aux_sd=dict.fromkeys(aux, np.nan),
+        known_marginals=False,
+        status=status,
+        detail=detail,
+        vague=vague,
+        null=N,
+        stats=stats,
+        notes=notes,
+    )
+
+
+def _runaway(model: Model, beta: Array, status: Status, steps: int) -> Any:
+    """The separation by flat columns, asked for only where the fit looks like running away."""
+    if not isinstance(model.likelihood, SeparableLikelihood) or model.joint.informative.all():
+        return None
+    if status is Status.CONVERGED and steps < 15 and _furthest(model, beta) < _FAR:
+        return None
+    return runaway(model)[0] or None
+
+
+def _furthest(model: Model, beta: Array) -> float:
+    """The largest |eta| of any row."""
+    return float(model.design.fold(partial(furthest, beta=beta), max))
+
+
+def open_directions(model: Model) -> tuple[Array, str] | None:
+    """Directions (p, k) of flat columns that leave X beta as it is, and the sentence that names them."""
+    flat = np.flatnonzero(~model.joint.informative)
+    if len(flat) < 2:
+        return None
+    design = model.design
+    F = triangular(design.X[:, flat], weights=design.weights) if design.n else triangular(design.moments.R[:, flat])
+    rank = rank_of(F)
+    if not rank.dropped:
+        return None
+    N = np.zeros((model.shape[0], len(rank.dropped)))
+    N[flat] = unidentified(rank, len(flat))
+    return N, combinations(rank, tuple(design.columns[i] for i in flat))

@@ -1,0 +1,1 @@
+"""Posteriors by draws: NUTS, importance sampling, the Laplace approximation, and what their chains say."""

@@ -1,0 +1,302 @@
+"""Coordinates in which a posterior is nearly round, so that a sampler takes long steps and short tuning suffices.
+
+Where a scale tau is unknown, coefficients that the data settle are sampled as they are (centred), in coordinates whitened by
+the curvature; others as theta with beta = location + (theta - location) tau / tau0 (non-centred), theta having the prior of
+tau0, since beta given tau is then nearly the prior and its width follows tau (Papaspiliopoulos et al. 2007). Which of the two
+is decided at the tau of most evidence: centred where the data settle more than half of the coefficients. The other
+coefficients follow the loose ones by their regression, so that a correlated intercept costs nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from probreg.errors import Incompatible
+from probreg.inference.base import Array, Status
+from probreg.inference.exact.evidence import Evidence, _Problem
+from probreg.inference.modes.linear import PriorRows, condition
+from probreg.inference.modes.newton import covariance_at, find_mode
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model.model import Model
+from probreg.model.pymc_graph import plain
+from probreg.priors import (
+    Block,
+    ExponentialPower,
+    Flat,
+    GaussianPrior,
+    HierarchicalPrior,
+    Mixture,
+    Normal,
+    Prior,
+    Reference,
+    WholePrior,
+)
+from probreg.priors.joint import Key
+from probreg.system.terminal import percent
+
+_CUSP = "a prior with a cusp is sampled as a scale mixture of uniforms, which is smooth in its own coordinates"
+_FAR = 4.0  # posterior standard deviations
+_SETTLED = 0.5  # of a block's coefficients by the data: above it the block is centred
+
+
+class Loose(NamedTuple):
+    """A block in non-centred coordinates: beta = location + (theta - location) spread(hyperparameters) / spread; with a cusp
+    it has no theta, and is a scale mixture of uniforms."""
+
+    block: int
+    entries: Array  # of its entries in vec(beta)
+    location: Array  # (q m,)
+    spread: float
+    cusp: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """vec(theta) = centre + A z, and vec(beta) = vec(theta) where no block is loose. Else the loose ones are stretched, and
+    the others follow: beta_f = theta_f + follow (beta_n - centre_n), n the entries of loose blocks in their order."""
+
+    centre: Array  # (p m,)
+    A: Array  # (p m, k)
+    note: str
+    loose: tuple[Loose, ...] = ()
+    follow: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (f, n)
+    words: tuple[str, ...] = ()  # on the unknown scales
+
+
+def coordinates(model: Model) -> Coordinates:
+    """Whitened where there is a mode to whiten by, with loose blocks where a scale is unknown and the data are weak."""
+    scales = typical_scales(model)
+    near = replace(model, prior=stand_in(model, {i: s.spread for i, s in scales.items()}))
+    loose = [_loose(model, i, s.spread) for i, s in scales.items() if not s.centred and not _has_cusp(model, i)]
+    at = _whitened(near)
+    cusps = [
+        _loose(model, i, 1.0) for i in range(len(model.joint.blocks)) if _has_cusp(model, i) and not _far(model, at, i)
+    ]
+    at = _loosened(model, at, (*loose, *(b._replace(cusp=True) for b in cusps)))
+    words = [s.words for s in scales.values()] + [_CUSP] * bool(cusps)
+    return replace(at, words=tuple(words))
+
+
+def parted(model: Model) -> Model:
+    """The same model with a block whose prior has a cusp parted in two: columns that the data hold far from the cusp are
+    sampled as they are, and only the others as mixtures of uniforms."""
+    if not any(_has_cusp(model, i) for i in range(len(model.joint.blocks))):
+        return model
+    at = _whitened(replace(model, prior=stand_in(model)))
+    prior: dict[Key, Prior] = {}
+    for i, b in enumerate(model.joint.blocks):
+        names = [model.design.columns[j] for j in b.columns]
+        if not _has_cusp(model, i) or isinstance(b.prior, HierarchicalPrior):
+            prior[tuple(names)] = b.prior
+            continue
+        far = _away(model, at, b)
+        for part in (np.flatnonzero(far), np.flatnonzero(~far)):
+            if len(part):
+                prior[tuple(names[k] for k in part)] = some(b.prior, part)
+    return replace(model, prior=prior)
+
+
+def _away(model: Model, at: Coordinates, b: Block) -> Array:
+    """(q,) bool: columns of a block whose coefficients the data hold far from their location."""
+    sd = np.linalg.norm(at.A, axis=1).reshape(model.shape)
+    location = np.broadcast_to(getattr(plain(b), "location", 0.0), len(b.columns))
+    away = np.abs(at.centre.reshape(model.shape)[list(b.columns)] - location[:, None])
+    return (away > _FAR * sd[list(b.columns)]).all(1)
+
+
+def _far(model: Model, at: Coordinates, i: int) -> bool:
+    b = model.joint.blocks[i]
+    return not isinstance(b.prior, HierarchicalPrior) and bool(_away(model, at, b).all())
+
+
+def some(prior: Prior, which: Array) -> Prior:
+    """The prior of some of the columns, of a prior of independent columns."""
+    fields: dict[str, Any] = {k: tuple(v[i] for i in which) for k, v in vars(prior).items() if isinstance(v, tuple)}
+    this: Any = prior
+    return replace(this, **fields)
+
+
+def _whitened(near: Model) -> Coordinates:
+    if isinstance(near.likelihood, Gaussian):
+        moments, sigma = near.design.moments, noise_of(near)
+        given = condition(moments, PriorRows.of(near.joint), float(sigma))
+        if not given.rank.dropped:
+            return Coordinates(
+                given.mean,
+                sigma * np.asarray(given.root, dtype=float),
+                "sampled on the sufficient statistics of the rows, in whitened coordinates",
+            )
+    elif isinstance(near.likelihood, SmoothLikelihood):
+        mode = find_mode(near, tol=1e-4)
+        cov = covariance_at(mode)
+        if mode.status is Status.CONVERGED and mode.steps < 15 and cov is not None:
+            T = np.kron(near.design.basis.T, np.eye(near.shape[1]))
+            k = mode.gamma.size
+            root = np.linalg.cholesky(cov[:k, :k])
+            return Coordinates(
+                T @ mode.gamma.ravel(), T @ root, "sampled in coordinates whitened by the curvature at the mode"
+            )
+    T = np.kron(near.design.basis.T, np.eye(near.shape[1]))
+    return Coordinates(np.zeros(len(T)), T, "sampled on standardised columns: there is no mode to whiten by")
+
+
+def noise_of(model: Model) -> float:
+    """A sigma near the posterior's."""
+    m = model.design.moments
+    return model.fixed.get("sigma") or float(np.sqrt(max(m.rss, 1e-12 * m.y_scale**2) / max(m.weight - m.rank.rank, 1)))
+
+
+def _loose(model: Model, i: int, spread: float) -> Loose:
+    block, m = model.joint.blocks[i], model.shape[1]
+    location = getattr(plain(block), "location", 0.0)
+    index = (np.array(block.columns)[:, None] * m + np.arange(m)).ravel()
+    return Loose(i, index, np.repeat(np.broadcast_to(location, len(block.columns)), m).astype(float), spread)
+
+
+def _loosened(model: Model, at: Coordinates, loose: tuple[Loose, ...]) -> Coordinates:
+    """The other coefficients given the loose ones, and these as they are: whitened too where one scale serves them all,
+    else in units of their prior."""
+    if not loose:
+        return at
+    n = np.concatenate([b.entries for b in loose])
+    f = np.setdiff1d(np.arange(len(at.centre)), n)
+    S = at.A @ at.A.T
+    follow = np.linalg.solve(_even(S[np.ix_(n, n)]), S[np.ix_(n, f)] / _sizes(S, n)[:, None]).T / _sizes(S, n)
+    A, centre = np.zeros_like(S), at.centre.copy()
+    A[np.ix_(f, f)] = _root(S[np.ix_(f, f)] - follow @ S[np.ix_(n, f)])
+    for b in loose:
+        prior = model.joint.blocks[b.block].prior
+        if b.cusp:
+            centre[b.entries] = b.location
+        elif isinstance(prior, Mixture):
+            A[np.ix_(b.entries, b.entries)] = _root(S[np.ix_(b.entries, b.entries)])
+        else:
+            A[b.entries, b.entries] = _prior_sd(model, b)
+            centre[b.entries] = b.location
+    return replace(at, A=A[:, A.any(0)], centre=centre, loose=loose, follow=follow)
+
+
+def _has_cusp(model: Model, i: int) -> bool:
+    prior = plain(model.joint.blocks[i])
+    return isinstance(prior, ExponentialPower) and prior.q < 1
+
+
+def _prior_sd(model: Model, b: Loose) -> Array:
+    prior: Any = model.joint.blocks[b.block].prior
+    unit = (model.fixed.get("sigma") or model.design.moments.y_scale) if prior.sigma_units else 1.0
+    sd = np.broadcast_to(prior.base.scales, len(model.joint.blocks[b.block].columns))
+    return np.repeat(sd, model.shape[1]) * b.spread * unit
+
+
+def _sizes(S: Array, n: Array) -> Array:
+    return np.sqrt(np.diagonal(S)[n])
+
+
+def _even(S: Array) -> Array:
+    """Scaled to unit diagonal."""
+    d = np.sqrt(np.diagonal(S))
+    return S / np.outer(d, d)
+
+
+def _root(S: Array) -> Array:
+    """L with L L' = S, through unit diagonal; a lost digit of a difference is made up by a touch of the diagonal."""
+    d = np.sqrt(np.diagonal(S))
+    return d[:, None] * np.linalg.cholesky(_even(S) + 1e-12 * np.eye(len(S)))
+
+
+# ---- typical scales ----------------------------------------------------------------------------------------------------
+
+
+class Typical(NamedTuple):
+    """A value of a block's spread near which the posterior lies, and whether to centre there."""
+
+    spread: float
+    centred: bool
+    words: str
+
+
+def typical_scales(model: Model) -> dict[int, Typical]:
+    """One entry for each block with hyperparameters."""
+    blocks = model.joint.blocks
+    out = {i: _local(b) for i, b in enumerate(blocks) if isinstance(b.prior, HierarchicalPrior)}
+    tuned = [i for i, b in enumerate(blocks) if isinstance(b.prior, Mixture)]
+    found = _by_evidence(model) if tuned else None
+    for k, i in enumerate(tuned):
+        tau, share = found[k] if found else (_median(blocks[i].prior), 0.0)
+        way = "centred" if share > _SETTLED else "non-centred"
+        columns = ", ".join(model.design.columns[j] for j in blocks[i].columns)
+        at = (
+            f"at the scale of most evidence, {tau:.3g}, the data settle {percent(share, 2)} of {columns}"
+            if found
+            else columns
+        )
+        out[i] = Typical(tau, share > _SETTLED, f"the unknown scale is sampled with beta, {way}: {at}")
+    return out
+
+
+def _local(block: Block) -> Typical:
+    prior: Any = block.prior
+    ones = dict.fromkeys(prior.hyper, 1.0)
+    words = f"the {prior.name} is sampled non-centred, in units of its own scales"
+    return Typical(float(prior.spread(**ones)), False, words)
+
+
+def _median(prior: Any) -> float:
+    return float(np.median(prior.tau.sample(np.random.default_rng(0), 1001)))
+
+
+def _by_evidence(model: Model) -> list[tuple[float, float]] | None:
+    """(tau, share of the coefficients that the data settle) for each mixture, of a model with normal priors in place of
+    others and no edges; None where it has no maximum."""
+    near = replace(model, prior=_all_normal(model), aux={**model.aux, **{a: Reference() for a in _edged(model)}})
+    if Evidence().obstacle(near) is not None:
+        return None
+    problem = _Problem(near, False)
+    try:
+        top = problem.climb(100)
+    except (Incompatible, np.linalg.LinAlgError):
+        return None
+    size = np.array([len(g.columns) for g in problem.unknown]) * model.shape[1]
+    return list(zip(np.exp(top.theta[: len(size)]).tolist(), (top.at.effective / size).tolist()))
+
+
+def _edged(model: Model) -> list[str]:
+    return [a for a in model.unknown if model.aux_prior(a).bounded]
+
+
+def _all_normal(model: Model) -> dict[Key, Prior]:
+    out: dict[Key, Prior] = {}
+    for b in model.joint.blocks:
+        prior = b.prior
+        if isinstance(prior, Mixture):
+            prior = Mixture(_normal(prior.base), Reference() if prior.tau.bounded else prior.tau)
+        out[tuple(model.design.columns[j] for j in b.columns)] = prior if isinstance(prior, Mixture) else _normal(prior)
+    return out
+
+
+# ---- normal priors in place of others ----------------------------------------------------------------------------------
+
+
+def stand_in(model: Model, spreads: Mapping[int, float] | None = None) -> Any:
+    """Normal priors of the same centre and scale in place of others: they shape coordinates, not the posterior."""
+    columns, spreads = model.design.columns, spreads or {}
+    return {
+        tuple(columns[j] for j in b.columns): _normal(b.prior, spreads.get(i)) for i, b in enumerate(model.joint.blocks)
+    }
+
+
+def _normal(prior: Prior, spread: float | None = None) -> Prior:
+    if isinstance(prior, Flat | GaussianPrior | WholePrior):
+        return prior
+    if isinstance(prior, HierarchicalPrior):
+        typical = spread if spread is not None else float(prior.spread(**dict.fromkeys(prior.hyper, 1.0)))
+        return _normal(prior.base.times(typical))
+    this: Any = prior
+    factor = 1.0
+    if isinstance(prior, ExponentialPower):  # its standard deviation, far from its scale where q is small
+        factor = float(np.exp(0.5 * (gammaln(3.0 / prior.q) - gammaln(1.0 / prior.q))))
+    scale: Any = np.asarray(this.scale) * factor
+    return Normal(scale, location=this.location, sigma_units=this.sigma_units)

@@ -1,0 +1,240 @@
+"""Importance sampling: draws about the mode, weighed by what the posterior says of them, and a judge of the weights.
+
+The proposal is Student's t with the curvature of the log posterior at its mode, so that one pass of the density over a
+few thousand points replaces a Markov chain. The weights say themselves whether that is enough: where the tail of their
+distribution is too heavy (k-hat), the method refuses.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from probreg.arguments.scalars import Count, Limit, Number, Positive, check_fields
+from probreg.errors import NotConverged
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.modes.linear import undetermined
+from probreg.inference.sampling.laplace import Peak, further_modes, peak
+from probreg.inference.sampling.pareto import reliable, smoothed
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model.likelihood_sums import log_lik_of_moments
+from probreg.model.model import Model
+from probreg.priors import Flat, SmoothPrior
+from probreg.system.terminal import percent
+
+_BATCH = 500  # points at which the density is evaluated together: bounds the memory
+_DF = (
+    10.0  # k-hat is lower than under a normal where few rows leave a skew posterior, at a tenth of the effective draws
+)
+_FEWEST = 1000  # points that are weighed at the least, so that k-hat has a tail to be told from
+
+
+class Weighted(NamedTuple):
+    """Draws of the proposal with their weights: a mean of the posterior is sum of exp(log_weight) times the draws."""
+
+    beta: Array  # (chain, point, p, m)
+    aux: dict[str, Array]  # name -> (chain, point)
+    log_weight: Array  # (chain, point), smoothed; the weights of all chains together sum to one
+    k_hat: float
+    log_evidence: float  # log of the mean weight: log p(y) where the prior is proper
+    log_evidence_se: float
+
+    @property
+    def ess(self) -> float:
+        """Effective sample size 1 / sum of squared weights (Kong 1992)."""
+        return float(np.exp(-np.logaddexp.reduce(2.0 * self.log_weight, axis=None)))
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class Importance(Method):
+    """p(beta, log aux | y) by weights p / q on draws of q = Student-t(df, mode, H^-1), H the curvature at the mode.
+
+    The largest weights are smoothed by a Pareto tail of shape k-hat. Above `max_k`, by default min(1 - 1 / log10 S, 0.7) for
+    S weighed points, means do not settle and NotConverged is raised. Reported means, standard deviations and the evidence
+    (with its Monte Carlo error) are those of the weighted points; the draws of each chain are resampled from its own
+    points, copies side by side, so that they count alike. `df` is by default 10, or the number of parameters where that is
+    more (the radius of a Student-t in d dimensions is as spread as a normal's only from df = d), and inf for a normal. What lies beyond the reach
+    of q, such as another mode, no weight can tell. Source: Vehtari et al. 2024; Geweke 1989.
+
+    >>> from probreg.likelihoods import Bernoulli
+    >>> x = np.arange(20.0)
+    >>> model = Model.from_arrays(x, x % 3 > 1, likelihood=Bernoulli())
+    >>> found = Importance().solve(model, np.random.default_rng(0))
+    >>> found.draws["beta"].shape, found.stats["k_hat"] < 0.7, 1000 < found.stats["ess"] < 4000
+    ((4, 1000, 2, 1), True, True)
+    """
+
+    draws: Count = 1000
+    chains: Count = 4
+    df: Annotated[float, Number(2.0, math.inf, closed=(False, True))] | None = None
+    max_k: Limit | None = None
+    tol: Positive = 1e-7
+    max_steps: Count = 100
+
+    name = "importance"
+    likelihood = SmoothLikelihood
+    prior = SmoothPrior
+    target = "posterior"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
+
+    @property
+    def points(self) -> int:
+        """Points that are weighed in each chain."""
+        return max(self.draws, -(-_FEWEST // self.chains))
+
+    @property
+    def limit(self) -> float:
+        """The largest k-hat that is accepted."""
+        return reliable(self.chains * self.points) if self.max_k is None else self.max_k
+
+    def weigh(self, model: Model, rng: np.random.Generator) -> Weighted:
+        """The weighted points before any are resampled or refused. Incompatible where there is no mode."""
+        return self._weigh(model, peak(model, self.name, tol=self.tol, max_steps=self.max_steps), rng)[0]
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        at = peak(model, self.name, tol=self.tol, max_steps=self.max_steps)
+        found, z = self._weigh(model, at, rng)
+        if not found.k_hat <= self.limit:
+            raise NotConverged(_refusal(found, self.limit))
+        chosen = np.array([resampled(np.exp(w), self.draws, rng) for w in found.log_weight])
+        chain = np.arange(self.chains)[:, None]
+        mean, cov, error = _moments(at, z, np.exp(found.log_weight.ravel()))
+        aux = {a: _aux_moments(v.ravel(), np.exp(found.log_weight.ravel())) for a, v in found.aux.items()}
+        k, settled = at.found.beta.size, found.k_hat <= reliable(found.log_weight.size)
+        stats = _stats(found, error, chosen) | {"n": model.design.total}
+        return Solution(
+            beta=mean[:k].reshape(model.shape),
+            scale=cov[:k, :k],
+            known_marginals=False,
+            aux={a: v[0] for a, v in aux.items()},
+            aux_sd={a: v[1] for a, v in aux.items()},
+            draws={"beta": found.beta[chain, chosen]} | {a: v[chain, chosen] for a, v in found.aux.items()},
+            status=Status.SAMPLED if settled else Status.UNSETTLED,
+            detail="" if settled else f"k-hat {found.k_hat:.2f}",
+            stats=stats if _proper(model) else {k: v for k, v in stats.items() if "evidence" not in k},
+            notes=(
+                *sigma_note(model, "sigma is weighed with beta, its proposal on the log scale"),
+                _note(stats, found),
+                *([told] if (told := further_modes(model)) else []),
+            ),
+        )
+
+    def _weigh(self, model: Model, at: Peak, rng: np.random.Generator) -> tuple[Weighted, Array]:
+        """The weighted points, and where they lie in the coordinates z of the proposal."""
+        dim = len(at.centre)
+        z, log_q = _student(rng, self.chains * self.points, dim, max(_DF, dim) if self.df is None else self.df)
+        beta, log_aux = at.points(z)
+        aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
+        with np.errstate(all="ignore"):  # far points overflow to weight zero
+            log_p = _log_posterior(model, beta, aux) + log_aux.sum(1)
+        log_w = np.where(np.isnan(log_p), -np.inf, log_p) - log_q + at.log_det
+        log_weight, k_hat = smoothed(log_w)
+        total = float(np.logaddexp.reduce(log_weight))
+        log_weight = log_weight - total
+        evidence = total - float(np.log(len(z)))
+        error = float(np.std(np.exp(log_weight + np.log(len(z)))) / np.sqrt(len(z)))
+        into = (self.chains, self.points)
+        kept = {a: v.reshape(into) for a, v in aux.items()}
+        return Weighted(
+            beta.reshape(*into, *model.shape), kept, log_weight.reshape(into), k_hat, evidence, error
+        ), z  # fmt: skip
+
+
+def resampled(weight: Array, draws: int, rng: np.random.Generator) -> Array:
+    """Numbers of `draws` points, each as often as its share of the weights to within one, by systematic resampling: one
+    uniform number moves an even comb over the sums of the weights.
+
+    >>> resampled(np.array([0.5, 0.0, 0.25, 0.25]), 8, np.random.default_rng(0)).tolist()
+    [0, 0, 0, 0, 2, 2, 3, 3]
+    """
+    total = np.cumsum(weight)
+    comb = (np.arange(draws) + rng.random()) / draws * total[-1]
+    return np.minimum(np.searchsorted(total, comb, side="right"), len(weight) - 1)
+
+
+def _student(rng: np.random.Generator, n: int, dim: int, df: float) -> tuple[Array, Array]:
+    """z (n, dim) of a multivariate Student-t with unit scale, normal at df = inf, and the log density of each."""
+    z = rng.standard_normal((n, dim))
+    if np.isinf(df):
+        return z, -0.5 * (z**2).sum(1) - 0.5 * dim * np.log(2.0 * np.pi)
+    z = z / np.sqrt(rng.chisquare(df, n) / df)[:, None]
+    constant = gammaln((df + dim) / 2) - gammaln(df / 2) - 0.5 * dim * np.log(df * np.pi)
+    return z, constant - 0.5 * (df + dim) * np.log1p((z**2).sum(1) / df)
+
+
+def _log_posterior(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
+    """log p(y | beta, aux) + log p(beta, aux), batch by batch."""
+    out = np.empty(len(beta))
+    for start in range(0, len(beta), _BATCH):
+        some = slice(start, start + _BATCH)
+        known = {a: v[some] for a, v in aux.items()}
+        out[some] = _log_lik(model, beta[some], known) + model.log_prior(beta[some], **known)
+    return out
+
+
+def _log_lik(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
+    """A Gaussian's from the moments of the rows."""
+    if not isinstance(model.likelihood, Gaussian):
+        return model.log_lik(beta, **aux)
+    sigma = np.asarray(aux["sigma"] if model.unknown else model.fixed["sigma"])
+    return log_lik_of_moments(model.design.moments, beta, sigma)
+
+
+def _moments(at: Peak, z: Array, w: Array) -> tuple[Array, Array, tuple[float, float]]:
+    """Mean and covariance of (vec beta, log aux), and the largest Monte Carlo errors of a mean, in sd, and of an sd, in
+    proportion. The mean of z under q is zero, so that only weighted less plain mean is estimated (a control variate)."""
+    pull = w - 1.0 / len(w)
+    centred = z - w @ z
+    cov = at.root @ (centred.T @ (w[:, None] * centred)) @ at.root.T
+    x = centred @ at.root.T / np.sqrt(np.diagonal(cov))
+    of_mean = np.sqrt((pull**2) @ x**2)
+    of_sd = 0.5 * np.sqrt((w**2) @ (x**2 - 1.0) ** 2)
+    return at.centre + at.root @ (pull @ z), cov, (float(of_mean.max()), float(of_sd.max()))
+
+
+def _aux_moments(values: Array, w: Array) -> tuple[float, float]:
+    mean = float(w @ values)
+    return mean, float(np.sqrt(w @ (values - mean) ** 2))
+
+
+def _stats(found: Weighted, error: tuple[float, float], chosen: Array) -> dict[str, float]:
+    return {
+        "k_hat": found.k_hat,
+        "ess": found.ess,
+        "distinct": float(sum(len(np.unique(row)) for row in chosen)),
+        "mcse_mean": error[0],
+        "mcse_sd": error[1],
+        "log_evidence": found.log_evidence,
+        "log_evidence_se": found.log_evidence_se,
+    }
+
+
+def _proper(model: Model) -> bool:
+    """The mean weight is an evidence."""
+    blocks = all(b.prior.proper and not isinstance(b.prior, Flat) for b in model.joint.blocks)
+    return blocks and all(model.aux_prior(a).proper for a in model.unknown)
+
+
+def _note(stats: dict[str, float], found: Weighted) -> str:
+    return (
+        f"k-hat {stats['k_hat']:.2f}; {found.log_weight.size:,} weighted points are worth {stats['ess']:,.0f} independent draws, "
+        f"and {stats['distinct']:,.0f} of them stand, some several times, in the resampled draws; means and standard "
+        f"deviations are the weighted ones, to {stats['mcse_mean']:.2g} sd and {percent(stats['mcse_sd'], 2)}"
+    )
+
+
+def _refusal(found: Weighted, limit: float) -> str:
+    return (
+        f"importance: k-hat {found.k_hat:.2f} is above {limit:.2f}: a few of {found.log_weight.size:,} points carry the weight, "
+        f"worth {found.ess:,.0f} independent draws, and means over them settle slowly if at all, for the posterior is far from a normal "
+        "about its mode (nearly separated classes, a prior with long tails, few rows for sigma). Sample it, "
+        "fit(model, 'nuts'), or give a more informative prior; Importance(max_k=...) takes the weights as they are"
+    )

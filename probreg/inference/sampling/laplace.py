@@ -1,0 +1,143 @@
+"""The Laplace approximation: a normal at the mode with the curvature's covariance, auxiliary parameters included."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from probreg.arguments.scalars import Count, Positive, check_fields
+from probreg.errors import Incompatible
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    Solution,
+    Status,
+    chains_of,
+    edges,
+    kinds,
+    sigma_note,
+)
+from probreg.inference.modes.linear import undetermined
+from probreg.inference.modes.newton import find_mode, solution_at
+from probreg.inference.modes.wide import rotated
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.priors import Flat, GaussianPrior, SmoothPrior
+
+
+class Peak(NamedTuple):
+    """The mode of the log posterior and its curvature, as the map z -> (vec beta, log aux) = centre + root z under which
+    the curvature is the identity.
+
+    `root` is the inverse of the upper Cholesky factor of the curvature on the raw columns, so that the same z means the
+    same draw in whatever units the columns are, and about whatever zero.
+    """
+
+    found: Solution  # the mode with its covariance
+    centre: Array  # (p m + a,)
+    root: Array  # (p m + a, p m + a)
+
+    @property
+    def log_det(self) -> float:
+        """log |d (vec beta, log aux) / d z|."""
+        return float(np.linalg.slogdet(self.root)[1])
+
+    def points(self, z: Array) -> tuple[Array, Array]:
+        """beta (S, p, m) and log aux (S, a) at z (S, p m + a)."""
+        at, k = self.centre + z @ self.root.T, self.found.beta.size
+        return at[:, :k].reshape(-1, *self.found.beta.shape), at[:, k:]
+
+
+def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
+    """The mode by Newton's method and its curvature. Incompatible, in the name of a method, where there is none."""
+    mode = find_mode(model, tol=tol, max_steps=max_steps)
+    found = solution_at(model, mode)
+    if found.status is not Status.CONVERGED:
+        raise Incompatible(f"{name} has no mode to expand about: {found.status.value} ({found.detail})")
+    H, k, m = mode.local.curvature, mode.gamma.size, mode.gamma.shape[1]
+    d = np.sqrt(np.diagonal(H))
+    R = np.linalg.cholesky(H / np.outer(d, d)).T
+    root = solve_triangular(R, np.eye(len(H))) / d[:, None]
+    root[:k] = np.kron(model.design.basis.T, np.eye(m)) @ root[:k]
+    return Peak(found, np.concatenate([found.beta.ravel(), mode.log_aux]), root)
+
+
+def further_modes(model: Model) -> str | None:
+    """What about one mode cannot be seen, in words: None where log p is concave in beta, given the nuisance parameters."""
+    wide = [b.prior.name for b in model.joint.blocks if not isinstance(b.prior, Flat | GaussianPrior)]
+    causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
+    if not (isinstance(model.likelihood, SmoothLikelihood) and model.likelihood.concave):
+        causes.insert(0, f"the {model.likelihood.name} likelihood")
+    if not causes:
+        return None
+    return f"{' and '.join(causes)} can give a posterior more modes than the one started from, which would go unseen"
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class LaplaceApproximation(Method):
+    """q(beta, log aux) = N(mode, H^-1), H the negative Hessian of the log posterior at the mode; independent draws.
+
+    Each draw carries log q, its density under the approximation as a density of (beta, aux), beside log p, the log
+    posterior, from which importance weights follow. Exact when the log posterior is quadratic. Needs a mode that
+    exists. Source: Tierney & Kadane 1986; Gelman et al., BDA3, section 4.1.
+    """
+
+    draws: Count = 1000
+    chains: Count = 4
+    tol: Positive = 1e-7
+    max_steps: Count = 100
+
+    name = "laplace"
+    likelihood = SmoothLikelihood
+    prior = SmoothPrior
+    target = "posterior"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        if (wide := rotated(model)) is not None:
+            found, unit = self._solve(wide.tilted, rng)
+            beta, log_w = wide.draws(found, unit if wide.relative else 1.0, rng)
+            assert found.draws is not None
+            log_q = {"log_q": found.sample_stats["log_q"] + log_w}
+            found = replace(found, draws={**found.draws, "beta": beta}, sample_stats=log_q)
+            return wide.back(found, unit if wide.relative else 1.0)
+        return self._solve(model, rng)[0]
+
+    def _solve(self, model: Model, rng: np.random.Generator) -> tuple[Solution, float]:
+        """The draws, and sigma at the mode."""
+        at = peak(model, self.name, tol=self.tol, max_steps=self.max_steps)
+        found = at.found
+        draws, log_q = self._draw(model, at, rng)
+        # log aux is normal under q, so aux is lognormal; the mode holds its centre and the sd on the log scale.
+        variance = {a: (found.aux_sd[a] / v) ** 2 for a, v in found.aux.items()}
+        mean_aux = {a: v * float(np.exp(variance[a] / 2)) for a, v in found.aux.items()}
+        solution = replace(
+            found,
+            aux=mean_aux,
+            aux_sd={a: v * float(np.sqrt(np.expm1(variance[a]))) for a, v in mean_aux.items()},
+            draws=draws,
+            sample_stats={"log_q": log_q},
+            notes=(
+                *sigma_note(
+                    model, "sigma is drawn with beta, lognormal with the joint curvature over (beta, log sigma)"
+                ),
+                found.notes[-1],
+            ),
+        )
+        return solution, found.aux.get("sigma", np.nan)
+
+    def _draw(self, model: Model, at: Peak, rng: np.random.Generator) -> tuple[dict[str, Array], Array]:
+        z = rng.standard_normal((self.chains * self.draws, len(at.centre)))
+        beta, log_aux = at.points(z)
+        log_q = -0.5 * (z**2).sum(1) - 0.5 * z.shape[1] * np.log(2 * np.pi) - at.log_det
+        log_q = log_q - log_aux.sum(1)  # from a density of log aux to one of aux
+        aux = {a: chains_of(np.exp(log_aux[:, i]), self.chains) for i, a in enumerate(model.unknown)}
+        return {"beta": chains_of(beta, self.chains)} | aux, chains_of(log_q, self.chains)

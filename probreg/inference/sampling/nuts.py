@@ -1,0 +1,188 @@
+"""The No-U-Turn sampler, run by nutpie on one of two densities.
+
+The native one is compiled from the kernels of likelihood and priors (see `whitened`). The other is PyMC's model, for what
+has no kernel, and to judge by: the likelihood and the priors each name their PyMC distribution. Both are written in
+coordinates z with beta = centre + A z that make the posterior nearly round (the mode and its curvature, or the
+triangular factor of the rows for a Gaussian model), so that short tuning suffices. A Gaussian likelihood enters through
+its sufficient statistics: ||y - X beta||^2 = RSS + ||R beta - Q'y||^2, at a cost that does not grow with the rows.
+"""
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Flag, Fraction, check_fields
+from probreg.errors import Incompatible
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    Solution,
+    Status,
+    moments_of_draws,
+    sigma_note,
+)
+from probreg.inference.interrupts import Interrupts
+from probreg.inference.modes.closed_form import require_full_rank
+from probreg.inference.modes.linear import PriorRows, condition
+from probreg.inference.modes.separation import separation
+from probreg.inference.sampling import pymc_engine
+from probreg.inference.sampling.coordinates import stand_in
+from probreg.inference.sampling.laplace import further_modes
+from probreg.inference.sampling.sampler import Density, Drawn, Run, density_of, sample
+from probreg.inference.sampling.whitened import Whitened, obstacle as no_kernel
+from probreg.likelihoods import Gaussian, SeparableLikelihood
+from probreg.model.model import Model
+from probreg.priors import HierarchicalPrior
+
+_R_HAT = 1.01  # Vehtari et al. 2021
+_TUNE = {"native": 300, "pymc": 400}
+Engine = Literal["auto", "native", "pymc"]
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class NUTS(Method):
+    """Draws of p(beta, aux | y) by Hamiltonian Monte Carlo (Hoffman & Gelman 2014), for any likelihood and any prior.
+
+    `draws` per chain after `tune` steps of adaptation (300 with the native engine, 400 with PyMC's, unless given); a flat
+    prior is allowed where the posterior is proper. `engine` "native" is the compiled density of this package, "pymc" the
+    graph of `to_pymc`; "auto" takes native where likelihood and priors carry kernels, and says which and why. Divergent
+    steps and chains that disagree (R-hat above 1.01) are the status of the fit, never hidden.
+
+    >>> from probreg.priors import Laplace
+    >>> model = Model.from_arrays([0.0, 0.0, 1.0, 1.0], [0, 1, 1, 1], likelihood="bernoulli")
+    >>> NUTS(engine="native").obstacle(model.with_prior({"x1": Laplace(1.0)}))
+    'nuts: the native engine cannot sample this model: the laplace prior of x1 has no compiled kernel'
+    """
+
+    draws: Count = 1000
+    tune: Count | None = None
+    chains: Count = 4
+    target_accept: Fraction = 0.8
+    progress: Flag = False
+    engine: Engine = "auto"
+
+    name = "nuts"
+    target = "posterior"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        missing = no_kernel(model)
+        if missing is not None and self.engine == "native":
+            return f"nuts: the native engine cannot sample this model: {missing}"
+        if not model.design.n and not isinstance(model.likelihood, Gaussian):
+            return f"nuts passes over the rows at every step, and {model.design.elsewhere}; use laplace or importance"
+        for b in model.joint.blocks:
+            if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
+                columns = ", ".join(model.design.columns[j] for j in b.columns)
+                return (
+                    f"nuts: the scale of {columns} has an improper prior, under which the posterior has no finite mass; give a "
+                    "proper one such as Normal(HalfNormal(1.0)), or use evidence, which takes its most probable value"
+                )
+        return None
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        _proper(model)
+        engine, why = self._engine(model)
+        tune = _TUNE[engine] if self.tune is None else self.tune
+        run = Run(int(rng.integers(2**31)), self.draws, tune, self.chains, self.target_accept, self.progress)
+        with Interrupts() as interrupts:  # from here on: making a graph runs many destructors
+            density, notes = _native(model) if engine == "native" else _by_pymc(model, why)
+            drawn = sample(density, run, interrupts)
+        return _solution(model, drawn, engine, (why, *notes))
+
+    def _engine(self, model: Model) -> tuple[str, str]:
+        """The engine, and the sentence that says why."""
+        if self.engine != "auto":
+            return self.engine, f"sampled by the {_WORDS[self.engine]}, as asked"
+        missing = no_kernel(model)
+        if missing is None:
+            return "native", f"sampled by the {_WORDS['native']}"
+        return "pymc", f"sampled by the {_WORDS['pymc']}: {missing}"
+
+
+_WORDS = {"native": "native engine, on the densities of this package", "pymc": "engine of PyMC's graph"}
+
+
+def _solution(model: Model, drawn: Drawn, engine: str, notes: tuple[str, ...]) -> Solution:
+    draws: dict[str, Array] = {a: drawn.posterior[a] for a in ("beta", *model.unknown)}
+    shared, local = pymc_engine.hyper_draws(model, drawn.posterior)
+    mean, cov = moments_of_draws(draws["beta"])
+    draws |= {**shared, **local}
+    status, detail = _verdict(draws, drawn.stats["diverging"])
+    return Solution(
+        beta=mean,
+        scale=cov,
+        known_marginals=False,
+        aux={a: float(draws[a].mean()) for a in model.unknown},
+        aux_sd={a: float(draws[a].std()) for a in model.unknown},
+        hyper={k: float(v.mean()) for k, v in shared.items()},
+        hyper_sd={k: float(v.std()) for k, v in shared.items()},
+        draws=draws,
+        sample_stats=drawn.stats,
+        status=status,
+        detail=detail,
+        notes=(*sigma_note(model, "sigma is sampled with beta"), *notes),
+        engine=engine,
+    )
+
+
+def _native(model: Model) -> tuple[Density, tuple[str, ...]]:
+    """The compiled density; chains start at draws of the normal approximation where there is one."""
+    found = Whitened.of(model)
+    shapes = {"beta": model.shape, **dict.fromkeys(model.unknown, ())}
+    size = found.at.A.shape[1]
+
+    def start(rng: np.random.Generator) -> Array:
+        return np.asarray(rng.standard_normal(size) if found.at.whitened else rng.uniform(-1, 1, size))
+
+    told = further_modes(model) if found.at.whitened else None
+    notes = (found.at.note,) if told is None else (found.at.note, told)
+    return Density(size, found.log_prob, found.unfold, start, shapes, found.compiled), notes
+
+
+def _by_pymc(model: Model, why: str) -> tuple[Density, tuple[str, ...]]:
+    """PyMC's graph; loading PyMC takes seconds the first time, so that a terminal is told."""
+    if "pymc" not in sys.modules and sys.stderr.isatty():
+        print(f"probreg: {why}; PyMC is loading", file=sys.stderr)  # noqa: T201  progress, on a terminal alone
+    graph, notes = pymc_engine.made(model)
+    return density_of(graph), notes
+
+
+def _proper(model: Model) -> None:
+    """Incompatible where the posterior has no finite mass: columns without an estimate or prior, separation, or a noise
+    scale that runs to zero. A sampler would wander there for ever and call it draws."""
+    moments = model.design.moments
+    require_full_rank(condition(moments, PriorRows.of(replace(model, prior=stand_in(model)).joint), 1.0), model, "nuts")
+    if isinstance(model.likelihood, SeparableLikelihood) and not model.joint.informative.all():
+        found = separation(model)
+        if found:
+            raise Incompatible(
+                f"nuts: the posterior is improper: {found.kind} separation by {', '.join(found.labels)}, whose prior is flat; "
+                "give these columns a proper prior such as Normal(2.5)"
+            )
+    if "sigma" in model.unknown and not model.aux_prior("sigma").proper:
+        exact = moments.rss <= (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
+        if exact or moments.weight <= moments.rank.rank:
+            raise Incompatible(
+                "nuts: the columns reproduce the response exactly, so that under an improper prior of sigma the posterior "
+                "runs to sigma = 0; hold sigma, or give it a proper prior such as HalfNormal"
+            )
+
+
+def _verdict(draws: dict[str, Array], diverging: Array) -> tuple[Status, str]:
+    from arviz_stats.base import array_stats
+
+    beta = draws["beta"].reshape(*draws["beta"].shape[:2], -1)
+    each = [beta[..., j] for j in range(beta.shape[-1])] + [v for k, v in draws.items() if k != "beta"]
+    worst = max(float(array_stats.rhat(v, method="rank")) for v in each) if draws["beta"].shape[0] > 1 else 1.0
+    if worst > _R_HAT:
+        return Status.UNMIXED, f"largest R-hat {worst:.3f}"
+    if diverging.any():
+        return Status.DIVERGED, f"{int(diverging.sum())} of {diverging.size} draws"
+    return Status.SAMPLED, ""

@@ -1,0 +1,137 @@
+"""A model as the PyMC graph that is sampled: `to_pymc`'s density, written in coordinates that suit a sampler."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.inference.base import Array
+from probreg.inference.exact.collapsed import NOTE, Collapsed, graph as collapsed
+from probreg.inference.sampling.coordinates import Coordinates, Typical, coordinates, noise_of, parted, typical_scales
+from probreg.likelihoods import Gaussian
+from probreg.model.model import Model
+from probreg.model.pymc_graph import (
+    Hypers,
+    coords_of,
+    hyper_names,
+    hyper_variables,
+    log_density,
+    log_prior,
+    observe,
+    plain,
+    spread_of,
+    unit_of,
+)
+from probreg.priors import ExponentialPower, Mixture
+
+
+def made(model: Model) -> tuple[Any, tuple[str, ...]]:
+    """The PyMC model in coordinates that suit it, and what to say of them."""
+    model, typical = parted(model), typical_scales(model)
+    if whole := Collapsed.of(model):
+        return _started(model, typical, collapsed(model, whole)), (NOTE,)
+    at = coordinates(model)
+    return _started(model, typical, graph(model, at)), (at.note, *at.words)
+
+
+def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
+    """The same PyMC model, unknown prior scales and sigma starting near where the rows put them and not at 1."""
+    if not typical:
+        return made
+    starts: dict[str, float] = {}
+    for i, names in hyper_names(model.joint, model.design.columns).items():
+        prior = model.joint.blocks[i].prior
+        if isinstance(prior, Mixture):
+            starts |= prior.tau.start(names["tau"], typical[i].spread)
+    if isinstance(model.likelihood, Gaussian) and model.unknown:
+        starts |= model.aux_prior("sigma").start("sigma", noise_of(model))
+    for name, value in starts.items():
+        made.set_initval(made[name], value)
+    return made
+
+
+def graph(model: Model, at: Coordinates) -> Any:
+    """The PyMC model over z; its deterministic `beta` is (p, m)."""
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    several = bool(model.likelihood.outcomes)
+    with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
+        z = pm.Flat("z", shape=at.A.shape[1])
+        known = {**model.fixed, **{a: model.aux_prior(a).pymc(a) for a in model.unknown}}
+        hyper = hyper_variables(model.joint, model.design.columns, several)
+        theta = at.centre + at.A @ z
+        beta = pm.Deterministic("beta", _stretched(model, at, theta, known, hyper).reshape(model.shape))
+        if model.joint.informative.any():
+            centred = log_prior(model.joint, beta, known, hyper, without=[b.block for b in at.loose])
+            pm.Potential("prior", pt.as_tensor_variable(centred + _loose_prior(model, at, theta, known)))
+        if isinstance(model.likelihood, Gaussian):
+            moments = model.design.moments
+            r = np.asarray(moments.R, dtype=float) @ beta[:, 0] - np.asarray(moments.z, dtype=float)
+            sigma = known["sigma"]
+            constant = 0.5 * moments.log_precision - 0.5 * moments.weight * np.log(2.0 * np.pi)
+            square = float(moments.factor[-1, -1]) ** 2 + (r**2).sum()
+            pm.Potential("y", constant - moments.weight * pm.math.log(sigma) - square / (2.0 * sigma**2))
+        else:
+            eta = model.design.X @ beta
+            observe(
+                model.design, model.likelihood, eta if model.design.offset is None else eta + model.design.offset, known
+            )
+    return out
+
+
+def _stretched(model: Model, at: Coordinates, theta: Any, known: Mapping[str, Any], hyper: Hypers) -> Any:
+    """vec(beta) from vec(theta): see `Coordinates`."""
+    import pytensor.tensor as pt
+
+    if not at.loose:
+        return theta
+    several, parts = bool(model.likelihood.outcomes), []
+    for b in at.loose:
+        block, prior = model.joint.blocks[b.block], plain(model.joint.blocks[b.block])
+        if b.cusp and isinstance(prior, ExponentialPower):
+            dims = ("predictor", f"coef_{b.block}") if several else (f"coef_{b.block}",)
+            value = prior.uniforms(f"beta_{b.block}", dims, spread_of(block, known, hyper.get(b.block)))
+            parts.append((value.T if several else value[:, None]).ravel())
+            continue
+        this: Any = block.prior
+        spread = this.spread(**hyper[b.block])
+        each = spread if spread.ndim == 0 else (spread.T if several else spread[:, None]).ravel()
+        parts.append(b.location + (theta[b.entries] - b.location) * each / b.spread)
+    n = np.concatenate([b.entries for b in at.loose])
+    f = np.setdiff1d(np.arange(len(at.centre)), n)
+    loose = pt.concatenate(parts)
+    rest = theta[f] + at.follow @ (loose - at.centre[n])
+    return pt.concatenate([loose, rest])[np.argsort(np.concatenate([n, f]))]
+
+
+def _loose_prior(model: Model, at: Coordinates, theta: Any, known: Mapping[str, Any]) -> Any:
+    """log p of the loose coordinates, which have the prior of one typical scale."""
+    total: Any = 0.0
+    for b in at.loose:
+        if b.cusp:
+            continue
+        block = model.joint.blocks[b.block]
+        total = total + log_density(
+            block, theta[b.entries].reshape((-1, model.shape[1])), unit_of(block, known) * b.spread
+        )
+    return total
+
+
+def hyper_draws(model: Model, posterior: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Draws (chain, draw) of the hyperparameters of blocks, and of those of single coefficients, `lambda[x]` each."""
+    shared: dict[str, Array] = {}
+    local: dict[str, Array] = {}
+    several = bool(model.likelihood.outcomes)
+    for i, names in hyper_names(model.joint, model.design.columns).items():
+        block: Any = model.joint.blocks[i]
+        for k, name in names.items():
+            values = np.asarray(posterior[name])
+            if not block.prior.hyper[k].each:
+                shared[name] = values
+                continue
+            columns = [model.design.columns[j].replace("/", "|") for j in block.columns]
+            for index in np.ndindex(values.shape[2:]):
+                of = f"{columns[index[-1]]}, {index[0]}" if several else columns[index[-1]]
+                local[f"{k}[{of}]"] = values[(..., *index)]
+    return shared, local

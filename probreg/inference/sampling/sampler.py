@@ -1,0 +1,237 @@
+"""Draws by nutpie's NUTS, of any density, and of a PyMC model with its graph run as NumPy, so that nothing is compiled
+before the first draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from probreg.errors import NotConverged
+from probreg.inference.interrupts import Interrupts
+from probreg.numerics.linalg import threads
+
+if TYPE_CHECKING:
+    import pymc as pm
+    from pytensor.tensor import TensorVariable
+
+# What nutpie calls a quantity, and what ArviZ calls it.
+_STATS = {
+    "diverging": "diverging",
+    "energy": "energy",
+    "depth": "tree_depth",
+    "maxdepth_reached": "reached_max_treedepth",
+    "n_steps": "n_steps",
+    "step_size_bar": "step_size",
+    "mean_tree_accept": "acceptance_rate",
+    "logp": "lp_unconstrained",
+}
+
+
+# Short NumPy calls hold the interpreter's lock; below this, chains in threads take turns and gain nothing.
+_ROWS_WORTH_A_THREAD = 100_000
+_TRIES = 100
+_LOOK = 0.1  # seconds between two looks for an interrupt
+_NOWHERE = (
+    "nuts: no chain could start: the log posterior is not finite at any of a hundred points about the centre of its "
+    "coordinates. See check(model), or give a more informative prior"
+)
+
+
+@dataclass(frozen=True)
+class Density:
+    """log p and the map to the named variables, as functions of the unconstrained vector x of length `size`; `start` draws
+    a first x. `free` says that log p runs without the interpreter's lock, so that chains in threads gain by it."""
+
+    size: int
+    log_prob: Callable[[np.ndarray], tuple[float, np.ndarray]]
+    expand: Callable[[np.ndarray], Mapping[str, np.ndarray]]
+    start: Callable[[np.random.Generator], np.ndarray]
+    shapes: Mapping[str, tuple[int, ...]]
+    free: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """How to sample; the same `seed` gives the same draws, whatever the number of cores."""
+
+    seed: int
+    draws: int = 1000
+    tune: int = 400
+    chains: int = 4
+    target_accept: float = 0.8
+    progress: bool = False
+
+
+class Drawn(NamedTuple):
+    """Draws of the named variables and the sampler's statistics, (chain, draw, ...)."""
+
+    posterior: dict[str, np.ndarray]
+    stats: dict[str, np.ndarray]
+
+
+def sample(density: Density, run: Run, interrupts: Interrupts | None = None) -> Drawn:
+    """Draws of a density by NUTS (Hoffman & Gelman 2014) with nutpie's adaptation of a diagonal mass matrix.
+
+    `interrupts` are those that were open before, while the density was made; without them its own are.
+    """
+    if interrupts is None:
+        with Interrupts() as own:
+            return sample(density, run, own)
+    import nutpie
+    from threadpoolctl import threadpool_limits
+
+    names = list(density.shapes)
+    failed: list[Exception] = []
+    quiet = _quiet(density.log_prob, failed)
+    found = quiet(_start(density, quiet, run.seed))[0]  # a refusal here leaves nothing running
+    if failed:
+        raise failed[0]
+    if not np.isfinite(found):
+        raise NotConverged(_NOWHERE)
+    compiled = nutpie.compiled_pyfunc.from_pyfunc(
+        density.size,
+        lambda: quiet,
+        lambda *_: density.expand,
+        [np.dtype("float64")] * len(names),
+        [density.shapes[name] for name in names],
+        names,
+        make_initial_point_fn=lambda s: _start(density, quiet, s),
+    )
+    with threadpool_limits(1, user_api="blas"):  # a matrix times one vector: more threads only wait for each other
+        running: Any = nutpie.sample(
+            compiled, save_warmup=False, progress_bar=run.progress, cores=threads() if density.free else 1, draws=run.draws,
+            tune=run.tune, chains=run.chains, seed=run.seed, target_accept=run.target_accept, blocking=False,
+        )  # fmt: skip
+        tree = _awaited(running, failed, interrupts)
+    stats = tree["sample_stats"].to_dataset()
+    return Drawn(
+        {name: np.asarray(tree["posterior"][name]) for name in names},
+        {ours: np.asarray(stats[theirs]) for theirs, ours in _STATS.items()},
+    )
+
+
+def density_of(model: pm.Model) -> Density:
+    """The density of a PyMC model with the free variables and deterministics to report.
+
+    Positive and other constrained variables are sampled on PyMC's unconstrained scale, the Jacobian included, and
+    returned on their own. Raises ValueError where a free variable is discrete: NUTS needs a gradient.
+    """
+    found, flat, shapes, rows = _compiled(model)
+    names = list(shapes)
+
+    def expand(x: np.ndarray) -> dict[str, np.ndarray]:
+        return {k: np.asarray(v, dtype=float, order="C") for k, v in zip(names, found.expand(x), strict=True)}
+
+    return Density(
+        flat.size,
+        found.log_prob,
+        expand,
+        lambda rng: flat + rng.uniform(-1, 1, flat.size),
+        shapes,
+        rows >= _ROWS_WORTH_A_THREAD,
+    )
+
+
+class _Functions(NamedTuple):
+    log_prob: Callable[[np.ndarray], tuple[float, np.ndarray]]
+    expand: Callable[[np.ndarray], tuple[np.ndarray, ...]]
+
+
+def _compiled(model: pm.Model) -> tuple[_Functions, np.ndarray, dict[str, tuple[int, ...]], int]:
+    """log p with its gradient, and the variables to report, each as one function of a flat vector."""
+    import pytensor
+    import pytensor.tensor as pt
+    from pymc.model.transform.optimization import freeze_dims_and_data
+    from pymc.pytensorf import compile as compile_graph
+    from pytensor.graph.replace import clone_replace
+    from pytensor.graph.rewriting.utils import rewrite_graph
+
+    from probreg.inference.sampling.numpy_linker import numpy_mode
+
+    if model.discrete_value_vars:
+        raise ValueError(f"NUTS needs continuous unknowns, found discrete {model.discrete_value_vars}")
+    frozen = freeze_dims_and_data(model)
+    # Without a C compiler in reach PyTensor neither builds its own helpers nor searches for a BLAS.
+    # `model` in context says whether its bounds are checked; freezing forgets it.
+    with pytensor.config.change_flags(cxx=""), model:
+        point = frozen.initial_point()
+        unknowns = [frozen[v.name] for v in model.free_RVs]  # freezing also loses their order
+        value_vars = [frozen.rvs_to_values[v] for v in unknowns]
+        start = [np.asarray(point[v.name], dtype=float) for v in value_vars]
+        x: Any = pt.tensor("x", shape=(sum(a.size for a in start),), dtype="float64")
+        parts: Any = _cut(x, value_vars, [a.shape for a in start])
+        # Stabilised before the gradient is taken, so that log softmax is differentiated as such.
+        log_p: Any = rewrite_graph(frozen.logp(), include=("canonicalize", "stabilize"))
+        gradient = pt.concatenate([g.ravel() for g in pt.grad(log_p, value_vars)])
+        shown = unknowns + [frozen[v.name] for v in model.deterministics]
+        values = frozen.replace_rvs_by_values(shown)
+        log_prob = compile_graph([x], clone_replace([log_p, gradient], parts), mode=numpy_mode())
+        expand = compile_graph([x], clone_replace(values, parts), mode=numpy_mode())
+    rows = max((frozen.rvs_to_values[v].data.size for v in frozen.observed_RVs), default=0)
+    flat = np.concatenate([a.ravel() for a in start])
+    shapes = {v.name: np.shape(value) for v, value in zip(shown, expand.vm.jit_fn(flat), strict=True)}
+    return _Functions(log_prob.vm.jit_fn, expand.vm.jit_fn), flat, shapes, rows
+
+
+def _cut(
+    x: TensorVariable, variables: list[TensorVariable], shapes: list[tuple[int, ...]]
+) -> dict[TensorVariable, TensorVariable]:
+    """The value variables as consecutive pieces of x."""
+    ends = np.cumsum([prod(s) for s in shapes])
+    return {
+        v: x[end - prod(s) : end].reshape(s).astype(v.dtype) for v, s, end in zip(variables, shapes, ends, strict=True)
+    }
+
+
+def _start(density: Density, log_prob: Callable, seed: int) -> np.ndarray:
+    """The first of some draws of a start where the density is finite, or the last."""
+    rng = np.random.default_rng(seed)
+    for _ in range(_TRIES):
+        x = density.start(rng)
+        if np.isfinite(log_prob(x)[0]):
+            break
+    return x
+
+
+def _awaited(running: Any, failed: list[Exception], interrupts: Interrupts) -> Any:
+    """The draws once all are there. An interrupt ends the chains and is passed on: nutpie's own waiting would take it for
+    an order to hand over what there is. One that a destructor lost is looked for between two waits."""
+    try:
+        tree = None
+        while tree is None:
+            interrupts.check()
+            try:
+                tree = running.wait(timeout=_LOOK)
+            except TimeoutError:
+                continue
+        interrupts.check()
+    except BaseException:
+        running.cancel()
+        raise
+    if failed:
+        raise failed[0]
+    return tree
+
+
+def _quiet(log_prob: Callable, failed: list[Exception]) -> Callable:
+    """Overflow far from the mode is an infinite energy, which the sampler counts as a divergence: no warning. Any other
+    exception is kept in `failed`, for the sampler's threads cannot pass it on, and the chains run out on a normal density."""
+
+    def quiet(x: np.ndarray) -> tuple[float, np.ndarray]:
+        if failed:
+            return -0.5 * float(x @ x), -x
+        try:
+            with np.errstate(all="ignore"):
+                value, gradient = log_prob(x)
+        except ArithmeticError:
+            return np.nan, x
+        except Exception as error:
+            failed.append(error)
+            return quiet(x)
+        return float(value), gradient
+
+    return quiet

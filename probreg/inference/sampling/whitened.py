@@ -1,0 +1,290 @@
+"""The log posterior as a native sampler climbs it: compiled sums over rows, in coordinates that make it nearly round.
+
+(vec beta, log aux) = centre + A z, with the mode for centre and A A' the inverse curvature there, so that z is nearly
+standard normal. The likelihood is summed by its compiled kernel, by NumPy where rows are few, and a Gaussian one
+from its moments, at a cost that does not grow with the rows. Priors are compiled too, or quadratic forms.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.inference.base import Array, Status
+from probreg.inference.modes.linear import PriorRows, condition
+from probreg.inference.modes.newton import covariance_at, find_mode
+from probreg.inference.sampling.coordinates import noise_of, stand_in
+from probreg.inference.sampling.kernel_held import hold
+from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.model.model import Model
+from probreg.numerics.compiled import entries_of, loops_of, tiles_of
+from probreg.priors import Block, Flat, GaussianPrior, HierarchicalPrior, Reference
+from probreg.priors.location_scale import LocationScale
+
+_STEPS = 14  # of Newton's method, past which the mode is too far away for its curvature to describe the posterior
+FEW = 200  # rows up to which NumPy's calls cost less than loading compiled code saves
+
+Density = Callable[[Array], tuple[float, Array]]
+Sum = Callable[[Array, Mapping[str, float], Array], float]  # (theta, aux, slopes to add to) -> value
+
+
+class Coordinates(NamedTuple):
+    """(vec beta, log aux) = centre + A z; `whitened` says whether z is nearly standard normal."""
+
+    centre: Array
+    A: Array
+    whitened: bool
+    note: str
+
+
+def obstacle(model: Model) -> str | None:
+    """Why there is no native density of this model, or None."""
+    likelihood = model.likelihood
+    if not isinstance(likelihood, Gaussian):
+        if not isinstance(likelihood, SmoothLikelihood) or likelihood.kernel is None:
+            return f"the {likelihood.name} likelihood has no compiled kernel"
+        if said := likelihood.kernel.unfit:
+            return f"the kernel of the {likelihood.name} likelihood cannot be compiled: {said}"
+        if not model.design.n:
+            return model.design.elsewhere
+    for b in model.joint.blocks:
+        if not (isinstance(b.prior, GaussianPrior) or _kernel(b) is not None):
+            columns = ", ".join(model.design.columns[j] for j in b.columns)
+            unknown = " with its unknown scale" if isinstance(b.prior, HierarchicalPrior) else ""
+            return f"the {b.prior.name} prior of {columns}{unknown} has no compiled kernel"
+    for a in model.unknown:
+        if model.aux_prior(a).bounded:
+            return f"the {model.aux_prior(a).name} prior of {a} has an edge"
+    return None
+
+
+def _kernel(block: Block) -> Any:
+    return block.prior.kernel if isinstance(block.prior, LocationScale) else None
+
+
+# ---- coordinates -------------------------------------------------------------------------------------------------------
+
+
+def coordinates(model: Model) -> Coordinates:
+    """Whitened by the curvature at the mode where there is one, else the standardised columns as they are."""
+    found = _moments(model) if isinstance(model.likelihood, Gaussian) else _at_mode(model)
+    if found is not None:
+        return found
+    T, a = np.kron(model.design.basis.T, np.eye(model.shape[1])), len(model.unknown)
+    A = np.eye(len(T) + a)
+    A[: len(T), : len(T)] = T
+    start = model.likelihood.guess(model.design.observed)[1] if a and model.design.n else {}
+    centre = np.r_[np.zeros(len(T)), [np.log(start.get(name, 1.0)) for name in model.unknown]]
+    return Coordinates(centre, A, False, f"sampled on standardised columns: no mode to whiten by in {_STEPS} steps")
+
+
+def _at_mode(model: Model) -> Coordinates | None:
+    mode = find_mode(model, tol=1e-4)
+    cov = covariance_at(mode)
+    if mode.status is not Status.CONVERGED or mode.steps > _STEPS or cov is None:
+        return None
+    k = mode.gamma.size
+    T = np.eye(len(cov))
+    T[:k, :k] = np.kron(model.design.basis.T, np.eye(model.shape[1]))
+    centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
+    return Coordinates(
+        centre, T @ np.linalg.cholesky(cov), True, "sampled in coordinates whitened by the curvature at the mode"
+    )
+
+
+def _moments(model: Model) -> Coordinates | None:
+    """The normal of beta at a sigma near the posterior's, and log sigma of standard deviation 1 / sqrt(2 n) beside it."""
+    near, sigma, moments = replace(model, prior=stand_in(model)), noise_of(model), model.design.moments
+    given = condition(moments, PriorRows.of(near.joint), float(sigma))
+    if given.rank.dropped:
+        return None
+    root, a = sigma * np.asarray(given.root, dtype=float), len(model.unknown)
+    A = np.zeros((len(root) + a, root.shape[1] + a))
+    A[: len(root), : root.shape[1]] = root
+    A[len(root) :, root.shape[1] :] = np.eye(a) / np.sqrt(2.0 * max(moments.weight, 1.0))
+    note = "sampled on the sufficient statistics of the rows, in whitened coordinates"
+    return Coordinates(np.r_[given.mean, np.full(a, np.log(sigma))], A, True, note)
+
+
+# ---- the density -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """z (d,) -> log posterior of (beta, log aux) with its gradient; `unfold` gives beta (p, m) and aux back. `compiled` says
+    that rows are summed by compiled code, without the interpreter's lock."""
+
+    model: Model
+    at: Coordinates
+    compiled: bool
+    log_prob: Density
+
+    @classmethod
+    def of(cls, model: Model, at: Coordinates | None = None, *, compiled: bool | None = None) -> "Whitened":
+        """`compiled` says whether the rows are summed by compiled code; by default where there are more than some."""
+        at = coordinates(model) if at is None else at
+        by_moments = isinstance(model.likelihood, Gaussian)
+        compiled = not by_moments and (model.design.n > FEW if compiled is None else compiled)
+        if compiled:
+            hold(model, at.centre)
+        rows = _of_moments(model) if by_moments else _of_rows(model) if compiled else _of_numpy(model)
+        return cls(model, at, compiled, _density(model, at, [rows, *_priors(model)]))
+
+    def unfold(self, z: Array) -> dict[str, Array]:
+        """`beta` (p, m) and every unknown aux."""
+        point, k = self.at.centre + self.at.A @ z, self.model.shape[0] * self.model.shape[1]
+        aux = {a: np.asarray(np.exp(point[k + i])) for i, a in enumerate(self.model.unknown)}
+        return {"beta": np.ascontiguousarray(point[:k].reshape(self.model.shape))} | aux
+
+
+def _density(model: Model, at: Coordinates, parts: list[Sum]) -> Density:
+    k, unknown, fixed = model.shape[0] * model.shape[1], model.unknown, model.fixed
+    centre, A = at.centre, np.ascontiguousarray(at.A)
+    back = np.ascontiguousarray(A.T)
+
+    def log_prob(z: Array) -> tuple[float, Array]:
+        point, slopes = centre + A.dot(z), np.zeros(len(centre))
+        aux = {**fixed, **{a: np.exp(point[k + i]) for i, a in enumerate(unknown)}}
+        value = sum(part(point[:k], aux, slopes) for part in parts)
+        return value, back.dot(slopes)
+
+    return log_prob
+
+
+def _of_moments(model: Model) -> Sum:
+    """-W/2 log(2 pi sigma^2) + sum_i log(w_i) / 2 - (RSS + |z - R beta|^2) / (2 sigma^2) of precisions w, and slopes."""
+    moments = model.design.moments
+    R, z = np.asarray(moments.R, dtype=float), np.asarray(moments.z, dtype=float)
+    rss, W, top = float(moments.factor[-1, -1]) ** 2, moments.weight, 0.5 * moments.log_precision
+
+    def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        sigma = aux["sigma"]
+        r = z - R.dot(theta)
+        square = (rss + r.dot(r)) / sigma**2
+        slopes[: len(theta)] += r.dot(R) / sigma**2
+        slopes[len(theta) :] += square - W
+        return top - 0.5 * (W * float(np.log(2.0 * np.pi * sigma**2)) + float(square))
+
+    return rows
+
+
+def _of_rows(model: Model) -> Sum:
+    likelihood, design = model.likelihood, model.design
+    assert isinstance(likelihood, SmoothLikelihood)
+    assert likelihood.kernel is not None  # see `obstacle`
+    gradient, shape = loops_of(likelihood.kernel).gradient, model.shape
+    y, none = np.ascontiguousarray(design.observed, dtype=float), np.zeros(0)
+    w = none if design.weights is None else design.weights
+    X, offset, carried = design.X, _offset(model), likelihood.carrier(y)
+    if design.precision is not None:  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
+        root = np.sqrt(design.precision)
+        X, y, offset, carried = X * root[:, None], y * root, offset * root, carried + np.log(root)
+    tiles, out = tiles_of(X), shape[0] * shape[1] + len(model.unknown)
+    constant = float(carried.sum() if design.weights is None else design.weights @ carried)
+
+    def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        found, t = np.empty(out), np.array(likelihood.settings(**aux), dtype=float)
+        value = gradient(tiles, y, w, offset, theta.reshape(shape), t, found)
+        slopes += found
+        return value + constant
+
+    return rows
+
+
+def _offset(model: Model) -> Array:
+    """(m, n), or (0, n) for none."""
+    d, m = model.design, model.shape[1]
+    return np.zeros((0, d.n)) if d.offset is None else np.ascontiguousarray(np.broadcast_to(d.offset, (d.n, m)).T)
+
+
+def _of_numpy(model: Model) -> Sum:
+    d, likelihood, m = model.design, model.likelihood, model.shape[1]
+    assert isinstance(likelihood, SmoothLikelihood)
+    extra = [m + likelihood.aux.index(a) for a in model.unknown]
+    w = np.ones(d.n) if d.weights is None else d.weights
+
+    def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        eta = d.X.dot(theta.reshape(model.shape))
+        eta = eta if d.offset is None else eta + d.offset
+        log_p, g, _ = likelihood.expansion(d.observed, eta, **likelihood.at_rows(aux, d.precision))
+        slopes[: len(theta)] += d.X.T.dot(w[:, None] * g[:, :m]).ravel()
+        slopes[len(theta) :] += w.dot(g[:, extra])
+        return float(w.dot(log_p))
+
+    return rows
+
+
+# ---- priors --------------------------------------------------------------------------------------------------------------
+
+
+def _priors(model: Model) -> list[Sum]:
+    blocks = [_compiled_block(model, b) if _kernel(b) else _quadratic(model, b) for b in model.joint.blocks
+              if not isinstance(b.prior, Flat)]  # fmt: skip
+    return blocks + [_aux(model, i, a) for i, a in enumerate(model.unknown)]
+
+
+def _entries(model: Model, block: Block) -> Array:
+    m = model.shape[1]
+    return (np.array(block.columns)[:, None] * m + np.arange(m)).ravel()
+
+
+def _unit(model: Model, block: Block) -> tuple[bool, int | None]:
+    """Whether the scales are in units of sigma, and the place of log sigma if it is unknown."""
+    place = model.shape[0] * model.shape[1] if "sigma" in model.unknown else None
+    return block.prior.sigma_units, place if block.prior.sigma_units else None
+
+
+def _compiled_block(model: Model, block: Block) -> Sum:
+    prior: Any = block.prior
+    if getattr(prior, "precision_matrix", None) is not None:
+        return _quadratic(model, block)
+    at, m = _entries(model, block), model.shape[1]
+    location, scale = (
+        np.repeat(np.broadcast_to(v, len(block.columns)), m).astype(float) for v in (prior.location, prior.scales)
+    )
+    density, t = entries_of(prior.kernel), np.array(prior.settings, dtype=float)
+    relative, place = _unit(model, block)
+
+    def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        value, unit = density(theta, at, location, scale * aux["sigma"] if relative else scale, t, slopes)
+        if place is not None:
+            slopes[place] += unit
+        return value
+
+    return value_of
+
+
+def _quadratic(model: Model, block: Block) -> Sum:
+    prior, q, m = block.prior, len(block.columns), model.shape[1]
+    assert isinstance(prior, GaussianPrior)  # see `obstacle`
+    at, P = _entries(model, block), prior.precision(q)
+    center = prior.center(q)[:, None]
+    top = float(prior.log_prob(np.broadcast_to(center, (q, m))))
+    relative, place = _unit(model, block)
+
+    def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        unit = aux["sigma"] if relative else 1.0
+        d = theta[at].reshape(q, m) - center
+        pull = P.dot(d) / unit**2
+        square = float((d * pull).sum())
+        slopes[at] -= pull.ravel()
+        if place is not None:
+            slopes[place] += square - q * m
+        return top - 0.5 * square - q * m * float(np.log(unit))
+
+    return value_of
+
+
+def _aux(model: Model, i: int, name: str) -> Sum:
+    """log p(v) + log v over log v."""
+    prior, place = model.aux_prior(name), model.shape[0] * model.shape[1] + i
+    if isinstance(prior, Reference):
+        return lambda theta, aux, slopes: 0.0
+
+    def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        v = aux[name]
+        slopes[place] += prior.slopes(v)[0]
+        return float(prior.log_prob(np.asarray(v)) + np.log(v))
+
+    return value_of

@@ -1,0 +1,1 @@
+"""How uncertain an estimate is: covariances, profiles, bootstrap replicates, kinds of intervals."""

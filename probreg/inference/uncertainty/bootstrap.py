@@ -1,0 +1,234 @@
+"""The bootstrap: an estimator run again on data sets that might have been, and what its answers look like together."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from probreg.arguments.scalars import Flag, Several, Workers, check_fields
+from probreg.errors import Incompatible, ProbregError
+from probreg.inference.auto import Auto
+from probreg.inference.base import METHODS, Array, Method, Settled, Solution, Status
+from probreg.inference.modes.newton import Newton
+from probreg.inference.uncertainty.covariance import influence_of, spread_of
+from probreg.inference.uncertainty.resample import SAMPLERS, Source
+from probreg.model.model import Model
+from probreg.numerics.linalg import one_blas_thread
+
+INTERVALS = ("percentile", "bca", "studentised")
+
+
+class Replicate(NamedTuple):
+    """One run: reported coefficients (p, D), infinite where the estimate runs away and nan where there is none."""
+
+    coef: Array
+    std_error: Array | None
+    aux: Mapping[str, tuple[float, float]]  # value, standard error
+    beta: Array | None  # (p, m), None unless every coefficient has an estimate
+    failure: str
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class Bootstrap(Method):
+    """The sampling distribution of a point estimate, from `reps` runs of its method on resampled data.
+
+    The estimate is that of `method`; its covariance is that of the replicates. `kind`: `pairs` draws observations (right
+    whatever the variance), `residual` draws residuals (Gaussian and StudentT, equal variances), `wild` flips their signs
+    (Gaussian and StudentT, any variances; says nothing of sigma), `parametric` draws responses from the likelihood at the estimate (right if the
+    model is). `interval` is what kind="bootstrap" means later: `percentile`, `bca` (corrected for bias and skewness, the
+    acceleration from the infinitesimal jackknife), `studentised` (by each replicate's own standard error: a sandwich after
+    pairs and wild, the method's own otherwise).
+
+    Replicate k has its own seed, so that it is the same whatever the number of `workers` (threads; None is one per core).
+    A replicate without an estimate (separation, a factor level that was not drawn) is counted and said in the status; where
+    it ran to infinity it counts as that in percentile and bca intervals, and it is left out of standard errors.
+    Sources: Efron & Tibshirani 1993; Davison & Hinkley 1997, chapter 6.
+
+    >>> model = Model.from_arrays(np.arange(8.0), [1.0, 2.1, 2.9, 4.2, 4.8, 6.1, 7.3, 7.9], columns=["x"])
+    >>> found = Bootstrap("closed_form", reps=99).solve(model, np.random.default_rng(0))
+    >>> found.replicates["coef"].shape, found.beta[1].round(3)
+    ((99, 2, 1), array([1.006]))
+    """
+
+    method: str | Method = "auto"
+    kind: Literal["pairs", "residual", "parametric", "wild"] = "pairs"
+    reps: Several = 999
+    interval: Literal["percentile", "bca", "studentised"] = "percentile"
+    workers: Workers | None = 1
+    progress: Flag = False
+
+    name = "bootstrap"
+    in_memory = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        method = METHODS.resolve(self.method)
+        if not isinstance(method, Method) or isinstance(method, Bootstrap):
+            return f"bootstrap wraps a method that finds a mode, not {self.method!r}"
+        if why := method.obstacle(model):
+            return why
+        inner = _chosen(method, model)
+        if inner.target != "mode" or not inner.probabilities:
+            return f"bootstrap wraps a method that finds a mode; {inner.name} does not"
+        if self.kind in ("residual", "wild") and not isinstance(model.likelihood.support, str):
+            return f"a {self.kind} bootstrap adds noise to a fitted real number, and a {model.likelihood.name} response is none; use pairs or parametric"
+        if self.kind in ("residual", "wild"):
+            return Newton().obstacle(model)  # whose derivatives give the leverages
+        return None
+
+    def settle(self, model: Model, rng: np.random.Generator) -> Settled:
+        """What the wrapped method settles on, scales it finds for priors included: they are held in every replicate."""
+        inner = METHODS.resolve(self.method).settle(model, rng)
+        return inner._replace(method=replace(self, method=inner.method))
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        model.design.need_rows("a bootstrap")
+        inner = _chosen(METHODS.resolve(self.method), model)
+        found = inner.solve(model, rng)
+        if found.status is Status.NO_MAXIMUM:
+            return replace(found, notes=(*found.notes, "not resampled: there is no estimate to resample"))
+        seeds = rng.spawn(self.reps)
+        again = inner
+        if isinstance(inner, Newton) and inner.start is None:
+            again = replace(inner, start=tuple(map(tuple, found.beta.tolist())))
+        errors = self.interval == "studentised"
+        robust = errors and self.kind in ("pairs", "wild") and Newton().obstacle(model) is None
+        source, sampler = Source(model, found), SAMPLERS[self.kind]
+        if self.kind in ("residual", "wild"):
+            _ = source.residuals  # once, before threads ask
+
+        def run(seed: np.random.Generator) -> Replicate:
+            return _replicate(again, sampler(source, seed), found, seed, (errors, robust))
+
+        with one_blas_thread():
+            runs = list(_shown(self._each(run, seeds), self.reps, self.progress))
+        return _gathered(self, inner, model, found, runs, (errors, robust))
+
+    def _each(self, run: Any, seeds: list[np.random.Generator]) -> Iterator[Replicate]:
+        workers = os.cpu_count() or 1 if self.workers is None else self.workers
+        if workers == 1:
+            yield from map(run, seeds)
+            return
+        with ThreadPoolExecutor(workers) as pool:
+            yield from pool.map(run, seeds)
+
+
+def _chosen(method: Method, model: Model) -> Method:
+    return method.choose(model)[0] if isinstance(method, Auto) else method
+
+
+def _shown(runs: Iterable[Replicate], total: int, progress: bool) -> Iterable[Replicate]:
+    if not progress:
+        return runs
+    from rich.progress import track
+
+    return track(runs, description="bootstrap", total=total, transient=True)
+
+
+def _replicate(
+    method: Method, model: Model, base: Solution, rng: np.random.Generator, wanted: tuple[bool, bool]
+) -> Replicate:
+    D = model.likelihood.display
+    nothing = np.full((model.shape[0], len(D)), np.nan)
+    try:
+        s = method.solve(model, rng)
+        errors = _errors(model, s, robust=wanted[1]) if wanted[0] else None
+    except (ProbregError, np.linalg.LinAlgError) as error:
+        return Replicate(nothing, nothing, {}, None, type(error).__name__)
+    if s.status in (Status.STEP_LIMIT, Status.SADDLE):
+        return Replicate(nothing, nothing, {}, None, s.status.name)
+    coef, gone = s.beta @ D.T, np.zeros_like(nothing, dtype=bool) if s.vague is None else s.vague
+    coef = np.where(gone, np.copysign(np.inf, coef) if s.status is Status.NO_MAXIMUM else np.nan, coef)
+    fresh = gone
+    if base.vague is not None:
+        fresh, coef = gone & ~base.vague, np.where(base.vague, np.nan, coef)
+    aux = {a: (v, s.aux_sd.get(a, np.nan)) for a, v in s.aux.items()}
+    return Replicate(coef, errors, aux, None if fresh.any() else s.beta, s.status.name if fresh.any() else "")
+
+
+def _errors(model: Model, solution: Solution, *, robust: bool) -> Array:
+    """Standard errors of the reported coefficients, (p, D)."""
+    missing = solution.status is Status.NO_MAXIMUM
+    scale = spread_of(model, solution, "HC0").matrix if robust and not missing else solution.scale
+    (p, m), D = model.shape, model.likelihood.display
+    with np.errstate(invalid="ignore"):
+        return np.sqrt(np.einsum("da,jajb,db->jd", D, scale.reshape(p, m, p, m), D))
+
+
+def _gathered(
+    method: Bootstrap, inner: Method, model: Model, found: Solution, runs: list[Replicate], wanted: tuple[bool, bool]
+) -> Solution:
+    """The estimate with its replicates, their covariance, and a count of those that have no estimate."""
+    whole = [r.beta.ravel() for r in runs if r.beta is not None]
+    failures = Counter(r.failure for r in runs if r.failure)
+    if len(whole) < 2:
+        raise Incompatible(
+            f"bootstrap: {len(runs) - len(whole)} of {len(runs)} replicates have no estimate ({_counted(failures)}): give a prior, "
+            "or resample by kind='parametric'"
+        )
+    replicates: dict[str, Array] = {"coef": np.stack([r.coef for r in runs])}
+    # Flipping the signs of residuals keeps their size, so a wild bootstrap says nothing of a noise scale.
+    for a in model.unknown:
+        if method.kind == "wild":
+            replicates[a] = replicates[f"{a}_std_error"] = np.full(len(runs), np.nan)
+            continue
+        replicates[a] = np.array([r.aux.get(a, (np.nan, np.nan))[0] for r in runs])
+        replicates[f"{a}_std_error"] = np.array([r.aux.get(a, (np.nan, np.nan))[1] for r in runs])
+    if wanted[0]:
+        replicates["std_error"] = np.stack([r.std_error for r in runs if r.std_error is not None])
+        replicates["own_std_error"] = _errors(model, found, robust=wanted[1])
+    replicates |= {f"{a}_own_std_error": np.array(found.aux_sd[a]) for a in model.unknown}
+    if Newton().obstacle(model) is None:
+        replicates |= _acceleration(model, found)
+    lost = sum(failures.values())
+    said = f"{lost} of {method.reps} replicates have no estimate: {_counted(failures)}" if lost else ""
+    sd = {a: float(np.nanstd(replicates[a], ddof=1)) for a in model.unknown} if method.kind != "wild" else found.aux_sd
+    how = f"standard errors are those of {method.reps} {method.kind} bootstrap replicates of {inner.name}"
+    return replace(
+        found,
+        scale=np.atleast_2d(np.cov(np.array(whole).T)),
+        aux_sd=sd,
+        replicates=replicates,
+        status=Status.RESAMPLED if found.status.good else found.status,
+        detail="; ".join(t for t in (found.detail, said) if t),
+        stats={**found.stats, "replicates": float(method.reps), "failed": float(lost)},
+        notes=(
+            *(n.split("; standard errors")[0] for n in found.notes),  # those of the method are not used
+            how + (f", without the {lost} that have no estimate" if lost else ""),
+        ),
+    )
+
+
+def _acceleration(model: Model, found: Solution) -> dict[str, Array]:
+    """sum l^3 / (6 (sum l^2)^(3/2)) over the influences l of the observations (Efron 1987)."""
+    try:
+        all_of = influence_of(model, found)
+    except ProbregError:
+        return {}
+    k = found.beta.size
+    coef = all_of[:, :k].reshape(len(all_of), *found.beta.shape) @ model.likelihood.display.T
+    w = np.ones(len(all_of)) if model.design.weights is None else model.design.weights
+
+    def skew(influence: Array) -> Array:
+        square = np.einsum("n,n...->...", w, influence**2)
+        return np.einsum("n,n...->...", w, influence**3) / (6.0 * np.where(square > 0, square, 1.0) ** 1.5)
+
+    aux = {f"{a}_acceleration": skew(all_of[:, k + i]) for i, a in enumerate(model.unknown)}
+    return {"acceleration": skew(coef), **aux}
+
+
+def _counted(failures: Counter[str]) -> str:
+    words = {
+        "NO_MAXIMUM": "separated",
+        "NOT_IDENTIFIED": "collinear",
+        "STEP_LIMIT": "not converged",
+        "SADDLE": "not converged",
+    }
+    return ", ".join(f"{n} {words.get(k, k)}" for k, n in failures.most_common())

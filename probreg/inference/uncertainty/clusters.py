@@ -1,0 +1,133 @@
+"""Observations that are not independent: which group each row belongs to, and sums of squares of dependent scores."""
+
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.arrays import as_array
+from probreg.arguments.scalars import shown
+from probreg.data import Design
+from probreg.errors import DataError
+
+Array = np.ndarray
+
+
+def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:
+    """One array of codes 0, 1, ... (n,) per way of grouping.
+
+    `groups` is a name (a column of `data`, or a column or factor of the design), one label per row, or a pair of these
+    (a tuple, or an array (n, 2)). DataError for what does not match the rows, or leaves a single group.
+    """
+    design.need_rows("a cluster covariance")
+    if groups is None:
+        raise DataError("a cluster covariance needs groups=: a column's name, one label per row, or a pair of these")
+    if isinstance(groups, tuple) and len(groups) == 2:
+        ways = list(groups)
+    elif not isinstance(groups, str) and (table := _read(groups)).ndim == 2:
+        ways = list(table.T)
+    else:
+        ways = [groups]
+    if len(ways) > 2:
+        raise DataError(f"groups are one way or two ways, got {len(ways)} columns")
+    return [_codes(_labels(way, design, data)) for way in ways]
+
+
+def crossed(a: Array, b: Array) -> Array:
+    """The codes of the pairs that occur."""
+    return np.unique(a * (b.max() + 1) + b, return_inverse=True)[1]
+
+
+def cluster_square(rows: Array, codes: Array) -> Array:
+    """sum_g s_g s_g' with s_g the sum of the rows (n, k) in group g.
+
+    >>> cluster_square(np.array([[1.0], [2.0], [4.0]]), np.array([0, 0, 1]))
+    array([[25.]])
+    """
+    sums = np.zeros((int(codes.max()) + 1, rows.shape[1]))
+    np.add.at(sums, codes, rows)
+    return sums.T @ sums
+
+
+def bartlett_square(rows: Array, lags: int) -> Array:
+    """sum over |l| <= lags of (1 - |l| / (lags + 1)) sum_t u_t u_{t-l}' (Newey & West 1987).
+
+    >>> bartlett_square(np.array([[1.0], [2.0], [4.0]]), 1)
+    array([[31.]])
+    """
+    total = rows.T @ rows
+    for lag in range(1, lags + 1):
+        product = rows[lag:].T @ rows[:-lag]
+        total += (1.0 - lag / (lags + 1.0)) * (product + product.T)
+    return total
+
+
+def default_lags(n: float) -> int:
+    """floor(4 (n / 100)^(2/9)), the rule of Newey & West 1994 for the Bartlett kernel.
+
+    >>> default_lags(100), default_lags(1000)
+    (4, 6)
+    """
+    return int(np.floor(4.0 * (n / 100.0) ** (2.0 / 9.0)))
+
+
+def _labels(way: Any, design: Design, data: Any) -> Array:
+    if isinstance(way, str):
+        return _aligned(*_column(way, data), design, way) if data is not None else _of_design(way, design)
+    index = getattr(way, "index", None)
+    rows = None if index is None or callable(index) else np.asarray(index)
+    labels = _read(way)
+    return _aligned(labels, rows, design, "groups")
+
+
+def _read(labels: Any) -> Array:
+    found = as_array(labels, "groups")
+    if not found.ndim:
+        raise DataError(f"groups is a column's name or one label per row, got {shown(labels)}")
+    return found
+
+
+def _column(name: str, data: Any) -> tuple[Array, Array]:
+    from probreg.data.formula.columns import read_table
+
+    table = read_table(data)
+    if name not in table.columns:
+        raise DataError(
+            f"the data have no column {name!r} to group by; they have: {', '.join(map(str, table.columns))}"
+        )
+    return np.asarray(table.columns[name]), np.asarray(table.rows)
+
+
+def _aligned(values: Array, rows: Array | None, design: Design, what: str) -> Array:
+    """One value per row of the design: by the labels of the rows where both sides have them, otherwise in their order."""
+    if rows is not None and design.labels is not None and not (len(rows) == design.n and (rows == design.labels).all()):
+        place = {label: i for i, label in enumerate(rows.tolist())}
+        wanted = design.labels.tolist()
+        if len(place) == len(rows) and all(label in place for label in wanted):
+            return values[[place[label] for label in wanted]]
+    if len(values) == design.rows:
+        return design.counted_rows(values)
+    raise DataError(f"{what}: {len(values)} labels for {design.rows} rows of the data; give one label per row")
+
+
+def _of_design(name: str, design: Design) -> Array:
+    """The column of this name, or the levels behind the columns `name[...]` of a factor."""
+    found = [j for j, c in enumerate(design.columns) if c == name or (c.startswith(f"{name}[") and ":" not in c)]
+    if not found:
+        raise DataError(
+            f"{name!r} is no column of the design ({', '.join(design.columns)}), and a fit keeps no others: say "
+            f"covariance(..., groups={name!r}, data=...) with the table, or give the labels themselves"
+        )
+    return np.unique(design.X[:, found], axis=0, return_inverse=True)[1].ravel()
+
+
+def _codes(labels: Array) -> Array:
+    missing = np.array([v is None or v != v for v in labels.tolist()])
+    if missing.any():
+        raise DataError(f"row {int(np.argmax(missing))} has no group ({int(missing.sum())} such rows)")
+    values = labels if labels.dtype.kind in "iufbUMm" else np.array([str(v) for v in labels.tolist()])
+    levels, codes = np.unique(values, return_inverse=True)
+    if len(levels) < 2:
+        raise DataError(
+            f"every row is in one group ({levels[0]}): a cluster covariance needs two or more, better forty"
+        )
+    return codes.ravel()

@@ -1,0 +1,210 @@
+"""The log posterior maximised with one quantity held: profiles, and the point at which a test statistic is read.
+
+A quantity is psi = c'theta, theta = (vec gamma, log aux) on standardised columns. With psi held, the other directions are
+found by Newton steps from the nearest point already solved, moved along the direction in which the maximum moves.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from probreg.errors import NotConverged
+from probreg.inference.base import Array, Solution
+from probreg.inference.modes.newton import newton_step
+from probreg.model.model import LocalModel, Model
+from probreg.numerics.linalg import one_blas_thread
+
+_STEPS = 100
+_GAIN = 1e-12  # of the log posterior, promised by a step: the last one, whose own error is of the order of its square
+_FAR = 1e5  # standard errors (or units of eta) beyond which an end counts as infinite
+_GROW = 2.0  # by which a search reaches further while no end is met
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The log posterior over theta, inside the directions B (d, r) that are identified."""
+
+    model: Model
+    B: Array
+
+    def look(self, theta: Array) -> LocalModel:
+        """Value, gradient and negative Hessian over theta; nan where exp overflows."""
+        p, m = self.model.shape
+        aux = {a: float(np.exp(u)) for a, u in zip(self.model.unknown, theta[p * m :])}
+        with np.errstate(all="ignore"):
+            return self.model.expansion_in_basis(theta[: p * m].reshape(p, m), **aux)
+
+    def across(self, C: Array) -> Array:
+        """Orthonormal directions inside B that leave C'theta as it is, for C (d,) or independent columns (d, q)."""
+        inner = self.B.T @ (C[:, None] if C.ndim == 1 else C)
+        return self.B @ np.linalg.qr(inner, mode="complete")[0][:, inner.shape[1] :]
+
+    def climb(self, theta: Array, Z: Array) -> tuple[Array, LocalModel] | None:
+        """The maximum over theta + span(Z), with the log posterior there; None when no steps lead to one."""
+        local = self.look(theta)
+        if not np.isfinite(local.value) or not np.isfinite(local.curvature).all():
+            return None
+        enough = max(_GAIN, 1e-16 * self.model.design.total)
+        for _ in range(_STEPS):
+            part = LocalModel(local.value, Z.T @ local.gradient, Z.T @ local.curvature @ Z)
+            inner, _ = newton_step(part) if Z.shape[1] else (np.zeros(0), True)
+            step = _within_reach(Z @ inner, theta)
+            gain = float(local.gradient @ step)
+            moved = _uphill(self, theta, step, local, gain)
+            if moved is not None:
+                theta, local = moved
+            if moved is None or gain < enough:
+                return (theta, local) if self._level(theta, local, Z) else None
+        return None
+
+    def _level(self, theta: Array, local: LocalModel, Z: Array) -> bool:
+        """No way from here gains anything, those along which the curvature vanishes included, to which a Newton step is
+        blind."""
+        slope = float(np.linalg.norm(Z.T @ local.gradient)) * _reach(theta)
+        return slope < 1e-4 * np.sqrt(self.model.design.total)
+
+
+def _within_reach(step: Array, theta: Array) -> Array:
+    """A step no longer than twice what there is: where the curvature vanishes Newton's goes anywhere."""
+    largest = float(np.abs(step).max(initial=0.0))
+    if largest == 0.0:
+        return step
+    length = largest * float(np.linalg.norm(step / largest))  # the square of a runaway step is no number
+    return step if length <= _reach(theta) else step * (_reach(theta) / length)
+
+
+def _reach(theta: Array) -> float:
+    return 2.0 + 2.0 * float(np.linalg.norm(theta))
+
+
+def _uphill(at: Surface, theta: Array, step: Array, local: LocalModel, gain: float) -> tuple[Array, LocalModel] | None:
+    """The first of the halved steps that rises as it promises, up to rounding."""
+    noise = 1e-13 * abs(local.value) + 1e-16 * at.model.design.total
+    for t in 0.5 ** np.arange(40):
+        found = at.look(theta + t * step)
+        if np.isfinite(found.curvature).all() and found.value >= local.value + 1e-4 * t * gain - noise:
+            return theta + t * step, found
+    return None
+
+
+def identified(model: Model, solution: Solution) -> Array:
+    """B (d, r): orthonormal directions of theta that the rows and priors tell."""
+    T, m, a = model.design.basis.T_inverse, model.shape[1], len(model.unknown)
+    Q = np.eye(len(T))
+    if solution.null is not None:
+        Q = np.linalg.qr(T @ solution.null, mode="complete")[0][:, solution.null.shape[1] :]
+    B = np.zeros((len(T) * m + a, Q.shape[1] * m + a))
+    B[: len(T) * m, : Q.shape[1] * m] = np.kron(Q, np.eye(m))
+    B[len(T) * m :, Q.shape[1] * m :] = np.eye(a)
+    return B
+
+
+def start(model: Model, solution: Solution, beta: Array) -> Array:
+    """theta at coefficients beta (p, m) and the nuisance parameters of a solution."""
+    with np.errstate(divide="ignore"):  # an exact fit has sigma = 0, from which no climb starts
+        log_aux = np.log([solution.aux[name] for name in model.unknown])
+    return np.concatenate([(model.design.basis.T_inverse @ beta).ravel(), log_aux])
+
+
+def surface(model: Model, solution: Solution) -> tuple[Surface, Array, LocalModel]:
+    """The surface, its maximum and the log posterior there, started from a solution. NotConverged when there is none."""
+    at = Surface(model, identified(model, solution))
+    found = at.climb(start(model, solution, solution.beta), at.B)
+    if found is None:
+        raise NotConverged(
+            "the log posterior has no maximum to start from (an exact fit, or a fit that did not converge)"
+        )
+    return at, *found
+
+
+@dataclass(eq=False)
+class Path:
+    """Constrained maxima of one quantity c'theta, each started from the nearest one known."""
+
+    at: Surface
+    c: Array
+    top: tuple[Array, LocalModel]
+    known: list[tuple[float, Array, LocalModel]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.Z = self.at.across(self.c)
+        self.best = float(self.c @ self.top[0])
+        self.known = [(self.best, *self.top)]
+
+    def maximum(self, psi: float) -> tuple[Array, LocalModel] | None:
+        """The maximum with c'theta = psi; None where the log posterior overflows, NotConverged where no steps lead there."""
+        finite = False
+        for start in self._starts(psi):
+            found = self.at.climb(start, self.Z)
+            if found is not None:
+                self.known.append((psi, *found))
+                return found
+            finite = finite or bool(np.isfinite(self.at.look(start).value))
+        if finite:
+            raise NotConverged(
+                "the maximum with one coefficient held was not found, so its interval is not known: rescale the columns, or "
+                "give a prior"
+            )
+        return None
+
+    def _starts(self, psi: float) -> Iterator[Array]:
+        """From the two nearest points known, along the path or straight; last from coefficients as near zero as psi allows."""
+        shortest = self.c / (self.c @ self.c)
+        for near, theta, local in sorted(self.known, key=lambda k: abs(k[0] - psi))[:2]:
+            yield theta + (psi - near) * self._along(local)
+            yield theta + (psi - near) * shortest
+        k = self.at.model.shape[0] * self.at.model.shape[1]
+        yield psi * shortest + np.where(np.arange(len(self.c)) < k, 0.0, self.top[0] * (self.c == 0))
+
+    def _along(self, local: LocalModel) -> Array:
+        """d theta / d psi of the constrained maximum, H^-1 c / c'H^-1 c."""
+        B = self.at.B
+        step, _ = newton_step(LocalModel(0.0, B.T @ self.c, B.T @ local.curvature @ B))
+        length = float(self.c @ (B @ step))
+        return B @ step / length if np.isfinite(length) and length > 0 else self.c / (self.c @ self.c)
+
+    def slope(self, local: LocalModel) -> float:
+        """d log posterior / d psi at a constrained maximum, where the gradient is a multiple of c."""
+        return float(self.c @ local.gradient / (self.c @ self.c))
+
+
+Statistic = Callable[[Path, float], float]  # rises from 0 at the estimate to either side; inf out of reach
+
+
+@one_blas_thread()
+def end(path: Path, statistic: Statistic, z: float, side: int, unit: float, *, runaway: bool = False) -> float:
+    """The nearest psi on this side (-1 or 1) of the estimate at which the statistic reaches z; infinite when it never does.
+
+    `unit` is the distance to look at first, a standard error where there is one. An estimate that runs away stands
+    arbitrarily far out, so that the search starts from 0.
+    """
+    from scipy.optimize import brentq
+
+    centre = inner = path.best
+    if runaway and side * centre < 0:
+        centre = 0.0
+        inner = _inside(path, statistic, z, side, unit)
+    outer, reach = centre if centre != inner else centre + side * unit * z, _GROW * unit * z
+    seen: dict[float, float] = {}
+
+    def excess(psi: float) -> float:  # kept: looked at again from other neighbours, its sign may move by rounding
+        if psi not in seen:
+            seen[psi] = min(statistic(path, psi), 1e3 * z) - z  # out of reach is beyond the end
+        return seen[psi]
+
+    while excess(outer) < 0:
+        inner, outer, reach = outer, centre + side * reach, _GROW * reach
+        if reach > _FAR * unit:
+            return side * np.inf
+
+    return float(brentq(excess, inner, outer, xtol=1e-11 * abs(outer - inner), rtol=1e-14))
+
+
+def _inside(path: Path, statistic: Statistic, z: float, side: int, unit: float) -> float:
+    """The point nearest to 0, towards an estimate at infinity, that the statistic does not reject: further out rounding
+    decides."""
+    reach = unit * z
+    while statistic(path, -side * reach) >= z and reach < abs(path.best):
+        reach *= _GROW
+    return -side * reach

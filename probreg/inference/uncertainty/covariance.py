@@ -1,0 +1,264 @@
+"""Covariances of a point estimate: from a model and its mode to a matrix, and words for every convention in it.
+
+All are V M V or V alone: V the inverse curvature at the estimate (the bread; with a prior its penalised curvature), M the
+sum of squares of the rows' scores (the meat).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.data.weights import refuse_sampling
+from probreg.errors import DataError, Incompatible
+from probreg.inference.base import Array, Method, Solution
+from probreg.inference.modes.closed_form import ClosedForm
+from probreg.inference.modes.sgd import Stochastic
+from probreg.inference.penalized.coordinate_descent import CoordinateDescent
+from probreg.inference.penalized.kinks import NO_ERRORS
+from probreg.inference.penalized.proximal_newton import ProximalNewton
+from probreg.inference.uncertainty.clusters import bartlett_square, cluster_square, crossed, default_lags
+from probreg.inference.uncertainty.conventions import (
+    DEFINITIONS,
+    FACTORS,
+    LAG_FACTORS,
+    PENALISED,
+    ROBUST,
+    SmallSample,
+    Words,
+)
+from probreg.inference.uncertainty.information import Estimate, estimate_of
+from probreg.likelihoods import Gaussian
+from probreg.model.model import Model
+from probreg.numerics.linalg import one_blas_thread
+from probreg.priors import Flat
+
+
+class Spread(NamedTuple):
+    """A covariance of vec(beta), the degrees of freedom of a t interval from it, and what it is."""
+
+    matrix: Array  # (p m, p m)
+    df: float | None
+    words: Words
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What some kinds ask for: groups as codes (one or two ways), lags, and the small-sample factor."""
+
+    groups: list[Array] = field(default_factory=list)
+    lags: int | None = None
+    small_sample: SmallSample = "stata"
+
+
+def reported(model: Model, method: Method, solution: Solution) -> Words:
+    """Words for the covariance that a solution of the model carries already."""
+    if solution.draws is not None:
+        return {"kind": "posterior", "definition": "the covariance of the posterior"}
+    return {**_penalised(model, _of_mode(method, solution)), **_df(solution.df)}
+
+
+def _of_mode(method: Method, solution: Solution) -> Words:
+    if solution.sandwich:
+        return {"kind": solution.sandwich, "definition": DEFINITIONS[solution.sandwich]}
+    if solution.replicates is not None:
+        return {"kind": "bootstrap", "definition": "the covariance of the replicates that have an estimate"}
+    if not method.probabilities:
+        return {"kind": "none", "definition": f"{method.name} has no standard errors"}
+    if not np.isfinite(solution.scale.diagonal()).any() and isinstance(method, ProximalNewton | CoordinateDescent):
+        return {"kind": "none", "definition": NO_ERRORS}
+    if isinstance(method, Stochastic):
+        return {"kind": "HC0", "definition": "plug-in sandwich over (beta, log sigma) at the average of the iterates"}
+    if isinstance(method, ClosedForm):
+        kind = "expected" if solution.df is None else "classical"
+        return {"kind": kind, "definition": DEFINITIONS[kind]}
+    return {"kind": "observed", "definition": DEFINITIONS["observed"]}
+
+
+@one_blas_thread()
+def spread_of(model: Model, solution: Solution, kind: str, settings: Settings = Settings()) -> Spread:
+    """The covariance of this kind at a mode.
+
+    DataError for an unknown kind or settings that do not fit; Incompatible where the kind means nothing for this model;
+    NotConverged without an estimate. Sources: Huber 1967; White 1980; MacKinnon & White 1985; Liang & Zeger 1986;
+    Cameron, Gelbach & Miller 2011; Newey & West 1987.
+    """
+    if kind not in _KINDS:
+        raise DataError(f"no covariance is called {kind!r}; there are: {', '.join(_KINDS)}")
+    if kind not in ROBUST:
+        refuse_sampling(model.design.weight_kind, f"a covariance of kind {kind!r}")
+    spread = _KINDS[kind](model, solution, settings)
+    words = {"kind": kind, "definition": DEFINITIONS[kind]}
+    return Spread(spread.matrix, spread.df, {**_penalised(model, words), **spread.words, **_df(spread.df)})
+
+
+def _penalised(model: Model, words: Words) -> Words:
+    """A sandwich whose bread holds a prior is named as that: it is smaller than the model's own errors by the prior's hold."""
+    if model.flat or "sandwich" not in str(words["definition"]):
+        return words
+    return {"kind": f"{words['kind']} of a penalised mode", "definition": f"{words['definition']}; {PENALISED}"}
+
+
+def _df(df: float | None) -> Words:
+    return {} if df is None else {"df": df}
+
+
+def influence_of(model: Model, solution: Solution) -> Array:
+    """The first-order change of (vec beta, log aux) per observation of each row, (n, p m + a)."""
+    return estimate_of(model, solution, "influence", each=True).influence()
+
+
+# ---- from the model -------------------------------------------------------------------------------------------------
+
+
+def _least_squares(model: Model, solution: Solution, settings: Settings) -> Spread:
+    if not isinstance(model.likelihood, Gaussian) or model.joint.informative.any():
+        raise Incompatible(
+            "sigma^2 (X'X)^-1 is the covariance of least squares, a Gaussian likelihood with flat priors; for this model ask "
+            "for 'observed', 'expected' or 'sampling'"
+        )
+    found = ClosedForm().solve(replace(model, prior=Flat(), aux=model.fixed), np.random.default_rng(0))
+    if found.df is None:
+        return Spread(found.scale, None, {"sigma2": model.fixed["sigma"] ** 2, "sigma2_is": "given"})
+    return Spread(found.scale, found.df, {"sigma2": found.stats["rss"] / found.df, "sigma2_is": "RSS/(n - rank)"})
+
+
+def _maximum_likelihood(model: Model, solution: Solution, settings: Settings) -> Spread:
+    found = _least_squares(model, solution, settings)
+    if found.df is None:
+        return found
+    n = model.design.total
+    words: Words = {"sigma2": float(found.words["sigma2"]) * found.df / n, "sigma2_is": "RSS/n"}
+    return Spread(found.matrix * found.df / n, None, words)
+
+
+def _observed(model: Model, solution: Solution, settings: Settings) -> Spread:
+    at = estimate_of(model, solution, "observed information")
+    return Spread(at.on_theta(at.observed), None, {})
+
+
+def _expected(model: Model, solution: Solution, settings: Settings) -> Spread:
+    at = estimate_of(model, solution, "expected information")
+    return Spread(at.on_theta(at.expected), None, {})
+
+
+def _sampling(model: Model, solution: Solution, settings: Settings) -> Spread:
+    at = estimate_of(model, solution, "sampling covariance")
+    return Spread(at.on_theta(at.expected @ at.data_information @ at.expected), None, {})
+
+
+# ---- from the rows --------------------------------------------------------------------------------------------------
+
+
+def _heteroscedastic(power: float | None, *, corrected: bool = False) -> Callable[[Model, Solution, Settings], Spread]:
+    def make(model: Model, solution: Solution, settings: Settings) -> Spread:
+        at = estimate_of(model, solution, "a sandwich covariance")
+        factor = _full(at) if corrected else 1.0
+        return Spread(_sandwich(at, factor * at.meat(power)), solution.df, {"factor": factor})
+
+    return make
+
+
+def _sandwich(at: Estimate, meat: Array) -> Array:
+    return at.on_theta(at.observed @ meat @ at.observed)
+
+
+def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
+    at = estimate_of(model, solution, "a cluster covariance", each=True)
+    rows = at.score_rows(at.scores) * at.weights[:, None]
+    ways = settings.groups
+    sets = [*ways, crossed(*ways)] if len(ways) == 2 else ways
+    counts = [int(c.max()) + 1 for c in sets]
+    whole = settings.small_sample == "stata"  # one factor of V1 + V2 - V12, not one of each part
+    factors = [_cluster_factor(at, min(counts) if whole else g, settings.small_sample) for g in counts]
+    parts = [f * _sandwich(at, cluster_square(rows, c)) for f, c in zip(factors, sets)]
+    words: dict[str, str | float] = {
+        "groups": " x ".join(map(str, counts[: len(ways)])),
+        "small_sample": f"{settings.small_sample}: {FACTORS[settings.small_sample]}",
+        "factor": factors[0] if len(ways) == 1 or whole else ", ".join(f"{f:.6g}" for f in factors),
+    }
+    matrix = parts[0]
+    if len(ways) == 2:
+        words["ways"] = _WAYS + ("of the whole, as Stata's ivreg2" if whole else "of each part")
+        matrix, negative = _positive_part(*parts)
+        words |= {"eigenvalues": negative} if negative else {}
+    return Spread(matrix, min(counts[: len(ways)]) - 1.0, words)
+
+
+_WAYS = "two: V1 + V2 - V12 (Cameron, Gelbach & Miller 2011), with a factor "
+
+
+def _positive_part(first: Array, second: Array, both: Array) -> tuple[Array, str]:
+    """V1 + V2 - V12, which need not be a covariance: negative eigenvalues, in units of the standard errors without V12, are
+    set to 0, and that is said."""
+    V = first + second - both
+    d = np.sqrt(np.diagonal(first + second))
+    value, vector = np.linalg.eigh(V / np.outer(d, d))
+    if value[0] >= -1e-12:
+        return V, ""
+    fixed = (vector * np.maximum(value, 0.0)) @ vector.T * np.outer(d, d)
+    return (
+        fixed,
+        f"{int((value < 0).sum())} of {len(value)} were negative and are set to 0: too few groups for two ways",
+    )
+
+
+def _cluster_factor(at: Estimate, groups: int, small_sample: SmallSample) -> float:
+    few = groups / (groups - 1.0)
+    n, k = at.model.design.total, at.identified
+    linear = few * (n - 1.0) / (n - k)
+    stata = linear if isinstance(at.model.likelihood, Gaussian) else few
+    return {"stata": stata, "each": stata, "full": linear, "none": 1.0}[small_sample]
+
+
+def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
+    at = estimate_of(model, solution, "a HAC covariance", each=True)
+    if (at.weights != 1).any():
+        raise Incompatible("a HAC covariance reads the rows as times, one observation each, and this model has weights")
+    n, lags = model.design.n, settings.lags
+    rule = "given" if lags is not None else "floor(4 (n/100)^(2/9)), Newey & West 1994"
+    lags = default_lags(n) if lags is None else lags
+    if isinstance(lags, bool) or not isinstance(lags, int | np.integer) or not 0 <= lags < n:
+        raise DataError(f"lags is a whole number from 0 to n - 1 = {n - 1}, got {lags!r}")
+    factor = {"stata": _full(at) if isinstance(model.likelihood, Gaussian) else 1.0, "full": _full(at), "none": 1.0}
+    words: Words = {
+        "lags": float(lags),
+        "lags_rule": rule,
+        "small_sample": f"{settings.small_sample}: {LAG_FACTORS[settings.small_sample]}",
+        "factor": factor[settings.small_sample],
+    }
+    meat = factor[settings.small_sample] * bartlett_square(at.score_rows(at.scores), int(lags))
+    return Spread(_sandwich(at, meat), solution.df, words)
+
+
+def _full(at: Estimate) -> float:
+    """n / (n - k). DataError when no degrees of freedom are left."""
+    n, k = at.model.design.total, at.identified
+    if n <= k:
+        raise DataError(f"{n:g} observations and {k} coefficients leave no degrees of freedom for the factor n/(n - k)")
+    return n / (n - k)
+
+
+def replicated(model: Model, solution: Solution, settings: Settings) -> Spread:
+    """The covariance of bootstrap replicates, which the solution carries."""
+    if solution.replicates is None:
+        raise Incompatible("this fit has no replicates: fit with Bootstrap(method), such as pr.fit(model, 'bootstrap')")
+    return Spread(solution.scale, solution.df, {})
+
+
+_KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
+    "classical": _least_squares,
+    "ml": _maximum_likelihood,
+    "observed": _observed,
+    "expected": _expected,
+    "sampling": _sampling,
+    "HC0": _heteroscedastic(None),
+    "HC1": _heteroscedastic(None, corrected=True),
+    "HC2": _heteroscedastic(0.5),
+    "HC3": _heteroscedastic(1.0),
+    "cluster": _clustered,
+    "HAC": _newey_west,
+    "bootstrap": replicated,
+}
+COVARIANCES = tuple(_KINDS)

@@ -1,0 +1,301 @@
+"""What a mode knows of its rows: curvature, scores and leverages at the estimate, on well-scaled coordinates.
+
+theta = (vec beta, log aux) is written as theta = frame phi plus a constant, phi running over the directions that are
+identified, on standardised columns. Covariances of an estimate and one-step changes of it start from here.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from probreg.data import Basis, Block
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.inference.base import Array, Solution, Status
+from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.wide import refuse_written_out
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.numerics.linalg import weighted_gram
+
+_AT_ZERO = (
+    "that the likelihood has no curvature there: use fewer columns or more rows, or hold sigma (aux={'sigma': ...})"
+)
+_FULL = 1e-10  # 1 - leverage below which a row fits itself
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A model at its mode; arrays are per observation (a frequency weight is not yet multiplied in)."""
+
+    model: Model
+    solution: Solution
+
+    @cached_property
+    def known(self) -> dict[str, float]:
+        """Every nuisance parameter, held or estimated."""
+        return {**self.model.fixed, **self.solution.aux}
+
+    @cached_property
+    def weights(self) -> Array:
+        """(n,), ones where there are none."""
+        return self._every.weights
+
+    @cached_property
+    def scores(self) -> Array:
+        """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
+        return self._every.scores
+
+    @cached_property
+    def _every(self) -> "Rows":
+        """All rows at once, which `estimate_of` asks for where they are needed."""
+        d = self.model.design
+        return Rows(self.at, d.block)
+
+    @cached_property
+    def at(self) -> "At":
+        """The estimate as rows see it."""
+        assert isinstance(self.model.likelihood, SmoothLikelihood)  # `estimate_of` asks
+        likelihood, beta, m = self.model.likelihood, self.solution.beta, self.model.shape[1]
+        pick = (*range(m), *(m + likelihood.aux.index(a) for a in self.model.unknown))
+        design = self.model.design
+        sampled, labels = design.weight_kind == "sampling", design.labels if design.n else None
+        return At(likelihood, design.basis, beta, self.known, pick, sampled, labels)
+
+    # ---- coordinates -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def inside(self) -> Array:
+        """(p m + a, r): (vec gamma, log aux) = inside phi, gamma on standardised columns."""
+        p = self.model.shape[0]
+        N = self.solution.null
+        Q = np.eye(p)
+        if N is not None:
+            Q = np.linalg.qr(self.model.design.basis.T_inverse @ N, mode="complete")[0][:, N.shape[1] :]
+        return self._with_aux(Q)
+
+    @cached_property
+    def frame(self) -> Array:
+        """(p m + a, r): theta = frame phi; of collinear columns the coefficients of least norm."""
+        N, T = self.solution.null, self.model.design.basis.T
+        outer = T if N is None else T - N @ np.linalg.pinv(N) @ T
+        return self._with_aux(outer) @ self.inside
+
+    def _with_aux(self, A: Array) -> Array:
+        m, a = self.model.shape[1], len(self.model.unknown)
+        top = np.kron(A, np.eye(m))
+        out = np.zeros((len(top) + a, top.shape[1] + a))
+        out[: len(top), : top.shape[1]] = top
+        out[len(top) :, top.shape[1] :] = np.eye(a)
+        return out
+
+    @property
+    def size(self) -> int:
+        """p m."""
+        return self.solution.beta.size
+
+    @cached_property
+    def identified(self) -> int:
+        """The number of coefficients that are identified: rank times predictors."""
+        N = self.solution.null
+        return (self.model.shape[0] - (0 if N is None else N.shape[1])) * self.model.shape[1]
+
+    # ---- curvature -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def observed(self) -> Array:
+        """The inverse negative Hessian of the log posterior over phi, (r, r)."""
+        gamma = self.model.design.basis.T_inverse @ self.solution.beta
+        with np.errstate(all="ignore"):  # an exact fit has sigma = 0, which is met below
+            H = self.model.expansion_in_basis(gamma, **self.solution.aux).curvature
+        return inverse(self.inside.T @ H @ self.inside)
+
+    @cached_property
+    def expected(self) -> Array:
+        """The inverse expected information over the coefficients among phi, prior precision included."""
+        return inverse(self.data_information + self._prior_information)
+
+    @cached_property
+    def data_information(self) -> Array:
+        """The expected information of the rows over the coefficients among phi."""
+        (H,) = self.model.design.fold(partial(expected_part, at=self.at))
+        S = self._coefficients
+        return S.T @ H @ S
+
+    @cached_property
+    def _prior_information(self) -> Array:
+        H = self.model.joint.curvature(self.solution.beta, self.known.get("sigma", 1.0))
+        F = np.kron(self.model.design.basis.T, np.eye(self.model.shape[1])) @ self._coefficients
+        return F.T @ H @ F
+
+    @cached_property
+    def _coefficients(self) -> Array:
+        """The coefficients among phi: (p m, r - a)."""
+        return self.inside[: self.size, : self.inside.shape[1] - len(self.model.unknown)]
+
+    def on_theta(self, over_phi: Array) -> Array:
+        """A matrix over phi, or over its coefficients only, as the (p m, p m) matrix of the coefficients."""
+        F = self.frame[: self.size, : len(over_phi)]
+        return F @ over_phi @ F.T
+
+    # ---- rows ------------------------------------------------------------------------------------------------------
+
+    def meat(self, power: float | None) -> Array:
+        """sum_i w_i u_i u_i' over phi; `power` of 1 - W_i G_i divides the scores of eta, as in `Rows.less_leverage`."""
+        root = None if power is None else self._root
+        (M,) = self.model.design.fold(partial(meat_part, at=self.at, root=root, power=power or 0.0))
+        return self.inside.T @ M @ self.inside
+
+    def score_rows(self, scores: Array) -> Array:
+        """Scores over phi, row by row (n, r), from scores over (eta, log aux)."""
+        m = self.model.shape[1]
+        beta = (self._every.U[:, :, None] * scores[:, None, :m]).reshape(len(scores), -1)
+        return np.hstack([beta, scores[:, m:]]) @ self.inside
+
+    def influence(self) -> Array:
+        """The change of theta when one more observation like row i joins, to first order, (n, p m + a): the
+        infinitesimal jackknife, V u_i (Efron 1982, chapter 6)."""
+        return self.score_rows(self.scores) @ self.observed @ self.frame.T
+
+    @cached_property
+    def _root(self) -> Array:
+        """A (p, m, r - a) with A_i = x_i A and G_i = A_i A_i'."""
+        root = self._coefficients @ np.linalg.cholesky(self.expected)
+        return root.reshape(*self.model.shape, -1)
+
+    @cached_property
+    def leverage(self) -> Array:
+        """trace(W_i G_i), (n,): of a sum that is the number of coefficients when the prior is flat."""
+        return np.einsum("nkl,nlk->n", self._every.curves, self._every.spread(self._root))
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """An estimate as rows see it, which travels to where they are."""
+
+    likelihood: SmoothLikelihood
+    basis: Basis
+    beta: Array  # (p, m)
+    known: dict[str, float]
+    pick: tuple[int, ...]  # which of (eta, log aux) is estimated
+    sampled: bool = False  # weights are of sampling: they multiply the score of one row, and are no copies of it
+    labels: Array | None = None  # the names of rows in memory, where they have any
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Scores and curvatures of the rows of a block at an estimate."""
+
+    at: At
+    block: Block
+
+    @cached_property
+    def U(self) -> Array:
+        """(n, p), the standardised columns."""
+        return self.at.basis.rows(self.block.X)
+
+    @cached_property
+    def weights(self) -> Array:
+        """(n,), ones where there are none."""
+        return np.ones(self.block.rows) if self.block.weights is None else self.block.weights
+
+    @cached_property
+    def eta(self) -> Array:
+        """(n, m), offset included."""
+        return self.block.eta(self.at.beta)
+
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """The nuisance parameters of each row: its noise scale has its precision."""
+        return self.at.likelihood.at_rows(self.at.known, self.block.precision)
+
+    @cached_property
+    def scores(self) -> Array:
+        """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
+        return self.at.likelihood.expansion(self.block.y, self.eta, **self.known).gradient[:, self.at.pick]
+
+    @cached_property
+    def curves(self) -> Array:
+        """W_i = E[-d2 log p / d eta2] of each row, (n, m, m)."""
+        return self.at.likelihood.information(self.eta, **self.known, **self.at.likelihood.given(self.block.y))
+
+    def spread(self, root: Array) -> Array:
+        """G_i, the covariance of eta_i under the expected information, (n, m, m)."""
+        A = np.einsum("np,pkr->nkr", self.U, root, optimize=True)
+        return A @ A.swapaxes(1, 2)
+
+    def less_leverage(self, root: Array, power: float) -> Array:
+        """Scores with those of eta multiplied by (1 - W_i G_i)^-power: 1/2 makes their variance right under the model,
+        1 turns them into leave-one-out scores. DataError for a row that fits itself."""
+        m, every = self.at.beta.shape[1], self.spread(root)
+        out, live = self.scores.copy(), np.einsum("nkk->n", every) > 0
+        G, W = every[live], self.curves[live]
+        L = np.linalg.cholesky(G)
+        value, Q = np.linalg.eigh(L.swapaxes(1, 2) @ W @ L)
+        if len(bad := np.flatnonzero(1.0 - value[:, -1] < _FULL)):
+            row = self.block.start + np.flatnonzero(live)[bad[0]]
+            row = row if self.at.labels is None else self.at.labels[row]
+            raise DataError(
+                f"row {row} has leverage 1 (one of {len(bad)} rows that alone decide a coefficient), and HC2 and HC3 divide by "
+                "1 - leverage: use HC0 or HC1"
+            )
+        turned = Q.swapaxes(1, 2) @ L.swapaxes(1, 2) @ out[live, :m, None] * ((1.0 - value) ** -power)[..., None]
+        out[live, :m] = np.linalg.solve(L.swapaxes(1, 2), Q @ turned)[..., 0]
+        return out
+
+
+def expected_part(block: Block, *, at: At) -> tuple[Array]:
+    """What the rows of a block add to the expected information over vec(gamma)."""
+    rows = Rows(at, block)
+    return (weighted_gram(rows.U, rows.curves * rows.weights[:, None, None]),)
+
+
+def meat_part(block: Block, *, at: At, root: Array | None, power: float) -> tuple[Array]:
+    """What the rows of a block add to the sum of squares of the scores over (vec gamma, log aux): sum_i w_i u_i u_i' of
+    frequencies w, sum_i w_i^2 u_i u_i' of sampling weights."""
+    rows, (p, m) = Rows(at, block), at.beta.shape
+    scores = rows.scores if root is None else rows.less_leverage(root, power)
+    eta, aux, w, k = scores[:, :m], scores[:, m:], rows.weights, p * m
+    w = w * w if at.sampled else w
+    M = np.empty((k + aux.shape[1], k + aux.shape[1]))
+    M[:k, :k] = weighted_gram(rows.U, eta[:, :, None] * eta[:, None, :] * w[:, None, None])
+    M[:k, k:] = np.einsum("np,nk,na->pka", rows.U, eta * w[:, None], aux, optimize=True).reshape(k, -1)
+    M[k:, :k] = M[:k, k:].T
+    M[k:, k:] = (aux * w[:, None]).T @ aux
+    return (M,)
+
+
+def estimate_of(model: Model, solution: Solution, what: str, *, each: bool = False) -> Estimate:
+    """The estimate, when it is one that has curvature and rows, in memory where `what` is about `each` of them; otherwise
+    the reason why `what` does not exist."""
+    if why := Newton().obstacle(model):
+        raise Incompatible(f"{what} needs two derivatives of the log posterior: {why}")
+    refuse_written_out(solution, what)
+    if each:
+        model.design.need_rows(what)
+    if not model.design.reachable:
+        raise DataError(f"{what} is a sum over the rows, and {model.design.gone}")
+    if solution.status is Status.NO_MAXIMUM:
+        raise NotConverged(f"there is no {what.removeprefix('a ')}: {solution.status.value} ({solution.detail})")
+    if any(solution.aux[a] <= 0 for a in model.unknown):
+        raise NotConverged(
+            f"there is no {what.removeprefix('a ')}: the fit meets every response exactly, so {_AT_ZERO}"
+        )
+    return Estimate(model, solution)
+
+
+def inverse(H: Array) -> Array:
+    """The inverse of a positive definite matrix, rows scaled to unit diagonal. NotConverged when it is none."""
+    d = np.sqrt(np.abs(np.diagonal(H)))
+    try:
+        if not (np.isfinite(H).all() and (d > 0).all()):
+            raise np.linalg.LinAlgError
+        scaled = cho_factor(H / np.outer(d, d))
+    except np.linalg.LinAlgError:
+        raise NotConverged(
+            "the curvature at the estimate is not positive definite (an exact fit, or no maximum), so the estimate has no "
+            "covariance of this kind: see check(model), or give a prior"
+        ) from None
+    return np.asarray(cho_solve(scaled, np.eye(len(H)))) / np.outer(d, d)

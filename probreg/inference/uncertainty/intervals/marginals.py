@@ -1,0 +1,225 @@
+"""Ends of intervals from marginal distributions that are known: quantiles by root finding, not those of draws."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.polynomial.legendre import leggauss, legint, legval, legvander
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import gammaincc, gammainccinv, gammaln, ndtr
+
+from probreg.inference.uncertainty.intervals.arithmetic import check_prob
+
+Array = np.ndarray
+_GRID, _STEPS = 400, 100  # points between which a quantile is bracketed; halvings, of which it takes about 6
+_CUTS = 40  # of the probability below an interval, where the shortest one is looked for
+
+
+class Marginal(ABC):
+    """The distribution of one number; arrays in, arrays of the same shape out."""
+
+    @property
+    @abstractmethod
+    def support(self) -> tuple[float, float]:
+        """Ends that hold all but 1e-16 of it or so."""
+
+    @abstractmethod
+    def cdf(self, x: Array) -> Array: ...
+
+    @abstractmethod
+    def density(self, x: Array) -> Array: ...
+
+    @cached_property
+    def _grid(self) -> tuple[Array, Array]:
+        x = np.linspace(*self.support, _GRID)
+        return x, np.maximum.accumulate(self.cdf(x))
+
+    def quantile(self, share: ArrayLike) -> Array:
+        """x with cdf(x) = share, to a few units of the last digit: Newton's steps, halved where they would leave their bracket."""
+        share = np.asarray(share, dtype=float)
+        x, F = self._grid
+        i = np.clip(np.searchsorted(F, share), 1, len(x) - 1)
+        low, high = x[i - 1], x[i]
+        at = (low + high) / 2
+        for _ in range(_STEPS):
+            over = self.cdf(at) - share
+            low, high = np.where(over < 0, at, low), np.where(over < 0, high, at)
+            with np.errstate(all="ignore"):
+                step = at - over / self.density(at)
+            new = np.where((step > low) & (step < high), step, (low + high) / 2)
+            done = np.abs(new - at).max(initial=0.0) <= 1e-15 * np.abs(x).max()
+            at = new
+            if done:
+                break
+        return at
+
+    def equal_tail(self, prob: float) -> tuple[float, float]:
+        """The (1 - prob)/2 and (1 + prob)/2 quantiles."""
+        tail = (1 - check_prob(prob)) / 2
+        lower, upper = self.quantile([tail, 1 - tail])
+        return float(lower), float(upper)
+
+    def highest_density(self, prob: float) -> tuple[float, float]:
+        """The shortest interval of probability prob: its ends have the same density, but for an end of the support."""
+        check_prob(prob)
+
+        def ends(below: ArrayLike) -> Array:
+            return self.quantile(np.add.outer([0.0, prob], below))
+
+        def rise(below: float) -> float:  # the sign of the derivative of the width over `below`, 1/f(high) - 1/f(low)
+            low, high = self.density(ends(below))
+            return float(low - high)
+
+        cuts = np.linspace(0, 1 - prob, _CUTS + 2)
+        cuts[[0, -1]] += 1e-12, -1e-12
+        low, high = ends(cuts)
+        k = int(np.clip(np.argmin(high - low), 1, _CUTS))
+        left, right = cuts[k - 1], cuts[k + 1]
+        if rise(left) >= 0:
+            below = left
+        elif rise(right) <= 0:
+            below = right
+        else:
+            below = brentq(rise, left, right, xtol=1e-15)
+        lower, upper = ends(below)
+        return float(lower), float(upper)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(Marginal):
+    """sum_k weight_k N(mean_k, sd_k^2).
+
+    >>> round(Mixture(np.ones(1), np.zeros(1), np.ones(1)).equal_tail(0.95)[1], 6)
+    1.959964
+    """
+
+    weight: Array  # (K,), sum 1
+    mean: Array
+    sd: Array
+
+    @property
+    def support(self) -> tuple[float, float]:
+        held = self.weight > 1e-18
+        mean, reach = self.mean[held], 9.0 * self.sd[held]
+        return float((mean - reach).min()), float((mean + reach).max())
+
+    def cdf(self, x: Array) -> Array:
+        return np.asarray(ndtr(self._standard(x)) @ self.weight)
+
+    def density(self, x: Array) -> Array:
+        return np.asarray(np.exp(-0.5 * self._standard(x) ** 2) @ (self.weight / (self.sd * np.sqrt(2 * np.pi))))
+
+    def _standard(self, x: Array) -> Array:
+        return (np.asarray(x)[..., None] - self.mean) / self.sd
+
+
+@dataclass(frozen=True, eq=False)
+class OnNodes(Marginal):
+    """A positive number whose log has the density of the polynomial through `weight` at the Gauss-Legendre nodes `log`.
+
+    Its Legendre coefficients are c_n = (n + 1/2) sum_k weight_k P_n(x_k), and its integral is
+    c_0 (x + 1) + sum_n c_n (P_n+1(x) - P_n-1(x)) / (2 n + 1).
+    """
+
+    weight: Array  # (K,), sum 1, the weights of the rule counted
+    log: Array  # (K,), rising
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """The ends of log: the nodes x_k of the rule lie inside (-1, 1)."""
+        x, _ = leggauss(len(self.log))
+        half = (self.log[-1] - self.log[0]) / (x[-1] - x[0])
+        middle = (self.log[-1] + self.log[0]) / 2
+        return float(middle - half), float(middle + half)
+
+    @cached_property
+    def _log(self) -> "_Log":
+        return _Log(self)
+
+    @cached_property
+    def _nodes(self) -> tuple[Array, Array, Array]:
+        """The nodes x_k, their barycentric weights, and the integral from -1 and the density there, (K, 2)."""
+        K = len(self.log)
+        x, w = leggauss(K)
+        c = (np.arange(K) + 0.5) * (self.weight @ legvander(x, K - 1))
+        b = (-1.0) ** np.arange(K) * np.sqrt((1 - x**2) * w)
+        return x, b, np.column_stack([legval(x, legint(c, lbnd=-1.0)), self.weight / w])
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return float(np.exp(self._ends[0])), float(np.exp(self._ends[1]))
+
+    def quantile(self, share: ArrayLike) -> Array:
+        return np.exp(self._log.quantile(share))
+
+    def cdf(self, x: Array) -> Array:
+        return self.of_log(np.log(x))[0]
+
+    def density(self, x: Array) -> Array:
+        return self.of_log(np.log(x))[1] / x
+
+    def of_log(self, u: Array) -> tuple[Array, Array]:
+        """Distribution function and density of the log at u."""
+        low, high = self._ends
+        x = np.clip(2 * (np.asarray(u, dtype=float) - low) / (high - low) - 1, -1, 1)
+        nodes, b, values = self._nodes
+        # the polynomial through values at the nodes: sum b v / (x - x_k) over sum b / (x - x_k) (Berrut & Trefethen 2004)
+        away = x[..., None] - nodes
+        share = b / np.where(away == 0, 1e-300, away)
+        F, f = np.moveaxis((share @ values) / share.sum(-1)[..., None], -1, 0)
+        return F, f * 2 / (high - low)
+
+
+@dataclass(frozen=True, eq=False)
+class _Log(Marginal):
+    """The log of a number, in which its distribution has no long tail."""
+
+    of: OnNodes
+
+    @property
+    def support(self) -> tuple[float, float]:
+        low, high = np.log(self.of.support)
+        return float(low), float(high)
+
+    def cdf(self, x: Array) -> Array:
+        return self.of.of_log(x)[0]
+
+    def density(self, x: Array) -> Array:
+        return self.of.of_log(x)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class RootInverseGamma(Marginal):
+    """v with v^2 ~ InverseGamma(a, b): the sigma of a conjugate posterior.
+
+    >>> round(RootInverseGamma(5.0, 5.0).equal_tail(0.95)[0], 4)  # sqrt(10 / chi2), as classical
+    0.6987
+    """
+
+    a: float
+    b: float
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return float(self.quantile(1e-16)), float(self.quantile(1 - 1e-15))
+
+    def quantile(self, share: ArrayLike) -> Array:
+        return np.sqrt(self.b / gammainccinv(self.a, share))
+
+    def cdf(self, x: Array) -> Array:
+        return np.asarray(gammaincc(self.a, self.b / np.square(x)))
+
+    def density(self, x: Array) -> Array:
+        t = self.b / np.square(x)  # 2 / v t^a e^-t / Gamma(a)
+        return 2 / x * np.exp(self.a * np.log(t) - t - gammaln(self.a))
+
+
+def of_coefficients(marginals: Mapping[str, Array], prob: float, kind: str) -> tuple[Array, Array]:
+    """Lower and upper ends (p,) from mixtures over nodes: weight (K,), mean and sd (K, p)."""
+    each = [Mixture(marginals["weight"], m, s) for m, s in zip(marginals["mean"].T, marginals["sd"].T)]
+    found = [m.highest_density(prob) if kind == "hdi" else m.equal_tail(prob) for m in each]
+    lower, upper = np.array(found).reshape(-1, 2).T
+    return lower, upper

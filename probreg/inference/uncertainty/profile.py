@@ -1,0 +1,111 @@
+"""Intervals that invert a test: the values psi of a coefficient that the likelihood ratio, or the score, does not reject.
+
+With other parameters at their maximum given psi (sigma among them, on its log scale):
+profile: sqrt(2 (l(max) - l(psi))) <= z; score (Rao 1948): |l'(psi)| sqrt(c' I^-1 c) <= z at the constrained maximum, I the
+expected information of the coefficients. l is the log posterior, which is the log-likelihood where priors are flat.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from probreg.errors import Incompatible, NotConverged
+from probreg.inference.base import Array, Solution, Status
+from probreg.inference.modes.escape import escapes
+from probreg.inference.modes.newton import Newton
+from probreg.inference.uncertainty.constrained import Path, Statistic, end, surface
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.numerics.linalg import weighted_gram
+
+
+def likelihood_ratio(path: Path, psi: float) -> float:
+    """sqrt(2 (l(max) - l(psi))), inf where l is out of reach."""
+    found = path.maximum(psi)
+    return np.inf if found is None else float(np.sqrt(2.0 * max(path.top[1].value - found[1].value, 0.0)))
+
+
+def rao(path: Path, psi: float) -> float:
+    """|l'(psi)| sqrt(c' I^-1 c), inf where l is out of reach."""
+    found = path.maximum(psi)
+    if found is None:
+        return np.inf
+    theta, local = found
+    model, k = path.at.model, path.at.model.shape[0] * path.at.model.shape[1]
+    H = local.curvature
+    if not path.c[k:].any():  # of sigma itself the observed curvature, of coefficients their expected information
+        H = H.copy()
+        H[:k, :k], H[:k, k:], H[k:, :k] = _expected(model, theta[:k].reshape(model.shape), theta[k:]), 0.0, 0.0
+    inner = path.at.B.T @ path.c
+    with np.errstate(all="ignore"):
+        variance = float(inner @ np.linalg.lstsq(path.at.B.T @ H @ path.at.B, inner, rcond=1e-14)[0])
+    return abs(path.slope(local)) * float(np.sqrt(variance)) if np.isfinite(variance) and variance > 0 else np.inf
+
+
+STATISTICS: Mapping[str, Statistic] = {"profile": likelihood_ratio, "score": rao}
+
+
+def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Array, Array]:
+    """Ends (p, outcomes) of the interval of each reported coefficient at standard normal quantile z, -inf or inf on a side
+    where the likelihood never falls far enough. Incompatible for a model without derivatives; NotConverged where the
+    maximum was not reached."""
+    _possible(model, solution, kind)
+    at, theta, local = surface(model, solution)
+    D, T, p = model.likelihood.display, model.design.basis.T, model.shape[0]
+    open_ends = _open(model, solution)
+    B, ends = at.B, np.empty((2, p, len(D)))
+    with np.errstate(all="ignore"):
+        V = B @ np.linalg.pinv(B.T @ local.curvature @ B, hermitian=True) @ B.T
+    for j, d in np.ndindex(p, len(D)):
+        c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
+        path, se = Path(at, c, (theta, local)), float(np.sqrt(max(c @ V @ c, 0.0)))
+        vague = solution.vague is not None and bool(solution.vague[j, d])
+        unit = float(np.linalg.norm(c)) if vague or not se > 0 else se
+        for side, s in enumerate((-1, 1)):
+            if open_ends[side, j, d]:
+                ends[side, j, d] = s * np.inf
+            else:
+                ends[side, j, d] = end(path, STATISTICS[kind], z, s, unit, runaway=vague)
+    return ends[0], ends[1]
+
+
+def inverted_aux(model: Model, solution: Solution, kind: str, name: str, z: float) -> tuple[float, float]:
+    """The same for a nuisance parameter that was estimated, found on its log scale."""
+    _possible(model, solution, kind)
+    at, theta, local = surface(model, solution)
+    c = np.zeros(len(theta))
+    c[model.shape[0] * model.shape[1] + model.unknown.index(name)] = 1.0
+    path = Path(at, c, (theta, local))
+    unit = solution.aux_sd[name] / solution.aux[name]
+    lower, upper = (end(path, STATISTICS[kind], z, side, unit) for side in (-1, 1))
+    return float(np.exp(lower)), float(np.exp(upper))
+
+
+def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
+    """The expected information of (vec gamma), with the curvature of the prior."""
+    assert isinstance(model.likelihood, SmoothLikelihood)
+    T, d = np.kron(model.design.basis.T, np.eye(model.shape[1])), model.design
+    beta = model.design.basis.T @ gamma
+    known = {**model.fixed, **{a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)}}
+    with np.errstate(all="ignore"):
+        rows = model.likelihood.at_rows(known, d.precision) | model.given(d)
+        W = model.likelihood.information(model.eta(beta), **rows)
+        W = W if d.weights is None else W * d.weights[:, None, None]
+        return weighted_gram(d.basis.rows(d.X), W) + T.T @ model.joint.curvature(beta, known.get("sigma", 1.0)) @ T
+
+
+def _possible(model: Model, solution: Solution, kind: str) -> None:
+    if why := Newton().obstacle(model):
+        raise Incompatible(f"a {kind} interval needs the maximum with a coefficient held, by Newton's method: {why}")
+    model.design.need_rows(f"a {kind} interval")
+    if solution.status in (Status.SADDLE, Status.STEP_LIMIT):
+        raise NotConverged(f"no {kind} interval: {solution.status.value}")
+
+
+def _open(model: Model, solution: Solution) -> Array:
+    """(2, p, outcomes) bool: sides on which the likelihood does not fall: separated, or not identified at all."""
+    if solution.vague is None:
+        return np.zeros((2, model.shape[0], len(model.likelihood.display)), bool)
+    if solution.status is Status.NO_MAXIMUM:
+        return escapes(model)
+    return np.stack([solution.vague, solution.vague])

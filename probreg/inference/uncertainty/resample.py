@@ -1,0 +1,91 @@
+"""Data sets that might have been: a model and its estimate in, a model on resampled rows or responses out.
+
+A frequency weight of w is w observations: they are resampled, and get their noise, one by one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.inference.base import Array, Solution
+from probreg.inference.uncertainty.information import estimate_of
+from probreg.model.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A model with its estimate, from which replicates are drawn."""
+
+    model: Model
+    solution: Solution
+
+    @cached_property
+    def row_of(self) -> Array:
+        """The row of each observation, (total,)."""
+        d = self.model.design
+        return np.repeat(np.arange(d.n), 1 if d.weights is None else d.weights.astype(int))
+
+    @cached_property
+    def apart(self) -> Design:
+        """One row per observation."""
+        d = self.model.design
+        return d if d.weights is None else replace(d.take(self.row_of), weights=None)
+
+    @cached_property
+    def fitted(self) -> Array:
+        """eta of each observation, (total, m)."""
+        return self.model.eta(self.solution.beta)[self.row_of]
+
+    @cached_property
+    def residuals(self) -> Array:
+        """sqrt(w) (y - fitted) / sqrt(1 - leverage) of each observation with precision w, of variance sigma^2."""
+        left = 1.0 - estimate_of(self.model, self.solution, "a residual bootstrap", each=True).leverage[self.row_of]
+        e = (self.apart.observed - self.fitted[:, 0]) * self.root
+        return e / np.sqrt(np.where(left > 1e-10, left, 1.0))
+
+    @cached_property
+    def root(self) -> Array:
+        """(total,), the roots of the precisions of the observations."""
+        w = self.apart.precision
+        return np.ones(len(self.row_of)) if w is None else np.sqrt(w)
+
+    def with_response(self, y: Array) -> Model:
+        return replace(self.model, design=replace(self.apart, y=y))
+
+
+def pairs(source: Source, rng: np.random.Generator) -> Model:
+    """Observations (x, y) drawn with replacement, written as frequencies of the rows."""
+    row_of, d = source.row_of, source.model.design
+    counts = np.bincount(row_of[rng.integers(0, len(row_of), len(row_of))], minlength=d.n)
+    keep = counts > 0
+    return replace(source.model, design=replace(d.take(keep), weights=counts[keep].astype(float)))
+
+
+def residual(source: Source, rng: np.random.Generator) -> Model:
+    """y* = fitted + e*, e* drawn with replacement from the centred residuals over sqrt(1 - leverage)."""
+    e = source.residuals - source.residuals.mean()
+    return source.with_response(source.fitted[:, 0] + e[rng.integers(0, len(e), len(e))] / source.root)
+
+
+def wild(source: Source, rng: np.random.Generator) -> Model:
+    """y* = fitted + v e, e the residual over sqrt(1 - leverage), v = -1 or 1 with equal odds (Liu 1988)."""
+    e = source.residuals
+    return source.with_response(source.fitted[:, 0] + np.where(rng.random(len(e)) < 0.5, -e, e) / source.root)
+
+
+def parametric(source: Source, rng: np.random.Generator) -> Model:
+    """y* drawn from the likelihood at the estimate."""
+    likelihood, at = source.model.likelihood, source.apart
+    known = likelihood.at_rows({**source.model.fixed, **source.solution.aux}, at.precision)
+    return source.with_response(likelihood.sample(rng, source.fitted, **known, **source.model.given(at)))
+
+
+SAMPLERS: dict[str, Callable[[Source, np.random.Generator], Model]] = {
+    "pairs": pairs,
+    "residual": residual,
+    "parametric": parametric,
+    "wild": wild,
+}

@@ -1,0 +1,193 @@
+"""Successes out of trials: logistic regression in which a row counts."""
+
+from dataclasses import dataclass, replace
+from math import exp, log1p
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import betainc, gammaln
+
+from probreg.arguments.scalars import Count, check_fields
+from probreg.errors import DataError
+from probreg.likelihoods.base import (
+    LIKELIHOODS,
+    Array,
+    ExponentialFamily,
+    Level,
+    OfTrials,
+    Recession,
+    SeparableLikelihood,
+    told_trials,
+)
+from probreg.likelihoods.links import LOGIT
+from probreg.likelihoods.response import refuse, whole_counts
+from probreg.numerics.compiled.kernel import Kernel
+
+
+def _row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
+    k, n = y[0], y[1]
+    e = exp(-abs(eta))
+    mu = (1.0 if eta > 0.0 else e) / (1.0 + e)
+    return -k * max(-eta, 0.0) - (n - k) * max(eta, 0.0) - n * log1p(e), k - n * mu, 0.0
+
+
+def _bend(y: Array, eta: float, t: Array) -> float:
+    e = exp(-abs(eta))
+    return y[1] * e / ((1.0 + e) * (1.0 + e))
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Binomial(ExponentialFamily, SeparableLikelihood, OfTrials):
+    """k successes of n trials with P(success) = p = 1 / (1 + exp(-eta)), log p = log (n over k) + k log p + (n - k) log(1 - p).
+
+    A row y is (k, n) and one observation; its mean is p, per trial. Bernoulli is the case n = 1 with named levels.
+    `trials` is the number of trials of every row, where it is one number; else each row brings its own.
+
+    >>> float(Binomial().log_prob(np.array([1.0, 2.0]), np.array([0.0])).round(6))
+    -0.693147
+    >>> float(Binomial().information(np.array([[0.0]]), trials=10)[0, 0, 0])
+    2.5
+    """
+
+    trials: Count | None = None
+
+    name, single = "binomial", "bernoulli"
+    classes = ("failure", "success")
+    levels = ()
+    support = np.arange(500.0)
+    link = LOGIT
+    kernel = Kernel(_row, bend=_bend)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def bind(
+        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+    ) -> Self:
+        if event is not None:
+            raise DataError(
+                f"event={event!r} was given, but p(k, n) says what is counted: for the other one, p(n - k, n)"
+            )
+        refuse("Binomial", event=None, reference=reference)
+        zero_one = np.ndim(values) == 1 and self.trials is None
+        bound = replace(self, trials=1) if zero_one else self
+        k, n = bound.code(values).sum(0)
+        if k in (0, n):
+            raise DataError(
+                f"{'no' if k == 0 else 'every'} trial of {len(values)} rows is a success: the probability is estimated as "
+                f"{int(k > 0)}, at infinity on the logit scale"
+            )
+        return bound
+
+    def code(self, values: Array) -> Array:
+        """(n, 2), successes and trials, of such pairs, or of successes (n,) where `trials` says of how many."""
+        values = np.asarray(values)
+        if values.ndim == 1 and self.trials is None:
+            raise DataError(
+                "a Binomial response is successes out of trials: write p(successes, trials) in a formula, or pass trials="
+            )
+        if values.ndim == 1:
+            _zero_one(values, self.trials)
+            values = np.stack([values.astype(float), np.full(len(values), float(self.trials or 1))], -1)
+        y = whole_counts(values, "Binomial")
+        if y.ndim != 2 or y.shape[1] != 2:
+            raise DataError(
+                f"a Binomial response is successes and trials, one of each per row; got an array of shape {y.shape}"
+            )
+        if len(bad := np.flatnonzero(y[:, 0] > y[:, 1])):
+            i = bad[0]
+            raise DataError(
+                f"row {i} has {y[i, 0]:g} successes in {y[i, 1]:g} trials; they are whole numbers with 0 <= successes <= trials"
+            )
+        if self.trials is not None and len(bad := np.flatnonzero(y[:, 1] != self.trials)):
+            raise DataError(
+                f"row {bad[0]} has {y[bad[0], 1]:g} trials, and this Binomial has {self.trials} in every row"
+            )
+        return y
+
+    def of_counts(self) -> "Binomial":
+        return self
+
+    def given(self, y: Array) -> dict[str, Array]:
+        return {"trials": np.asarray(y)[..., 1]}
+
+    def drawn(self, y: Array) -> Array:
+        return np.asarray(y)[..., 0]
+
+    def joined(self, drawn: Array, **given: Array) -> Array:
+        return np.stack(np.broadcast_arrays(np.asarray(drawn, dtype=float), self.size(**given)), -1)
+
+    def tally(self, y: Array) -> Array:
+        k, n = self.drawn(y), np.asarray(y)[..., 1]
+        return np.stack([n - k, k], -1)
+
+    def response(self, y: Array) -> Array:
+        with np.errstate(invalid="ignore"):  # no share of no trials
+            return np.asarray(y)[..., 0] / np.asarray(y)[..., 1]
+
+    def size(self, **known: Any) -> Any:
+        return told_trials("Binomial", known if self.trials is None else {"trials": self.trials, **known})
+
+    def describe(self, response: str) -> str:
+        return f"the probability of a success ({response}) on the logit scale"
+
+    def mean_name(self, response: str) -> str:
+        return f"P(success), {response}"
+
+    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+        k, n = y[:, 0], y[:, 1]
+        return np.log((k + 0.5) / (n - k + 0.5))[:, None], {}
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        k, n, e = self.drawn(y), np.asarray(y)[..., 1], eta[..., 0]
+        # log p = min(eta, 0) - log(1 + exp(-|eta|)), log(1 - p) = -max(eta, 0) - log(1 + exp(-|eta|))
+        own = k * np.minimum(e, 0.0) - (n - k) * np.maximum(e, 0.0) - n * np.log1p(np.exp(-np.abs(e)))
+        return own + self.carrier(y)
+
+    def carrier(self, y: Array) -> Array:
+        """log (n over k)."""
+        k, n = self.drawn(y), np.asarray(y)[..., 1]
+        return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        # P(K <= k) = I_{1 - p}(n - k, k + 1), the regularised incomplete beta function (DLMF 8.17.5)
+        k, n = np.floor(self.drawn(y)), np.asarray(y)[..., 1]
+        inside = betainc(np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, self.mean(-eta))
+        return np.where(k < 0, 0.0, np.where(k >= n, 1.0, inside))
+
+    def variance(self, mu: Array) -> Array:
+        return mu * (1.0 - mu)
+
+    def information_slope(self, eta: Array, **known: Any) -> Array:
+        mu = self.mean(eta)
+        return (self.size(**known) * mu * (1.0 - mu) * (1.0 - 2.0 * mu))[..., None, None, None]
+
+    def sample(self, rng: np.random.Generator, eta: Array, **known: Any) -> Array:
+        n = np.broadcast_to(self.size(**known), eta.shape[:-1])
+        return np.stack([rng.binomial(n.astype(np.int64), self.mean(eta)).astype(float), n.astype(float)], -1)
+
+    def recession(self, y: Array) -> Recession:
+        k, n = y[:, 0], y[:, 1]
+        rows = np.flatnonzero(n > 0)
+        inner = ((k > 0) & (k < n))[rows]
+        return Recession(rows, np.where(k > 0, 1.0, -1.0)[rows, None], inner)
+
+    def pymc(self, eta: Any, **known: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        return pm.Binomial, {"logit_p": eta[:, 0], "n": np.asarray(self.size(**known)).astype(int)}
+
+
+def _zero_one(values: Array, trials: int | None) -> None:
+    """Values (n,) that a Binomial of so many trials counts; one of shares or of text names what is meant."""
+    if values.dtype.kind not in "fiub":
+        raise DataError(
+            f"a Binomial response is numeric; row 0 holds {values[0] if len(values) else ''!r}. For two levels use Bernoulli."
+        )
+    wrong = ~((values >= 0) & (values <= (trials or 1)) & (np.floor(values) == values))
+    if len(bad := np.flatnonzero(wrong)):
+        raise DataError(
+            f"row {bad[0]} of a Binomial response holds {values[bad[0]]:g}, out of {trials} trial{'s' * (trials != 1)}: write "
+            "p(successes, trials) in a formula, or pass trials="
+        )

@@ -1,0 +1,173 @@
+"""Counts by class: softmax regression in which a row counts."""
+
+from dataclasses import dataclass
+from math import exp, log
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import gammaln, log_softmax
+
+from probreg.errors import DataError
+from probreg.likelihoods.base import LIKELIHOODS, Array, Expansion, Level, OfTrials, Recession, told_trials
+from probreg.likelihoods.response import refuse, whole_counts
+from probreg.likelihoods.softmax import Softmax, contrasted, curve_of, scores_of
+from probreg.numerics.compiled.kernel import Kernel
+
+
+def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
+    """log p = sum_k y_k f_k - n log sum exp f with f = C eta, its slope over eta C' (y - n p)."""
+    m, b = eta.shape[0], y.shape[0]
+    K = t.size // m
+    p, total, n = np.zeros((K, b)), np.zeros(b), np.zeros(b)
+    scores_of(eta, t, b, p, total)
+    for i in range(b):
+        total[i] = 0.0
+        log_p[i] = 0.0
+    for k in range(K):
+        f = p[k]
+        for i in range(b):
+            d = f[i]
+            log_p[i] += y[i, k] * d
+            n[i] += y[i, k]
+            f[i] = exp(d)
+            total[i] += f[i]
+    for i in range(b):
+        log_p[i] -= n[i] * log(total[i])
+        total[i] = n[i] / total[i]
+    for k in range(K):
+        f = p[k]
+        for i in range(b):
+            f[i] = y[i, k] - f[i] * total[i]
+    contrasted(p, t, b, slope)
+
+
+def _bend(y: Array, eta: Array, t: Array, curve: Array) -> None:
+    b = y.shape[0]
+    n = np.zeros(b)
+    for k in range(y.shape[1]):
+        for i in range(b):
+            n[i] += y[i, k]
+    curve_of(eta, t, b, curve)
+    for pair in range(curve.shape[0]):
+        w = curve[pair]
+        for i in range(b):
+            w[i] *= n[i]
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Multinomial(Softmax, OfTrials):
+    """y = (y_1, ..., y_K) counts how often each of K classes came in the n = sum y trials of a row, which is one observation:
+    log p = log (n! / (y_1! ... y_K!)) + sum_k y_k log p_k, with the probabilities p of a softmax (see `Softmax` for C,
+    `reference` and `symmetric`). Its mean is p, per trial; Categorical is the case n = 1.
+
+    >>> three = Multinomial(levels=("a", "b", "c"))
+    >>> float(np.exp(three.log_prob(np.array([1.0, 0.0, 1.0]), np.array([0.0, 0.0]))).round(6))
+    0.222222
+    """
+
+    name, single = "multinomial", "categorical"
+    support = np.arange(500.0)
+    kernel = Kernel(tile=_tile, bend=_bend)
+
+    def bind(
+        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+    ) -> Self:
+        refuse("Multinomial", event=event)
+        y = _counts(values)
+        if y.shape[1] < 2:
+            raise DataError("a Multinomial response counts two or more classes; this one has a single column")
+        met = tuple(range(y.shape[1])) if levels is None else levels
+        if len(set(met)) != y.shape[1]:
+            raise DataError(
+                f"the classes of a Multinomial response have names of their own; got {', '.join(map(str, met))}"
+            )
+        if len(none := np.flatnonzero(y.sum(0) == 0)):
+            raise DataError(
+                f"class {met[none[0]]} came in no row, so that its probability is estimated as 0: leave out its column"
+            )
+        return self._of_levels(met, reference)
+
+    def code(self, values: Array) -> Array:
+        y = _counts(values)
+        if y.shape[1] != len(self.levels):
+            raise DataError(
+                f"expected counts of {len(self.levels)} classes ({', '.join(map(str, self.levels))}), got {y.shape[1]}"
+            )
+        return y
+
+    def of_counts(self) -> "Multinomial":
+        return self
+
+    def given(self, y: Array) -> dict[str, Array]:
+        return {"trials": np.asarray(y).sum(-1)}
+
+    def tally(self, y: Array) -> Array:
+        return np.asarray(y)
+
+    def response(self, y: Array) -> Array:
+        with np.errstate(invalid="ignore"):  # no share of no trials
+            return np.asarray(y) / np.asarray(y).sum(-1, keepdims=True)
+
+    def size(self, **known: Any) -> Any:
+        """n, of what is given."""
+        return told_trials("Multinomial", known)
+
+    def mean_name(self, response: str) -> str:
+        return f"P(class), {response}"
+
+    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return np.zeros((len(y), self.width)), {}
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return (np.asarray(y) * log_softmax(self.scores(eta), -1)).sum(-1) + self.carrier(y)
+
+    def carrier(self, y: Array) -> Array:
+        """log (n! / (y_1! ... y_K!))."""
+        y = np.asarray(y)
+        return gammaln(y.sum(-1) + 1.0) - gammaln(y + 1.0).sum(-1)
+
+    def sample(self, rng: np.random.Generator, eta: Array, **known: Any) -> Array:
+        n = np.broadcast_to(self.size(**known), eta.shape[:-1])
+        return rng.multinomial(n.astype(np.int64), self.mean(eta)).astype(float)
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        y = np.asarray(y)
+        return (y - y.sum(-1, keepdims=True) * self.mean(eta)) @ self.contrast
+
+    def information(self, eta: Array, **known: Any) -> Array:
+        return self.size(**known)[..., None, None] * self._information(self.mean(eta))
+
+    def information_slope(self, eta: Array, **known: Any) -> Array:
+        return self.size(**known)[..., None, None, None] * self._third(self.mean(eta))
+
+    def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
+        log_p, n = log_softmax(self.scores(eta), -1), y.sum(-1)
+        p = np.exp(log_p)
+        h = n[:, None, None] * self._information(p)
+        return Expansion((y * log_p).sum(-1) + self.carrier(y), (y - n[:, None] * p) @ self.contrast, h)
+
+    def recession(self, y: Array) -> Recession:
+        C, met = self.contrast, y > 0
+        pairs = np.array([(k, j) for k in range(len(C)) for j in range(k)])
+        first, second = met[:, pairs[:, 0]], met[:, pairs[:, 1]]
+        rows, pair = np.nonzero(first | second)
+        side = np.where(first[rows, pair], 1.0, -1.0)[:, None]
+        c = side * (C[pairs[pair, 0]] - C[pairs[pair, 1]])
+        return Recession(rows, c, (first & second)[rows, pair])
+
+    def pymc(self, eta: Any, **known: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        p = pm.math.softmax(eta @ self.contrast.T, axis=-1)
+        return pm.Multinomial, {"n": self.size(**known).astype(int), "p": p}
+
+
+def _counts(values: Array) -> Array:
+    y = whole_counts(values, "Multinomial")
+    if y.ndim != 2:
+        raise DataError(
+            f"a Multinomial response is a table of counts, a row each and a column for each class; got an array of shape {y.shape}: "
+            "for one class per row use Categorical"
+        )
+    return y

@@ -1,0 +1,186 @@
+"""What responses in K unordered classes share: the softmax, its contrasts, its compiled pieces."""
+
+from dataclasses import dataclass, replace
+from math import exp
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from probreg.arguments.scalars import Flag, check_fields
+from probreg.errors import DataError
+from probreg.likelihoods.base import FAR, Array, Level, OfClasses, SeparableLikelihood, SmoothLikelihood
+from probreg.likelihoods.links import LOGIT
+from probreg.likelihoods.response import one_of
+
+
+def scores_of(eta: Array, t: Array, b: int, f: Array, top: Array) -> None:
+    """f (K, b) = C eta with C (K, m) in t, less the largest of each row, which goes into `top` (b,)."""
+    m = eta.shape[0]
+    for k in range(f.shape[0]):
+        g = f[k]
+        for i in range(b):
+            g[i] = 0.0
+        for c in range(m):
+            if t[k * m + c] != 0.0:
+                e, weight = eta[c], t[k * m + c]
+                for i in range(b):
+                    g[i] += weight * e[i]
+    for i in range(b):
+        top[i] = f[0, i]
+    for k in range(1, f.shape[0]):
+        g = f[k]
+        for i in range(b):
+            top[i] = max(top[i], g[i])
+    for k in range(f.shape[0]):
+        g = f[k]
+        for i in range(b):
+            g[i] -= top[i]
+
+
+def contrasted(f: Array, t: Array, b: int, out: Array) -> None:
+    """out (m, b) = C' f, of f (K, b) and C in t."""
+    m = t.size // f.shape[0]
+    for c in range(m):
+        s = out[c]
+        for i in range(b):
+            s[i] = 0.0
+        for k in range(f.shape[0]):
+            if t[k * m + c] != 0.0:
+                g, weight = f[k], t[k * m + c]
+                for i in range(b):
+                    s[i] += weight * g[i]
+
+
+def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
+    """C' (diag p - p p') C, row by row: what varies of C over the classes, of one draw."""
+    m = eta.shape[0]
+    K = t.size // m
+    p, total, mean = np.zeros((K, b)), np.zeros(b), np.zeros((m, b))
+    scores_of(eta, t, b, p, total)
+    for i in range(b):
+        total[i] = 0.0
+    for k in range(K):
+        f = p[k]
+        for i in range(b):
+            f[i] = exp(f[i])
+            total[i] += f[i]
+    for k in range(K):
+        f = p[k]
+        for i in range(b):
+            f[i] /= total[i]
+    contrasted(p, t, b, mean)
+    pair = 0
+    for c in range(m):
+        for d in range(c, m):
+            w, left, right = curve[pair], mean[c], mean[d]
+            for i in range(b):
+                w[i] = -left[i] * right[i]
+            for k in range(K):
+                weight = t[k * m + c] * t[k * m + d]
+                if weight != 0.0:
+                    f = p[k]
+                    for i in range(b):
+                        w[i] += weight * f[i]
+            pair += 1
+
+
+@dataclass(frozen=True)
+class Softmax(SmoothLikelihood, SeparableLikelihood, OfClasses):
+    """P(class k) = exp(f_k) / sum_l exp(f_l) with f = C eta: K classes on K - 1 linear predictors.
+
+    A common shift of all f changes nothing, so the K columns are written through a (K, K - 1) contrast C.
+    Reference form: f is 0 for the reference class (the first unless `reference` names one) and a coefficient is a log odds
+    against it. Symmetric form: C is an orthonormal basis of the vectors that sum to zero, no class is singled out, and the K
+    reported coefficients of a column sum to zero; it goes with a flat prior or with normal priors, which do not depend on the
+    choice of that basis.
+    """
+
+    levels: tuple[Level, ...] = (0, 1, 2)
+    reference: Level | None = None
+    symmetric: Flag = False
+
+    link = LOGIT
+    concave = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.symmetric and self.reference is not None:
+            raise DataError(f"a symmetric softmax has no reference class, got reference={self.reference!r}")
+
+    def _of_levels(self, met: tuple[Level, ...], reference: Level | None) -> Self:
+        """The same of these classes."""
+        wanted = reference if reference is not None else self.reference
+        return replace(self, levels=met, reference=None if wanted is None else one_of(met, wanted, "reference"))
+
+    def describe(self, response: str) -> str:
+        if self.symmetric:
+            return f"the log odds of each class of {response} against their geometric mean (coefficients of a column sum to zero)"
+        return f"the log odds of each class of {response} against the reference class {self.levels[self._base]}"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(map(str, self.levels))
+
+    def mean_name(self, response: str) -> str:
+        return f"P({response})"
+
+    @property
+    def width(self) -> int:
+        return len(self.levels) - 1
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        return tuple(str(v) for i, v in enumerate(self.levels) if self.symmetric or i != self._base)
+
+    @property
+    def display(self) -> Array:
+        return self.contrast if self.symmetric else np.eye(self.width)
+
+    @property
+    def contrast(self) -> Array:
+        """C, shape (K, K - 1)."""
+        k = len(self.levels)
+        if not self.symmetric:
+            return np.delete(np.eye(k), self._base, axis=1)
+        columns = [np.r_[np.full(j, 1.0), -j, np.zeros(k - j - 1)] / np.sqrt(j * (j + 1.0)) for j in range(1, k)]
+        return np.stack(columns, 1)
+
+    @property
+    def _base(self) -> int:
+        return 0 if self.reference is None else self.levels.index(self.reference)
+
+    def scores(self, eta: Array) -> Array:
+        """f = C eta, shape (..., n, K)."""
+        return eta @ self.contrast.T
+
+    def saturated(self, y: Array) -> Array:
+        """C eta = log share, up to a shift, with the share of a class that was not met cut at exp(-FAR)."""
+        with np.errstate(divide="ignore"):
+            f = np.maximum(np.log(self.response(y)), -FAR)
+        return f @ np.linalg.pinv(self.contrast - self.contrast.mean(0)).T
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return softmax(self.scores(eta), -1)
+
+    def mean_line(self, eta: Array) -> tuple[Array, Array]:
+        f, k = self.scores(eta), len(self.levels)
+        others = np.where(np.eye(k, dtype=bool), -np.inf, f[..., None, :])  # row k: the scores of all classes but k
+        slope = np.eye(k) - softmax(others, -1)
+        return f - logsumexp(others, -1), slope @ self.contrast
+
+    def _information(self, p: Array) -> Array:
+        C = self.contrast
+        if not self.symmetric:
+            q = p @ C  # the probabilities of the classes that have a predictor
+            return q[..., None] * (np.eye(self.width) - q[..., None, :])
+        mixed = p @ C
+        return np.einsum("...k,ka,kb->...ab", p, C, C, optimize=True) - mixed[..., :, None] * mixed[..., None, :]
+
+    def _third(self, p: Array) -> Array:
+        """The third cumulants of the contrasts: sum_k p_k c_k c_k c_k, with c_k = C_k - sum p C."""
+        c = self.contrast - (p @ self.contrast)[..., None, :]
+        return np.einsum("...k,...ka,...kb,...kc->...abc", p, c, c, c, optimize=True)
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        return tuple(self.contrast.ravel())

@@ -1,0 +1,179 @@
+"""Whether a design, a likelihood and priors go together: refusals in words, before any work."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Positive, read
+from probreg.data import Design, Unused, as_weights, column_of, with_trials
+from probreg.data.formula.layout import Counted
+from probreg.data.weights import read_weights
+from probreg.errors import DataError, Incompatible
+from probreg.likelihoods import Binomial, Gaussian, Likelihood, Multinomial, Softmax
+from probreg.likelihoods.response import whole_counts
+from probreg.priors import AuxPrior, GaussianPrior, JointPrior, Prior, WholePrior
+
+Array = np.ndarray
+
+
+def counting(likelihood: Likelihood | None, counted: Counted | None) -> tuple[Likelihood, tuple[str, ...]]:
+    """The likelihood of rows that count ("p": successes of trials, "counts": by class), and what was taken for it in words.
+    Without one it is what the response means: Binomial of p(k, n), Multinomial of counts(...), else Gaussian.
+
+    Incompatible where the likelihood is none of theirs. Bernoulli of p(k, n) is Binomial, Categorical of counts Multinomial.
+
+    >>> from probreg.likelihoods import Bernoulli
+    >>> counting(Bernoulli(), "p")[0]
+    Binomial(trials=None)
+    """
+    if likelihood is None:
+        return {None: Gaussian, "p": Binomial, "counts": Multinomial}[counted](), ()
+    if counted is None:
+        return likelihood, ()
+    found, wanted = likelihood.of_counts(), Binomial if counted == "p" else Multinomial
+    if not isinstance(found, wanted):
+        what = "successes out of trials" if counted == "p" else "counts by class"
+        hint = "; for two classes write p(a, a + b)" if isinstance(found, Binomial) else ""
+        raise Incompatible(f"{what} are {wanted.__name__} observations, not {likelihood.name}{hint}")
+    if found is likelihood:
+        return likelihood, ()
+    note = f"{what_counts(counted)}: the likelihood is {wanted.__name__}, the same model as {type(likelihood).__name__} of single trials"
+    return found, (note,)
+
+
+def what_counts(counted: Counted) -> str:
+    """What a row of such a response is, in words."""
+    return "a row counts successes of trials" if counted == "p" else "a row counts by class"
+
+
+def of_rows(likelihood: Likelihood, values: Array, trials: Any) -> tuple[Array, Counted | None]:
+    """The response values, (n, 2) with the trials where they are given, and what they count. DataError and Incompatible for
+    values that the likelihood cannot count."""
+    if trials is not None:
+        counting(likelihood, "p")
+        return with_trials(values, trials, len(values)), "p"
+    if np.ndim(values) != 2 or likelihood.of_counts() is None:  # of a likelihood of one column `bind` says so
+        return values, None
+    if isinstance(likelihood.of_counts(), Binomial):
+        raise DataError(
+            f"y has {np.shape(values)[1]} columns, which may be failures or trials: pass the successes as y, and trials="
+        )
+    kind, _ = counting(likelihood, "counts")
+    return whole_counts(values, type(kind).__name__), "counts"
+
+
+def check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> None:
+    """DataError for a nuisance parameter that the likelihood lacks, or that is no positive number and no prior of one."""
+    for name, value in aux.items():
+        if name not in likelihood.aux:
+            raise DataError(
+                f"a {likelihood.name} likelihood has no parameter {name!r}; it has: {', '.join(likelihood.aux) or 'none'}"
+            )
+        if isinstance(value, Prior):
+            raise DataError(
+                f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Uniform, InverseGamma, LogNormal, Reference, not {type(value).__name__}"
+            )
+        read(name, value, Positive | AuxPrior)
+
+
+def counted(design: Design, values: Array) -> tuple[Design, Array, Array]:
+    """Without the rows of weight zero, which are no observations and must not shape levels or scales; and their responses.
+
+    Rows keep the names of their places, and sampling weights are normalised to sum to the number of rows.
+    """
+    w, n = design.weights if design.precision is None else design.precision, design.n
+    keep = np.ones(n, dtype=bool) if w is None else w > 0
+    if not keep.all():
+        note = f"{int((~keep).sum())} of {n} rows have weight 0 and were left out"
+        labels = np.arange(n) if design.labels is None else design.labels
+        design, left = replace(design, labels=labels), design
+        out = Unused(np.flatnonzero(~keep), left.X[~keep], left.offset if left.offset is None else left.offset[~keep])
+        out = replace(out, labels=labels[~keep])
+        design = replace(design.take(keep), notes=(*design.notes, note), unused=out)
+    if design.weight_kind == "sampling" and design.weights is not None:
+        design = replace(design, weights=design.weights * (design.n / design.weights.sum()))
+    return design, values[keep], values[~keep]
+
+
+def with_unused(design: Design, values: Array, likelihood: Likelihood) -> Design:
+    """The design with the responses of its rows of weight 0 as numbers, nan where one is no response of this likelihood."""
+    if design.unused is None:
+        return design
+
+    def number(i: int) -> Any:
+        try:
+            return np.asarray(likelihood.code(values[i : i + 1])[0], dtype=float)
+        except DataError:
+            return np.full(design.observed.shape[1:], np.nan)
+
+    y = np.array([number(i) for i in range(len(values))])
+    return replace(design, unused=replace(design.unused, y=y))
+
+
+def with_precision(design: Design, weights: Any, data: Any, likelihood: Likelihood) -> Design:
+    """New rows with the precisions that they are given. DataError for weights of another kind."""
+    if weights is None:
+        return design
+    kind, values = read_weights(weights)
+    if kind != "precision":
+        raise DataError(
+            f"weights= of new rows are their precisions, pr.weights.precision(w): {kind} weights count rows, and a prediction "
+            "is of one observation"
+        )
+    if isinstance(values, str):
+        values = column_of(data, values)
+    precision = as_weights(values, design.n, kind)
+    found = replace(design, precision=precision, weight_kind=kind)
+    check_weights(found, likelihood)
+    if precision is not None and (precision == 0).any():
+        raise DataError("a precision of 0 is noise without bound: new rows have precisions above 0")
+    return found
+
+
+def check_weights(design: Design, likelihood: Likelihood) -> None:
+    """Incompatible for precisions under a likelihood without a noise scale."""
+    if design.weight_kind == "precision" and likelihood.noise_scale is None:
+        raise Incompatible(
+            f"precision weights divide a noise variance, and the {likelihood.name} likelihood has no noise scale. For "
+            "successes of trials use Binomial, for exposure an offset"
+        )
+
+
+def check_names(design: Design, likelihood: Likelihood) -> None:
+    """DataError for a column that has the name of a nuisance parameter."""
+    if both := set(design.columns) & set(likelihood.aux):
+        name = both.pop()
+        raise DataError(
+            f"a column is called {name!r}, which is the {likelihood.name} likelihood's own parameter: rename the column"
+        )
+
+
+def check_offset(design: Design, likelihood: Likelihood) -> None:
+    """DataError or Incompatible for an offset that the linear predictors cannot take."""
+    if design.offset is not None and design.offset.shape[1] not in (1, likelihood.width):
+        raise DataError(
+            f"the offset has {design.offset.shape[1]} columns; this likelihood has {likelihood.width} linear predictors"
+        )
+    if isinstance(likelihood, Softmax) and likelihood.symmetric and design.offset is not None:
+        raise Incompatible(
+            "a symmetric softmax takes no offset: its predictors have no names of their own; use a reference class"
+        )
+
+
+def check_joint(prior: JointPrior, likelihood: Likelihood) -> None:
+    """Incompatible for priors that mean nothing under this likelihood."""
+    if prior.sigma_units.any() and "sigma" not in likelihood.aux:
+        raise Incompatible(
+            f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
+        )
+    if isinstance(likelihood, Softmax) and likelihood.symmetric:
+        if not prior.of_kind(GaussianPrior, WholePrior):
+            raise Incompatible(
+                "a symmetric softmax goes with flat, normal or Jeffreys priors, which do not depend on its basis; use a reference class"
+            )
+        if prior.gaussian and prior.center.any():
+            raise Incompatible(
+                "the coefficients of a symmetric softmax sum to zero over the classes: their prior has location 0"
+            )

@@ -1,0 +1,103 @@
+"""What a prior that is stated relative to the rows is told of them: spreads, X'WX and the Fisher information.
+
+A prior asks through `Rows`, lazily; nothing here is computed for one that is stated in raw units.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from probreg.data import Block, Design, Moments
+from probreg.data.design import moments_of
+from probreg.errors import DataError
+from probreg.likelihoods import Likelihood, OfTrials, SmoothLikelihood
+from probreg.model import likelihood_sums as sums
+from probreg.priors import Rows
+
+Array = np.ndarray
+_STILL = 1e-12  # of its own size: a column that varies less is constant, and what is left is rounding
+
+
+def rows_for(design: Design, likelihood: Likelihood, where: tuple[int, ...]) -> Rows:
+    """What a prior of these columns may know: standard deviations have the divisor N - 1."""
+    index, noisy = list(where), "sigma" in likelihood.aux
+    stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))
+    return Rows(
+        columns=tuple(design.columns[i] for i in where),
+        n=design.total,
+        spread=lambda: spreads(design)[index] * stretch,
+        response_sd=lambda: float(design.moments.y_scale * stretch) if noisy else None,
+        gram=lambda: centred_gram(design, moments_by_trials(design, likelihood))[np.ix_(index, index)],
+        unit_information=_unit_information(likelihood),
+        fisher=None if noisy or not isinstance(likelihood, SmoothLikelihood) else Fisher(design, likelihood),
+    )
+
+
+def spreads(design: Design) -> Array:
+    """Standard deviations (p,) of the columns with divisor N, 0 for a constant one."""
+    m = design.moments
+    return np.where(m.scale > _STILL * np.abs(m.mean), m.scale, 0.0)
+
+
+def moments_by_trials(design: Design, likelihood: Likelihood) -> Moments:
+    """The moments of the columns, a row of n trials counted n times: information is per trial."""
+    if not isinstance(likelihood, OfTrials):
+        return design.moments
+    if design.kept_by_trials is not None:
+        return design.kept_by_trials
+    return design.fold(partial(_trials_moments, likelihood=likelihood, columns=design.columns), Moments.__add__)
+
+
+def _trials_moments(block: Block, *, likelihood: Likelihood, columns: tuple[str, ...]) -> Moments:
+    n = likelihood.given(block.y)["trials"]
+    return moments_of(block._replace(weights=n if block.weights is None else n * block.weights), columns=columns)
+
+
+def centred_gram(design: Design, moments: Moments | None = None) -> Array:
+    """X'WX (p, p), of columns less their means where the intercept takes those up (its own row and column are then 0)."""
+    R = np.asarray((design.moments if moments is None else moments).R, dtype=float)
+    if design.intercept is None:
+        return R.T @ R
+    # In the triangular factor with the intercept first, the other columns below its row are centred.
+    order = [design.intercept, *(j for j in range(len(design.columns)) if j != design.intercept)]
+    T = np.linalg.qr(R[:, order], mode="r")
+    size = np.linalg.norm(T, axis=0)
+    T[:, 0] = T[0] = 0.0
+    T[:, np.linalg.norm(T, axis=0) <= _STILL * size] = 0.0
+    back = np.argsort(order)
+    return (T.T @ T)[np.ix_(back, back)]
+
+
+def _unit_information(likelihood: Likelihood) -> float | None:
+    """Fisher information of one observation (one trial) about its own linear predictor, at eta = 0 and a noise scale of 1."""
+    if not isinstance(likelihood, SmoothLikelihood):
+        return None
+    known = dict.fromkeys(likelihood.aux, 1.0)
+    if isinstance(likelihood, OfTrials):
+        known["trials"] = 1.0
+    return float(likelihood.information(np.zeros((1, likelihood.width)), **known)[0, 0, 0])
+
+
+class Fisher:
+    """beta (p, m) -> the expected information I = X'WX (p m, p m) and the gradient (p m,) of log |I|^(1/2).
+
+    The gradient is sum_i x_i tr(h_i dW_i / d eta_i) / 2, with h_i the block of X I^-1 X' that belongs to row i.
+    """
+
+    def __init__(self, design: Design, likelihood: SmoothLikelihood) -> None:
+        self.design, self.likelihood = design, likelihood
+
+    def __call__(self, beta: Array) -> tuple[Array, Array]:
+        d, likelihood, (p, m) = self.design, self.likelihood, beta.shape
+        if not d.reachable:
+            raise DataError(f"the Fisher information of Jeffreys' prior is a sum over the rows, and {d.gone}")
+        information = d.fold(partial(sums.information, likelihood=likelihood, beta=beta, known={}))[0]
+        size = np.sqrt(np.abs(np.diagonal(information)))
+        size = np.where(size > 0, size, 1.0)
+        try:
+            V = np.linalg.inv(information / np.outer(size, size)) / np.outer(size, size)
+        except np.linalg.LinAlgError:
+            return information, np.full(p * m, np.nan)
+        inverse = V.reshape(p, m, p, m)
+        slope = d.fold(partial(sums.information_slope, likelihood=likelihood, beta=beta, inverse=inverse))[0]
+        return information, slope.ravel()

@@ -1,0 +1,104 @@
+"""Designs whose rows are on a dask cluster: a data frame by a formula, or arrays, partition by partition.
+
+The passes are those over files (`probreg.model.from_files`), taken by the workers: one for levels where the formula has categories,
+one that surveys the rows and takes the moments of a Gaussian model. What reaches this process is sums, the levels, some
+hundred first rows and at most 20,000 evenly spaced ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from operator import or_
+from typing import Any, Literal
+
+from probreg.data import Design
+from probreg.data.blocks.batches import FormulaBlocks, Selection, Tally, coded
+from probreg.data.blocks.cluster import Partitions, Workers
+from probreg.data.blocks.frames import array_parts, frame_of
+from probreg.data.blocks.learning import Plan, learned, plan, recipe_of, unseen
+from probreg.data.blocks.partition import (
+    ArrayParts,
+    FormulaParts,
+    OfPart,
+    Part,
+    Survey,
+    complete_rows,
+    seen_by_both,
+    seen_in,
+    survey_in,
+    surveyed_both,
+)
+from probreg.data.blocks.slices import array_blocks
+from probreg.data.blocks.survey import survey_of
+from probreg.data.design import of_trials
+from probreg.data.weights import read_weights
+from probreg.likelihoods import Gaussian, Likelihood
+from probreg.model.compatibility import counting, of_rows
+from probreg.model.from_files import Response, design_of, first_code, normalised, of_survey, usable
+
+
+def from_dask(
+    formula: str, data: Any, stated: Likelihood | None, response: Response, *, client: Any, weights: Any, offset: Any,
+    missing: Literal["raise", "drop"],
+) -> tuple[Design, Likelihood]:  # fmt: skip
+    """The design of a formula at a dask DataFrame or at Parquet files, and the likelihood bound to its response."""
+    kind, weights = read_weights(weights)
+    frame = frame_of(data, client, complete=missing == "drop")
+    chosen = plan(formula, frame, weights=weights, offset=offset, missing=missing)
+    likelihood, said = counting(stated, chosen.parts.counted)
+    partitions = frame.partitions(chosen.selection.names)
+    afar = replace(chosen.selection, files=Part(None, partitions.name))
+    recipe, starts, notes = _recipe(chosen, partitions, afar)
+    parts = FormulaParts(FormulaBlocks(afar, recipe, weights, first_code(likelihood), kind), starts)
+    survey, tally = _survey(partitions, parts, recipe.columns, likelihood)
+    survey, unit = normalised(survey, kind)
+    levels = chosen.declared_levels(survey.response, tally.orders)
+    bound = likelihood.bind(survey.response, levels=levels, event=response.event, reference=response.reference)
+    final = FormulaParts(replace(parts.making, code=partial(coded, bound.code), unit=unit), starts)
+    design = design_of(recipe, survey, bound, partial(Workers, partitions, final, survey.n, survey.weight))
+    name = of_trials(recipe.response) if chosen.parts.counted == "p" else recipe.response
+    return replace(design, response=name, notes=(*notes, *tally.notes, *said), weight_kind=kind), bound
+
+
+def from_dask_arrays(
+    X: Any, y: Any, likelihood: Likelihood, response: Response, *, client: Any, columns: Sequence[str] | None,
+    intercept: bool, weights: Any, offset: Any, trials: Any, name: str,
+) -> tuple[Design, Likelihood]:  # fmt: skip
+    """The design of dask arrays that fit together, and the likelihood bound to their response."""
+    kind, weights = read_weights(weights)
+    partitions = array_parts(X, y, weights, offset, trials, client)
+    width = X.shape[1] if X.ndim == 2 else 1
+    compose = partial(of_rows, likelihood)
+    making = array_blocks((), columns=columns, intercept=intercept, width=width, kind=kind, compose=compose)
+    parts = ArrayParts(replace(making, name=partitions.name, code=first_code(likelihood)))
+    survey, unit = normalised(_survey(partitions, parts, making.recipe.columns, likelihood)[0], kind)
+    likelihood, said = of_survey(likelihood, survey)
+    bound = likelihood.bind(survey.response, levels=None, event=response.event, reference=response.reference)
+    final = ArrayParts(replace(parts.making, code=partial(coded, bound.code), unit=unit))
+    design = design_of(making.recipe, survey, bound, partial(Workers, partitions, final, survey.n, survey.weight))
+    return replace(design, response=name, notes=said, weight_kind=kind), bound
+
+
+def _recipe(
+    chosen: Plan, partitions: Partitions, afar: Selection
+) -> tuple[Any, tuple[int, ...] | None, tuple[str, ...]]:
+    """The recipe, the numbers of the partitions' first rows if they matter, and what was learned how, in words."""
+    if not chosen.factors and not chosen.learning:
+        recipe, notes = recipe_of(chosen, False)
+        return recipe, None, notes
+    starts = None
+    if chosen.learning:  # from evenly spaced rows of all: the same as on one machine, where the rows before are counted
+        rows = partitions.reduce(partial(complete_rows, afar), or_)
+        starts = tuple(accumulate((rows[k] for k in range(len(rows) - 1)), initial=0))
+    seen = partitions.reduce(partial(seen_in, afar, unseen(chosen), starts), seen_by_both)
+    recipe, notes = learned(chosen, seen)
+    return recipe, starts, notes
+
+
+def _survey(
+    partitions: Partitions, parts: OfPart, columns: tuple[str, ...], likelihood: Likelihood
+) -> tuple[Survey, Tally]:
+    fn = partial(survey_of, columns=columns, moments=isinstance(likelihood, Gaussian))
+    survey, tally = partitions.reduce(partial(survey_in, parts, fn), surveyed_both)
+    return usable(survey, partitions.name), tally

@@ -1,0 +1,134 @@
+"""Designs whose rows are read by the block: from files by a formula, or from arrays that are not in memory.
+
+One pass surveys the rows (see `probreg.data.blocks.survey`), and for a Gaussian model takes their moments on the way, after which
+its rows are not needed again.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import add
+from typing import Any, Literal
+
+import numpy as np
+
+from probreg.data import INTERCEPT, Block, Design, RowSource
+from probreg.data.blocks.batches import FormulaBlocks, Tally, coded
+from probreg.data.blocks.files import Files
+from probreg.data.blocks.learning import plan, recipe_of
+from probreg.data.blocks.slices import ArrayBlocks
+from probreg.data.blocks.stream import Stream, one_pass
+from probreg.data.blocks.survey import Orders, Survey, survey_of
+from probreg.data.design import of_trials
+from probreg.data.weights import WeightKind, read_weights
+from probreg.errors import DataError
+from probreg.likelihoods import Binomial, Gaussian, Likelihood
+from probreg.likelihoods.base import Level
+from probreg.model.compatibility import counting
+
+Array = np.ndarray
+Making = Callable[[], Iterable[Block]]
+
+
+@dataclass(frozen=True)
+class Response:
+    """Which level of a response is modelled, and against which."""
+
+    event: Level | None = None
+    reference: Level | None = None
+
+
+def from_files(
+    formula: str, files: Files, stated: Likelihood | None, response: Response, *, weights: Any, offset: Any,
+    missing: Literal["raise", "drop"], progress: bool | None,
+) -> tuple[Design, Likelihood]:  # fmt: skip
+    """The design of a formula at files, and the likelihood bound to its response."""
+    kind, weights = read_weights(weights)
+    chosen = plan(formula, files, weights=weights, offset=offset, missing=missing)
+    likelihood, said = counting(stated, chosen.parts.counted)
+    recipe, notes = recipe_of(chosen, progress)
+    tally = Tally()
+    making = FormulaBlocks(replace(chosen.selection, tally=tally), recipe, weights, first_code(likelihood), kind)
+    survey, unit = normalised(_survey(making, recipe.columns, likelihood, files.name, progress), kind)
+    levels = chosen.declared_levels(survey.response, tally.orders)
+    bound = likelihood.bind(survey.response, levels=levels, event=response.event, reference=response.reference)
+    final = replace(making, selection=chosen.selection, code=partial(coded, bound.code), unit=unit)
+    source = partial(Stream, final, survey.n, survey.weight, name=files.name, progress=progress)
+    design = replace(design_of(recipe, survey, bound, source), weight_kind=kind)
+    name = of_trials(recipe.response) if chosen.parts.counted == "p" else recipe.response
+    return replace(design, response=name, notes=(*notes, *tally.notes, *said)), bound
+
+
+def from_slices(
+    making: ArrayBlocks, likelihood: Likelihood, response: Response, *, name: str, progress: bool | None
+) -> tuple[Design, Likelihood]:
+    """The design of arrays that come in slices, and the likelihood bound to their response."""
+    orders = Orders()
+    first = replace(making, code=first_code(likelihood), orders=orders)
+    survey, unit = normalised(_survey(first, making.recipe.columns, likelihood, making.name, progress), making.kind)
+    levels = orders.levels(survey.response)
+    likelihood, said = of_survey(likelihood, survey)
+    bound = likelihood.bind(survey.response, levels=levels, event=response.event, reference=response.reference)
+    final = replace(making, code=partial(coded, bound.code), unit=unit)
+    source = partial(Stream, final, survey.n, survey.weight, name=making.name, progress=progress)
+    design = design_of(making.recipe, survey, bound, source)
+    return replace(design, response=name, notes=said, weight_kind=making.kind), bound
+
+
+def of_survey(likelihood: Likelihood, survey: Survey) -> tuple[Likelihood, tuple[str, ...]]:
+    """The likelihood of rows that were surveyed, which may count (`of_rows` has asked whether it can), and what was taken for
+    it in words."""
+    if survey.values.ndim == 1:
+        return likelihood, ()
+    return counting(likelihood, "p" if isinstance(likelihood.of_counts(), Binomial) else "counts")
+
+
+def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
+    """Response values before the likelihood has met them all: numbers are numbers, levels stay what they are."""
+    return np.asarray if likelihood.of_counts() is not None else likelihood.code
+
+
+def _survey(
+    making: Making, columns: tuple[str, ...], likelihood: Likelihood, name: str, progress: bool | None
+) -> Survey:
+    fn = partial(survey_of, columns=columns, moments=isinstance(likelihood, Gaussian))
+    return usable(one_pass(making, fn, add, name=name, rows=None, progress=progress)[0], name)
+
+
+def usable(survey: Survey | None, name: str) -> Survey:
+    """The survey of some rows. DataError when there are none, or none that counts."""
+    if survey is None:
+        raise DataError(f"{name} holds no rows that count: a model needs at least one")
+    if not survey.weight > 0:
+        raise DataError("the weights sum to zero: no observation is left")
+    return survey
+
+
+def normalised(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
+    """The survey under sampling weights that sum to the number of rows, and what these are multiplied by for it."""
+    if kind != "sampling":
+        return survey, 1.0
+    unit, some = survey.n / survey.weight, survey.sample
+    some = some if some.weights is None else some._replace(weights=some.weights * unit)
+    moments = None if survey.moments is None else survey.moments.times(unit)
+    return survey._replace(weight=float(survey.n), sample=some, moments=moments), unit
+
+
+def design_of(recipe: Any, survey: Survey, bound: Likelihood, source: Callable[[Block], RowSource]) -> Design:
+    """The design of rows that were surveyed, and are where the source of their sample says."""
+    columns, some = recipe.columns, survey.sample
+    some = some._replace(X=np.ascontiguousarray(some.X), y=coded(bound.code, some.y))
+    if INTERCEPT in columns and (some.X[:, columns.index(INTERCEPT)] != 1.0).any():
+        raise DataError("a column called 'Intercept' is all ones; rename it")
+    return Design(
+        X=np.zeros((0, len(columns))),
+        y=np.zeros(0),
+        columns=columns,
+        free=np.array([c == INTERCEPT for c in columns], dtype=bool),
+        recipe=recipe,
+        offset=None if some.offset is None else some.offset[:0],
+        weights=None if some.weights is None else some.weights[:0],
+        precision=None if some.precision is None else some.precision[:0],
+        kept=survey.moments,
+        source=source(some),
+    )

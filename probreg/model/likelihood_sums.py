@@ -1,0 +1,258 @@
+"""The sums over rows that a model is made of, as pure functions of a block of rows.
+
+Each takes a `Block` of any size and returns what its rows add, so that it serves a whole matrix in memory, a batch of a
+file and a partition on another machine alike. All are module-level functions of arrays and values: they can be pickled.
+Blocks that ask for many densities are summed by the compiled kernel of their likelihood, others by NumPy: see COMPILED.
+"""
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from probreg.data import Basis, Block, Moments
+from probreg.likelihoods import Likelihood, SmoothLikelihood
+from probreg.numerics.compiled import Kernel, loops_of
+from probreg.numerics.linalg import weighted_gram
+
+Array = np.ndarray
+Sums = tuple[Array, ...]
+
+# Rows x points x linear predictors of a block from which compiled code takes the sums. NumPy needs some 10 ms for so many;
+# loading numba takes a process 0.3 s, and the first use of a density on a machine 2 s: a fit of few rows never pays it.
+COMPILED = 400_000
+NARROW = (
+    48  # columns up to which compiled code forms X' diag(w) X faster than BLAS; of several predictors it always does
+)
+
+
+def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping[str, Array]) -> Sums:
+    """sum_i w_i log p(y_i | x_i beta, aux), shape (...,) for beta (..., p, m) and each aux (..., 1).
+
+    >>> from probreg.likelihoods import Gaussian
+    >>> block = Block(np.ones((2, 1)), np.array([0.0, 2.0]))
+    >>> log_lik(block, likelihood=Gaussian(), beta=np.ones((1, 1)), known={"sigma": np.ones(1)})[0].round(6).item()
+    -2.837877
+    """
+
+    points = np.broadcast_shapes(beta.shape[:-2], *(np.shape(v)[:-1] for v in known.values()))
+    if kernel := _kernel(likelihood, block, prod(points)):
+        return _values(block, kernel, likelihood, beta, known, points)
+
+    def part(some: Block) -> Sums:
+        log_p = likelihood.log_prob(some.y, some.eta(beta), **likelihood.at_rows(known, some.precision))
+        return ((log_p if some.weights is None else log_p * some.weights).sum(-1),)
+
+    return block.sweep(part, width=max(beta.shape[-2], beta.size // beta.shape[-2]))
+
+
+def _kernel(likelihood: Likelihood, block: Block, points: int) -> Kernel | None:
+    """The kernel, where compiled code serves: there is one, and enough to do."""
+    if not isinstance(likelihood, SmoothLikelihood) or block.rows * points * likelihood.width < COMPILED:
+        return None
+    return likelihood.kernel
+
+
+def _values(
+    block: Block, kernel: Kernel, likelihood: Any, beta: Array, known: Mapping[str, Array], points: tuple[int, ...]
+) -> Sums:
+    """`log_lik` by compiled code, at every point of the batch while a tile of rows is in cache."""
+    values, m = loops_of(kernel).values, likelihood.width
+    at = np.broadcast_to(np.swapaxes(beta, -1, -2), (*points, m, beta.shape[-2])).reshape(-1, m, beta.shape[-2])
+    at = _writable(at)
+    settings = likelihood.settings(**{k: np.asarray(v)[..., 0] for k, v in known.items()})
+    t = np.zeros((len(at), len(settings)))
+    for k, value in enumerate(settings):
+        t[:, k] = np.broadcast_to(value, points).ravel()
+
+    def part(some: Block) -> Sums:
+        X, y, w, offset = _plain(some, some.X, m)
+        out = np.zeros(len(at))
+        values(X, y, w, offset, at, t, 0, out)
+        return (out + _carried(some, likelihood),)
+
+    return (block.sweep(part, width=max(beta.shape[-2], len(at) // 4))[0].reshape(points),)
+
+
+def _plain(some: Block, U: Array, m: int) -> tuple[Array, Array, Array, Array]:
+    """Rows as compiled loops take them: weights of shape (0,) and offset (0, b) for none, else (m, b)."""
+    w, offset, y = np.zeros(0), np.zeros((0, some.rows)), some.y
+    if some.weights is not None:
+        w = _writable(some.weights)
+    if some.offset is not None:
+        offset = np.broadcast_to(some.offset, (some.rows, m)).T
+    if some.precision is not None:  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
+        root = np.sqrt(some.precision)
+        U, y, offset = U * root[:, None], y * root, offset * root
+    return _writable(U), _writable(y), w, _writable(offset)
+
+
+def _writable(values: Array) -> Array:
+    """Floats in C order that may be written to, copied where they are not: of the one type that loops are compiled for."""
+    return np.require(values, float, ["C", "W", "E"])
+
+
+def _carried(some: Block, likelihood: SmoothLikelihood) -> float:
+    """What the kernel leaves out of the log-likelihood: of rows that are multiplied by root w, also log(w) / 2."""
+    carried = likelihood.carrier(some.y)
+    if some.precision is not None:
+        carried = carried + 0.5 * np.log(some.precision)
+    return float(carried.sum() if some.weights is None else some.weights @ carried)
+
+
+def expansion(
+    block: Block, *, likelihood: SmoothLikelihood, unknown: tuple[str, ...], gamma: Array, basis: Basis | None,
+    known: Mapping[str, float], curved: bool,
+) -> Sums:  # fmt: skip
+    """The log-likelihood with its slopes and negative second derivatives over (gamma, log aux), in one pass.
+
+    Columns are standardised by `basis` where one is given. Returns the value, d/d gamma (p, m), d/d log aux (a,), and where
+    `curved` the curvatures (p m, p m), (p, m, a) and (a, a). Without curvature and aux the value is nan.
+    """
+    (p, m), a = gamma.shape, len(unknown)
+    kernel = _kernel(likelihood, block, 1)
+    if kernel is not None and not curved:
+        return block.sweep(_slopes(kernel, likelihood, gamma, basis, known, a))
+    if kernel is not None and kernel.bend is not None and not a and (m > 1 or p <= NARROW):
+        return block.sweep(_curved(kernel, likelihood, gamma, basis, known))
+    pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
+
+    def part(some: Block) -> Sums:
+        U = some.X if basis is None else basis.rows(some.X)
+        eta = np.dot(U, gamma)  # np.dot, since @ would hold the interpreter's lock here
+        eta = eta if some.offset is None else eta + some.offset
+        if not curved and not a:
+            g = likelihood.score(some.y, eta, **likelihood.at_rows(known, some.precision))
+            g = g if some.weights is None else some.weights[:, None] * g
+            return np.array(np.nan), np.dot(U.T, g), np.zeros(0)
+        each = likelihood.expansion(some.y, eta, **likelihood.at_rows(known, some.precision))
+        log_p, g, h = _weighted(some, each, pick)
+        slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
+        if not curved:
+            return slopes
+        cross = np.einsum("np,nka->pka", U, h[:, :m, m:]) if a else np.zeros((p, m, 0))
+        return *slopes, weighted_gram(U, h[:, :m, :m]), cross, h[:, m:, m:].sum(0)
+
+    return block.sweep(part)
+
+
+def _slopes(
+    kernel: Kernel, likelihood: SmoothLikelihood, gamma: Array, basis: Basis | None, known: Mapping[str, float], a: int
+) -> Callable[[Block], Sums]:
+    """The slopes of a part by compiled code."""
+    slopes, (p, m) = loops_of(kernel).slopes, gamma.shape
+    beta, t = _writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
+
+    def part(some: Block) -> Sums:
+        out = np.empty(p * m + a)
+        value = slopes(*_plain(some, some.X if basis is None else basis.rows(some.X), m), beta, t, out)
+        value = value + _carried(some, likelihood) if a else np.nan
+        return np.array(value), out[: p * m].reshape(m, p).T, out[p * m :]
+
+    return part
+
+
+def _curved(
+    kernel: Kernel, likelihood: SmoothLikelihood, gamma: Array, basis: Basis | None, known: Mapping[str, float]
+) -> Callable[[Block], Sums]:
+    """Slopes and curvature of a part by compiled code; there is no unknown nuisance parameter."""
+    curved, (p, m) = loops_of(kernel).curved, gamma.shape
+    assert curved is not None  # see `expansion`
+    beta, t = _writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
+    pairs, even = np.triu_indices(m), p + p % 2
+
+    def part(some: Block) -> Sums:
+        out, H = np.empty(p * m), np.empty((len(pairs[0]), even, even))
+        value = curved(*_plain(some, some.X if basis is None else basis.rows(some.X), m), beta, t, out, H)
+        full = np.empty((p, m, p, m))
+        for c, d, G in zip(*pairs, np.triu(H)[:, :p, :p]):
+            full[:, c, :, d] = full[:, d, :, c] = G + np.triu(G, 1).T
+        second = full.reshape(p * m, p * m), np.zeros((p, m, 0)), np.zeros((0, 0))
+        return np.array(value + _carried(some, likelihood)), out.reshape(m, p).T, np.zeros(0), *second
+
+    return part
+
+
+def _weighted(some: Block, rows: tuple[Array, Array, Array], pick: list[int]) -> tuple[Array, Array, Array]:
+    """log p with gradient and curvature over (eta, log of the unknown aux), row by row, times the weights."""
+    log_p, g, h = rows
+    if len(pick) < g.shape[1]:
+        g, h = g[:, pick], h[:, pick][:, :, pick]
+    if some.weights is None:
+        return log_p, g, h
+    w = some.weights
+    return w * log_p, w[:, None] * g, w[:, None, None] * h
+
+
+def information(block: Block, *, likelihood: SmoothLikelihood, beta: Array, known: Mapping[str, float]) -> Sums:
+    """X' W X (p m, p m) with W the expected information of each row, times its weight."""
+    known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
+    W = likelihood.information(block.eta(beta), **known)
+    return (weighted_gram(block.X, W if block.weights is None else W * block.weights[:, None, None]),)
+
+
+def information_slope(block: Block, *, likelihood: SmoothLikelihood, beta: Array, inverse: Array) -> Sums:
+    """sum_i x_i tr(h_i dW_i / d eta_i) / 2 (p, m), with h_i the part of X I^-1 X' that belongs to row i, times its weight;
+    `inverse` is I^-1 as (p, m, p, m)."""
+    X, m = block.X, beta.shape[1]
+    h = np.stack([np.stack([((X @ inverse[:, a, :, b]) * X).sum(1) for b in range(m)], -1) for a in range(m)], 1)
+    h = h if block.weights is None else h * block.weights[:, None, None]
+    slope = likelihood.information_slope(block.eta(beta), **likelihood.given(block.y))
+    return (X.T @ (0.5 * np.einsum("nab,nabc->nc", h, slope)),)
+
+
+def trials(block: Block, *, likelihood: Likelihood) -> Sums:
+    """The number of trials, weights counted."""
+    n = likelihood.given(block.y)["trials"]
+    return (np.asarray(n.sum() if block.weights is None else block.weights @ n),)
+
+
+def furthest(block: Block, *, beta: Array) -> float:
+    """The largest |eta| of any row; parts are put together by their maximum."""
+    peaks: list[float] = []
+
+    def part(some: Block) -> Sums:
+        eta = some.eta(beta)
+        peaks.append(max(float(eta.max()), -float(eta.min())))
+        return ()
+
+    block.sweep(part)
+    return max(peaks)
+
+
+def longest(block: Block, *, root: Array) -> float:
+    """The largest |x_i root| of any row; parts are put together by their maximum."""
+    peaks: list[float] = []
+
+    def part(some: Block) -> Sums:
+        Z = np.dot(some.X, root)
+        peaks.append(float(np.einsum("ij,ij->i", Z, Z).max(initial=0.0)))
+        return ()
+
+    block.sweep(part)
+    return float(np.sqrt(max(peaks)))
+
+
+def log_lik_of_moments(moments: Moments, beta: Array, sigma: Array) -> Array:
+    """The Gaussian log-likelihood -W/2 log(2 pi sigma^2) + sum_i log(w_i) / 2 - (RSS + |z - R beta|^2) / (2 sigma^2) with
+    precisions w, shape (...,) for beta (..., p, 1) and sigma (...,), at a cost free of the number of rows."""
+    r = beta[..., 0] @ np.asarray(moments.R, dtype=float).T - np.asarray(moments.z, dtype=float)
+    square = float(moments.factor[-1, -1]) ** 2 + (r**2).sum(-1)
+    normalised = 0.5 * moments.log_precision - 0.5 * moments.weight * np.log(2.0 * np.pi * sigma**2)
+    return np.asarray(normalised - square / (2.0 * sigma**2))
+
+
+def of_moments(
+    moments: Moments, beta: Array, sigma: float, unknown: bool
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """What `expansion` sums for a Gaussian model, from the moments of its rows alone: with r = z - R beta and
+    S = RSS + r'r, log p = -W log sigma - S / (2 sigma^2) + constant, over (beta, log sigma)."""
+    R, z = np.asarray(moments.R, dtype=float), np.asarray(moments.z, dtype=float)
+    r = z - R @ beta[:, 0]
+    S, w = float(moments.factor[-1, -1]) ** 2 + r @ r, 1.0 / sigma**2
+    g = (R.T @ r * w)[:, None]
+    a = int(unknown)
+    value = log_lik_of_moments(moments, beta, np.asarray(sigma))
+    slope = np.full(a, S * w - moments.weight)
+    return value, g, slope, R.T @ R * w, np.repeat(2.0 * g[..., None], a, -1), np.full((a, a), 2.0 * S * w)

@@ -1,0 +1,449 @@
+"""A model is a likelihood and a prior on one design: log posterior = log p(y | X beta, aux) + log p(beta, aux).
+
+This is the whole of it: a `Model` holds data and two densities, evaluates their sum and its derivatives row block by
+row block, and knows nothing of methods. Auxiliary parameters are maximised and approximated on their log scale, where
+the default prior p(sigma) ∝ 1/sigma is flat, so that with flat priors the posterior mode is maximum likelihood.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.arguments.arrays import same_rows
+from probreg.arguments.keywords import only_known
+from probreg.arguments.scalars import Positive, Probability, Seed, Several, check_fields, checked
+from probreg.data import (
+    INTERCEPT,
+    Basis,
+    Design,
+    as_response,
+    as_weights,
+    by_kind,
+    trying,
+)
+from probreg.data.weights import read_weights, refuse_sampling
+from probreg.errors import DataError, Incompatible
+from probreg.likelihoods import Binomial, Gaussian, Likelihood, OfTrials, SmoothLikelihood, Softmax
+from probreg.model import likelihood_sums as sums
+from probreg.model.compatibility import (
+    check_aux,
+    check_joint,
+    check_names,
+    check_offset,
+    check_weights,
+    counted,
+    of_rows,
+    with_unused,
+)
+from probreg.model.constructors import FLAT, FromData
+from probreg.model.data_dependent_priors import rows_for
+from probreg.model.prior_predictive import PriorPredictive, prior_predictive
+from probreg.model.pymc_graph import build
+from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
+from probreg.priors.joint import Key
+from probreg.priors.penalties.read_out import one_penalty
+from probreg.priors.penalties.spelling import Setting, Spellings, spell
+from probreg.system.terminal import printed
+
+Array = np.ndarray
+Aux = Mapping[str, float]
+
+
+class LocalModel(NamedTuple):
+    """log posterior at a point, with gradient and negative Hessian over (vec coefficients, log aux)."""
+
+    value: float
+    gradient: Array
+    curvature: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Model(FromData):
+    """log p(beta, aux | y) = sum_i w_i log p(y_i | x_i beta + offset_i, aux) + log p(beta | aux) + log p(aux) + constant.
+
+    w_i is a frequency; weights of other kinds say so (`probreg.data.weights`): precisions divide sigma^2 instead.
+
+    `prior` is one Prior for every column but the intercept, or a mapping from columns to Priors; `aux` maps a nuisance
+    parameter to a number (held fixed) or to a prior (unknown); unknown by default with p(sigma) ∝ 1/sigma. It is made by
+    `from_formula`, `from_arrays`, or of rows that stay where they are: `from_files`, `from_blocks`, `from_dask`.
+
+    >>> model = Model.from_arrays(np.array([2.0, 3.0, 4.0]), np.array([5.0, 7.0, 9.5]), columns=["x"])
+    >>> model
+    Model: the mean of y, with Gaussian noise of standard deviation sigma
+      rows 3, columns Intercept, x; prior flat; sigma ~ reference
+    """
+
+    design: Design
+    likelihood: Likelihood
+    prior: Prior | Mapping[Key, Prior] = FLAT
+    aux: Mapping[str, float | AuxPrior] = MappingProxyType({})
+
+    def __post_init__(self) -> None:
+        check_fields(self, "design", "likelihood")
+        check_aux(self.likelihood, self.aux)
+        check_names(self.design, self.likelihood)
+        check_offset(self.design, self.likelihood)
+        check_weights(self.design, self.likelihood)
+        check_joint(self.joint, self.likelihood)
+
+    @classmethod
+    def _of(
+        cls,
+        design: Design,
+        likelihood: Likelihood,
+        prior: Prior | Mapping[Key, Prior],
+        aux: Mapping[str, float | AuxPrior],
+    ) -> "Model":
+        if not isinstance(aux, Mapping):
+            raise DataError(
+                f"aux is a mapping from parameters to a number or a prior, such as {{'sigma': 1.0}}, got {type(aux).__name__}"
+            )
+        return cls(design, likelihood, prior, dict(aux))
+
+    def with_prior(self, prior: Prior | Mapping[Key, Prior]) -> "Model":
+        """The same data and likelihood under another prior."""
+        return replace(self, prior=prior)
+
+    def with_aux(self, **aux: float | AuxPrior) -> "Model":
+        """The same model with these nuisance parameters held fixed (a number) or under this prior."""
+        return replace(self, aux={**self.aux, **aux})
+
+    @only_known
+    def at(self, data: Any, y: Any = None, *, weights: Any = None, offset: Any = None, trials: Any = None) -> "Model":
+        """The same columns, likelihood and priors at new rows with their response.
+
+        For a model of a formula `data` is a table that holds the response too; for one of arrays it is X, with `y`.
+        `weights`, `offset`, `trials` are arrays, as in from_arrays; without `weights` each new row counts once, with the
+        noise scale sigma. A prior that
+        is stated relative to the rows is then relative to the new ones. DataError for rows that the model cannot read: a
+        missing column, an unseen level, a new class.
+        """
+        same_rows(**{"the data": data, "y": y, "weights": weights, "offset": offset, "trials": trials})
+        design = self.design.at(data, offset=offset)
+        if y is not None:
+            values, counts = of_rows(self.likelihood, as_response(y)[0], trials)
+        elif trials is not None:
+            raise DataError(
+                "trials= goes with y=, the successes; a formula p(successes, trials) reads both from its table"
+            )
+        else:
+            try:
+                values = np.asarray(self.design.recipe.outcome_at(data))
+            except DataError as error:
+                raise DataError(
+                    f"{str(error).rstrip('.')}. The response is read from the rows too, or given as y="
+                ) from error
+            counts = None if values.ndim == 1 else "p" if isinstance(self.likelihood, Binomial) else "counts"
+        if counts is not None and not isinstance(self.likelihood, OfTrials):
+            raise Incompatible(
+                f"this model is of one trial per row ({self.likelihood.name}), not of rows that count several"
+            )
+        if not values.ndim:
+            raise DataError(f"y has one value per new row, got {y!r}")
+        if len(values) != design.n:
+            raise DataError(f"there are {design.n} new rows and {len(values)} responses: they must match")
+        kind, given = read_weights(weights)
+        own, precision = by_kind(kind, trying(values, counts, as_weights(given, design.n, kind)))
+        design = replace(design, weights=own, precision=precision, weight_kind=kind, trials=None)
+        design, values, left = counted(design, values)
+        design = with_unused(replace(design, y=self.likelihood.code(values)), left, self.likelihood)
+        return replace(self, design=design)
+
+    # ---- shape and parts ------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(p, m): columns and linear predictors."""
+        return len(self.design.columns), self.likelihood.width
+
+    def given(self, design: Design) -> dict[str, Array]:
+        """What the likelihood is told of the rows of a design beside eta and aux: `trials` (n,) where it counts them and they
+        are known, of the response or of the new rows."""
+        if design.y is not None and len(design.y):
+            return self.likelihood.given(design.y)
+        if not isinstance(self.likelihood, OfTrials):
+            return {}
+        every = np.full(design.n, self.likelihood.trials) if self.likelihood.trials else design.trials
+        return {} if every is None else {"trials": every}
+
+    @cached_property
+    def joint(self) -> JointPrior:
+        """The prior column by column."""
+        return joint(self.prior, self.design.columns, self.design.free, partial(rows_for, self.design, self.likelihood))
+
+    @property
+    def bound(self) -> "Model":
+        """The same model with its prior in raw units, as it is at these rows: leaving rows out does not move it. A prior of
+        all coefficients together follows its rows."""
+        columns = self.design.columns
+        if isinstance(self.prior, Prior) and (self.prior.whole or not self.prior.relative):
+            return self
+        return self.with_prior({tuple(columns[i] for i in b.columns): b.prior for b in self.joint.blocks})
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Nuisance parameters to be estimated."""
+        return tuple(a for a in self.likelihood.aux if a not in self.fixed)
+
+    @property
+    def fixed(self) -> dict[str, float]:
+        """Nuisance parameters held fixed."""
+        return {k: float(v) for k, v in self.aux.items() if not isinstance(v, AuxPrior)}
+
+    def aux_prior(self, name: str) -> AuxPrior:
+        """The prior of an unknown nuisance parameter."""
+        prior = self.aux.get(name, Reference())
+        assert isinstance(prior, AuxPrior)
+        return prior
+
+    @property
+    def flat(self) -> bool:
+        """No prior information anywhere: the posterior mode is the maximum likelihood estimate."""
+        return not self.joint.informative.any() and all(isinstance(self.aux_prior(a), Reference) for a in self.unknown)
+
+    def __repr__(self) -> str:
+        d = self.design
+        prior = ", ".join(
+            f"{b.prior.name} on {', '.join(d.columns[i] for i in b.columns)}"
+            for b in self.joint.blocks
+            if not isinstance(b.prior, Flat)
+        )
+        aux = [f"{a} ~ {self.aux_prior(a).name}" for a in self.unknown] + [
+            f"{a} = {v:g}" for a, v in self.fixed.items()
+        ]
+        n = d.count
+        said = f" (weight {d.total:g})" if d.total != n else ""
+        said = said if d.weight_kind == "frequency" else f" ({d.weight_kind} weights)"
+        rows = f"rows {n}{said}" if n else "rows not kept"
+        rows += "" if d.source is None else f" of {d.source.name}"
+        held = f"  {rows}, columns {', '.join(d.columns)}; prior {prior or 'flat'}" + "".join(f"; {a}" for a in aux)
+        return printed(f"Model: {self.likelihood.describe(d.response)}", held)
+
+    @property
+    def penalty_setting(self) -> Setting:
+        """What another package's criterion needs to know of these data; y_sd with divisor N, after the offset, and of rows with
+        precisions neither N nor y_sd. Incompatible for a softmax with a reference class: the others penalise the coefficients of
+        all classes alike."""
+        if isinstance(self.likelihood, Softmax) and not self.likelihood.symmetric:
+            raise Incompatible(
+                "other packages penalise the softmax of all classes, whose mode is another than that of log odds against a "
+                "reference class: use Categorical(symmetric=True)"
+            )
+        noisy = "sigma" in self.likelihood.aux
+        if self.design.weight_kind == "precision":  # what N is beside a weighted RSS, packages say differently
+            return Setting(self.likelihood.name, sigma=self.fixed.get("sigma"))
+        y_sd = float(self.design.moments.y_scale) if noisy else None
+        if isinstance(self.likelihood, OfTrials):  # the others take trials as rows of weights
+            n = float(self.design.fold(partial(sums.trials, likelihood=self.likelihood))[0])
+            return Setting(self.likelihood.single, n)
+        return Setting(self.likelihood.name, self.design.total or None, self.fixed.get("sigma"), y_sd)
+
+    @checked
+    def penalty(self, *, sigma: Positive | None = None) -> Spellings:
+        """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
+
+        One scale for all columns but a free intercept, Normal, Laplace or ElasticNet about zero. `sigma` is the noise
+        scale to convert at, where the model does not hold it and it does not cancel (`fit.aux["sigma"]`). Incompatible
+        for a prior that no package spells.
+
+        >>> from probreg.priors import Normal
+        >>> prior = Normal(0.5, sigma_units=True)
+        >>> model = Model.from_arrays([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"], prior=prior)
+        >>> model.penalty()["sklearn"].call
+        'Ridge(alpha=4)'
+        """
+        l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)
+        columns, at = tuple(np.array(self.design.columns)[self.joint.informative].tolist()), self.penalty_setting
+        if sigma is not None:
+            check_aux(self.likelihood, {"sigma": sigma})
+            at = replace(at, sigma=float(sigma))
+        if relative and not l1 and at.sigma is None:
+            at = replace(at, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
+        if relative:
+            at.need(sigma="a prior with a kink in units of sigma")
+            l1, l2 = l1 / (at.sigma or 1.0), l2 / (at.sigma or 1.0) ** 2
+        notes = []
+        if self.design.weights is not None:
+            notes.append("N is the sum of the weights, which are given as sample weights")
+        if self.design.weight_kind == "precision":
+            notes.append(
+                "RSS is the sum of precision * (y - mean)^2, with the precisions given as sample weights; criteria per observation "
+                "are left out, since packages divide a weighted RSS by different numbers"
+            )
+        if self.design.offset is not None:
+            notes.append("the offset is given to the package, or taken from y before where the noise is Gaussian")
+        return Spellings(columns, l1, l2, spell(l1, l2, at, intercept=self.design.intercept is not None), tuple(notes))
+
+    # ---- densities -------------------------------------------------------------------------------------------------
+
+    def eta(self, beta: Array) -> Array:
+        """X beta + offset, shape (..., n, m) for beta (..., p, m). DataError where the rows are not in memory."""
+        self.design.need_rows("the linear predictor of every row")
+        eta = self.design.X @ beta
+        return eta if self.design.offset is None else eta + self.design.offset
+
+    def pointwise(self, beta: Array, **aux: Any) -> Array:
+        """log p(y_i | ...) per row, shape (..., n); a frequency weight multiplies it."""
+        aux = {k: np.asarray(v)[..., None] for k, v in {**self.fixed, **aux}.items()}
+        out = self.likelihood.log_prob(
+            self.design.observed, self.eta(beta), **self.likelihood.at_rows(aux, self.design.precision)
+        )
+        return out if self.design.weights is None else out * self.design.weights
+
+    def log_lik(self, beta: Array, **aux: Any) -> Array:
+        """log p(y | beta, aux), shape (...,) for beta (..., p, m) and aux (...,); from moments where they stand for the rows."""
+        beta, known = np.asarray(beta), {**self.fixed, **aux}
+        if self._of_moments or not self.design.reachable:
+            return self._log_lik_of_moments(beta, known)
+        wide = {k: np.asarray(v)[..., None] for k, v in known.items()}
+        return self.design.fold(partial(sums.log_lik, likelihood=self.likelihood, beta=beta, known=wide))[0]
+
+    @property
+    def _of_moments(self) -> bool:
+        """A Gaussian model of rows that are read by the block: its moments say all, and take one pass for good."""
+        return self.design.source is not None and isinstance(self.likelihood, Gaussian)
+
+    def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
+        """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): rows that are gone live on in their moments."""
+        kept = self.design.moments if self._of_moments else self.design.kept
+        if kept is None or not isinstance(self.likelihood, Gaussian):
+            raise DataError(
+                "this model holds no rows (it was saved without them), so it has no log-likelihood; save with rows=True"
+            )
+        return sums.log_lik_of_moments(kept, beta, np.asarray(known["sigma"], dtype=float))
+
+    def log_prior(self, beta: Array, **aux: Any) -> Array:
+        """log p(beta | aux) + log p(aux), shape (...,); improper parts count as stated in their class."""
+        known = {**self.fixed, **aux}
+        total = self.joint.log_prob(beta, known.get("sigma", 1.0))
+        for name in self.unknown:
+            total = total + self.aux_prior(name).log_prob(np.asarray(known[name]))
+        return total
+
+    def log_posterior(self, beta: Array, **aux: Any) -> Array:
+        """log p(beta, aux | y) up to the evidence, as a density in aux itself, shape (...,)."""
+        return self.log_lik(beta, **aux) + self.log_prior(beta, **aux)
+
+    def gradient(self, beta: Array, **aux: float) -> Array:
+        """d log p / d vec(beta) of the log posterior, shape (p m,), row by row; smooth priors only."""
+        return self.expansion(beta, **aux).gradient[: beta.size]
+
+    def information(self, beta: Array, **aux: float) -> Array:
+        """X' W X with W the expected information of each row, plus the curvature of the prior: (p m, p m)."""
+        self._need_rows()
+        known = {**self.fixed, **aux}
+        fn = partial(sums.information, likelihood=_smooth(self.likelihood), beta=np.asarray(beta), known=known)
+        return self.design.fold(fn)[0] + self.joint.curvature(beta, known.get("sigma", 1.0))
+
+    def expansion(self, beta: Array, **aux: float) -> LocalModel:
+        """The log posterior with gradient and negative Hessian over (vec beta, log aux), on the raw columns.
+
+        On the log scale of aux the density gains its Jacobian, so the value differs from `log_posterior` by log aux.
+        """
+        return self._expand(beta, np.eye(len(beta)), None, aux)
+
+    def expansion_in_basis(self, gamma: Array, **aux: float) -> LocalModel:
+        """The same over (vec gamma, log aux) for coefficients gamma of the standardised columns, beta = T gamma."""
+        return self._in_basis(gamma, aux, curved=True)
+
+    def slope_in_basis(self, gamma: Array, **aux: float) -> LocalModel:
+        """The gradient alone, at a third of the cost; the value is nan and the curvature empty."""
+        return self._in_basis(gamma, aux, curved=False)
+
+    def _in_basis(self, gamma: Array, aux: Aux, *, curved: bool) -> LocalModel:
+        basis = self.design.basis
+        if not basis.mild:
+            return self._expand(gamma, basis.T, basis, aux, curved=curved)
+        raw = self._expand(basis.T @ gamma, np.eye(len(gamma)), None, aux, curved=curved)
+        S = np.eye(len(raw.gradient))
+        S[: gamma.size, : gamma.size] = np.kron(basis.T, np.eye(gamma.shape[1]))
+        return LocalModel(raw.value, S.T @ raw.gradient, S.T @ raw.curvature @ S if curved else raw.curvature)
+
+    def _expand(self, gamma: Array, T: Array, basis: Basis | None, aux: Aux, *, curved: bool = True) -> LocalModel:
+        """Sums over blocks of rows, each touched once while it is in cache."""
+        k = gamma.size
+        known, a = {**self.fixed, **aux}, len(self.unknown)
+        value, g_beta, g_aux, *second = self._sums(gamma, T, basis, known, curved=curved)
+        curvature = np.zeros((k + a, k + a) if curved else (0, 0))
+        if curved:
+            H, cross, H_aux = second
+            curvature[:k, :k], curvature[k:, k:] = H, H_aux
+            curvature[:k, k:] = cross.reshape(k, -1)
+            curvature[k:, :k] = curvature[:k, k:].T
+        local = LocalModel(float(value), np.concatenate([g_beta.ravel(), g_aux]), curvature)
+        return self._add_prior(local, T @ gamma, T, known)
+
+    def _sums(self, gamma: Array, T: Array, basis: Basis | None, known: Aux, *, curved: bool) -> tuple[Array, ...]:
+        """The log-likelihood with its derivatives over (gamma, log aux), beta = T gamma."""
+        self._need_rows()
+        if self._of_moments:
+            value, g, slope, H, cross, H_aux = sums.of_moments(
+                self.design.moments, T @ gamma, known["sigma"], bool(self.unknown)
+            )
+            return value, T.T @ g, slope, T.T @ H @ T, np.einsum("jp,jka->pka", T, cross), H_aux
+        fn = partial(
+            sums.expansion, likelihood=_smooth(self.likelihood), unknown=self.unknown, gamma=gamma, basis=basis,
+            known=known, curved=curved,
+        )  # fmt: skip
+        return self.design.fold(fn)
+
+    def _need_rows(self) -> None:
+        if not self.design.reachable:
+            raise DataError(
+                "this model holds no rows (it was saved without them), over which derivatives are summed; save with rows=True"
+            )
+
+    def _add_prior(self, local: LocalModel, beta: Array, T: Array, known: Aux) -> LocalModel:
+        value, g, h = self.joint.expansion(beta, known.get("sigma", 1.0))
+        k = beta.size
+        a = list(range(k)) + ([k] if "sigma" in self.unknown else [])
+        S = np.eye(k + 1)
+        S[:k, :k] = np.kron(T, np.eye(beta.shape[1]))
+        g, h = S.T @ g, S.T @ h @ S
+        total, gradient, curvature = local.value + value, local.gradient.copy(), local.curvature.copy()
+        gradient[a] += g[a]
+        for i, name in enumerate(self.unknown):
+            total += float(self.aux_prior(name).log_prob(np.asarray(known[name]))) + float(np.log(known[name]))
+            gradient[k + i] += self.aux_prior(name).slopes(known[name])[0]
+        if curvature.size:
+            curvature[np.ix_(a, a)] += h[np.ix_(a, a)]
+            for i, name in enumerate(self.unknown):
+                curvature[k + i, k + i] -= self.aux_prior(name).slopes(known[name])[1]
+        return LocalModel(total, gradient, curvature)
+
+    @checked
+    def prior_predictive(self, draws: Several = 1000, *, prob: Probability = 0.95, seed: Seed = 0) -> PriorPredictive:
+        """What the priors alone say, in outcome units: draws of coefficients, means and outcomes at the rows of the model
+        (the evenly spaced sample of rows that are read by the block),
+        and for each column how far one standard deviation of it can move the outcome with prior probability `prob`.
+
+        Flat priors have no draws: what needs them is left out, and the notes say so.
+
+        >>> from probreg.priors import Normal
+        >>> model = Model.from_arrays([-1.0, 1.0], [0, 1], columns=["x"], likelihood="bernoulli", prior=Normal(1.0))
+        >>> model.prior_predictive().moves[0].sentence
+        'one sd of x (1.41) moves P(y = 1) by at most 0.6 with prior probability 95 % (typically 0.234)'
+        """
+        aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
+        some, design = self.design.sample, self.design
+        if design.source is not None:  # means and outcomes at the sample, spreads of columns over all rows
+            design = replace(some, weights=None, kept=design.moments)
+        return prior_predictive(design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed)
+
+    def to_pymc(self) -> Any:
+        """The plain PyMC model: all rows, named dims, `beta` (coef) or (coef, outcome), for use with anything of PyMC."""
+        self.design.need_rows("PyMC's model")
+        refuse_sampling(self.design.weight_kind, "PyMC's model")
+        return build(
+            self.design, self.likelihood, self.joint, {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
+        )
+
+
+def _smooth(likelihood: Likelihood) -> SmoothLikelihood:
+    if not isinstance(likelihood, SmoothLikelihood):
+        raise Incompatible(f"the {likelihood.name} likelihood is not twice differentiable, so it has no Newton step")
+    return likelihood

@@ -1,0 +1,182 @@
+"""What a fit says about new observations: a finite mixture of the likelihood.
+
+One atom for a plug-in estimate, S atoms for a posterior. Mean, quantiles, log density and samples are those of the
+mixture, so maximum likelihood and Bayes answer through the same lines of code.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from scipy.special import logsumexp
+
+from probreg.errors import Incompatible
+from probreg.likelihoods import Likelihood, OrderedLikelihood
+
+Array = np.ndarray
+_FEW = 32  # atoms that tell nearly where a quantile of many lies
+_LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
+
+
+@dataclass(frozen=True, eq=False)
+class Predictive:
+    """p(y) = (1/S) sum_s p(y | eta_s, aux_s), with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
+
+    >>> from probreg.likelihoods import Gaussian
+    >>> one = Predictive(Gaussian(), np.zeros((1, 1, 1)), {"sigma": np.ones((1, 1))})
+    >>> one.quantile(0.975).round(4)
+    array([1.96])
+    """
+
+    likelihood: Likelihood
+    eta: Array
+    aux: Mapping[str, Array]
+    given: Mapping[str, Array] = MappingProxyType({})  # what belongs to a row and is not drawn: its trials (n,)
+
+    def mean(self) -> Array:
+        """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes."""
+        return self.means().mean(0)
+
+    def means(self) -> Array:
+        """E[y | atom], shape (S, n) or (S, n, K)."""
+        return self.likelihood.mean(self.eta, **self.aux)
+
+    def log_prob(self, y: Array) -> Array:
+        """log of the mixture density at y (n,), shape (n,); y (n, K) for counts by class."""
+        each = self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)
+        return logsumexp(each, 0) - np.log(len(each))
+
+    def sample(self, rng: np.random.Generator, size: int = 1000) -> Array:
+        """Independent draws of new observations, shape (size, n), successes where a row counts trials; counts by class
+        (size, n, K)."""
+        s = rng.integers(len(self.eta), size=size)
+        known = {**{k: v[s] for k, v in self.aux.items()}, **self.given}
+        return self.likelihood.drawn(self.likelihood.sample(rng, self.eta[s], **known))
+
+    def cdf(self, y: Array) -> Array:
+        """P(Y <= y), shape (n,). Incompatible for classes without an order."""
+        return self._ordered().cdf(self._whole(y), self.eta, **self.aux).mean(0)
+
+    def thinned(self, atoms: int) -> "Predictive":
+        """The same with at most this many atoms, evenly spaced."""
+        some = slice(None, None, -(-len(self.eta) // atoms))
+        return Predictive(self.likelihood, self.eta[some], {k: v[some] for k, v in self.aux.items()}, self.given)
+
+    def _whole(self, y: Array) -> Array:
+        """y with what is given of its row, where it is what is drawn alone."""
+        return self.likelihood.joined(y, **self.given) if np.ndim(y) == 1 else y
+
+    def quantile(self, prob: float, *, tol: float = 1e-12) -> Array:
+        """The smallest y with P(Y <= y) >= prob, shape (n,): exact for a discrete response, else to `tol` in
+        probability.
+
+        Newton on the mixture's distribution function, from the quantile of a few atoms and inside a bracket; bisection over the integers for a discrete response. Incompatible for unordered classes.
+        """
+        discrete = not isinstance(self._ordered().support, str)
+        few = self.thinned(_FEW)
+        if discrete:
+            start = np.floor(self._expected()) if len(self.eta) <= _FEW else few.quantile(prob)
+            return self._bisect(prob, *self._integers(prob, start))
+        low, high = few._bracket(prob)
+        if len(self.eta) > _FEW:
+            return self._root(prob, few._root(prob, (low + high) / 2, 1e-5), tol)
+        return self._root(prob, (low + high) / 2, tol)
+
+    def _root(self, prob: float, y: Array, tol: float) -> Array:
+        """Newton on the distribution function from y; a step that leaves what is known to hold the root bisects.
+
+        Two points tell the slope f' of the density f, and with it what a step leaves: f' gap^2 / (2 f^2), where f'/f^2
+        is taken as no less than what it is in a normal tail, 1/prob. When that is below `tol` the step is the last, and
+        its end is not looked at again.
+        """
+        y, rows, part = y.copy(), np.arange(len(y)), self
+        low, high, left = np.full_like(y, -np.inf), np.full_like(y, np.inf), np.full_like(y, np.inf)
+        at, gap, f, tail = y.copy(), self.cdf(y) - prob, self._density(y), 1.0 / min(prob, 1.0 - prob)
+        with np.errstate(all="ignore"):  # a flat stretch has no slope, and asks for bisection
+            width = np.where(f > 0, 1.0 / f, 1.0 + np.abs(y))
+            for number in range(400):
+                low, high = np.where(gap < 0, at, low), np.where(gap < 0, high, at)
+                step = at - gap / f
+                safe = (step > low) & (step < high) & (np.abs(step - at) <= width)
+                y[rows] = np.where(safe, step, at)
+                done = (np.abs(gap) <= tol) | (high - low <= 1e-14 * np.abs(at)) | (safe & (left <= _LAST * tol))
+                if done.all():
+                    break
+                halve = np.where(np.isfinite(high - low), (low + high) / 2, np.where(gap < 0, at + width, at - width))
+                new = np.where(safe & (number % 5 < 4), step, halve)
+                width = np.where(safe, width, 2.0 * width)
+                if done.any():
+                    rows, part = rows[~done], part._rows(~done)
+                    low, high, width, at, f, new = (v[~done] for v in (low, high, width, at, f, new))
+                before, f = f, part._density(new)
+                gap = part.cdf(new) - prob
+                bend = np.where(new == at, np.inf, np.abs(f - before) / np.abs(new - at))
+                left, at = np.maximum(bend / f**2, tail) * gap**2 / 2.0, new
+        return y
+
+    def _density(self, y: Array) -> Array:
+        return np.exp(self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)).mean(0)
+
+    def _rows(self, index: Array) -> "Predictive":
+        aux = {k: v if v.shape[-1] == 1 else v[:, index] for k, v in self.aux.items()}
+        given = {k: np.broadcast_to(v, self.eta.shape[1:2])[index] for k, v in self.given.items()}
+        return Predictive(self.likelihood, self.eta[:, index], aux, given)
+
+    def _expected(self) -> Array:
+        """The mean of what is drawn, (n,)."""
+        return self.mean() * self.given.get("trials", 1.0)
+
+    def _integers(self, prob: float, start: Array) -> tuple[Array, Array]:
+        """Integers with P(Y <= low) < prob <= P(Y <= high), by steps that double, at the rows that still need one."""
+        low, high, reach = start - 1.0, start.copy(), 1.0
+        open_, part = np.arange(len(start)), self
+        for _ in range(1100):
+            a, b = low[open_], high[open_]
+            above = part.cdf(a) >= prob
+            below = ~above & (part.cdf(b) < prob)
+            low[open_] = np.where(above, a - reach, np.where(below, b, a))
+            high[open_] = np.where(above, a, np.where(below, b + reach, b))
+            keep = above | below
+            if not keep.any():
+                break
+            open_, reach = open_[keep], 2.0 * reach
+            part = self._rows(open_)
+        return low, high
+
+    def _bisect(self, prob: float, low: Array, high: Array) -> Array:
+        """Over the integers, with P(Y <= low) < prob <= P(Y <= high)."""
+        while len(wide := np.flatnonzero(high - low > 1)):
+            middle = np.floor((low[wide] + high[wide]) / 2)
+            enough = self._rows(wide).cdf(middle) >= prob
+            low[wide], high[wide] = np.where(enough, low[wide], middle), np.where(enough, middle, high[wide])
+        return high
+
+    def pit(self, y: Array, u: Array | float = 1.0) -> Array:
+        """Probability integral transform P(Y < y) + u P(Y = y), shape (n,): uniform when the predictive is right, for a
+        continuous response as it stands, for a discrete one when u (n,) is uniform on (0, 1) (Smith 1985).
+
+        Incompatible for classes without an order.
+        """
+        upto = self.cdf(y)
+        return upto if isinstance(self._ordered().support, str) else upto - (1.0 - u) * np.exp(self.log_prob(y))
+
+    def _bracket(self, prob: float) -> tuple[Array, Array]:
+        """Points below and above the quantile, widened geometrically from the centre."""
+        centre = self.mean()
+        width = np.ones_like(centre) + self.means().std(0)
+        low, high = centre - width, centre + width
+        for _ in range(1100):
+            short_low, short_high = self.cdf(low) >= prob, self.cdf(high) < prob
+            if not (short_low.any() or short_high.any()):
+                break
+            width = 2.0 * width
+            low, high = np.where(short_low, centre - width, low), np.where(short_high, centre + width, high)
+        return low, high
+
+    def _ordered(self) -> OrderedLikelihood:
+        if not isinstance(self.likelihood, OrderedLikelihood):
+            raise Incompatible(
+                f"a {self.likelihood.name} response has no order, so it has no quantiles; ask for class probabilities"
+            )
+        return self.likelihood

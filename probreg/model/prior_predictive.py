@@ -1,0 +1,235 @@
+"""What the priors alone say of the outcome, before any data: draws of y, and what one standard deviation of a column does.
+
+A flat prior has no draws. What needs it is then left out and said: without a proper prior of every coefficient there are
+no means, without one of sigma no outcomes; what a proper column does to the linear predictor is always known.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.likelihoods import Bernoulli, Binomial, Likelihood, Poisson, Softmax
+from probreg.priors import AuxPrior, JointPrior
+from probreg.priors.marginal import of_coefficient
+from probreg.system.terminal import printed
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """What one standard deviation of a column does: `most` is passed with prior probability 1 - prob, `typical` half the time.
+
+    `error` is the Monte Carlo standard error of `most`, 0 where the prior's quantiles are known.
+    """
+
+    column: str
+    sd: float
+    typical: float
+    most: float
+    sentence: str
+    error: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class PriorPredictive:
+    """Draws from the priors: `beta` (S, p, m) with nan where a prior is flat, `aux` (S,), `mean` (S, n, ...) and `y` (S, n)
+    (successes where a row counts trials, counts by class (S, n, K)) or None where they need a flat prior; `moves` column by column."""
+
+    beta: Array
+    aux: Mapping[str, Array]
+    mean: Array | None
+    y: Array | None
+    moves: tuple[Move, ...]
+    columns: tuple[str, ...]
+    likelihood: Likelihood
+    notes: tuple[str, ...]
+
+    @property
+    def tree(self) -> Any:
+        """xarray.DataTree with the groups `prior` and, where there are outcomes, `prior_predictive`, as ArviZ reads them."""
+        import xarray as xr
+
+        several = bool(self.likelihood.outcomes)
+        dims = ("chain", "draw", "coef", "outcome") if several else ("chain", "draw", "coef")
+        beta = self.beta @ self.likelihood.display.T if several else self.beta[..., 0]
+        prior = {"beta": (dims, beta[None])} | {k: (("chain", "draw"), v[None]) for k, v in self.aux.items()}
+        names = {"coef": list(self.columns)} | ({"outcome": list(self.likelihood.outcomes)} if several else {})
+        groups = {"prior": xr.Dataset(prior, names)}
+        if self.y is not None:
+            classes = {"level": list(map(str, self.likelihood.levels))} if self.y.ndim == 3 else {}
+            groups["prior_predictive"] = xr.Dataset({"y": (("chain", "draw", "obs", *classes), self.y[None])}, classes)
+        return xr.DataTree.from_dict(groups)
+
+    def __repr__(self) -> str:
+        lines = [m.sentence for m in self.moves] or ["no column has a proper prior"]
+        if self.y is not None:
+            lines.append(_range_of(self.y, self.likelihood.levels))
+        return printed(*lines, *(f"note: {n}" for n in self.notes))
+
+    def _repr_html_(self) -> str:
+        return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in repr(self).splitlines()) + "</ul>"
+
+
+def prior_predictive(
+    design: Design,
+    likelihood: Likelihood,
+    prior: JointPrior,
+    aux: Mapping[str, float | AuxPrior],
+    *,
+    draws: int = 1000,
+    prob: float = 0.95,
+    seed: int = 0,
+) -> PriorPredictive:
+    """Draws of coefficients, nuisance parameters, means and outcomes at the rows of the design."""
+    rng = np.random.default_rng(seed)
+    known = {k: _aux_draws(v, rng, draws) for k, v in aux.items()}
+    lost = [k for k, v in known.items() if v is None]
+    held = {k: v for k, v in known.items() if v is not None}
+    sigma = held.get("sigma")
+    beta = _coefficients(prior, (len(design.columns), likelihood.width), sigma, rng, draws)
+    flat = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
+    mean = y = None
+    notes = []
+    if flat:
+        notes.append(
+            f"no means or outcomes: the prior of {', '.join(flat)} is flat, or in units of a sigma that has no proper prior; give a proper one, e.g. {{{flat[0]!r}: Normal(...)}}"
+        )
+    else:
+        eta = np.einsum("nj,sjm->snm", design.X, beta) + (0.0 if design.offset is None else design.offset)
+        wide = {k: v[:, None] for k, v in held.items()}
+        if not lost:
+            with np.errstate(over="ignore"):
+                mean = likelihood.mean(eta, **wide)
+                rows = likelihood.at_rows(wide, design.precision) | likelihood.given(design.observed)
+                y = _outcomes(likelihood, rng, eta, rows)
+            if y is None:
+                notes.append("no outcomes: some prior means are too large to draw a count from; use tighter priors")
+        else:
+            with np.errstate(over="ignore"):
+                mean = likelihood.mean(eta, **dict.fromkeys(likelihood.aux, 1.0))
+            notes.append(
+                f"no outcomes: the prior of {', '.join(lost)} is improper; give a proper one, e.g. aux={{{lost[0]!r}: HalfNormal(1.0)}}"
+            )
+    moves = _moves(design, likelihood, prior, aux.get("sigma"), Draws(beta, sigma), prob)
+    return PriorPredictive(beta, held, mean, y, moves, design.columns, likelihood, tuple(notes))
+
+
+def _aux_draws(value: float | AuxPrior, rng: np.random.Generator, draws: int) -> Array | None:
+    if not isinstance(value, AuxPrior):
+        return np.full(draws, float(value))
+    return value.sample(rng, draws) if value.proper else None
+
+
+def _coefficients(
+    prior: JointPrior, shape: tuple[int, int], sigma: Array | None, rng: np.random.Generator, draws: int
+) -> Array:
+    """(S, p, m); nan for columns whose prior has no draws."""
+    out = np.full((draws, *shape), np.nan)
+    for b in prior.blocks:
+        if not b.prior.proper or (b.prior.sigma_units and sigma is None):
+            continue
+        unit = sigma[:, None, None] if b.prior.sigma_units and sigma is not None else 1.0
+        out[:, list(b.columns)] = b.prior.sample(rng, (draws, len(b.columns), shape[1]), unit)
+    return out
+
+
+def _outcomes(likelihood: Likelihood, rng: np.random.Generator, eta: Array, aux: Mapping[str, Array]) -> Array | None:
+    """What is drawn of y: (S, n), or (S, n, K) counts by class."""
+    if isinstance(likelihood, Poisson) and not (likelihood.mean(eta) < 1e18).all():
+        return None
+    return likelihood.drawn(likelihood.sample(rng, eta, **aux))
+
+
+class Draws(NamedTuple):
+    """The draws there are: beta (S, p, m), and sigma (S,) unless it is held or has no proper prior."""
+
+    beta: Array
+    sigma: Array | None
+
+
+def _moves(
+    design: Design,
+    likelihood: Likelihood,
+    prior: JointPrior,
+    sigma: float | AuxPrior | None,
+    drawn: Draws,
+    prob: float,
+) -> tuple[Move, ...]:
+    """For every column with a proper prior; for those in units of a sigma that has none, in these units."""
+    rng, found = np.random.default_rng(0), []
+    n = design.total
+    spread = design.moments.scale * np.sqrt(n / max(n - 1.0, 1.0))  # as in priors on standardised columns
+    for b in prior.blocks:
+        in_units = b.prior.sigma_units and drawn.sigma is None
+        if not b.prior.proper:
+            continue
+        q = len(b.columns)
+        for i, j in enumerate(b.columns):
+            if j == design.intercept:
+                continue
+            unit = 1.0 if in_units or sigma is None else sigma
+            known = of_coefficient(b.prior, i, q, unit) if likelihood.width == 1 else None
+            if known is not None:
+                sizes = (float(spread[j]) * known.size_quantile(v) for v in (0.5, prob))
+                steps, error, draws = np.array([[s] for s in sizes]), 0.0, 0
+            else:
+                w = drawn.beta[:, j]
+                w = b.prior.sample(rng, (len(w), q, likelihood.width))[:, i] if in_units else w
+                steps, draws = w * spread[j], len(w)
+            size, says = _effect(likelihood, steps, design.response, " sigma" if in_units else "")
+            if known is None:
+                size, error = _quantiles(size, prob)
+            says = f"one sd of {design.columns[j]} ({spread[j]:.3g}) {says}"
+            found.append(_move(design.columns[j], float(spread[j]), size, (prob, error, draws), says))
+    return tuple(found)
+
+
+def _quantiles(size: Array, prob: float) -> tuple[Array, float]:
+    """The median and the quantile prob of draws, with the standard error of the latter by the spread of its rank."""
+    S = len(size)
+    reach = np.sqrt(prob * (1 - prob) / S)
+    low, high = np.quantile(size, np.clip([prob - reach, prob + reach], 0, 1))
+    return np.quantile(size, [0.5, prob]), float(high - low) / 2
+
+
+def _move(column: str, sd: float, size: Array, how: tuple[float, float, int], says: str) -> Move:
+    (typical, most), (prob, error, draws) = map(float, size), how
+    sentence = f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {typical:.3g})"
+    sentence += f"; by {draws} draws, ± {error:.2g}" if draws else ""
+    return Move(column, sd, typical, most, sentence, error)
+
+
+def _effect(likelihood: Likelihood, step: Array, response: str, unit: str) -> tuple[Array, str]:
+    """The size of the largest change that steps (S, m) of the linear predictors can make, and what it is, in words.
+
+    A step d of a logit changes a probability by at most tanh(d / 4): that is around one half. For a softmax d is the
+    largest difference between two classes.
+    """
+    if isinstance(likelihood, Bernoulli | Binomial):
+        return np.tanh(np.abs(step[:, 0]) / 4.0), f"moves {likelihood.mean_name(response)} by at most {{}}"
+    if isinstance(likelihood, Softmax):
+        scores = likelihood.scores(step)
+        return np.tanh(
+            np.ptp(scores, axis=-1) / 4.0
+        ), f"moves the probability of any class of {response} by at most {{}}"
+    if isinstance(likelihood, Poisson):
+        return np.exp(
+            np.minimum(np.abs(step[:, 0]), 700.0)
+        ), f"multiplies or divides the mean of {response} by at most {{}}"
+    return np.abs(step[:, 0]), f"moves the mean of {response} by at most {{}}{unit}"
+
+
+def _range_of(y: Array, levels: tuple[Any, ...]) -> str:
+    if y.ndim == 3:
+        share = [f"{v}: {s:.3g}" for v, s in zip(levels, y.sum((0, 1)) / y.sum())]
+        return f"prior predictive shares of the classes: {', '.join(share)}"
+    if levels:
+        share = [f"{v}: {(y == k).mean():.3g}" for k, v in enumerate(levels)]
+        return f"prior predictive shares of the classes: {', '.join(share)}"
+    low, mid, high = np.quantile(y, [0.025, 0.5, 0.975])
+    return f"prior predictive outcomes, {len(y)} draws: 95 % between {low:.4g} and {high:.4g}, median {mid:.4g}"

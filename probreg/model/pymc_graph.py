@@ -1,0 +1,143 @@
+"""PyMC models from the parts of a model. PyMC is imported on use, and only here and in the classes that it mirrors.
+
+`build` writes the model as a reader of PyMC expects it, all rows and named dims. `parameters` and `log_prior` are the
+pieces from which a sampler makes a graph of its own coordinates: the densities are PyMC's in both.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.likelihoods import Likelihood, OfTrials
+from probreg.priors import AuxPrior, Block, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
+
+Array = np.ndarray
+Hypers = Mapping[int, Mapping[str, Any]]  # block -> name in the prior -> variable
+
+
+def build(design: Design, likelihood: Likelihood, prior: JointPrior, aux: Mapping[str, float | AuxPrior]) -> Any:
+    """The PyMC model: one variable per block of columns with its own prior, put together as the deterministic `beta`,
+    and the observed response. Rows with frequency weights enter as a potential, log p times the weight."""
+    import pymc as pm
+
+    with pm.Model(coords=coords_of(design, likelihood, prior)) as model:
+        known = {a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()}
+        several = bool(likelihood.outcomes)
+        hyper = hyper_variables(prior, design.columns, several)
+        beta = _assemble([_variable(b, i, known, hyper.get(i), several) for i, b in enumerate(prior.blocks)], prior)
+        shown = beta[:, 0] if not likelihood.outcomes else beta @ likelihood.display.T
+        pm.Deterministic("beta", shown, dims=("coef", "outcome") if likelihood.outcomes else ("coef",))
+        X = pm.Data("X", design.X, dims=("obs", "coef"))
+        for b in prior.blocks:
+            if isinstance(b.prior, WholePrior):
+                pm.Potential("prior", b.prior.potential(beta))
+        eta = X @ beta if design.offset is None else X @ beta + design.offset
+        observe(design, likelihood, eta, known)
+    return model
+
+
+def coords_of(design: Design, likelihood: Likelihood, prior: JointPrior) -> dict[str, Any]:
+    """Names along the dims of a model: coef, obs, coef_i of each block, and outcome and predictor where there are several."""
+    coords: dict[str, Any] = {"coef": list(design.columns), "obs": np.arange(design.n)}
+    if likelihood.outcomes:
+        coords |= {"outcome": list(likelihood.outcomes), "predictor": [str(k) for k in range(likelihood.width)]}
+    if isinstance(likelihood, OfTrials) and likelihood.levels:
+        coords["level"] = [str(v) for v in likelihood.levels]
+    return coords | {f"coef_{i}": [design.columns[j] for j in b.columns] for i, b in enumerate(prior.blocks)}
+
+
+def hyper_names(prior: JointPrior, columns: Sequence[str]) -> dict[int, dict[str, str]]:
+    """What the hyperparameters of each block are called: `tau`, or `tau[x]` with the block's columns where several blocks
+    have hyperparameters."""
+    blocks = {i: b for i, b in enumerate(prior.blocks) if isinstance(b.prior, HierarchicalPrior)}
+    out = {}
+    for i, b in blocks.items():
+        named = [columns[j].replace("/", "|") for j in (b.columns[0], b.columns[-1])]  # a slash parts groups of a file
+        of = f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]" if len(blocks) > 1 else ""
+        out[i] = {k: f"{k}{of}" for k in b.prior.hyper}  # type: ignore[attr-defined]
+    return out
+
+
+def hyper_variables(prior: JointPrior, columns: Sequence[str], several: bool) -> Hypers:
+    """Variables for the hyperparameters of each block, in the PyMC model that is open."""
+    out = {}
+    for i, names in hyper_names(prior, columns).items():
+        this: Any = prior.blocks[i].prior
+        dims = ("predictor", f"coef_{i}") if several else (f"coef_{i}",)
+        out[i] = {k: h.prior.pymc(names[k], dims if h.each else None) for k, h in this.hyper.items()}
+    return out
+
+
+def observe(design: Design, likelihood: Likelihood, eta: Any, known: Mapping[str, Any]) -> None:
+    """The response, given its linear predictors (n, m), in the PyMC model that is open."""
+    import pymc as pm
+
+    given = likelihood.given(design.observed)
+    cls, parameters = likelihood.pymc(eta, **likelihood.at_rows(known, design.precision), **given)
+    y = likelihood.drawn(design.observed)
+    y = y.astype(int) if not isinstance(likelihood.support, str) else y
+    if design.weights is None:
+        cls("y", **parameters, observed=y, dims=("obs", "level")[: y.ndim])
+    else:
+        pm.Potential("y", (design.weights * pm.logp(cls.dist(**parameters), y)).sum())
+
+
+def log_prior(
+    prior: JointPrior, beta: Any, known: Mapping[str, Any], hyper: Hypers, without: Sequence[int] = ()
+) -> Any:
+    """log p(beta) as a symbolic scalar, for beta (p, m), given hyperparameters; flat blocks and those that are to be left
+    out add nothing."""
+    total: Any = 0.0
+    for i, b in enumerate(prior.blocks):
+        if isinstance(b.prior, Flat) or i in without:
+            continue
+        if isinstance(b.prior, WholePrior):
+            total = total + b.prior.potential(beta)
+            continue
+        total = total + log_density(b, beta[list(b.columns)], spread_of(b, known, hyper.get(i)))
+    return total
+
+
+def log_density(block: Block, beta: Any, spread: Any) -> Any:
+    """log p of a block's coefficients (q, m), its scales (its base's, where it has hyperparameters) times `spread`."""
+    import pymc as pm
+
+    prior = plain(block)
+    if isinstance(prior, Normal) and prior.precision_matrix is not None:
+        return prior.quadratic(beta, spread)
+    cls, parameters = prior.pymc(spread)
+    return pm.logp(cls.dist(**parameters), beta.T).sum()
+
+
+def plain(block: Block) -> Prior:
+    """The prior of a block given its hyperparameters, at a spread of 1."""
+    return block.prior.base if isinstance(block.prior, HierarchicalPrior) else block.prior
+
+
+def spread_of(block: Block, known: Mapping[str, Any], hyper: Mapping[str, Any] | None) -> Any:
+    """What multiplies the scales of this block's plain prior."""
+    if not isinstance(block.prior, HierarchicalPrior):
+        return unit_of(block, known)
+    return unit_of(block, known) * block.prior.spread(**(hyper or {}))
+
+
+def _variable(block: Block, i: int, known: Mapping[str, Any], hyper: Mapping[str, Any] | None, several: bool) -> Any:
+    """The block's coefficients as (q, m)."""
+    cls, parameters = plain(block).pymc(spread_of(block, known, hyper))
+    dims = ("predictor", f"coef_{i}") if several else (f"coef_{i}",)
+    value = cls(f"beta_{i}_{block.prior.name}", **parameters, dims=dims)
+    return value.T if several else value[:, None]
+
+
+def _assemble(parts: list[Any], prior: JointPrior) -> Any:
+    import pytensor.tensor as pt
+
+    order = np.argsort([j for b in prior.blocks for j in b.columns])
+    return pt.concatenate(parts, axis=0)[order]
+
+
+def unit_of(block: Block, known: Mapping[str, Any]) -> Any:
+    """What multiplies the scales of this block."""
+    return known["sigma"] if block.prior.sigma_units else 1.0

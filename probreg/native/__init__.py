@@ -1,9 +1,0 @@
-"""Densities compiled to machine code: a likelihood or a prior writes its log density as plain arithmetic on numbers (a
-`Kernel`), and one set of loops over rows, compiled for each, sums it and its slopes without the interpreter's lock.
-
-numba is imported on the first use; what it makes is kept on disk, beside these files or in the user's cache.
-"""
-
-from probreg.native.build import Loops as Loops, entries_of as entries_of, loops_of as loops_of
-from probreg.native.kernel import Kernel as Kernel
-from probreg.native.tiles import tiles_of as tiles_of

@@ -1,0 +1,1 @@
+"""Arithmetic that knows no statistics: linear algebra and compiled loops."""

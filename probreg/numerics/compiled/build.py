@@ -1,0 +1,122 @@
+"""From a kernel to its compiled loops: one copy of each template with the density set in, kept on disk.
+
+The copy's name carries a digest of the density's code, so that numba finds a stored copy again in the next process, and
+never one of a density that has changed.
+"""
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from probreg.errors import Incompatible
+from probreg.numerics.compiled.kernel import Kernel
+
+_SUMS = {"reassoc", "contract", "nsz"}  # sums may be taken in another order; infinities and nan are kept
+_AS_WRITTEN = {"contract"}
+
+
+class Loops(NamedTuple):
+    """The compiled templates of `probreg.numerics.compiled.loops` for one likelihood: see there."""
+
+    gradient: Callable[..., float]
+    slopes: Callable[..., float]
+    values: Callable[..., None]
+    curved: Callable[..., float] | None  # where the kernel has its curvature
+
+
+@cache
+def loops_of(kernel: Kernel) -> Loops:
+    """The loops of a likelihood's kernel; the first use ever compiles each, which takes about a second. Incompatible for
+    what cannot be compiled."""
+    from probreg.numerics.compiled import loops
+
+    if kernel.unfit:
+        raise Incompatible(f"this kernel cannot be compiled: {kernel.unfit}")
+
+    name = _digest(kernel)
+    if kernel.tile is not None:
+        tile = _inline(_density(kernel.tile), _AS_WRITTEN)
+        parts = {"tile": tile, "total": _inline(_bound(loops.total_of_tile, {"tile": tile}))}
+    else:
+        row = {"row": _inline(_density(_of(kernel)), _AS_WRITTEN)}
+        tile, total = (_inline(_bound(f, row)) for f in (loops.tile_of_rows, loops.total_of_rows))
+        parts = {"tile": tile, "total": total}
+    parts["weigh"], curved = _inline(loops.weigh), None
+    if kernel.bend is not None:
+        bends = _inline(_density(kernel.bend), _AS_WRITTEN)
+        parts["bends"] = bends if kernel.tile is not None else _inline(_bound(loops.bends_of_rows, {"bend": bends}))
+        shared = (loops.predictors, loops.weighted_products)
+        curved = _stored(loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name)
+    gradient, slopes, values = (_stored(f, parts, name) for f in (loops.gradient, loops.slopes, loops.values))
+    return Loops(gradient, slopes, values, curved)
+
+
+@cache
+def entries_of(kernel: Kernel) -> Callable[..., tuple[float, float]]:
+    """The compiled sum over coefficients of a prior's kernel."""
+    from probreg.numerics.compiled import loops
+
+    return _stored(loops.entries, {"row": _inline(_density(_of(kernel)), _AS_WRITTEN)}, _digest(kernel))
+
+
+def _of(kernel: Kernel) -> Callable[..., Any]:
+    assert kernel.row is not None
+    return kernel.row
+
+
+def _density(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The plain function with the vectorisable exp, log and log1p in place of those of `math`, and the functions that it
+    calls likewise."""
+    from probreg.numerics.compiled.elementary import VECTOR
+
+    used = {k: plain.__globals__[k] for k in plain.__code__.co_names if k in plain.__globals__}
+    parts = {k: VECTOR[v] for k, v in used.items() if callable(v) and v in VECTOR}
+    called = {k: _inline(_density(v), _AS_WRITTEN) for k, v in used.items() if isinstance(v, FunctionType)}
+    return _bound(plain, parts | called)
+
+
+def _bound(f: Callable[..., Any], parts: dict[str, Any], name: str = "") -> Any:
+    """The same code that finds `parts` under their names."""
+    assert isinstance(f, FunctionType)
+    out = FunctionType(f.__code__, {**f.__globals__, **parts}, f.__name__, f.__defaults__)
+    out.__module__, out.__qualname__ = f.__module__, f.__qualname__ + name
+    return out
+
+
+def _inline(f: Callable[..., Any], fastmath: set[str] = _SUMS) -> Any:
+    from numba import njit
+
+    return njit(forceinline=True, nogil=True, error_model="numpy", fastmath=fastmath)(f)
+
+
+def _stored(f: Callable[..., Any], parts: dict[str, Any], name: str) -> Any:
+    from probreg.numerics.compiled.cache import kept
+
+    return kept(nogil=True, error_model="numpy", fastmath=_SUMS)(_bound(f, parts, f"_{name}"))
+
+
+def _digest(kernel: Kernel) -> str:
+    """Of the density's code, the numbers it names, and the files that numba would not see change."""
+    out = hashlib.sha256((Path(__file__).with_name("elementary.py")).read_bytes())
+    out.update(Path(__file__).read_bytes())
+    for f in kernel:
+        if f is not None:
+            out.update(repr(_written(f)).encode())
+    return out.hexdigest()[:16]
+
+
+def _written(f: Callable[..., Any]) -> tuple[Any, ...]:
+    """The code of a plain function, the numbers it names and the functions it calls."""
+    assert isinstance(f, FunctionType)
+    known = {k: f.__globals__[k] for k in f.__code__.co_names if k in f.__globals__}
+    numbers = {k: v for k, v in known.items() if isinstance(v, int | float)}
+    called = [_written(known[k]) for k in sorted(known) if isinstance(known[k], FunctionType)]
+    return f.__name__, _code(f.__code__), sorted(numbers.items()), called
+
+
+def _code(code: CodeType) -> tuple[Any, ...]:
+    inner = tuple(_code(c) if isinstance(c, CodeType) else c for c in code.co_consts)
+    return code.co_code, code.co_names, inner

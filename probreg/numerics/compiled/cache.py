@@ -1,0 +1,47 @@
+"""Machine code kept on disk between processes, and made anew where a file of it cannot be read.
+
+numba reads its index and its code without looking whether they are whole: one file that a crash or a full disk cut short
+would break every later process. Here such a file counts as none, and the next one is written over it.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from numba import njit
+from numba.core.caching import FunctionCache
+
+
+class _Rebuilt(FunctionCache):
+    """numba's cache of one function, whose files may be damaged, and whose folder may be full."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # damaged bytes fail in as many ways as there are bytes: pickle, LLVM, the system
+            self._forget()
+            return None  # numba's word for "not there": it compiles
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError:
+            return  # the compiled function is in memory; the next process compiles it again
+
+    def _forget(self) -> None:
+        try:
+            self.flush()
+        except OSError:
+            return  # it cannot be written either: every process compiles
+
+
+def kept(**how: Any) -> Callable[[Callable[..., Any]], Any]:
+    """`numba.njit` with these settings, its machine code kept on disk where a folder can be written."""
+
+    def compiled(f: Callable[..., Any]) -> Any:
+        made = njit(**how)(f)
+        with suppress(RuntimeError):  # no folder can be written: compiled anew in each process
+            made._cache = _Rebuilt(made.py_func)
+        return made
+
+    return compiled

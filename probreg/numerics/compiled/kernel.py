@@ -1,0 +1,64 @@
+"""A log density as arithmetic on numbers, written once in plain Python for a compiler to read."""
+
+import math
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+
+class Kernel(NamedTuple):
+    """One of two plain functions, `row` or `tile`, that use `math.exp`, `math.log`, `math.log1p`, `abs`, `min`, `max` and arithmetic alone.
+
+    `row(y, eta, t) -> (log p, d log p / d eta, d log p / d log aux)`: one row with one linear predictor; the last is 0.0
+    where there is no unknown nuisance parameter. A prior's is `row(0.0, r, t)` of a standardised entry r.
+
+    `tile(y, eta, t, log_p, slope)`: the rows y (b,) with predictors eta (m, >= b); it fills log_p[:b] and
+    slope[:, :b], the slopes over each predictor and then over log aux. Loops run over rows innermost.
+
+    `bend`, beside a row: -d2 log p / d eta2 as bend(y, eta, t); beside a tile: bend(y, eta, t, curve) fills curve[:, :b], the
+    pairs of predictors c <= d in the order (0, 0), (0, 1), ..., (1, 1), .... Without it, or with an unknown nuisance
+    parameter, NumPy gives the second derivatives.
+
+    Where a row's response is several numbers, y is their array: (c,) in a `row`, (b, c) in a `tile` or its `bend`. A plain
+    function of a module, of the same arithmetic, may be called from either.
+
+    `t` is an array of what does not vary by row: see `settings` of whoever carries the kernel. What log p owes to y alone
+    may be left out, where it is stated (`Likelihood.carrier`).
+    """
+
+    row: Callable[..., Any] | None = None
+    tile: Callable[..., Any] | None = None
+    bend: Callable[..., Any] | None = None
+
+    @property
+    def unfit(self) -> str | None:
+        """Why it cannot be compiled, or None.
+
+        >>> Kernel(lambda y, eta, t: (-eta, -1.0, 0.0)).unfit is None
+        True
+        """
+        for f in self:
+            if f is None:
+                continue
+            if not isinstance(f, FunctionType):
+                return f"{f!r} is no plain function"
+            if f.__closure__:
+                names = ", ".join(f.__code__.co_freevars)
+                return f"{f.__name__} uses {names} of the function around it; numbers that vary go through `settings`"
+            if other := [k for k in f.__code__.co_names if not _known(f.__globals__.get(k))]:
+                return f"{f.__name__} uses {other[0]}, which is neither a number nor a function of math or of such arithmetic"
+        return None
+
+
+def _known(value: Any) -> bool:
+    """A number, a function of math, a module, a plain function of such names, or no global at all: what the name of stored
+    code can vouch for."""
+    if isinstance(value, FunctionType):
+        return not value.__closure__ and all(_known(value.__globals__.get(k)) for k in value.__code__.co_names)
+    return value is None or isinstance(value, int | float | ModuleType) or value in vars(math).values()
+
+
+def forget_inherited(cls: Any, methods: frozenset[str]) -> None:
+    """A class that writes one of these methods anew, but no kernel, has none: that of its base is another density."""
+    if methods & vars(cls).keys() and "kernel" not in vars(cls):
+        cls.kernel = None

@@ -1,0 +1,289 @@
+"""The loops over rows that every kernel shares: templates, in which `tile`, `total`, `row` and `bend` stand for its density.
+
+`probreg.numerics.compiled.build` compiles one copy of each per kernel. X comes in tiles (T, p, b), rows innermost, so that all of the
+arithmetic is on consecutive numbers and a tile is read once while it stays in the first cache; or as it is (n, p).
+Weights of shape (0,) and offsets of shape (0, n) stand for none. y is (n,), or (n, c) where a row's response is c numbers.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+B = 512  # rows in a tile: with 20 columns 80 kB, and the work arrays stay in the first cache
+C = 128  # rows in a tile whose columns are multiplied by each other: two copies stay in the first cache
+
+
+def row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    """Stands for the kernel's density of a row, set in before compilation; so do the four below."""
+    raise NotImplementedError
+
+
+def tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
+    raise NotImplementedError
+
+
+def total(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+    raise NotImplementedError
+
+
+def bend(y: float, eta: float, t: Array) -> float:
+    raise NotImplementedError
+
+
+def bends(y: Array, eta: Array, t: Array, curve: Array) -> None:
+    raise NotImplementedError
+
+
+def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
+    """A row's density over the rows of a tile."""
+    e, s = eta[0], slope[0]
+    if slope.shape[0] == 1:
+        for i in range(y.shape[0]):
+            log_p[i], s[i], _ = row(y[i], e[i], t)
+        return
+    s_aux = slope[1]
+    for i in range(y.shape[0]):
+        log_p[i], s[i], s_aux[i] = row(y[i], e[i], t)
+
+
+def total_of_rows(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+    """sum_i w_i log p of the rows of a tile."""
+    e, value = eta[0], 0.0
+    if w.size:
+        for i in range(y.shape[0]):
+            value += w[i] * row(y[i], e[i], t)[0]
+    else:
+        for i in range(y.shape[0]):
+            value += row(y[i], e[i], t)[0]
+    return value
+
+
+def total_of_tile(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
+    """The same where the density is one of tiles."""
+    tile(y, eta, t, log_p, slope)
+    value = 0.0
+    for i in range(y.shape[0]):
+        value += log_p[i] * (w[i] if w.size else 1.0)
+    return value
+
+
+def gradient(tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array) -> float:
+    """sum_i w_i log p_i at beta (p, m); its slopes over vec(beta), and over log aux behind them, go into `out`."""
+    p, m, b = tiles.shape[1], beta.shape[1], tiles.shape[2]
+    extra = out.size - p * m
+    eta, slope, log_p = np.zeros((m, b)), np.empty((m + extra, b)), np.empty((1, b))
+    out[:] = 0.0
+    value = 0.0
+    for k in range(tiles.shape[0]):
+        X, start = tiles[k], k * b
+        here = min(b, y.shape[0] - start)
+        for c in range(m):
+            e = eta[c]
+            if offset.shape[0]:
+                f = offset[c]
+                for i in range(here):
+                    e[i] = f[start + i]
+            else:
+                e[:] = 0.0
+            for j in range(0, p - 3, 4):  # four columns at a time: e is read and written once for them
+                x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
+                b0, b1, b2, b3 = beta[j, c], beta[j + 1, c], beta[j + 2, c], beta[j + 3, c]
+                for i in range(here):
+                    e[i] += x0[i] * b0 + x1[i] * b1 + x2[i] * b2 + x3[i] * b3
+            for j in range(p - p % 4, p):
+                x0, b0 = X[j], beta[j, c]
+                for i in range(here):
+                    e[i] += x0[i] * b0
+        tile(y[start : start + here], eta, t, log_p[0], slope)
+        if w.size:
+            weigh(w[start : start + here], log_p)
+            weigh(w[start : start + here], slope)
+        part = 0.0
+        for i in range(here):
+            part += log_p[0, i]
+        value += part
+        for c in range(m):
+            s = slope[c]
+            for j in range(0, p - 3, 4):
+                x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
+                u0, u1, u2, u3 = 0.0, 0.0, 0.0, 0.0
+                for i in range(here):
+                    u0 += x0[i] * s[i]
+                    u1 += x1[i] * s[i]
+                    u2 += x2[i] * s[i]
+                    u3 += x3[i] * s[i]
+                k0 = j * m + c
+                out[k0] += u0
+                out[k0 + m] += u1
+                out[k0 + 2 * m] += u2
+                out[k0 + 3 * m] += u3
+            for j in range(p - p % 4, p):
+                x0, u0 = X[j], 0.0
+                for i in range(here):
+                    u0 += x0[i] * s[i]
+                out[j * m + c] += u0
+        for c in range(extra):
+            s, up = slope[m + c], 0.0
+            for i in range(here):
+                up += s[i]
+            out[p * m + c] += up
+    return value
+
+
+def slopes(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array) -> float:
+    """The same from X (n, p) as it is, for a single pass: beta (m, p), offset (m, n), `out` (m p + extra,) by predictor."""
+    n, p, m = X.shape[0], X.shape[1], beta.shape[0]
+    extra = out.size - m * p
+    slope, log_p = np.empty((m + extra, B)), np.empty((1, B))
+    out[:] = 0.0
+    value = 0.0
+    for start in range(0, n, B):
+        stop = min(start + B, n)
+        rows = X[start:stop]
+        eta = np.dot(beta, rows.T)
+        if offset.shape[0]:
+            eta += offset[:, start:stop]
+        tile(y[start:stop], eta, t, log_p[0], slope)
+        if w.size:
+            weigh(w[start:stop], log_p)
+            weigh(w[start:stop], slope)
+        part = 0.0
+        for i in range(stop - start):
+            part += log_p[0, i]
+        value += part
+        for c in range(m):
+            out[c * p : (c + 1) * p] += np.dot(slope[c, : stop - start], rows)
+        for c in range(extra):
+            s, up = slope[m + c], 0.0
+            for i in range(stop - start):
+                up += s[i]
+            out[m * p + c] += up
+    return value
+
+
+def values(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, extra: int, out: Array) -> None:
+    """sum_i w_i log p_i at each of S points beta (S, m, p) with t (S, k): added to `out` (S,)."""
+    n, p = X.shape
+    S, m = beta.shape[0], beta.shape[1]
+    group = max(1, 64 // m)  # points that share a product of matrices which stays in the second cache
+    slope, log_p, none = np.empty((m + extra, B)), np.empty(B), np.empty(0)
+    for start in range(0, n, B):
+        stop = min(start + B, n)
+        rows, here, v = X[start:stop], y[start:stop], none
+        if w.size:
+            v = w[start:stop]
+        for a in range(0, S, group):
+            some = beta[a : a + group]
+            g = some.shape[0]
+            eta = np.dot(some.reshape((g * m, p)), rows.T).reshape((g, m, stop - start))
+            for s in range(g):
+                if offset.shape[0]:
+                    eta[s] += offset[:, start:stop]
+                out[a + s] += total(here, eta[s], v, t[a + s], log_p, slope)
+
+
+def bends_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
+    """A row's curvature over the rows of a tile."""
+    e, c = eta[0], curve[0]
+    for i in range(y.shape[0]):
+        c[i] = bend(y[i], e[i], t)
+
+
+def predictors(U: Array, beta: Array, offset: Array, start: int, b: int, eta: Array) -> None:
+    """eta = X beta + offset of the b rows from `start`, whose columns are in U (>= p, >= b)."""
+    for c in range(beta.shape[0]):
+        e = eta[c]
+        if offset.shape[0]:
+            f = offset[c]
+            for i in range(b):
+                e[i] = f[start + i]
+        else:
+            e[:] = 0.0
+        for j in range(beta.shape[1]):
+            u, slant = U[j], beta[c, j]
+            for i in range(b):
+                e[i] += u[i] * slant
+
+
+def weigh(w: Array, rows: Array) -> None:
+    """Each of `rows` (k, >= b) times the weights w (b,)."""
+    for k in range(rows.shape[0]):
+        r = rows[k]
+        for i in range(w.size):
+            r[i] *= w[i]
+
+
+def weighted_products(U: Array, V: Array, s: Array, b: int, G: Array) -> None:
+    """G += U diag(s) U' over b rows, its upper triangle, two columns by two: four sums for four numbers read."""
+    q = U.shape[0]
+    for j in range(q):
+        u, v = U[j], V[j]
+        for i in range(b):
+            v[i] = u[i] * s[i]
+    for j in range(0, q, 2):
+        v0, v1 = V[j], V[j + 1]
+        for k in range(j, q, 2):
+            u0, u1 = U[k], U[k + 1]
+            g00, g01, g10, g11 = 0.0, 0.0, 0.0, 0.0
+            for i in range(b):
+                g00 += v0[i] * u0[i]
+                g01 += v0[i] * u1[i]
+                g10 += v1[i] * u0[i]
+                g11 += v1[i] * u1[i]
+            G[j, k] += g00
+            G[j, k + 1] += g01
+            G[j + 1, k] += g10
+            G[j + 1, k + 1] += g11
+
+
+def curved(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, H: Array) -> float:
+    """As `slopes` without nuisance parameters, and X' W X with W the curvature of each row: H (pairs, q, q), q being p made
+    even, a block for each pair of predictors c <= d, of which the upper triangle is filled."""
+    n, p, m, q = X.shape[0], X.shape[1], beta.shape[0], H.shape[1]
+    U, V = np.zeros((q, C)), np.zeros((q, C))
+    eta, slope, log_p, curve = np.zeros((m, C)), np.empty((m, C)), np.empty((1, C)), np.zeros((H.shape[0], C))
+    out[:] = 0.0
+    H[:] = 0.0
+    value = 0.0
+    for start in range(0, n, C):
+        b = min(C, n - start)
+        for i in range(b):
+            x = X[start + i]
+            for j in range(p):
+                U[j, i] = x[j]
+        predictors(U, beta, offset, start, b, eta)
+        tile(y[start : start + b], eta, t, log_p[0], slope)
+        bends(y[start : start + b], eta, t, curve)
+        if w.size:
+            v = w[start : start + b]
+            weigh(v, log_p)
+            weigh(v, slope)
+            weigh(v, curve)
+        part = 0.0
+        for i in range(b):
+            part += log_p[0, i]
+        value += part
+        for c in range(m):
+            s = slope[c]
+            for j in range(p):
+                u, up = U[j], 0.0
+                for i in range(b):
+                    up += u[i] * s[i]
+                out[c * p + j] += up
+        for k in range(H.shape[0]):
+            weighted_products(U, V, curve[k], b, H[k])
+    return value
+
+
+def entries(theta: Array, at: Array, location: Array, scale: Array, t: Array, out: Array) -> tuple[float, float]:
+    """sum_k log p(r_k) - log scale_k over the entries `at` of theta, r = (theta - location) / scale, and its slope over the
+    log of a factor of every scale; slopes over theta are added to `out`."""
+    value, unit = 0.0, 0.0
+    for k in range(at.size):
+        j, s = int(at[k]), scale[k]
+        r = (theta[j] - location[k]) / s
+        log_p, up, _ = row(0.0, r, t)
+        value += log_p - np.log(s)
+        out[j] += up / s
+        unit -= r * up + 1.0
+    return value, unit

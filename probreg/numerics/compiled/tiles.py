@@ -1,0 +1,23 @@
+"""A matrix cut into tiles of rows, each stored column after column."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probreg.numerics.compiled.loops import B
+
+Array = NDArray[np.float64]
+
+
+def tiles_of(X: Array) -> Array:
+    """(T, p, b): tile t holds rows t b to (t + 1) b of X (n, p), transposed; rows past the last are zero.
+
+    >>> tiles_of(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[[1.0, 3.0], [2.0, 4.0]]]
+    """
+    n, p = X.shape
+    b = min(B, n)
+    out = np.zeros((-(-n // b), p, b))
+    for k, start in enumerate(range(0, n, b)):
+        rows = X[start : start + b]
+        out[k, :, : len(rows)] = rows.T
+    return out

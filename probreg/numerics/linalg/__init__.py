@@ -1,0 +1,26 @@
+"""Triangular factors and weighted Gram matrices of tall arrays: numbers only, no statistics.
+
+Everything a Gaussian model needs of the rows of A = [X y] is its upper triangular factor F, F'F = A' diag(w) A. It is
+found without ever relying on A'A of an ill-conditioned A; rows are visited in blocks that stay in cache and are shared by
+the cores. A file imports only from those before it: blocks and dense (strangers), tall,
+rank and doubled (strangers), merging.
+"""
+
+from probreg.numerics.linalg.blocks import (
+    limited as limited,
+    map_blocks as map_blocks,
+    one_blas_thread as one_blas_thread,
+    row_blocks as row_blocks,
+    sweep as sweep,
+    threads as threads,
+    weighted_gram as weighted_gram,
+)
+from probreg.numerics.linalg.dense import inverse_upper as inverse_upper, solve_upper as solve_upper
+from probreg.numerics.linalg.doubled import (
+    condition_of as condition_of,
+    refine as refine,
+    residual_sums as residual_sums,
+)
+from probreg.numerics.linalg.merging import downdate as downdate, merge as merge
+from probreg.numerics.linalg.rank import Rank as Rank, rank_of as rank_of
+from probreg.numerics.linalg.tall import Reduction as Reduction, reduce_rows as reduce_rows, triangular as triangular

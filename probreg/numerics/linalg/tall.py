@@ -1,0 +1,204 @@
+"""The triangular factor of many rows, with the accuracy of QR at the price of a Gram matrix where the columns allow it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cholesky, lapack
+
+from probreg.numerics.linalg.blocks import map_blocks, one_blas_thread, row_blocks
+from probreg.numerics.linalg.dense import (
+    EXTENDED,
+    extended,
+    factor_of,
+    floating,
+    inverse_upper,
+    semidefinite,
+    solve_upper,
+)
+
+Array = NDArray[Any]
+Sums = tuple[Array, ...]
+dot = np.dot  # inside blocks, in place of @: see map_blocks
+
+EASY = 5.0  # condition up to which R'z = X'y loses no digit worth the name
+WELL = 30.0  # condition up to which one Cholesky factor is as good as QR: WELL^2 eps is 2e-13
+POOR = 1e7  # condition past which a Gram matrix has lost the small directions and only Householder QR will do
+CLOSE = 1e-3  # part of y outside the span of X below which y'y - z'z loses too many digits
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """The factor F (q, q) of sqrt(w) [X y] with the weighted means and standard deviations of its q columns and sum(w)."""
+
+    factor: Array
+    mean: Array
+    scale: Array
+    weight: float
+
+
+def triangular(X: ArrayLike, y: ArrayLike | None = None, *, weights: ArrayLike | None = None) -> Array:
+    """The upper triangular F (q, q), diagonal >= 0, with F'F = A' diag(w) A for A = [X y] of q columns.
+
+    X (n, p), y (n,) or (n, k), weights (n,) >= 0. Three ways, chosen by size and by the condition number of the columns of X
+    scaled to unit norm:
+
+    - n q^2 <= 2e5: Householder QR in extended precision; F is then `longdouble`.
+    - condition below 1e7: Cholesky factor of the Gram matrix; once if the condition is below 30, and the columns of y are
+      then refined on their residuals unless they are far from the span of X; else a second time for X R^-1 (CholeskyQR2).
+    - otherwise, and for exact collinearity: Householder QR of one block of rows after the other (TSQR).
+
+    All three have the accuracy of QR; exact collinearity leaves diagonal elements of the size of rounding error. Columns
+    need not be scaled. Values that are not finite come out as an F that is not.
+    Sources: Yamamoto et al. (2015) for CholeskyQR2, Demmel et al. (2012) for TSQR, Bjorck (1987) for the refinement.
+
+    >>> triangular([[3.0, 1.0], [4.0, 1.0]]).astype(float)
+    array([[5. , 1.4],
+           [0. , 0.2]])
+    """
+    return reduce_rows(X, y, weights=weights).factor
+
+
+@one_blas_thread()
+def reduce_rows(X: ArrayLike, y: ArrayLike | None = None, *, weights: ArrayLike | None = None) -> Reduction:
+    """The factor of sqrt(w) [X y] (see `triangular`) and the weighted moments of its columns, in as few passes as can be.
+
+    >>> reduce_rows([[1.0], [3.0]], [0.0, 0.0]).mean
+    array([2., 0.])
+    """
+    X, Y = floating(X), None if y is None else floating(y)
+    Y = np.empty((len(X), 0)) if Y is None else Y.reshape(len(X), -1)
+    w = None if weights is None else np.asarray(weights, dtype=float)
+    total = float(len(X)) if w is None else float(w.sum())
+    q = X.shape[1] + Y.shape[1]
+    with np.errstate(all="ignore"):  # values that are not finite come out in F, where the caller finds them
+        if len(X) * q * q <= EXTENDED:
+            A = np.hstack([X, Y])
+            return Reduction(extended(A, w), *_centre(A, w, total), total)
+        X, Y = X.astype(float, copy=False), Y.astype(float, copy=False)
+        return _cholesky_qr(X, Y, w, total) or Reduction(_tsqr(X, Y, w), *_centre_blocks(X, Y, w, total), total)
+
+
+def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
+    q = X.shape[1] + Y.shape[1]
+    F = np.zeros((0, q))
+    with one_blas_thread():  # more threads than that only wait for each other in factors as small as these
+        for rows in row_blocks(len(X), q):
+            A = np.hstack([X[rows], Y[rows]])
+            A = A if w is None else A * np.sqrt(w[rows])[:, None]
+            F = np.linalg.qr(np.vstack([F, A]), mode="r")
+    return factor_of(F)
+
+
+# ---- large, well conditioned -----------------------------------------------------------------------------------------------
+
+
+def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float) -> Reduction | None:
+    """CholeskyQR2 with refined Y, or None when X is too poorly conditioned for it."""
+    G, C, S, *sums = _gram_pass(X, Y, w)
+    R, condition = _scaled_cholesky(G)
+    if R is None or condition > POOR:
+        return None
+    Z, rest = solve_upper(R, C, transpose=True), np.zeros_like(S)
+    if condition > WELL:
+        again = _second_pass(X, Y, w, R, Z)
+        if again is None:
+            return None
+        R, Z = again
+        rest = _residual_pass(X, Y, w, R, Z)[1]
+    else:
+        rest = S - Z.T @ Z
+        if condition > EASY or np.any(np.diag(rest) < CLOSE * np.diag(S)):
+            step, rest = _residual_pass(X, Y, w, R, Z)
+            Z, rest = Z + step, rest - step.T @ step
+    F = np.block([[R, Z], [np.zeros((Y.shape[1], len(R))), semidefinite(rest, np.inf)]])
+    return Reduction(
+        F, *_centre_gram(X, Y, w, np.r_[*sums] / total, np.r_[np.diag(G), np.diag(S)] / total, total), total
+    )
+
+
+def _gram_pass(X: Array, Y: Array, w: Array | None) -> Sums:
+    def block(rows: slice) -> Sums:
+        A, B, one = X[rows], Y[rows], np.ones(rows.stop - rows.start)
+        if w is not None:
+            one = np.sqrt(w[rows])
+            A, B = A * one[:, None], B * one[:, None]
+        return dot(A.T, A), dot(A.T, B), dot(B.T, B), dot(one, A), dot(one, B)
+
+    return map_blocks(block, row_blocks(*X.shape))
+
+
+def _second_pass(X: Array, Y: Array, w: Array | None, R: Array, Z: Array) -> tuple[Array, Array] | None:
+    """R and Z = Q'Y once more from the columns of X R^-1, which are orthonormal but for rounding, and from Y - X B."""
+    T, B = inverse_upper(R), solve_upper(R, Z)
+
+    def block(rows: slice) -> Sums:
+        Q, E = dot(X[rows], T), Y[rows] - dot(X[rows], B)
+        if w is not None:
+            root = np.sqrt(w[rows])[:, None]
+            Q, E = Q * root, E * root
+        return dot(Q.T, Q), dot(Q.T, E)
+
+    G, QE = map_blocks(block, row_blocks(*X.shape))
+    S, condition = _scaled_cholesky(G)
+    if S is None or condition > WELL:
+        return None
+    R2 = np.triu(S @ R)
+    return R2, R2 @ B + solve_upper(S, QE, transpose=True)
+
+
+def _residual_pass(X: Array, Y: Array, w: Array | None, R: Array, Z: Array) -> tuple[Array, Array]:
+    """The correction of Z by the seminormal equations R'step = X'W(Y - X B), and the residual products of Y - X B."""
+    B = solve_upper(R, Z)
+
+    def block(rows: slice) -> Sums:
+        E = Y[rows] - dot(X[rows], B)
+        V = E if w is None else E * w[rows, None]
+        return dot(X[rows].T, V), dot(E.T, V)
+
+    XE, EE = map_blocks(block, row_blocks(*X.shape))
+    return solve_upper(R, XE, transpose=True), EE
+
+
+def _scaled_cholesky(G: Array) -> tuple[Array | None, float]:
+    """The Cholesky factor of G and the condition number (1-norm, estimated) of that factor with unit columns."""
+    scale = np.sqrt(np.diag(G))
+    if not np.all((scale > 0) & (scale < np.inf)):
+        return None, np.inf
+    try:
+        R = cholesky(G / np.outer(scale, scale), check_finite=False)
+    except np.linalg.LinAlgError:
+        return None, np.inf
+    return R * scale, 1 / max(lapack.dtrcon(R)[0], 1e-300)
+
+
+# ---------------------------------------------------------------------------- means and standard deviations
+def _centre(A: Array, w: Array | None, total: float) -> tuple[Array, Array]:
+    w = np.ones(len(A)) if w is None else w
+    mean = w @ A / total
+    return mean.astype(float), np.sqrt(w @ (A - mean) ** 2 / total).astype(float)
+
+
+def _centre_blocks(X: Array, Y: Array, w: Array | None, total: float) -> tuple[Array, Array]:
+    blocks = row_blocks(*X.shape)
+
+    def weigh(rows: slice) -> Array:
+        return np.ones(rows.stop - rows.start) if w is None else w[rows]
+
+    mean = map_blocks(lambda rows: (dot(weigh(rows), np.hstack([X[rows], Y[rows]])),), blocks)[0] / total
+    square = map_blocks(lambda rows: (dot(weigh(rows), (np.hstack([X[rows], Y[rows]]) - mean) ** 2),), blocks)[0]
+    return mean, np.sqrt(square / total)
+
+
+def _centre_gram(X: Array, Y: Array, w: Array | None, mean: Array, square: Array, total: float) -> tuple[Array, Array]:
+    """From sums of squares; columns that vary little about their mean are done again by centring first."""
+    variance = np.maximum(square - mean**2, 0)
+    for j in np.flatnonzero(variance < 1e-4 * square):
+        a = X[:, j] if j < X.shape[1] else Y[:, j - X.shape[1]]
+        if variance[j] < 1e-12 * square[j] and np.ptp(a[:: max(len(a) // 64, 1)]) == 0:
+            variance[j] = 0  # the intercept: no second look at a column that does not vary
+            continue
+        e = (a - mean[j]) ** 2
+        variance[j] = (e.sum() if w is None else w @ e) / total
+    return mean, np.sqrt(variance)

@@ -1,0 +1,1 @@
+"""Priors as other packages spell their penalties."""

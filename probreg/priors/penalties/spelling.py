@@ -1,0 +1,345 @@
+"""A prior as other packages spell its penalty, and back. Numbers and words only; which columns and rows, the model says.
+
+Everything passes through two weights: the negative log prior of a coefficient w is l1 |w| + (l2 / 2) w^2 + constant. With
+N observations and a log likelihood log L, or a Gaussian RSS, each package minimises its own criterion:
+
+| package | Gaussian | other likelihoods |
+| --- | --- | --- |
+| rss | RSS + lam2 |w|^2 + lam1 |w|_1 | |
+| sklearn Ridge, Lasso, ElasticNet | RSS + alpha |w|^2; RSS/(2N) + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) | |
+| sklearn LogisticRegression | | -C log L + l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2 |
+| sklearn PoissonRegressor, glum, statsmodels, glmnet | RSS/(2N) + alpha (...) | -log L / N + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2) |
+| statsmodels Logit, MNLogit, Poisson by l1 | | -log L + alpha |w|_1 |
+| glmnet, Gaussian | RSS/(2N) + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2 / s) with s the sd of y, divisor N | |
+| MASS lm.ridge | RSS + lambda sum_j (s_j w_j)^2, s_j the sd of column j, divisor N | |
+
+A Gaussian criterion is 2 sigma^2 (or sigma^2 / N) times the negative log posterior, so that sigma enters; it cancels for
+a normal prior in units of sigma.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Word, read
+from probreg.errors import DataError, Incompatible
+from probreg.system.terminal import printed
+
+PACKAGES = ("rss", "sklearn", "glmnet", "glum", "statsmodels", "MASS")
+FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is known of a model when its penalty is converted: sigma and the sd of y (divisor N) for Gaussian noise."""
+
+    family: str
+    n: float | None = None
+    sigma: float | None = None
+    y_sd: float | None = None
+
+    def need(self, **why: str) -> None:
+        """DataError for a number that is asked for and not known."""
+        for name, reason in why.items():
+            if getattr(self, name) is None:
+                raise DataError(f"{reason} needs {name}: pass {name}= or model=")
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """One package's call whose minimum is the mode, and the numbers in it."""
+
+    package: str
+    call: str
+    criterion: str
+    settings: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Spellings:
+    """The penalty that a prior is, in every package that has it.
+
+    `l1`, `l2` are the weights of |w| and w^2/2 in the negative log prior, one for all penalised columns.
+    """
+
+    columns: tuple[str, ...]
+    l1: float
+    l2: float
+    rows: tuple[Spelling, ...]
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, package: str) -> Spelling:
+        """The first call of a package. DataError names those that there are."""
+        for row in self.rows:
+            if row.package == package:
+                return row
+        there = ", ".join(r.package for r in self.rows) or "none, for this likelihood"
+        raise DataError(f"no call of {package!r} has this penalty; there are: {there}")
+
+    def __repr__(self) -> str:
+        head = f"-log p(w) = {self.l1:.6g} |w| + {self.l2:.6g} w^2/2 for each of {', '.join(self.columns)}"
+        lines = [t for r in self.rows for t in (f"  {r.package:<12} {r.call}", f"  {'':<12} minimises {r.criterion}")]
+        lines = lines or ["  no other package has it for this likelihood"]
+        return printed(head, *lines, *(f"note: {n}" for n in self.notes))
+
+    def _repr_html_(self) -> str:
+        body = "".join(
+            f"<tr><td>{escape(r.package)}</td><td><code>{escape(r.call)}</code></td><td>{escape(r.criterion)}</td></tr>"
+            for r in self.rows
+        )
+        return f"<table><thead><tr><th>package</th><th>call</th><th>minimises</th></tr></thead><tbody>{body}</tbody></table>"
+
+
+# ---- from a prior to the packages --------------------------------------------------------------------------------------
+
+
+def spell(l1: float, l2: float, at: Setting, *, intercept: bool = True) -> tuple[Spelling, ...]:
+    """The calls of every package whose minimum is the mode under these weights; without N only those that need none.
+
+    >>> [s.call for s in spell(0.0, 4.0, Setting("bernoulli", n=20.0))][0]
+    'LogisticRegression(C=0.25)'
+    """
+    if at.family not in FAMILIES:
+        return ()
+    if at.family == "gaussian":
+        at.need(sigma="the weight of a penalty beside an RSS")
+        square = _known(at.sigma) ** 2  # weights beside RSS / 2
+        l1, l2 = l1 * square, l2 * square
+    sums, means = (_sums_gaussian, _means_gaussian) if at.family == "gaussian" else (_sums, _means)
+    per_row = () if at.n is None else means(l1 / at.n, l2 / at.n, at, intercept)
+    return (*sums(l1, l2, at, intercept), *per_row)
+
+
+def _sums_gaussian(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+    criterion = "RSS + lam1 |w|_1 + lam2 |w|^2"
+    text = Spelling("rss", f"lam1={2 * a:.12g}, lam2={b:.12g}", criterion, {"lam1": 2 * a, "lam2": b})
+    if a:
+        return (text,)
+    call = f"Ridge(alpha={b:.12g}{_fit(intercept)})"
+    return (text, Spelling("sklearn", call, "RSS + alpha |w|^2", {"alpha": b}))
+
+
+def _means_gaussian(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+    total, ratio = _blend(a, b)
+    mixed, fit, said = "RSS/(2N) + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)", _fit(intercept), []
+    if a and not b:
+        said.append(Spelling("sklearn", f"Lasso(alpha={a:.12g}{fit})", "RSS/(2N) + alpha |w|_1", {"alpha": a}))
+    elif a:
+        call = f"ElasticNet(alpha={total:.12g}, l1_ratio={ratio:.12g}{fit})"
+        said.append(Spelling("sklearn", call, mixed, {"alpha": total, "l1_ratio": ratio}))
+    if at.y_sd is not None:
+        lam, alpha = _blend(a, b * at.y_sd)
+        criterion = "RSS/(2N) + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2 / s), s the sd of y"
+        said.append(_glmnet("", lam, alpha, criterion, intercept))
+    return (*said, _glum("normal", total, ratio, mixed, fit), _statsmodels("OLS", total, ratio, mixed, intercept))
+
+
+def _sums(l1: float, l2: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+    said = []
+    if at.family in ("bernoulli", "categorical"):
+        weight, share = _blend(l1, l2)
+        more = "" if not l1 else f", l1_ratio={share:.12g}, solver='saga'"
+        criterion = "-C log L + l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2"
+        call = f"LogisticRegression(C={1 / weight:.12g}{more}{_fit(intercept)})"
+        said.append(Spelling("sklearn", call, criterion, {"C": 1 / weight, "l1_ratio": share}))
+    if at.family in ("bernoulli", "poisson") and not l2:
+        kind = {"bernoulli": "Logit", "poisson": "Poisson"}[at.family]
+        call = f"{kind}.fit_regularized(method='l1', alpha={_vector(l1, intercept)})"
+        said.append(Spelling("statsmodels l1", call, "-log L + alpha |w|_1", {"alpha": l1}))
+    return tuple(said)
+
+
+def _means(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+    total, ratio = _blend(a, b)
+    mixed, fit, said = "-log L / N + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)", _fit(intercept), []
+    if at.family == "poisson" and not a:
+        call = f"PoissonRegressor(alpha={total:.12g}{fit})"
+        said.append(Spelling("sklearn", call, "-log L / N + alpha/2 |w|^2", {"alpha": total}))
+    name = {"bernoulli": "binomial", "categorical": "multinomial", "poisson": "poisson"}[at.family]
+    criterion = "-log L / N + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2)"
+    said.append(_glmnet(f"family='{name}', ", total, ratio, criterion, intercept))
+    if at.family == "categorical":
+        return tuple(said)
+    family = {"bernoulli": "GLM(family=Binomial())", "poisson": "GLM(family=Poisson())"}[at.family]
+    return (*said, _glum(name, total, ratio, mixed, fit), _statsmodels(family, total, ratio, mixed, intercept))
+
+
+def _fit(intercept: bool) -> str:
+    return "" if intercept else ", fit_intercept=False"
+
+
+def _glmnet(family: str, lam: float, alpha: float, criterion: str, intercept: bool) -> Spelling:
+    call = f"glmnet({family}lambda={lam:.12g}, alpha={alpha:.12g}, standardize=FALSE{'' if intercept else ', intercept=FALSE'})"
+    return Spelling("glmnet", call, criterion, {"lambda": lam, "alpha": alpha})
+
+
+def _glum(family: str, total: float, ratio: float, criterion: str, fit: str) -> Spelling:
+    call = f"GeneralizedLinearRegressor(family='{family}', alpha={total:.12g}, l1_ratio={ratio:.12g}{fit})"
+    return Spelling("glum", call, criterion, {"alpha": total, "l1_ratio": ratio})
+
+
+def _statsmodels(model: str, total: float, ratio: float, criterion: str, intercept: bool) -> Spelling:
+    call = f"{model}.fit_regularized('elastic_net', alpha={_vector(total, intercept)}, L1_wt={ratio:.12g})"
+    return Spelling("statsmodels", call, criterion, {"alpha": total, "L1_wt": ratio})
+
+
+def _vector(value: float, intercept: bool) -> str:
+    """statsmodels penalises the constant too, unless its own weight is 0."""
+    return f"[0, {value:.12g}, ...]" if intercept else f"{value:.12g}"
+
+
+def _blend(first: float, second: float) -> tuple[float, float]:
+    """(total, share of the first)."""
+    total = first + second
+    return total, first / total if total else 0.0
+
+
+# ---- from the packages to a prior --------------------------------------------------------------------------------------
+
+
+def weights(of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool = False) -> tuple[float, float]:
+    """(l1, l2) beside the negative log likelihood, or beside RSS / 2 for a Gaussian one, from a package's own settings.
+
+    >>> weights("sklearn", Setting("bernoulli"), {"C": 0.25}, ridge=True)
+    (0.0, 4.0)
+    >>> weights("sklearn", Setting("gaussian"), {"alpha": 2.0}, ridge=True)
+    (0.0, 2.0)
+    """
+    if of not in PACKAGES:
+        raise DataError(f"of is one of {', '.join(PACKAGES)}, got {of!r}")
+    given, gaussian = dict(settings), at.family == "gaussian"
+    if of == "rss" or of == "MASS":
+        if not gaussian:
+            raise Incompatible(f"{of} is a criterion of Gaussian models, and this one is {at.family}")
+        lam = _take(given, "lam", "alpha", default=0.0)
+        out = (0.0, lam) if ridge else (0.5 * _take(given, "lam1", default=lam), _take(given, "lam2", default=0.0))
+    elif of == "sklearn" and at.family in ("bernoulli", "categorical"):
+        C, share = _take(given, "C"), _take(given, "l1_ratio", default=0.0 if ridge else 1.0)
+        if not C > 0:
+            raise DataError(f"C is positive, the inverse of the penalty's weight; got {C:g}")
+        out = (share / C, (1 - share) / C)
+    elif of == "sklearn" and gaussian and ridge:
+        out = (0.0, _take(given, "alpha"))
+    else:
+        out = _per_observation(of, at, given, ridge)
+    if given:
+        raise DataError(f"{of} has no setting {', '.join(map(repr, given))} here")
+    if min(out) < 0 or not max(out) > 0:
+        raise DataError(
+            f"a penalty has weights of 0 or more, one of them positive; these are {out[0]:g} and {out[1]:g}"
+        )
+    return out
+
+
+def _per_observation(of: str, at: Setting, given: dict[str, float], ridge: bool) -> tuple[float, float]:
+    at.need(n=f"a criterion of {of}, which is per observation,")
+    n = _known(at.n)
+    if of == "glmnet":
+        total = _take(given, "lam", "lambda")
+        share = _take(given, "alpha", "l1_ratio", default=0.0 if ridge else 1.0)
+        if at.family == "gaussian" and share < 1:
+            at.need(y_sd="glmnet's squared term, which it divides by the sd of y,")
+            return n * total * share, n * total * (1 - share) / _known(at.y_sd)
+        return n * total * share, n * total * (1 - share)
+    total, share = _take(given, "alpha"), _take(given, "l1_ratio", "L1_wt", default=0.0 if ridge else 1.0)
+    return n * total * share, n * total * (1 - share)
+
+
+def _known(value: float | None) -> float:
+    assert value is not None  # `need` has asked before
+    return value
+
+
+def _take(given: dict[str, float], *names: str, default: float | None = None) -> float:
+    """The first of these settings, which is then used up."""
+    for name in names:
+        if name in given:
+            value = given.pop(name)
+            if not (isinstance(value, int | float | np.number) and np.isfinite(value)):
+                raise DataError(f"{name} = {value!r} is not a finite number")
+            return float(value)
+    if default is None:
+        got = ", ".join(given) or "no setting"
+        raise DataError(f"this penalty is given by {' or '.join(dict.fromkeys(names))}; got {got}")
+    return default
+
+
+@dataclass(frozen=True)
+class Read:
+    """A penalty of another package as a prior: its weights l1 and l2 beside the negative log likelihood, or beside RSS / 2
+    where `relative`; on columns divided by their sd (divisor N) where `standardized`."""
+
+    l1: float
+    l2: float
+    at: Setting
+    standardized: bool
+
+    @property
+    def relative(self) -> bool:
+        return self.at.family == "gaussian"
+
+    @property
+    def stretch(self) -> float:
+        """Our standard deviations have the divisor N - 1, theirs N: their ratio, 1 for raw columns."""
+        if not self.standardized:
+            return 1.0
+        self.at.need(n="a penalty on standardised columns")
+        n = _known(self.at.n)
+        if not n > 1:
+            raise DataError(f"a penalty on standardised columns needs n > 1, got n={n:g}")
+        return float(np.sqrt(n / (n - 1.0)))
+
+    def sigma(self) -> float:
+        self.at.need(sigma="the scale of a prior with a kink, which does not cancel against the noise,")
+        return _known(self.at.sigma)
+
+
+_ASIDES = ("model", "likelihood", "n", "sigma", "y_sd", "standardize")
+
+
+def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of the penalty itself."""
+    return {k: v for k, v in given.items() if k not in _ASIDES}
+
+
+def asides_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of the data."""
+    return {k: v for k, v in given.items() if k in _ASIDES}
+
+
+def read_penalty(
+    settings: Mapping[str, Any],
+    *,
+    of: str,
+    ridge: bool,
+    model: Any = None,
+    likelihood: str = "gaussian",
+    n: float | None = None,
+    sigma: float | None = None,
+    y_sd: float | None = None,
+    standardize: bool = False,
+) -> Read:
+    """A package's own settings; what they need of the data is given as numbers or read off a Model.
+
+    `standardize` is glmnet's; MASS always does, and the others never.
+    """
+    of, likelihood = read("of", of, Word), read("likelihood", likelihood, Word)
+    if model is None and likelihood not in FAMILIES:
+        raise DataError(f"likelihood is one of {', '.join(FAMILIES)}, got {likelihood!r}")
+    known = Setting(likelihood) if model is None else model.penalty_setting
+    at = Setting(
+        known.family,
+        known.n if n is None else n,
+        known.sigma if sigma is None else sigma,
+        known.y_sd if y_sd is None else y_sd,
+    )
+    if standardize and of != "glmnet":
+        raise DataError(
+            f"standardize= is a setting of glmnet; {of} penalises "
+            + ("standardised columns" if of == "MASS" else "the columns it is given")
+        )
+    l1, l2 = weights(of, at, settings, ridge=ridge)
+    return Read(l1, l2, at, standardize or of == "MASS")

@@ -1,0 +1,52 @@
+"""The correlogram of residuals, for rows in the order of time."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from probreg.arguments.scalars import Count, Probability, checked
+from probreg.assess.after.autocorrelation import autocorrelations
+from probreg.assess.after.residuals import residuals
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit
+from probreg.likelihoods import OrderedLikelihood
+from probreg.show.plot.style import GREY, INK, LIGHT, footnote, label, paper, top_legend
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@checked
+def autocorrelation(fit: Fit, lags: Count | None = None, prob: Probability = 0.95) -> "Figure":
+    """Autocorrelations of the Pearson residuals up to `lags` (by default 10 log10 n), with the band +- z / sqrt(n) that holds
+    each of them with probability `prob` when neighbours are independent.
+
+    Incompatible for classes, and for rows that stand for several observations.
+
+    >>> import probreg as pr
+    >>> fit = pr.fit(pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss")))
+    >>> autocorrelation(fit).axes[0].get_xlabel()
+    'lag (rows)'
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    if not isinstance(fit.model.likelihood, OrderedLikelihood) or fit.model.design.weights is not None:
+        raise Incompatible("an autocorrelation needs one residual for each observation, in order of time")
+    e = residuals(fit, "pearson").values[fit.model.design.places]
+    lags = max(1, min(int(10 * np.log10(len(e))), len(e) - 1)) if lags is None else lags
+    r, k = autocorrelations(e, lags), np.arange(1, lags + 1)
+    half = float(ndtri(0.5 + prob / 2)) / np.sqrt(len(e))
+    fig, axes = paper(size=(5.0, 3.0))
+    ax = axes[0, 0]
+    ax.axhspan(-half, half, color=LIGHT, alpha=0.7, linewidth=0, label=f"{100 * prob:g} % when independent, pointwise")
+    ax.axhline(0.0, color=GREY, linewidth=0.9)
+    ax.vlines(k, 0.0, r, color=INK, linewidth=1.2)
+    ax.plot(k, r, "o", color=INK, markersize=4)
+    low, high = min(r.min(), -half), max(r.max(), half)
+    ax.set_ylim(low - 0.1, high + 0.1)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    top_legend(fig, ax)
+    label(ax, x="lag (rows)", y="autocorrelation of residuals")
+    footnote(fig, f"{fit.method.name}: Pearson residuals in the order of the rows")
+    return fig

@@ -1,0 +1,67 @@
+"""The trade of bias for variance as the scale of the prior grows."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probreg.arguments.scalars import checked
+from probreg.assess.bias_variance import BiasVariance
+from probreg.errors import Incompatible
+from probreg.show.plot.style import GREY, INK, SMALL, Mark, footnote, label, mark, paper, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = np.ndarray
+_DECADES = 3.0  # shown below the largest value: what is smaller matters to nobody
+_LINES = (("bias2", "bias²"), ("variance", "variance"), ("error", "error = bias² + variance"))
+
+
+@checked
+def bias_variance(found: BiasVariance) -> "Figure":
+    """Average bias^2, variance and their sum over the scale of the prior, with the noise of a single response; both
+    axes logarithmic. A wide prior (right) is a weak penalty. The vertical line is at the least error; whiskers are two
+    Monte Carlo standard errors.
+
+    Incompatible for a result without a sweep.
+
+    >>> import probreg as pr
+    >>> model = pr.Model.from_arrays([[-1.0], [0.0], [1.0]], [1.0, 2.0, 4.0], prior=pr.Normal(1.0), aux={"sigma": 1.0})
+    >>> fig = bias_variance(pr.bias_variance(model, [0.0, 1.0], scales=[0.1, 1.0, 10.0]))
+    >>> fig.axes[0].get_xlabel()
+    'scale of the prior (factor)'
+    """
+    if "scale" not in found.average.dims:
+        raise Incompatible("the picture is drawn over scales of the prior: pass scales= to bias_variance")
+    average = found.average.sortby("scale")
+    scale, noise = average["scale"].values, float(average["noise"])
+    fig, axes = paper(size=(6.4, 3.9))
+    ax = axes[0, 0]
+    for look, (name, words) in zip((mark(0), mark(1), Mark(INK, "", INK, "-")), _LINES):
+        _line(ax, scale, average[name].values, average[f"{name}_se"].values, look, words)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    shown = [v for name, _ in _LINES for v in average[name].values]
+    top = max([*shown, noise if np.isfinite(noise) else 0.0])
+    low = min(v for v in shown if v > 0)
+    ax.set_ylim(max(low / 1.5, top * 10.0**-_DECADES), 1.8 * top)
+    if np.isfinite(noise):
+        ax.axhline(noise, color=GREY, linewidth=1.2, linestyle=(0, (1, 2)), label="noise of one response", zorder=0)
+    ax.axvline(found.best, color=GREY, linewidth=0.9, zorder=0)
+    ax.annotate(
+        f" least error at {found.best:.3g}", (found.best, 1.0), xycoords=("data", "axes fraction"), va="top",
+        fontsize=SMALL, color=INK,
+    )  # fmt: skip
+    label(ax, x="scale of the prior (factor)", y=f"squared error, units of {shorten(found.response, 24)} squared")
+    fig.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=SMALL, labelcolor=INK)
+    made = "closed form" if found.how == "closed form" else f"{found.reps} simulated responses, two Monte Carlo errors"
+    footnote(fig, f"average over {found.data.sizes['obs']} rows, {made}")
+    return fig
+
+
+def _line(ax: Any, scale: Array, value: Array, se: Array, look: Mark, words: str) -> None:
+    style = {"color": look.color, "linestyle": look.line, "marker": look.marker, "markerfacecolor": look.fill}
+    ax.plot(scale, value, markersize=4.5, linewidth=1.4 if look.marker else 2.6, label=words, **style)
+    if se.any():
+        ends = np.maximum(value - 2.0 * se, 1e-3 * value), value + 2.0 * se
+        ax.vlines(scale, *ends, color=look.color, linewidth=0.9)

@@ -1,0 +1,57 @@
+"""Draws of one Markov chain Monte Carlo run, parameter by parameter. Numbers only."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit
+
+Array = np.ndarray
+MOST = 12  # parameters in one picture
+
+
+class Chains(NamedTuple):
+    """Draws (chain, draw) by parameter, divergent steps (chain, draw), and what was left out."""
+
+    draws: dict[str, Array]
+    diverging: Array
+    note: str
+
+
+def sampled(fit: Fit) -> bool:
+    """Whether the draws of a fit are Markov chains."""
+    return "diverging" in fit.solution.sample_stats
+
+
+def chains(fit: Fit) -> Chains:
+    """The first 12 parameters. Incompatible for a fit that has no chains."""
+    if not sampled(fit):
+        raise Incompatible(f"{fit.method.name} runs no Markov chains, so they cannot be looked at; fit with 'nuts'")
+    posterior = fit.tree["posterior"]
+    beta = posterior["beta"].values
+    flat = beta.reshape(*beta.shape[:2], -1)
+    names = [str(n) for n in fit.parameter_names]
+    every = {name: flat[..., j] for j, name in enumerate(names)}
+    every |= {name: posterior[name].values for name in fit.solution.aux}
+    note = f"the first {MOST} of {len(every)} parameters" if len(every) > MOST else ""
+    kept = dict(list(every.items())[:MOST])
+    return Chains(kept, np.asarray(fit.solution.sample_stats["diverging"], dtype=bool), note)
+
+
+def density(x: Array, at: Array) -> Array:
+    """Kernel estimate with Silverman's bandwidth, at the points `at`; at most 1,000 draws enter.
+
+    >>> density(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.5])).round(2)
+    array([0.4])
+    """
+    x = x[:: max(1, len(x) // 1000)]
+    width = 0.9 * min(x.std(), np.subtract(*np.quantile(x, [0.75, 0.25])) / 1.34) * len(x) ** -0.2
+    width = width if width > 0 else max(float(x.std()), 1e-12)
+    z = (at[:, None] - x) / width
+    return np.exp(-0.5 * z * z).mean(1) / (width * np.sqrt(2 * np.pi))
+
+
+def ranks(draws: Array) -> Array:
+    """Ranks 0 .. N-1 over all chains together, (chain, draw)."""
+    return np.argsort(np.argsort(draws, axis=None, kind="stable"), kind="stable").reshape(draws.shape)

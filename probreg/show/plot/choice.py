@@ -1,0 +1,86 @@
+"""What a criterion said of every scale of a prior, and which it chose."""
+
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probreg.arguments.scalars import checked
+from probreg.comparison.tuning import Choice
+from probreg.show.plot.style import GREY, INK, LIGHT, footnote, label, mark, paper, plain, say, top_legend
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = np.ndarray
+_WORDS = {
+    "cv": "held-out {loss}\nper observation",
+    "loo": "leave-one-out {loss}\nper observation",
+    "psis": "leave-one-out negative log\npredictive density per observation",
+    "evidence": "negative log evidence (nats)",
+    "aic": "AIC",
+    "bic": "BIC",
+}
+
+
+@checked
+def choice(found: Choice) -> "Figure":
+    """The score of every scale with one standard error each way, the band of one standard error above the least, and lines
+    at the least and at the chosen scale; effective degrees of freedom on top.
+
+    >>> import probreg as pr
+    >>> from probreg.comparison.tuning import choose
+    >>> model = pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"), prior=pr.Normal(1.0, scaled=True))
+    >>> choice(choose(model, "aic")).axes[0].get_ylabel()
+    'AIC'
+    """
+    table = found.table
+    scales, score, se = (np.asarray(v, dtype=float) for v in (table.index, table["score"], table["se"]))
+    fig, axes = paper(size=(6.6, 4.3))
+    ax, look = axes[0, 0], mark(0)
+    ax.set_xscale("log")
+    if np.isfinite(se).any():
+        ax.fill_between(scales, score - se, score + se, color=LIGHT, linewidth=0, label="score ± 1 SE")
+        reach = float(score[scales == found.best][0] + se[scales == found.best][0])
+        ax.axhline(reach, color=GREY, linewidth=0.9, linestyle=(0, (1.5, 2)), label="least + 1 SE")
+    ax.plot(scales, score, look.marker, linestyle="-", color=look.color, markersize=2.6, linewidth=1.2, label="score")
+    _lines(ax, found)
+    _zoom(ax, score, se)
+    _on_top(ax, scales, np.asarray(table["df"], dtype=float))
+    label(ax, x="factor on the scales of the prior (small: strong prior)", y=_word(found))
+    top_legend(fig, ax)
+    footnote(fig, fill(say(found.said), 92))
+    return fig
+
+
+def _word(found: Choice) -> str:
+    loss = found.said.split("held-out " if found.criterion.name == "cv" else "leave-one-out ")[-1].split(" per ")[0]
+    return _WORDS.get(found.criterion.name, found.criterion.name).format(loss=loss)
+
+
+def _lines(ax: Any, found: Choice) -> None:
+    """The chosen scale, and that of the least score where it is another."""
+    ax.axvline(found.scale, color=INK, linewidth=1.1, linestyle=(0, (5, 3)), label=f"chosen: {found.scale:.3g}")
+    if found.best != found.scale:
+        ax.axvline(found.best, color=GREY, linewidth=1.1, linestyle="-", label=f"least: {found.best:.3g}")
+
+
+def _zoom(ax: Any, score: Array, se: Array) -> None:
+    """The height of what matters: scores that soar at one end are cut off."""
+    known = score[np.isfinite(score)]
+    low, middle = float(known.min()), float(np.median(known))
+    spread = float(np.nanmax(se)) if np.isfinite(se).any() else 0.0
+    high = min(float(known.max()) + spread, low + 6.0 * max(middle - low, spread))
+    if high > low:
+        pad = 0.08 * (high - low)
+        ax.set_ylim(low - max(spread, 0.0) - pad, high + pad)
+
+
+def _on_top(ax: Any, scales: Array, df: Array) -> None:
+    top = ax.secondary_xaxis("top")
+    plain(top)
+    at = np.geomspace(scales[0], scales[-1], 8) if len(scales) > 1 else scales
+    top.set_xticks(at, [f"{v:.1f}" for v in np.interp(np.log(at), np.log(scales), df)])
+    top.minorticks_off()
+    top.spines["top"].set_visible(False)
+    label(top, x="effective degrees of freedom")

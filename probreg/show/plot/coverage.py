@@ -1,0 +1,78 @@
+"""How often intervals held the truth, against what they claim."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probreg.arguments.scalars import checked
+from probreg.comparison.interval_panel import Coverage
+from probreg.errors import DataError
+from probreg.show.plot.style import GREY, LIGHT, footnote, label, mark, paper, shorten, top_legend
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST = 12  # coefficients in one picture
+
+
+@checked
+def coverage(of: Coverage | Mapping[str, Coverage]) -> "Figure":
+    """The share of data sets whose interval held the truth with two Monte Carlo errors, one panel per coefficient.
+
+    The line is the claimed probability, the band two Monte Carlo errors of a share that is as claimed. Several coverages,
+    such as those of two sample sizes, stand beside one another. DataError when their claims differ.
+
+    >>> import probreg as pr
+    >>> from probreg.comparison.interval_panel import coverage as simulated
+    >>> model = pr.Model.from_arrays([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["dose"])
+    >>> found = simulated(model, {"Intercept": 1.0, "dose": 2.0, "sigma": 1.0}, kinds=["t", "wald"], reps=20)
+    >>> [ax.get_title(loc="left") for ax in coverage(found).axes]
+    ['Intercept', 'dose']
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    several = {f"n = {of.rows}": of} if isinstance(of, Coverage) else dict(of)
+    first = next(iter(several.values()))
+    if any(c.prob != first.prob for c in several.values()):
+        raise DataError(
+            "the coverages claim different probabilities: " + ", ".join(f"{c.prob:g}" for c in several.values())
+        )
+    names = list(dict.fromkeys(k for c in several.values() for k in c.table.index.unique("coef")))[:MOST]
+    kinds = list(dict.fromkeys(k for c in several.values() for k in c.table.index.unique("kind")))
+    cols = min(len(names), 3)
+    deep = -(-len(names) // cols)
+    fig, axes = paper(deep, cols, size=(7.2, 0.9 + deep * (0.8 + 0.3 * len(kinds))), sharex=True, sharey=True)
+    for ax, name in zip(axes.flat, names):
+        _panel(ax, several, name, kinds)
+        label(ax, title=shorten(name, 30))
+    for ax in axes.flat[len(names) :]:
+        ax.set_visible(False)
+    axes[0, 0].xaxis.set_major_locator(MaxNLocator(5))  # shared; more would touch one another
+    for ax in axes[-1]:
+        label(ax, x="share that held the truth")
+    top_legend(fig, axes[0, 0])
+    reps = ", ".join(dict.fromkeys(str(c.reps) for c in several.values()))
+    footnote(fig, f"claimed {first.prob:g}; bars and band: two Monte Carlo errors of {reps} data sets")
+    return fig
+
+
+def _panel(ax: Any, several: Mapping[str, Coverage], name: str, kinds: list[str]) -> None:
+    first = next(iter(several.values()))
+    band = 2 * np.sqrt(first.prob * (1 - first.prob) / max(min(c.reps for c in several.values()), 1))
+    ax.axvspan(first.prob - band, min(first.prob + band, 1.0), color=LIGHT, alpha=0.5, linewidth=0, zorder=0)
+    ax.axvline(first.prob, color=GREY, linewidth=0.9, zorder=0)
+    step = 0.5 / max(len(several), 1)
+    for i, (word, c) in enumerate(several.items()):
+        look, shift = mark(i), (i - (len(several) - 1) / 2) * step
+        here = [(k, c.table.loc[(name, kind)]) for k, kind in enumerate(kinds) if (name, kind) in c.table.index]
+        for k, row in here:
+            ends = [max(row["held"] - 2 * row["mcse"], 0.0), min(row["held"] + 2 * row["mcse"], 1.0)]
+            ax.plot(ends, [k + shift] * 2, color=look.color, linewidth=1.6, solid_capstyle="butt")
+        held, at = [row["held"] for _, row in here], [k + shift for k, _ in here]
+        ax.plot(
+            held, at, look.marker, color=look.color, markerfacecolor=look.fill, markersize=6, label=shorten(word, 30)
+        )
+    ax.set_yticks(range(len(kinds)), kinds)
+    ax.set_ylim(len(kinds) - 0.5, -0.5)
+    ax.tick_params(axis="y", length=0)

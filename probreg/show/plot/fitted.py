@@ -1,0 +1,193 @@
+"""The fitted curve over the data, with the band of the mean and, for a measured response, of a new observation."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Probability, checked
+from probreg.errors import Incompatible, NotConverged
+from probreg.fits.fit import Fit
+from probreg.inference.uncertainty.intervals import equal_tail
+from probreg.likelihoods import Bernoulli, OfTrials, Softmax
+from probreg.show.plot.style import (
+    GREY,
+    INK,
+    LIGHT,
+    MANY,
+    footnote,
+    label,
+    mark,
+    message,
+    named,
+    paper,
+    say,
+    shorten,
+    top_legend,
+)
+from probreg.show.plot.sweep import Sweep, sweep
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = np.ndarray
+_DRAWS = 1000
+
+
+@checked
+def fitted(
+    fits: "Fit | Mapping[str, Fit]",
+    variable: str | None = None,
+    *,
+    data: Any = None,
+    prob: Probability = 0.95,
+    span: tuple[float, float] | None = None,
+) -> "Figure":
+    """E[y | x] along one numeric variable, one panel per fit on the same axes, the others at typical values.
+
+    Measured and counted responses: data, mean, band of the mean, band of a new observation; of trials the shares of the rows,
+    larger for more trials. Two levels: P(event) with
+    its band over the 0/1 data (jittered). Classes: the probability of each with its band, and observed shares in bins.
+    `variable` is the clearest one by default; `span` draws beyond the data. A formula with transformed variables needs
+    `data`, the table it was fitted to. DataError as in `predict`, or when no numeric variable is there.
+
+    >>> import probreg as pr
+    >>> orings = pr.load_dataset("challenger")
+    >>> fit = pr.fit(pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli"))
+    >>> fitted(fit, span=(31, 81)).axes[0].get_ylabel()
+    'P(damage = 1)'
+    """
+    several = named(fits)
+    first = next(iter(several.values()))
+    path = sweep(next((f for f in several.values() if _drawable(f)), first), variable, data, span)
+    cols = min(len(several), 3)
+    deep = -(-len(several) // cols)
+    fig, axes = paper(deep, cols, size=(7.2, 0.8 + 2.9 * deep), sharex=True, sharey=True)
+    for i, ax in enumerate(axes.flat):
+        ax.set_visible(i < len(several))
+    reference = _mean_or_none(first, path) if len(several) > 1 else None
+    for i, (ax, (name, fit)) in enumerate(zip(axes.flat, several.items())):
+        _panel(ax, fit, path, prob, reference if i else None)
+        below = i + cols >= len(several)
+        title = f"{shorten(name, 24)}" if len(several) > 1 else None
+        label(
+            ax,
+            x=shorten(path.variable) if below else None,
+            y=_y_name(first) if i % cols == 0 else None,
+            title=title,
+        )
+        ax.tick_params(labelbottom=below)
+    top_legend(fig, axes.flat[0])
+    dashed = f"dashed: {say(next(iter(several)))}. " if reference is not None and reference.ndim == 1 else ""
+    held = f"Held: {shorten(path.held, 90)}" if path.held else ""
+    footnote(fig, dashed + held)
+    return fig
+
+
+def _predicted(fit: Fit, path: Sweep, prob: float) -> Any:
+    """`predict` along the path. The band of new observations comes from at most 1,000 draws, which a light band does
+    not show and which is quick for every likelihood; mean and its band come from all."""
+    draws = fit.solution.draws
+    if draws is None or (step := -(-draws["beta"].shape[0] * draws["beta"].shape[1] // _DRAWS)) <= 1:
+        return fit.predict(path.rows, prob, offset=path.offset)
+    thin = replace(fit, solution=replace(fit.solution, draws={k: v[:, ::step] for k, v in draws.items()}))
+    found = thin.predict(path.rows, prob, offset=path.offset)
+    means = fit.predictive(path.rows, offset=path.offset).means()
+    lower, upper = equal_tail(means, prob)
+    return found.assign(
+        {k: (found["mean"].dims, v) for k, v in (("mean", means.mean(0)), ("mean_lower", lower), ("mean_upper", upper))}
+    )
+
+
+def _drawable(fit: Fit) -> bool:
+    return fit.solution.status.good
+
+
+def _y_name(fit: Fit) -> str:
+    return shorten(fit.model.likelihood.mean_name(fit.model.design.response))
+
+
+def _mean_or_none(fit: Fit, path: Sweep) -> Array | None:
+    try:
+        return np.asarray(fit.predict(path.rows, offset=path.offset)["mean"])
+    except NotConverged:
+        return None
+
+
+def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None) -> None:
+    try:
+        found = _predicted(fit, path, prob)
+    except (NotConverged, Incompatible):
+        message(ax, "no estimate to draw")
+        return
+    if isinstance(fit.model.likelihood, Softmax):
+        _classes(ax, fit, path, found)
+        return
+    if isinstance(fit.model.likelihood, Bernoulli):
+        _events(ax, fit, path)
+    else:
+        _points(ax, fit, path)
+        # not under sampling weights; and new observations of trials are successes, not shares
+        if "new_lower" in found and not isinstance(fit.model.likelihood, OfTrials):
+            ax.fill_between(path.x, found["new_lower"], found["new_upper"], color=LIGHT, alpha=0.55, linewidth=0,
+                            label=f"{100 * prob:g} % of new observations", zorder=1)  # fmt: skip
+    look = mark(0)
+    ax.fill_between(path.x, found["mean_lower"], found["mean_upper"], color=look.color, alpha=0.28, linewidth=0,
+                    label=f"{100 * prob:g} % interval of the mean", zorder=2)  # fmt: skip
+    if reference is not None:
+        ax.plot(path.x, reference, color=INK, linewidth=1.0, linestyle=(0, (5, 2)), zorder=4)
+    ax.plot(path.x, found["mean"], color=look.color, linewidth=1.8, label="mean", zorder=3)
+
+
+def _points(ax: Any, fit: Fit, path: Sweep) -> None:
+    y = fit.model.likelihood.response(fit.model.design.observed)
+    ax.scatter(path.observed, y, s=_area(fit), facecolors="white", edgecolors=GREY, linewidths=0.8, zorder=1.5,
+               label="data", rasterized=len(y) > MANY)  # fmt: skip
+
+
+def _events(ax: Any, fit: Fit, path: Sweep) -> None:
+    """0 and 1, each moved a little towards the middle so that rows do not hide one another."""
+    y = fit.model.design.observed
+    rng = np.random.default_rng(0)  # of the picture, not of the analysis: the same data give the same picture
+    moved = y + np.where(y > 0.5, -1.0, 1.0) * rng.uniform(0.0, 0.05, len(y))
+    ax.scatter(path.observed, moved, s=_area(fit), facecolors="none", edgecolors=GREY, linewidths=0.8, zorder=2.5,
+               label="data (jittered)", rasterized=len(y) > MANY)  # fmt: skip
+    ax.set_ylim(-0.04, 1.04)
+
+
+def _area(fit: Fit) -> Any:
+    """Points by weight."""
+    n, w = fit.model.design.n, _trials(fit)
+    size = 18.0 if n <= 300 else 8.0
+    return size if w is None else np.maximum(size * w / w.mean(), 1.0)
+
+
+def _trials(fit: Fit) -> Array | None:
+    """The trials of each row, weights counted; the weights where a row is one trial."""
+    design, likelihood = fit.model.design, fit.model.likelihood
+    if not isinstance(likelihood, OfTrials):
+        return design.weights
+    n = likelihood.given(design.observed)["trials"]
+    return n if design.weights is None else n * design.weights
+
+
+def _classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
+    for k, level in enumerate(found["level"].values):
+        look, one = mark(k), found.sel(level=level)
+        ax.fill_between(path.x, one["mean_lower"], one["mean_upper"], color=look.color, alpha=0.18, linewidth=0)
+        ax.plot(path.x, one["mean"], color=look.color, linestyle=look.line, linewidth=1.8)
+        met = np.nan_to_num(fit.model.likelihood.response(fit.model.design.observed)[:, k])
+        centre, share = _shares(path.observed, met, _trials(fit))
+        ax.plot(centre, share, look.marker, color=look.color, markerfacecolor=look.fill, markersize=4.5)
+        ax.plot([], [], look.marker, color=look.color, markerfacecolor=look.fill, markersize=4.5, linestyle=look.line,
+                label=shorten(level, 24))  # fmt: skip
+    ax.set_ylim(-0.03, 1.03)
+
+
+def _shares(x: Array, hit: Array, weights: Array | None) -> tuple[Array, Array]:
+    """Mean x and share of hits in bins of about equal numbers, at most eight."""
+    w = np.ones(len(x)) if weights is None else weights
+    groups = [g for g in np.array_split(np.argsort(x, kind="stable"), min(8, max(len(x) // 8, 1))) if w[g].sum() > 0]
+    centre = np.array([np.average(x[g], weights=w[g]) for g in groups])
+    return centre, np.array([np.average(hit[g], weights=w[g]) for g in groups])

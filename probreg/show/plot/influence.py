@@ -1,0 +1,174 @@
+"""Prior, likelihood and posterior of each coefficient on one axis: what the prior did, at a glance."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probreg.arguments.scalars import checked
+from probreg.comparison.prior_weight import maximum_likelihood
+from probreg.errors import Incompatible, ProbregError
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import shown
+from probreg.priors import Flat, LocationScale
+from probreg.show.plot.style import GREY, INK, footnote, label, mark, message, paper, shorten, top_legend
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = np.ndarray
+MOST = 12  # coefficients in one picture
+_POINTS = 401
+
+
+@checked
+def influence(fit: Fit) -> "Figure":
+    """Densities of each coefficient that has a prior, each scaled to its own height: the prior; the likelihood as a normal
+    about maximum likelihood with its standard error; and the posterior (its draws, or the normal about the mode).
+
+    At most 12 coefficients are drawn. Incompatible when every prior is flat.
+
+    >>> import probreg as pr
+    >>> model = pr.Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["dose"], prior=pr.Normal(1.0))
+    >>> [ax.get_title(loc="left") for ax in influence(pr.fit(model)).axes]
+    ['dose']
+    """
+    if not fit.model.joint.informative.any():
+        raise Incompatible("every prior of coefficients in this model is flat: there is no prior to draw")
+    k = fit.coef.size // fit.model.shape[0]
+    rows = [i for i in range(fit.coef.size) if fit.model.joint.informative[i // k]][:MOST]
+    ml, se, _ = maximum_likelihood(fit)
+    prior, posterior = _prior_draws(fit), _posterior(fit)
+    cols = 1 if len(rows) == 1 else 2 if len(rows) <= 6 else 3
+    deep = -(-len(rows) // cols)
+    fig, axes = paper(deep, cols, size=(7.4, 0.7 + 1.75 * deep))
+    for ax, i in zip(axes.flat, rows):
+        _panel(ax, None if prior is None else prior[:, i], _density(fit, i), (ml[i], se[i]), posterior[i])
+        label(ax, title=shorten(fit.parameter_names[i], 40))
+    for ax in list(axes.flat)[len(rows) :]:
+        ax.set_visible(False)
+    top_legend(fig, axes.flat[0])
+    total = int(fit.model.joint.informative.sum()) * k
+    left_out = f"; the first {MOST} of {total} coefficients" if total > MOST else ""
+    footnote(fig, f"densities, each to its own height, in the units of the coefficient{left_out}")
+    return fig
+
+
+def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
+    """Draws of the reported coefficients from their prior (draws, parameters); None when it has none."""
+    model, rng = fit.model, np.random.default_rng(0)
+    sigma = fit.aux.get("sigma", 1.0)
+    out = np.zeros((draws, *model.shape))
+    for b in model.joint.blocks:
+        if isinstance(b.prior, Flat):
+            continue
+        try:
+            unit, shape = sigma if b.prior.sigma_units else 1.0, (draws, len(b.columns), model.shape[1])
+            out[:, list(b.columns)] = b.prior.sample(rng, shape, unit)
+        except ProbregError:
+            return None
+    return shown(model, out).reshape(draws, -1)
+
+
+def _density(fit: Fit, i: int) -> Callable[[Array], Array] | None:
+    """The prior density of one reported coefficient where it is a formula; None where it has to be drawn."""
+    model = fit.model
+    k = fit.coef.size // model.shape[0]
+    if k != model.shape[1]:
+        return None  # a reported coefficient of a symmetric softmax is a combination of several
+    block = next(b for b in model.joint.blocks if i // k in b.columns)
+    prior: Any = block.prior
+    if not isinstance(prior, LocationScale) or getattr(prior, "precision_matrix", None) is not None:
+        return None
+    at = block.columns.index(i // k)
+    scale, location = (np.broadcast_to(np.asarray(v), len(block.columns))[at] for v in (prior.scales, prior.location))
+    this: Any = prior
+    single = replace(this, scale=float(scale), location=float(location))
+    unit = fit.aux.get("sigma", 1.0) if prior.sigma_units else 1.0
+    return lambda x: np.exp(single.log_prob(x[:, None, None], unit))
+
+
+def _posterior(fit: Fit) -> list[Any]:
+    """For each parameter draws (S,), or (mode, sd)."""
+    s = fit.solution
+    if s.draws is not None and not s.known_marginals:
+        beta = s.draws["beta"]
+        return list(shown(fit.model, beta.reshape(-1, *beta.shape[2:])).reshape(beta.shape[0] * beta.shape[1], -1).T)
+    return list(zip(fit.coef.values.ravel(), fit.std_error.values.ravel()))
+
+
+def _panel(
+    ax: Any,
+    prior: Array | None,
+    density: Callable[[Array], Array] | None,
+    likelihood: tuple[float, float],
+    posterior: Any,
+) -> None:
+    low, high = _range(prior, likelihood, posterior)
+    if not np.isfinite([low, high]).all():
+        message(ax, "no estimate and no spread to draw")
+        return
+    x = np.linspace(low, high, _POINTS)
+    curves = [
+        ("prior", density(x) if density is not None else None if prior is None else _smooth(prior, x), 2),
+        ("likelihood", _normal(x, *likelihood), 1),
+        ("posterior", _smooth(posterior, x) if isinstance(posterior, np.ndarray) else _normal(x, *posterior), 0),
+    ]
+    for name, y, i in curves:
+        if y is None:
+            continue
+        look = mark(i)
+        ax.plot(
+            x,
+            y / y.max(),
+            color=look.color,
+            linestyle=look.line,
+            linewidth=2.2 if name == "posterior" else 1.5,
+            label=name,
+        )
+    if low <= 0 <= high:
+        ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)), zorder=0)
+    ax.set_ylim(0, 1.06)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(labelcolor=INK)
+    ax.locator_params(axis="x", nbins=5)
+
+
+def _range(prior: Array | None, likelihood: tuple[float, float], posterior: Any) -> tuple[float, float]:
+    """What holds likelihood and posterior whole, and as much of the prior as does not make them a spike."""
+    ends = []
+    for centre, sd in (
+        likelihood,
+        posterior if not isinstance(posterior, np.ndarray) else (posterior.mean(), posterior.std()),
+    ):
+        if np.isfinite([centre, sd]).all() and sd > 0:
+            ends += [centre - 4 * sd, centre + 4 * sd]
+    if prior is not None:
+        low, high = np.quantile(prior, [0.01, 0.99])
+        if not ends:
+            return float(low), float(high)
+        width = max(ends) - min(ends)
+        middle = 0.5 * (min(ends) + max(ends))
+        ends += [max(low, middle - 2 * width), min(high, middle + 2 * width)]
+    return (min(ends), max(ends)) if ends else (np.nan, np.nan)
+
+
+def _normal(x: Array, centre: float, sd: float) -> Array | None:
+    if not (np.isfinite([centre, sd]).all() and sd > 0):
+        return None
+    return np.exp(-0.5 * ((x - centre) / sd) ** 2)
+
+
+def _smooth(draws: Array, x: Array) -> Array | None:
+    """A kernel estimate with Silverman's width from the quartiles, which heavy tails do not widen."""
+    low, high = np.quantile(draws, [0.25, 0.75])
+    width = 0.9 * min(draws.std(), (high - low) / 1.34) * len(draws) ** -0.2
+    if not width > 0:
+        return None
+    edges = np.linspace(x[0] - 5 * width, x[-1] + 5 * width, 2048)
+    counts, _ = np.histogram(draws, edges)
+    middle = 0.5 * (edges[1:] + edges[:-1])
+    kernel = np.exp(-0.5 * ((x[:, None] - middle) / width) ** 2)
+    return kernel @ counts

@@ -1,0 +1,113 @@
+"""What a fit says of its own rows, one entry per observation. Numbers only.
+
+Rows with whole-number weights are repeated. Above 2,000 observations an evenly spaced part stands for all, and above
+500 draws an evenly spaced part of the draws: pictures need no more.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from probreg.data.weights import refuse_sampling
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import observation_rows
+from probreg.fits.prediction import predictive, usable
+from probreg.likelihoods import OfClasses, OrderedLikelihood
+from probreg.model.predictive import Predictive
+
+Array = np.ndarray
+MOST_ROWS, MOST_DRAWS = 2000, 500
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """What is drawn of y, (n,) or (n, K), its fitted mean (n,) or class probabilities (n, K), weights, the predictive they come
+    from, and how often each class came (n, K), or None for a response that is none of classes."""
+
+    y: Array
+    mean: Array
+    weights: Array
+    predictive: Predictive
+    note: str
+    tally: Array | None = None
+
+
+def observations(fit: Fit) -> Observations:
+    """DataError for a fit without rows, NotConverged for one without an estimate."""
+    model = fit.model
+    model.design.need_rows("a picture of the data")
+    usable(fit.solution, fit.method)
+    refuse_sampling(model.design.weight_kind, "a picture of the predictive distribution")
+    rows, weights = observation_rows(model)
+    part = _evenly(len(rows), MOST_ROWS)
+    found = predictive(model, fit.solution, model.design.take(rows[part]), spread=False, seed=fit.seed)
+    atoms = _evenly(len(found.eta), MOST_DRAWS)
+    thin = Predictive(found.likelihood, found.eta[atoms], {k: v[atoms] for k, v in found.aux.items()}, found.given)
+    note = f"{len(part):,} of {len(rows):,} observations are shown" if len(part) < len(rows) else ""
+    w = np.ones(len(part)) if weights is None else weights[part]
+    y, likelihood = model.design.observed[rows[part]], model.likelihood
+    tally = likelihood.tally(y) if isinstance(likelihood, OfClasses) else None
+    return Observations(likelihood.drawn(y), thin.mean(), w, thin, note, tally)
+
+
+def quantile_residuals(fit: Fit, seen: Observations) -> Array:
+    """Phi^-1 of the predictive distribution function at y, standard normal when the model is right.
+
+    For counts the value is drawn between P(Y < y) and P(Y <= y) (Dunn & Smyth 1996), with the seed of the fit.
+    """
+    upper = seen.predictive.cdf(seen.y)
+    if isinstance(seen.predictive.likelihood, OrderedLikelihood) and isinstance(
+        seen.predictive.likelihood.support, str
+    ):
+        u = upper
+    else:
+        lower = seen.predictive.cdf(seen.y - 1.0)
+        u = lower + (upper - lower) * np.random.default_rng([fit.seed, 3]).random(len(upper))
+    return ndtri(np.clip(u, 1e-15, 1.0 - 1e-15))
+
+
+def normal_order(n: int, prob: float) -> tuple[Array, Array, Array]:
+    """Medians and pointwise band of the n order statistics of a standard normal sample.
+
+    >>> [v.round(3).tolist() for v in normal_order(1, 0.95)]
+    [[0.0], [-1.96], [1.96]]
+    """
+    k = np.arange(1, n + 1)
+    middle, lower, upper = (ndtri(betaincinv(k, n + 1 - k, q)) for q in (0.5, (1 - prob) / 2, (1 + prob) / 2))
+    return middle, lower, upper
+
+
+def share_interval(hits: Array, trials: Array, prob: float) -> tuple[Array, Array]:
+    """Jeffreys interval of a share (Brown, Cai & DasGupta 2001), closed at 0 and 1.
+
+    >>> [float(v.round(3)) for v in share_interval(np.array(0.0), np.array(10.0), 0.95)]
+    [0.0, 0.217]
+    """
+    a, b = hits + 0.5, trials - hits + 0.5
+    lower = np.where(hits <= 0, 0.0, betaincinv(a, b, (1 - prob) / 2))
+    upper = np.where(hits >= trials, 1.0, betaincinv(a, b, (1 + prob) / 2))
+    return lower, upper
+
+
+def smooth(x: Array, y: Array, at: Array, share: float = 0.67) -> Array:
+    """Local line with tricube weights over the nearest `share` of the rows, at the points `at` (Cleveland 1979).
+
+    >>> x = np.arange(10.0)
+    >>> smooth(x, 2.0 * x + 1.0, np.array([4.5])).round(6)
+    array([10.])
+    """
+    k = max(int(np.ceil(share * len(x))), min(len(x), 3))
+    far = np.abs(x - at[:, None])
+    reach = np.partition(far, k - 1, axis=1)[:, k - 1 : k]
+    w = np.clip(1.0 - (far / np.where(reach > 0, 1.0001 * reach, 1.0)) ** 3, 0.0, None) ** 3
+    total = w.sum(1)
+    mx, my = (w @ x) / total, (w @ y) / total
+    dx = x - mx[:, None]
+    var, cov = (w * dx**2).sum(1), (w * dx * (y - my[:, None])).sum(1)
+    slope = np.divide(cov, var, out=np.zeros_like(cov), where=var > 1e-12 * (np.ptp(x) ** 2 + 1e-300) * total)
+    return my + slope * (at - mx)
+
+
+def _evenly(n: int, most: int) -> Array:
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)

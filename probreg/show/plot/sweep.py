@@ -1,0 +1,101 @@
+"""Rows along which one variable moves while the others stay where they are: what a curve is drawn on. Numbers only.
+
+The variables behind the columns of a formula come from `probreg.data.formula.variables`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.data.formula.variables import variables
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+
+Array = np.ndarray
+Variables = Mapping[str, Any]
+_POINTS = 61
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """`x` (g,) of the moving variable, the rows for `predict`, and the values `observed` (n,) of that variable."""
+
+    variable: str
+    x: Array
+    rows: dict[str, Array]
+    offset: Array | None
+    held: str
+    observed: Array
+
+
+def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] | None) -> Sweep:
+    """Rows along `variable`: by default the numeric one whose move from low to high is clearest in this fit.
+
+    Numeric variables that do not move stay at their mean, two-valued ones and categories at their most frequent value.
+    DataError when there is no numeric variable, or when the variables cannot be read back and `data` is None.
+    """
+    design = fit.model.design
+    table = variables(design, data)
+    base = {name: _typical(values, design.weights) for name, values in table.items()}
+    numeric = [name for name, values in table.items() if _is_number(values) and len(np.unique(values)) > 1]
+    if not numeric:
+        raise DataError("no numeric variable moves in these data, so there is no curve to draw")
+    if variable is None:
+        many = [name for name in numeric if len(np.unique(table[name])) > 2] or numeric
+        variable = max(many, key=lambda name: _clarity(fit, table, base, name))
+    if variable not in numeric:
+        raise DataError(f"{variable!r} is not a numeric variable of this model; those are: {', '.join(numeric)}")
+    observed = np.asarray(table[variable], dtype=float)
+    low, high = span or (float(observed.min()), float(observed.max()))
+    x = np.linspace(low, high, _POINTS)
+    others = [f"{name} = {_shown(value)}" for name, value in base.items() if name != variable]
+    offset = _offset(design, len(x))
+    if offset is not None:
+        others.append("offset at its mean")
+    return Sweep(variable, x, _rows(base, variable, x), offset, ", ".join(others), observed)
+
+
+def _is_number(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.kind in "iuf"
+
+
+def _typical(values: Any, weights: Array | None) -> Any:
+    """The mean of a number with more than two values, otherwise the most frequent value."""
+    if _is_number(values) and len(np.unique(values)) > 2:
+        return float(np.average(values, weights=weights))
+    plain = np.asarray(values)
+    seen = list(dict.fromkeys(plain.tolist()))
+    w = np.ones(len(plain)) if weights is None else weights
+    return max(seen, key=lambda v: w[plain == v].sum())
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _rows(base: Variables, variable: str, x: Array) -> dict[str, Array]:
+    def column(value: Any) -> Array:
+        return np.array([value] * len(x), dtype=object if isinstance(value, str) else None)
+
+    return {name: x if name == variable else column(value) for name, value in base.items()}
+
+
+def _offset(design: Design, n: int) -> Array | None:
+    return None if design.offset is None else np.tile(design.offset.mean(0), (n, 1))
+
+
+def _clarity(fit: Fit, table: Variables, base: Variables, name: str) -> float:
+    """Wald statistic of the change in eta when the variable goes from its lower to its upper tenth."""
+    low, high = np.quantile(np.asarray(table[name], dtype=float), [0.1, 0.9])
+    if low == high:
+        low, high = float(np.min(table[name])), float(np.max(table[name]))
+    made = fit.model.design.at(_rows(base, name, np.array([low, high])), offset=_offset(fit.model.design, 2))
+    step = made.X[1] - made.X[0]
+    p, m = fit.model.shape
+    change = step @ fit.solution.beta
+    S = np.nan_to_num(fit.solution.scale).reshape(p, m, p, m)
+    V = np.einsum("p,pkql,q->kl", step, S, step)
+    return float(change @ np.linalg.pinv(V) @ change) if np.isfinite(change).all() else 0.0

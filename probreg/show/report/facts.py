@@ -1,0 +1,156 @@
+"""What was modelled, on which rows, under which prior, and how: one line per fact, one text per fit."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from probreg.assess.before import Finding, Findings
+from probreg.data import PlainColumns
+from probreg.fits.fit import Fit
+from probreg.likelihoods import Bernoulli, OfTrials, Softmax
+from probreg.model import likelihood_sums as sums
+from probreg.model.model import Model
+from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Flat, Mixture, Prior, Reference
+
+
+class Fact(NamedTuple):
+    """A line of the table: one text for all fits when they agree."""
+
+    name: str
+    texts: tuple[str, ...]
+
+    @property
+    def shared(self) -> bool:
+        return len(set(self.texts)) == 1
+
+
+def facts(fits: Mapping[str, Fit]) -> list[Fact]:
+    """Every line in which some fit has something to say."""
+    each = [_facts(fit) for fit in fits.values()]
+    lines = (Fact(name, tuple(one[name] for one in each)) for name in each[0])
+    return [line for line in lines if any(line.texts)]
+
+
+def _facts(fit: Fit) -> dict[str, str]:
+    model, d = fit.model, fit.model.design
+    described = fit.described
+    recipe: Any = d.recipe
+    formula, offset = ("", None) if isinstance(recipe, PlainColumns) else (recipe.formula, recipe.offset)
+    return {
+        "modelled": described["models"],
+        "levels": _levels(model),
+        "formula": formula,
+        "rows": _rows(model),
+        "offset": "" if d.offset is None else offset or "given as an array",
+        "prior": prior_words(model),
+        **{name: aux_words(model, name) for name in model.likelihood.aux},
+        "method": described["method"],
+        "result": "posterior, by its mean and SD" if fit.target == "posterior" else _mode(model),
+        "status": described["status"],
+        "log likelihood": _log_likelihood(fit),
+        "notes on data": " ".join(sentence(n) for n in d.notes),
+        "notes on method": " ".join(sentence(n) for n in (*fit.notes, *fit.solution.notes)),
+        "seed": str(fit.seed) if fit.target == "posterior" else "",
+    }
+
+
+def _levels(model: Model) -> str:
+    likelihood = model.likelihood
+    if isinstance(likelihood, Bernoulli):
+        return f"event {likelihood.levels[1]}, other level {likelihood.levels[0]}"
+    if isinstance(likelihood, Softmax):
+        base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
+        return f"classes {', '.join(map(str, likelihood.levels))}; " + (
+            f"reference {base[0]}" if base else "no reference: coefficients sum to zero"
+        )
+    return ""
+
+
+def _rows(model: Model) -> str:
+    d = model.design
+    if not d.reachable:
+        return "not kept with the saved fit"
+    weight = "" if d.weights is None else f", frequency weights with sum {d.total:g}"
+    weight = weight if d.weight_kind == "frequency" else f", {d.weight_kind} weights"
+    if isinstance(model.likelihood, OfTrials):
+        trials = float(d.fold(partial(sums.trials, likelihood=model.likelihood))[0])
+        weight = f", {trials:g} trials{weight}"
+    where = "" if d.source is None else f" of {d.source.name}, read by the block"
+    return f"{d.count}{where}{weight}; {len(d.columns)} columns: {', '.join(d.columns)}"
+
+
+def _mode(model: Model) -> str:
+    return "maximum likelihood estimate" if model.flat else "posterior mode (penalised maximum likelihood)"
+
+
+def _log_likelihood(fit: Fit) -> str:
+    if fit.model.design.weight_kind == "sampling":
+        return ""  # a pseudo-likelihood
+    return (
+        f"{fit.log_likelihood:.3f} at the estimate"
+        if fit.solution.status.good and (fit.model.design.reachable or fit.likelihood_at_estimate is not None)
+        else ""
+    )
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def prior_words(model: Model) -> str:
+    """The prior of the coefficients, block by block.
+
+    >>> import probreg as pr
+    >>> prior_words(pr.Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], columns=["x"], prior=pr.Normal(2.5)))
+    'normal with scale 2.5 on x; flat on Intercept'
+    """
+    blocks = sorted(model.joint.blocks, key=lambda b: isinstance(b.prior, Flat))
+    if not model.joint.informative.any():
+        return "flat on every column"
+    said = [f"{_of_prior(b.prior)} on {', '.join(model.design.columns[i] for i in b.columns)}" for b in blocks]
+    return "; ".join(said)
+
+
+def _of_prior(prior: Prior) -> str:
+    if isinstance(prior, Mixture):
+        return f"{_of_prior(prior.base)} times tau, tau {_words(AUX_PRIORS.to_spec(prior.tau))}"
+    return _words(PRIORS.to_spec(prior))
+
+
+def aux_words(model: Model, name: str) -> str:
+    """How a nuisance parameter is treated."""
+    if name in model.fixed:
+        return f"held at {model.fixed[name]:g}"
+    prior: AuxPrior = model.aux_prior(name)
+    if isinstance(prior, Reference):
+        return f"unknown, p({name}) ∝ 1/{name}"
+    return f"unknown, {_words(AUX_PRIORS.to_spec(prior))}"
+
+
+def _words(spec: dict[str, Any]) -> str:
+    units = " in units of sigma" if spec.pop("sigma_units", False) else ""
+    spec.pop("scaled", None)
+    name = str(spec.pop("name")).replace("_", "-")
+    if spec.get("precision_matrix") is None:
+        spec.pop("precision_matrix", None)
+    else:
+        size = len(spec.pop("precision_matrix"))
+        spec.pop("scale", None)
+        return f"{name} with a precision matrix of {size} x {size}{units}"
+    told = [f"{key} {_number(v)}" for key, v in spec.items() if not (key == "location" and v == 0.0)]
+    return name + (f" with {', '.join(told)}" if told else "") + units
+
+
+def _number(value: Any) -> str:
+    return ", ".join(f"{v:g}" for v in value) if isinstance(value, list) else f"{value:g}"
+
+
+def findings(found: Mapping[str, Findings]) -> list[tuple[str, Finding]]:
+    """Findings worst first, each said once, with the fits it is about when it is not about all."""
+    said: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
+    for name, items in found.items():
+        for finding in items:
+            said.setdefault((finding.check, finding.sentence), (finding, []))[1].append(name)
+    ordered = sorted(said.values(), key=lambda pair: -pair[0].verdict)
+    return [("" if len(names) == len(found) else ", ".join(names), finding) for finding, names in ordered]

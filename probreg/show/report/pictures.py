@@ -1,0 +1,125 @@
+"""The pictures of a report, each as an image inside the page with a caption and a text for those who cannot see it."""
+
+import base64
+from collections.abc import Callable, Mapping
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.fits.fit import Fit
+from probreg.likelihoods import Bernoulli, Binomial, Softmax
+from probreg.show.plot.calibration import calibration
+from probreg.show.plot.coefficients import coefficients
+from probreg.show.plot.fitted import fitted
+from probreg.show.plot.influence import influence
+from probreg.show.plot.leverage import leverage
+from probreg.show.plot.rank import rank
+from probreg.show.plot.residuals import residuals
+from probreg.show.plot.trace import trace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+_MANY = 5_000  # rows above which a picture of single rows says nothing
+
+
+class Shown(NamedTuple):
+    """A picture, or the reason why there is none."""
+
+    title: str
+    caption: str
+    source: str
+    alt: str
+    width: float  # inches
+
+
+def pictures(fits: Mapping[str, Fit], prob: float, data: Any) -> list[Shown]:
+    """Coefficients, curves, fit to the data, and chains where there are any."""
+    share = f"{100 * prob:g} %"
+    names = ", ".join(fits)
+    judged, fit = _judged(fits)
+    response = fit.model.design.response
+    probabilities = isinstance(fit.model.likelihood, Bernoulli | Softmax)
+    out = [
+        _shown("Coefficients side by side", f"Estimates with {share} intervals, one panel per parameter, each with its own axis.",
+               f"Estimates and {share} intervals of {names}, one panel per parameter", lambda: coefficients(fits, prob)),
+        _shown("Fitted curves", _curve_caption(fit, share), f"Fitted curve of {response} for {names}", lambda: fitted(fits, data=data, prob=prob)),
+        _shown("Calibration" if probabilities else "Residuals", _fit_caption(judged, probabilities),
+               f"{'Calibration' if probabilities else 'Residuals and normal quantiles'} of {judged}",
+               lambda: calibration(fit, prob) if probabilities else residuals(fit)),
+    ]  # fmt: skip
+    out += _influence(judged, fit) + _leverage(fits)
+    for name, one in fits.items():
+        if "diverging" in one.solution.sample_stats:
+            out += _chains(name, one)
+    return out
+
+
+def _influence(name: str, fit: Fit) -> list[Shown]:
+    if not fit.model.joint.informative.any():
+        return []
+    caption = f"{name}: what the prior and the data say of each coefficient, and both together."
+    return [_shown("Prior, likelihood, posterior", caption, f"Prior, likelihood and posterior densities of {name}", lambda: influence(fit))]  # fmt: skip
+
+
+def _leverage(fits: Mapping[str, Fit]) -> list[Shown]:
+    """Of the first point estimate that has one."""
+    good = ((n, f) for n, f in fits.items() if f.target == "mode" and f.solution.status.good)
+    name, fit = next(good, ("", None))
+    if fit is None or not 0 < fit.model.design.n <= _MANY:
+        return []
+    caption = f"{name}: rows that fit badly stand high or low, rows that pull the fit stand to the right; the curves are of equal Cook's distance."
+    shown = _shown("Leverage", caption, f"Studentised residuals against leverage of {name}", lambda: leverage(fit))
+    return [shown] if shown.source else []
+
+
+def _chains(name: str, fit: Fit) -> list[Shown]:
+    return [
+        _shown(f"Chains of {name}", "Density and trace of each chain: chains that mix lie on top of one another, without trend.",
+               f"Densities and traces of the chains of {name}", lambda: trace(fit)),
+        _shown(f"Ranks of {name}", "Histogram of the ranks of each chain among all draws: flat, along the dashed line, when the chains mix.",
+               f"Rank histograms of the chains of {name}", lambda: rank(fit)),
+    ]  # fmt: skip
+
+
+def _judged(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
+    """The fit whose agreement with the data is shown: the last posterior, else the last that has an estimate."""
+    good = [(name, fit) for name, fit in fits.items() if fit.solution.status.good] or list(fits.items())
+    return next((pair for pair in reversed(good) if pair[1].target == "posterior"), good[-1])
+
+
+def _curve_caption(fit: Fit, share: str) -> str:
+    if isinstance(fit.model.likelihood, Softmax):
+        return f"Probability of each class with its {share} band; points are observed shares in bins, with the other columns as they fell."
+    if isinstance(fit.model.likelihood, Bernoulli):
+        return f"Probability of the event with its {share} band over the data."
+    if isinstance(fit.model.likelihood, Binomial):
+        return f"Probability of a success with its {share} band; points are the shares of the rows, larger for more trials."
+    return f"Mean with its {share} band (dark) and the {share} band of a new observation (light) over the data."
+
+
+def _fit_caption(name: str, probabilities: bool) -> str:
+    if probabilities:
+        return f"{name}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
+    return f"{name}: left, residuals against fitted means with a smooth, level at zero when the mean is right; right, quantile residuals, on the line when the distribution is right."
+
+
+def _shown(title: str, caption: str, alt: str, draw: Callable[[], "Figure"]) -> Shown:
+    try:
+        figure = draw()
+    except (DataError, Incompatible, NotConverged) as error:
+        return Shown(title, f"No picture: {error}", "", alt, 0.0)
+    return Shown(title, caption, embedded(figure), alt, float(figure.get_figwidth()))
+
+
+def embedded(figure: "Figure") -> str:
+    """The figure as an SVG data address; the same figure gives the same text."""
+    import matplotlib
+
+    out = BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "probreg"}):
+        figure.savefig(
+            out, format="svg", dpi=120, metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+        )
+    return "data:image/svg+xml;base64," + base64.b64encode(out.getvalue()).decode("ascii")

@@ -1,0 +1,1 @@
+"""The machine: files on its disk, text in its terminal."""

@@ -1,0 +1,182 @@
+"""Files on a disk: written whole or not at all, and read only where they are plain files.
+
+A file is written beside its place under another name, synced, and moved over it, which a file system does at once: whoever
+reads it, and whatever stops the writing, meets the old file or the new one.
+"""
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from probreg.errors import DataError
+
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would write \r\n otherwise
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # opening a pipe without a writer would wait for one
+_WHY = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota of this disk is used up",
+    errno.EFBIG: "the file would be larger than this process, or the file system, may write",
+    errno.EACCES: "the permission is missing",
+    errno.EPERM: "it is not permitted",
+    errno.EROFS: "the file system is read-only",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ELOOP: "its links lead round in a circle",
+}
+
+
+def destination(path: Any) -> Path:
+    """The path of a file to write, its links followed. DataError where none can be written, before any work is done.
+
+    >>> destination(".")
+    Traceback (most recent call last):
+    probreg.errors.DataError: cannot write to .: it is a folder; name a file in it
+    """
+    asked = _path(path)
+    with _said(f"cannot write to {asked}"):
+        place = Path(os.path.realpath(asked))
+        there = _status(place)
+        if there is not None and stat.S_ISDIR(there.st_mode):
+            raise DataError(f"cannot write to {asked}: it is a folder; name a file in it")
+        if there is not None and not stat.S_ISREG(there.st_mode):
+            raise DataError(f"cannot write to {asked}: it is a device, a pipe or a socket; name a plain file")
+        if not place.parent.is_dir():
+            raise DataError(f"cannot write to {asked}: there is no folder {place.parent}; make it first")
+        if there is not None and not os.access(place, os.W_OK):
+            raise DataError(f"cannot write to {asked}: the file is read-only; choose another name")
+    return place
+
+
+def write_whole(path: Any, content: bytes | memoryview | Iterable[bytes | memoryview]) -> Path:
+    """Writes a file that is there as a whole or not at all; returns the path as it was given.
+
+    What was there before stays until the new file is synced, and its permissions are kept. DataError says why it
+    cannot be written; an interrupt is passed on. Both leave nothing beside it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_whole(f"{folder}/a.txt", b"all of it").read_bytes()
+    b'all of it'
+    """
+    place = destination(path)
+    beside = place.with_name(f".probreg-{secrets.token_hex(8)}.part")
+    parts = [content] if isinstance(content, bytes | memoryview) else content
+    with _said(f"cannot write to {path}"):
+        try:
+            _write_synced(beside, parts, _status(place))
+            os.replace(beside, place)
+        finally:
+            beside.unlink(missing_ok=True)
+        _sync_folder(place.parent)
+    return Path(path)
+
+
+def _write_synced(beside: Path, parts: Iterable[bytes | memoryview], before: os.stat_result | None) -> None:
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+    with open(handle, "wb") as out:
+        if before is not None and hasattr(os, "fchmod"):
+            os.fchmod(handle, stat.S_IMODE(before.st_mode))
+        for part in parts:
+            out.write(part)
+        out.flush()
+        os.fsync(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    """The new name outlives a power failure. Windows has no such thing, and some file systems refuse it."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(handle)
+
+
+def read_plain(path: Any, *, most: int | None = None) -> bytes:
+    """The bytes of a plain file, its links followed. DataError for what is missing, a folder, a device or a pipe.
+
+    Such a file has an end; a pipe may wait for ever, and a link to /dev/zero has none. `most` refuses a larger file.
+    """
+    asked = _path(path)
+    with _said(f"cannot read {asked}"):
+        require_plain(asked)
+        with open(asked, "rb", opener=_opened_at_once) as file:
+            found = os.fstat(file.fileno())
+            _plain(asked, found)  # again, for it may have been replaced meanwhile
+            if most is not None and found.st_size > most:
+                raise DataError(f"cannot read {asked}: it has {found.st_size:,} bytes, and at most {most:,} are taken")
+            return file.read(found.st_size)
+
+
+def _opened_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | _AT_ONCE)
+
+
+def require_plain(path: Any) -> Path:
+    """The path of a plain file that is there, its links followed; else DataError as in `read_plain`."""
+    asked = _path(path)
+    with _said(f"cannot read {asked}"):
+        try:
+            _plain(asked, os.stat(asked))
+        except FileNotFoundError:
+            raise DataError(f"there is no file {asked}") from None
+    return asked
+
+
+def _plain(asked: Path, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise DataError(f"cannot read {asked}: it is a folder; name a file in it")
+    if not stat.S_ISREG(found.st_mode):
+        raise DataError(f"cannot read {asked}: it is a device, a pipe or a socket, and a plain file is read")
+
+
+class Stamp(NamedTuple):
+    """What tells a file from another of the same name: its size, the time it was last written, its place on the disk."""
+
+    size: int
+    written: int
+    inode: int
+    device: int
+
+    @classmethod
+    def of(cls, path: Path) -> "Stamp":
+        """The stamp of a plain file as it is now. DataError where there is none."""
+        found = os.stat(require_plain(path))
+        return cls(found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev)
+
+
+def _path(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise DataError(f"a path is a text or a pathlib.Path, got {type(path).__name__}")
+    text = os.fspath(path)
+    if not isinstance(text, str) or "\0" in text or not text:
+        raise DataError(f"{text!r} names no file: a path is a text, not empty, without a null character")
+    return Path(text)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What lies there, or None."""
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+@contextmanager
+def _said(what: str) -> Iterator[None]:
+    """The system's errors as DataError in words."""
+    try:
+        yield
+    except OSError as error:
+        why = _WHY.get(error.errno or 0, error.strerror or str(error))
+        raise DataError(f"{what}: {why}") from None
+    except UnicodeEncodeError:
+        raise DataError(f"{what}: this system cannot write that name") from None

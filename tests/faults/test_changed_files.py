@@ -1,0 +1,101 @@
+"""Rows that stay in their files are those of the model: a file that another one replaced is refused by name."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.data.blocks import files
+
+
+def write(path: Path, seed: int) -> Path:
+    """As many rows as with any other seed, in as many bytes as a format allows."""
+    rng = np.random.default_rng(seed)
+    data = pd.DataFrame({"x": rng.integers(10, 99, 400) / 10, "y": rng.integers(0, 2, 400)})
+    writers = {".parquet": data.to_parquet, ".feather": data.to_feather}
+    writers[path.suffix](path) if path.suffix in writers else data.to_csv(path, index=False)
+    return path
+
+
+CHANGED = r"rows\.\w+ was changed or replaced since the model was made"
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather", "csv"])
+def test_a_file_that_was_replaced_is_refused_by_name(ending, tmp_path):
+    path, kept = write(tmp_path / f"rows.{ending}", 1), write(tmp_path / f"kept.{ending}", 3)
+    model = pr.Model.from_files("y ~ x", [kept, path], likelihood="bernoulli")
+    first = pr.fit(model).coef
+    assert pr.fit(model).coef.equals(first)
+    os.replace(write(tmp_path / f"other.{ending}", 2), path)
+    with pytest.raises(pr.DataError, match=CHANGED):
+        pr.fit(model)
+    again = pr.Model.from_files("y ~ x", [kept, path], likelihood="bernoulli")
+    assert not pr.fit(again).coef.equals(first)
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    path, real = write(tmp_path / "rows.csv", 1), files._OPEN["csv"]
+    model = pr.Model.from_files("y ~ x", path, likelihood="bernoulli")
+
+    def meanwhile(*given):
+        yield from real(*given)
+        os.replace(write(tmp_path / "other.csv", 2), path)
+
+    monkeypatch.setitem(files._OPEN, "csv", meanwhile)
+    with pytest.raises(pr.DataError, match=CHANGED):
+        model.log_lik(np.zeros((2, 1)))
+
+
+def test_a_file_that_is_gone_is_named(tmp_path):
+    path = write(tmp_path / "rows.csv", 1)
+    model = pr.Model.from_files("y ~ x", path, likelihood="bernoulli")
+    path.unlink()
+    with pytest.raises(pr.DataError, match=r"rows\.csv cannot be read"):
+        pr.fit(model)
+
+
+def test_workers_know_a_parquet_file_by_its_footer(tmp_path):
+    """A copy elsewhere has another time and place; its footer is the same."""
+    pytest.importorskip("dask.dataframe")
+    path = write(tmp_path / "rows.parquet", 1)
+    model = pr.Model.from_dask("y ~ x", str(path), likelihood="bernoulli")
+    first = pr.fit(model).coef
+    (tmp_path / "copy").write_bytes(path.read_bytes())
+    os.replace(tmp_path / "copy", path)
+    assert pr.fit(model).coef.equals(first)
+    data = pd.read_parquet(path)
+    data.loc[0, "x"] = 99.0
+    data.to_parquet(path)
+    with pytest.raises(pr.DataError, match=CHANGED):
+        pr.fit(model)
+
+
+def test_a_memory_map_that_was_written_over_is_refused(tmp_path):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
+    path = tmp_path / "X.npy"
+    np.save(path, X)
+    model = pr.Model.from_arrays(np.load(path, mmap_mode="r"), y, likelihood="bernoulli")
+    first = pr.fit(model).coef
+    np.save(tmp_path / "other.npy", X[::-1])
+    os.replace(tmp_path / "other.npy", path)  # the map still has the old file
+    assert pr.fit(model).coef.equals(first)
+    model = pr.Model.from_arrays(np.load(path, mmap_mode="r"), y, likelihood="bernoulli")
+    before = path.stat()
+    written = np.load(path, mmap_mode="r+")
+    written[:] = X
+    written.flush()
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))  # a clock that ticks between the two
+    with pytest.raises(pr.DataError, match=r"X\.npy was written over since the model was made"):
+        pr.fit(model)
+
+
+def test_what_is_no_plain_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "zero.csv").symlink_to("/dev/zero")
+    for name in ("pipe.csv", "zero.csv"):
+        with pytest.raises(pr.DataError, match=rf"{name}: it is a device, a pipe"):
+            pr.Model.from_files("y ~ x", tmp_path / name)

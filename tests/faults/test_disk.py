@@ -1,0 +1,217 @@
+"""A file is there as a whole or not at all, whatever stops the writing; what is no plain file is neither written nor read."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.system.disk import read_plain, write_whole
+
+PLANTED = """
+import os, signal, sys
+import numpy as np, probreg as pr
+from probreg.system import disk
+from probreg.fits import storage
+x = np.arange(2000.0)
+fit = pr.fit(pr.Model.from_arrays(x, np.sin(x)), pr.Conjugate(draws=20))
+path, place, how = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def die(*a, **k):
+    os.kill(os.getpid(), how)
+if place == "image":
+    made = storage.image_of
+    storage.image_of = lambda tree: (made(tree), die())[0]
+if place == "half":
+    written = disk._write_synced
+    def _write_synced(beside, parts, before):
+        def halves():
+            for part in parts:
+                yield part[: len(part) // 2]
+                die()
+                yield part[len(part) // 2 :]
+        written(beside, halves(), before)
+    disk._write_synced = _write_synced
+if place == "synced":
+    os.fsync, real = (lambda handle: (real(handle), die())[0]), os.fsync
+if place == "moved":
+    os.replace, moved = (lambda a, b: (moved(a, b), die())[0]), os.replace
+fit.save(path, rows=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def fit() -> pr.Fit:
+    x = np.arange(12.0)
+    return pr.fit(pr.Model.from_arrays(x, x % 5))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=lambda s: s.name)
+@pytest.mark.parametrize("place", ["image", "half", "synced", "moved"])
+def test_whatever_stops_a_save_the_good_file_stays(place, how, fit, tmp_path):
+    path = fit.save(tmp_path / "fit.nc")
+    before = path.read_bytes()
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PLANTED, str(path), place, str(int(how))],
+        capture_output=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # background runs ignore it
+    )
+    assert ended.returncode != 0
+    found = pr.load_fit(path)
+    assert (path.read_bytes() == before) is (place != "moved")
+    assert found.model.design.n == (2000 if place == "moved" else 0)
+    if how == signal.SIGINT:
+        assert b"KeyboardInterrupt" in ended.stderr
+        assert os.listdir(tmp_path) == ["fit.nc"]
+
+
+def test_a_full_disk_ends_in_a_sentence(tmp_path):
+    code = (
+        "import resource, sys, numpy as np, probreg as pr\n"
+        "x = np.arange(50_000.0)\n"
+        "fit = pr.fit(pr.Model.from_arrays(x, np.sin(x)))\n"
+        "fit.save(sys.argv[1])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n"
+        "try:\n    fit.save(sys.argv[1], rows=True)\n"
+        "except pr.DataError as error:\n    print(error)\n"
+        "print(pr.load_fit(sys.argv[1]).model.design.n)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "fit.nc")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    said, rows = done.stdout.splitlines()
+    assert said.endswith("fit.nc: the file would be larger than this process, or the file system, may write")
+    assert rows == "0"
+    assert os.listdir(tmp_path) == ["fit.nc"]
+
+
+def test_no_room_for_any_byte(fit, tmp_path, monkeypatch):
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    path = fit.save(tmp_path / "fit.nc")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(pr.DataError, match=r"cannot write to .*fit\.nc: the disk is full"):
+        fit.save(path)
+    assert os.listdir(tmp_path) == ["fit.nc"]
+
+
+WRONG = {
+    "a folder": (lambda t: t, "it is a folder"),
+    "here": (lambda t: ".", "it is a folder"),
+    "nothing": (lambda t: "", "names no file"),
+    "a null character": (lambda t: f"{t}/a\0b.nc", "null character"),
+    "a long name": (lambda t: t / ("n" * 300), "the name is too long"),
+    "no folder": (lambda t: t / "none" / "a.nc", "there is no folder"),
+    "a file as folder": (lambda t: _made(t / "file") / "a.nc", "there is no folder"),
+    "a device": (lambda t: Path("/dev/full"), "it is a device"),
+    "a link to a device": (lambda t: _linked(t / "zero", "/dev/zero"), "it is a device"),
+    "a pipe": (lambda t: _pipe(t / "pipe"), "a pipe"),
+    "a circle": (lambda t: _linked(t / "circle", t / "circle"), "round in a circle"),
+    "a number": (lambda t: 5, "got int"),
+    "bytes": (lambda t: b"a.nc", "got bytes"),
+}
+
+
+def _made(path: Path) -> Path:
+    path.write_text("")
+    return path
+
+
+def _linked(path: Path, to: str | Path) -> Path:
+    path.symlink_to(to)
+    return path
+
+
+def _pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("writes", ["save", "report"])
+def test_where_nothing_can_be_written(writes, name, fit, tmp_path):
+    from probreg.show.report import report
+
+    make, message = WRONG[name]
+    path = make(tmp_path)
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(pr.DataError, match=message):
+        fit.save(path) if writes == "save" else report({"ML": fit}, path)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda t: t, "it is a folder"),
+        (lambda t: t / "none", "there is no file"),
+        (lambda t: _pipe(t / "pipe"), "a device, a pipe"),
+        (lambda t: _linked(t / "zero", "/dev/zero"), "a device, a pipe"),
+        (lambda t: _linked(t / "circle", t / "circle"), "round in a circle"),
+        (lambda t: f"{t}/a\0b.nc", "null character"),
+        (lambda t: None, "got NoneType"),
+    ],
+    ids=["folder", "none", "pipe", "zero", "circle", "null", "None"],
+)
+def test_what_is_no_plain_file_is_not_read(make, message, tmp_path):
+    with pytest.raises(pr.DataError, match=message):
+        pr.load_fit(make(tmp_path))
+
+
+def test_a_refused_permission_is_a_sentence(fit, tmp_path, monkeypatch):
+    def refused(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    path = fit.save(tmp_path / "a.nc")
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(pr.DataError, match=r"cannot write to .*a\.nc: the permission is missing"):
+        fit.save(path)
+    with pytest.raises(pr.DataError, match=r"cannot read .*a\.nc: the permission is missing"):
+        pr.load_fit(path)
+
+
+def test_a_read_only_file_is_not_replaced(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(pr.DataError, match="read-only; choose another name"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_permissions_and_links_stay(tmp_path):
+    path, link = tmp_path / "a", tmp_path / "link"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    link.symlink_to("a")
+    assert write_whole(link, [b"new", memoryview(b"er")]) == link
+    assert link.is_symlink()
+    assert path.read_bytes() == b"newer"
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_new_file_has_the_permissions_of_any_other(tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    write_whole(tmp_path / "a", b"new")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_file_that_is_open_elsewhere_is_replaced(fit, tmp_path):
+    import xarray as xr
+
+    path = fit.save(tmp_path / "fit.nc")
+    with xr.open_datatree(path, engine="h5netcdf") as before:
+        fit.save(path, rows=True)
+        assert "rows" not in before.children
+    assert pr.load_fit(path).model.design.n == 12
+
+
+def test_a_file_larger_than_allowed_is_not_read(tmp_path):
+    (tmp_path / "a").write_bytes(b"12345")
+    assert read_plain(tmp_path / "a", most=5) == b"12345"
+    with pytest.raises(pr.DataError, match="it has 5 bytes, and at most 4 are taken"):
+        read_plain(tmp_path / "a", most=4)

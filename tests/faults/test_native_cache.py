@@ -1,0 +1,72 @@
+"""Machine code on disk that was cut short is made anew, once, and the next process finds it whole."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TWICE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from twice import twice
+print(twice(21.0), sum(twice.stats.cache_hits.values()), sum(twice.stats.cache_misses.values()))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    (tmp_path / "twice.py").write_text(
+        "from probreg.numerics.compiled.cache import kept\n\n\n@kept(nogil=True)\ndef twice(x):\n    return 2.0 * x\n"
+    )
+    return tmp_path
+
+
+def run(folder: Path) -> str:
+    """What is computed, and how often machine code was found and was made."""
+    where = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    done = subprocess.run([sys.executable, "-c", TWICE, str(folder)], capture_output=True, text=True, env=where)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("size", [0, 60])
+def test_a_file_cut_short_is_made_anew(kind, size, folder):
+    assert run(folder) == "42.0 0 1"
+    assert run(folder) == "42.0 1 0"
+    (file,) = (folder / "cache").rglob(f"*.{kind}")
+    assert file.stat().st_size > size
+    os.truncate(file, size)
+    assert run(folder) == "42.0 0 1"
+    assert run(folder) == "42.0 1 0"
+
+
+def test_every_kept_function_of_the_package_is_kept_so():
+    from probreg.inference.penalized import lasso_kernels
+    from probreg.likelihoods import Poisson
+    from probreg.numerics.compiled import loops_of
+    from probreg.numerics.compiled.cache import _Rebuilt
+    from probreg.online import kernels, second_order_kernels
+
+    made = [v for room in (lasso_kernels, kernels, second_order_kernels) for v in vars(room).values()]
+    made = [v for v in made if hasattr(v, "py_func")] + [f for f in loops_of(Poisson.kernel) if f is not None]
+    stored = [v for v in made if type(v._cache).__name__ != "NullCache"]
+    assert len(stored) > 12
+    assert all(isinstance(v._cache, _Rebuilt) for v in stored)
+
+
+def test_a_full_disk_does_not_stop_the_arithmetic(tmp_path, monkeypatch):
+    from numba.core.caching import FunctionCache
+
+    from probreg.numerics.compiled.cache import kept
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FunctionCache, "save_overload", full)
+    monkeypatch.setattr(FunctionCache, "load_overload", full)
+    monkeypatch.setattr(FunctionCache, "flush", full)
+    assert kept(nogil=True)(lambda x: x + 1.0)(1.0) == 2.0

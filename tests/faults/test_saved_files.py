@@ -1,0 +1,387 @@
+"""Files that are not to be trusted: damaged, changed by hand, made to hurt. Loading ends in one sentence, or in a fit that works."""
+
+import io
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.fits.storage.container import MAGIC, TRAILER, seal, unsealed
+from probreg.priors import Normal
+
+
+def rows(n: int = 30) -> pd.DataFrame:
+    rng = np.random.default_rng(8)
+    x, g = rng.normal(size=n), rng.choice(["red", "green", "blue"], n)
+    eta = 0.4 + 0.6 * x - 0.5 * (g == "red")
+    return pd.DataFrame({
+        "x": x, "g": g, "real": eta + rng.normal(size=n), "count": rng.poisson(np.exp(eta)),
+        "flag": np.where(rng.random(n) < 1 / (1 + np.exp(-eta)), "yes", "no"), "class": rng.choice(list("abc"), n),
+        "size": rng.uniform(1, 3, n), "w": rng.integers(0, 4, n).astype(float), "k": rng.integers(0, 4, n), "n": rng.integers(4, 9, n),
+    })  # fmt: skip
+
+
+CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
+    "closed_form": ("real ~ x + g", {}, "closed_form"),
+    "conjugate": (
+        "real ~ bs(x, df=4)",
+        {"prior": {"Intercept": Normal(2.0, sigma_units=True)}},
+        pr.Conjugate(draws=20),
+    ),
+    "poisson": ("count ~ x", {"likelihood": "poisson", "offset": "log(size)", "weights": "w"}, "newton"),
+    "softmax": ("class ~ x", {"likelihood": "categorical", "prior": Normal(0.7)}, pr.LaplaceApproximation(draws=20)),
+    "binomial": ("p(k, n) ~ x", {"likelihood": "binomial", "prior": Normal(1.0, scaled=True)}, "newton"),
+    "precision": ("real ~ x", {"weights": pr.weights.precision("size")}, "closed_form"),
+    "bootstrap": ("flag ~ x", {"likelihood": "bernoulli"}, pr.Bootstrap(reps=12)),
+    "student": (
+        "real ~ poly(x, 2)",
+        {"likelihood": pr.StudentT(nu=5.0), "aux": {"sigma": pr.HalfCauchy(1.0)}},
+        "newton",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> dict[str, Path]:
+    """Each case as a file without its rows and one with them."""
+    folder, out = tmp_path_factory.mktemp("saved"), {}
+    for name, (formula, options, method) in CASES.items():
+        fit = pr.fit(pr.Model.from_formula(formula, rows(), **options), method, seed=5)
+        out[name] = fit.save(folder / f"{name}.nc")
+        out[f"{name} with rows"] = fit.save(folder / f"{name}_rows.nc", rows=True)
+    return out
+
+
+def edited(path: Path, change: Callable[[h5py.File], None], folder: Path) -> Path:
+    """The file with a change made by hand, and signed again."""
+    image = io.BytesIO(unsealed(path.read_bytes(), "it"))
+    with h5py.File(image, "r+") as file:
+        change(file)
+    out = folder / "edited.nc"
+    out.write_bytes(image.getvalue() + seal(image.getvalue()))
+    return out
+
+
+def respecified(path: Path, folder: Path, **changes: Any) -> Path:
+    """The file with keys of its specification replaced, given as `design__recipe=...`; None removes a key."""
+
+    def change(file: h5py.File) -> None:
+        spec = json.loads(file.attrs["probreg"])
+        for key, value in changes.items():
+            *where, last = key.split("__")
+            place = spec
+            for k in where:
+                place = place[k]
+            if value is None:
+                del place[last]
+            else:
+                place[last] = value
+        file.attrs["probreg"] = json.dumps(spec)
+
+    return edited(path, change, folder)
+
+
+# ---- damage: the digest --------------------------------------------------------------------------------------------
+
+
+def test_other_programs_open_the_file(saved):
+    """The digest stands behind what HDF5 looks at."""
+    import arviz as az
+    import xarray as xr
+
+    path = saved["conjugate with rows"]
+    assert path.read_bytes()[-TRAILER:].startswith(MAGIC)
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        assert tree["posterior"]["beta"].dims == ("chain", "draw", "coef")
+    with h5py.File(path) as file:
+        assert "observed_data" in file
+    read = az.from_netcdf(path)
+    assert np.isfinite(az.summary(read, var_names=["beta"])["mean"].astype(float)).all()
+    read.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_changed_bytes_are_damage(seed, saved, tmp_path):
+    rng = np.random.default_rng(seed)
+    data = bytearray(saved["conjugate"].read_bytes())
+    for place in rng.integers(0, len(data) - TRAILER, rng.integers(1, 9)):
+        data[place] ^= int(rng.integers(1, 256))
+    (tmp_path / "bad.nc").write_bytes(data)
+    with pytest.raises(pr.DataError, match=r"bad\.nc is damaged or was changed since it was saved"):
+        pr.load_fit(tmp_path / "bad.nc")
+
+
+@pytest.mark.parametrize("kept", [0, 1, 55, 56, 500, 2000, -TRAILER, -1])
+def test_a_file_cut_short_says_so(kept, saved, tmp_path):
+    (tmp_path / "cut.nc").write_bytes(saved["closed_form"].read_bytes()[:kept])
+    with pytest.raises(pr.DataError, match=r"cut\.nc is not a saved fit, or not all of one: .* cut short"):
+        pr.load_fit(tmp_path / "cut.nc")
+
+
+def test_files_of_others_are_not_fits(saved, tmp_path):
+    import xarray as xr
+
+    text, other, image = tmp_path / "text.nc", tmp_path / "other.nc", io.BytesIO()
+    text.write_text("hello")
+    xr.Dataset({"a": ("x", [1.0])}).to_netcdf(other, engine="h5netcdf")
+    for path in (text, other):
+        with pytest.raises(pr.DataError, match="not written by"):
+            pr.load_fit(path)
+    with h5py.File(image, "w") as file:
+        file["a"] = 1.0
+    other.write_bytes(image.getvalue() + seal(image.getvalue()))
+    with pytest.raises(pr.DataError, match="no attribute 'probreg'"):
+        pr.load_fit(other)
+    other.write_bytes(b"hello" + seal(b"hello"))
+    with pytest.raises(pr.DataError, match="not a fit that this version reads"):
+        pr.load_fit(other)
+
+
+def test_a_file_that_a_program_wrote_again_lacks_its_digest(saved, tmp_path):
+    path = tmp_path / "fit.nc"
+    path.write_bytes(saved["closed_form"].read_bytes())
+    with h5py.File(path, "r+") as file:
+        file["solution/beta"][0, 0] = 1e9
+        file["more"] = np.zeros(1000)
+    with pytest.raises(pr.DataError, match=r"changed by another program|changed since it was saved"):
+        pr.load_fit(path)
+
+
+# ---- what a hand can write, and sign -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 99}, "written by a newer version .*; update probreg"),
+        ({"format": 1}, "of format 1, of the time before the first release"),
+        ({"format": "2"}, "no number of a format"),
+        ({"likelihood": {"name": "os"}}, "no likelihood is called 'os'"),
+        ({"likelihood": {"name": "gaussian", "code": "1"}}, "has no field"),
+        ({"method__name": "shell"}, "no method is called 'shell'"),
+        ({"method": None}, "no 'method'"),
+        ({"prior": {"name": "__import__"}}, "no prior is called"),
+        ({"prior": {"name": "normal", "scale": -1.0}}, r"scale is .* got -1\.0"),
+        ({"prior": {"name": "normal", "scale": "wide"}}, "scale of normal is 'wide'"),
+        ({"prior": {"name": "normal", "sigma_units": 1.5}}, "sigma_units of normal"),
+        ({"prior": 3}, "'prior' is 3, and a table belongs there"),
+        ({"aux": {"sigma": {"name": "half_normal", "scale": -1.0}}}, r"scale is .* got -1\.0"),
+        ({"aux": {"nu": 3.0}}, "has no parameter 'nu'"),
+        ({"solution__status": "FINE"}, "its status is 'FINE'"),
+        ({"solution": None}, r"no 'solution\.aux'"),
+        ({"solution__df": -3.0}, r"'solution\.df' is -3\.0, and a positive finite number, or null belongs there"),
+        ({"solution__aux": {}}, "no estimate of sigma"),
+        ({"solution__draws": []}, "holds draws|no group 'posterior'"),
+        ({"design__recipe": {"kind": "code"}}, "not a saved recipe"),
+        ({"design__free": [True]}, "1 marks of free columns for 4"),
+        ({"solution__df": 10**400}, r"a positive finite number, or null belongs there"),
+        ({"seed": "x"}, "'seed' is 'x', and a whole number"),
+        ({"seed": -1}, "'seed' is -1, and a whole number"),
+    ],
+    ids=str,
+)
+def test_an_altered_file_is_refused(change, message, saved, tmp_path):
+    with pytest.raises(pr.DataError, match=message):
+        pr.load_fit(respecified(saved["closed_form"], tmp_path, **change))
+
+
+@pytest.mark.parametrize("word", ["__import__('os').system", "exec", "open", "().__class__"])
+def test_a_formula_in_a_file_runs_nothing(word, saved, tmp_path):
+    """Text put where a term of the formula stands is refused or read as a name; it never runs."""
+    proof = tmp_path / "proof"
+    call = f"{word}('touch {proof}')" if word != "open" else f"open('{proof}','w')"
+    if word == "exec":
+        call = f"exec(\"open('{proof}','w')\")"
+
+    def change(file: h5py.File) -> None:
+        text = file.attrs["probreg"]
+        assert '"x"' in text
+        file.attrs["probreg"] = text.replace('"x"', json.dumps(call))
+
+    with pytest.raises(pr.ProbregError):
+        pr.load_fit(edited(saved["closed_form"], change, tmp_path)).predict(rows())
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize("group", ["solution", "posterior", "sample_stats"])
+def test_a_group_that_is_missing_is_named(group, saved, tmp_path):
+    with pytest.raises(pr.DataError, match=f"no group '{group}'"):
+        pr.load_fit(edited(saved["softmax"], lambda file: file.pop(group), tmp_path))
+
+
+def test_replicates_without_their_coefficients_are_refused(saved, tmp_path):
+    with pytest.raises(pr.DataError, match="its replicates hold no coef"):
+        pr.load_fit(respecified(saved["bootstrap"], tmp_path, solution__replicates=[]))
+
+
+def test_numbers_of_half_the_digits_are_numbers(saved, tmp_path):
+    def change(file: h5py.File) -> None:
+        scale = file["solution/scale"][()]
+        del file["solution/scale"]
+        file["solution/scale"] = scale.astype("f2")
+
+    works(pr.load_fit(edited(saved["bootstrap"], change, tmp_path)), tmp_path)
+
+
+def _huge(file: h5py.File) -> None:
+    del file["solution/beta"]
+    file["solution"].create_dataset("beta", shape=(10**6, 10**6), dtype="f8")  # declared: no byte of it is there
+
+
+def _square(file: h5py.File) -> None:
+    spec = json.loads(file.attrs["probreg"])
+    spec["design"]["recipe"] = {"kind": "plain", "columns": [f"x{i}" for i in range(2000)], "intercept": False}
+    spec["design"]["free"] = [False] * 2000
+    file.attrs["probreg"] = json.dumps(spec)
+    del file["moments"], file["solution/beta"], file["solution/scale"]
+    file["solution"].create_dataset("beta", shape=(2000, 1), dtype="f8")
+    file["solution"].create_dataset("scale", shape=(2000, 2000), dtype="f8")
+
+
+def _bomb(file: h5py.File) -> None:
+    del file["solution/beta"]
+    file["solution"].create_dataset("beta", (4, 1), "f8", np.zeros((4, 1)), chunks=True, compression="gzip")
+
+
+def _elsewhere(file: h5py.File) -> None:
+    del file["solution/beta"]
+    file["solution"].create_dataset("beta", (4, 1), "f8", external=[("/etc/passwd", 0, 32)])
+
+
+def _virtual(file: h5py.File) -> None:
+    del file["solution/beta"]
+    layout = h5py.VirtualLayout(shape=(4, 1), dtype="f8")
+    layout[:] = h5py.VirtualSource("/tmp/other.nc", "a", shape=(4, 1))
+    file["solution"].create_virtual_dataset("beta", layout)
+
+
+def _linked(name: str, target: Any) -> Callable[[h5py.File], None]:
+    def change(file: h5py.File) -> None:
+        del file[name]
+        file[name] = target(file) if callable(target) else target
+
+    return change
+
+
+HOSTILE: dict[str, tuple[Callable[[h5py.File], None], str]] = {
+    "declared larger than memory": (_huge, "its values are not all in the file"),
+    "declared larger than the file": (_square, "its values are not all in the file"),
+    "compressed": (_bomb, "stored in pieces, compressed or in another file"),
+    "values in another file": (_elsewhere, "stored in pieces, compressed or in another file"),
+    "a view of another file": (_virtual, "stored in pieces, compressed or in another file"),
+    "a soft link": (_linked("solution/beta", h5py.SoftLink("/solution/scale")), "no array of this file, but a link"),
+    "an external link": (_linked("solution", h5py.ExternalLink("/tmp/other.nc", "/")), "no group of this file"),
+    "a dangling link": (_linked("solution", h5py.SoftLink("/nowhere")), "no group of this file"),
+    "a group in itself": (_linked("solution/beta", lambda file: file["solution"]), "no array of this file"),
+    "the root in itself": (_linked("solution", lambda file: file["/"]), "no array 'beta'"),
+    "text for numbers": (_linked("solution/beta", lambda file: ["a", "b", "c", "d"]), "numbers belong there"),
+    "records for numbers": (_linked("solution/beta", lambda file: np.zeros(4, "f8,f8")), "numbers belong there"),
+    "complex numbers": (_linked("solution/beta", lambda file: np.zeros((4, 1), complex)), "numbers belong there"),
+    "no values": (_linked("solution/beta", lambda file: h5py.Empty("f8")), "numbers belong there"),
+    "an attribute of numbers": (lambda file: file.attrs.create("probreg", 3.0), "'probreg' is no text"),
+    "no text of JSON": (lambda file: file.attrs.modify("probreg", "{"), "JSONDecodeError"),
+    "deep JSON": (lambda file: file.attrs.modify("probreg", "[" * 100_000), "RecursionError"),
+    "a long number": (lambda file: file.attrs.modify("probreg", "9" * 10_000), "ValueError"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_made_to_hurt_is_refused(name, saved, tmp_path):
+    change, message = HOSTILE[name]
+    with pytest.raises(pr.DataError, match=message):
+        pr.load_fit(edited(saved["closed_form"], change, tmp_path))
+
+
+# ---- every field and array, edited in kind -------------------------------------------------------------------------
+
+VALUES: tuple[Any, ...] = (
+    None, True, False, 0, 1, 2, -1, 3, 10**9, 10**400, 0.5, -2.5, 1e-320, 1e308, float("nan"), float("inf"), "", "x", "auto",
+    "nan", "é\n\x1b[31m", [], [1], ["x"], [[1.0]], [True], {}, {"x": 1}, {"name": "normal"}, {"name": "laplace"}, {"name": "nuts"},
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of everything in a nest of tables and lists."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path] * bool(path) + [p for key, part in inside for p in places(part, (*path, key))]
+
+
+def edit_spec(rng: np.random.Generator, file: h5py.File) -> str:
+    spec = json.loads(file.attrs["probreg"])
+    *where, last = (found := places(spec))[rng.integers(len(found))]
+    place = spec
+    for key in where:
+        place = place[key]
+    if rng.random() < 0.2:
+        del place[last]
+        value: Any = "removed"
+    else:
+        value = place[last] = VALUES[rng.integers(len(VALUES))]
+    file.attrs["probreg"] = json.dumps(spec)
+    return f"{'.'.join(map(str, (*where, last)))} = {value!r:.40}"
+
+
+def edit_array(rng: np.random.Generator, file: h5py.File) -> str:
+    inside = [
+        f"{g}/{k}" for g in file for k in file[g] if g in ("solution", "moments", "rows", "posterior", "sample_stats")
+    ]
+    name = inside[rng.integers(len(inside))]
+    old = file[name][()]
+    kind = rng.choice(["value", "value", "value", "shape", "type", "removed", "transposed", "all"])
+    new: Any = np.array(old, copy=True)
+    if kind in ("value", "all") and new.dtype.kind in "fiub" and new.size:
+        value = rng.choice([np.nan, np.inf, -np.inf, -1.0, 0.0, 0.5, 2.0, 7.0, 1e300, 1e-300, -1e9])
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            new = new.astype(float)
+            new[... if kind == "all" else tuple(rng.integers(0, s) for s in new.shape)] = value
+        kind = f"{kind} {value}"
+    elif kind == "shape":
+        new = rng.choice(np.array([0, 1, 2, 3], dtype=float), size=tuple(rng.integers(0, 4, rng.integers(0, 4))))
+    elif kind == "type":
+        new = np.asarray(new).astype(rng.choice(["S4", "i2", "f2", "c16", "u1"])) if new.dtype.kind in "fiu" else new
+    elif kind == "transposed":
+        new = new.T.copy()
+    del file[name]
+    if kind != "removed":
+        file[name] = new
+    return f"{name}: {kind}, shape {np.shape(new)}"
+
+
+def works(fit: pr.Fit, folder: Path) -> None:
+    """What the reader of a loaded fit does with it."""
+    fit.summary(0.9)
+    repr(fit)
+    fit.predict(rows(7), 0.8)
+    again = pr.load_fit(fit.save(folder / "again.nc"))
+    np.testing.assert_array_equal(again.solution.beta, fit.solution.beta)
+
+
+def edits(saved: dict[str, Path], folder: Path, count: int, seed: int) -> list[str]:
+    """What became of so many edits: a line for each that ended in anything but a ProbregError or a fit that works."""
+    rng, names, wrong = np.random.default_rng(seed), list(saved), []
+    for _ in range(count):
+        name = names[rng.integers(len(names))]
+        said: list[str] = []
+        edit = edit_spec if rng.random() < 0.6 else edit_array
+        path = edited(saved[name], lambda file, edit=edit, said=said: said.append(edit(rng, file)), folder)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pr.ProbregWarning)
+                works(pr.load_fit(path), folder)
+        except pr.ProbregError:
+            pass
+        except Exception as error:
+            wrong.append(f"{name}: {said[0]}: {type(error).__name__} {error!s:.150}")
+    return wrong
+
+
+def test_an_edited_file_is_refused_or_works(saved, tmp_path):
+    assert edits(saved, tmp_path, 25, 1) == []

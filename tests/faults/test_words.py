@@ -1,0 +1,143 @@
+"""Words of other packages are answered with the word to write, and that word exists."""
+
+import re
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg import online
+from probreg.arguments.keywords import ELSEWHERE, LIKELIHOOD_WORDS, METHOD_WORDS
+from probreg.errors import Incompatible, ProbregError
+from probreg.inference import METHODS
+from probreg.likelihoods import LIKELIHOODS
+
+X, Y = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]), np.array([0.0, 1.5, 1.0, 3.0, 4.5])
+TABLE = {"y": Y, "x": X[:, 0]}
+FIT = pr.fit(pr.Model.from_arrays(X, Y))
+
+
+class Binomial:
+    """A family of another package, given as a value."""
+
+
+@pytest.mark.parametrize("words", [LIKELIHOOD_WORDS, METHOD_WORDS, ELSEWHERE])
+def test_what_is_named_exists(words):
+    for said in words.values():
+        assert set(re.findall(r"likelihood='(\w+)'", said)) <= set(LIKELIHOODS)
+        assert set(re.findall(r"method='(\w+)'|steps are '(\w+)'", said)) <= {(m, "") for m in METHODS} | {
+            ("", m) for m in METHODS
+        }
+        assert all(hasattr(pr, name) for name in re.findall(r"pr\.(\w+)", said))
+        assert len(said.split()) <= 25
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("logistic", "logistic regression is likelihood='bernoulli'"),
+        ("Logit", "likelihood='bernoulli'"),
+        ("normal", "least squares is likelihood='gaussian'"),
+        ("ols", "likelihood='gaussian'"),
+        ("softmax", "likelihood='categorical'"),
+        ("gamma", "a gamma likelihood is not available; for positive numbers, likelihood='gaussian' of log"),
+        ("Log-Normal", "a log normal likelihood is not available"),
+        ("negative binomial", "likelihood='poisson' fits their mean"),
+        ("gausian", "did you mean 'gaussian'"),
+        ("spam", "There are: bernoulli"),
+    ],
+)
+def test_a_likelihood_by_another_name(name, said):
+    with pytest.raises(ProbregError, match=f"no likelihood is called '{name}'.*{re.escape(said)}"):
+        pr.Model.from_arrays(X, Y, likelihood=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("mle", "method='auto'"), ("mcmc", "method='nuts'"), ("ols", "'closed_form'"), ("lasso", "pr.Laplace")],
+)
+def test_a_method_by_another_name(name, said):
+    with pytest.raises(ProbregError, match=f"no method is called '{name}': .*{re.escape(said)}"):
+        pr.fit(FIT.model, name)
+
+
+DOORS = {
+    "from_formula": lambda **more: pr.Model.from_formula("y ~ x", TABLE, **more),
+    "from_arrays": lambda **more: pr.Model.from_arrays(X, Y, **more),
+    "from_files": lambda **more: pr.Model.from_files("y ~ x", "rows.parquet", **more),
+    "from_blocks": lambda **more: pr.Model.from_blocks([(X, Y)], **more),
+    "from_dask": lambda **more: pr.Model.from_dask("y ~ x", TABLE, **more),
+    "from_dask_arrays": lambda **more: pr.Model.from_dask_arrays(X, Y, **more),
+    "at": lambda **more: FIT.model.at(X, Y, **more),
+    "fit": lambda **more: pr.fit(FIT.model, **more),
+    "predict": lambda **more: FIT.predict(X, **more),
+    "predictive": lambda **more: FIT.predictive(X, **more),
+    "update": lambda **more: FIT.update(X, Y, **more),
+    "run": lambda **more: online.run(online.lms(0.01), X, Y, **more),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("family", ["binomial", Binomial(), Binomial])
+def test_family_is_likelihood(door, family):
+    with pytest.raises(
+        Incompatible, match=rf"{door} takes no family=: .*likelihood= in its place; .*likelihood='b\w+'"
+    ):
+        DOORS[door](family=family)
+
+
+@pytest.mark.parametrize(
+    ("door", "keyword", "said"),
+    [
+        ("from_arrays", "likelihod", "did you mean likelihood=?"),
+        ("from_formula", "sample_weight", "write weights="),
+        ("from_formula", "alpha", "a penalty is a prior here"),
+        ("from_formula", "exposure", "write offset=, the log of the exposure"),
+        ("fit", "draws", "settings stand in the method"),
+        ("fit", "prior", "prior= belongs to the model, such as Model.from_formula(..., prior=...)"),
+        ("fit", "sample_weight", "it belongs to the model: write weights="),
+        ("fit", "random_state", "write seed="),
+        ("predict", "spam", "it takes data, "),
+    ],
+)
+def test_other_keywords(door, keyword, said):
+    with pytest.raises(Incompatible, match=re.escape(said)):
+        DOORS[door](**{keyword: 1})
+
+
+def test_arguments_of_other_makes_are_named():
+    table = {"x": [1.0, 2.0, 4.0, 5.0], "y": [1.0, 3.0, 2.0, 5.0]}
+    found = pr.fit(pr.Model.from_formula("y ~ x", table))
+    for labels in ({}, float("nan"), 10**400, [[1, 2], [3]]):
+        with pytest.raises(pr.DataError, match=r"groups is (a column's name or one label per row|no array, its rows differ in length)"):
+            found.covariance("cluster", groups=labels)
+    for at in ("x", 3, [1]):
+        with pytest.raises(pr.DataError, match="at is a mapping"):
+            pr.predictions(found, at=at)
+    for empty in ({}, ()):
+        with pytest.raises(pr.DataError, match="variables is empty"):
+            pr.comparisons(found, empty)
+    with pytest.raises(pr.DataError, match="missing a value in row 1;"):
+        pr.slopes(found, data={"x": [1.0, np.nan, 3.0]})
+    with pytest.raises(pr.Incompatible, match=r"the class Gaussian: write Gaussian\(...\)"):
+        pr.Model.from_arrays([1.0, 2.0], [1.0, 2.0], likelihood=pr.Gaussian)
+    for X in (np.float64(3.0), np.datetime64("2020")):
+        with pytest.raises(pr.DataError, match="X is a matrix"):
+            pr.Model.from_arrays(X, [1.0])
+    with pytest.raises(pr.DataError, match="of is text"):
+        pr.Normal.from_ridge(alpha=1.0, of=np.array([1.0, 2.0]))
+    with pytest.raises(pr.DataError, match="at most a million"):
+        pr.Model.from_blocks([([[1.0]], [1.0])], width=10**400)
+    run = online.run(online.lms(0.01), [[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
+    for comparator in ([1], 3.0, [[1.0, 2.0]]):
+        with pytest.raises(pr.DataError, match="comparator is one weight per column"):
+            run.guarantee(comparator=comparator)
+        with pytest.raises(pr.DataError, match="comparator is one weight per column"):
+            run.regret(comparator)
+    with pytest.raises(pr.DataError, match="kinds is a list of names"):
+        pr.panel(found, "x", kinds=3.0)
+    with pytest.raises(pr.DataError, match="folds is a number of folds"):
+        pr.choose(pr.Model.from_formula("y ~ x", table, prior=pr.Normal(1.0)), folds=[[1, 2], [3]])
+    for forecasts in (None, 3, {1: [1.0], 2: [2.0]}):
+        with pytest.raises(pr.DataError, match="a paired comparison"):
+            pr.scores.compare_scores(forecasts)

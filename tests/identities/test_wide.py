@@ -1,0 +1,218 @@
+"""More columns than rows under Gaussian priors: the coordinates that the rows see against the p x p route."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.inference.modes import wide
+
+RNG = np.random.default_rng(4)
+N, P = 25, 60
+X = RNG.normal(size=(N, P)) * np.linspace(0.2, 3.0, P) + np.linspace(-2.0, 5.0, P)
+ETA = (X - X.mean(0)) @ np.linspace(0.4, -0.3, P) * 0.3
+NAMES = [f"x{j}" for j in range(P)]
+PRIORS = {
+    "plain": pr.Normal(0.4),
+    "located": pr.Normal(tuple(np.linspace(0.2, 0.6, P)), location=tuple(np.linspace(-0.1, 0.2, P))),
+    "two blocks and a flat column": {
+        "x3": pr.Flat(),
+        tuple(NAMES[:3]): pr.Normal(0.7),
+        tuple(NAMES[4:]): pr.Normal(0.3, scaled=True),
+    },
+    "intercept too": {"Intercept": pr.Normal(2.0), tuple(NAMES): pr.Normal(0.4)},
+}
+CASES = [
+    *(("gaussian", "closed_form", k, {"aux": {"sigma": 0.6}}) for k in PRIORS),
+    ("gaussian", "closed_form", "sigma units", {}),
+    ("gaussian", "conjugate", "plain", {"aux": {"sigma": 0.6}}),
+    ("gaussian", "conjugate", "sigma units", {}),
+    ("gaussian", "conjugate", "sigma units", {"aux": {"sigma": pr.InverseGamma(2.0, 0.7)}}),
+    ("gaussian", "newton", "located", {"aux": {"sigma": pr.InverseGamma(2.0, 0.7)}}),
+    ("gaussian", "newton", "sigma units", {"aux": {"sigma": pr.HalfNormal(0.8)}}),
+    ("gaussian", "laplace", "sigma units", {"aux": {"sigma": pr.HalfNormal(0.8)}}),
+    ("student", "newton", "sigma units", {"aux": {"sigma": 0.6}}),
+    *(("bernoulli", "newton", k, {}) for k in PRIORS),
+    ("bernoulli", "laplace", "located", {}),
+    ("poisson", "newton", "plain", {}),
+    ("categorical", "newton", "plain", {}),
+    ("categorical", "laplace", "two blocks and a flat column", {}),
+]
+PRIORS["sigma units"] = pr.Normal(0.5, location=0.1, sigma_units=True)
+
+
+def model_of(likelihood, prior, **more):
+    kind = pr.LIKELIHOODS[likelihood]()
+    rng = np.random.default_rng(7)
+    eta = ETA[:, None] * np.linspace(1.0, -0.5, kind.width)
+    y = kind.sample(rng, eta, **dict.fromkeys(kind.aux, 0.6))
+    more |= {"weights": 1 + np.arange(N) % 3, "offset": 0.1 * np.cos(np.arange(N))}
+    return pr.Model.from_arrays(X, y, columns=NAMES, likelihood=likelihood, prior=PRIORS[prior], **more)
+
+
+@pytest.fixture
+def both(monkeypatch):
+    """The same fit in as many coordinates as rows, and with p x p matrices."""
+
+    def fits(model, method, **settings):
+        chosen = pr.METHODS[method](**settings)
+        monkeypatch.setattr(wide, "FEW", 0)
+        assert wide.rotated(model) is not None
+        narrow = pr.fit(model, chosen)
+        assert isinstance(narrow.solution.scale, wide.Factored)
+        monkeypatch.setattr(wide, "FEW", 10**6)
+        return narrow, pr.fit(model, chosen)
+
+    return fits
+
+
+@pytest.mark.parametrize(("likelihood", "method", "prior", "more"), CASES)
+def test_the_coordinates_of_the_rows_give_the_same_fit(both, likelihood, method, prior, more):
+    settings = {"tol": 1e-12} if method in ("newton", "laplace") else {}
+    narrow, whole = both(model_of(likelihood, prior, **more), method, **settings)
+    a, b = narrow.solution, whole.solution
+    error = np.sqrt(np.diagonal(b.scale))
+    assert a.status is b.status
+    # 1e-10 of a standard error, which is what rounding of sums over 60 columns leaves
+    np.testing.assert_allclose(a.beta.ravel() / error, b.beta.ravel() / error, atol=1e-9)
+    np.testing.assert_allclose(
+        np.asarray(a.scale) / np.outer(error, error), b.scale / np.outer(error, error), atol=1e-9
+    )
+    np.testing.assert_allclose(a.scale.diagonal(), np.diagonal(b.scale), rtol=1e-9)
+    for name in b.aux:
+        assert a.aux[name] == pytest.approx(b.aux[name], rel=1e-9)
+        assert a.aux_sd[name] == pytest.approx(b.aux_sd[name], rel=1e-8)
+    assert a.df == b.df
+    for name in set(b.stats) - {"steps", "decrement"}:
+        assert a.stats[name] == pytest.approx(b.stats[name], rel=1e-9, abs=1e-9), name
+    if method in ("closed_form", "conjugate"):
+        assert a.notes == b.notes
+    assert narrow.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-9)
+    np.testing.assert_allclose(narrow.std_error, whole.std_error, rtol=1e-9)
+    np.testing.assert_allclose(narrow.covariance(), whole.covariance(), atol=1e-9 * error.max() ** 2)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "method", "prior", "more"),
+    [c for c in CASES if c[1] in ("closed_form", "newton") and c[0] in ("gaussian", "bernoulli") and c[2] != "located"],
+)
+def test_predictions_and_intervals_are_the_same(both, likelihood, method, prior, more):
+    narrow, whole = both(model_of(likelihood, prior, **more), method)
+    np.testing.assert_allclose(narrow.interval()["lower"], whole.interval()["lower"], rtol=1e-7, atol=1e-9)
+    new = X[:4] + 0.3
+    one, two = (f.predict(new, offset=np.zeros(4)) for f in (narrow, whole))
+    np.testing.assert_allclose(one["mean_lower"], two["mean_lower"], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "method", "prior", "more"), [c for c in CASES if c[1] in ("conjugate", "laplace")]
+)
+def test_draws_have_the_moments_and_the_density_that_are_reported(both, likelihood, method, prior, more):
+    narrow, whole = both(model_of(likelihood, prior, **more), method, draws=2000)
+    s, k = narrow.solution, narrow.solution.beta.size
+    draws = s.draws["beta"].reshape(-1, k)
+    V = whole.solution.covariance
+    L = np.linalg.cholesky(V)
+    z = np.linalg.solve(L, (draws - whole.solution.beta.ravel()).T)
+    # 8,000 independent draws: a mean has an error of 0.011, an entry of the covariance about as much
+    assert np.abs(z.mean(1)).max() < 0.055
+    assert np.abs(np.cov(z) - np.eye(k)).max() < 0.09
+    if method == "laplace" and not narrow.model.unknown:
+        log_q = -0.5 * (z**2).sum(0) - 0.5 * k * np.log(2 * np.pi) - np.log(np.diagonal(L)).sum()
+        np.testing.assert_allclose(s.sample_stats["log_q"].ravel(), log_q, rtol=1e-7)
+    if method == "laplace" and narrow.model.unknown:  # the importance weights have the mean that those of p x p have
+        log_p = narrow.model.log_posterior(s.draws["beta"][0], sigma=s.draws["sigma"][0])
+        other = whole.model.log_posterior(whole.solution.draws["beta"][0], sigma=whole.solution.draws["sigma"][0])
+        first = log_p - s.sample_stats["log_q"][0]
+        second = other - whole.solution.sample_stats["log_q"][0]
+        assert abs(first.mean() - second.mean()) < 5 * np.hypot(first.std(), second.std()) / np.sqrt(2000)
+
+
+def test_a_covariance_that_is_not_written_out_is_the_matrix(both):
+    narrow, whole = both(model_of("bernoulli", "two blocks and a flat column"), "newton", tol=1e-12)
+    F, V = narrow.solution.scale, whole.solution.scale
+    A = RNG.normal(size=(3, len(V)))
+    size = np.abs(A) @ np.sqrt(np.diagonal(V))
+    np.testing.assert_allclose(A @ F @ A.T, A @ V @ A.T, atol=1e-9 * (size**2).max())
+    np.testing.assert_allclose(np.asarray(F * 2.0), 2.0 * np.asarray(F))
+    np.testing.assert_allclose((F / 3.0).diagonal(), F.diagonal() / 3.0)
+    draws = F.draws(np.random.default_rng(0), 4000)
+    np.testing.assert_allclose(draws.var(0), F.diagonal(), rtol=0.12)
+    assert F.shape == V.shape
+
+
+def test_a_warm_start_is_one_in_the_other_coordinates(both):
+    model = model_of("bernoulli", "located")
+    cold = both(model, "newton", tol=1e-12)[0]
+    warm, _ = both(model, "newton", start=cold.solution.beta)
+    assert warm.solution.stats["steps"] <= 2
+    with pytest.raises(pr.DataError, match=r"start has shape \(3, 1\)"):
+        pr.fit(model, pr.Newton(start=[1.0, 2.0, 3.0]))
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "method", "prior"),
+    [("gaussian", "closed_form", "sigma units"), ("categorical", "newton", "located")],
+)
+def test_a_saved_fit_holds_the_factors_and_comes_back_to_the_bit(both, tmp_path, likelihood, method, prior):
+    narrow, _ = both(model_of(likelihood, prior), method)
+    again = pr.load_fit(narrow.save(tmp_path / "wide.nc"))
+    assert isinstance(again.solution.scale, wide.Factored)
+    for name in ("spread", "axes", "inner"):
+        np.testing.assert_array_equal(getattr(again.solution.scale, name), getattr(narrow.solution.scale, name))
+    new = X[:3] + 0.3
+    np.testing.assert_array_equal(
+        again.predict(new, offset=np.zeros(3))["mean"], narrow.predict(new, offset=np.zeros(3))["mean"]
+    )
+    np.testing.assert_array_equal(again.summary()["std_error"], narrow.summary()["std_error"])
+    assert again.log_likelihood == narrow.log_likelihood
+
+
+def test_a_file_of_a_wide_fit_is_no_larger_than_its_rows_ask(monkeypatch, tmp_path):
+    """100 x 5,000 in 4 MB of axes and some 5 of tables for other programs; p x p would be 200 MB, its moments 400."""
+    monkeypatch.setattr(wide, "FEW", 0)
+    model = pr.Model.from_arrays(X, ETA, prior=pr.Normal(0.5, scaled=True), aux={"sigma": 0.6})
+    fit = pr.fit(model)
+    with pytest.raises(
+        pr.DataError, match=r"relative to its rows, and the moments of 61 columns are larger than the rows"
+    ):
+        fit.save(tmp_path / "wide.nc")
+    again = pr.load_fit(fit.save(tmp_path / "wide.nc", rows=True))
+    np.testing.assert_array_equal(pr.fit(again.model).coef, fit.coef)
+    plain = pr.load_fit(pr.fit(model.with_prior(pr.Normal(0.4))).save(tmp_path / "plain.nc"))
+    with pytest.raises(pr.DataError, match=r"saved without its rows: save\(rows=True\) keeps them"):
+        pr.fit(plain.model)
+
+
+def test_five_thousand_columns_are_no_matrix_of_twenty_five_million():
+    """Their standard errors by the identity of Woodbury: diag(V - V X' (X V X' + sigma^2)^-1 X V)."""
+    rng = np.random.default_rng(1)
+    n, p, sd, sigma = 30, 5000, 0.1, 0.5
+    A = rng.normal(size=(n, p))
+    y = A[:, :3].sum(1) + sigma * rng.normal(size=n)
+    fit = pr.fit(pr.Model.from_arrays(A, y, prior=pr.Normal(sd), aux={"sigma": sigma}, intercept=False))
+    K = np.linalg.inv(sd**2 * A @ A.T + sigma**2 * np.eye(n))
+    np.testing.assert_allclose(fit.coef, sd**2 * A.T @ (K @ y), atol=1e-12)
+    variance = sd**2 - sd**4 * np.einsum("np,nk,kp->p", A, K, A, optimize=True)
+    np.testing.assert_allclose(fit.std_error**2, variance, rtol=1e-9)
+    for ask in (
+        pr.diagnose,
+        lambda f: f.covariance("HC3"),
+        lambda f: pr.compare({"one": f, "two": f}),
+        lambda f: pr.report({"one": f}, "never.html"),
+    ):
+        with pytest.raises(pr.DataError, match=r"takes several matrices of 5,000 x 5,000, minutes and gigabytes"):
+            ask(fit)
+
+
+def test_what_needs_p_by_p_says_so_before_the_work():
+    model = pr.Model.from_arrays(np.ones((3, 12_000)) * [[0.0], [1.0], [3.0]], [1.0, 2.0, 4.0])
+    with pytest.raises(pr.DataError, match=r"matrices of 12,001 x 12,001 \(1.2 GB each\).*normal priors"):
+        pr.fit(model, "closed_form")
+    with pytest.raises(pr.DataError, match=r"matrices of 12,001 x 12,001"):
+        pr.fit(model.with_prior(pr.priors.StudentT(1.0)), "newton")
+
+
+def test_a_covariance_too_large_to_write_out_says_its_size():
+    many = wide.Factored(np.ones(30_000), np.eye(30_000, 1), np.eye(1))
+    with pytest.raises(pr.DataError, match=r"covariance of 30,000 coefficients is a matrix of 7 GB; std_error has"):
+        np.asarray(many)

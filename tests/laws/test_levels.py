@@ -1,0 +1,113 @@
+"""The order of levels is that which was declared, else the sorted one, wherever the rows are: never that of appearance."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import probreg as pr
+
+pa = pytest.importorskip("pyarrow")
+from pyarrow import feather, parquet  # noqa: E402
+
+ORDER = ["mid", "low", "high"]  # neither sorted nor that of appearance
+VALUES = [*("high", "low", "mid", "mid", "low", "high", "low", "mid") * 3]
+N = len(VALUES)
+Y = np.arange(float(N)) ** 1.5 + np.tile([0.0, 3.0, -2.0], N // 3)
+CODES = [ORDER.index(v) for v in VALUES]
+DECLARED, SORTED = tuple(ORDER), tuple(sorted(ORDER))
+
+
+def frame(g):
+    return pd.DataFrame({"y": Y, "g": g})
+
+
+def arrow(g):
+    return pa.table({"y": Y, "g": g})
+
+
+DICTIONARY = pa.array(VALUES).dictionary_encode()
+ORDERED = pa.DictionaryArray.from_arrays(pa.array(CODES), pa.array(ORDER), ordered=True)
+CATEGORIES = frame(pd.Categorical(VALUES, categories=ORDER))
+POLARS = {
+    SORTED: pl.DataFrame({"y": Y, "g": pl.Series(VALUES, dtype=pl.Categorical)}),
+    DECLARED: pl.DataFrame({"y": Y, "g": pl.Series(VALUES, dtype=pl.Enum(ORDER))}),
+}
+TABLES = {
+    "text": (frame(VALUES), SORTED),
+    "pandas, categories by appearance": (frame(pd.Categorical(VALUES)), SORTED),
+    "pandas, categories given": (CATEGORIES, DECLARED),
+    "arrow dictionary": (arrow(DICTIONARY), SORTED),
+    "arrow dictionary, ordered": (arrow(ORDERED), DECLARED),
+    "arrow of pandas, categories given": (pa.Table.from_pandas(CATEGORIES), DECLARED),
+    "arrow text": (arrow(pa.array(VALUES)), SORTED),
+    "polars categorical": (POLARS[SORTED], SORTED),
+    "polars enum": (POLARS[DECLARED], DECLARED),
+    "mapping to arrow dictionary": ({"y": Y, "g": DICTIONARY}, SORTED),
+    "mapping to arrow dictionary, ordered": ({"y": Y, "g": ORDERED}, DECLARED),
+    "mapping to polars enum": ({"y": Y, "g": POLARS[DECLARED]["g"]}, DECLARED),
+    "pandas over arrow": (frame(pd.Series(DICTIONARY, dtype=pd.ArrowDtype(DICTIONARY.type))), SORTED),
+    "pandas over arrow, ordered": (frame(pd.Series(ORDERED, dtype=pd.ArrowDtype(ORDERED.type))), DECLARED),
+}
+
+
+def stands(made, order, **settings):
+    """The columns of a predictor and the classes of a response have this order."""
+    predictor = made("y ~ g", **settings)
+    assert predictor.design.columns == ("Intercept", *(f"g[T.{level}]" for level in order[1:]))
+    assert made("g ~ y", likelihood="categorical", **settings).likelihood.levels == order
+    return predictor
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_in_memory(name):
+    table, order = TABLES[name]
+    stands(lambda formula, **settings: pr.Model.from_formula(formula, table, **settings), order)
+    column = table["g"].combine_chunks() if isinstance(table, pa.Table) else table["g"]
+    order = SORTED if name == "arrow of pandas, categories given" else order  # a column has no word of pandas
+    model = pr.Model.from_arrays(Y, column, likelihood="categorical")
+    assert model.likelihood.levels == order
+
+
+@pytest.mark.parametrize(
+    "write", [parquet.write_table, lambda t, p: feather.write_feather(t, p, compression="uncompressed")]
+)
+@pytest.mark.parametrize(
+    "name", [n for n, (t, _) in TABLES.items() if not isinstance(t, dict) and "pandas over" not in n]
+)
+def test_in_files(name, write, tmp_path):
+    table, order = TABLES[name]
+    if isinstance(table, pd.DataFrame):
+        table = pa.Table.from_pandas(table)
+    table = table.to_arrow() if isinstance(table, pl.DataFrame) else table
+    path = tmp_path / ("rows.parquet" if write is parquet.write_table else "rows.arrow")
+    write(table, path)
+    there = stands(lambda formula, **settings: pr.Model.from_files(formula, path, **settings), order)
+    here = pr.Model.from_formula("y ~ g", TABLES[name][0])
+    np.testing.assert_allclose(pr.fit(there).coef.values, pr.fit(here).coef.values, rtol=1e-9)  # sums by the block
+
+
+def test_in_files_of_polars(tmp_path):
+    for order, table in POLARS.items():
+        table.write_parquet(tmp_path / "rows.parquet")
+        stands(lambda formula, **settings: pr.Model.from_files(formula, tmp_path / "rows.parquet", **settings), order)
+
+
+@pytest.mark.parametrize(
+    "name", ["text", "pandas, categories given", "pandas over arrow", "pandas over arrow, ordered"]
+)
+def test_on_a_cluster(name, tmp_path):
+    pytest.importorskip("dask")
+    from dask import dataframe
+
+    table, order = TABLES[name]
+    data = dataframe.from_pandas(table, npartitions=3)
+    stands(lambda formula, **settings: pr.Model.from_dask(formula, data, **settings), order)
+
+
+@pytest.mark.parametrize("name", ["pandas, categories given", "arrow dictionary", "arrow dictionary, ordered"])
+def test_in_files_that_workers_read(name, tmp_path):
+    pytest.importorskip("dask")
+    table, order = TABLES[name]
+    parquet.write_table(table if isinstance(table, pa.Table) else pa.Table.from_pandas(table), tmp_path / "a.parquet")
+    stands(lambda formula, **settings: pr.Model.from_dask(formula, tmp_path / "a.parquet", **settings), order)
