@@ -32,7 +32,7 @@ def data(n: int, p: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ours(X: np.ndarray, y: np.ndarray) -> Fitted:
-    fit = pr.fit(pr.Model.from_arrays(X, y, prior=pr.Normal(pr.Reference())), Evidence())
+    fit = pr.fit(pr.Model.from_arrays(X, y, prior=pr.Normal(pr.priors.Reference())), Evidence())
     return float(fit.model.joint.blocks[-1].prior.scale), fit.aux["sigma"]
 
 

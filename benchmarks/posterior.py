@@ -156,7 +156,7 @@ def rows_do_not_matter() -> None:
 def of_gaussian() -> None:
     X, y = gaussian(100_000, P)
     print(f"\nGaussian, n = {len(X):,}, p = {P}; ours with flat priors, Bambi with its default (wide) ones")
-    half = {"aux": {"sigma": pr.HalfCauchy(2.5)}}
+    half = {"aux": {"sigma": pr.priors.HalfCauchy(2.5)}}
     own: dict[str, Way] = {
         "conjugate": partial(ours, method="conjugate"),
         "quadrature, HalfCauchy": partial(ours, method="quadrature", **half),

@@ -17,7 +17,16 @@ import numpy as np
 import probreg as pr
 
 ROOT = pathlib.Path(pr.__file__).parent
-FAMILIES = {"Bernoulli", "Binomial", "Categorical", "Multinomial", "Gaussian", "Poisson", "StudentT", "NegativeBinomial"}
+FAMILIES = {
+    "Bernoulli",
+    "Binomial",
+    "Categorical",
+    "Multinomial",
+    "Gaussian",
+    "Poisson",
+    "StudentT",
+    "NegativeBinomial",
+}
 
 
 def trees():
@@ -59,7 +68,11 @@ def isinstance_on_families(parsed):
         if "likelihoods" in path.parts:
             continue
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("isinstance", "issubclass")
+            ):
                 count += bool({n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)} & FAMILIES)
     return count
 

@@ -8,17 +8,17 @@ import numpy as np
 
 import probreg as pr
 from probreg.assess.conformal import Split, conformal
-from probreg.comparison.interval_panel import coverage, panel
+from probreg.comparison.interval_panel import coverage, interval_panel
 from probreg.show.plot.coverage import coverage as coverage_picture
-from probreg.show.plot.panel import panel as panel_picture
+from probreg.show.plot.interval_panel import interval_panel as panel_picture
 
 orings = pr.load_dataset("challenger")
 model = pr.Model.from_formula("damage ~ temperature", orings, likelihood=pr.Bernoulli())
 fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior({"temperature": pr.Normal(0.1)}))}
 
-slopes = panel(fits, "temperature", kinds=["wald", "HC3", "profile", "score"])
+slopes = interval_panel(fits, "temperature", kinds=["wald", "HC3", "profile", "score"])
 print(slopes, "\n")
-print(panel(fits["ML"], at={"temperature": [50.0]}, kinds=["wald", "HC3", "profile", "score"]), "\n")
+print(interval_panel(fits["ML"], at={"temperature": [50.0]}, kinds=["wald", "HC3", "profile", "score"]), "\n")
 
 few = coverage(model, fits["ML"], kinds=["wald", "HC3"], reps=300, seed=1)
 some = coverage(model, fits["ML"], kinds=["profile"], reps=60, seed=1)

@@ -24,9 +24,9 @@ with warnings.catch_warnings(record=True) as said:
 print("\nMaximum likelihood answers in words, not in numbers:\n ", said[0].message)
 
 fits = {
-    "Firth": pr.fit(model.with_prior(pr.Jeffreys())),
+    "Firth": pr.fit(model.with_prior(pr.priors.Jeffreys())),
     "Normal": pr.fit(model.with_prior(pr.Normal(2.5, scaled=True))),
-    "Cauchy": pr.fit(model.with_prior(pr.Cauchy(2.5, scaled=True))),
+    "Cauchy": pr.fit(model.with_prior(pr.priors.Cauchy(2.5, scaled=True))),
 }
 print("\nThree priors, three finite answers (coefficients per mm):\n")
 for name, fit in fits.items():
@@ -41,7 +41,7 @@ print(
 )
 
 print("\nWhat the normal prior did:\n")
-print(pr.influence(fits["Normal"]))
+print(pr.prior_weight(fits["Normal"]))
 
 bird = {"bill_length_mm": [43.0], "bill_depth_mm": [16.5]}
 print("\nA bird between both, P(Gentoo) with its 95 % interval:")

@@ -10,9 +10,9 @@ import pandas as pd
 from sklearn.datasets import load_diabetes
 
 import probreg as pr
-from probreg.comparison.tuning import choose, path
-from probreg.show.plot.choice import choice as draw_choice
+from probreg.comparison.tuning import path, tune
 from probreg.show.plot.path import path as draw_path
+from probreg.show.plot.tune import tune as draw_choice
 
 table = load_diabetes(as_frame=True, scaled=False)
 z = (table.data - table.data.mean()) / table.data.std()
@@ -35,9 +35,9 @@ print(wild.head(4))
 ridge = flat.with_prior(pr.Normal(1.0, scaled=True, sigma_units=True))
 along = path(ridge)
 print(along)
-cv = choose(ridge, "cv", rule="1se", seed=1)
-loo = choose(ridge, "loo", score="squared")
-evidence = choose(ridge, "evidence")
+cv = tune(ridge, "cv", rule="1se", seed=1)
+loo = tune(ridge, "loo", score="squared")
+evidence = tune(ridge, "evidence")
 for made in (cv, loo, evidence):
     print(made)
 draw_path(along, evidence).savefig("ridge_path.png", dpi=150)
@@ -49,7 +49,7 @@ print(f"leave-one-out error: {weakest**0.5:.1f} points by maximum likelihood, {l
 
 # The same question under a Laplace prior, whose mode has exact zeros: the lasso.
 lasso = flat.with_prior(pr.Laplace(1.0, scaled=True, sigma_units=True))
-sparse = choose(lasso, "cv", rule="1se", seed=1)
+sparse = tune(lasso, "cv", rule="1se", seed=1)
 mode = pr.fit(sparse.model)
 kept = [str(c) for c in mode.coef["coef"].values[1:] if mode.coef.sel(coef=c) != 0]
 print(f"the lasso keeps {len(kept)} of 64 columns: {', '.join(kept)}")

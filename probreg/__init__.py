@@ -1,110 +1,195 @@
 """Regression as likelihood models: one model fitted by maximum likelihood, by its posterior mode, exactly and by MCMC."""
 
 from probreg import (
-    likelihoods as likelihoods,
-    online as online,
-    plot as plot,
-    priors as priors,
-    scores as scores,
+    likelihoods,
+    online,
+    plot,
+    priors,
+    scores,
 )
 from probreg.assess.after import (
-    diagnose as diagnose,
-    measures as measures,
-    power_scaling as power_scaling,
-    residuals as residuals,
+    diagnose,
+    influence_measures,
+    power_scaling,
+    residuals,
 )
-from probreg.assess.audit import Audit as Audit, audit as audit
-from probreg.assess.before import check as check
-from probreg.assess.bias_variance import Truth as Truth, bias_variance as bias_variance
-from probreg.assess.conformal import JackknifePlus as JackknifePlus, Split as Split, conformal as conformal
-from probreg.assess.simulation import SBC as SBC, sbc as sbc, simulate as simulate
-from probreg.comparison import Comparison as Comparison, compare as compare, compare_models as compare_models
-from probreg.comparison.effects import comparisons as comparisons, predictions as predictions, slopes as slopes
-from probreg.comparison.hypotheses import hypothesis as hypothesis
-from probreg.comparison.interval_panel import Interval as Interval, coverage as coverage, panel as panel
-from probreg.comparison.prior_weight import influence as influence
-from probreg.comparison.tuning import Choice as Choice, Path as Path, choose as choose, path as path
-from probreg.data import weights as weights
+from probreg.assess.audit import audit
+from probreg.assess.before import check
+from probreg.assess.bias_variance import Truth, bias_variance
+from probreg.assess.conformal import JackknifePlus, Split, conformal
+from probreg.assess.simulation import sbc, simulate
+from probreg.comparison import Comparison, compare, compare_models
+from probreg.comparison.effects import comparisons, predictions, slopes
+from probreg.comparison.hypotheses import hypothesis
+from probreg.comparison.interval_panel import (
+    Interval,
+    coverage,
+    interval_panel,
+)
+from probreg.comparison.prior_weight import prior_weight
+from probreg.comparison.tuning import (
+    path,
+    tune,
+)
+from probreg.data import weights
 from probreg.datasets import (
-    describe_dataset as describe_dataset,
-    list_datasets as list_datasets,
-    load_dataset as load_dataset,
+    describe_dataset,
+    list_datasets,
+    load_dataset,
 )
 from probreg.errors import (
-    DataError as DataError,
-    Incompatible as Incompatible,
-    NotConverged as NotConverged,
-    ProbregError as ProbregError,
-    ProbregWarning as ProbregWarning,
+    DataError,
+    Incompatible,
+    NotConverged,
+    ProbregError,
+    ProbregWarning,
 )
-from probreg.fits.fit import Fit as Fit, fit as fit, load_fit as load_fit
+from probreg.fits.fit import Fit, fit, load_fit
 from probreg.inference import (
-    LMS as LMS,
-    METHODS as METHODS,
-    NUTS as NUTS,
-    SGD as SGD,
-    Auto as Auto,
-    Bootstrap as Bootstrap,
-    ClosedForm as ClosedForm,
-    Conjugate as Conjugate,
-    CoordinateDescent as CoordinateDescent,
-    Evidence as Evidence,
-    Importance as Importance,
-    LaplaceApproximation as LaplaceApproximation,
-    Method as Method,
-    Newton as Newton,
-    Perceptron as Perceptron,
-    Posterior as Posterior,
-    ProximalNewton as ProximalNewton,
-    Quadrature as Quadrature,
+    LMS,
+    METHODS,
+    NUTS,
+    SGD,
+    Auto,
+    Bootstrap,
+    ClosedForm,
+    Conjugate,
+    CoordinateDescent,
+    Evidence,
+    Importance,
+    LaplaceApproximation,
+    Method,
+    Newton,
+    Perceptron,
+    Posterior,
+    ProximalNewton,
+    Quadrature,
 )
 from probreg.likelihoods import (
-    LIKELIHOODS as LIKELIHOODS,
-    Bernoulli as Bernoulli,
-    Binomial as Binomial,
-    Categorical as Categorical,
-    Gaussian as Gaussian,
-    Multinomial as Multinomial,
-    Poisson as Poisson,
-    StudentT as StudentT,
+    LIKELIHOODS,
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Gaussian,
+    Multinomial,
+    Poisson,
+    StudentT,
 )
-from probreg.model.model import Model as Model
+from probreg.model.model import Model
 from probreg.priors import (
-    PRIORS as PRIORS,
-    R2 as R2,
-    BetaPrime as BetaPrime,
-    Cauchy as Cauchy,
-    ElasticNet as ElasticNet,
-    Exponential as Exponential,
-    ExponentialPower as ExponentialPower,
-    Flat as Flat,
-    GPrior as GPrior,
-    HalfCauchy as HalfCauchy,
-    HalfNormal as HalfNormal,
-    HalfStudentT as HalfStudentT,
-    Horseshoe as Horseshoe,
-    InverseGamma as InverseGamma,
-    Jeffreys as Jeffreys,
-    Laplace as Laplace,
-    LogNormal as LogNormal,
-    MultivariateNormal as MultivariateNormal,
-    Normal as Normal,
-    Reference as Reference,
-    Uniform as Uniform,
+    PRIORS,
+    Flat,
+    HalfNormal,
+    Laplace,
+    Normal,
 )
 from probreg.recipes import (
-    ard as ard,
-    bayesian_ridge as bayesian_ridge,
-    bridge as bridge,
-    elastic_net as elastic_net,
-    firth as firth,
-    lasso as lasso,
-    logistic as logistic,
-    ols as ols,
-    poisson as poisson,
-    ridge as ridge,
-    softmax as softmax,
+    ard,
+    bayesian_ridge,
+    bridge,
+    elastic_net,
+    firth,
+    lasso,
+    logistic,
+    ols,
+    poisson,
+    ridge,
+    softmax,
 )
-from probreg.show.report import report as report
+from probreg.show.report import report
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "LIKELIHOODS",
+    "LMS",
+    "METHODS",
+    "NUTS",
+    "PRIORS",
+    "SGD",
+    "Auto",
+    "Bernoulli",
+    "Binomial",
+    "Bootstrap",
+    "Categorical",
+    "ClosedForm",
+    "Comparison",
+    "Conjugate",
+    "CoordinateDescent",
+    "DataError",
+    "Evidence",
+    "Fit",
+    "Flat",
+    "Gaussian",
+    "HalfNormal",
+    "Importance",
+    "Incompatible",
+    "Interval",
+    "JackknifePlus",
+    "Laplace",
+    "LaplaceApproximation",
+    "Method",
+    "Model",
+    "Multinomial",
+    "Newton",
+    "Normal",
+    "NotConverged",
+    "Perceptron",
+    "Poisson",
+    "Posterior",
+    "ProbregError",
+    "ProbregWarning",
+    "ProximalNewton",
+    "Quadrature",
+    "Split",
+    "StudentT",
+    "Truth",
+    "ard",
+    "audit",
+    "bayesian_ridge",
+    "bias_variance",
+    "bridge",
+    "check",
+    "compare",
+    "compare_models",
+    "comparisons",
+    "conformal",
+    "coverage",
+    "describe_dataset",
+    "diagnose",
+    "elastic_net",
+    "firth",
+    "fit",
+    "hypothesis",
+    "influence_measures",
+    "interval_panel",
+    "lasso",
+    "likelihoods",
+    "list_datasets",
+    "load_dataset",
+    "load_fit",
+    "logistic",
+    "ols",
+    "online",
+    "path",
+    "plot",
+    "poisson",
+    "power_scaling",
+    "predictions",
+    "prior_weight",
+    "priors",
+    "report",
+    "residuals",
+    "ridge",
+    "sbc",
+    "scores",
+    "simulate",
+    "slopes",
+    "softmax",
+    "tune",
+    "weights",
+]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from probreg.arguments.keywords import plain
+from probreg.arguments.keywords import normalised_name
 from probreg.errors import ProbregError
 
 
@@ -43,7 +43,7 @@ class Registry[T](dict[str, type[T]]):
         return cls
 
     def __missing__(self, name: str) -> type[T]:
-        if (meant := self.words.get(plain(str(name)))) is not None:
+        if (meant := self.words.get(normalised_name(str(name)))) is not None:
             raise ProbregError(f"no {self.kind} is called {name!r}: {meant}")
         near = difflib.get_close_matches(str(name), self, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."

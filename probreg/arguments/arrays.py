@@ -61,7 +61,7 @@ def floats(values: Any, what: str, advice: str = "", *, copy: bool = True) -> Ar
     if given.dtype.kind in "fiub":
         return given.astype(float, copy=copy)
     if given.dtype.kind == "O":
-        gone = missing(given)
+        gone = missing_objects(given)
         if all(lost or is_number(v) for v, lost in zip(given.flat, gone.flat)):
             return _of_objects(np.where(gone, np.nan, given), what)
         place = next(i for i, (v, lost) in enumerate(zip(given.flat, gone.flat)) if not lost and not is_number(v))
@@ -77,7 +77,7 @@ def floats(values: Any, what: str, advice: str = "", *, copy: bool = True) -> Ar
     raise DataError(f"{what} must be numeric; {where} holds {shown}{advice}")
 
 
-def missing(values: Array) -> Array:
+def missing_objects(values: Array) -> Array:
     """Where Python's objects are None, nan, NaT or NA."""
     import pandas as pd
 

@@ -123,13 +123,13 @@ def _answer(function: str, name: str, value: Any, known: list[str]) -> str:
 
 def _family(name: str, value: Any) -> str:
     word = value if isinstance(value, str) else getattr(value, "__name__", type(value).__name__)
-    return LIKELIHOOD_WORDS.get(plain(word), f"{name}={word!r} is likelihood={plain(word)!r}")
+    return LIKELIHOOD_WORDS.get(normalised_name(word), f"{name}={word!r} is likelihood={normalised_name(word)!r}")
 
 
-def plain(word: str) -> str:
+def normalised_name(word: str) -> str:
     """A name as the tables have it.
 
-    >>> plain("Log-Normal")
+    >>> normalised_name("Log-Normal")
     'log_normal'
     """
     return "_".join(word.lower().replace("-", " ").split())

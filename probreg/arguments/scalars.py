@@ -35,7 +35,7 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 
 
-class Kind(ABC):
+class ArgumentKind(ABC):
     """What an argument may be."""
 
     @property
@@ -52,7 +52,7 @@ class Kind(ABC):
 
 
 @dataclass(frozen=True, repr=False)
-class Number(Kind):
+class Number(ArgumentKind):
     """A real number between `low` and `high`; the ends count where they are `closed`, infinity where it is an end that counts."""
 
     low: float = -math.inf
@@ -95,7 +95,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True, repr=False)
-class Whole(Kind):
+class Whole(ArgumentKind):
     """A whole number from `least` to `most`."""
 
     least: int = 0
@@ -115,7 +115,7 @@ class Whole(Kind):
 
 
 @dataclass(frozen=True, repr=False)
-class Switch(Kind):
+class Switch(ArgumentKind):
     """True or False, and nothing that merely counts as one of them."""
 
     words = "True or False"
@@ -128,7 +128,7 @@ class Switch(Kind):
 
 
 @dataclass(frozen=True, repr=False)
-class Choice(Kind):
+class OneOf(ArgumentKind):
     """One of these words."""
 
     options: tuple[str, ...]
@@ -145,7 +145,7 @@ class Choice(Kind):
 
 
 @dataclass(frozen=True, repr=False)
-class Text(Kind):
+class Text(ArgumentKind):
     """Any one word, such as a name that only the function knows."""
 
     words = "text"
@@ -158,7 +158,7 @@ class Text(Kind):
 
 
 @dataclass(frozen=True, repr=False)
-class Listed(Kind):
+class Listed(ArgumentKind):
     """A name, or several."""
 
     words = "a name or a list of names"
@@ -179,7 +179,7 @@ class Listed(Kind):
 
 
 @dataclass(frozen=True, repr=False)
-class Columns(Kind):
+class Columns(ArgumentKind):
     """One number for all columns, or a tuple of one per column."""
 
     positive: bool = False
@@ -215,11 +215,11 @@ class Columns(Kind):
         try:
             return float(self._each.read(value))
         except ValueError as better:
-            raise ValueError(f"{str(better) or self.words}, where entry {i} is {shown(value)}") from None
+            raise ValueError(f"{str(better) or self.words}, where entry {i} is {shown_value(value)}") from None
 
 
 @dataclass(frozen=True, repr=False)
-class Table(Kind):
+class NumberTable(ArgumentKind):
     """Finite numbers in rows and columns; one number per row is a table of one column."""
 
     words = "an array of finite numbers (rows, columns)"
@@ -249,13 +249,13 @@ Seed = Annotated[int, Whole(0, 2**63 - 1)]
 Flag = Annotated[bool, Switch()]
 Word = Annotated[str, Text()]
 Names = Annotated[str | Sequence[str], Listed()]
-Matrix = Annotated[tuple[tuple[float, ...], ...], Table()]
+Matrix = Annotated[tuple[tuple[float, ...], ...], NumberTable()]
 
 
 class Declared(NamedTuple):
     """What an annotation lets an argument be."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ArgumentKind, ...]
     classes: tuple[type, ...]  # beside: instances of these are for the function itself to read
     own: bool  # one of them is a class of this package, so that anything else is refused
 
@@ -277,10 +277,10 @@ def _called(cls: type) -> str:
 
 def declared(annotation: Any) -> Declared | None:
     """The kinds and classes of an annotation; None where it lets everything pass."""
-    kinds: list[Kind] = []
+    kinds: list[ArgumentKind] = []
     classes: list[type] = []
     for part in _parts(annotation):
-        if isinstance(part, Kind):
+        if isinstance(part, ArgumentKind):
             kinds.append(part)
         elif part is None or part is type(None):
             classes.append(type(None))
@@ -300,16 +300,16 @@ def _parts(annotation: Any) -> list[Any]:
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *more = get_args(annotation)
-        return [*_parts(base), *(m for m in more if isinstance(m, Kind))]
+        return [*_parts(base), *(m for m in more if isinstance(m, ArgumentKind))]
     if origin in (Union, UnionType):
         return [p for part in get_args(annotation) for p in _parts(part)]
     if origin is Literal:
         words = tuple(v for v in get_args(annotation) if v is not None)
-        return [Choice(words), *([None] * (len(words) < len(get_args(annotation))))]
+        return [OneOf(words), *([None] * (len(words) < len(get_args(annotation))))]
     return [annotation if origin is None else origin]
 
 
-def read(name: str, value: Any, annotation: Any) -> Any:
+def read_argument(name: str, value: Any, annotation: Any) -> Any:
     """The value as the annotation has it. DataError (Incompatible where a class is asked for) that names the argument, what it
     is, and what was met."""
     known = declared(annotation)
@@ -326,23 +326,23 @@ def _read(name: str, value: Any, known: Declared, of: str = "") -> Any:
         except ValueError as better:
             said, advice = str(better) or said, getattr(kind, "advice", "")
     if known.kinds:
-        raise DataError(f"{name} is {said or known.words}, got {shown(value)}{advice.format(name=name)}")
+        raise DataError(f"{name} is {said or known.words}, got {shown_value(value)}{advice.format(name=name)}")
     made = next((_MADE[c.__name__] for c in known.classes if c.__name__ in _MADE), "")
-    raise Incompatible(f"{of}{name} is {known.words}, got {shown(value)}{made}")
+    raise Incompatible(f"{of}{name} is {known.words}, got {shown_value(value)}{made}")
 
 
 def check_prob(prob: Any) -> float:
     """The probability of an interval, between 0 and 1 and neither; DataError otherwise."""
-    return float(read("prob", prob, Probability))
+    return float(read_argument("prob", prob, Probability))
 
 
 def at_least_one(**counts: Any) -> None:
     """DataError unless every setting is a whole number of at least one."""
     for name, value in counts.items():
-        read(name, value, Count)
+        read_argument(name, value, Count)
 
 
-def shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """A value in a message: what it is where writing it out would be long."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _LONG:
         return f"a whole number of {int(value.bit_length() * math.log10(2.0)) + 1} digits"

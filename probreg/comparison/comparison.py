@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import Any
 
 from probreg.arguments.scalars import Positive, Probability, Word, checked
-from probreg.comparison.alike import check_kind, named, refuse_unlike
 from probreg.comparison.numbers import NUMBERS, WORDS, dataset
-from probreg.comparison.reasons import Reason, found, reasons
+from probreg.comparison.prior_terms import spelling
+from probreg.comparison.reasons import Reason, found, reasons_by_parameter
 from probreg.comparison.rendering import as_html, notes, text
-from probreg.comparison.shares import spelling
+from probreg.comparison.same_question import check_kind, fits_by_name, refuse_unlike
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
@@ -21,7 +21,7 @@ class Comparison:
     """Fits by name and their numbers: `data` is a Dataset over (fit, param), unrounded.
 
     Its variables: estimate, error (SE of a mode, SD of a posterior, as coordinate `error_name` says), lower, upper,
-    kind; shift = (estimate - baseline) / SE of the baseline and ratio = error / baseline's; prior (raw units), penalty
+    kind; difference = (estimate - baseline) / SE of the baseline and se_ratio = error / baseline's; prior (raw units), penalty
     (its negative log in words), weight (of the penalty), lam (in RSS + lam R, Gaussian only);
     prior_weight, (P H^-1)_jj (of sigma P / H over log sigma, with the prior of coefficients in its units); mcse (Monte
     Carlo error of a mean) and skewness (of a posterior). nan: does not exist, or is not defined.
@@ -84,7 +84,7 @@ class Comparison:
 
     @cached_property
     def _reasons(self) -> dict[str, dict[str, str]]:
-        return reasons(self._found, tuple(map(str, self.data["param"].values)))
+        return reasons_by_parameter(self._found, tuple(map(str, self.data["param"].values)))
 
     @cached_property
     def spellings(self) -> dict[str, str]:
@@ -113,7 +113,7 @@ def compare(
     baseline: Word | None = None,
     apart: Positive = 0.1,
 ) -> Comparison:
-    """Fits of the same rows and columns as one table, shifts and ratios against the fit named `baseline` (the first).
+    """Fits of the same rows and columns as one table, differences and ratios against the fit named `baseline` (the first).
 
     `prob` is the probability of every interval; `kind` ("t", "wald", "eti", "hdi") is used by the fits that have it, the
     others keep their own, and each interval says its kind. Differences beyond `apart` SE of the baseline get a reason. A sequence of fits is named by their methods. DataError for
@@ -126,7 +126,7 @@ def compare(
     >>> compare(fits).data["prior_weight"].sel(fit="ridge", param="x").item()  # prior precision 1, sum of (x - 3.5)^2 21
     0.0454545454545454...
     """
-    several = named(fits, "compare")
+    several = fits_by_name(fits, "compare")
     base = next(iter(several)) if baseline is None else baseline
     if base not in several:
         raise DataError(f"baseline {base!r} is not among the fits: {', '.join(several)}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probreg.comparison.points import Point, at, errors, moved, point_of, solved
+from probreg.comparison.points import PosteriorPoint, errors, moved, point_of, solved, terms_at
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import quantile
 
@@ -44,8 +44,8 @@ class Effect:
 class _Swap:
     """One estimate with the derivatives of its own model (`here`) and of the other fit's (`there`)."""
 
-    here: Point
-    there: Point
+    here: PosteriorPoint
+    there: PosteriorPoint
     sign: float  # -1: the estimate of the fit, and the step to the baseline's mode; +1: the other way
 
 
@@ -69,10 +69,10 @@ def effects(
     return out
 
 
-def _swap(base: Fit, fit: Fit, points: tuple[Point | None, Point | None]) -> _Swap | None:
+def _swap(base: Fit, fit: Fit, points: tuple[PosteriorPoint | None, PosteriorPoint | None]) -> _Swap | None:
     a, b = points
     for here, model, aux, sign in ((b, base.model, fit.aux, -1.0), (a, fit.model, base.aux, 1.0)):
-        there = None if here is None else at(model, here.beta, aux, here)
+        there = None if here is None else terms_at(model, here.beta, aux, here)
         if here is not None and there is not None and there.mode_step is not None:
             return _Swap(here, there, sign)
     return None
@@ -105,7 +105,7 @@ def _steps(swap: _Swap | None, movers: list[str]) -> dict[str, Array]:
     return out | {movers[-1]: rest}
 
 
-def _own(points: tuple[Point | None, Point | None], params: tuple[str, ...]) -> Array:
+def _own(points: tuple[PosteriorPoint | None, PosteriorPoint | None], params: tuple[str, ...]) -> Array:
     """How much further from its own mode the estimate of the fit is than that of the baseline."""
     base, fit = (
         np.zeros(len(params)) if p is None or p.mode_step is None else np.nan_to_num(moved(p, p.mode_step, params))
@@ -114,7 +114,9 @@ def _own(points: tuple[Point | None, Point | None], params: tuple[str, ...]) -> 
     return np.asarray(base - fit)
 
 
-def _own_errors(points: tuple[Point | None, Point | None], rows: tuple[Rows, Rows], params: tuple[str, ...]) -> Array:
+def _own_errors(
+    points: tuple[PosteriorPoint | None, PosteriorPoint | None], rows: tuple[Rows, Rows], params: tuple[str, ...]
+) -> Array:
     """log of (error / the curvature's) of the fit over that of the baseline, 0 where either is not known."""
     base, fit = (np.log(row["error"] / errors(p, params)) for p, row in zip(points, rows))
     return np.nan_to_num(fit - base, posinf=0.0, neginf=0.0)
@@ -133,7 +135,7 @@ def _quantiles(rows: tuple[Rows, Rows], prob: float) -> Effect:
 def _arms(
     out: dict[str, Effect],
     swap: _Swap,
-    points: tuple[Point | None, Point | None],
+    points: tuple[PosteriorPoint | None, PosteriorPoint | None],
     fits: tuple[Fit, Fit],
     params: tuple[str, ...],
 ) -> None:

@@ -20,7 +20,7 @@ def differing(base: Fit, fit: Fit) -> set[str]:
         "summary": summary(base) != summary(fit),
         "covariance": _covariance(base) != _covariance(fit),
         "degrees of freedom": (base.solution.df is None) != (fit.solution.df is None),
-        "draws": base is not fit and (sampled(base) or sampled(fit)),
+        "draws": base is not fit and (has_monte_carlo_error(base) or has_monte_carlo_error(fit)),
     }
     return {name for name, yes in unlike.items() if yes}
 
@@ -33,7 +33,7 @@ def summary(fit: Fit) -> str:
     return "normal at the mode" if "log_q" in fit.solution.sample_stats else "posterior"
 
 
-def sampled(fit: Fit) -> bool:
+def has_monte_carlo_error(fit: Fit) -> bool:
     """Numbers of this fit carry Monte Carlo error: chains, weighted draws or replicates."""
     s = fit.solution
     return "diverging" in s.sample_stats or "mcse_mean" in s.stats or s.replicates is not None

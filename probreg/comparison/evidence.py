@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.comparison.alike import observations
+from probreg.comparison.same_question import number_of_observations
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood
@@ -43,7 +43,7 @@ def _own(fit: Fit) -> Any:
 
 def freedom(fit: Fit) -> float:
     """Observations beyond the coefficients; 0 where a fit does not know its rows."""
-    return max((observations(fit) or 0.0) - len(fit.parameter_names), 0.0)
+    return max((number_of_observations(fit) or 0.0) - len(fit.parameter_names), 0.0)
 
 
 def telling(ratio: float, df: float) -> bool:
@@ -52,7 +52,7 @@ def telling(ratio: float, df: float) -> bool:
     return bool(abs(np.log(ratio)) > max(np.log(1.25), 3.0 / np.sqrt(2.0 * df))) if ratio > 0 and df > 0 else False
 
 
-def mixing(fit: Fit) -> Mapping[str, float]:
+def r_hats(fit: Fit) -> Mapping[str, float]:
     """R-hat of every parameter of a sampled posterior; empty for what was not sampled by a chain."""
     if "diverging" not in fit.solution.sample_stats:
         return {}

@@ -5,16 +5,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from probreg.comparison.alike import observations
-from probreg.comparison.shares import priors
+from probreg.comparison.prior_terms import priors
+from probreg.comparison.same_question import number_of_observations
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import shown
+from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.uncertainty.intervals import KINDS
 from probreg.model.model import Model
 
 Array = np.ndarray
 NUMBERS = (
-    "estimate", "error", "lower", "upper", "shift", "ratio", "weight", "lam", "prior_weight", "mcse", "skewness"
+    "estimate", "error", "lower", "upper", "difference", "se_ratio", "weight", "lam", "prior_weight", "mcse", "skewness"
 )  # fmt: skip
 WORDS = ("kind", "prior", "penalty")
 KIND_WORDS = {
@@ -44,7 +44,7 @@ class Compared(Protocol):
 
 
 def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -> Any:
-    """NUMBERS and WORDS over (fit, param), shifts and ratios against the fit named `base`."""
+    """NUMBERS and WORDS over (fit, param), differences and ratios against the fit named `base`."""
     import pandas as pd
     import xarray as xr
 
@@ -53,9 +53,9 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     first = frames[base].reindex(names)
     for name in frames:
         frame = frames[name].reindex(names)
-        frame["shift"] = (frame["estimate"] - first["estimate"]) / first["error"]
-        frame["ratio"] = frame["error"] / first["error"]
-        frame.loc[unlike(fits[base], fits[name]), ["shift", "ratio"]] = np.nan
+        frame["difference"] = (frame["estimate"] - first["estimate"]) / first["error"]
+        frame["se_ratio"] = frame["error"] / first["error"]
+        frame.loc[unlike(fits[base], fits[name]), ["difference", "se_ratio"]] = np.nan
         frames[name] = frame
     data = {q: (("fit", "param"), np.array([f[q].to_numpy(float) for f in frames.values()])) for q in NUMBERS}
     text = {q: (("fit", "param"), np.array([f[q].fillna("").to_numpy(object) for f in frames.values()])) for q in WORDS}
@@ -72,7 +72,7 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     model = fits[base].model
     attrs = {
         "models": model.likelihood.describe(model.design.response), "response": model.design.response,
-        "observations": observations(fits[base]), "prob": prob, "baseline": base,
+        "observations": number_of_observations(fits[base]), "prob": prob, "baseline": base,
     }  # fmt: skip
     return xr.Dataset({**data, **text}, coords, {k: v for k, v in attrs.items() if v is not None})
 
@@ -136,7 +136,7 @@ def _skewness(fit: Fit) -> Array:
     s, k = fit.solution, fit.coef.size
     if s.draws is None or fit.target != "posterior":
         return np.full(k + len(s.aux), np.nan)
-    beta = by_outcome(fit.model, shown(fit.model, s.draws["beta"]).reshape(-1, k))
+    beta = by_outcome(fit.model, reported_coefficients(fit.model, s.draws["beta"]).reshape(-1, k))
     rows = np.vstack([beta.T, *(s.draws[a].ravel() for a in s.aux)])
     r = rows - rows.mean(1, keepdims=True)
     skew = (r**3).mean(1) / np.maximum((r**2).mean(1), np.finfo(float).tiny) ** 1.5

@@ -8,9 +8,9 @@ import numpy as np
 
 from probreg.comparison.contributions import Effect, effects
 from probreg.comparison.differences import differing
-from probreg.comparison.evidence import mixing, sandwich_ratios
+from probreg.comparison.evidence import r_hats, sandwich_ratios
 from probreg.comparison.numbers import NUMBERS, WORDS, Compared
-from probreg.comparison.shares import rss_at
+from probreg.comparison.prior_terms import rss_at
 from probreg.fits.fit import Fit
 from probreg.inference import Status
 from probreg.likelihoods import Gaussian
@@ -57,7 +57,7 @@ class Pair:
     @cached_property
     def r_hat(self) -> dict[str, Mapping[str, float]]:
         """By fit and parameter, R-hat of its chains."""
-        return {name: mixing(f) for name, (f, _) in self.named.items()}
+        return {name: r_hats(f) for name, (f, _) in self.named.items()}
 
     @cached_property
     def rss(self) -> dict[str, float]:
@@ -100,7 +100,7 @@ class Pair:
         return effects(self.base_fit, self.fit, self.differ, self.params, (self.base, self.here), self.prob)
 
 
-def pairs(of: Compared, params: tuple[str, ...]) -> list[Pair]:
+def pairs_with_baseline(of: Compared, params: tuple[str, ...]) -> list[Pair]:
     """Every other fit beside the baseline."""
     values = {q: of.data[q].values for q in (*NUMBERS, *WORDS)}
     rows = {name: {q: v[i] for q, v in values.items()} for i, name in enumerate(of.fits)}

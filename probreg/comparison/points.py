@@ -13,7 +13,7 @@ import numpy as np
 
 from probreg.comparison.numbers import by_outcome
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import shown, shown_scale
+from probreg.fits.inference_data import reported_coefficients, reported_scale_matrix
 from probreg.inference import Status
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model import likelihood_sums as sums
@@ -24,7 +24,7 @@ Array = np.ndarray
 _FAR = 3.0  # a step of log aux is cut here: a factor of 20
 
 
-class Terms(NamedTuple):
+class TermDerivatives(NamedTuple):
     """Gradient and negative Hessian over (vec beta, log aux) of one term of a log posterior."""
 
     g: Array  # (k,)
@@ -32,15 +32,15 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class PosteriorPoint:
     """A place (beta, aux) with the terms of one model's log posterior there; None for a term without derivatives."""
 
     model: Model
     beta: Array  # (p, m)
     aux: Mapping[str, float]
-    likelihood: Terms
-    prior: Terms | None  # of the coefficients
-    aux_prior: Terms
+    likelihood: TermDerivatives
+    prior: TermDerivatives | None  # of the coefficients
+    aux_prior: TermDerivatives
 
     @property
     def gradient(self) -> Array | None:
@@ -56,13 +56,17 @@ class Point:
         return None if self.gradient is None else solved(self.curvature, self.gradient)
 
 
-def point_of(fit: Fit) -> Point | None:
+def point_of(fit: Fit) -> PosteriorPoint | None:
     """The estimate of a fit with its own model; None without derivatives or without an estimate."""
-    gone = fit.solution.status is Status.NO_MAXIMUM or (fit.solution.vague is not None and fit.solution.vague.any())
-    return None if gone else at(fit.model, fit.solution.beta, fit.solution.aux)
+    gone = fit.solution.status is Status.NO_MAXIMUM or (
+        fit.solution.not_estimable is not None and fit.solution.not_estimable.any()
+    )
+    return None if gone else terms_at(fit.model, fit.solution.beta, fit.solution.aux)
 
 
-def at(model: Model, beta: Array, aux: Mapping[str, float], like: Point | None = None) -> Point | None:
+def terms_at(
+    model: Model, beta: Array, aux: Mapping[str, float], like: PosteriorPoint | None = None
+) -> PosteriorPoint | None:
     """The terms of a model at (beta, aux); `like` has the likelihood's there, where it is the same likelihood."""
     known = {**model.fixed, **{a: aux[a] for a in model.unknown if a in aux}}
     if len(known) < len(model.likelihood.aux) or not (np.isfinite(beta).all() and all(v > 0 for v in known.values())):
@@ -72,12 +76,12 @@ def at(model: Model, beta: Array, aux: Mapping[str, float], like: Point | None =
     terms = like.likelihood if same and like is not None else _likelihood(model, beta, known)
     if terms is None or not (np.isfinite(terms.g).all() and np.isfinite(terms.H).all()):
         return None
-    return Point(
+    return PosteriorPoint(
         model, beta, {a: known[a] for a in model.unknown}, terms, _prior(model, beta, known), _aux(model, known)
     )
 
 
-def _likelihood(model: Model, beta: Array, known: Mapping[str, float]) -> Terms | None:
+def _likelihood(model: Model, beta: Array, known: Mapping[str, float]) -> TermDerivatives | None:
     k, a = beta.size, len(model.unknown)
     if isinstance(model.likelihood, Gaussian):
         found = sums.of_moments(model.design.moments, beta, known["sigma"], bool(a))
@@ -86,38 +90,38 @@ def _likelihood(model: Model, beta: Array, known: Mapping[str, float]) -> Terms 
         H[:k, :k], H[k:, k:] = J, J_aux
         H[:k, k:] = cross.reshape(k, -1)
         H[k:, :k] = H[:k, k:].T
-        return Terms(np.concatenate([g.ravel(), slope]), H)
+        return TermDerivatives(np.concatenate([g.ravel(), slope]), H)
     if not (model.design.reachable and isinstance(model.likelihood, SmoothLikelihood)):
         return None
     flat = replace(model, prior=Flat(), aux=model.fixed)  # p(aux) ∝ 1/aux is flat over log aux
-    local = flat.expansion(beta, **{name: known[name] for name in model.unknown})
-    return Terms(local.gradient, local.curvature)
+    local = flat.value_grad_hessian(beta, **{name: known[name] for name in model.unknown})
+    return TermDerivatives(local.gradient, local.curvature)
 
 
-def _prior(model: Model, beta: Array, known: Mapping[str, float]) -> Terms | None:
+def _prior(model: Model, beta: Array, known: Mapping[str, float]) -> TermDerivatives | None:
     """Of p(beta | sigma), over log sigma too where sigma is unknown."""
     k, a = beta.size, len(model.unknown)
     if not model.joint.informative.any():
-        return Terms(np.zeros(k + a), np.zeros((k + a, k + a)))
+        return TermDerivatives(np.zeros(k + a), np.zeros((k + a, k + a)))
     if not model.joint.smooth:
         return None
-    _, g, H = model.joint.expansion(beta, known.get("sigma", 1.0))
+    _, g, H = model.joint.value_grad_hessian(beta, known.get("sigma", 1.0))
     size = k + int("sigma" in model.unknown)
-    out = Terms(np.zeros(k + a), np.zeros((k + a, k + a)))
+    out = TermDerivatives(np.zeros(k + a), np.zeros((k + a, k + a)))
     here = [*range(k), *(k + i for i, name in enumerate(model.unknown) if name == "sigma")]
     out.g[here] = g[:size]
     out.H[np.ix_(here, here)] = H[:size, :size]
     return out
 
 
-def _aux(model: Model, known: Mapping[str, float]) -> Terms:
+def _aux(model: Model, known: Mapping[str, float]) -> TermDerivatives:
     k = model.shape[0] * model.shape[1]
     size = k + len(model.unknown)
     g, H = np.zeros(size), np.zeros((size, size))
     for i, name in enumerate(model.unknown):
-        g[k + i], bend = model.aux_prior(name).slopes(known[name])
-        H[k + i, k + i] = -bend
-    return Terms(g, H)
+        g[k + i], hessian = model.aux_prior(name).slopes(known[name])
+        H[k + i, k + i] = -hessian
+    return TermDerivatives(g, H)
 
 
 def solved(H: Array | None, g: Array) -> Array | None:
@@ -136,23 +140,23 @@ def _inverse(H: Array | None) -> Array | None:
     return np.linalg.inv(scaled) / np.outer(d, d)
 
 
-def errors(point: Point | None, params: tuple[str, ...]) -> Array:
+def errors(point: PosteriorPoint | None, params: tuple[str, ...]) -> Array:
     """sqrt diag H^-1 for every parameter of the table, sigma on its own scale; nan where there is none."""
     inverse = None if point is None else _inverse(point.curvature)
     if point is None or inverse is None:
         return np.full(len(params), np.nan)
     k = point.beta.size
-    coef = by_outcome(point.model, np.sqrt(np.diagonal(shown_scale(point.model, inverse[:k, :k]))))
+    coef = by_outcome(point.model, np.sqrt(np.diagonal(reported_scale_matrix(point.model, inverse[:k, :k]))))
     more = {a: v * np.sqrt(inverse[k + i, k + i]) for i, (a, v) in enumerate(point.aux.items())}
     return _in_table(coef, more, params)
 
 
-def moved(point: Point, step: Array | None, params: tuple[str, ...]) -> Array:
+def moved(point: PosteriorPoint, step: Array | None, params: tuple[str, ...]) -> Array:
     """A step over (vec beta, log aux) in the units of the table."""
     if step is None:
         return np.full(len(params), np.nan)
     k = point.beta.size
-    coef = by_outcome(point.model, shown(point.model, step[:k].reshape(point.beta.shape)).ravel())
+    coef = by_outcome(point.model, reported_coefficients(point.model, step[:k].reshape(point.beta.shape)).ravel())
     cut = np.clip(step[k:], -_FAR, _FAR)
     more = {a: v * float(np.expm1(cut[i])) for i, (a, v) in enumerate(point.aux.items())}
     return _in_table(coef, more, params)

@@ -15,11 +15,11 @@ import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.assess.after.power import has_prior, power_scaling
-from probreg.comparison.shares import information, prior_curvature, prior_weights
+from probreg.comparison.prior_terms import information_of_fit, prior_curvature_of_fit, prior_weights
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible, NotConverged, ProbregError, ProbregWarning
 from probreg.fits.fit import Fit, fit as fit_model
-from probreg.fits.inference_data import shown
+from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import Status
 from probreg.priors import Flat, ProximalPrior, SmoothPrior
 from probreg.system.terminal import p_said, percent, printed, table_lines
@@ -33,9 +33,9 @@ _DRAWS = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 
 
 
 @dataclass(frozen=True, eq=False)
-class Influence:
+class PriorWeight:
     """`table` has one row per coefficient: estimate and sd, the estimate and standard error of maximum likelihood, the
-    shift between them in standard errors, the prior weight (P H^-1)_jj, the pull in raw units, the p-value of a conflict, and for draws the sensitivities to the powers of prior and likelihood.
+    difference between them in standard errors, the prior weight (P H^-1)_jj, the pull in raw units, the p-value of a conflict, and for draws the sensitivities to the powers of prior and likelihood.
     `effective` is the number of coefficients that the data settle, of `free` that can vary (a symmetric softmax reports
     one more for each column, but they sum to zero)."""
 
@@ -56,8 +56,8 @@ class Influence:
 
 
 @checked
-def influence(fit: Fit) -> Influence:
-    """What the prior of a fit did: prior weight, shift from maximum likelihood, pull, conflict and power-scaling sensitivity.
+def prior_weight(fit: Fit) -> PriorWeight:
+    """What the prior of a fit did: prior weight, difference from maximum likelihood, pull, conflict and power-scaling sensitivity.
 
     Numbers that do not exist are nan: no maximum likelihood estimate under separation, no curvature at a kink. Incompatible
     for a model whose priors are all flat. Sources: MacKay 1992 (effective numbers); Box 1980 and Evans & Moshonov 2006
@@ -65,7 +65,7 @@ def influence(fit: Fit) -> Influence:
 
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays([1.0, 2.0, 3.0, 4.0], [1.1, 1.9, 3.2, 3.9], columns=["x"], aux={"sigma": 0.2})
-    >>> influence(pr.fit(model.with_prior(pr.Normal(0.05, location=0.9)))).sentences[0]
+    >>> prior_weight(pr.fit(model.with_prior(pr.Normal(0.05, location=0.9)))).sentences[0]
     'prior weight of x: 76.2 %; -0.596 SE from maximum likelihood'
     """
     import pandas as pd
@@ -77,10 +77,10 @@ def influence(fit: Fit) -> Influence:
     estimate, sd = fit.coef.values.ravel(), fit.std_error.values.ravel()
     weights, _ = prior_weights(fit)
     with np.errstate(invalid="ignore", divide="ignore"):
-        shift = (estimate - ml) / se
+        difference = (estimate - ml) / se
     table = pd.DataFrame(
         {
-            "estimate": estimate, "sd": sd, "ml": ml, "ml_se": se, "shift": shift,
+            "estimate": estimate, "sd": sd, "ml": ml, "ml_se": se, "difference": difference,
             "prior_weight": weights.ravel(), "pull": _pull(fit), "conflict": _conflict(fit, ml, se),
         },
         index=pd.Index(fit.parameter_names, name="coef"),
@@ -94,7 +94,7 @@ def influence(fit: Fit) -> Influence:
     # the K directions that a symmetric softmax reports of K - 1 predictors have K / (K - 1) times their trace
     count = fit.solution.beta.size
     effective = count * (1.0 - float(table["prior_weight"].mean(skipna=False)))
-    return Influence(table, effective, count, tuple(_sentences(table, informative, status)), status)
+    return PriorWeight(table, effective, count, tuple(_sentences(table, informative, status)), status)
 
 
 def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
@@ -125,14 +125,14 @@ def _pull(fit: Fit) -> Array:
         where, unit = list(b.columns), sigma if b.prior.sigma_units else 1.0
         if not isinstance(b.prior, Flat):
             slope[where] = _slope_of(b.prior, s.beta[where], unit)
-    H = prior_curvature(fit) + information(fit)[0]
+    H = prior_curvature_of_fit(fit) + information_of_fit(fit)[0]
     if not (np.isfinite(H).all() and np.isfinite(slope).all()):
         return np.full(fit.coef.size, np.nan)
     try:
         moved = np.linalg.solve(H, slope.ravel()).reshape(s.beta.shape)
     except np.linalg.LinAlgError:
         return np.full(fit.coef.size, np.nan)
-    return shown(model, moved).ravel()
+    return reported_coefficients(model, moved).ravel()
 
 
 def _slope_of(prior: Any, beta: Array, unit: float) -> Array:
@@ -162,7 +162,7 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
             draws = b.prior.sample(rng, (_DRAWS, len(where), model.shape[1]), unit)
         except ProbregError:
             continue  # a prior known up to a constant only
-        reported = shown(model, draws).reshape(len(draws), len(where), k)
+        reported = reported_coefficients(model, draws).reshape(len(draws), len(where), k)
         centre = np.median(reported, axis=0)
         expected = reported + se[where] * rng.standard_normal(reported.shape)
         beyond = (np.abs(expected - centre) >= np.abs(ml[where] - centre)).mean(0)
@@ -175,7 +175,7 @@ def _sentences(table: Any, informative: Array, status: str) -> list[str]:
     said: list[tuple[float, str]] = []
     for name, row in table.iterrows():
         if row["prior_weight"] >= MUCH:
-            moved = f"; {row['shift']:+.3g} SE from maximum likelihood" if np.isfinite(row["shift"]) else ""
+            moved = f"; {row['difference']:+.3g} SE from maximum likelihood" if np.isfinite(row["difference"]) else ""
             said.append((row["prior_weight"], f"prior weight of {name}: {percent(row['prior_weight'])}{moved}"))
         if row["conflict"] < CONFLICT:
             odds = f"{p_said(row['conflict'])}" if row["conflict"] > 0 else f"p < {1 / _DRAWS:.0e}"

@@ -12,7 +12,7 @@ import numpy as np
 from probreg.comparison.contributions import MOVERS, Effect
 from probreg.comparison.methods import added
 from probreg.comparison.numbers import Compared
-from probreg.comparison.pairs import Pair, pairs
+from probreg.comparison.pairs import Pair, pairs_with_baseline
 from probreg.comparison.words import Cause, described
 from probreg.inference import Status
 
@@ -41,11 +41,11 @@ def found(of: Compared) -> list[Reason]:
     """One Reason for every parameter and fit that stands apart from the baseline."""
     params = tuple(map(str, of.data["param"].values))
     with np.errstate(invalid="ignore", divide="ignore"):  # an SE of 0 or none: such a ratio compares as false
-        each = [_reason(pair, j) for pair in pairs(of, params) for j in range(len(params))]
+        each = [_reason(pair, j) for pair in pairs_with_baseline(of, params) for j in range(len(params))]
     return [one for one in each if one is not None]
 
 
-def reasons(every: list[Reason], params: tuple[str, ...]) -> dict[str, dict[str, str]]:
+def reasons_by_parameter(every: list[Reason], params: tuple[str, ...]) -> dict[str, dict[str, str]]:
     """By parameter, in the order of the table, the sentence of each fit."""
     out: dict[str, dict[str, str]] = {p: {} for p in params}
     for one in every:
@@ -75,10 +75,10 @@ def _reason(pair: Pair, j: int) -> Reason | None:
 
 def _said(pair: Pair, j: int) -> str:
     """How far apart the two are."""
-    shift, ratio = pair.here["shift"][j], pair.here["ratio"][j]
+    difference, ratio = pair.here["difference"][j], pair.here["se_ratio"][j]
     if not pair.base["error"][j] > 0:
         return f"{pair.name} is not at the estimate of {pair.base_name}, whose SE is 0"
-    where = f"{shift:+.2g} SE from" if abs(shift) > 0.005 else "at the estimate of"
+    where = f"{difference:+.2g} SE from" if abs(difference) > 0.005 else "at the estimate of"
     return f"{pair.name} is {where} {pair.base_name}" + (f", SE ratio {ratio:.3g}" if np.isfinite(ratio) else "")
 
 
@@ -172,8 +172,12 @@ def _size(pair: Pair, one: Effect, j: int) -> float:
 def _moves(pair: Pair, one: Effect | None, j: int) -> bool:
     """It makes half of a difference between the estimates that is one by itself."""
     error = pair.base["error"][j]
-    shift = (pair.here["estimate"][j] - pair.base["estimate"][j]) / error
-    return one is not None and abs(shift) > pair.apart and _toward(one.move[j] / error, shift) > 0.5 * abs(shift)
+    difference = (pair.here["estimate"][j] - pair.base["estimate"][j]) / error
+    return (
+        one is not None
+        and abs(difference) > pair.apart
+        and _toward(one.move[j] / error, difference) > 0.5 * abs(difference)
+    )
 
 
 def _toward(part: float, whole: float) -> float:

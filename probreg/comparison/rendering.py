@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from probreg.comparison.numbers import KIND_WORDS, Compared, unlike
-from probreg.comparison.shares import kinked, rowless
+from probreg.comparison.prior_terms import kinked, rowless
 from probreg.fits.fit import Fit
 from probreg.system.terminal import percent, printed
 
@@ -23,7 +23,7 @@ NO_WEIGHT_NOTE = (
 )
 LEFT = (0, 1, 8)  # columns of words
 MANY, MOST = 5, 3  # with so many fits only so many reasons are printed for a parameter
-LONG, LARGEST = 60, 20  # with more parameters than this only so many are printed, those with the largest shifts
+LONG, LARGEST = 60, 20  # with more parameters than this only so many are printed, those with the largest differences
 
 
 def text(of: Compared, why: Reasons, notes: Sequence[str]) -> str:
@@ -71,12 +71,12 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _rows_printed(of: Compared) -> list[int]:
-    """The numbers of the parameters that are printed, in their order: all of a few; of many those with the largest shifts,
-    one without a shift before them, and what is no coefficient."""
-    shift, coefficient = np.abs(of.data["shift"].values), of.data["role"].values == "coefficient"
-    if shift.shape[1] <= LONG:
-        return list(range(shift.shape[1]))
-    size = np.where(np.isnan(shift), np.inf, shift).max(0)
+    """The numbers of the parameters that are printed, in their order: all of a few; of many those with the largest differences,
+    one without a difference before them, and what is no coefficient."""
+    difference, coefficient = np.abs(of.data["difference"].values), of.data["role"].values == "coefficient"
+    if difference.shape[1] <= LONG:
+        return list(range(difference.shape[1]))
+    size = np.where(np.isnan(difference), np.inf, difference).max(0)
     size[~coefficient] = -1.0
     largest = np.argsort(-size, kind="stable")[:LARGEST]
     return sorted([*map(int, largest), *map(int, np.flatnonzero(~coefficient))])
@@ -85,29 +85,29 @@ def _rows_printed(of: Compared) -> list[int]:
 def _rest(of: Compared, where: Sequence[int]) -> list[str]:
     """The line on what is not printed."""
     gone = of.data.sizes["param"] - len(where)
-    which = "these have the largest shifts" if len(of.fits) > 1 else "these are the first"
+    which = "these have the largest differences" if len(of.fits) > 1 else "these are the first"
     return ["", f"{which}; {gone} more parameters, {gone * len(of.fits)} rows, in .to_pandas()"] if gone else []
 
 
 def _printed(of: Compared, why: Reasons, where: Sequence[int]) -> list[tuple[str, str]]:
     """The sentences that are printed, each with its parameter."""
     most = MOST if len(of.fits) >= MANY else len(of.fits)
-    names, shift = of.data["param"].values, of.data["shift"].values
+    names, difference = of.data["param"].values, of.data["difference"].values
     out = []
     for j in where:
-        sizes = dict(zip(of.fits, shift[:, j].tolist()))
-        out += [(str(names[j]), s) for s in furthest(why.get(str(names[j]), {}), sizes, most)]
+        sizes = dict(zip(of.fits, difference[:, j].tolist()))
+        out += [(str(names[j]), s) for s in largest_differences(why.get(str(names[j]), {}), sizes, most)]
     return out
 
 
-def furthest(said: Mapping[str, str], shift: Mapping[str, float], most: int) -> list[str]:
-    """The sentences of the fits with the largest shifts, in their order, and how many are left out; first of all those
-    of a fit without a shift, which has lost its estimate.
+def largest_differences(said: Mapping[str, str], difference: Mapping[str, float], most: int) -> list[str]:
+    """The sentences of the fits with the largest differences, in their order, and how many are left out; first of all those
+    of a fit without a difference, which has lost its estimate.
 
-    >>> furthest({"a": "A", "b": "B", "c": "C"}, {"a": 0.2, "b": -3.0, "c": float("nan")}, 2)
+    >>> largest_differences({"a": "A", "b": "B", "c": "C"}, {"a": 0.2, "b": -3.0, "c": float("nan")}, 2)
     ['B', 'C', 'and 1 more in .reasons']
     """
-    kept = sorted(said, key=lambda f: abs(shift[f]) if np.isfinite(shift[f]) else np.inf, reverse=True)[:most]
+    kept = sorted(said, key=lambda f: abs(difference[f]) if np.isfinite(difference[f]) else np.inf, reverse=True)[:most]
     rest = len(said) - len(kept)
     return [s for f, s in said.items() if f in kept] + ([f"and {rest} more in .reasons"] if rest else [])
 
@@ -119,7 +119,7 @@ def _header(of: Compared) -> list[str]:
     rows = "rows not kept" if n is None else f"{n:g} observations" + (f" in {d.n} rows" if d.n and d.n != n else "")
     lines = [
         attrs["models"],
-        f"{rows}; {100 * of.prob:g} % intervals; shift in SE of {of.baseline}, ratio of SE or SD to its",
+        f"{rows}; {100 * of.prob:g} % intervals; difference in SE of {of.baseline}, ratio of SE or SD to its",
     ]
     width = max(map(len, of.fits))
     for name, fit in of.fits.items():
@@ -144,7 +144,7 @@ def _kinds(of: Compared, name: str) -> str:
 def _table(of: Compared, where: Sequence[int]) -> tuple[list[str], list[list[str]]]:
     """Head and rows as texts, one row per parameter `where` and fit; digits follow the smallest SE of the parameter."""
     informed = bool(of.data["prior_weight"].fillna(1.0).any())
-    head = ["", "fit", "estimate", "SE | SD", "lower", "upper", "shift", "ratio"]
+    head = ["", "fit", "estimate", "SE | SD", "lower", "upper", "diff / SE", "SE ratio"]
     head += ["prior", "prior weight"] if informed else []
     values = {str(k): v.values for k, v in of.data.data_vars.items()}
     names, columns = of.data["param"].values, of.data["coef"].values
@@ -169,8 +169,14 @@ def _numbers(one: Mapping[str, Any], places: int, fit: Fit) -> list[str]:
     word = "SD" if fit.target == "posterior" else "SE"
     error = f"{rounded(one['error'], places)} {word}" if np.isfinite(one["error"]) else "none"
     ends = [rounded(one[q], places) for q in ("lower", "upper")]
-    shift = f"{round(one['shift'], 2) + 0.0:+.2f}" if np.isfinite(one["shift"]) else ""
-    return [rounded(one["estimate"], places), error, *ends, shift, f"{one['ratio']:.3f}" if one["ratio"] > 0 else ""]
+    difference = f"{round(one['difference'], 2) + 0.0:+.2f}" if np.isfinite(one["difference"]) else ""
+    return [
+        rounded(one["estimate"], places),
+        error,
+        *ends,
+        difference,
+        f"{one['se_ratio']:.3f}" if one["se_ratio"] > 0 else "",
+    ]
 
 
 def _weight(one: Mapping[str, Any], fit: Fit, column: str) -> str:
@@ -219,7 +225,7 @@ def notes(of: Compared, spellings: Mapping[str, str]) -> list[str]:
     base = of.data.sel(fit=of.baseline)
     lost = np.isnan(base["error"].values) & (base["kind"].values != "held")
     if lost.any():
-        out.append(f"no shift is given for {_listed(base['param'].values[lost])}: {of.baseline} has no SE there")
+        out.append(f"no difference is given for {_listed(base['param'].values[lost])}: {of.baseline} has no SE there")
     return out
 
 
@@ -241,7 +247,7 @@ def _fit_notes(of: Compared, name: str, spellings: Mapping[str, str]) -> list[st
     out += fit.described["notes"]
     if other := unlike(of.fits[of.baseline], fit):
         out.append(
-            f"no shift is given for {', '.join(other)}, which is not the same quantity under the likelihood of {of.baseline}"
+            f"no difference is given for {', '.join(other)}, which is not the same quantity under the likelihood of {of.baseline}"
         )
     seen: dict[str, list[str]] = {}
     for param, text, lam in zip(here["param"].values, here["penalty"].values, here["lam"].values):
@@ -256,7 +262,7 @@ def _fit_notes(of: Compared, name: str, spellings: Mapping[str, str]) -> list[st
     if name in spellings:
         out.append(f"the mode of this model is scikit-learn's {spellings[name]}")
     if rowless(fit) and here["prior_weight"].isnull().any():
-        out.append(f"{fit.model.design.elsewhere}, so that some prior weights are not known")
+        out.append(f"{fit.model.design.rows_absent}, so that some prior weights are not known")
     if fit.target == "mode" and not fit.model.design.n:
-        out.append(f"{fit.model.design.elsewhere}, so that no reason here rests on its sandwich")
+        out.append(f"{fit.model.design.rows_absent}, so that no reason here rests on its sandwich")
     return out

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.comparison.alike import observations
 from probreg.comparison.differences import summary
 from probreg.comparison.evidence import divergences, freedom, telling
 from probreg.comparison.methods import may_stop_short, r_hat, skewness, troubled
 from probreg.comparison.numbers import KIND_WORDS
 from probreg.comparison.pairs import Pair
-from probreg.comparison.shares import aux_prior_words
+from probreg.comparison.prior_terms import aux_prior_words
+from probreg.comparison.same_question import number_of_observations
 from probreg.inference.uncertainty.covariance import reported
 from probreg.inference.uncertainty.intervals import quantile
 from probreg.system.terminal import percent
@@ -76,7 +76,7 @@ def _prior(pair: Pair, j: int) -> str:
 def _carried(pair: Pair, j: int, k: int) -> str:
     """How the prior of one coefficient reaches another: by their correlation, or by the noise that it leaves."""
     c = pair.correlation[j, k]
-    if abs(c * pair.here["shift"][k]) > pair.apart / 2:
+    if abs(c * pair.here["difference"][k]) > pair.apart / 2:
         return f"; correlation {c:.3g} with {pair.params[j]} in {pair.base_name}"
     sigma = [f.aux.get("sigma", np.nan) for f in (pair.fit, pair.base_fit)]
     return (
@@ -92,7 +92,7 @@ def _both(pair: Pair, word: str, k: int) -> str:
 def _neighbour(pair: Pair, j: int) -> int:
     """The coefficient whose prior differs and whose move carried this one furthest, by its correlation."""
     differs = (pair.here["prior"] != pair.base["prior"]) & pair.coefficient
-    pull = np.where(differs, np.abs(np.nan_to_num(pair.correlation[j] * pair.here["shift"])), -1.0)
+    pull = np.where(differs, np.abs(np.nan_to_num(pair.correlation[j] * pair.here["difference"])), -1.0)
     return int(pull.argmax()) if differs.any() else j
 
 
@@ -158,7 +158,7 @@ def _small_sample(pair: Pair, j: int) -> str:
     known = next((name for name, v in df.items() if v), None)
     if known is None or all(df.values()):
         return f"small sample: {skewness(pair, j)[0]} integrates over sigma, the other takes its mode"
-    t, n = quantile(pair.prob, float(df[known] or np.inf)), observations(pair.named[known][0]) or np.nan
+    t, n = quantile(pair.prob, float(df[known] or np.inf)), number_of_observations(pair.named[known][0]) or np.nan
     root = float(np.sqrt(n / float(df[known] or np.nan)))
     return f"small sample: {df[known]:g} degrees of freedom in {known} only (t {t:.3g}, sqrt(n/df) {root:.3g})"
 

@@ -9,9 +9,9 @@ from probreg.data.design import (
     Unused as Unused,
     as_response as as_response,
     as_weights as as_weights,
-    column_of as column_of,
     from_arrays as from_arrays,
     from_reading as from_reading,
+    read_column as read_column,
     trying as trying,
     with_trials as with_trials,
 )

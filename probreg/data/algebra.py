@@ -33,7 +33,7 @@ _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
 @dataclass(frozen=True)
-class Token:
+class FormulaToken:
     """kind is "name" (text: the name itself), "call", "number", "text", "end" or the sign; start and stop are places in the
     formula."""
 
@@ -93,12 +93,12 @@ def unquoted(inside: str) -> str:
     return re.sub(r"\\([`\\])", r"\1", inside)
 
 
-def shown(text: str) -> str:
+def shown_formula(text: str) -> str:
     """A formula as messages repeat it: its beginning, where it is long."""
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r} ... ({len(text)} letters)"
 
 
-def tokens(text: str) -> list[Token]:
+def formula_tokens(text: str) -> list[FormulaToken]:
     """The formula cut into names, calls, numbers and signs. DataError for brackets or quotes that are not closed, for
     letters that are no part of a formula, and for brackets too deep in one another."""
     if not isinstance(text, str):
@@ -109,16 +109,16 @@ def tokens(text: str) -> list[Token]:
         depth += (token.kind == "(") - (token.kind == ")")
         deepest = max(deepest, depth)
     refuse_deep(deepest, text)
-    return [*out, Token("end", "", len(text), len(text))]
+    return [*out, FormulaToken("end", "", len(text), len(text))]
 
 
 def refuse_deep(met: int, text: str) -> None:
     """DataError for brackets within brackets beyond what is read."""
     if met > DEEPEST:
-        raise DataError(f"the formula {shown(text)} has brackets {met} deep; at most {DEEPEST} are read")
+        raise DataError(f"the formula {shown_formula(text)} has brackets {met} deep; at most {DEEPEST} are read")
 
 
-def _cut(text: str) -> Iterator[Token]:
+def _cut(text: str) -> Iterator[FormulaToken]:
     place = 0
     while place < len(text):
         if (found := _TOKEN.match(text, place)) is None:
@@ -134,19 +134,19 @@ def _cut(text: str) -> Iterator[Token]:
             continue
         if found["brace"]:
             place = _closed(text, start)
-            yield Token("call", text[start + 1 : place - 1], start, place)
+            yield FormulaToken("call", text[start + 1 : place - 1], start, place)
         elif found["quoted"]:
-            yield Token("name", unquoted(found[0][1:-1]), start, place)
+            yield FormulaToken("name", unquoted(found[0][1:-1]), start, place)
         elif found["word"] and place < len(text) and text[place] in "([" and not _NUMBER.fullmatch(found[0]):
             place = _closed(text, place)
-            yield Token("call", text[start:place], start, place)
+            yield FormulaToken("call", text[start:place], start, place)
         elif found["word"]:
             number = _NUMBER.fullmatch(found[0]) is not None
-            yield Token("." if found[0] == "." else "number" if number else "name", found[0], start, place)
+            yield FormulaToken("." if found[0] == "." else "number" if number else "name", found[0], start, place)
         elif found["text"]:
-            yield Token("text", found[0], start, place)
+            yield FormulaToken("text", found[0], start, place)
         else:
-            yield Token({"^": "**", "||": "|"}.get(found[0], found[0]), found[0], start, place)
+            yield FormulaToken({"^": "**", "||": "|"}.get(found[0], found[0]), found[0], start, place)
 
 
 def _closed(text: str, start: int) -> int:
@@ -163,19 +163,19 @@ def _closed(text: str, start: int) -> int:
     raise _unread(text, f"the bracket at letter {start + 1} is not closed")
 
 
-def sides(text: str, factor: Callable[[Token], Factor]) -> Sides:
+def sides(text: str, factor: Callable[[FormulaToken], Factor]) -> Sides:
     """Both sides of a formula; `factor` makes a factor of a name or a call."""
-    cut = tokens(text)
+    cut = formula_tokens(text)
     if not any(token.kind == "~" for token in cut):
-        raise DataError(f"the formula {shown(text)} has no response; write 'response ~ terms'")
+        raise DataError(f"the formula {shown_formula(text)} has no response; write 'response ~ terms'")
     reader = _Reader(text, cut, factor)
     if reader.kind == "~":
-        raise DataError(f"the formula {shown(text)} has no response; write 'response ~ terms'")
+        raise DataError(f"the formula {shown_formula(text)} has no response; write 'response ~ terms'")
     left = reader.sum()
     reader.expect("~", "one response stands before '~'")
     if reader.kind == "end":
         raise DataError(
-            f"the formula {shown(text)} has nothing on its right side; write 'y ~ 1' for an intercept alone"
+            f"the formula {shown_formula(text)} has nothing on its right side; write 'y ~ 1' for an intercept alone"
         )
     right = reader.sum()
     reader.expect("end", "an operator such as + stands between two terms")
@@ -186,7 +186,7 @@ def sides(text: str, factor: Callable[[Token], Factor]) -> Sides:
 class _Reader:
     """Reads a sum of terms off the tokens, by descent; brackets are no deeper than DEEPEST."""
 
-    def __init__(self, text: str, cut: list[Token], factor: Callable[[Token], Factor]) -> None:
+    def __init__(self, text: str, cut: list[FormulaToken], factor: Callable[[FormulaToken], Factor]) -> None:
         self.text, self.cut, self.place, self.factor = text, cut, 0, factor
 
     @property
@@ -256,7 +256,7 @@ class _Reader:
                 raise _unread(self.text, "a power of terms is a whole number, as in (a + b)**2; of a number, I(x**2)")
             if len(token.text) > 9 or int(token.text) > HIGHEST_POWER:
                 raise DataError(
-                    f"{shown(self.text)} crosses variables up to the power {token.text[:20]}; at most {HIGHEST_POWER} is taken. "
+                    f"{shown_formula(self.text)} crosses variables up to the power {token.text[:20]}; at most {HIGHEST_POWER} is taken. "
                     "For a power of a number write I(x**2) or poly(x, 2)"
                 )
             base = found
@@ -275,11 +275,13 @@ class _Reader:
                 return Terms(one=float(token.text) == 1.0)
             case "number":
                 raise DataError(
-                    f"the number {token.text} is no term of {shown(self.text)}; only 0 and 1 are, for the intercept. "
+                    f"the number {token.text} is no term of {shown_formula(self.text)}; only 0 and 1 are, for the intercept. "
                     f"A column of that name is written {quoted(token.text)}, twice a column I(2 * x)"
                 )
             case "text":
-                raise DataError(f"the text {token.text} is no term of {shown(self.text)}; a column is written `name`")
+                raise DataError(
+                    f"the text {token.text} is no term of {shown_formula(self.text)}; a column is written `name`"
+                )
             case "(":
                 inside = self.sum()
                 self.expect(")", "a bracket is closed by ')'")
@@ -293,7 +295,7 @@ class _Reader:
         """Every term of a with every term of b."""
         if a.one is not None or b.one is not None:
             raise DataError(
-                f"a product of {shown(self.text)} has a number in it; write I(2 * x), so that the column says so, and the "
+                f"a product of {shown_formula(self.text)} has a number in it; write I(2 * x), so that the column says so, and the "
                 "0 or 1 of the intercept as a term by itself"
             )
         out: dict[frozenset[Factor], Term] = {}
@@ -312,10 +314,12 @@ class _Reader:
     def _refuse_many(self, met: int, most: int) -> None:
         if met > most:
             what = "products of columns" if most == MOST_TERMS else "terms"
-            raise DataError(f"the formula {shown(self.text)} stands for {met} {what} or more; at most {most} are taken")
+            raise DataError(
+                f"the formula {shown_formula(self.text)} stands for {met} {what} or more; at most {most} are taken"
+            )
 
 
-def _divided(text: str, cut: list[Token], at: int) -> DataError:
+def _divided(text: str, cut: list[FormulaToken], at: int) -> DataError:
     """The error for `|`: within brackets it means effects that vary by a group, which no model here has."""
     start = stop = at
     while start and cut[start - 1].kind not in ("(", "~"):
@@ -325,7 +329,7 @@ def _divided(text: str, cut: list[Token], at: int) -> DataError:
     what, group = text[cut[start].start : cut[at].start].strip(), text[cut[at].stop : cut[stop].stop].strip()
     if not what or not group or (cut[start - 1].kind != "(" and what != "1"):
         return DataError(
-            f"the formula {shown(text)} has parts divided by '|', which no model here takes; use + between terms"
+            f"the formula {shown_formula(text)} has parts divided by '|', which no model here takes; use + between terms"
         )
     if what == "1":
         return DataError(
@@ -339,4 +343,4 @@ def _divided(text: str, cut: list[Token], at: int) -> DataError:
 
 
 def _unread(text: str, why: str) -> DataError:
-    return DataError(f"the formula {shown(text)} cannot be read: {why}")
+    return DataError(f"the formula {shown_formula(text)} cannot be read: {why}")

@@ -135,32 +135,34 @@ class Design:
         return bool(self.n) or self.source is not None
 
     @property
-    def elsewhere(self) -> str:
+    def rows_absent(self) -> str:
         """Why there are no rows in memory."""
         if self.source is not None:
             return f"this model reads its rows by the block ({self.source.name})"
         return "this model holds no rows, since it was saved without its rows"
 
     @property
-    def gone(self) -> str:
+    def rows_needed(self) -> str:
         """Why there are no rows in memory and what to do, as the end of a sentence that says what needs them."""
-        return f"{self.elsewhere}: {self.remedy}"
+        return f"{self.rows_absent}: {self.remedy}"
 
     @property
     def remedy(self) -> str:
         """What to do where rows are asked for that are not in memory."""
         return "save(rows=True) keeps them" if self.source is None else "build it from a part that fits in memory"
 
-    def lacking(self, what: str, instead: str = "") -> str | None:
-        """The sentence why `what` cannot be had, and what to do (`instead`, where it says more than `gone`); None where the
+    def rows_obstacle(self, what: str, instead: str = "") -> str | None:
+        """The sentence why `what` cannot be had, and what to do (`instead`, where it says more than `rows_needed`); None where the
         rows are in memory."""
         if self.n:
             return None
-        return f"{what} needs the rows in memory, and " + (f"{self.elsewhere}: {instead}" if instead else self.gone)
+        return f"{what} needs the rows in memory, and " + (
+            f"{self.rows_absent}: {instead}" if instead else self.rows_needed
+        )
 
     def need_rows(self, what: str, instead: str = "") -> None:
         """DataError unless the rows are in memory; `what` needs them there."""
-        if (why := self.lacking(what, instead)) is not None:
+        if (why := self.rows_obstacle(what, instead)) is not None:
             raise DataError(why)
 
     def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any] = add) -> Any:
@@ -171,7 +173,7 @@ class Design:
         if self.source is not None:
             return self.source.fold(fn, add)
         if not self.n:
-            raise DataError(f"a sum over the rows needs them, and {self.gone}")
+            raise DataError(f"a sum over the rows needs them, and {self.rows_needed}")
         return fn(self.block)
 
     @property
@@ -302,7 +304,7 @@ class Design:
         if self.kept is not None:
             return self.kept
         if not self.reachable:
-            raise DataError(f"the moments of the columns are not known: {self.gone}")
+            raise DataError(f"the moments of the columns are not known: {self.rows_needed}")
         return self.fold(partial(moments_of, columns=self.columns), Moments.__add__)
 
     @cached_property
@@ -612,7 +614,7 @@ def _is_array(data: Any) -> bool:
     return isinstance(data, np.ndarray | list)
 
 
-def column_of(data: Any, name: str) -> Array:
+def read_column(data: Any, name: str) -> Array:
     """One column of a table. DataError where it has none of that name."""
     if _is_array(data):
         raise DataError(f"{name!r} names a column, and these rows come as an array: give the values instead")

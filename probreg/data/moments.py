@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probreg.errors import DataError
-from probreg.numerics.linalg import Rank, downdate, inverse_upper, merge, rank_of, reduce_rows, solve_upper, triangular
+from probreg.numerics.linalg import (
+    ColumnRank,
+    downdate,
+    inverse_upper,
+    merge,
+    rank_of,
+    reduce_rows,
+    solve_upper,
+    triangular,
+)
 
 Array = NDArray[Any]
 MOST = 10_000  # columns: a matrix of as many rows and columns takes 0.8 GB, and some ten are needed
@@ -122,7 +131,7 @@ class Moments:
         return G[:-1, :-1], G[:-1, -1], float(G[-1, -1])
 
     @cached_property
-    def rank(self) -> Rank:
+    def rank(self) -> ColumnRank:
         """Which columns of X are combinations of the ones before them; see `probreg.numerics.linalg.rank_of`."""
         return rank_of(self.R)
 
@@ -135,7 +144,7 @@ class Moments:
         F = triangular(self.factor[:-1][:, [*self.rank.kept, self.p]])
         return F[:k, :k], F[:, k]
 
-    def least_squares(self) -> tuple[Array, Rank]:
+    def least_squares(self) -> tuple[Array, ColumnRank]:
         """The least-squares coefficients (p,), zero for the columns that `Rank.dropped` names, and the Rank.
 
         >>> Moments.of([[1.0, 1.0], [1.0, 1.0]], [2.0, 4.0], columns=["a", "b"]).least_squares()[0].tolist()

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.arguments.arrays import brief, floats
-from probreg.data.formula.columns import Table, kind_of, missing
+from probreg.data.formula.columns import Table, kind_of, missing_values
 from probreg.data.weights import WeightKind, check_values
 from probreg.errors import DataError
 
@@ -40,7 +40,7 @@ def complete(table: Table, action: Missing) -> tuple[Table, tuple[Any, ...], tup
     """The rows in which no column is missing, the labels of the others, and a sentence that counts them."""
     if not isinstance(action, str) or action not in ("raise", "drop"):
         raise DataError(f"missing={brief(action)} is not known; take 'raise' (an error names the rows) or 'drop'")
-    gone = {name: missing(values) for name, values in table.columns.items()}
+    gone = {name: missing_values(values) for name, values in table.columns.items()}
     lost = np.logical_or.reduce([np.zeros(len(table.rows), dtype=bool), *gone.values()])
     if not lost.any():
         return table, (), ()
@@ -66,7 +66,7 @@ def complete(table: Table, action: Missing) -> tuple[Table, tuple[Any, ...], tup
 def refuse_missing(table: Table) -> None:
     """DataError naming column and rows of the first missing values: new data are not dropped."""
     for name, values in table.columns.items():
-        if len(bad := np.flatnonzero(missing(values))):
+        if len(bad := np.flatnonzero(missing_values(values))):
             raise DataError(
                 f"column {name!r} is missing a value in {labels(table, bad)}; "
                 "a prediction needs every column: fill the values in or leave those rows out"

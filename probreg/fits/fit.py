@@ -20,29 +20,29 @@ from probreg.data.weights import RowWeights, refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
 from probreg.fits import storage
 from probreg.fits.inference_data import (
-    build,
     coefficient_dims,
     coefficient_index,
-    coordinates,
     covariance_array,
     covariance_values,
     estimate_group,
     labelled,
+    model_coordinates,
     parameter_names,
     reported_scale,
     row_labels,
+    to_inference_data,
     to_save,
 )
-from probreg.fits.prediction import Prediction, predict, predictive, usable
+from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
 from probreg.inference import METHODS, Method, Solution, Status
-from probreg.inference.design_based import obstacle, with_errors
-from probreg.inference.exact.posterior_as_prior import carried
-from probreg.inference.sampling.mixing import mixing
+from probreg.inference.design_based import method_obstacle, with_errors
+from probreg.inference.exact.posterior_as_prior import posterior_as_prior
+from probreg.inference.sampling.mixing import mixing_table
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.conventions import SmallSample, check_estimator, check_settings
-from probreg.inference.uncertainty.covariance import Settings, Spread, reported, spread_of
-from probreg.inference.uncertainty.intervals import Given, Intervals
-from probreg.inference.uncertainty.reported import hidden_scale, shown
+from probreg.inference.uncertainty.covariance import Settings, Spread, covariance_of_kind, reported
+from probreg.inference.uncertainty.intervals import GivenCovariance, Intervals
+from probreg.inference.uncertainty.parameter_maps import reported_coefficients, scale_matrix_of_reported
 from probreg.likelihoods import OfTrials
 from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
@@ -118,7 +118,7 @@ class Fit:
             raise Incompatible(f"{self.method.name} has no estimate of least norm; fit a mode, such as closed_form")
         if s.status is Status.NO_MAXIMUM:
             raise NotConverged(f"there is no estimate of least norm: {s.status.value} ({s.detail})")
-        return self.coef if s.null is None else labelled(self.model, shown(self.model, s.beta))
+        return self.coef if s.null_space is None else labelled(self.model, reported_coefficients(self.model, s.beta))
 
     @property
     def std_error(self) -> Any:
@@ -181,7 +181,7 @@ class Fit:
             made = self._spread_of(covariance)
         else:
             given = self._given(covariance)
-            made = Spread(hidden_scale(self.model, given.scale), given.words.get("df"), given.words)
+            made = Spread(scale_matrix_of_reported(self.model, given.scale), given.words.get("df"), given.words)
         return made if s.df is not None else made._replace(df=None)  # as in intervals: t goes with least squares
 
     def _spread_of(
@@ -190,7 +190,7 @@ class Fit:
         check_estimator(self.method, kind)
         check_settings(groups, lags, factor, kind)
         codes = group_codes(groups, self.model.design, data) if kind == "cluster" else []
-        return spread_of(self.model, self.solution, kind, Settings(codes, lags, factor))
+        return covariance_of_kind(self.model, self.solution, kind, Settings(codes, lags, factor))
 
     def _covariance(self) -> Any:
         return reported_scale(self.model, replace(self.solution, scale=self.solution.covariance))
@@ -206,7 +206,7 @@ class Fit:
         refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
         if self.likelihood_at_estimate is not None:
             return self.likelihood_at_estimate
-        usable(self.solution, self.method)
+        require_predictive(self.solution, self.method)
         if any(self.solution.aux.get(a) == 0 for a in self.model.unknown):
             return np.inf  # as many coefficients as rows: sigma = 0
         return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
@@ -229,23 +229,23 @@ class Fit:
         self._intervals.refuse(kind, given)
         return self._interval(prob, asked, given)
 
-    def _interval(self, prob: float, kind: str, given: Given | None = None) -> Any:
+    def _interval(self, prob: float, kind: str, given: GivenCovariance | None = None) -> Any:
         import xarray as xr
 
         lower, upper = self._intervals.ends(prob, kind, given)
         dims, attrs = coefficient_dims(self.model), {"prob": float(prob), "kind": kind, "method": self.method.name}
         attrs |= self._intervals.words(kind, given)
-        return xr.Dataset({"lower": (dims, lower), "upper": (dims, upper)}, coordinates(self.model), attrs)
+        return xr.Dataset({"lower": (dims, lower), "upper": (dims, upper)}, model_coordinates(self.model), attrs)
 
     @cached_property
     def _intervals(self) -> Intervals:
         return Intervals(self.model, self.method, self.solution)
 
-    def _given(self, covariance: Any) -> Given:
+    def _given(self, covariance: Any) -> GivenCovariance:
         """The matrix and the words of a covariance that was named or given."""
         check_estimator(self.method, covariance if isinstance(covariance, str) else "sandwich")
         made = self.covariance(covariance) if isinstance(covariance, str) else covariance
-        return Given(covariance_values(self.model, made), dict(made.attrs))
+        return GivenCovariance(covariance_values(self.model, made), dict(made.attrs))
 
     @property
     def default_kind(self) -> str:
@@ -283,7 +283,7 @@ class Fit:
             row = [value, sd, *self.aux_interval(name, prob, ends.attrs["kind"])]
             table.loc[("", name) if self.model.likelihood.outcomes else name] = row
         if "diverging" in self.solution.sample_stats:
-            table = table.join(pd.DataFrame(mixing(self.model, self.solution), index=table.index))
+            table = table.join(pd.DataFrame(mixing_table(self.model, self.solution), index=table.index))
         table.attrs = {**ends.attrs, **self.described}
         return table
 
@@ -297,7 +297,7 @@ class Fit:
         one per draw for a posterior. The noise is sigma, with `weights=pr.weights.precision(w)` sigma / sqrt(w); training
         rows have their own. `trials` (n,) are those of new rows whose table does not hold them."""
         refuse_sampling(self.model.design.weight_kind, "a predictive distribution")
-        usable(self.solution, self.method)
+        require_predictive(self.solution, self.method)
         design = self._design(data, offset, weights, trials)
         return predictive(self.model, self.solution, design, spread=False, seed=self.seed)
 
@@ -377,11 +377,11 @@ class Fit:
         >>> fit(Model.from_arrays(X[:3], y[:3]), "conjugate").update(X[3:], y[3:]).coef.round(9).equals(whole.coef.round(9))
         True
         """
-        how = carried(self.model, self.method, self.solution)
+        how = posterior_as_prior(self.model, self.method, self.solution)
         more = (
             data if isinstance(data, Model) else self.model.at(data, y, weights=weights, offset=offset, trials=trials)
         )
-        after = fit(how.onto(self.model, more), self.method, seed=self.seed)
+        after = fit(how.updated_model(self.model, more), self.method, seed=self.seed)
         return replace(after, notes=(*after.notes, how.note))
 
     # ---- everything in one place -----------------------------------------------------------------------------------
@@ -399,7 +399,7 @@ class Fit:
     @cached_property
     def tree(self) -> Any:
         """xarray.DataTree with the groups that ArviZ expects; see `probreg.fits.inference_data`."""
-        return build(self.model, self.method, self.solution, self.seed, self._attrs())
+        return to_inference_data(self.model, self.method, self.solution, self.seed, self._attrs())
 
     def _attrs(self) -> dict[str, Any]:
         from probreg import __version__
@@ -434,7 +434,7 @@ class Fit:
         if rows:
             self.model.design.need_rows("a file that holds the rows", "save it with rows=False")
         tree = to_save(self.model, self.solution, seed=self.seed, attrs=self._attrs(), rows=rows)
-        storage.write(path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
+        storage.write_fit(path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
         return Path(path)
 
     def _known_likelihood(self) -> Mapping[str, float]:
@@ -481,12 +481,14 @@ def fit(
     if not isinstance(chosen, Method):
         raise Incompatible(f"method is the name of a method or a Method, got {chosen!r}")
     with limited(threads):
-        if (why := obstacle(chosen, model)) is not None:
+        if (why := method_obstacle(chosen, model)) is not None:
             tried = {k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")}
-            able = [k for k, v in tried.items() if obstacle(v, model) is None and (model.design.n or not v.in_memory)]
+            able = [
+                k for k, v in tried.items() if method_obstacle(v, model) is None and (model.design.n or not v.in_memory)
+            ]
             raise Incompatible(f"{why}. These can fit this model: {', '.join(able) or 'none'}.")
         rng = np.random.default_rng(seed)
-        model, chosen, notes, stats, solved = chosen.settle(model, rng)
+        model, chosen, notes, stats, solved = chosen.resolve(model, rng)
         solution = with_errors(model, chosen.solve(model, rng) if solved is None else solved)
     solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
     if not solution.status.good:
@@ -502,5 +504,5 @@ def load_fit(path: str | Path) -> Fit:
 
     DataError for a file that is missing, is not a saved fit, or was damaged or changed since it was saved.
     """
-    model, method, solution, seed = storage.read(path)
+    model, method, solution, seed = storage.read_saved(path)
     return Fit(model, method, solution, seed, likelihood_at_estimate=solution.stats.get("log_likelihood"))

@@ -14,14 +14,14 @@ import numpy as np
 from probreg.data import Design
 from probreg.errors import DataError
 from probreg.inference import Method, Solution
-from probreg.inference.uncertainty.asymptotic import asymptotic, spreads
-from probreg.inference.uncertainty.reported import (
-    estimated,
-    hidden as hidden,
+from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
+from probreg.inference.uncertainty.parameter_maps import (
+    coefficients_of_reported as coefficients_of_reported,
     left_out,
+    reported_coefficients as reported_coefficients,
+    reported_estimate,
     reported_scale as reported_scale,
-    shown as shown,
-    shown_scale as shown_scale,
+    reported_scale_matrix as reported_scale_matrix,
 )
 from probreg.likelihoods import OfTrials
 from probreg.model.model import Model
@@ -34,7 +34,7 @@ def coefficient_dims(model: Model) -> tuple[str, ...]:
     return ("coef", "outcome") if model.likelihood.outcomes else ("coef",)
 
 
-def coordinates(model: Model) -> dict[str, list[str]]:
+def model_coordinates(model: Model) -> dict[str, list[str]]:
     out = {"coef": list(model.design.columns)}
     return out | ({"outcome": list(model.likelihood.outcomes)} if model.likelihood.outcomes else {})
 
@@ -60,7 +60,7 @@ def labelled(model: Model, beta: Array) -> Any:
     """Coefficients (p,) or (p, outcomes) as a DataArray."""
     import xarray as xr
 
-    return xr.DataArray(beta, coordinates(model), coefficient_dims(model), name="beta")
+    return xr.DataArray(beta, model_coordinates(model), coefficient_dims(model), name="beta")
 
 
 def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> Any:
@@ -111,13 +111,13 @@ def estimate_group(model: Model, solution: Solution) -> Any:
     import xarray as xr
 
     dims = coefficient_dims(model)
-    found = estimated(model, solution)
+    found = reported_estimate(model, solution)
     variables: dict[str, Any] = {"beta": (dims, found.beta), "std_error": (dims, found.error)}
     spreads = {**solution.aux_sd, **solution.hyper_sd}
     for name, value in {**solution.aux, **solution.hyper}.items():
         variables[name] = ((), value)
         variables[f"{name}_std_error"] = ((), spreads.get(name, np.nan))
-    return xr.Dataset(variables, coordinates(model))
+    return xr.Dataset(variables, model_coordinates(model))
 
 
 def to_save(model: Model, solution: Solution, *, seed: int, attrs: Mapping[str, Any], rows: bool) -> Any:
@@ -138,7 +138,7 @@ def to_save(model: Model, solution: Solution, *, seed: int, attrs: Mapping[str, 
     return tree
 
 
-def build(model: Model, method: Method, solution: Solution, seed: int, attrs: Mapping[str, Any]) -> Any:
+def to_inference_data(model: Model, method: Method, solution: Solution, seed: int, attrs: Mapping[str, Any]) -> Any:
     """The whole tree; `attrs` are written at its root, and which groups are left out for want of rows."""
     import xarray as xr
 
@@ -149,7 +149,11 @@ def build(model: Model, method: Method, solution: Solution, seed: int, attrs: Ma
             groups |= _row_groups(model, solution, seed)
         groups["log_prior"] = _log_prior_group(model, solution.draws)
         groups["sample_stats"] = _stats_group(model, solution, density=model.design.reachable)
-    elif solution.vague is None and method.probabilities and (spreads(solution) or solution.replicates is not None):
+    elif (
+        solution.not_estimable is None
+        and method.probabilities
+        and (has_standard_error(solution) or solution.replicates is not None)
+    ):
         made = (
             _sampling_group(model, solution, seed)
             if solution.replicates is None
@@ -178,16 +182,18 @@ def _replicates_group(model: Model, solution: Solution) -> Any:
     beta = np.where(np.isfinite(coef), coef, np.nan)[None]
     variables: dict[str, Any] = {"beta": (("chain", "draw", *coefficient_dims(model)), beta)}
     variables |= {a: (("chain", "draw"), kept[a][None]) for a in model.unknown}
-    return xr.Dataset(variables, coordinates(model) | _draw_coordinates({"beta": beta}), {"replicates": "bootstrap"})
+    return xr.Dataset(
+        variables, model_coordinates(model) | _draw_coordinates({"beta": beta}), {"replicates": "bootstrap"}
+    )
 
 
 def draws_group(model: Model, draws: Mapping[str, Array]) -> Any:
     import xarray as xr
 
-    beta = shown(model, draws["beta"])
+    beta = reported_coefficients(model, draws["beta"])
     variables: dict[str, Any] = {"beta": (("chain", "draw", *coefficient_dims(model)), beta)}
     variables |= {k: (("chain", "draw"), v) for k, v in draws.items() if k != "beta"}
-    return xr.Dataset(variables, coordinates(model) | _draw_coordinates(draws))
+    return xr.Dataset(variables, model_coordinates(model) | _draw_coordinates(draws))
 
 
 def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:

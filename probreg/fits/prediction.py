@@ -16,8 +16,8 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
 from probreg.inference.modes.linear import touched
 from probreg.inference.modes.wide import Factored
-from probreg.inference.penalized.kinks import NO_ERRORS, has_kinks
-from probreg.inference.uncertainty.asymptotic import asymptotic, spreads
+from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
+from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
 from probreg.likelihoods import Gaussian, OfTrials, OrderedLikelihood
 from probreg.model.model import Model
@@ -50,7 +50,7 @@ class Prediction:
         return out if self.likely is None else out | {"likely": self.likely}
 
 
-def usable(solution: Solution, method: Method) -> None:
+def require_predictive(solution: Solution, method: Method) -> None:
     """NotConverged when there is no estimate to predict from, Incompatible when there are no probabilities."""
     if not method.probabilities:
         raise Incompatible(
@@ -102,7 +102,7 @@ def _etas(design: Design, beta: Array) -> Array:
 @one_blas_thread()
 def predict(model: Model, solution: Solution, method: Method, design: Design, *, prob: float, seed: int) -> Prediction:
     """Mean and intervals at the rows of a design; NotConverged when there is no estimate."""
-    usable(solution, method)
+    require_predictive(solution, method)
     _estimable(model, solution, design)
     point = solution.draws is None
     spread = point and isinstance(model.likelihood, OrderedLikelihood) and not _errorless(model, solution)
@@ -185,7 +185,7 @@ def _of_draws(model: Model, solution: Solution, design: Design, atoms: Mapping[s
 
 def _errorless(model: Model, solution: Solution) -> bool:
     """The mode under a prior with kinks, which carries no standard errors."""
-    return has_kinks(model) and not spreads(solution)
+    return has_nonsmooth_terms(model) and not has_standard_error(solution)
 
 
 def _of_point(model: Model, solution: Solution, design: Design, atoms: Mapping[str, Array], prob: float) -> Prediction:
@@ -228,9 +228,9 @@ def _variance(X: Array, scale: Array | Factored, J: Array) -> Array:
 
 def _estimable(model: Model, solution: Solution, design: Design) -> None:
     """Incompatible at rows that are no combination of the training rows: there X beta has no estimate (Searle 1971)."""
-    if solution.null is None:
+    if solution.null_space is None:
         return
-    N, X = solution.null, design.X
+    N, X = solution.null_space, design.X
     bad = np.flatnonzero((np.abs(X @ N) > _IN_SPACE * (np.abs(X) @ np.abs(N))).any(1))
     if len(bad):
         gone = ", ".join(c for c, out in zip(design.columns, touched(N)) if out)
@@ -243,7 +243,7 @@ def _estimable(model: Model, solution: Solution, design: Design) -> None:
 
 
 def _mean_interval(model: Model, solution: Solution, design: Design, prob: float) -> tuple[Array, Array]:
-    centre, J = model.likelihood.mean_line(_eta(design, solution.beta))
+    centre, J = model.likelihood.link_mean_and_slope(_eta(design, solution.beta))
     half = quantile(prob, solution.df) * np.sqrt(_variance(design.X, solution.scale, J))
     inverse = model.likelihood.link.inverse
     lower, upper = inverse(centre - half), inverse(centre + half)

@@ -4,7 +4,7 @@ from probreg.inference.auto import Auto as Auto
 from probreg.inference.base import (
     METHODS as METHODS,
     Method as Method,
-    Settled as Settled,
+    Resolved as Resolved,
     Solution as Solution,
     Status as Status,
 )

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Method, Settled, Solution
-from probreg.inference.design_based import obstacle
+from probreg.inference.base import METHODS, Method, Resolved, Solution
+from probreg.inference.design_based import method_obstacle
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior
 
@@ -30,19 +30,21 @@ class Auto(Method):
     pseudo = True
 
     def obstacle(self, model: Model) -> str | None:
-        return None if any(obstacle(METHODS[k](), model) is None for k in _LADDER) else "no method fits this model"
+        return (
+            None if any(method_obstacle(METHODS[k](), model) is None for k in _LADDER) else "no method fits this model"
+        )
 
     def choose(self, model: Model) -> tuple[Method, str]:
         """The method and the sentence that says why."""
         for name, reason in _LADDER.items():
             method = METHODS[name]()
-            if obstacle(method, model) is None:
+            if method_obstacle(method, model) is None:
                 return method, f"auto chose {name}: {_reason(model, method, reason)}"
         raise Incompatible("no method fits this model")
 
-    def settle(self, model: Model, rng: np.random.Generator) -> Settled:
+    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         method, reason = self.choose(model)
-        settled = method.settle(model, rng)
+        settled = method.resolve(model, rng)
         return settled._replace(notes=(reason, *settled.notes))
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:

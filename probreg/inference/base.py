@@ -33,7 +33,7 @@ class Status(Enum):
     """How a method ended; the value is advice to the reader."""
 
     EXACT = "exact: a formula, nothing was iterated or sampled"
-    CONVERGED = "converged: the gradient of the log posterior vanishes (at a kink, zero is among its subgradients)"
+    CONVERGED = "converged"
     SAMPLED = "sampled, with no sign of trouble"
     RESAMPLED = "resampled: the estimate is that of its method, its spread that of the replicates"
     UNMIXED = "sampled, but the chains do not agree: draw more, raise target_accept, or use a more informative prior"
@@ -59,7 +59,7 @@ class Solution:
     """Plain arrays. vec(beta) runs row by row: column first, then linear predictor.
 
     `scale` (p m, p m) is the squared scale of the marginals of vec(beta): the covariance when `df` is None or the target
-    is a mode, times df / (df - 2) for a posterior with Student-t marginals. `vague` marks reported coefficients that have no
+    is a mode, times df / (df - 2) for a posterior with Student-t marginals. `not_estimable` marks reported coefficients that have no
     estimate (not identified, or at infinity). `stats` are named numbers (rss, rank, log_evidence ...), `notes` sentences.
     """
 
@@ -80,8 +80,10 @@ class Solution:
     replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
     status: Status = Status.EXACT
     detail: str = ""
-    vague: Array | None = None  # (p, outcomes) bool
-    null: Array | None = None  # (p, k), directions of beta that leave X beta as it is; beta is then the least-norm one
+    not_estimable: Array | None = None  # (p, outcomes) bool
+    null_space: Array | None = (
+        None  # (p, k), directions of beta that leave X beta as it is; beta is then the least-norm one
+    )
     stats: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     trace: Mapping[str, Array] = field(default_factory=dict)
@@ -96,7 +98,7 @@ class Solution:
         return self.scale * (self.df / (self.df - 2.0) if self.df > 2 else np.inf)
 
 
-class Settled(NamedTuple):
+class Resolved(NamedTuple):
     """What is left to do once a method has chosen: a model, a method that solves it, and what to say of the choice; the
     solution too, where choosing was solving."""
 
@@ -128,9 +130,9 @@ class Method(ABC):
     @abstractmethod
     def solve(self, model: Model, rng: np.random.Generator) -> Solution: ...
 
-    def settle(self, model: Model, rng: np.random.Generator) -> Settled:
+    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """The model and the method that will be reported; a method that chooses another, or finds scales, says which."""
-        return Settled(model, self)
+        return Resolved(model, self)
 
     def guarantee(self, model: Model, solution: Solution) -> "Guarantee":
         """What a theorem promises for the steps this method took; Incompatible where none is about them."""

@@ -7,7 +7,7 @@ import numpy as np
 from probreg.data.weights import without_likelihood
 from probreg.errors import NotConverged
 from probreg.inference.base import Method, Solution, Status
-from probreg.inference.penalized.kinks import has_kinks
+from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
@@ -15,7 +15,7 @@ from probreg.numerics.linalg import one_blas_thread
 KIND = "sampling-weighted"
 
 
-def obstacle(method: Method, model: Model) -> str | None:
+def method_obstacle(method: Method, model: Model) -> str | None:
     """Why a method cannot fit this model: its own reasons, and that its answer is of a likelihood where rows have none."""
     if not method.pseudo and (why := without_likelihood(model.design.weight_kind, method.name)) is not None:
         return why
@@ -26,7 +26,7 @@ def obstacle(method: Method, model: Model) -> str | None:
 def with_errors(model: Model, solution: Solution) -> Solution:
     """The solution with the covariance n/(n - 1) V M V over (beta, log aux) in place of its own, M = sum_i w_i^2 u_i u_i'
     of the rows' scores u_i (Binder 1983; rows are the units that were sampled); as it is under weights of other kinds."""
-    if model.design.weight_kind != "sampling" or solution.status is Status.NO_MAXIMUM or has_kinks(model):
+    if model.design.weight_kind != "sampling" or solution.status is Status.NO_MAXIMUM or has_nonsmooth_terms(model):
         return solution
     n, k = model.design.total, solution.beta.size
     try:

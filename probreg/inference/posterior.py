@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import Incompatible, ProbregError
-from probreg.inference.base import METHODS, Method, Settled, Solution
+from probreg.inference.base import METHODS, Method, Resolved, Solution
 from probreg.inference.exact.conjugate import Conjugate
 from probreg.inference.exact.quadrature import Quadrature
 from probreg.inference.sampling.importance import Importance
@@ -31,7 +31,7 @@ class Posterior(Method):
     >>> from probreg.likelihoods import Bernoulli
     >>> x = np.arange(20.0)
     >>> model = Model.from_arrays(x, x % 3 > 1, likelihood=Bernoulli())
-    >>> settled = Posterior().settle(model, np.random.default_rng(0))
+    >>> settled = Posterior().resolve(model, np.random.default_rng(0))
     >>> settled.method.name, settled.notes[0].split(":")[0]
     ('importance', 'posterior took importance')
     """
@@ -62,7 +62,7 @@ class Posterior(Method):
         every = (*self.exact, self.weighted, self.sampler)
         return None if any(k.obstacle(model) is None for k in every) else self.sampler.obstacle(model)
 
-    def settle(self, model: Model, rng: np.random.Generator) -> Settled:
+    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         why: list[str] = []
         for exact in self.exact:
             if (said := exact.obstacle(model)) is None:
@@ -71,7 +71,7 @@ class Posterior(Method):
                 except (ProbregError, np.linalg.LinAlgError) as error:
                     said = str(error)
                 else:
-                    return Settled(model, exact, (_taken(exact, [*why, f"{exact.name} is exact"]),), solution=solution)
+                    return Resolved(model, exact, (_taken(exact, [*why, f"{exact.name} is exact"]),), solution=solution)
             if isinstance(model.likelihood, Gaussian):
                 why.append(said)
         why = why or [f"a {model.likelihood.name} likelihood has no exact posterior"]
@@ -80,17 +80,17 @@ class Posterior(Method):
             solution = _attempt(weighted, model, rng)
         except (ProbregError, np.linalg.LinAlgError) as error:
             said = str(error) if str(error).startswith(weighted.name) else f"{weighted.name}: {error}"
-            return Settled(model, self.sampler, (_taken(self.sampler, [*why, said]),))
+            return Resolved(model, self.sampler, (_taken(self.sampler, [*why, said]),))
         k, n, ess = solution.stats["k_hat"], weighted.chains * weighted.points, solution.stats["ess"]
         told = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
         if ess < self.chains * min(_ESS, self.draws):
             few = f"{told}, but they are worth {ess:,.0f} independent draws only"
-            return Settled(model, self.sampler, (_taken(self.sampler, [*why, few]),))
+            return Resolved(model, self.sampler, (_taken(self.sampler, [*why, few]),))
         enough = f"{told}, and worth {ess:,.0f} independent draws"
-        return Settled(model, weighted, (_taken(weighted, [*why, enough, _spared(model)]),), solution=solution)
+        return Resolved(model, weighted, (_taken(weighted, [*why, enough, _spared(model)]),), solution=solution)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        settled = self.settle(model, rng)
+        settled = self.resolve(model, rng)
         found = settled.solution or settled.method.solve(settled.model, rng)
         return replace(found, notes=(*settled.notes, *found.notes))
 

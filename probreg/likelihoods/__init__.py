@@ -2,7 +2,6 @@
 
 from probreg.likelihoods.base import (
     LIKELIHOODS as LIKELIHOODS,
-    Expansion as Expansion,
     ExponentialFamily as ExponentialFamily,
     Likelihood as Likelihood,
     OfClasses as OfClasses,
@@ -11,6 +10,7 @@ from probreg.likelihoods.base import (
     Recession as Recession,
     SeparableLikelihood as SeparableLikelihood,
     SmoothLikelihood as SmoothLikelihood,
+    ValueGradHessian as ValueGradHessian,
 )
 from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
 from probreg.likelihoods.binomial import Binomial as Binomial
@@ -18,5 +18,5 @@ from probreg.likelihoods.categorical import Categorical as Categorical
 from probreg.likelihoods.gaussian import Gaussian as Gaussian
 from probreg.likelihoods.multinomial import Multinomial as Multinomial
 from probreg.likelihoods.poisson import Poisson as Poisson
-from probreg.likelihoods.softmax import Softmax as Softmax
+from probreg.likelihoods.softmax import SoftmaxLikelihood as SoftmaxLikelihood
 from probreg.likelihoods.student import StudentT as StudentT

@@ -8,8 +8,8 @@ A row of y is one observation: a number, or several numbers on a last axis (succ
 has y needs nothing else. What is said without y (`information`, `sample`, ...) is told what is *given* of a row, as
 keywords beside aux: `information(eta, **aux, **likelihood.given(y))`, which is `trials=` (n,) where y counts trials.
 
-A likelihood is a frozen value. Before it meets data it is a recipe (`Bernoulli()`); `bind` reads the response and
-returns the likelihood that knows its levels; `code` turns response values into the numbers y.
+A likelihood is a frozen value. Before it meets data it is a recipe (`Bernoulli()`); `prepare` reads the response and
+returns the likelihood that knows its levels; `encode` turns response values into the numbers y.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ import numpy as np
 from probreg.arguments.keywords import LIKELIHOOD_WORDS
 from probreg.errors import DataError
 from probreg.likelihoods.links import Link
-from probreg.numerics.compiled.kernel import Kernel, forget_inherited
+from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
 from probreg.registry import Registry
 
 FAR = 700.0  # on the link scale, where a mean at the edge of its range has its likelihood
@@ -34,7 +34,7 @@ Array = np.ndarray
 Level = str | int | float | bool
 
 
-class Expansion(NamedTuple):
+class ValueGradHessian(NamedTuple):
     """log p(y_i) and its first and (negative) second derivatives over (eta_i, log aux), row by row."""
 
     log_prob: Array  # (n,)
@@ -65,13 +65,13 @@ class Likelihood(ABC):
     noise_scale: ClassVar[str | None] = None
 
     @abstractmethod
-    def bind(
+    def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
     ) -> Self:
         """The likelihood for this response: it knows its levels. DataError unless the values are of its kind."""
 
     @abstractmethod
-    def code(self, values: Array) -> Array:
+    def encode(self, values: Array) -> Array:
         """The response as numbers y, (n,) or (n, c). DataError names the first row whose value does not belong."""
 
     def given(self, y: Array) -> dict[str, Array]:
@@ -124,7 +124,7 @@ class Likelihood(ABC):
 
     @property
     @abstractmethod
-    def display(self) -> Array:
+    def contrast_matrix(self) -> Array:
         """(len(outcomes), m): reported coefficients are beta @ display.T."""
 
     @property
@@ -137,7 +137,7 @@ class Likelihood(ABC):
         """The linear predictors (n, m) at which p(y) is largest, cut where it rises for ever."""
 
     @abstractmethod
-    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         """A rough eta (n, m) and aux from the response alone, where Newton starts."""
 
     @abstractmethod
@@ -149,7 +149,7 @@ class Likelihood(ABC):
         """E[y | eta], shape (..., n), per trial where y counts trials; class probabilities (..., n, K) for classes."""
 
     @abstractmethod
-    def mean_line(self, eta: Array) -> tuple[Array, Array]:
+    def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         """link(mean) (..., n, D) and its derivative over eta (..., n, D, m)."""
 
     @abstractmethod
@@ -179,10 +179,10 @@ class OrderedLikelihood(Likelihood):
         return ()
 
     @property
-    def display(self) -> Array:
+    def contrast_matrix(self) -> Array:
         return np.ones((1, 1))
 
-    def mean_line(self, eta: Array) -> tuple[Array, Array]:
+    def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         return eta, np.ones((*eta.shape, 1))
 
     def saturated(self, y: Array) -> Array:
@@ -221,13 +221,13 @@ class SmoothLikelihood(Likelihood):
         return (8.0 * near - far) / (12.0 * h)
 
     @abstractmethod
-    def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         """log p with its gradient and observed curvature over (eta, log aux), for one eta of shape (n, m)."""
 
     concave: ClassVar[bool] = False  # log p is concave in eta; a sum of such, with such priors, has one maximum
 
     # What may be compiled; a law holds it to log_prob and score. Without it NumPy serves, and PyMC's graph the samplers.
-    kernel: ClassVar[Kernel | None] = None
+    compiled_density: ClassVar[CompiledDensity | None] = None
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -237,7 +237,7 @@ class SmoothLikelihood(Likelihood):
         """The array t of the kernel, number by number: functions of aux (each may be an array) and of what is given."""
         return ()
 
-    def carrier(self, y: Array) -> Array:
+    def base_measure(self, y: Array) -> Array:
         """What the kernel leaves out of log p, a function of y alone, (n,)."""
         return np.zeros(len(y))
 
@@ -305,7 +305,7 @@ class ExponentialFamily(OrderedLikelihood, SmoothLikelihood):
     def information(self, eta: Array, **known: Any) -> Array:
         return (self.size(**known) * self.variance(self.mean(eta)))[..., None, None]
 
-    def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         mu, n = self.mean(eta), self.size(**self.given(y))
         g, h = self.drawn(y) - n * mu, n * self.variance(mu)
-        return Expansion(self.log_prob(y, eta), g[:, None], h[:, None, None])
+        return ValueGradHessian(self.log_prob(y, eta), g[:, None], h[:, None, None])

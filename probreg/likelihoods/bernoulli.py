@@ -19,8 +19,8 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.binomial import Binomial
 from probreg.likelihoods.links import LOGIT
-from probreg.likelihoods.response import codes, levels_of, numbers, one_of, refuse
-from probreg.numerics.compiled.kernel import Kernel
+from probreg.likelihoods.response import codes, finite_response, one_of, refuse, response_levels
+from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -30,7 +30,7 @@ def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     return min(s, 0.0) - log1p(e), y - mu, 0.0
 
 
-def _bend(y: float, eta: float, t: Array) -> float:
+def _hessian(y: float, eta: float, t: Array) -> float:
     e = exp(-abs(eta))
     return e / ((1.0 + e) * (1.0 + e))
 
@@ -51,13 +51,13 @@ class Bernoulli(ExponentialFamily, SeparableLikelihood, OfClasses):
     name = "bernoulli"
     support = np.arange(2.0)
     link = LOGIT
-    kernel = Kernel(_row, bend=_bend)
+    compiled_density = CompiledDensity(_row, hessian=_hessian)
 
-    def bind(
+    def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
     ) -> Self:
         refuse("Bernoulli", event=None, reference=reference)
-        met = levels_of(values, levels)
+        met = response_levels(values, levels)
         if levels is not None or any(isinstance(v, float) for v in met):  # whole numbers come as int
             _not_shares(values)
         if len(met) != 2:
@@ -70,7 +70,7 @@ class Bernoulli(ExponentialFamily, SeparableLikelihood, OfClasses):
         last = met[1] if event is None else one_of(met, event, "event")
         return replace(self, levels=(met[0] if last == met[1] else met[1], last))
 
-    def code(self, values: Array) -> Array:
+    def encode(self, values: Array) -> Array:
         return codes(values, self.levels)
 
     def of_counts(self) -> Likelihood:
@@ -89,7 +89,7 @@ class Bernoulli(ExponentialFamily, SeparableLikelihood, OfClasses):
     def mean_name(self, response: str) -> str:
         return f"P({response} = {self.levels[1]})"
 
-    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         return np.zeros((len(y), 1)), {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -123,7 +123,7 @@ def _not_shares(values: Array) -> None:
     """Proportions look like numbers but need their trials."""
     if np.asarray(values).dtype.kind != "f":
         return
-    y = numbers(values, "Bernoulli")
+    y = finite_response(values, "Bernoulli")
     if len(bad := np.flatnonzero(np.floor(y) != y)):
         raise DataError(
             f"a Bernoulli response has two levels; row {bad[0]} holds {y[bad[0]]:g}. For shares of several trials give "

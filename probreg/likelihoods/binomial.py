@@ -21,7 +21,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import refuse, whole_counts
-from probreg.numerics.compiled.kernel import Kernel
+from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
@@ -31,7 +31,7 @@ def _row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
     return -k * max(-eta, 0.0) - (n - k) * max(eta, 0.0) - n * log1p(e), k - n * mu, 0.0
 
 
-def _bend(y: Array, eta: float, t: Array) -> float:
+def _hessian(y: Array, eta: float, t: Array) -> float:
     e = exp(-abs(eta))
     return y[1] * e / ((1.0 + e) * (1.0 + e))
 
@@ -57,12 +57,12 @@ class Binomial(ExponentialFamily, SeparableLikelihood, OfTrials):
     levels = ()
     support = np.arange(500.0)
     link = LOGIT
-    kernel = Kernel(_row, bend=_bend)
+    compiled_density = CompiledDensity(_row, hessian=_hessian)
 
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def bind(
+    def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
     ) -> Self:
         if event is not None:
@@ -72,7 +72,7 @@ class Binomial(ExponentialFamily, SeparableLikelihood, OfTrials):
         refuse("Binomial", event=None, reference=reference)
         zero_one = np.ndim(values) == 1 and self.trials is None
         bound = replace(self, trials=1) if zero_one else self
-        k, n = bound.code(values).sum(0)
+        k, n = bound.encode(values).sum(0)
         if k in (0, n):
             raise DataError(
                 f"{'no' if k == 0 else 'every'} trial of {len(values)} rows is a success: the probability is estimated as "
@@ -80,7 +80,7 @@ class Binomial(ExponentialFamily, SeparableLikelihood, OfTrials):
             )
         return bound
 
-    def code(self, values: Array) -> Array:
+    def encode(self, values: Array) -> Array:
         """(n, 2), successes and trials, of such pairs, or of successes (n,) where `trials` says of how many."""
         values = np.asarray(values)
         if values.ndim == 1 and self.trials is None:
@@ -135,7 +135,7 @@ class Binomial(ExponentialFamily, SeparableLikelihood, OfTrials):
     def mean_name(self, response: str) -> str:
         return f"P(success), {response}"
 
-    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         k, n = y[:, 0], y[:, 1]
         return np.log((k + 0.5) / (n - k + 0.5))[:, None], {}
 
@@ -143,9 +143,9 @@ class Binomial(ExponentialFamily, SeparableLikelihood, OfTrials):
         k, n, e = self.drawn(y), np.asarray(y)[..., 1], eta[..., 0]
         # log p = min(eta, 0) - log(1 + exp(-|eta|)), log(1 - p) = -max(eta, 0) - log(1 + exp(-|eta|))
         own = k * np.minimum(e, 0.0) - (n - k) * np.maximum(e, 0.0) - n * np.log1p(np.exp(-np.abs(e)))
-        return own + self.carrier(y)
+        return own + self.base_measure(y)
 
-    def carrier(self, y: Array) -> Array:
+    def base_measure(self, y: Array) -> Array:
         """log (n over k)."""
         k, n = self.drawn(y), np.asarray(y)[..., 1]
         return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)

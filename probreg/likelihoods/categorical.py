@@ -8,11 +8,11 @@ import numpy as np
 from scipy.special import log_softmax
 
 from probreg.errors import DataError
-from probreg.likelihoods.base import LIKELIHOODS, Array, Expansion, Level, Likelihood, Recession
+from probreg.likelihoods.base import LIKELIHOODS, Array, Level, Likelihood, Recession, ValueGradHessian
 from probreg.likelihoods.multinomial import Multinomial
-from probreg.likelihoods.response import codes, levels_of, refuse
-from probreg.likelihoods.softmax import Softmax, contrasted, curve_of, scores_of
-from probreg.numerics.compiled.kernel import Kernel
+from probreg.likelihoods.response import codes, refuse, response_levels
+from probreg.likelihoods.softmax import SoftmaxLikelihood, contrasted, curve_of, scores_of
+from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
@@ -40,13 +40,13 @@ def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
     contrasted(p, t, b, slope)
 
 
-def _bend(y: Array, eta: Array, t: Array, curve: Array) -> None:
+def _hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
     curve_of(eta, t, y.shape[0], curve)
 
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Categorical(Softmax):
+class Categorical(SoftmaxLikelihood):
     """y is one of K classes, with the probabilities of a softmax: see `Softmax` for C, `reference` and `symmetric`.
 
     >>> three = Categorical(levels=("a", "b", "c"))
@@ -57,9 +57,9 @@ class Categorical(Softmax):
     """
 
     name = "categorical"
-    kernel = Kernel(tile=_tile, bend=_bend)
+    compiled_density = CompiledDensity(tile=_tile, hessian=_hessian)
 
-    def bind(
+    def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
     ) -> Self:
         refuse("Categorical", event=event)
@@ -72,7 +72,7 @@ class Categorical(Softmax):
             raise DataError(
                 f"a categorical response holds class labels; row {bad[0]} holds {values[bad[0]]:g}. For real numbers use Gaussian."
             )
-        met = levels_of(values, levels)
+        met = response_levels(values, levels)
         if len(met) < 2:
             raise DataError(f"a categorical response has two or more classes; this one is constant ({met[0]!r})")
         if len(met) > 20 and len(met) > len(values) / 2:
@@ -81,7 +81,7 @@ class Categorical(Softmax):
             )
         return self._of_levels(met, reference)
 
-    def code(self, values: Array) -> Array:
+    def encode(self, values: Array) -> Array:
         return codes(values, self.levels)
 
     def of_counts(self) -> Likelihood:
@@ -97,7 +97,7 @@ class Categorical(Softmax):
     def support(self) -> Array:
         return np.arange(float(len(self.levels)))
 
-    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         return np.zeros((len(y), self.width)), {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -118,13 +118,13 @@ class Categorical(Softmax):
     def information_slope(self, eta: Array, **aux: Any) -> Array:
         return self._third(self.mean(eta))
 
-    def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         log_p = log_softmax(self.scores(eta), -1)
         p, index = np.exp(log_p), np.asarray(y, int)
         rows = np.arange(len(index))
         residual = -p
         residual[rows, index] += 1.0
-        return Expansion(log_p[rows, index], residual @ self.contrast, self._information(p))
+        return ValueGradHessian(log_p[rows, index], residual @ self.contrast, self._information(p))
 
     def recession(self, y: Array) -> Recession:
         index, k = np.asarray(y, int), len(self.levels)

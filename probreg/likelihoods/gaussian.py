@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr
 
-from probreg.likelihoods.base import LIKELIHOODS, Array, Expansion, Level, OrderedLikelihood, SmoothLikelihood
+from probreg.likelihoods.base import LIKELIHOODS, Array, Level, OrderedLikelihood, SmoothLikelihood, ValueGradHessian
 from probreg.likelihoods.links import IDENTITY
-from probreg.likelihoods.response import numbers, refuse, varied
+from probreg.likelihoods.response import finite_response, refuse, varied
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 
@@ -30,20 +30,20 @@ class Gaussian(OrderedLikelihood, SmoothLikelihood):
     link = IDENTITY
     concave = True
 
-    def bind(
+    def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
     ) -> Self:
         refuse("Gaussian", event=event, reference=reference)
-        varied(numbers(values, "Gaussian"), "Gaussian")
+        varied(finite_response(values, "Gaussian"), "Gaussian")
         return self
 
-    def code(self, values: Array) -> Array:
-        return numbers(values, "Gaussian")
+    def encode(self, values: Array) -> Array:
+        return finite_response(values, "Gaussian")
 
     def describe(self, response: str) -> str:
         return f"the mean of {response}, with Gaussian noise of standard deviation sigma"
 
-    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         return y[:, None], {"sigma": float(np.std(y)) or 1.0}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -66,13 +66,13 @@ class Gaussian(OrderedLikelihood, SmoothLikelihood):
     def information(self, eta: Array, **aux: Any) -> Array:
         return (np.zeros(eta.shape[:-1]) + 1.0 / np.square(aux["sigma"]))[..., None, None]
 
-    def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         s = aux["sigma"]
         r = (y - eta[:, 0]) / s
         gradient = np.stack([r / s, r * r - 1.0], -1)
         cross = 2.0 * r / s
         rows = [np.stack([np.ones_like(r) / s**2, cross], -1), np.stack([cross, 2.0 * r * r], -1)]
-        return Expansion(self.log_prob(y, eta, sigma=s), gradient, np.stack(rows, -2))
+        return ValueGradHessian(self.log_prob(y, eta, sigma=s), gradient, np.stack(rows, -2))
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

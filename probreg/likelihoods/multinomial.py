@@ -8,10 +8,10 @@ import numpy as np
 from scipy.special import gammaln, log_softmax
 
 from probreg.errors import DataError
-from probreg.likelihoods.base import LIKELIHOODS, Array, Expansion, Level, OfTrials, Recession, told_trials
+from probreg.likelihoods.base import LIKELIHOODS, Array, Level, OfTrials, Recession, ValueGradHessian, told_trials
 from probreg.likelihoods.response import refuse, whole_counts
-from probreg.likelihoods.softmax import Softmax, contrasted, curve_of, scores_of
-from probreg.numerics.compiled.kernel import Kernel
+from probreg.likelihoods.softmax import SoftmaxLikelihood, contrasted, curve_of, scores_of
+from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
@@ -41,7 +41,7 @@ def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
     contrasted(p, t, b, slope)
 
 
-def _bend(y: Array, eta: Array, t: Array, curve: Array) -> None:
+def _hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
     b = y.shape[0]
     n = np.zeros(b)
     for k in range(y.shape[1]):
@@ -56,7 +56,7 @@ def _bend(y: Array, eta: Array, t: Array, curve: Array) -> None:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Multinomial(Softmax, OfTrials):
+class Multinomial(SoftmaxLikelihood, OfTrials):
     """y = (y_1, ..., y_K) counts how often each of K classes came in the n = sum y trials of a row, which is one observation:
     log p = log (n! / (y_1! ... y_K!)) + sum_k y_k log p_k, with the probabilities p of a softmax (see `Softmax` for C,
     `reference` and `symmetric`). Its mean is p, per trial; Categorical is the case n = 1.
@@ -68,9 +68,9 @@ class Multinomial(Softmax, OfTrials):
 
     name, single = "multinomial", "categorical"
     support = np.arange(500.0)
-    kernel = Kernel(tile=_tile, bend=_bend)
+    compiled_density = CompiledDensity(tile=_tile, hessian=_hessian)
 
-    def bind(
+    def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
     ) -> Self:
         refuse("Multinomial", event=event)
@@ -88,7 +88,7 @@ class Multinomial(Softmax, OfTrials):
             )
         return self._of_levels(met, reference)
 
-    def code(self, values: Array) -> Array:
+    def encode(self, values: Array) -> Array:
         y = _counts(values)
         if y.shape[1] != len(self.levels):
             raise DataError(
@@ -116,13 +116,13 @@ class Multinomial(Softmax, OfTrials):
     def mean_name(self, response: str) -> str:
         return f"P(class), {response}"
 
-    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         return np.zeros((len(y), self.width)), {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return (np.asarray(y) * log_softmax(self.scores(eta), -1)).sum(-1) + self.carrier(y)
+        return (np.asarray(y) * log_softmax(self.scores(eta), -1)).sum(-1) + self.base_measure(y)
 
-    def carrier(self, y: Array) -> Array:
+    def base_measure(self, y: Array) -> Array:
         """log (n! / (y_1! ... y_K!))."""
         y = np.asarray(y)
         return gammaln(y.sum(-1) + 1.0) - gammaln(y + 1.0).sum(-1)
@@ -141,11 +141,11 @@ class Multinomial(Softmax, OfTrials):
     def information_slope(self, eta: Array, **known: Any) -> Array:
         return self.size(**known)[..., None, None, None] * self._third(self.mean(eta))
 
-    def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         log_p, n = log_softmax(self.scores(eta), -1), y.sum(-1)
         p = np.exp(log_p)
         h = n[:, None, None] * self._information(p)
-        return Expansion((y * log_p).sum(-1) + self.carrier(y), (y - n[:, None] * p) @ self.contrast, h)
+        return ValueGradHessian((y * log_p).sum(-1) + self.base_measure(y), (y - n[:, None] * p) @ self.contrast, h)
 
     def recession(self, y: Array) -> Recession:
         C, met = self.contrast, y > 0

@@ -10,8 +10,8 @@ from scipy.special import gammaln, pdtr
 from probreg.errors import DataError
 from probreg.likelihoods.base import LIKELIHOODS, Array, ExponentialFamily, Level, Recession, SeparableLikelihood
 from probreg.likelihoods.links import LOG
-from probreg.likelihoods.response import exact_counts, numbers, refuse
-from probreg.numerics.compiled.kernel import Kernel
+from probreg.likelihoods.response import exact_counts, finite_response, refuse
+from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -19,7 +19,7 @@ def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     return y * eta - mu, y - mu, 0.0
 
 
-def _bend(y: float, eta: float, t: Array) -> float:
+def _hessian(y: float, eta: float, t: Array) -> float:
     return exp(eta)
 
 
@@ -36,20 +36,20 @@ class Poisson(ExponentialFamily, SeparableLikelihood):
     levels = ()
     support = np.arange(500.0)
     link = LOG
-    kernel = Kernel(_row, bend=_bend)
+    compiled_density = CompiledDensity(_row, hessian=_hessian)
 
-    def bind(
+    def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
     ) -> Self:
         refuse("Poisson", event=event, reference=reference)
-        if not self.code(values).any():
+        if not self.encode(values).any():
             raise DataError(
                 f"the response is 0 in every one of {len(values)} rows: the Poisson mean is estimated as 0, at infinity on the log scale"
             )
         return self
 
-    def code(self, values: Array) -> Array:
-        y = numbers(values, "Poisson")
+    def encode(self, values: Array) -> Array:
+        y = finite_response(values, "Poisson")
         if len(bad := np.flatnonzero((y < 0) | (y % 1 != 0))):
             raise DataError(
                 f"a Poisson response is a count 0, 1, 2, ...; row {bad[0]} holds {y[bad[0]]:g} ({len(bad)} such rows)"
@@ -59,7 +59,7 @@ class Poisson(ExponentialFamily, SeparableLikelihood):
     def describe(self, response: str) -> str:
         return f"the mean count of {response} on the log scale"
 
-    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         return np.log(y + 0.5)[:, None], {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -67,7 +67,7 @@ class Poisson(ExponentialFamily, SeparableLikelihood):
         with np.errstate(over="ignore"):  # exp(eta) = inf is the right limit: log p = -inf
             return y * e - np.exp(e) - gammaln(y + 1.0)
 
-    def carrier(self, y: Array) -> Array:
+    def base_measure(self, y: Array) -> Array:
         return -gammaln(np.asarray(y) + 1.0)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from probreg.arguments.arrays import brief, floats, missing
+from probreg.arguments.arrays import brief, floats, missing_objects
 from probreg.errors import DataError
 from probreg.likelihoods.base import Level
 
@@ -13,7 +13,7 @@ _DIGITS = 1e-12  # of its size: a response that varies by less keeps fewer than 
 _WHOLE = 2.0**53  # counts from here on have neighbours that are not numbers
 
 
-def numbers(values: np.ndarray, kind: str) -> np.ndarray:
+def finite_response(values: np.ndarray, kind: str) -> np.ndarray:
     """The response as finite floats; `kind` names the likelihood in the error."""
     values = np.asarray(values)
     if values.ndim != 1:
@@ -76,7 +76,7 @@ def varied(y: np.ndarray, kind: str) -> None:
         )
 
 
-def levels_of(values: np.ndarray, known: Sequence[Level] | None) -> tuple[Level, ...]:
+def response_levels(values: np.ndarray, known: Sequence[Level] | None) -> tuple[Level, ...]:
     """The levels that occur, in their declared order, or sorted when none was declared; DataError for a missing one."""
     if np.ndim(values) != 1:
         raise DataError(f"a response of levels is one column, got an array of shape {np.shape(values)}")
@@ -98,7 +98,7 @@ def _complete(values: np.ndarray) -> None:
     if met.dtype.kind == "f":
         bad = np.flatnonzero(np.isnan(met))
     else:
-        bad = np.flatnonzero(missing(met)) if met.dtype.kind == "O" else np.zeros(0, int)
+        bad = np.flatnonzero(missing_objects(met)) if met.dtype.kind == "O" else np.zeros(0, int)
     if len(bad):
         raise DataError(
             f"row {bad[0]} of the response holds {met[bad[0]]!s} ({len(bad)} such rows): drop or complete them"

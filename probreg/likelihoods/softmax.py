@@ -86,7 +86,7 @@ def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
 
 
 @dataclass(frozen=True)
-class Softmax(SmoothLikelihood, SeparableLikelihood, OfClasses):
+class SoftmaxLikelihood(SmoothLikelihood, SeparableLikelihood, OfClasses):
     """P(class k) = exp(f_k) / sum_l exp(f_l) with f = C eta: K classes on K - 1 linear predictors.
 
     A common shift of all f changes nothing, so the K columns are written through a (K, K - 1) contrast C.
@@ -134,7 +134,7 @@ class Softmax(SmoothLikelihood, SeparableLikelihood, OfClasses):
         return tuple(str(v) for i, v in enumerate(self.levels) if self.symmetric or i != self._base)
 
     @property
-    def display(self) -> Array:
+    def contrast_matrix(self) -> Array:
         return self.contrast if self.symmetric else np.eye(self.width)
 
     @property
@@ -163,7 +163,7 @@ class Softmax(SmoothLikelihood, SeparableLikelihood, OfClasses):
     def mean(self, eta: Array, **aux: Any) -> Array:
         return softmax(self.scores(eta), -1)
 
-    def mean_line(self, eta: Array) -> tuple[Array, Array]:
+    def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         f, k = self.scores(eta), len(self.levels)
         others = np.where(np.eye(k, dtype=bool), -np.inf, f[..., None, :])  # row k: the scores of all classes but k
         slope = np.eye(k) - softmax(others, -1)

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.special import gammaln, stdtr
 
 from probreg.arguments.scalars import Positive, check_fields
-from probreg.likelihoods.base import LIKELIHOODS, Array, Expansion, Level, OrderedLikelihood, SmoothLikelihood
+from probreg.likelihoods.base import LIKELIHOODS, Array, Level, OrderedLikelihood, SmoothLikelihood, ValueGradHessian
 from probreg.likelihoods.links import IDENTITY
-from probreg.likelihoods.response import numbers, refuse, varied
-from probreg.numerics.compiled.kernel import Kernel
+from probreg.likelihoods.response import finite_response, refuse, varied
+from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -41,25 +41,25 @@ class StudentT(OrderedLikelihood, SmoothLikelihood):
     levels = ()
     support = "real"
     link = IDENTITY
-    kernel = Kernel(_row)
+    compiled_density = CompiledDensity(_row)
 
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def bind(
+    def prepare(
         self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
     ) -> Self:
         refuse("StudentT", event=event, reference=reference)
-        varied(numbers(values, "StudentT"), "StudentT")
+        varied(finite_response(values, "StudentT"), "StudentT")
         return self
 
-    def code(self, values: Array) -> Array:
-        return numbers(values, "StudentT")
+    def encode(self, values: Array) -> Array:
+        return finite_response(values, "StudentT")
 
     def describe(self, response: str) -> str:
         return f"the centre of {response}, with Student-t noise ({self.nu:g} degrees of freedom) of scale sigma"
 
-    def guess(self, y: Array) -> tuple[Array, dict[str, float]]:
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         spread = np.subtract(*np.quantile(y, [0.75, 0.25])) / 1.35
         return y[:, None], {"sigma": float(spread) or float(np.std(y)) or 1.0}
 
@@ -93,7 +93,7 @@ class StudentT(OrderedLikelihood, SmoothLikelihood):
         value = (self.nu + 1) / (self.nu + 3) / np.square(aux["sigma"])
         return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
 
-    def expansion(self, y: Array, eta: Array, **aux: Any) -> Expansion:
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         nu, s = self.nu, aux["sigma"]
         r = (y - eta[:, 0]) / s
         d = nu + r * r
@@ -102,7 +102,7 @@ class StudentT(OrderedLikelihood, SmoothLikelihood):
         gradient = np.stack([g / s, r * g - 1.0], -1)
         cross = (g + r * h) / s
         rows = [np.stack([h / s**2, cross], -1), np.stack([cross, r * g + r * r * h], -1)]
-        return Expansion(self.log_prob(y, eta, sigma=s), gradient, np.stack(rows, -2))
+        return ValueGradHessian(self.log_prob(y, eta, sigma=s), gradient, np.stack(rows, -2))
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

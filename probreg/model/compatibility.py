@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Positive, read
-from probreg.data import Design, Unused, as_weights, column_of, with_trials
+from probreg.arguments.scalars import Positive, read_argument
+from probreg.data import Design, Unused, as_weights, read_column, with_trials
 from probreg.data.formula.layout import Counted
 from probreg.data.weights import read_weights
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods import Binomial, Gaussian, Likelihood, Multinomial, Softmax
+from probreg.likelihoods import Binomial, Gaussian, Likelihood, Multinomial, SoftmaxLikelihood
 from probreg.likelihoods.response import whole_counts
 from probreg.priors import AuxPrior, GaussianPrior, JointPrior, Prior, WholePrior
 
@@ -54,7 +54,7 @@ def of_rows(likelihood: Likelihood, values: Array, trials: Any) -> tuple[Array, 
     if trials is not None:
         counting(likelihood, "p")
         return with_trials(values, trials, len(values)), "p"
-    if np.ndim(values) != 2 or likelihood.of_counts() is None:  # of a likelihood of one column `bind` says so
+    if np.ndim(values) != 2 or likelihood.of_counts() is None:  # of a likelihood of one column `prepare` says so
         return values, None
     if isinstance(likelihood.of_counts(), Binomial):
         raise DataError(
@@ -75,10 +75,10 @@ def check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> No
             raise DataError(
                 f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Uniform, InverseGamma, LogNormal, Reference, not {type(value).__name__}"
             )
-        read(name, value, Positive | AuxPrior)
+        read_argument(name, value, Positive | AuxPrior)
 
 
-def counted(design: Design, values: Array) -> tuple[Design, Array, Array]:
+def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, Array]:
     """Without the rows of weight zero, which are no observations and must not shape levels or scales; and their responses.
 
     Rows keep the names of their places, and sampling weights are normalised to sum to the number of rows.
@@ -104,7 +104,7 @@ def with_unused(design: Design, values: Array, likelihood: Likelihood) -> Design
 
     def number(i: int) -> Any:
         try:
-            return np.asarray(likelihood.code(values[i : i + 1])[0], dtype=float)
+            return np.asarray(likelihood.encode(values[i : i + 1])[0], dtype=float)
         except DataError:
             return np.full(design.observed.shape[1:], np.nan)
 
@@ -123,16 +123,16 @@ def with_precision(design: Design, weights: Any, data: Any, likelihood: Likeliho
             "is of one observation"
         )
     if isinstance(values, str):
-        values = column_of(data, values)
+        values = read_column(data, values)
     precision = as_weights(values, design.n, kind)
     found = replace(design, precision=precision, weight_kind=kind)
-    check_weights(found, likelihood)
+    check_precisions(found, likelihood)
     if precision is not None and (precision == 0).any():
         raise DataError("a precision of 0 is noise without bound: new rows have precisions above 0")
     return found
 
 
-def check_weights(design: Design, likelihood: Likelihood) -> None:
+def check_precisions(design: Design, likelihood: Likelihood) -> None:
     """Incompatible for precisions under a likelihood without a noise scale."""
     if design.weight_kind == "precision" and likelihood.noise_scale is None:
         raise Incompatible(
@@ -156,7 +156,7 @@ def check_offset(design: Design, likelihood: Likelihood) -> None:
         raise DataError(
             f"the offset has {design.offset.shape[1]} columns; this likelihood has {likelihood.width} linear predictors"
         )
-    if isinstance(likelihood, Softmax) and likelihood.symmetric and design.offset is not None:
+    if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric and design.offset is not None:
         raise Incompatible(
             "a symmetric softmax takes no offset: its predictors have no names of their own; use a reference class"
         )
@@ -168,7 +168,7 @@ def check_joint(prior: JointPrior, likelihood: Likelihood) -> None:
         raise Incompatible(
             f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
         )
-    if isinstance(likelihood, Softmax) and likelihood.symmetric:
+    if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric:
         if not prior.of_kind(GaussianPrior, WholePrior):
             raise Incompatible(
                 "a symmetric softmax goes with flat, normal or Jeffreys priors, which do not depend on its basis; use a reference class"

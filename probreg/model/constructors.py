@@ -14,7 +14,7 @@ import numpy as np
 
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
-from probreg.arguments.scalars import shown
+from probreg.arguments.scalars import shown_value
 from probreg.data import Design, as_response, from_arrays, from_reading, trying
 from probreg.data.blocks.files import files_of
 from probreg.data.blocks.slices import array_blocks, slices
@@ -23,7 +23,7 @@ from probreg.data.weights import RowWeights, kind_of_blocks, precision, read_wei
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
 from probreg.likelihoods.base import Level
-from probreg.model.compatibility import counted, counting, of_rows, with_unused
+from probreg.model.compatibility import counting, of_rows, with_unused, without_zero_weights
 from probreg.model.from_dask import from_dask, from_dask_arrays
 from probreg.model.from_files import Response, from_files, from_slices
 from probreg.priors import AuxPrior, Flat, Prior
@@ -281,9 +281,9 @@ class FromData(ABC):
         reference: Level | None,
     ) -> Self:
         kind, said = counting(likelihood, counts)
-        design, values, left = counted(replace(design, notes=(*design.notes, *said)), values)
-        bound = kind.bind(values, levels=levels, event=event, reference=reference)
-        design = with_unused(replace(design, y=bound.code(values)), left, bound)
+        design, values, left = without_zero_weights(replace(design, notes=(*design.notes, *said)), values)
+        bound = kind.prepare(values, levels=levels, event=event, reference=reference)
+        design = with_unused(replace(design, y=bound.encode(values)), left, bound)
         return cls._of(design, bound, prior, aux)
 
 
@@ -296,6 +296,6 @@ def _named(given: Likelihood | str) -> Likelihood:
     found = LIKELIHOODS.resolve(given)
     if not isinstance(found, Likelihood):
         kind = type(found)
-        met = shown(found) if isinstance(found, type) else f"{kind.__name__} from {kind.__module__}"
+        met = shown_value(found) if isinstance(found, type) else f"{kind.__name__} from {kind.__module__}"
         raise Incompatible(f"likelihood is a Likelihood or the name of one, got {met}")
     return found

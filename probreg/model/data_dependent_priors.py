@@ -12,20 +12,20 @@ from probreg.data.design import moments_of
 from probreg.errors import DataError
 from probreg.likelihoods import Likelihood, OfTrials, SmoothLikelihood
 from probreg.model import likelihood_sums as sums
-from probreg.priors import Rows
+from probreg.priors import PriorData
 
 Array = np.ndarray
 _STILL = 1e-12  # of its own size: a column that varies less is constant, and what is left is rounding
 
 
-def rows_for(design: Design, likelihood: Likelihood, where: tuple[int, ...]) -> Rows:
+def rows_for(design: Design, likelihood: Likelihood, where: tuple[int, ...]) -> PriorData:
     """What a prior of these columns may know: standard deviations have the divisor N - 1."""
     index, noisy = list(where), "sigma" in likelihood.aux
     stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))
-    return Rows(
+    return PriorData(
         columns=tuple(design.columns[i] for i in where),
         n=design.total,
-        spread=lambda: spreads(design)[index] * stretch,
+        spread=lambda: column_spreads(design)[index] * stretch,
         response_sd=lambda: float(design.moments.y_scale * stretch) if noisy else None,
         gram=lambda: centred_gram(design, moments_by_trials(design, likelihood))[np.ix_(index, index)],
         unit_information=_unit_information(likelihood),
@@ -33,7 +33,7 @@ def rows_for(design: Design, likelihood: Likelihood, where: tuple[int, ...]) -> 
     )
 
 
-def spreads(design: Design) -> Array:
+def column_spreads(design: Design) -> Array:
     """Standard deviations (p,) of the columns with divisor N, 0 for a constant one."""
     m = design.moments
     return np.where(m.scale > _STILL * np.abs(m.mean), m.scale, 0.0)
@@ -90,8 +90,8 @@ class Fisher:
     def __call__(self, beta: Array) -> tuple[Array, Array]:
         d, likelihood, (p, m) = self.design, self.likelihood, beta.shape
         if not d.reachable:
-            raise DataError(f"the Fisher information of Jeffreys' prior is a sum over the rows, and {d.gone}")
-        information = d.fold(partial(sums.information, likelihood=likelihood, beta=beta, known={}))[0]
+            raise DataError(f"the Fisher information of Jeffreys' prior is a sum over the rows, and {d.rows_needed}")
+        information = d.fold(partial(sums.expected_information, likelihood=likelihood, beta=beta, known={}))[0]
         size = np.sqrt(np.abs(np.diagonal(information)))
         size = np.where(size > 0, size, 1.0)
         try:

@@ -13,7 +13,7 @@ from operator import or_
 from typing import Any, Literal
 
 from probreg.data import Design
-from probreg.data.blocks.batches import FormulaBlocks, Selection, Tally, coded
+from probreg.data.blocks.batches import FormulaBlocks, Selection, Tally, encode_values
 from probreg.data.blocks.cluster import Partitions, Workers
 from probreg.data.blocks.frames import array_parts, frame_of
 from probreg.data.blocks.learning import Plan, learned, plan, recipe_of, unseen
@@ -21,7 +21,7 @@ from probreg.data.blocks.partition import (
     ArrayParts,
     FormulaParts,
     OfPart,
-    Part,
+    Partition,
     Survey,
     complete_rows,
     seen_by_both,
@@ -35,7 +35,7 @@ from probreg.data.design import of_trials
 from probreg.data.weights import read_weights
 from probreg.likelihoods import Gaussian, Likelihood
 from probreg.model.compatibility import counting, of_rows
-from probreg.model.from_files import Response, design_of, first_code, normalised, of_survey, usable
+from probreg.model.from_files import Response, design_of, first_code, normalised_survey, of_survey, require_survey
 
 
 def from_dask(
@@ -48,14 +48,14 @@ def from_dask(
     chosen = plan(formula, frame, weights=weights, offset=offset, missing=missing)
     likelihood, said = counting(stated, chosen.parts.counted)
     partitions = frame.partitions(chosen.selection.names)
-    afar = replace(chosen.selection, files=Part(None, partitions.name))
+    afar = replace(chosen.selection, files=Partition(None, partitions.name))
     recipe, starts, notes = _recipe(chosen, partitions, afar)
     parts = FormulaParts(FormulaBlocks(afar, recipe, weights, first_code(likelihood), kind), starts)
     survey, tally = _survey(partitions, parts, recipe.columns, likelihood)
-    survey, unit = normalised(survey, kind)
+    survey, unit = normalised_survey(survey, kind)
     levels = chosen.declared_levels(survey.response, tally.orders)
-    bound = likelihood.bind(survey.response, levels=levels, event=response.event, reference=response.reference)
-    final = FormulaParts(replace(parts.making, code=partial(coded, bound.code), unit=unit), starts)
+    bound = likelihood.prepare(survey.response, levels=levels, event=response.event, reference=response.reference)
+    final = FormulaParts(replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit), starts)
     design = design_of(recipe, survey, bound, partial(Workers, partitions, final, survey.n, survey.weight))
     name = of_trials(recipe.response) if chosen.parts.counted == "p" else recipe.response
     return replace(design, response=name, notes=(*notes, *tally.notes, *said), weight_kind=kind), bound
@@ -71,11 +71,11 @@ def from_dask_arrays(
     width = X.shape[1] if X.ndim == 2 else 1
     compose = partial(of_rows, likelihood)
     making = array_blocks((), columns=columns, intercept=intercept, width=width, kind=kind, compose=compose)
-    parts = ArrayParts(replace(making, name=partitions.name, code=first_code(likelihood)))
-    survey, unit = normalised(_survey(partitions, parts, making.recipe.columns, likelihood)[0], kind)
+    parts = ArrayParts(replace(making, name=partitions.name, encode=first_code(likelihood)))
+    survey, unit = normalised_survey(_survey(partitions, parts, making.recipe.columns, likelihood)[0], kind)
     likelihood, said = of_survey(likelihood, survey)
-    bound = likelihood.bind(survey.response, levels=None, event=response.event, reference=response.reference)
-    final = ArrayParts(replace(parts.making, code=partial(coded, bound.code), unit=unit))
+    bound = likelihood.prepare(survey.response, levels=None, event=response.event, reference=response.reference)
+    final = ArrayParts(replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit))
     design = design_of(making.recipe, survey, bound, partial(Workers, partitions, final, survey.n, survey.weight))
     return replace(design, response=name, notes=said, weight_kind=kind), bound
 
@@ -101,4 +101,4 @@ def _survey(
 ) -> tuple[Survey, Tally]:
     fn = partial(survey_of, columns=columns, moments=isinstance(likelihood, Gaussian))
     survey, tally = partitions.reduce(partial(survey_in, parts, fn), surveyed_both)
-    return usable(survey, partitions.name), tally
+    return require_survey(survey, partitions.name), tally

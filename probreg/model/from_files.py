@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.data import INTERCEPT, Block, Design, RowSource
-from probreg.data.blocks.batches import FormulaBlocks, Tally, coded
+from probreg.data.blocks.batches import FormulaBlocks, Tally, encode_values
 from probreg.data.blocks.files import Files
 from probreg.data.blocks.learning import plan, recipe_of
 from probreg.data.blocks.slices import ArrayBlocks
-from probreg.data.blocks.stream import Stream, one_pass
+from probreg.data.blocks.stream import BlockStream, one_pass
 from probreg.data.blocks.survey import Orders, Survey, survey_of
 from probreg.data.design import of_trials
 from probreg.data.weights import WeightKind, read_weights
@@ -49,11 +49,11 @@ def from_files(
     recipe, notes = recipe_of(chosen, progress)
     tally = Tally()
     making = FormulaBlocks(replace(chosen.selection, tally=tally), recipe, weights, first_code(likelihood), kind)
-    survey, unit = normalised(_survey(making, recipe.columns, likelihood, files.name, progress), kind)
+    survey, unit = normalised_survey(_survey(making, recipe.columns, likelihood, files.name, progress), kind)
     levels = chosen.declared_levels(survey.response, tally.orders)
-    bound = likelihood.bind(survey.response, levels=levels, event=response.event, reference=response.reference)
-    final = replace(making, selection=chosen.selection, code=partial(coded, bound.code), unit=unit)
-    source = partial(Stream, final, survey.n, survey.weight, name=files.name, progress=progress)
+    bound = likelihood.prepare(survey.response, levels=levels, event=response.event, reference=response.reference)
+    final = replace(making, selection=chosen.selection, encode=partial(encode_values, bound.encode), unit=unit)
+    source = partial(BlockStream, final, survey.n, survey.weight, name=files.name, progress=progress)
     design = replace(design_of(recipe, survey, bound, source), weight_kind=kind)
     name = of_trials(recipe.response) if chosen.parts.counted == "p" else recipe.response
     return replace(design, response=name, notes=(*notes, *tally.notes, *said)), bound
@@ -64,13 +64,15 @@ def from_slices(
 ) -> tuple[Design, Likelihood]:
     """The design of arrays that come in slices, and the likelihood bound to their response."""
     orders = Orders()
-    first = replace(making, code=first_code(likelihood), orders=orders)
-    survey, unit = normalised(_survey(first, making.recipe.columns, likelihood, making.name, progress), making.kind)
+    first = replace(making, encode=first_code(likelihood), orders=orders)
+    survey, unit = normalised_survey(
+        _survey(first, making.recipe.columns, likelihood, making.name, progress), making.kind
+    )
     levels = orders.levels(survey.response)
     likelihood, said = of_survey(likelihood, survey)
-    bound = likelihood.bind(survey.response, levels=levels, event=response.event, reference=response.reference)
-    final = replace(making, code=partial(coded, bound.code), unit=unit)
-    source = partial(Stream, final, survey.n, survey.weight, name=making.name, progress=progress)
+    bound = likelihood.prepare(survey.response, levels=levels, event=response.event, reference=response.reference)
+    final = replace(making, encode=partial(encode_values, bound.encode), unit=unit)
+    source = partial(BlockStream, final, survey.n, survey.weight, name=making.name, progress=progress)
     design = design_of(making.recipe, survey, bound, source)
     return replace(design, response=name, notes=said, weight_kind=making.kind), bound
 
@@ -85,17 +87,17 @@ def of_survey(likelihood: Likelihood, survey: Survey) -> tuple[Likelihood, tuple
 
 def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
     """Response values before the likelihood has met them all: numbers are numbers, levels stay what they are."""
-    return np.asarray if likelihood.of_counts() is not None else likelihood.code
+    return np.asarray if likelihood.of_counts() is not None else likelihood.encode
 
 
 def _survey(
     making: Making, columns: tuple[str, ...], likelihood: Likelihood, name: str, progress: bool | None
 ) -> Survey:
     fn = partial(survey_of, columns=columns, moments=isinstance(likelihood, Gaussian))
-    return usable(one_pass(making, fn, add, name=name, rows=None, progress=progress)[0], name)
+    return require_survey(one_pass(making, fn, add, name=name, rows=None, progress=progress)[0], name)
 
 
-def usable(survey: Survey | None, name: str) -> Survey:
+def require_survey(survey: Survey | None, name: str) -> Survey:
     """The survey of some rows. DataError when there are none, or none that counts."""
     if survey is None:
         raise DataError(f"{name} holds no rows that count: a model needs at least one")
@@ -104,7 +106,7 @@ def usable(survey: Survey | None, name: str) -> Survey:
     return survey
 
 
-def normalised(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
+def normalised_survey(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
     """The survey under sampling weights that sum to the number of rows, and what these are multiplied by for it."""
     if kind != "sampling":
         return survey, 1.0
@@ -117,7 +119,7 @@ def normalised(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
 def design_of(recipe: Any, survey: Survey, bound: Likelihood, source: Callable[[Block], RowSource]) -> Design:
     """The design of rows that were surveyed, and are where the source of their sample says."""
     columns, some = recipe.columns, survey.sample
-    some = some._replace(X=np.ascontiguousarray(some.X), y=coded(bound.code, some.y))
+    some = some._replace(X=np.ascontiguousarray(some.X), y=encode_values(bound.encode, some.y))
     if INTERCEPT in columns and (some.X[:, columns.index(INTERCEPT)] != 1.0).any():
         raise DataError("a column called 'Intercept' is all ones; rename it")
     return Design(

@@ -13,7 +13,7 @@ import numpy as np
 
 from probreg.data import Basis, Block, Moments
 from probreg.likelihoods import Likelihood, SmoothLikelihood
-from probreg.numerics.compiled import Kernel, loops_of
+from probreg.numerics.compiled import CompiledDensity, loops_of
 from probreg.numerics.linalg import weighted_gram
 
 Array = np.ndarray
@@ -37,7 +37,7 @@ def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping
     """
 
     points = np.broadcast_shapes(beta.shape[:-2], *(np.shape(v)[:-1] for v in known.values()))
-    if kernel := _kernel(likelihood, block, prod(points)):
+    if kernel := _compiled(likelihood, block, prod(points)):
         return _values(block, kernel, likelihood, beta, known, points)
 
     def part(some: Block) -> Sums:
@@ -47,15 +47,20 @@ def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping
     return block.sweep(part, width=max(beta.shape[-2], beta.size // beta.shape[-2]))
 
 
-def _kernel(likelihood: Likelihood, block: Block, points: int) -> Kernel | None:
+def _compiled(likelihood: Likelihood, block: Block, points: int) -> CompiledDensity | None:
     """The kernel, where compiled code serves: there is one, and enough to do."""
     if not isinstance(likelihood, SmoothLikelihood) or block.rows * points * likelihood.width < COMPILED:
         return None
-    return likelihood.kernel
+    return likelihood.compiled_density
 
 
 def _values(
-    block: Block, kernel: Kernel, likelihood: Any, beta: Array, known: Mapping[str, Array], points: tuple[int, ...]
+    block: Block,
+    kernel: CompiledDensity,
+    likelihood: Any,
+    beta: Array,
+    known: Mapping[str, Array],
+    points: tuple[int, ...],
 ) -> Sums:
     """`log_lik` by compiled code, at every point of the batch while a tile of rows is in cache."""
     values, m = loops_of(kernel).values, likelihood.width
@@ -70,7 +75,7 @@ def _values(
         X, y, w, offset = _plain(some, some.X, m)
         out = np.zeros(len(at))
         values(X, y, w, offset, at, t, 0, out)
-        return (out + _carried(some, likelihood),)
+        return (out + _base_measure(some, likelihood),)
 
     return (block.sweep(part, width=max(beta.shape[-2], len(at) // 4))[0].reshape(points),)
 
@@ -93,15 +98,15 @@ def _writable(values: Array) -> Array:
     return np.require(values, float, ["C", "W", "E"])
 
 
-def _carried(some: Block, likelihood: SmoothLikelihood) -> float:
+def _base_measure(some: Block, likelihood: SmoothLikelihood) -> float:
     """What the kernel leaves out of the log-likelihood: of rows that are multiplied by root w, also log(w) / 2."""
-    carried = likelihood.carrier(some.y)
+    carried = likelihood.base_measure(some.y)
     if some.precision is not None:
         carried = carried + 0.5 * np.log(some.precision)
     return float(carried.sum() if some.weights is None else some.weights @ carried)
 
 
-def expansion(
+def value_grad_hessian(
     block: Block, *, likelihood: SmoothLikelihood, unknown: tuple[str, ...], gamma: Array, basis: Basis | None,
     known: Mapping[str, float], curved: bool,
 ) -> Sums:  # fmt: skip
@@ -111,10 +116,10 @@ def expansion(
     `curved` the curvatures (p m, p m), (p, m, a) and (a, a). Without curvature and aux the value is nan.
     """
     (p, m), a = gamma.shape, len(unknown)
-    kernel = _kernel(likelihood, block, 1)
+    kernel = _compiled(likelihood, block, 1)
     if kernel is not None and not curved:
         return block.sweep(_slopes(kernel, likelihood, gamma, basis, known, a))
-    if kernel is not None and kernel.bend is not None and not a and (m > 1 or p <= NARROW):
+    if kernel is not None and kernel.hessian is not None and not a and (m > 1 or p <= NARROW):
         return block.sweep(_curved(kernel, likelihood, gamma, basis, known))
     pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
 
@@ -126,7 +131,7 @@ def expansion(
             g = likelihood.score(some.y, eta, **likelihood.at_rows(known, some.precision))
             g = g if some.weights is None else some.weights[:, None] * g
             return np.array(np.nan), np.dot(U.T, g), np.zeros(0)
-        each = likelihood.expansion(some.y, eta, **likelihood.at_rows(known, some.precision))
+        each = likelihood.value_grad_hessian(some.y, eta, **likelihood.at_rows(known, some.precision))
         log_p, g, h = _weighted(some, each, pick)
         slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
         if not curved:
@@ -138,7 +143,12 @@ def expansion(
 
 
 def _slopes(
-    kernel: Kernel, likelihood: SmoothLikelihood, gamma: Array, basis: Basis | None, known: Mapping[str, float], a: int
+    kernel: CompiledDensity,
+    likelihood: SmoothLikelihood,
+    gamma: Array,
+    basis: Basis | None,
+    known: Mapping[str, float],
+    a: int,
 ) -> Callable[[Block], Sums]:
     """The slopes of a part by compiled code."""
     slopes, (p, m) = loops_of(kernel).slopes, gamma.shape
@@ -147,18 +157,18 @@ def _slopes(
     def part(some: Block) -> Sums:
         out = np.empty(p * m + a)
         value = slopes(*_plain(some, some.X if basis is None else basis.rows(some.X), m), beta, t, out)
-        value = value + _carried(some, likelihood) if a else np.nan
+        value = value + _base_measure(some, likelihood) if a else np.nan
         return np.array(value), out[: p * m].reshape(m, p).T, out[p * m :]
 
     return part
 
 
 def _curved(
-    kernel: Kernel, likelihood: SmoothLikelihood, gamma: Array, basis: Basis | None, known: Mapping[str, float]
+    kernel: CompiledDensity, likelihood: SmoothLikelihood, gamma: Array, basis: Basis | None, known: Mapping[str, float]
 ) -> Callable[[Block], Sums]:
     """Slopes and curvature of a part by compiled code; there is no unknown nuisance parameter."""
     curved, (p, m) = loops_of(kernel).curved, gamma.shape
-    assert curved is not None  # see `expansion`
+    assert curved is not None  # see `value_grad_hessian`
     beta, t = _writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
     pairs, even = np.triu_indices(m), p + p % 2
 
@@ -169,7 +179,7 @@ def _curved(
         for c, d, G in zip(*pairs, np.triu(H)[:, :p, :p]):
             full[:, c, :, d] = full[:, d, :, c] = G + np.triu(G, 1).T
         second = full.reshape(p * m, p * m), np.zeros((p, m, 0)), np.zeros((0, 0))
-        return np.array(value + _carried(some, likelihood)), out.reshape(m, p).T, np.zeros(0), *second
+        return np.array(value + _base_measure(some, likelihood)), out.reshape(m, p).T, np.zeros(0), *second
 
     return part
 
@@ -185,7 +195,9 @@ def _weighted(some: Block, rows: tuple[Array, Array, Array], pick: list[int]) ->
     return w * log_p, w[:, None] * g, w[:, None, None] * h
 
 
-def information(block: Block, *, likelihood: SmoothLikelihood, beta: Array, known: Mapping[str, float]) -> Sums:
+def expected_information(
+    block: Block, *, likelihood: SmoothLikelihood, beta: Array, known: Mapping[str, float]
+) -> Sums:
     """X' W X (p m, p m) with W the expected information of each row, times its weight."""
     known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
     W = likelihood.information(block.eta(beta), **known)
@@ -208,7 +220,7 @@ def trials(block: Block, *, likelihood: Likelihood) -> Sums:
     return (np.asarray(n.sum() if block.weights is None else block.weights @ n),)
 
 
-def furthest(block: Block, *, beta: Array) -> float:
+def largest_predictor(block: Block, *, beta: Array) -> float:
     """The largest |eta| of any row; parts are put together by their maximum."""
     peaks: list[float] = []
 
@@ -221,7 +233,7 @@ def furthest(block: Block, *, beta: Array) -> float:
     return max(peaks)
 
 
-def longest(block: Block, *, root: Array) -> float:
+def largest_block(block: Block, *, root: Array) -> float:
     """The largest |x_i root| of any row; parts are put together by their maximum."""
     peaks: list[float] = []
 
@@ -246,7 +258,7 @@ def log_lik_of_moments(moments: Moments, beta: Array, sigma: Array) -> Array:
 def of_moments(
     moments: Moments, beta: Array, sigma: float, unknown: bool
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """What `expansion` sums for a Gaussian model, from the moments of its rows alone: with r = z - R beta and
+    """What `value_grad_hessian` sums for a Gaussian model, from the moments of its rows alone: with r = z - R beta and
     S = RSS + r'r, log p = -W log sigma - S / (2 sigma^2) + constant, over (beta, log sigma)."""
     R, z = np.asarray(moments.R, dtype=float), np.asarray(moments.z, dtype=float)
     r = z - R @ beta[:, 0]

@@ -27,22 +27,22 @@ from probreg.data import (
 )
 from probreg.data.weights import read_weights, refuse_sampling
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods import Binomial, Gaussian, Likelihood, OfTrials, SmoothLikelihood, Softmax
+from probreg.likelihoods import Binomial, Gaussian, Likelihood, OfTrials, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
     check_aux,
     check_joint,
     check_names,
     check_offset,
-    check_weights,
-    counted,
+    check_precisions,
     of_rows,
     with_unused,
+    without_zero_weights,
 )
 from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.prior_predictive import PriorPredictive, prior_predictive
-from probreg.model.pymc_graph import build
+from probreg.model.pymc_graph import build_pymc_model
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
 from probreg.priors.penalties.read_out import one_penalty
@@ -87,7 +87,7 @@ class Model(FromData):
         check_aux(self.likelihood, self.aux)
         check_names(self.design, self.likelihood)
         check_offset(self.design, self.likelihood)
-        check_weights(self.design, self.likelihood)
+        check_precisions(self.design, self.likelihood)
         check_joint(self.joint, self.likelihood)
 
     @classmethod
@@ -149,8 +149,8 @@ class Model(FromData):
         kind, given = read_weights(weights)
         own, precision = by_kind(kind, trying(values, counts, as_weights(given, design.n, kind)))
         design = replace(design, weights=own, precision=precision, weight_kind=kind, trials=None)
-        design, values, left = counted(design, values)
-        design = with_unused(replace(design, y=self.likelihood.code(values)), left, self.likelihood)
+        design, values, left = without_zero_weights(design, values)
+        design = with_unused(replace(design, y=self.likelihood.encode(values)), left, self.likelihood)
         return replace(self, design=design)
 
     # ---- shape and parts ------------------------------------------------------------------------------------------
@@ -176,11 +176,11 @@ class Model(FromData):
         return joint(self.prior, self.design.columns, self.design.free, partial(rows_for, self.design, self.likelihood))
 
     @property
-    def bound(self) -> "Model":
+    def with_prior_frozen(self) -> "Model":
         """The same model with its prior in raw units, as it is at these rows: leaving rows out does not move it. A prior of
         all coefficients together follows its rows."""
         columns = self.design.columns
-        if isinstance(self.prior, Prior) and (self.prior.whole or not self.prior.relative):
+        if isinstance(self.prior, Prior) and (self.prior.whole or not self.prior.data_dependent):
             return self
         return self.with_prior({tuple(columns[i] for i in b.columns): b.prior for b in self.joint.blocks})
 
@@ -228,7 +228,7 @@ class Model(FromData):
         """What another package's criterion needs to know of these data; y_sd with divisor N, after the offset, and of rows with
         precisions neither N nor y_sd. Incompatible for a softmax with a reference class: the others penalise the coefficients of
         all classes alike."""
-        if isinstance(self.likelihood, Softmax) and not self.likelihood.symmetric:
+        if isinstance(self.likelihood, SoftmaxLikelihood) and not self.likelihood.symmetric:
             raise Incompatible(
                 "other packages penalise the softmax of all classes, whose mode is another than that of log odds against a "
                 "reference class: use Categorical(symmetric=True)"
@@ -330,27 +330,27 @@ class Model(FromData):
 
     def gradient(self, beta: Array, **aux: float) -> Array:
         """d log p / d vec(beta) of the log posterior, shape (p m,), row by row; smooth priors only."""
-        return self.expansion(beta, **aux).gradient[: beta.size]
+        return self.value_grad_hessian(beta, **aux).gradient[: beta.size]
 
     def information(self, beta: Array, **aux: float) -> Array:
         """X' W X with W the expected information of each row, plus the curvature of the prior: (p m, p m)."""
         self._need_rows()
         known = {**self.fixed, **aux}
-        fn = partial(sums.information, likelihood=_smooth(self.likelihood), beta=np.asarray(beta), known=known)
+        fn = partial(sums.expected_information, likelihood=_smooth(self.likelihood), beta=np.asarray(beta), known=known)
         return self.design.fold(fn)[0] + self.joint.curvature(beta, known.get("sigma", 1.0))
 
-    def expansion(self, beta: Array, **aux: float) -> LocalModel:
+    def value_grad_hessian(self, beta: Array, **aux: float) -> LocalModel:
         """The log posterior with gradient and negative Hessian over (vec beta, log aux), on the raw columns.
 
         On the log scale of aux the density gains its Jacobian, so the value differs from `log_posterior` by log aux.
         """
         return self._expand(beta, np.eye(len(beta)), None, aux)
 
-    def expansion_in_basis(self, gamma: Array, **aux: float) -> LocalModel:
+    def value_grad_hessian_standardised(self, gamma: Array, **aux: float) -> LocalModel:
         """The same over (vec gamma, log aux) for coefficients gamma of the standardised columns, beta = T gamma."""
         return self._in_basis(gamma, aux, curved=True)
 
-    def slope_in_basis(self, gamma: Array, **aux: float) -> LocalModel:
+    def gradient_standardised(self, gamma: Array, **aux: float) -> LocalModel:
         """The gradient alone, at a third of the cost; the value is nan and the curvature empty."""
         return self._in_basis(gamma, aux, curved=False)
 
@@ -386,7 +386,7 @@ class Model(FromData):
             )
             return value, T.T @ g, slope, T.T @ H @ T, np.einsum("jp,jka->pka", T, cross), H_aux
         fn = partial(
-            sums.expansion, likelihood=_smooth(self.likelihood), unknown=self.unknown, gamma=gamma, basis=basis,
+            sums.value_grad_hessian, likelihood=_smooth(self.likelihood), unknown=self.unknown, gamma=gamma, basis=basis,
             known=known, curved=curved,
         )  # fmt: skip
         return self.design.fold(fn)
@@ -398,7 +398,7 @@ class Model(FromData):
             )
 
     def _add_prior(self, local: LocalModel, beta: Array, T: Array, known: Aux) -> LocalModel:
-        value, g, h = self.joint.expansion(beta, known.get("sigma", 1.0))
+        value, g, h = self.joint.value_grad_hessian(beta, known.get("sigma", 1.0))
         k = beta.size
         a = list(range(k)) + ([k] if "sigma" in self.unknown else [])
         S = np.eye(k + 1)
@@ -438,7 +438,7 @@ class Model(FromData):
         """The plain PyMC model: all rows, named dims, `beta` (coef) or (coef, outcome), for use with anything of PyMC."""
         self.design.need_rows("PyMC's model")
         refuse_sampling(self.design.weight_kind, "PyMC's model")
-        return build(
+        return build_pymc_model(
             self.design, self.likelihood, self.joint, {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
         )
 

@@ -111,8 +111,8 @@ class Predictive:
                     low, high, width, at, f, new = (v[~done] for v in (low, high, width, at, f, new))
                 before, f = f, part._density(new)
                 gap = part.cdf(new) - prob
-                bend = np.where(new == at, np.inf, np.abs(f - before) / np.abs(new - at))
-                left, at = np.maximum(bend / f**2, tail) * gap**2 / 2.0, new
+                hessian = np.where(new == at, np.inf, np.abs(f - before) / np.abs(new - at))
+                left, at = np.maximum(hessian / f**2, tail) * gap**2 / 2.0, new
         return y
 
     def _density(self, y: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.data import Design
-from probreg.likelihoods import Bernoulli, Binomial, Likelihood, Poisson, Softmax
+from probreg.likelihoods import Bernoulli, Binomial, Likelihood, Poisson, SoftmaxLikelihood
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import of_coefficient
 from probreg.system.terminal import printed
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Move:
+class ColumnEffect:
     """What one standard deviation of a column does: `most` is passed with prior probability 1 - prob, `typical` half the time.
 
     `error` is the Monte Carlo standard error of `most`, 0 where the prior's quantiles are known.
@@ -44,7 +44,7 @@ class PriorPredictive:
     aux: Mapping[str, Array]
     mean: Array | None
     y: Array | None
-    moves: tuple[Move, ...]
+    moves: tuple[ColumnEffect, ...]
     columns: tuple[str, ...]
     likelihood: Likelihood
     notes: tuple[str, ...]
@@ -56,7 +56,7 @@ class PriorPredictive:
 
         several = bool(self.likelihood.outcomes)
         dims = ("chain", "draw", "coef", "outcome") if several else ("chain", "draw", "coef")
-        beta = self.beta @ self.likelihood.display.T if several else self.beta[..., 0]
+        beta = self.beta @ self.likelihood.contrast_matrix.T if several else self.beta[..., 0]
         prior = {"beta": (dims, beta[None])} | {k: (("chain", "draw"), v[None]) for k, v in self.aux.items()}
         names = {"coef": list(self.columns)} | ({"outcome": list(self.likelihood.outcomes)} if several else {})
         groups = {"prior": xr.Dataset(prior, names)}
@@ -159,7 +159,7 @@ def _moves(
     sigma: float | AuxPrior | None,
     drawn: Draws,
     prob: float,
-) -> tuple[Move, ...]:
+) -> tuple[ColumnEffect, ...]:
     """For every column with a proper prior; for those in units of a sigma that has none, in these units."""
     rng, found = np.random.default_rng(0), []
     n = design.total
@@ -197,11 +197,11 @@ def _quantiles(size: Array, prob: float) -> tuple[Array, float]:
     return np.quantile(size, [0.5, prob]), float(high - low) / 2
 
 
-def _move(column: str, sd: float, size: Array, how: tuple[float, float, int], says: str) -> Move:
+def _move(column: str, sd: float, size: Array, how: tuple[float, float, int], says: str) -> ColumnEffect:
     (typical, most), (prob, error, draws) = map(float, size), how
     sentence = f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {typical:.3g})"
     sentence += f"; by {draws} draws, ± {error:.2g}" if draws else ""
-    return Move(column, sd, typical, most, sentence, error)
+    return ColumnEffect(column, sd, typical, most, sentence, error)
 
 
 def _effect(likelihood: Likelihood, step: Array, response: str, unit: str) -> tuple[Array, str]:
@@ -212,7 +212,7 @@ def _effect(likelihood: Likelihood, step: Array, response: str, unit: str) -> tu
     """
     if isinstance(likelihood, Bernoulli | Binomial):
         return np.tanh(np.abs(step[:, 0]) / 4.0), f"moves {likelihood.mean_name(response)} by at most {{}}"
-    if isinstance(likelihood, Softmax):
+    if isinstance(likelihood, SoftmaxLikelihood):
         scores = likelihood.scores(step)
         return np.tanh(
             np.ptp(scores, axis=-1) / 4.0

@@ -11,13 +11,15 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.likelihoods import Likelihood, OfTrials
-from probreg.priors import AuxPrior, Block, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
+from probreg.priors import AuxPrior, BlockPrior, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
 
 Array = np.ndarray
 Hypers = Mapping[int, Mapping[str, Any]]  # block -> name in the prior -> variable
 
 
-def build(design: Design, likelihood: Likelihood, prior: JointPrior, aux: Mapping[str, float | AuxPrior]) -> Any:
+def build_pymc_model(
+    design: Design, likelihood: Likelihood, prior: JointPrior, aux: Mapping[str, float | AuxPrior]
+) -> Any:
     """The PyMC model: one variable per block of columns with its own prior, put together as the deterministic `beta`,
     and the observed response. Rows with frequency weights enter as a potential, log p times the weight."""
     import pymc as pm
@@ -27,7 +29,7 @@ def build(design: Design, likelihood: Likelihood, prior: JointPrior, aux: Mappin
         several = bool(likelihood.outcomes)
         hyper = hyper_variables(prior, design.columns, several)
         beta = _assemble([_variable(b, i, known, hyper.get(i), several) for i, b in enumerate(prior.blocks)], prior)
-        shown = beta[:, 0] if not likelihood.outcomes else beta @ likelihood.display.T
+        shown = beta[:, 0] if not likelihood.outcomes else beta @ likelihood.contrast_matrix.T
         pm.Deterministic("beta", shown, dims=("coef", "outcome") if likelihood.outcomes else ("coef",))
         X = pm.Data("X", design.X, dims=("obs", "coef"))
         for b in prior.blocks:
@@ -96,36 +98,38 @@ def log_prior(
         if isinstance(b.prior, WholePrior):
             total = total + b.prior.potential(beta)
             continue
-        total = total + log_density(b, beta[list(b.columns)], spread_of(b, known, hyper.get(i)))
+        total = total + log_density(b, beta[list(b.columns)], scale_factor(b, known, hyper.get(i)))
     return total
 
 
-def log_density(block: Block, beta: Any, spread: Any) -> Any:
+def log_density(block: BlockPrior, beta: Any, spread: Any) -> Any:
     """log p of a block's coefficients (q, m), its scales (its base's, where it has hyperparameters) times `spread`."""
     import pymc as pm
 
-    prior = plain(block)
+    prior = unit_prior(block)
     if isinstance(prior, Normal) and prior.precision_matrix is not None:
         return prior.quadratic(beta, spread)
     cls, parameters = prior.pymc(spread)
     return pm.logp(cls.dist(**parameters), beta.T).sum()
 
 
-def plain(block: Block) -> Prior:
+def unit_prior(block: BlockPrior) -> Prior:
     """The prior of a block given its hyperparameters, at a spread of 1."""
     return block.prior.base if isinstance(block.prior, HierarchicalPrior) else block.prior
 
 
-def spread_of(block: Block, known: Mapping[str, Any], hyper: Mapping[str, Any] | None) -> Any:
+def scale_factor(block: BlockPrior, known: Mapping[str, Any], hyper: Mapping[str, Any] | None) -> Any:
     """What multiplies the scales of this block's plain prior."""
     if not isinstance(block.prior, HierarchicalPrior):
-        return unit_of(block, known)
-    return unit_of(block, known) * block.prior.spread(**(hyper or {}))
+        return scale_unit(block, known)
+    return scale_unit(block, known) * block.prior.spread(**(hyper or {}))
 
 
-def _variable(block: Block, i: int, known: Mapping[str, Any], hyper: Mapping[str, Any] | None, several: bool) -> Any:
+def _variable(
+    block: BlockPrior, i: int, known: Mapping[str, Any], hyper: Mapping[str, Any] | None, several: bool
+) -> Any:
     """The block's coefficients as (q, m)."""
-    cls, parameters = plain(block).pymc(spread_of(block, known, hyper))
+    cls, parameters = unit_prior(block).pymc(scale_factor(block, known, hyper))
     dims = ("predictor", f"coef_{i}") if several else (f"coef_{i}",)
     value = cls(f"beta_{i}_{block.prior.name}", **parameters, dims=dims)
     return value.T if several else value[:, None]
@@ -138,6 +142,6 @@ def _assemble(parts: list[Any], prior: JointPrior) -> Any:
     return pt.concatenate(parts, axis=0)[order]
 
 
-def unit_of(block: Block, known: Mapping[str, Any]) -> Any:
+def scale_unit(block: BlockPrior, known: Mapping[str, Any]) -> Any:
     """What multiplies the scales of this block."""
     return known["sigma"] if block.prior.sigma_units else 1.0

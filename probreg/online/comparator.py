@@ -33,10 +33,10 @@ class Constraint:
         return project(u, self.radius, "l1" if self.kind == "l1" else "l2")
 
 
-def ridge(F: Array, penalty: float, centre: Array) -> Array:
+def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
     """The u that minimises L_u + penalty ||u - centre||^2, with L_u = ||F (u, -1)||^2 the squared loss of a stream.
 
-    >>> ridge(np.array([[2.0, 4.0], [0.0, 1.0]]), 4.0, np.zeros(1))
+    >>> ridge_comparator(np.array([[2.0, 4.0], [0.0, 1.0]]), 4.0, np.zeros(1))
     array([1.])
     """
     if penalty > 0:
@@ -48,7 +48,7 @@ def ridge(F: Array, penalty: float, centre: Array) -> Array:
 def least_squares(F: Array, held: Constraint) -> Array:
     """The u of a constraint set with the least squared loss; the smallest of several when it is free."""
     if held.free:
-        return ridge(F, 0.0, np.zeros(len(F) - 1))
+        return ridge_comparator(F, 0.0, np.zeros(len(F) - 1))
     R, z = F[:, :-1], F[:, -1]
     G, c = R.T @ R, R.T @ z
     return _descend(lambda u: (float(u @ G @ u - 2 * c @ u), 2 * (G @ u - c)), held, len(c), 2 * np.linalg.norm(G, 2))

@@ -82,7 +82,7 @@ class Learner(ABC):
         return self.loss.labels.valid(y)
 
 
-def checked(learner: Learner, state: State, x: ArrayLike, y: ArrayLike) -> Array:
+def checked_rows(learner: Learner, state: State, x: ArrayLike, y: ArrayLike) -> Array:
     """x as an array, after the checks a pure step makes."""
     row = floats(x, "x", copy=False)
     width = state.w.shape[0]
@@ -92,14 +92,16 @@ def checked(learner: Learner, state: State, x: ArrayLike, y: ArrayLike) -> Array
         j = int(np.argmax(~np.isfinite(row)))
         raise DataError(f"round {state.t + 1}: column {j} of x is {row[j]:g}; drop or repair that row")
     if not learner.admits(np.array([y], dtype=float))[0]:
-        raise DataError(f"round {state.t + 1}: y is {shown(y)}, but this learner needs {learner.loss.labels.advice}")
+        raise DataError(
+            f"round {state.t + 1}: y is {shown_response(y)}, but this learner needs {learner.loss.labels.advice}"
+        )
     return row
 
 
-def shown(y: ArrayLike) -> str:
+def shown_response(y: ArrayLike) -> str:
     """One response in words: a number, or successes and trials.
 
-    >>> shown(2.0), shown([3.0, 2.0])
+    >>> shown_response(2.0), shown_response([3.0, 2.0])
     ('2', '(3, 2)')
     """
     return f"{float(y):g}" if np.ndim(y) == 0 else f"({', '.join(f'{v:g}' for v in np.asarray(y))})"  # type: ignore[arg-type]
@@ -159,7 +161,7 @@ class Gradient(Learner):
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: ArrayLike) -> tuple[State, Info]:
-        row, t = checked(self, state, x, y), state.t + 1
+        row, t = checked_rows(self, state, x, y), state.t + 1
         f = float(state.w @ row)
         value, slope = self.loss.at(f, y)
         finite(value, state)
@@ -181,13 +183,13 @@ class Gradient(Learner):
         return State(self.geometry.weights(theta), state.t + 1, {"theta": theta})
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import kernels
+        from probreg.online import first_order_loops as kernels
 
         w, s, kept = np.array(state.w), self._setup(P is not X), as_tuple(out)
         memory = {name: np.array(a) for name, a in state.memory.items()}
         y, sizes = self.loss.split(y)
         if self.bare and P is X:
-            done = kernels.plain(X, y, sizes, w, state.t, s, kept)
+            done = kernels.plain_step(X, y, sizes, w, state.t, s, kept)
         elif isinstance(self.geometry, Euclid):
             squares, pending = (memory.get(k, np.zeros_like(w)) for k in ("squares", "pending"))
             done = kernels.euclid((X, P, y), sizes, w, (squares, pending), state.t, s, kept)

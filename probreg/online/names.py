@@ -43,7 +43,6 @@ from probreg.online.parts import (
     inverse_time as inverse_time,
     project as project,
 )
-from probreg.online.path import Path as Path, Regret as Regret
 from probreg.online.recipes import (
     LEARNERS as LEARNERS,
     adaline as adaline,
@@ -65,7 +64,8 @@ from probreg.online.recipes import (
     softmax as softmax,
     winnow as winnow,
 )
-from probreg.online.rounds import Status as Status, Totals as Totals
+from probreg.online.result import Regret as Regret, Run as Run
+from probreg.online.rounds import RunStatus as RunStatus, Totals as Totals
 from probreg.online.second_order import RLS as RLS, AffineProjection as AffineProjection, Softmax as Softmax
 from probreg.online.signals import Lagged as Lagged, echo_return_loss as echo_return_loss, lags as lags
 from probreg.online.sources import CSV as CSV, Parquet as Parquet

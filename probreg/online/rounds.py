@@ -15,7 +15,7 @@ from probreg.online.learner import Gradient, Learner
 from probreg.online.parts import Array, Euclid, Simplex, State
 
 
-class Status(Enum):
+class RunStatus(Enum):
     """How a run ended; the value is advice to the reader."""
 
     FINISHED = "every row was seen as often as asked"
@@ -60,7 +60,7 @@ class Totals:
         )
 
 
-def normalised(X: Array, y: Array, eps: float) -> tuple[Array, Array]:
+def normalised_rows(X: Array, y: Array, eps: float) -> tuple[Array, Array]:
     """The rows divided by sqrt(eps + ||x||^2); rows of zeros, from which a normalised step learns nothing, as zeros."""
     size = np.sqrt(eps + (X**2).sum(axis=1))
     part = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
@@ -81,7 +81,7 @@ class Rounds:
     weights: Array
     sums: Array
     totals: Totals
-    status: Status
+    status: RunStatus
     data: tuple[Array, Array] | None = field(default=None, repr=False)
     factor: Array | None = field(default=None, repr=False)
     normalised_factor: Array | None = field(default=None, repr=False)
@@ -115,7 +115,9 @@ class Rounds:
             return self.normalised_factor
         assert isinstance(self.learner, Gradient)
         X, y = self.rows()
-        return triangular(*normalised(X, y, self.learner.rate.eps)).astype(float) * np.sqrt(self.totals.rounds / len(y))
+        return triangular(*normalised_rows(X, y, self.learner.rate.eps)).astype(float) * np.sqrt(
+            self.totals.rounds / len(y)
+        )
 
     def loss_of(self, u: ArrayLike) -> float:
         """The loss of fixed weights u over the same rounds."""

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from probreg.arguments.scalars import Count, NonNegative, Number, Positive, Several, check_fields
 from probreg.errors import DataError
 from probreg.numerics.linalg import inverse_upper, merge
-from probreg.online.learner import Learner, checked, finite
+from probreg.online.learner import Learner, checked_rows, finite
 from probreg.online.losses import CODE, SQUARED, Loss
 from probreg.online.parts import Array, Info, Out, Rate, State, as_tuple
 
@@ -41,7 +41,7 @@ class RLS(Learner):
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
-        row = checked(self, state, x, y)
+        row = checked_rows(self, state, x, y)
         f = float(state.w @ row)
         value = (f - y) ** 2
         finite(value, state)
@@ -49,10 +49,10 @@ class RLS(Learner):
         return State(_solve(F), state.t + 1, {"factor": F}), Info(f, value)
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import second_order_kernels as kernels
+        from probreg.online import second_order_loops as kernels
 
         w, F = np.array(state.w), np.array(state.memory["factor"])
-        done = kernels.rls((X, P, y), w, F, float(self.forgetting), as_tuple(out))
+        done = kernels.rls_rounds((X, P, y), w, F, float(self.forgetting), as_tuple(out))
         return State(w, state.t + done, {"factor": F}), done
 
     def covariance(self, state: State) -> Array:
@@ -101,7 +101,7 @@ class AffineProjection(Learner):
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
-        row = checked(self, state, x, y)
+        row = checked_rows(self, state, x, y)
         f = float(state.w @ row)
         value = (f - y) ** 2
         finite(value, state)
@@ -111,7 +111,7 @@ class AffineProjection(Learner):
         return State(state.w + self.step_size * A.T @ solved, state.t + 1, {"rows": A, "responses": b}), Info(f, value)
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import second_order_kernels as kernels
+        from probreg.online import second_order_loops as kernels
 
         w, A, b = np.array(state.w), np.array(state.memory["rows"]), np.array(state.memory["responses"])
         done = kernels.affine((X, P, y), w, (A, b), (float(self.step_size), float(self.eps)), as_tuple(out))
@@ -150,7 +150,7 @@ class Softmax(Learner):
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
-        row, code = checked(self, state, x, y), int(y)
+        row, code = checked_rows(self, state, x, y), int(y)
         f = row @ state.w
         value = self.loss.at(f, y)[0]
         finite(value, state)
@@ -161,9 +161,9 @@ class Softmax(Learner):
         return State(state.w - step * np.outer(row, h), state.t + 1), Info(f, value)
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import second_order_kernels as kernels
+        from probreg.online import second_order_loops as kernels
 
         w, knobs = np.array(state.w), (0.0, float(self.rate.step), float(self.rate.power), 0.0, 0.0, 0.0)
         codes = 7, self.rate.kind, 1, 0, int(P is not X)
-        done = kernels.softmax((X, P, y), w, state.t, (codes, knobs), as_tuple(out))
+        done = kernels.softmax_rounds((X, P, y), w, state.t, (codes, knobs), as_tuple(out))
         return State(w, state.t + done), done

@@ -105,7 +105,7 @@ class Arrays:
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class RowStream:
     """An iterable of rows (x, y) or of blocks (X, y), gone through once for each pass and never held."""
 
     items: Iterable[Any]
@@ -155,7 +155,7 @@ def _successes(y: ArrayLike, trials: ArrayLike) -> Array:
     return np.stack(np.broadcast_arrays(k, n), -1)
 
 
-def feed(X: Any, y: Any, trials: Any, passes: int, shuffle: int | None, every: int | None) -> Arrays | Stream:
+def feed(X: Any, y: Any, trials: Any, passes: int, shuffle: int | None, every: int | None) -> Arrays | RowStream:
     """Arrays when y is given, else the stream X."""
     if trials is not None and y is None:
         raise DataError(
@@ -172,4 +172,4 @@ def feed(X: Any, y: Any, trials: Any, passes: int, shuffle: int | None, every: i
     if shuffle is not None or (passes > 1 and iter(X) is X):
         raise DataError("a stream that is read once cannot be shuffled or read again: give arrays, or a file")
     names = tuple(X.columns) if isinstance(X, Parquet | CSV) and X.columns else ()
-    return Stream(X, passes, names)
+    return RowStream(X, passes, names)

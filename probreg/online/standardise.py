@@ -86,7 +86,7 @@ class Standardised(Learner):
         return self.learner.predict(_inner(state), self._scaled(dict(state.memory), floats(X, "X", copy=False)))
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import second_order_kernels as kernels
+        from probreg.online import second_order_loops as kernels
 
         mean, square, count = (np.array(state.memory[k]) for k in OWN)
         before, after = np.empty_like(X), np.empty_like(X)

@@ -9,11 +9,11 @@ import numpy as np
 from probreg.arguments.scalars import Count, Flag, Seed, check_fields, checked
 from probreg.errors import DataError, ProbregWarning
 from probreg.numerics.linalg import merge, triangular
-from probreg.online.learner import Diverged, Gradient, Learner, StreamError, fixed_step, shown
+from probreg.online.learner import Diverged, Gradient, Learner, StreamError, fixed_step, shown_response
 from probreg.online.parts import NORMALISED, PLAIN, Array, Out, Rate, Simplex, State
-from probreg.online.path import Path
-from probreg.online.rounds import Status, Totals, normalised
-from probreg.online.sources import Arrays, Stream, feed
+from probreg.online.result import Run
+from probreg.online.rounds import RunStatus, Totals, normalised_rows
+from probreg.online.sources import Arrays, RowStream, feed
 
 SMALL = 500  # rows of an array run below which loading the compiler costs more than it saves
 SNAPSHOTS = 200  # recorded weights of a stream; every other one is dropped when there are twice as many
@@ -45,7 +45,7 @@ def run(
     shuffle: Seed | None = None,
     state: State | None = None,
     record: Record = Record(),
-) -> Path:
+) -> Run:
     """The path of a learner over the rows of arrays X (n, p), y (n,), or over a stream X of rows (x, y) or blocks (X, y).
 
     trials: the number of trials of each row (n,), or one number, whose successes y counts: for a learner of such rows,
@@ -78,7 +78,7 @@ def run(
         if tape is None:
             raise DataError("the stream has no rows")
         if learner.conservative and tape.totals.mistakes == mistakes:
-            return tape.path(Status.SEPARATED)
+            return tape.path(RunStatus.SEPARATED)
     assert tape is not None
     left = tape.totals.mistakes - mistakes
     if learner.conservative and passes > 1:
@@ -88,14 +88,14 @@ def run(
             ProbregWarning,
             stacklevel=2,
         )
-        return tape.path(Status.BUDGET)
-    return tape.path(Status.FINISHED)
+        return tape.path(RunStatus.BUDGET)
+    return tape.path(RunStatus.FINISHED)
 
 
 class Tape:
     """What a run has seen so far. The one thing here that changes in place; a Path is its frozen copy."""
 
-    def __init__(self, learner: Learner, start: State, source: Arrays | Stream, record: Record) -> None:
+    def __init__(self, learner: Learner, start: State, source: Arrays | RowStream, record: Record) -> None:
         arrays = isinstance(source, Arrays)
         self.learner, self.start, self.state, self.source = learner, start, start, source
         self.rows = arrays if record.rows is None else record.rows
@@ -142,10 +142,10 @@ class Tape:
             j = int(np.argmin(np.isfinite(x)))
             name, value = (f"column {columns[j] if columns else j}", x[j]) if known else ("y", y)
             advice = "drop or repair that row, then go on from the error's `state`, which is from before it"
-            raise StreamError(f"{where}: {name} is {shown(value)}; {advice}", self.state)
+            raise StreamError(f"{where}: {name} is {shown_response(value)}; {advice}", self.state)
         if not self.learner.admits(np.array([y]))[0]:
             needs = self.learner.loss.labels.advice
-            raise StreamError(f"{where}: y is {shown(y)}, but this learner needs {needs}", self.state)
+            raise StreamError(f"{where}: y is {shown_response(y)}, but this learner needs {needs}", self.state)
         self._diverged(x)
 
     def _learn(self, A: Array, b: Array) -> int:
@@ -210,13 +210,13 @@ class Tape:
             normalised=self._normalised_loss(squares, kept.loss),
         )
         self.totals = self.totals + seen
-        if self.rows and isinstance(self.source, Stream):
+        if self.rows and isinstance(self.source, RowStream):
             self.predictions.append(kept.prediction)
             self.losses.append(kept.loss)
-        if isinstance(self.source, Stream) and self.learner.loss.name == "squared":
+        if isinstance(self.source, RowStream) and self.learner.loss.name == "squared":
             self.factor = _joined_factor(self.factor, A, b)
             if (rate := _normalising(self.learner)) is not None:
-                self.normalised_factor = _joined_factor(self.normalised_factor, *normalised(A, b, rate.eps))
+                self.normalised_factor = _joined_factor(self.normalised_factor, *normalised_rows(A, b, rate.eps))
         self._snapshot()
         self._guard()
 
@@ -242,12 +242,12 @@ class Tape:
         rounds = self.totals.rounds
         if isinstance(self.source, Arrays) and rounds % self.every and rounds < self.source.rounds:
             return
-        if rounds - self.times[-1] < self.every and isinstance(self.source, Stream):
+        if rounds - self.times[-1] < self.every and isinstance(self.source, RowStream):
             return
         self.times.append(rounds)
         self.weights.append(self.state.w)
         self.sums.append(self.sum.copy())
-        if isinstance(self.source, Stream) and len(self.times) > 2 * SNAPSHOTS:
+        if isinstance(self.source, RowStream) and len(self.times) > 2 * SNAPSHOTS:
             for kept in (self.times, self.weights, self.sums):
                 del kept[1:-1:2]
 
@@ -276,7 +276,7 @@ class Tape:
             self.state,
         )
 
-    def path(self, status: Status) -> Path:
+    def path(self, status: RunStatus) -> Run:
         """What was seen, frozen."""
         if self.times[-1] != self.totals.rounds:
             self.times.append(self.totals.rounds)
@@ -284,7 +284,7 @@ class Tape:
             self.sums.append(self.sum.copy())
         shape = (0, *self.start.w.shape[1:])
         data = (self.source.X, self.source.y) if isinstance(self.source, Arrays) else None
-        return Path(
+        return Run(
             learner=self.learner,
             start=self.start,
             state=self.state,

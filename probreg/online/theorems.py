@@ -57,7 +57,7 @@ def _starts_at_zero(path: Rounds) -> Assumption:
 
 # ------------------------------------------------------------------------------- squared loss, Euclidean potential
 @dataclass(frozen=True)
-class Linear:
+class LinearBound:
     """suffered <= A L_u + B ||u - w_1||^2 + C under some assumptions, both losses of rows with the moments given."""
 
     theorem: str
@@ -75,32 +75,34 @@ def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
     claim = _linear(path)
     holds = all(a.holds for a in claim.assumptions)
     if u is None:
-        u = best.ridge(claim.moments, claim.B / claim.A if holds else 0.0, path.start.w)
+        u = best.ridge_comparator(claim.moments, claim.B / claim.A if holds else 0.0, path.start.w)
     theirs = float(np.sum((claim.moments @ np.r_[u, -1.0]) ** 2))
     bound = claim.A * theirs + claim.B * float(np.sum((u - path.start.w) ** 2)) + claim.C if holds else np.inf
     rest = claim.suffered, bound, path.totals.rounds, claim.assumptions, u, theirs
     return Guarantee(claim.theorem, claim.source, claim.quantity, *rest)
 
 
-def _linear(path: Rounds) -> Linear:
+def _linear(path: Rounds) -> LinearBound:
     learner, r2 = path.learner, path.totals.largest
     if isinstance(learner, RLS):
         return _ridge_forecaster(path, learner)
     assert isinstance(learner, Gradient)
     s, own = learner.rate.step, (path.loss, path.moments)
     if learner.rate.kind == IMPLICIT:  # d falls by step e^2/(1 + step q) - step L_u: no condition on the step
-        return Linear("implicit step", "potential argument", 1 + s * r2, (1 + s * r2) / s, *own)
+        return LinearBound("implicit step", "potential argument", 1 + s * r2, (1 + s * r2) / s, *own)
     if learner.rate.kind == NORMALISED:  # d falls by step [e^2 - g^2/(1 - step)]/(eps + q), g the residual of u
         small = Assumption("step < 1", s, s < 1)
         A, of = 1 / (1 - s) if s < 1 else np.inf, "cumulative squared loss over eps + ||x||^2"
         scaled = path.totals.normalised, path.normalised_moments
-        return Linear("normalised least mean squares", "potential argument", A, 1 / s, *scaled, (small,), quantity=of)
+        return LinearBound(
+            "normalised least mean squares", "potential argument", A, 1 / s, *scaled, (small,), quantity=of
+        )
     small = Assumption("step ||x||^2 < 1", s * r2, s * r2 < 1)
     A = 1 / (1 - s * r2) if s * r2 < 1 else np.inf
-    return Linear("Widrow-Hoff", "Cesa-Bianchi, Long & Warmuth 1996", A, 1 / s, *own, (small,))
+    return LinearBound("Widrow-Hoff", "Cesa-Bianchi, Long & Warmuth 1996", A, 1 / s, *own, (small,))
 
 
-def _ridge_forecaster(path: Rounds, learner: RLS) -> Linear:
+def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
     """L <= L_u + precision ||u||^2 + max e^2 log det(I + X'X / precision), e the errors met.
 
     sum e^2 / (1 + h) = min_u [L_u + precision ||u||^2] exactly, h = x'A^-1 x with A before the row, and
@@ -117,7 +119,7 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> Linear:
     squares = np.linalg.svd(F[:-1, :-1], compute_uv=False) ** 2
     C = path.totals.worst * float(np.log1p(squares / lam).sum()) if lam > 0 else np.inf
     source = "Azoury & Warmuth 2001; Cesa-Bianchi & Lugosi 2006, theorem 11.7"
-    return Linear("ridge forecaster", source, 1.0, max(lam, 0.0), path.loss, F, known, C)
+    return LinearBound("ridge forecaster", source, 1.0, max(lam, 0.0), path.loss, F, known, C)
 
 
 def widrow_hoff_pass(theirs: float, apart: float, step: float, largest: float) -> float:

@@ -5,24 +5,24 @@ from probreg.priors.base import (
     GaussianPrior as GaussianPrior,
     Penalty as Penalty,
     Prior as Prior,
+    PriorData as PriorData,
     ProximalPrior as ProximalPrior,
-    Rows as Rows,
     SmoothPrior as SmoothPrior,
     WholePrior as WholePrior,
 )
+from probreg.priors.data_dependent import DataDependentPrior as DataDependentPrior
 from probreg.priors.elastic_net import ElasticNet as ElasticNet
 from probreg.priors.exponential_power import ExponentialPower as ExponentialPower
 from probreg.priors.flat import Flat as Flat
 from probreg.priors.g_prior import GPrior as GPrior
 from probreg.priors.horseshoe import Horseshoe as Horseshoe
 from probreg.priors.jeffreys import FisherPrior as FisherPrior, Jeffreys as Jeffreys
-from probreg.priors.joint import Block as Block, JointPrior as JointPrior, joint as joint
+from probreg.priors.joint import BlockPrior as BlockPrior, JointPrior as JointPrior, joint as joint
 from probreg.priors.laplace import Laplace as Laplace
 from probreg.priors.location_scale import LocationScale as LocationScale
-from probreg.priors.mixture import HierarchicalPrior as HierarchicalPrior, Hyper as Hyper, Mixture as Mixture
+from probreg.priors.mixture import HierarchicalPrior as HierarchicalPrior, Hyper as Hyper, ScaleMixture as ScaleMixture
 from probreg.priors.multivariate import MultivariateNormal as MultivariateNormal
 from probreg.priors.normal import Normal as Normal
-from probreg.priors.of_rows import PriorOfRows as PriorOfRows
 from probreg.priors.positive import (
     AUX_PRIORS as AUX_PRIORS,
     AuxPrior as AuxPrior,

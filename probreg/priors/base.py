@@ -6,7 +6,7 @@ for coefficients on the raw columns, one for all or one per column; the m predic
 
 What else a prior can do is its kind: a `SmoothPrior` has slopes, a `GaussianPrior` a precision, a `ProximalPrior` a
 proximal map. A prior that is stated relative to the rows (on standardised columns, in units of X'X, through the Fisher
-information) or with an unknown scale says what it is once it meets them: `bind` turns it into a plain one or a mixture.
+information) or with an unknown scale says what it is once it meets them: `prepare` turns it into a plain one or a mixture.
 """
 
 from abc import ABC, abstractmethod
@@ -48,7 +48,7 @@ class Penalty:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PriorData:
     """What a prior may know of the rows that it meets, for its own q columns; nothing of the response but its spread."""
 
     columns: tuple[str, ...]
@@ -106,11 +106,11 @@ class Prior(ABC):
         return model.with_prior(self).penalty()
 
     @property
-    def relative(self) -> bool:
-        """Stated relative to the rows, or with an unknown scale: `bind` says what it is."""
+    def data_dependent(self) -> bool:
+        """Stated relative to the rows, or with an unknown scale: `prepare` says what it is."""
         return False
 
-    def bind(self, rows: Rows) -> "Prior":
+    def prepare(self, rows: PriorData) -> "Prior":
         """This prior at these rows, in raw units; itself where it was stated so."""
         return self
 

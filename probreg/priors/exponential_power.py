@@ -103,9 +103,9 @@ def _root_of_power(size: Array, step: Array, q: float) -> Array:
     target, shift = np.log(np.where(size > 0, size, 1.0)), np.log(step * q)
     w = target.copy()
     for _ in range(100):
-        bend = shift + (q - 1.0) * w
-        value = np.logaddexp(w, bend)
-        move = (value - target) / (np.exp(w - value) + (q - 1.0) * np.exp(bend - value))
+        hessian = shift + (q - 1.0) * w
+        value = np.logaddexp(w, hessian)
+        move = (value - target) / (np.exp(w - value) + (q - 1.0) * np.exp(hessian - value))
         w = w - move
         if (np.abs(move) <= 4e-16 * np.maximum(np.abs(w), 1.0)).all():
             break

@@ -6,10 +6,10 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Positive, check_fields
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Prior, Rows
-from probreg.priors.mixture import Mixture
+from probreg.priors.base import PRIORS, Array, Prior, PriorData
+from probreg.priors.data_dependent import DataDependentPrior
+from probreg.priors.mixture import ScaleMixture
 from probreg.priors.normal import Normal
-from probreg.priors.of_rows import PriorOfRows
 from probreg.priors.positive import AuxPrior, InverseGamma
 
 _MEDIUM = float(np.sqrt(2.0) / 4.0)  # BayesFactor's rscaleCont = "medium"
@@ -18,7 +18,7 @@ _ALONE = 1e-12  # of its own variation: a column with less left beside the other
 
 @PRIORS.register
 @dataclass(frozen=True)
-class GPrior(PriorOfRows):
+class GPrior(DataDependentPrior):
     """beta ~ N(0, g (sigma^2 / i) (X'WX)^-1), X centred where there is an intercept: Zellner's g-prior (Zellner 1986).
 
     i is the Fisher information of one observation at eta = 0 and sigma = 1, so 1 for a Gaussian likelihood and 1/4 for a
@@ -45,16 +45,16 @@ class GPrior(PriorOfRows):
         if self.jzs and self.g is not None:
             raise DataError(f"a GPrior has a g or, with jzs=True, a prior of it, not both; got g={self.g!r}")
 
-    def bind(self, rows: Rows) -> Prior:
+    def prepare(self, rows: PriorData) -> Prior:
         unit = unit_information_normal(rows, self.name)
         if self.jzs:
-            return Mixture(unit, InverseGamma(0.5, self.r**2 / 2.0))
+            return ScaleMixture(unit, InverseGamma(0.5, self.r**2 / 2.0))
         if isinstance(self.g, AuxPrior):
-            return Mixture(unit, self.g)
+            return ScaleMixture(unit, self.g)
         return unit if self.g is None else unit.times(float(np.sqrt(self.g / rows.n)))
 
 
-def unit_information_normal(rows: Rows, name: str) -> Normal:
+def unit_information_normal(rows: PriorData, name: str) -> Normal:
     """N(0, n (sigma^2 / i) (X'WX)^-1), with the information of one observation; in units of sigma where there is one."""
     G = rows.gram()
     _require_independent(G, rows, name)
@@ -63,7 +63,7 @@ def unit_information_normal(rows: Rows, name: str) -> Normal:
     return Normal(precision_matrix=tuple(map(tuple, P)), sigma_units=rows.response_sd() is not None)
 
 
-def _require_independent(G: Array, rows: Rows, name: str) -> None:
+def _require_independent(G: Array, rows: PriorData, name: str) -> None:
     """DataError that names the first column which the ones before it explain."""
     d = np.sqrt(np.diagonal(G))
     if (d == 0).any():

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from probreg.arguments.scalars import Flag, Positive, check_fields
-from probreg.priors.base import PRIORS, Array, PositivePerColumn, Prior, Rows
+from probreg.priors.base import PRIORS, Array, PositivePerColumn, Prior, PriorData
 from probreg.priors.mixture import HierarchicalPrior, Hyper
 from probreg.priors.normal import Normal
 from probreg.priors.positive import HalfCauchy
@@ -52,10 +52,10 @@ class Horseshoe(HierarchicalPrior):
         return len(self.scale) if isinstance(self.scale, tuple) else None
 
     @property
-    def relative(self) -> bool:
+    def data_dependent(self) -> bool:
         return self.scaled
 
-    def bind(self, rows: Rows) -> Prior:
+    def prepare(self, rows: PriorData) -> Prior:
         if not self.scaled:
             return self
         response = None if self.sigma_units else rows.response_sd()

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Penalty, Prior, Rows, WholePrior
+from probreg.priors.base import PRIORS, Array, Penalty, Prior, PriorData, WholePrior
 from probreg.priors.custom import Opaque
+from probreg.priors.data_dependent import DataDependentPrior
 from probreg.priors.flat import Flat
-from probreg.priors.of_rows import PriorOfRows
 
 _STEP = 1e-4  # of a coefficient's standard error: differences of an exact gradient are then right to about 1e-8
 
 
 @PRIORS.register
 @dataclass(frozen=True)
-class Jeffreys(PriorOfRows):
+class Jeffreys(DataDependentPrior):
     """p(beta) ∝ |I(beta)|^(1/2), I the Fisher information of all coefficients together, the intercept too; unnormalised.
 
     Its mode takes the first-order bias out of maximum likelihood and is finite under separation (Firth 1993; Heinze &
@@ -35,7 +35,7 @@ class Jeffreys(PriorOfRows):
     whole = True
     proper = False
 
-    def bind(self, rows: Rows) -> Prior:
+    def prepare(self, rows: PriorData) -> Prior:
         return Flat() if rows.fisher is None else FisherPrior(rows.fisher)
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:

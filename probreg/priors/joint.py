@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import shown
+from probreg.arguments.scalars import shown_value
 from probreg.errors import DataError
-from probreg.priors.base import Array, GaussianPrior, Prior, Rows, SmoothPrior
+from probreg.priors.base import Array, GaussianPrior, Prior, PriorData, SmoothPrior
 from probreg.priors.flat import Flat
 
 Key = str | tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockPrior:
     """One prior and the numbers of the columns that it touches."""
 
     prior: Prior
@@ -27,7 +27,7 @@ class Block:
 class JointPrior:
     """log p(beta) = sum over blocks of log p_b(beta[columns_b]), for beta of shape (..., p, m)."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[BlockPrior, ...]
 
     def log_prob(self, beta: Array, sigma: Array | float = 1.0) -> Array:
         """Shape (...,); `sigma` reaches the priors that are stated in its units."""
@@ -99,7 +99,7 @@ class JointPrior:
             out[list(b.columns)] = _quadratic(b).center(len(b.columns))
         return out
 
-    def expansion(self, beta: Array, sigma: float) -> tuple[float, Array, Array]:
+    def value_grad_hessian(self, beta: Array, sigma: float) -> tuple[float, Array, Array]:
         """log p with gradient and curvature over (vec beta, log sigma), vec row by row; smooth blocks only.
 
         A prior in units of sigma is a function of r = (beta - location) / sigma less q m log sigma: with g and h the first
@@ -127,16 +127,16 @@ class JointPrior:
 
     def curvature(self, beta: Array, sigma: float) -> Array:
         """The negative Hessian over vec(beta), (p m, p m); smooth blocks only."""
-        return self.expansion(beta, sigma)[2][:-1, :-1]
+        return self.value_grad_hessian(beta, sigma)[2][:-1, :-1]
 
 
-def _location(block: Block) -> Array:
+def _location(block: BlockPrior) -> Array:
     this: Any = block.prior
     q = len(block.columns)
     return this.center(q) if isinstance(this, GaussianPrior) else np.broadcast_to(np.asarray(this.location), q)
 
 
-def _quadratic(block: Block) -> GaussianPrior:
+def _quadratic(block: BlockPrior) -> GaussianPrior:
     assert isinstance(block.prior, GaussianPrior)  # callers ask `gaussian` first
     return block.prior
 
@@ -145,7 +145,7 @@ def joint(
     spec: Prior | Mapping[Key, Prior],
     columns: Sequence[str],
     free: Array,
-    rows: Callable[[tuple[int, ...]], Rows] | None = None,
+    rows: Callable[[tuple[int, ...]], PriorData] | None = None,
 ) -> JointPrior:
     """One prior for every column that is not free, or a mapping from a column, a term or several columns to its prior.
 
@@ -180,8 +180,8 @@ def joint(
     for prior, _ in chosen:
         if prior.whole and rest:
             raise DataError(f"the {prior.name} prior is one of all columns together: give it alone, not by column")
-    blocks = [Block(prior.bind(rows(where)) if rows else prior, where) for prior, where in chosen]
-    return JointPrior(tuple(([Block(Flat(), rest)] if rest else []) + blocks))
+    blocks = [BlockPrior(prior.prepare(rows(where)) if rows else prior, where) for prior, where in chosen]
+    return JointPrior(tuple(([BlockPrior(Flat(), rest)] if rest else []) + blocks))
 
 
 def _a_prior(prior: Any, key: Key) -> Prior:
@@ -194,7 +194,7 @@ def _met(value: Any) -> str:
     """What was given in place of a prior; a class of priors with how to make one."""
     if isinstance(value, type) and issubclass(value, Prior):
         return f"the class {value.__name__}: write {value.__name__}(...)"
-    return f"{shown(value)}, a {type(value).__name__} from {type(value).__module__}"
+    return f"{shown_value(value)}, a {type(value).__name__} from {type(value).__module__}"
 
 
 def _columns_of(key: Key, columns: Sequence[str]) -> tuple[int, ...]:

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.scalars import check_fields, read
+from probreg.arguments.scalars import check_fields, read_argument
 from probreg.errors import DataError
-from probreg.numerics.compiled.kernel import Kernel, forget_inherited
-from probreg.priors.base import Array, PerColumn, Prior, ProximalPrior, Rows, Scale, SmoothPrior
+from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
+from probreg.priors.base import Array, PerColumn, Prior, PriorData, ProximalPrior, Scale, SmoothPrior
 from probreg.priors.positive import AuxPrior
 
 
@@ -41,7 +41,7 @@ class LocationScale(Prior):
     sigma_units: bool
     scaled: bool
     # The standard density for a compiler, where it is smooth; a law holds it to standard_log_prob.
-    kernel: ClassVar[Kernel | None] = None
+    compiled_density: ClassVar[CompiledDensity | None] = None
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -55,8 +55,8 @@ class LocationScale(Prior):
     def _check(self) -> None:
         check_fields(self)
         kind = type(self).__name__
-        object.__setattr__(self, "scale", read(f"{kind} scale", self.scale, Scale))
-        object.__setattr__(self, "location", read(f"{kind} location", self.location, PerColumn))
+        object.__setattr__(self, "scale", read_argument(f"{kind} scale", self.scale, Scale))
+        object.__setattr__(self, "location", read_argument(f"{kind} location", self.location, PerColumn))
 
     @abstractmethod
     def standard_log_prob(self, r: Array) -> Array:
@@ -71,22 +71,22 @@ class LocationScale(Prior):
         return common_size(self.scale, self.location)
 
     @property
-    def relative(self) -> bool:
+    def data_dependent(self) -> bool:
         return self.scaled or isinstance(self.scale, AuxPrior)
 
     @property
     def scales(self) -> Array:
         """The scale as numbers. DataError where it is relative to rows or unknown."""
-        if self.relative:
+        if self.data_dependent:
             raise DataError(
-                f"{self!r} says what it is when it meets rows: a Model binds it (model.joint), or .bind(rows)"
+                f"{self!r} says what it is when it meets rows: a Model binds it (model.joint), or .prepare(rows)"
             )
         return np.asarray(self.scale, dtype=float)
 
-    def bind(self, rows: Rows) -> Prior:
-        if not self.relative:
+    def prepare(self, rows: PriorData) -> Prior:
+        if not self.data_dependent:
             return self
-        from probreg.priors.mixture import Mixture
+        from probreg.priors.mixture import ScaleMixture
 
         this: Any = self
         unit: Any = 1.0
@@ -94,7 +94,7 @@ class LocationScale(Prior):
             response = None if self.sigma_units else rows.response_sd()
             unit = (1.0 if response is None else response) / rows.sd
         if isinstance(self.scale, AuxPrior):
-            return Mixture(replace(this, scale=unit, scaled=False), self.scale)
+            return ScaleMixture(replace(this, scale=unit, scaled=False), self.scale)
         return replace(this, scale=np.asarray(self.scale) * unit, scaled=False)
 
     def times(self, factor: float) -> Prior:

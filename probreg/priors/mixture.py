@@ -57,11 +57,11 @@ class HierarchicalPrior(Prior):
 
 
 @dataclass(frozen=True)
-class Mixture(HierarchicalPrior):
+class ScaleMixture(HierarchicalPrior):
     """beta ~ base with every scale multiplied by tau, tau ~ hyper: a prior whose scale is unknown.
 
     >>> from probreg.priors import Normal, InverseGamma
-    >>> t = Mixture(Normal(1.0), InverseGamma(2.0, 2.0))  # a Student-t with 4 degrees of freedom
+    >>> t = ScaleMixture(Normal(1.0), InverseGamma(2.0, 2.0))  # a Student-t with 4 degrees of freedom
     >>> float(t.log_prob(np.array([[0.0]])).round(9)) == round(float(np.log(0.375)), 9)
     True
     """
@@ -99,7 +99,7 @@ class Mixture(HierarchicalPrior):
         return self.base.times(float(values["tau"]))
 
     def times(self, factor: float) -> Prior:
-        return Mixture(self.base.times(factor), self.tau)
+        return ScaleMixture(self.base.times(factor), self.tau)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         """By quadrature over log tau, with an error near rounding."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Matrix
 from probreg.errors import DataError
-from probreg.numerics.compiled.kernel import Kernel
+from probreg.numerics.compiled.density import CompiledDensity
 from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty, PerColumn, Prior, Scale
 from probreg.priors.location_scale import LocationScale, common_size
 from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
@@ -43,7 +43,7 @@ class Normal(LocationScale, GaussianPrior):
     scaled: Flag = False
 
     name = "normal"
-    kernel = Kernel(_row)
+    compiled_density = CompiledDensity(_row)
 
     def __post_init__(self) -> None:
         self._check()

@@ -7,10 +7,10 @@ import numpy as np
 from scipy.special import betaln
 
 from probreg.arguments.scalars import Number, Positive, check_fields
-from probreg.priors.base import PRIORS, Array, Prior, Rows
+from probreg.priors.base import PRIORS, Array, Prior, PriorData
+from probreg.priors.data_dependent import DataDependentPrior
 from probreg.priors.g_prior import unit_information_normal
-from probreg.priors.mixture import Mixture
-from probreg.priors.of_rows import PriorOfRows
+from probreg.priors.mixture import ScaleMixture
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
 
 # Beyond these the scale of a signal runs over more powers of ten than there are numbers, and no sampler comes home.
@@ -61,7 +61,7 @@ class BetaPrime(AuxPrior):
 
 @PRIORS.register
 @dataclass(frozen=True)
-class R2(PriorOfRows):
+class R2(DataDependentPrior):
     """R² ~ Beta(a, b), the expected share of the variance that q centred columns explain; beta has the directions of a
     g-prior: beta | R² ~ N(0, g (sigma^2 / i) (X'WX)^-1) with g / n = R² / (1 - R²) / q.
 
@@ -83,6 +83,6 @@ class R2(PriorOfRows):
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def bind(self, rows: Rows) -> Prior:
+    def prepare(self, rows: PriorData) -> Prior:
         hyper = BetaPrime(self.a, self.b, scale=float(len(rows.columns) ** -0.5))
-        return Mixture(unit_information_normal(rows, self.name), hyper)
+        return ScaleMixture(unit_information_normal(rows, self.name), hyper)

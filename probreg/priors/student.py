@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from probreg.arguments.scalars import Flag, Positive
-from probreg.numerics.compiled.kernel import Kernel
+from probreg.numerics.compiled.density import CompiledDensity
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import SmoothLocationScale
 
@@ -20,7 +20,7 @@ def _row(y: float, r: float, t: Array) -> tuple[float, float, float]:
 
 class _Student(SmoothLocationScale):
     nu: float
-    kernel = Kernel(_row)
+    compiled_density = CompiledDensity(_row)
 
     @property
     def settings(self) -> tuple[float, ...]:

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from probreg.arguments.arrays import as_array, floats
-from probreg.arguments.scalars import Probability, checked, shown
+from probreg.arguments.scalars import Probability, checked, shown_value
 from probreg.errors import DataError
-from probreg.scores.reading import alike, at, frequencies, numbers, scored
+from probreg.scores.reading import alike, finite_numbers, first_bad, frequencies, scored
 from probreg.scores.rules import RULES, Rule
 
 Array = np.ndarray
@@ -161,7 +161,7 @@ def _spans(span: Any, d: Array) -> Array:
     alike(span=out, scores=d)
     out = np.broadcast_to(out, d.shape)
     if (bad := ~(out >= 0)).any():
-        raise DataError(f"a span is not negative, and {at('span', out, bad)}")
+        raise DataError(f"a span is not negative, and {first_bad('span', out, bad)}")
     return out
 
 
@@ -169,10 +169,10 @@ def _scores(values: Any, what: str) -> Array:
     given = as_array(values, what)
     if given.dtype.kind == "f" and (bad := np.isposinf(given)).any():
         raise DataError(
-            f"an infinite score has no mean to compare, and {at(what, given, bad)}: what happened was called impossible; "
+            f"an infinite score has no mean to compare, and {first_bad(what, given, bad)}: what happened was called impossible; "
             "score with brier"
         )
-    out = numbers(given, what)
+    out = finite_numbers(given, what)
     if out.ndim != 1:
         raise DataError(f"{what} is one number per row, got shape {out.shape}")
     return out
@@ -180,7 +180,7 @@ def _scores(values: Any, what: str) -> Array:
 
 def _two(named: Mapping[str, Any]) -> tuple[str, str]:
     if not isinstance(named, Mapping):
-        raise DataError(f"a paired comparison is of a mapping from two names to numbers, got {shown(named)}")
+        raise DataError(f"a paired comparison is of a mapping from two names to numbers, got {shown_value(named)}")
     if len(named) != 2:
         raise DataError(f"a paired comparison is of two forecasters by name, got {len(named)}: {', '.join(named)}")
     one, two = named

@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, checked
 from probreg.errors import DataError, Incompatible
-from probreg.scores.reading import Scored, at, both, frequencies, numbers, scored
+from probreg.scores.reading import Scored, both, finite_numbers, first_bad, frequencies, scored
 from probreg.scores.rules import RULES, Rule
 
 Array = np.ndarray
@@ -200,8 +200,12 @@ def _equal_shares(p: Array, bins: int, w: Array) -> Array:
 
 
 def _edges(bins: Sequence[float]) -> Array:
-    edges = numbers(bins, "an edge")
+    edges = finite_numbers(bins, "an edge")
     if edges.ndim != 1 or (bad := np.diff(edges) <= 0).any():
-        found = at("a step between edges", np.diff(edges), bad) if edges.ndim == 1 else f"they have shape {edges.shape}"
+        found = (
+            first_bad("a step between edges", np.diff(edges), bad)
+            if edges.ndim == 1
+            else f"they have shape {edges.shape}"
+        )
         raise DataError(f"bins is a number of bins or their edges in rising order, and {found}")
     return edges

@@ -7,7 +7,7 @@ from scipy.special import betaln, gammaln, ndtr, stdtr
 
 from probreg.arguments.scalars import Flag, checked
 from probreg.errors import DataError
-from probreg.scores.reading import alike, at, level, numbers, positive
+from probreg.scores.reading import alike, finite_numbers, first_bad, level, positive_numbers
 
 Array = np.ndarray
 _ROOT_PI, _ROOT_2PI = np.sqrt(np.pi), np.sqrt(2.0 * np.pi)
@@ -23,7 +23,7 @@ def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
     >>> float(crps_normal(0.0, 0.0, sd=1.0).round(6))
     0.233695
     """
-    y, mean, sd = numbers(y, "y"), numbers(mean, "the mean"), positive(sd, "sd")
+    y, mean, sd = finite_numbers(y, "y"), finite_numbers(mean, "the mean"), positive_numbers(sd, "sd")
     alike(y=y, mean=mean, sd=sd)
     z = (y - mean) / sd
     return sd * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * np.exp(-0.5 * z**2) / _ROOT_2PI - 1.0 / _ROOT_PI)
@@ -38,8 +38,8 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     >>> float(crps_student(1.0, 0.0, scale=2.0, df=5.0).round(6))
     0.699291
     """
-    y, centre, scale = numbers(y, "y"), numbers(centre, "the centre"), positive(scale, "scale")
-    df = positive(df, "df", above=1.0)
+    y, centre, scale = finite_numbers(y, "y"), finite_numbers(centre, "the centre"), positive_numbers(scale, "scale")
+    df = positive_numbers(df, "df", above=1.0)
     alike(y=y, centre=centre, scale=scale, df=df)
     z = (y - centre) / scale
     log_density = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
@@ -58,7 +58,7 @@ def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
     >>> crps_sample([0.0], [[-1.0], [0.0], [1.0]]).round(4)
     array([0.2222])
     """
-    y, x = numbers(y, "y"), numbers(draws, "a draw")
+    y, x = finite_numbers(y, "y"), finite_numbers(draws, "a draw")
     if x.ndim != y.ndim + 1 or x.shape[1:] != y.shape:
         raise DataError(f"draws come first: expected shape (S, {', '.join(map(str, y.shape))}), got {x.shape}")
     s = len(x)
@@ -77,7 +77,7 @@ def pinball(y: Any, quantile: Any, *, prob: Any) -> Array:
     >>> pinball([1.0, 3.0], 2.0, prob=0.9).round(2)
     array([0.1, 0.9])
     """
-    y, q, prob = numbers(y, "y"), numbers(quantile, "the quantile"), level(prob)
+    y, q, prob = finite_numbers(y, "y"), finite_numbers(quantile, "the quantile"), level(prob)
     alike(y=y, quantile=q, prob=prob)
     return np.maximum(prob * (y - q), (prob - 1.0) * (y - q))
 
@@ -91,10 +91,10 @@ def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
     >>> interval_score([0.0, 3.0], (-1.0, 2.0), prob=0.8)
     array([ 3., 13.])
     """
-    lower, upper = (numbers(e, f"the {w} end") for e, w in zip(ends, ("lower", "upper"), strict=True))
-    y, alpha = numbers(y, "y"), 1.0 - level(prob)
+    lower, upper = (finite_numbers(e, f"the {w} end") for e, w in zip(ends, ("lower", "upper"), strict=True))
+    y, alpha = finite_numbers(y, "y"), 1.0 - level(prob)
     alike(y=y, lower=lower, upper=upper, prob=alpha)
     width = np.asarray(upper - lower)
     if (bad := width < 0).any():
-        raise DataError(f"the lower end lies below the upper, and {at('upper - lower', width, bad)}")
+        raise DataError(f"the lower end lies below the upper, and {first_bad('upper - lower', width, bad)}")
     return width + 2.0 / alpha * (np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0))

@@ -23,7 +23,7 @@ class Scored(NamedTuple):
 
 def scored(y: Any, p: Any) -> Scored:
     """Outcomes 0/1 with one probability each, or classes 0 .. K-1 with a row of K. DataError names row and value."""
-    said, happened = numbers(p, "the forecast"), numbers(y, "y")
+    said, happened = finite_numbers(p, "the forecast"), finite_numbers(y, "y")
     pair = said.shape == happened.shape
     if not pair and said.shape[:-1] != happened.shape:
         raise DataError(
@@ -35,7 +35,7 @@ def scored(y: Any, p: Any) -> Scored:
     if (bad := (happened < 0) | (happened > last) | (happened % 1 != 0)).any():
         kind = "0 or 1" if pair else f"a class 0 to {last}"
         hint = "; y comes first and the forecast second" if pair else ""
-        raise DataError(f"an outcome is {kind}, and {at('y', happened, bad)}{hint}")
+        raise DataError(f"an outcome is {kind}, and {first_bad('y', happened, bad)}{hint}")
     return Scored(happened.astype(int), full, pair)
 
 
@@ -46,7 +46,7 @@ def distributions(p: Array) -> Array:
     inside, total = in_range(p), p.sum(-1)
     if (bad := np.abs(total - 1.0) > _SUM).any():
         raise DataError(
-            f"the class probabilities of a row sum to 1, and {at('their sum', total, bad)}; divide each row by its sum"
+            f"the class probabilities of a row sum to 1, and {first_bad('their sum', total, bad)}; divide each row by its sum"
         )
     return inside
 
@@ -56,7 +56,7 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
 
     More than one axis means rows of class probabilities, fewer the probability of the event.
     """
-    p, h = numbers(truth, "the truth"), numbers(forecast, "the forecast")
+    p, h = finite_numbers(truth, "the truth"), finite_numbers(forecast, "the forecast")
     if p.shape != h.shape:
         raise DataError(f"the truth has shape {p.shape} and the forecast {h.shape}: they are said of the same rows")
     return (distributions(p), distributions(h), False) if p.ndim > 1 else (_pairs(p), _pairs(h), True)
@@ -65,7 +65,9 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
 def in_range(p: Array) -> Array:
     """Probabilities, rounding cut off. DataError names the row and value outside [0, 1]."""
     if (bad := (p < -_ROUNDING) | (p > 1.0 + _ROUNDING)).any():
-        raise DataError(f"a probability lies between 0 and 1, and {at('the forecast', p, bad)}; 70 % is written 0.7")
+        raise DataError(
+            f"a probability lies between 0 and 1, and {first_bad('the forecast', p, bad)}; 70 % is written 0.7"
+        )
     return np.clip(p, 0.0, 1.0)
 
 
@@ -74,30 +76,32 @@ def _pairs(p: Array) -> Array:
     return np.stack([1.0 - inside, inside], -1)
 
 
-def numbers(values: Any, what: str) -> Array:
+def finite_numbers(values: Any, what: str) -> Array:
     """Finite floats of any shape. DataError names the first row that is none."""
     given = as_array(values, what)
     if given.dtype.kind not in "fiub":
         raise DataError(f"{what} is numeric, got {given.dtype} values such as {given.ravel()[:1].tolist()}")
     out = given.astype(float)
     if (bad := ~np.isfinite(out)).any():
-        raise DataError(f"{what} is finite, and {at(what, out, bad)}; drop the row or complete it")
+        raise DataError(f"{what} is finite, and {first_bad(what, out, bad)}; drop the row or complete it")
     return out
 
 
-def positive(values: Any, what: str, *, above: float = 0.0) -> Array:
+def positive_numbers(values: Any, what: str, *, above: float = 0.0) -> Array:
     """Finite floats greater than `above`."""
-    out = numbers(values, what)
+    out = finite_numbers(values, what)
     if (bad := out <= above).any():
-        raise DataError(f"{what} is greater than {above:g}, and {at(what, out, bad)}")
+        raise DataError(f"{what} is greater than {above:g}, and {first_bad(what, out, bad)}")
     return out
 
 
 def level(prob: Any) -> Array:
     """Probabilities strictly between 0 and 1."""
-    out = numbers(prob, "prob")
+    out = finite_numbers(prob, "prob")
     if (bad := (out <= 0) | (out >= 1)).any():
-        raise DataError(f"prob lies strictly between 0 and 1, and {at('prob', out, bad)}; for 95 % write prob=0.95")
+        raise DataError(
+            f"prob lies strictly between 0 and 1, and {first_bad('prob', out, bad)}; for 95 % write prob=0.95"
+        )
     return out
 
 
@@ -114,17 +118,17 @@ def frequencies(weights: Any, shape: tuple[int, ...]) -> Array:
     """Frequency weights (n,), ones without any; not negative, not all zero."""
     if weights is None:
         return np.ones(shape)
-    w = numbers(weights, "weights")
+    w = finite_numbers(weights, "weights")
     if w.shape != shape:
         raise DataError(f"weights are one frequency per row: expected shape {shape}, got {w.shape}")
     if (bad := w < 0).any():
-        raise DataError(f"a frequency is not negative, and {at('weights', w, bad)}")
+        raise DataError(f"a frequency is not negative, and {first_bad('weights', w, bad)}")
     if not w.sum() > 0:
         raise DataError("the weights sum to zero: no observation is left")
     return w
 
 
-def at(what: str, values: Array, bad: Array) -> str:
+def first_bad(what: str, values: Array, bad: Array) -> str:
     """The first bad value in words: `y is 2 in row 3`."""
     if values.ndim == 0:
         return f"{what} is {float(values):g}"

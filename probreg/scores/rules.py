@@ -48,7 +48,7 @@ class Rule(ABC):
 
 @RULES.register
 @dataclass(frozen=True)
-class Log(Rule):
+class LogRule(Rule):
     """-log p_k."""
 
     name, title, proper = "log", "log score", "strictly"
@@ -60,7 +60,7 @@ class Log(Rule):
 
 @RULES.register
 @dataclass(frozen=True)
-class Brier(Rule):
+class BrierRule(Rule):
     """sum_j (p_j - 1[j = k])^2, half of it for an event."""
 
     name, title, proper = "brier", "Brier score", "strictly"
@@ -72,7 +72,7 @@ class Brier(Rule):
 
 @RULES.register
 @dataclass(frozen=True)
-class Spherical(Rule):
+class SphericalRule(Rule):
     """1 - p_k / |p|."""
 
     name, title, proper = "spherical", "spherical score", "strictly"
@@ -83,7 +83,7 @@ class Spherical(Rule):
 
 @RULES.register
 @dataclass(frozen=True)
-class ZeroOne(Rule):
+class ZeroOneRule(Rule):
     """1 unless k is the most probable outcome; of t outcomes that share the first place each costs 1 - 1/t."""
 
     name, title, proper = "zero_one", "zero-one loss", "weakly"
@@ -95,7 +95,7 @@ class ZeroOne(Rule):
 
 @RULES.register
 @dataclass(frozen=True)
-class Absolute(Rule):
+class AbsoluteRule(Rule):
     """sum_j |p_j - 1[j = k]| = 2 (1 - p_k), half of it for an event."""
 
     name, title, proper = "absolute", "absolute loss (improper)", "no"
@@ -115,7 +115,7 @@ def log_score(y: Any, p: Any) -> Array:
     >>> log_score([1, 0], [0.8, 0.8]).round(4)
     array([0.2231, 1.6094])
     """
-    return Log()(y, p)
+    return LogRule()(y, p)
 
 
 def brier(y: Any, p: Any) -> Array:
@@ -126,7 +126,7 @@ def brier(y: Any, p: Any) -> Array:
     >>> brier([1, 0], [0.8, 0.8]).round(4), brier([2], [[0.2, 0.2, 0.6]]).round(4)
     (array([0.04, 0.64]), array([0.24]))
     """
-    return Brier()(y, p)
+    return BrierRule()(y, p)
 
 
 def spherical(y: Any, p: Any) -> Array:
@@ -137,7 +137,7 @@ def spherical(y: Any, p: Any) -> Array:
     >>> spherical([1], [0.8]).round(4)
     array([0.0299])
     """
-    return Spherical()(y, p)
+    return SphericalRule()(y, p)
 
 
 def zero_one(y: Any, p: Any) -> Array:
@@ -148,7 +148,7 @@ def zero_one(y: Any, p: Any) -> Array:
     >>> zero_one([1, 1, 1], [0.51, 0.49, 0.5])
     array([0. , 1. , 0.5])
     """
-    return ZeroOne()(y, p)
+    return ZeroOneRule()(y, p)
 
 
 def absolute(y: Any, p: Any) -> Array:
@@ -159,7 +159,7 @@ def absolute(y: Any, p: Any) -> Array:
     >>> float(expected("absolute", 0.7, forecast=0.7).round(2)), float(expected("absolute", 0.7, forecast=1.0).round(2))
     (0.42, 0.3)
     """
-    return Absolute()(y, p)
+    return AbsoluteRule()(y, p)
 
 
 @checked

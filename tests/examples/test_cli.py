@@ -211,7 +211,7 @@ def test_texts_that_are_no_priors(text):
 
 
 def test_nuisance_parameters_as_text():
-    assert parse_aux("sigma = half_cauchy(5)") == {"sigma": pr.HalfCauchy(5.0)}
+    assert parse_aux("sigma = half_cauchy(5)") == {"sigma": pr.priors.HalfCauchy(5.0)}
     assert parse_aux("sigma=2") == {"sigma": 2.0}
     assert parse_aux("") == {}
     for text in ("sigma", "half_normal(1)", "sigma=normal(1)", "sigma=-", "sigma=inf"):

@@ -111,7 +111,7 @@ def test_the_page_holds_the_numbers_of_the_comparison(page, orings):
         one = data.sel(fit=name, param="temperature")
         for quantity in ("estimate", "lower", "upper"):
             assert number(f"{one[quantity].item():.4f}") in found.text  # the SE 0.06 asks for four places
-    assert number(f"{data['shift'].sel(fit='mode', param='temperature').item():+.2f}") in found.text
+    assert number(f"{data['difference'].sel(fit='mode', param='temperature').item():+.2f}") in found.text
 
 
 def test_diagnostics_are_those_of_the_fit(page, orings):

@@ -107,17 +107,17 @@ def test_a_column_whose_square_is_no_number_is_named(value):
 
 @pytest.mark.parametrize("value", [1e-308, 1e-300, 1e300, 1e308])
 def test_a_scale_whose_square_is_no_number_is_named(value):
-    for make in (pr.Normal, pr.Laplace, pr.HalfNormal, pr.GPrior, lambda v: pr.Normal((1.0, v))):
+    for make in (pr.Normal, pr.Laplace, pr.HalfNormal, pr.priors.GPrior, lambda v: pr.Normal((1.0, v))):
         with pytest.raises(pr.DataError, match=r"between 1e-140 and 1e\+140, whose square is a number too.*e[+-]30"):
             make(value)
-    for make in (pr.R2, lambda v: pr.R2(1.0, v), pr.BetaPrime):
+    for make in (pr.priors.R2, lambda v: pr.priors.R2(1.0, v), pr.priors.BetaPrime):
         with pytest.raises(pr.DataError, match=r" is a number from 0\.01 to 10000, got 1e"):
             make(value)
 
 
 @pytest.mark.parametrize("shapes", [(0.01, 1.0), (1.0, 0.01), (1e4, 1.0), (1.0, 1e4), (0.01, 0.01), (1e4, 1e4)])
 def test_every_shape_of_r2_that_passes_has_a_density_and_draws(shapes):
-    model = pr.Model.from_arrays(np.c_[X, X**2], LINE, prior=pr.R2(*shapes))
+    model = pr.Model.from_arrays(np.c_[X, X**2], LINE, prior=pr.priors.R2(*shapes))
     prior = model.joint.blocks[-1].prior
     assert np.isfinite(model.log_posterior(np.ones((3, 1)), sigma=1.0))
     assert not np.isnan(prior.sample(np.random.default_rng(0), (100, 2, 1))).any()

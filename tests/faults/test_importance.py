@@ -33,12 +33,12 @@ def few(likelihood, aux, n, q=1):
 
 
 REFUSED = {
-    "separated, Cauchy": separated(pr.Cauchy(2.5)),
-    "separated, wide Cauchy": separated(pr.Cauchy(25.0)),
+    "separated, Cauchy": separated(pr.priors.Cauchy(2.5)),
+    "separated, wide Cauchy": separated(pr.priors.Cauchy(25.0)),
     "separated by 8 rows, Normal(50)": separated(Normal(50.0), n=8, scale=10.0, intercept=Normal(50.0)),
     "separated by three columns, Normal(50)": split(50.0),
     "sigma of 3 rows": few("gaussian", {}, 3),
-    "sigma of 4 rows under a half-Cauchy": few("gaussian", {"sigma": pr.HalfCauchy(1.0)}, 4, q=2),
+    "sigma of 4 rows under a half-Cauchy": few("gaussian", {"sigma": pr.priors.HalfCauchy(1.0)}, 4, q=2),
     "sigma of 4 rows, Student-t noise": few("student", {}, 4),
 }
 
@@ -97,7 +97,7 @@ ACCEPTED = {
     "Poisson": model_for(pr.Poisson(), Normal(2.5)),
     "Student-t noise": model_for(pr.StudentT(), n=60),
     "Gaussian noise": model_for(pr.Gaussian(), n=60),
-    "Gaussian, half-Cauchy": model_for(pr.Gaussian(), Normal(2.5), n=60, aux={"sigma": pr.HalfCauchy(1.0)}),
+    "Gaussian, half-Cauchy": model_for(pr.Gaussian(), Normal(2.5), n=60, aux={"sigma": pr.priors.HalfCauchy(1.0)}),
 }
 
 
@@ -121,7 +121,7 @@ def test_no_mode_is_no_proposal():
 
 
 def test_an_edge_of_a_prior_is_left_to_others():
-    model = model_for(pr.Gaussian(), aux={"sigma": pr.Uniform(0.2, 3.0)})
+    model = model_for(pr.Gaussian(), aux={"sigma": pr.priors.Uniform(0.2, 3.0)})
     with pytest.raises(
         pr.Incompatible, match=r"importance looks for a vanishing gradient.*can fit this model: .*quadrature"
     ):

@@ -6,7 +6,7 @@ import pytest
 
 import probreg as pr
 from probreg.assess.conformal import Split, conformal
-from probreg.comparison.interval_panel import Interval, coverage, panel
+from probreg.comparison.interval_panel import Interval, coverage, interval_panel
 from probreg.priors import Normal
 
 
@@ -156,51 +156,51 @@ def test_a_separated_fit_predicts_nothing():
 def test_a_panel_is_of_one_quantity():
     fit = line()
     with pytest.raises(pr.DataError, match="give the name of a coefficient, or one row"):
-        panel(fit)
+        interval_panel(fit)
     with pytest.raises(pr.DataError, match="give the name of a coefficient, or one row"):
-        panel(fit, "x1", at=[[0.0]])
+        interval_panel(fit, "x1", at=[[0.0]])
     with pytest.raises(pr.DataError, match="no coefficient is called 'x9'; there are: Intercept, x1"):
-        panel(fit, "x9")
+        interval_panel(fit, "x9")
     with pytest.raises(pr.DataError, match="a panel is of one row, and at= has 2"):
-        panel(fit, at=[[0.0], [1.0]])
+        interval_panel(fit, at=[[0.0], [1.0]])
     with pytest.raises(pr.DataError, match="at least one fit"):
-        panel({}, "x1")
+        interval_panel({}, "x1")
     with pytest.raises(pr.Incompatible, match="'a' is a Model"):
-        panel({"a": fit.model}, "x1")
+        interval_panel({"a": fit.model}, "x1")
 
 
 def test_kinds_that_there_are_not():
     with pytest.raises(pr.DataError, match="no interval is called 'wold'; there are: t, wald"):
-        panel(line(), "x1", kinds=["wold"])
+        interval_panel(line(), "x1", kinds=["wold"])
     with pytest.raises(pr.DataError, match=r"write \['t'\]"):
-        panel(line(), "x1", kinds="t")
+        interval_panel(line(), "x1", kinds="t")
     with pytest.raises(pr.DataError, match="kinds is empty"):
-        panel(line(), "x1", kinds=[])
+        interval_panel(line(), "x1", kinds=[])
     with pytest.raises(pr.Incompatible, match="'a' is a str"):
-        panel(line(), "x1", kinds={"a": "t"})
+        interval_panel(line(), "x1", kinds={"a": "t"})
 
 
 def test_classes_have_no_single_mean():
     x = np.linspace(-1, 1, 30)
     fit = pr.fit(pr.Model.from_arrays(x, np.arange(30) % 3, likelihood="categorical"))
     with pytest.raises(pr.Incompatible, match="a mean for every class"):
-        panel(fit, at=[[0.0]])
+        interval_panel(fit, at=[[0.0]])
     with pytest.raises(pr.DataError, match="a class is named too, as in 'x: b'"):
-        panel(fit, "x1")
+        interval_panel(fit, "x1")
 
 
 def test_a_panel_at_a_row_needs_the_rows(tmp_path):
     fit = pr.load_fit(line().save(tmp_path / "fit.nc"))
     with pytest.raises(pr.DataError, match="saved without its rows"):
-        panel(fit, at=[[0.0]])
-    assert panel(fit, "x1", kinds=["t"]).held.shape[0] == 1
+        interval_panel(fit, at=[[0.0]])
+    assert interval_panel(fit, "x1", kinds=["t"]).held.shape[0] == 1
 
 
 def test_a_row_of_zeros():
     x = np.arange(1.0, 9.0)
     fit = pr.fit(pr.Model.from_arrays(x, np.sin(x), intercept=False))
     with pytest.raises(pr.DataError, match="zero in every column"):
-        panel(fit, at=[[0.0]])
+        interval_panel(fit, at=[[0.0]])
 
 
 @pytest.mark.parametrize(("name", "value"), [("reps", 0), ("n", 2.5), ("workers", -1), ("reps", True)])

@@ -264,16 +264,16 @@ SETTINGS = [
     (lambda: Normal(precision_matrix=((1.0, 0.5),)), r"a precision matrix is square, got shape \(1, 2\)"),
     (lambda: Normal(2.0, precision_matrix=((1.0,),)), "a scale or a precision_matrix, not both"),
     (lambda: pr.HalfNormal(0.0), "HalfNormal scale is a positive finite number, got 0.0"),
-    (lambda: pr.HalfStudentT(1.0, nu=-2.0), "HalfStudentT nu is a positive finite number, got -2.0"),
-    (lambda: pr.HalfCauchy(-1.0), "HalfCauchy scale is a positive"),
+    (lambda: pr.priors.HalfStudentT(1.0, nu=-2.0), "HalfStudentT nu is a positive finite number, got -2.0"),
+    (lambda: pr.priors.HalfCauchy(-1.0), "HalfCauchy scale is a positive"),
     (lambda: pr.HalfNormal(np.inf), "HalfNormal scale is a positive finite number, got inf"),
     (lambda: pr.StudentT(nu=np.inf), "nu is a positive finite number, got inf"),
     (lambda: pr.priors.StudentT(nu=np.inf), "StudentT nu is a positive finite number, got inf"),
     (lambda: Normal("wide"), "Normal scale is a positive .*, got 'wide'"),
-    (lambda: pr.Exponential(0.0), "Exponential scale is a positive"),
-    (lambda: pr.Uniform(2.0, 1.0), r"needs 0 <= low < high, got \(2.0, 1.0\)"),
-    (lambda: pr.InverseGamma(0.0, 1.0), "InverseGamma shape is a positive"),
-    (lambda: pr.InverseGamma(1.0, -1.0), "InverseGamma scale is a positive"),
+    (lambda: pr.priors.Exponential(0.0), "Exponential scale is a positive"),
+    (lambda: pr.priors.Uniform(2.0, 1.0), r"needs 0 <= low < high, got \(2.0, 1.0\)"),
+    (lambda: pr.priors.InverseGamma(0.0, 1.0), "InverseGamma shape is a positive"),
+    (lambda: pr.priors.InverseGamma(1.0, -1.0), "InverseGamma scale is a positive"),
 ]
 
 

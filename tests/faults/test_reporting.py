@@ -10,7 +10,7 @@ import probreg as pr
 from probreg.comparison.hypotheses.restricted import Restrictions, restricted
 from probreg.comparison.models.leave_one_out import leave_one_out
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference.uncertainty.reported import hidden_scale
+from probreg.inference.uncertainty.parameter_maps import scale_matrix_of_reported
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
 
@@ -69,7 +69,9 @@ def test_groups_of_a_fit_saved_without_rows_are_refused(table, tmp_path):
         loaded.covariance("cluster", groups=table["g"])
 
 
-@pytest.mark.parametrize("prior", [pr.GPrior(10.0), pr.Jeffreys(), pr.Normal(1.0, scaled=True)], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "prior", [pr.priors.GPrior(10.0), pr.priors.Jeffreys(), pr.Normal(1.0, scaled=True)], ids=lambda p: p.name
+)
 def test_leaving_a_row_out_is_a_fit_without_it_where_the_prior_is_relative_to_rows(table, prior):
     model = pr.Model.from_formula("b ~ x + z", table, likelihood="bernoulli", prior=prior)
     found = leave_one_out(pr.fit(model)).elpd
@@ -81,15 +83,15 @@ def test_leaving_a_row_out_is_a_fit_without_it_where_the_prior_is_relative_to_ro
 
 def test_a_panel_of_an_exact_fit_and_of_a_row_in_the_wrong_place(table):
     exact = pr.ols("w ~ x", table.assign(w=2.0 * table["x"]))
-    assert "x" in repr(pr.panel(exact, "x"))
+    assert "x" in repr(pr.interval_panel(exact, "x"))
     with pytest.raises(DataError, match="at="):
-        pr.panel(exact, table.iloc[:1])
+        pr.interval_panel(exact, table.iloc[:1])
 
 
 def test_priors_of_unknown_scale_are_named_where_they_have_no_formula(table):
     fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=pr.Normal(pr.HalfNormal(1.0))))
     with pytest.raises(Incompatible, match="unknown-scale prior"):
-        pr.measures(fit)
+        pr.influence_measures(fit)
 
 
 def test_reasons_are_sentences(table):
@@ -115,7 +117,9 @@ def test_spread_is_the_covariance_of_the_models_own_coefficients(rng):
     X, y = rng.normal(size=(60, 1)), rng.choice(list("abc"), 60)
     fit = pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical"))
     np.testing.assert_allclose(fit.spread("HC0").matrix, fit.spread(fit.covariance("HC0")).matrix, rtol=1e-10)
-    np.testing.assert_allclose(hidden_scale(fit.model, fit.covariance().values), fit.spread().matrix, rtol=1e-10)
+    np.testing.assert_allclose(
+        scale_matrix_of_reported(fit.model, fit.covariance().values), fit.spread().matrix, rtol=1e-10
+    )
     assert fit.spread("HC0").words["kind"] == "HC0"
     with pytest.raises(DataError, match="groups="):
         fit.spread("cluster")
@@ -137,7 +141,7 @@ def test_diagnose_finds_the_pieces_of_a_fit_once(table, monkeypatch):
     monkeypatch.setattr(room, "_orthonormal", lambda *a, _inner=room._orthonormal: calls.append(1) or _inner(*a))
     fit = pr.ols("y ~ x + z", table)
     pr.diagnose(fit)
-    pr.measures(fit)
+    pr.influence_measures(fit)
     assert len(calls) == 1
 
 
@@ -150,7 +154,7 @@ def test_nothing_warns_on_the_way_to_a_refusal(table):
     fit = pr.ols("y ~ x + z", table[:3])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "no interval" in repr(pr.panel(fit, "x"))
+        assert "no interval" in repr(pr.interval_panel(fit, "x"))
 
 
 def test_the_lines_of_cooks_distance_count_collinear_columns_once(table):
@@ -186,13 +190,13 @@ def test_a_shortest_interval_is_not_explained_by_a_skewness_that_is_not_there(rn
     """A normal posterior, by draws: what differs is Monte Carlo error; a skewed one of few counts says so."""
     x = rng.normal(size=200)
     model = pr.Model.from_arrays(x, x + rng.normal(size=200), columns=["x"], prior=pr.Normal(5.0), aux={"sigma": 1.0})
-    near = pr.panel(pr.fit(model, "laplace", seed=2), "x", kinds=["eti", "hdi"]).why[0]
+    near = pr.interval_panel(pr.fit(model, "laplace", seed=2), "x", kinds=["eti", "hdi"]).why[0]
     assert near.startswith("all ends agree") or "Monte Carlo error" in near
     rare = pr.Model.from_arrays(
         np.zeros((30, 0)), [1] + [0] * 29, likelihood="bernoulli", prior={"Intercept": pr.Normal(5.0)}
     )
     few = pr.fit(rare, pr.NUTS(draws=1000, tune=500, chains=2), seed=1)
-    assert "skewness; the posterior's is -" in pr.panel(few, "Intercept", kinds=["eti", "hdi"]).why[0]
+    assert "skewness; the posterior's is -" in pr.interval_panel(few, "Intercept", kinds=["eti", "hdi"]).why[0]
 
 
 def test_rows_that_chose_the_priors_scale_do_not_calibrate(table):

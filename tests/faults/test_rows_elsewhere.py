@@ -76,7 +76,7 @@ class Fits(NamedTuple):
 
     @property
     def scales(self) -> pr.Model:
-        return self.model.with_prior(pr.Normal(pr.Reference()))
+        return self.model.with_prior(pr.Normal(pr.priors.Reference()))
 
 
 def made(likelihood: str, place: str, folder: Path) -> Fits:
@@ -151,7 +151,7 @@ def numbers(frame: Any) -> Array:
 
 
 def chosen(a: Fits, by: Any) -> Array:
-    return numbers(pr.choose(a.prior, by, scales=[0.5, 1.0]).table)
+    return numbers(pr.tune(a.prior, by, scales=[0.5, 1.0]).table)
 
 
 OF_A_FIT: dict[str, Answer] = {
@@ -184,7 +184,7 @@ OF_A_MODEL: dict[str, Answer] = {
     "scaled prior": lambda a: a.model.with_prior(pr.Normal(1.0, scaled=True)).log_prior(
         a.mode.solution.beta, **a.mode.solution.aux
     ),
-    "separation": lambda a: separation(a.model).vague,
+    "separation": lambda a: separation(a.model).not_estimable,
     "vif": lambda a: vif(a.model)["gvif"],
     "condition_indices": lambda a: condition_indices(a.model)["index"],
     "design_leverage": lambda a: design_leverage(a.model),
@@ -205,10 +205,10 @@ ROOMS: dict[str, Answer] = {
     "curvature": lambda a: [test.statistic for test in curvature(a.mode).values()],
     "hypothesis": lambda a: numbers(pr.hypothesis(a.mode, "x = z").table),
     "hypothesis of a posterior": lambda a: numbers(pr.hypothesis(a.post, "x > 0").table),
-    "influence": lambda a: numbers(pr.influence(a.post).table),
-    "measures": lambda a: pr.measures(a.mode),
-    "panel": lambda a: numbers(pr.panel(a.mode, "x", kinds=["wald", "HC3"]).table),
-    "panel at a row": lambda a: numbers(pr.panel(a.mode, at=unseen().iloc[:1], kinds=["wald"]).table),
+    "influence": lambda a: numbers(pr.prior_weight(a.post).table),
+    "measures": lambda a: pr.influence_measures(a.mode),
+    "panel": lambda a: numbers(pr.interval_panel(a.mode, "x", kinds=["wald", "HC3"]).table),
+    "panel at a row": lambda a: numbers(pr.interval_panel(a.mode, at=unseen().iloc[:1], kinds=["wald"]).table),
     "path": lambda a: pr.path(a.prior, n=4).coef,
     "path of a lasso": lambda a: pr.path(a.lasso, n=4).coef,
     "power_scaling": lambda a: numbers(pr.power_scaling(a.post)),
@@ -431,7 +431,7 @@ def test_an_audit_names_the_rung_that_needs_rows(there: Fits, place: str, likeli
 
 
 def test_a_panel_says_why_an_interval_is_missing(there: Fits, place: str) -> None:
-    reasons = pr.panel(there.mode, "x", kinds=["wald", "profile"]).table["reason"]
+    reasons = pr.interval_panel(there.mode, "x", kinds=["wald", "profile"]).table["reason"]
     assert [bool(reason) for reason in reasons] == [False, True]
     words_of(place, reasons.iloc[1])
 

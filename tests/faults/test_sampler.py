@@ -13,9 +13,9 @@ import pytest
 import probreg as pr
 from probreg.errors import NotConverged
 from probreg.inference.interrupts import Interrupts
-from probreg.inference.sampling.sampler import Density, Run, sample
+from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
 
-SHORT = Run(1, 200, 100, 2)
+SHORT = SamplerSettings(1, 200, 100, 2)
 
 
 def density(log_prob) -> Density:
@@ -69,7 +69,7 @@ def test_an_interrupt_is_passed_on_and_leaves_no_chain_running():
 
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        sample(density(slow), Run(1, 100_000, 100, 2))
+        sample(density(slow), SamplerSettings(1, 100_000, 100, 2))
     assert threading.active_count() <= before  # others may have ended meanwhile
     time.sleep(0.05)
     seen = next(calls)
@@ -92,7 +92,7 @@ def test_an_interrupt_that_a_destructor_loses_ends_the_run_all_the_same():
         with Interrupts() as kept:
             Loses()
             assert kept.met
-            sample(density(normal), Run(1, 10**7, 100, 1), kept)
+            sample(density(normal), SamplerSettings(1, 10**7, 100, 1), kept)
 
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
@@ -112,7 +112,7 @@ def test_an_interrupt_lost_while_chains_run_ends_them():
         with Interrupts() as kept:
             signal.signal(signal.SIGINT, lambda *_: setattr(kept, "met", True))  # met, and raised into nothing
             timer.start()
-            sample(density(normal), Run(1, 10**7, 100, 1), kept)
+            sample(density(normal), SamplerSettings(1, 10**7, 100, 1), kept)
 
     with pytest.raises(KeyboardInterrupt):
         lost_while_sampling()
@@ -141,14 +141,15 @@ def test_a_handler_of_the_user_stays_and_threads_have_none():
 
 
 @pytest.mark.parametrize(
-    "aux", [pr.HalfCauchy(1.0), pr.HalfNormal(1.0), pr.LogNormal(0.0, 1.0), pr.InverseGamma(3.0, 1.0)]
+    "aux",
+    [pr.priors.HalfCauchy(1.0), pr.HalfNormal(1.0), pr.priors.LogNormal(0.0, 1.0), pr.priors.InverseGamma(3.0, 1.0)],
 )
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # four rows leave a funnel, which the status says
 def test_a_sigma_that_a_prior_alone_holds_does_not_end_in_an_overflow(aux):
     rng = np.random.default_rng(3)
     X, names = rng.normal(size=(4, 6)), ["Intercept", *(f"x{i}" for i in range(1, 7))]
     model = pr.Model.from_arrays(X, X.sum(1), prior=dict.fromkeys(names, pr.Normal(2.0)), aux={"sigma": aux})
-    fit = pr.fit(model, pr.NUTS(engine="native", draws=300))
+    fit = pr.fit(model, pr.NUTS(engine="compiled", draws=300))
     assert np.isfinite(fit.solution.draws["beta"]).all()
 
 

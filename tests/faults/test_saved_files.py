@@ -42,7 +42,7 @@ CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
     "bootstrap": ("flag ~ x", {"likelihood": "bernoulli"}, pr.Bootstrap(reps=12)),
     "student": (
         "real ~ poly(x, 2)",
-        {"likelihood": pr.StudentT(nu=5.0), "aux": {"sigma": pr.HalfCauchy(1.0)}},
+        {"likelihood": pr.StudentT(nu=5.0), "aux": {"sigma": pr.priors.HalfCauchy(1.0)}},
         "newton",
     ),
 }

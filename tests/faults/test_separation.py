@@ -67,9 +67,12 @@ def tiny_models(kind, count, seed):
 def test_kind_and_coefficients_agree_with_enumeration_of_extreme_rays(kind):
     seen = set()
     for model in tiny_models(kind, {"bernoulli": 300, "categorical": 80, "poisson": 200}[kind], seed=1):
-        kind_, vague = enumerated(model)
+        kind_, not_estimable = enumerated(model)
         found = separation(model)
-        assert (found.kind, found.vague.tolist()) == (kind_, vague.tolist()), (model.design.X, model.design.y)
+        assert (found.kind, found.not_estimable.tolist()) == (kind_, not_estimable.tolist()), (
+            model.design.X,
+            model.design.y,
+        )
         seen.add(kind_)
     assert seen >= {"none", "quasi"}  # the oracle has seen both answers
 
@@ -89,12 +92,12 @@ def stationary(model):
     """The gradient after damped Newton steps from zero."""
     beta = np.zeros(model.shape)
     for _ in range(60):
-        at = model.expansion(beta)
+        at = model.value_grad_hessian(beta)
         step = np.linalg.solve(at.curvature, at.gradient).reshape(beta.shape)
         while model.log_lik(beta + step) < at.value - 1e-12 and np.abs(step).max() > 1e-12:
             step = step / 2
         beta = beta + step
-    return model.expansion(beta).gradient
+    return model.value_grad_hessian(beta).gradient
 
 
 def test_complete_means_every_row_and_all_coefficients():
@@ -176,7 +179,7 @@ def test_symmetric_and_reference_softmax_agree():
     found = [separation(Model.from_arrays(flag * 1.0, y, likelihood=Categorical(symmetric=s))) for s in (False, True)]
     assert [f.kind for f in found] == ["quasi", "quasi"]
     assert found[0].labels == ("x1 (2)",)
-    assert found[1].vague.tolist() == [
+    assert found[1].not_estimable.tolist() == [
         [False] * 3,
         [True] * 3,
     ]  # against the mean of all classes, each runs away

@@ -72,7 +72,7 @@ def test_priors_and_likelihoods_without_the_gradient_it_needs():
     with pytest.raises(
         pr.Incompatible, match="sgd looks for a vanishing gradient, and the uniform prior of sigma has an edge"
     ):
-        pr.fit(GAUSSIAN.with_aux(sigma=pr.Uniform(0.1, 3.0)), "sgd")
+        pr.fit(GAUSSIAN.with_aux(sigma=pr.priors.Uniform(0.1, 3.0)), "sgd")
 
 
 def test_a_likelihood_that_is_not_smooth_is_refused():

@@ -29,7 +29,7 @@ def table(n: int = 40) -> pd.DataFrame:
 
 CASES: dict[str, tuple[str, dict[str, Any], str | Method]] = {
     "closed_form": ("real ~ x + g", {}, "closed_form"),
-    "newton": ("real ~ x + g", {"prior": Normal(0.7), "aux": {"sigma": pr.HalfCauchy(0.6)}}, "newton"),
+    "newton": ("real ~ x + g", {"prior": Normal(0.7), "aux": {"sigma": pr.priors.HalfCauchy(0.6)}}, "newton"),
     "conjugate": ("real ~ x + g", {"prior": {"x": Normal(0.7, sigma_units=True)}}, pr.Conjugate(draws=50)),
     "quadrature": ("real ~ x + g", {"prior": {("x", "g"): Normal((0.7, 0.5, 0.4))}}, pr.Quadrature(draws=50)),
     "laplace": ("count ~ x + g", {"likelihood": "poisson", "prior": Normal(0.7)}, pr.LaplaceApproximation(draws=50)),

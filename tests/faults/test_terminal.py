@@ -30,7 +30,7 @@ SHOWN: dict[str, Callable[[pr.Fit], Any]] = {
     "compare": lambda fit: pr.compare({"ML": pr.fit(fit.model.with_prior(pr.Flat())), COLUMN: fit}),
     "check": lambda fit: pr.check(fit.model),
     "diagnose": lambda fit: pr.diagnose(fit),
-    "influence": lambda fit: pr.influence(fit),
+    "influence": lambda fit: pr.prior_weight(fit),
     "compare_models": lambda fit: pr.compare_models(
         {COLUMN: fit, "other": pr.fit(fit.model.with_prior(pr.Normal(2.0)))}
     ),

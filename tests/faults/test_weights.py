@@ -170,7 +170,7 @@ def test_a_row_that_alone_decides_is_named_by_hc3_where_it_stands():
     fit = pr.fit(pr.Model.from_arrays(x, Y, weights=pr.weights.precision([0.0, 0.3, 2.0, 1.0, 0.5, 4.0])))
     with pytest.raises(pr.DataError, match="row 4 has leverage 1"):
         fit.covariance("HC3")
-    assert np.isnan(pr.measures(fit)["cook"].values[4])
+    assert np.isnan(pr.influence_measures(fit)["cook"].values[4])
     said = {f.check: f for f in pr.diagnose(fit)}
     assert said["leverage"].sentence.startswith("row 4 alone decides its own fit")
     for name in ("cook", "dfbetas"):

@@ -109,7 +109,9 @@ def test_arguments_of_other_makes_are_named():
     table = {"x": [1.0, 2.0, 4.0, 5.0], "y": [1.0, 3.0, 2.0, 5.0]}
     found = pr.fit(pr.Model.from_formula("y ~ x", table))
     for labels in ({}, float("nan"), 10**400, [[1, 2], [3]]):
-        with pytest.raises(pr.DataError, match=r"groups is (a column's name or one label per row|no array, its rows differ in length)"):
+        with pytest.raises(
+            pr.DataError, match=r"groups is (a column's name or one label per row|no array, its rows differ in length)"
+        ):
             found.covariance("cluster", groups=labels)
     for at in ("x", 3, [1]):
         with pytest.raises(pr.DataError, match="at is a mapping"):
@@ -135,9 +137,9 @@ def test_arguments_of_other_makes_are_named():
         with pytest.raises(pr.DataError, match="comparator is one weight per column"):
             run.regret(comparator)
     with pytest.raises(pr.DataError, match="kinds is a list of names"):
-        pr.panel(found, "x", kinds=3.0)
+        pr.interval_panel(found, "x", kinds=3.0)
     with pytest.raises(pr.DataError, match="folds is a number of folds"):
-        pr.choose(pr.Model.from_formula("y ~ x", table, prior=pr.Normal(1.0)), folds=[[1, 2], [3]])
+        pr.tune(pr.Model.from_formula("y ~ x", table, prior=pr.Normal(1.0)), folds=[[1, 2], [3]])
     for forecasts in (None, 3, {1: [1.0], 2: [2.0]}):
         with pytest.raises(pr.DataError, match="a paired comparison"):
             pr.scores.compare_scores(forecasts)

@@ -107,7 +107,7 @@ def test_what_agrees_has_no_cause(rng):
 def test_how_far_apart_is_far_is_the_readers_choice(rng):
     model = gaussian(rng, 30)
     fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(0.5)), "newton")}
-    shift = abs(pr.compare(fits).data["shift"].sel(fit="mode", param="x").item())
+    shift = abs(pr.compare(fits).data["difference"].sel(fit="mode", param="x").item())
     assert "x" in pr.compare(fits, apart=0.5 * shift).reasons
     assert "x" not in pr.compare(fits, apart=5.0 + shift).reasons
     with pytest.raises(pr.DataError, match="apart is a positive finite number"):

@@ -10,7 +10,7 @@ from scipy import stats
 import probreg as pr
 from probreg.comparison import compare_models
 from probreg.comparison.models.leave_one_out import leave_one_out
-from probreg.comparison.models.model_comparison import held_out
+from probreg.comparison.models.model_comparison import held_out_log_density
 from probreg.comparison.models.stacking import stacking
 
 
@@ -56,7 +56,7 @@ def test_leaving_out_is_refitting_without_the_row(case):
     assert not found.concerns
 
 
-@pytest.mark.parametrize("more", [{}, {"prior": pr.Normal(0.5, sigma_units=True), "aux": {"sigma": pr.InverseGamma(2.0, 1.5)}}, {"prior": pr.Normal(0.5), "aux": {"sigma": 0.9}}])  # fmt: skip
+@pytest.mark.parametrize("more", [{}, {"prior": pr.Normal(0.5, sigma_units=True), "aux": {"sigma": pr.priors.InverseGamma(2.0, 1.5)}}, {"prior": pr.Normal(0.5), "aux": {"sigma": 0.9}}])  # fmt: skip
 def test_a_conjugate_posterior_is_left_out_exactly(more):
     fit = fitted("line", method="conjugate", **more)
     found, importance = leave_one_out(fit), compare_models({"a": replace(fit, solution=replace(fit.solution, known_marginals=False))})  # fmt: skip
@@ -173,14 +173,16 @@ def test_held_out_rows_are_scored_by_the_predictive_density():
             by_hand = np.log(np.where(test["binary"] == 1, p, 1 - p))
         else:
             by_hand = np.log(p[np.arange(20), pd.Categorical(test["kind"]).codes])
-        np.testing.assert_allclose(held_out(fit, test), by_hand, rtol=1e-10)
+        np.testing.assert_allclose(held_out_log_density(fit, test), by_hand, rtol=1e-10)
         row = compare_models({"a": fit}, heldout=test).table.iloc[0]
         assert row["heldout"] == pytest.approx(np.sum(by_hand))
         assert row["se_heldout"] == pytest.approx(np.sqrt(20) * np.std(by_hand, ddof=1))
     arrays = pr.fit(pr.Model.from_arrays(train[["x", "z"]], train["line"], response="line"))
-    np.testing.assert_allclose(held_out(arrays, test), held_out(fitted_line(train), test), rtol=1e-9)
+    np.testing.assert_allclose(
+        held_out_log_density(arrays, test), held_out_log_density(fitted_line(train), test), rtol=1e-9
+    )
     with pytest.raises(pr.DataError, match="no column 'line', the response"):
-        held_out(arrays, test[["x", "z"]])
+        held_out_log_density(arrays, test[["x", "z"]])
 
 
 def fitted_line(train: pd.DataFrame) -> pr.Fit:
@@ -194,7 +196,7 @@ def test_a_row_of_trials_is_scored_as_one_observation():
     assert found.pointwise.sizes["obs"] == 4
     p = fit.predict({"x": table["x"]})["mean"].values
     s = np.array(table["s"])
-    np.testing.assert_allclose(held_out(fit, table), stats.binom.logpmf(s, 20, p), rtol=1e-10)
+    np.testing.assert_allclose(held_out_log_density(fit, table), stats.binom.logpmf(s, 20, p), rtol=1e-10)
     row, k, n = found.table.loc["a"], 2, 4
     assert row["AICc"] == pytest.approx(row["AIC"] + 2 * k * (k + 1) / (n - k - 1), rel=1e-12)
     assert row["BIC"] == pytest.approx(k * np.log(n) - 2 * row["log_lik"], rel=1e-12)

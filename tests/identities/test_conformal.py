@@ -10,7 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.assess.conformal import SCORES, JackknifePlus, Split, conformal
-from probreg.assess.conformal.base import Rank
+from probreg.assess.conformal.base import ConformalRank
 from probreg.priors import Normal
 
 Array = np.ndarray
@@ -131,7 +131,7 @@ def test_a_split_holds_its_share_where_the_model_is_wrong():
         y = 3 * np.sin(2 * x) + rng.exponential(1 + np.abs(x)) ** 1.5
         said = conformal(pr.ols(x[:100, None], y[:100]), prob=0.9).predict(x[100:, None])
         held.append(((said["lower"] <= y[100:]) & (y[100:] <= said["upper"])).mean())
-    exact = Rank(0.9, 50).k / 51
+    exact = ConformalRank(0.9, 50).k / 51
     assert np.mean(held) == pytest.approx(exact, abs=5 * np.std(held) / np.sqrt(200))
 
 
@@ -171,7 +171,7 @@ def test_a_region_is_the_responses_with_no_more_than_the_score(name, score):
 
 def test_sets_by_hand():
     """Scores 1 - p of four calibrating rows 0.2, 0.4, 0.5, 0.9 and prob 0.6: k = ceil(5 * 0.6) = 3, the score 0.5."""
-    rank = Rank(0.6, 4)
+    rank = ConformalRank(0.6, 4)
     assert (rank.k, rank.upper(np.array([0.9, 0.2, 0.5, 0.4])), rank.lower(np.array([0.9, 0.2, 0.5, 0.4]))) == (
         3,
         0.5,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.modes.linear import PriorRows, condition, refined
+from probreg.inference.modes.linear import PriorRows, posterior_given_sigma, refined
 from probreg.numerics.linalg.doubled import add_up, condition_of, refine, residual_sums, two_product, two_sum
 from tests.reference.cases import digits, exact_least_squares
 
@@ -106,7 +106,7 @@ def test_nothing_is_refined_where_conditioning_is_good(monkeypatch, rng):
     X = rng.normal(size=(60, 3))
     model = pr.Model.from_arrays(X, X.sum(1) + rng.normal(size=60))
     none = PriorRows.of(model.joint)
-    given = condition(model.design.moments, none, 1.0)
+    given = posterior_given_sigma(model.design.moments, none, 1.0)
     monkeypatch.setattr("probreg.inference.modes.linear.residual_sums", None)  # no look at the rows
     assert refined(given, model.design, none, 1.0) is given
 

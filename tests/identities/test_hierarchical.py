@@ -19,7 +19,7 @@ def integrated(model: pr.Model) -> float:
     """log p(y), the unknown scale and sigma integrated out of the evidence surface, by trapezoids over the logs: the scale as
     far as its tails reach, sigma over nine standard deviations of its log."""
     problem = _Problem(model, False)
-    top = problem.climb(200)
+    top = problem.maximise(200)
     sd = float(np.sqrt(np.linalg.inv(-top.at.hessian)[-1, -1]))
     u, v = top.theta[0] + np.arange(-9.0, 18.0, 0.15), top.theta[1] + sd * np.arange(-9.0, 9.0, 0.45)
     values = [[problem.surface(np.array([a, b])).value for b in v] for a in u]
@@ -27,7 +27,7 @@ def integrated(model: pr.Model) -> float:
 
 
 @pytest.mark.parametrize(
-    "tau", [pr.HalfNormal(0.8), pr.HalfCauchy(0.5), pr.InverseGamma(2.0, 0.7)], ids=lambda t: t.name
+    "tau", [pr.HalfNormal(0.8), pr.priors.HalfCauchy(0.5), pr.priors.InverseGamma(2.0, 0.7)], ids=lambda t: t.name
 )
 def test_the_evidence_over_tau_is_the_evidence_of_the_marginal_prior(tau: Any) -> None:
     """One coefficient and sigma given: p(y) by the surface over tau, and by the density of beta without tau."""
@@ -110,7 +110,7 @@ def test_bayes_factors_of_attitude(attitude: tuple[Array, Array, list[str]]) -> 
 def posterior_of_scales(model: pr.Model) -> tuple[Array, Array]:
     """Means and standard deviations of (beta, sigma, tau) of a Gaussian model by quadrature over (log tau, log sigma)."""
     problem = _Problem(model, False)
-    top = problem.climb(200)
+    top = problem.maximise(200)
     sd = np.sqrt(np.linalg.inv(-top.at.hessian)[-1, -1])
     grid = [(a, b) for a in top.theta[0] + np.arange(-9, 16, 0.25) for b in top.theta[1] + sd * np.arange(-7, 7, 0.7)]
     weight = np.array([problem.surface(np.array(t)).value for t in grid])
@@ -143,7 +143,7 @@ def test_draws_of_an_unknown_scale_are_its_posterior(noise: float, form: str, mo
     model = pr.Model.from_arrays(X, y, prior=Normal(pr.HalfNormal(0.8)))
     mean, sd = posterior_of_scales(model)
     if form == "centred or not":
-        monkeypatch.setattr(pymc_engine.Collapsed, "of", classmethod(lambda cls, model: None))
+        monkeypatch.setattr(pymc_engine.Marginalised, "of", classmethod(lambda cls, model: None))
     fit = pr.fit(model, pr.NUTS(draws=1000, target_accept=0.95), seed=3)
     table = fit.summary()
     assert fit.solution.hyper.keys() == {"tau"}

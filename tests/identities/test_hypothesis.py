@@ -206,7 +206,7 @@ def test_a_posterior_has_probabilities_and_levels():
 
 def test_the_bayes_factor_is_the_ratio_of_two_evidences():
     data = rows()
-    for aux in ({"sigma": 1.1}, {"sigma": pr.InverseGamma(2.0, 1.5)}):
+    for aux in ({"sigma": 1.1}, {"sigma": pr.priors.InverseGamma(2.0, 1.5)}):
         priors = {
             c: pr.Normal(0.8, sigma_units="sigma" in aux and not isinstance(aux["sigma"], float)) for c in ("x1", "x2")
         }
@@ -218,7 +218,7 @@ def test_the_bayes_factor_is_the_ratio_of_two_evidences():
             assert found == pytest.approx(one - other, rel=1e-9)
         else:  # given x2 = 0 the prior of sigma^2 is InverseGamma(a + 1/2, b): the density of x2 at 0 rises with 1 / sigma
             shifted = pr.Model.from_formula(
-                "line ~ 0 + x1", data, prior={"x1": priors["x1"]}, aux={"sigma": pr.InverseGamma(2.5, 1.5)}
+                "line ~ 0 + x1", data, prior={"x1": priors["x1"]}, aux={"sigma": pr.priors.InverseGamma(2.5, 1.5)}
             )
             again = pr.fit(shifted, "conjugate").solution.stats["log_evidence"]
             assert found == pytest.approx(again - other, rel=1e-9)

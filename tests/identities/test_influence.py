@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.comparison.prior_weight import influence
-from probreg.show.plot.influence import influence as picture
+from probreg.comparison.prior_weight import prior_weight
+from probreg.show.plot.prior_weight import prior_weight as picture
 
 RNG = np.random.default_rng(6)
 SIGMA = 0.7
@@ -20,7 +20,7 @@ def gaussian(prior, **more):
 
 def test_shares_sum_to_what_the_hat_matrix_leaves():
     tau = np.array([0.3, 0.2, 0.6])
-    found = influence(pr.fit(gaussian(pr.Normal(tau), intercept=False)))
+    found = prior_weight(pr.fit(gaussian(pr.Normal(tau), intercept=False)))
     P, J = np.diag(tau**-2.0), X.T @ X / SIGMA**2
     hat = X @ np.linalg.solve(J + P, X.T) / SIGMA**2
     assert found.effective == pytest.approx(np.trace(hat), rel=1e-10)
@@ -29,25 +29,27 @@ def test_shares_sum_to_what_the_hat_matrix_leaves():
     ml = np.linalg.solve(J, X.T @ Y / SIGMA**2)
     np.testing.assert_allclose(found.table["ml"], ml, rtol=1e-9)
     mode = V @ X.T @ Y / SIGMA**2
-    np.testing.assert_allclose(found.table["shift"], (mode - ml) / np.sqrt(np.diagonal(np.linalg.inv(J))), rtol=1e-8)
+    np.testing.assert_allclose(
+        found.table["difference"], (mode - ml) / np.sqrt(np.diagonal(np.linalg.inv(J))), rtol=1e-8
+    )
     np.testing.assert_allclose(found.table["pull"], -V @ P @ mode, rtol=1e-8)
 
 
 def test_the_pull_is_the_slope_of_the_mode_over_the_power_of_the_prior():
     y = (RNG.random(40) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
     model = pr.Model.from_arrays(X, y, likelihood="bernoulli", prior=pr.Normal(0.5))
-    found = influence(pr.fit(model)).table["pull"]
+    found = prior_weight(pr.fit(model)).table["pull"]
     # the prior to the power alpha has the scale 0.5 / sqrt(alpha)
     up, down = (pr.fit(model.with_prior(pr.Normal(0.5 / np.sqrt(1 + h)))).coef.values for h in (1e-4, -1e-4))
     np.testing.assert_allclose(found, (up - down) / 2e-4, rtol=1e-5, atol=1e-8)
 
 
-@pytest.mark.parametrize("prior", [pr.Normal(0.1), pr.Laplace(0.1), pr.Cauchy(0.05)], ids=lambda p: p.name)
+@pytest.mark.parametrize("prior", [pr.Normal(0.1), pr.Laplace(0.1), pr.priors.Cauchy(0.05)], ids=lambda p: p.name)
 def test_a_conflict_is_a_tail_of_the_prior_and_the_error_of_the_estimate(prior):
     method = "conjugate" if prior.name == "normal" else "nuts" if prior.name == "laplace" else "newton"
     model = gaussian(prior, intercept=False)
     fit = pr.fit(model, pr.NUTS(draws=200, tune=200, chains=2), seed=1) if method == "nuts" else pr.fit(model, method)
-    table = influence(fit).table
+    table = prior_weight(fit).table
     if prior.name == "normal":
         z = table["ml"] / np.sqrt(0.1**2 + table["ml_se"] ** 2)
         np.testing.assert_allclose(table["conflict"], 2 * stats.norm.sf(np.abs(z)), atol=0.02)
@@ -56,13 +58,13 @@ def test_a_conflict_is_a_tail_of_the_prior_and_the_error_of_the_estimate(prior):
 
 
 def test_sentences_name_the_conflict_and_the_weight():
-    found = influence(pr.fit(gaussian({"a": pr.Normal(0.02, location=3.0), "b": pr.Normal(5.0)})))
+    found = prior_weight(pr.fit(gaussian({"a": pr.Normal(0.02, location=3.0), "b": pr.Normal(5.0)})))
     assert found.sentences[0].startswith("prior-data conflict on a: maximum likelihood is ")
     assert found.sentences[1].startswith("prior weight of a: ")
     assert len(found.sentences) == 2
     assert np.isnan(found.table.loc["c", "conflict"])
     assert found.table.loc["c", "prior_weight"] == 0
-    calm = influence(pr.fit(gaussian(pr.Normal(3.0))))
+    calm = prior_weight(pr.fit(gaussian(pr.Normal(3.0))))
     least = calm.table["conflict"].min()
     assert calm.sentences == (
         "prior weight: below 50 % for each coefficient",
@@ -76,10 +78,12 @@ def binary(prior, y=None):
     return pr.Model.from_arrays(X[:, :2], y, columns=["a", "b"], likelihood="bernoulli", prior=prior)
 
 
-@pytest.mark.parametrize("prior", [pr.Normal(1.0), pr.Normal(1e5), pr.Jeffreys()], ids=["mild", "wide", "jeffreys"])
+@pytest.mark.parametrize(
+    "prior", [pr.Normal(1.0), pr.Normal(1e5), pr.priors.Jeffreys()], ids=["mild", "wide", "jeffreys"]
+)
 def test_of_separated_rows_the_prior_alone_has_an_estimate(prior):
     """A weak prior has little weight there, and is all that keeps the estimate finite."""
-    found = influence(pr.fit(binary(prior), "newton"))
+    found = prior_weight(pr.fit(binary(prior), "newton"))
     term = "separation: there is no maximum likelihood estimate of Intercept, a, b; the prior alone gives one"
     assert term in found.sentences
     assert not any("conflict: none" in s for s in found.sentences)
@@ -88,8 +92,8 @@ def test_of_separated_rows_the_prior_alone_has_an_estimate(prior):
 
 def test_what_is_not_defined_is_not_called_small():
     y = (RNG.random(40) < 0.5).astype(int)
-    jeffreys = influence(pr.fit(binary(pr.Jeffreys(), y)))
-    kinked = influence(pr.fit(binary(pr.Laplace(0.5), y), "proximal_newton"))
+    jeffreys = prior_weight(pr.fit(binary(pr.priors.Jeffreys(), y)))
+    kinked = prior_weight(pr.fit(binary(pr.Laplace(0.5), y), "proximal_newton"))
     assert "prior-data conflict: not judged for Intercept, a, b, whose prior has no draws" in jeffreys.sentences
     assert "effective number of coefficients: not defined" in repr(kinked)
     assert any(s.startswith("prior weight: not defined for a, b") for s in kinked.sentences)
@@ -103,12 +107,12 @@ def test_what_is_not_defined_is_not_called_small():
 def test_collinear_columns_are_told_as_what_they_are():
     twice = np.c_[X[:, 0], 2 * X[:, 0]]
     fit = pr.fit(pr.Model.from_arrays(twice, Y, columns=["a", "b"], prior=pr.Normal(1.0), aux={"sigma": 1.0}))
-    said = influence(fit).sentences
+    said = prior_weight(fit).sentences
     assert "identification: there is no maximum likelihood estimate of a, b; the prior alone gives one" in said
 
 
 def test_power_scaling_stands_beside_draws_only():
-    mode, post = (influence(pr.fit(gaussian(pr.Normal(0.5)), m)).table for m in ("closed_form", "conjugate"))
+    mode, post = (prior_weight(pr.fit(gaussian(pr.Normal(0.5)), m)).table for m in ("closed_form", "conjugate"))
     assert "prior_power" not in mode
     assert post["prior_power"].between(0, 1).all()
 
@@ -116,11 +120,11 @@ def test_power_scaling_stands_beside_draws_only():
 def test_without_a_maximum_likelihood_estimate_the_rest_stands():
     y = (X[:, 0] > 0).astype(int)
     model = pr.Model.from_arrays(X[:, :1], y, columns=["a"], likelihood="bernoulli", prior=pr.Normal(1.0))
-    found = influence(pr.fit(model))
-    assert np.isnan(found.table.loc["a", "shift"])
+    found = prior_weight(pr.fit(model))
+    assert np.isnan(found.table.loc["a", "difference"])
     assert np.isfinite(found.table.loc["a", "prior_weight"])
     assert "no maximum likelihood estimate exists" in found.ml_status
-    jeffreys = influence(pr.fit(model.with_prior(pr.Jeffreys()))).table
+    jeffreys = prior_weight(pr.fit(model.with_prior(pr.priors.Jeffreys()))).table
     assert np.isnan(jeffreys["conflict"]).all()
     assert np.isfinite(jeffreys["pull"]).all()
 
@@ -129,13 +133,13 @@ def test_softmax_rows_are_the_reported_coefficients():
     y = np.array(["u", "v", "w"])[np.r_[0, 1, 2, RNG.integers(0, 3, 37)]]
     model = pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True), prior=pr.Normal(0.4))
     fit = pr.fit(model)
-    found = influence(fit).table
+    found = prior_weight(fit).table
     assert list(found.index) == fit.parameter_names
     np.testing.assert_allclose(found["estimate"], fit.coef.values.ravel())
 
 
 def test_a_flat_model_has_no_influence_to_measure():
-    for f in (influence, picture):
+    for f in (prior_weight, picture):
         with pytest.raises(pr.Incompatible, match="is flat"):
             f(pr.fit(gaussian(pr.Flat())))
 
@@ -153,15 +157,15 @@ def test_the_effective_number_of_a_symmetric_softmax_counts_what_can_vary():
     """trace(J (J + P)^-1) over the K - 1 predictors of each column, though K coefficients are reported."""
     y = np.r_[0, 1, 2, RNG.integers(0, 3, 37)]
     fit = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.Categorical(symmetric=True), prior=pr.Normal(0.4)))
-    found, beta = influence(fit), fit.solution.beta
-    J = fit.model.with_prior(pr.Flat()).expansion(beta).curvature
+    found, beta = prior_weight(fit), fit.solution.beta
+    J = fit.model.with_prior(pr.Flat()).value_grad_hessian(beta).curvature
     P = fit.model.joint.curvature(beta, 1.0)
     assert (found.free, len(found.table)) == (8, 12)
     assert found.effective == pytest.approx(np.trace(np.linalg.solve(J + P, J)), rel=1e-9)
 
 
 def test_a_conflict_has_the_error_of_twenty_thousand_draws():
-    table = influence(pr.fit(gaussian(pr.Normal(0.3), intercept=False))).table
+    table = prior_weight(pr.fit(gaussian(pr.Normal(0.3), intercept=False))).table
     z = table["ml"] / np.hypot(0.3, table["ml_se"])
     # three standard errors of a share of 20,000 draws are at most 0.011
     np.testing.assert_allclose(table["conflict"], 2 * stats.norm.sf(np.abs(z)), atol=0.011)

@@ -15,7 +15,7 @@ from probreg.numerics.linalg import (
     reduce_rows,
     row_blocks,
     solve_upper,
-    sweep,
+    sum_over_blocks,
     tall as tall_rows,
     triangular,
     weighted_gram,
@@ -226,10 +226,10 @@ def test_sums_do_not_depend_on_the_number_of_cores(monkeypatch):
         threads.add(threading.get_ident())
         return A.T @ A, A.sum(axis=0)
 
-    many = sweep(X, gram)
+    many = sum_over_blocks(X, gram)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     threads.clear()
-    one = sweep(X, gram)
+    one = sum_over_blocks(X, gram)
     assert threads == {threading.get_ident()}
     for a, b in zip(many, one):
         # BLAS itself may add in another order with another number of threads: sqrt(n) EPS of the diagonal

@@ -5,14 +5,14 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.inference.uncertainty.intervals.marginals import Mixture, OnNodes, RootInverseGamma
+from probreg.inference.uncertainty.intervals.marginals import NormalMixture, OnNodes, RootInverseGamma
 
 RNG = np.random.default_rng(21)
 X = RNG.normal([50.0, 0.3, -2.0], [3.0, 0.5, 1.0], (14, 3))
 Y = X @ [0.2, -1.5, 0.7] + RNG.normal(0, 1.3, 14)
 
 
-@pytest.mark.parametrize("sigma", [pr.Reference(), pr.InverseGamma(2.5, 0.6)], ids=lambda p: p.name)
+@pytest.mark.parametrize("sigma", [pr.priors.Reference(), pr.priors.InverseGamma(2.5, 0.6)], ids=lambda p: p.name)
 @pytest.mark.parametrize("prior", [pr.Flat(), pr.Normal(0.8, location=0.1, sigma_units=True)], ids=["flat", "normal"])
 def test_ends_by_quadrature_are_those_of_the_conjugate_family(prior, sigma):
     """Mixtures over nodes against Student's t and the root of an inverse gamma; 1e-9 is what 160 nodes leave."""
@@ -34,7 +34,7 @@ def test_ends_by_quadrature_are_those_of_the_conjugate_family(prior, sigma):
 
 
 def test_ends_do_not_move_with_the_draws(tmp_path):
-    model = pr.Model.from_arrays(X, Y, prior=pr.Normal(1.0), aux={"sigma": pr.HalfCauchy(1.0)})
+    model = pr.Model.from_arrays(X, Y, prior=pr.Normal(1.0), aux={"sigma": pr.priors.HalfCauchy(1.0)})
     one, two = pr.fit(model, pr.Quadrature(draws=1, chains=1), seed=1), pr.fit(model, "quadrature", seed=2)
     for kind in ("eti", "hdi"):
         np.testing.assert_array_equal(one.interval(0.9, kind).to_array(), two.interval(0.9, kind).to_array())
@@ -50,7 +50,9 @@ def test_ends_do_not_move_with_the_draws(tmp_path):
 def test_a_posterior_under_a_raw_prior_is_that_of_a_grid():
     """One column, a normal prior that pulls, a bounded sigma: the grid over (beta, sigma) summed by hand."""
     x, y, tau = np.array([-1.0, 0.2, 0.9, 2.0]), np.array([-0.8, 0.9, 0.4, 2.9]), 0.3
-    model = pr.Model.from_arrays(x, y, intercept=False, prior=pr.Normal(tau), aux={"sigma": pr.Uniform(0.2, 1.5)})
+    model = pr.Model.from_arrays(
+        x, y, intercept=False, prior=pr.Normal(tau), aux={"sigma": pr.priors.Uniform(0.2, 1.5)}
+    )
     fit = pr.fit(model, pr.Quadrature(draws=1))
     b, s = np.linspace(-2, 3, 4001), np.linspace(0.2, 1.5, 3001)
     rss = ((y - b[:, None] * x) ** 2).sum(1)[:, None]
@@ -67,7 +69,7 @@ def test_a_posterior_under_a_raw_prior_is_that_of_a_grid():
 @pytest.mark.parametrize(
     "marginal",
     [
-        Mixture(np.array([0.7, 0.3]), np.array([0.0, 1.0]), np.array([1.0, 3.0])),
+        NormalMixture(np.array([0.7, 0.3]), np.array([0.0, 1.0]), np.array([1.0, 3.0])),
         RootInverseGamma(1.5, 0.3),
         RootInverseGamma(40.0, 90.0),
     ],
@@ -97,7 +99,7 @@ def test_a_density_that_only_falls_has_its_shortest_interval_at_its_edge():
 
 def test_a_mixture_has_the_tails_of_its_parts():
     """Far ends of one normal part are those of the normal distribution, and lie within the support."""
-    found = Mixture(np.array([1.0]), np.array([3.0]), np.array([2.0]))
+    found = NormalMixture(np.array([1.0]), np.array([3.0]), np.array([2.0]))
     share = np.array([1e-12, 1e-6, 0.01, 0.99, 1 - 1e-6])
     np.testing.assert_allclose(found.quantile(share), stats.norm(3.0, 2.0).ppf(share), rtol=1e-9)
     low, high = found.support

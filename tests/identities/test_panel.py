@@ -11,11 +11,11 @@ from scipy import stats
 from scipy.special import expit
 
 import probreg as pr
-from probreg.comparison.interval_panel import Coverage, Interval, coverage, panel
+from probreg.comparison.interval_panel import Coverage, Interval, coverage, interval_panel
 from probreg.inference.uncertainty.bootstrap import Bootstrap
 from probreg.priors import Normal
 from probreg.show.plot.coverage import coverage as coverage_picture
-from probreg.show.plot.panel import panel as panel_picture
+from probreg.show.plot.interval_panel import interval_panel as panel_picture
 
 Array = np.ndarray
 ROW = np.array([[0.6, -0.4]])
@@ -42,7 +42,7 @@ def binary(n: int = 60, **more: Any) -> pr.Model:
 
 def test_every_line_is_what_the_fit_says():
     fits = {"ML": pr.fit(binary()), "posterior": pr.fit(binary(prior=Normal(1.0)), "laplace")}
-    found = panel(fits, "x1", prob=0.9)
+    found = interval_panel(fits, "x1", prob=0.9)
     asked = {
         "wald": ("ML", {"kind": "wald"}),
         "HC3": ("ML", {"covariance": "HC3"}),
@@ -61,7 +61,7 @@ def test_every_line_is_what_the_fit_says():
 
 
 def test_what_a_fit_does_not_have_stands_with_the_reason():
-    found = panel({"ML": pr.fit(binary()), "posterior": pr.fit(binary(), "laplace")}, "x1").table["reason"]
+    found = interval_panel({"ML": pr.fit(binary()), "posterior": pr.fit(binary(), "laplace")}, "x1").table["reason"]
     assert "Student's t goes with least squares" in found["ML", "t"]
     assert "a mode has none" in found["ML", "eti"]
     assert "no replicates" in found["ML", "bootstrap"]
@@ -72,7 +72,7 @@ def test_a_class_is_named_with_its_column():
     X = rows(120)
     y = np.argmax(np.c_[np.zeros(120), X] + np.random.default_rng(2).gumbel(size=(120, 3)), 1)
     fit = pr.fit(pr.Model.from_arrays(X, y, likelihood="categorical"))
-    found = panel(fit, "x2: 1", kinds=["wald", "profile"])
+    found = interval_panel(fit, "x2: 1", kinds=["wald", "profile"])
     said = fit.interval().sel(coef="x2", outcome="1")
     assert found.table.loc[("newton", "wald"), "lower"] == said["lower"].item()
     assert found.unit == "logit of the mean of y per unit of x2"
@@ -80,7 +80,7 @@ def test_a_class_is_named_with_its_column():
 
 def test_kinds_of_ones_own():
     fit = pr.fit(gaussian())
-    found = panel(fit, "x1", kinds={"HC1, normal": Interval("wald", "HC1"), "HC1": Interval("t", "HC1")})
+    found = interval_panel(fit, "x1", kinds={"HC1, normal": Interval("wald", "HC1"), "HC1": Interval("t", "HC1")})
     z, t = stats.norm.ppf(0.975), stats.t.ppf(0.975, 37)
     widths = found.table["width"].values
     assert widths[1] / widths[0] == pytest.approx(t / z, rel=1e-12)
@@ -93,7 +93,7 @@ def test_kinds_of_ones_own():
 @pytest.mark.parametrize("make", [gaussian, binary])
 def test_the_mean_at_a_row_is_that_of_predict(make, intercept):
     fit = pr.fit(make(intercept=intercept))
-    found, said = panel(fit, at=ROW, prob=0.9), fit.predict(ROW, 0.9)
+    found, said = interval_panel(fit, at=ROW, prob=0.9), fit.predict(ROW, 0.9)
     line = found.table.loc[(fit.method.name, fit.default_kind)]
     for ours, theirs in (("estimate", "mean"), ("lower", "mean_lower"), ("upper", "mean_upper")):
         assert line[ours] == pytest.approx(said[theirs].item(), rel=1e-10)
@@ -104,7 +104,7 @@ def test_the_mean_at_a_row_is_that_of_predict(make, intercept):
 def test_the_mean_of_a_posterior_at_a_row():
     """All draws and those that predict keeps of them: a 2.5 % quantile of 1,000 draws has a standard error of 0.005 here."""
     fit = pr.fit(binary(prior=Normal(1.0)), "laplace")
-    line, said = panel(fit, at=ROW).table.loc[("laplace", "eti")], fit.predict(ROW)
+    line, said = interval_panel(fit, at=ROW).table.loc[("laplace", "eti")], fit.predict(ROW)
     assert line["lower"] == pytest.approx(said["mean_lower"].item(), abs=0.02)
     assert line["upper"] == pytest.approx(said["mean_upper"].item(), abs=0.02)
     assert line["estimate"] == said["mean"].item()
@@ -113,7 +113,7 @@ def test_the_mean_of_a_posterior_at_a_row():
 def test_a_profile_at_a_row_inverts_the_likelihood_ratio():
     """With the linear predictor at the row held at an end, the maximum is z^2/2 below the top, by another program."""
     model = binary()
-    found = panel(pr.fit(model), at=ROW, prob=0.9, kinds=["profile"])
+    found = interval_panel(pr.fit(model), at=ROW, prob=0.9, kinds=["profile"])
     X, y, x = model.design.X, model.design.y, np.r_[1.0, ROW[0]]
     top = sm.GLM(y, X, family=sm.families.Binomial()).fit(tol=1e-14).llf
     for end in found.table.loc[("newton", "profile"), ["lower", "upper"]]:
@@ -127,7 +127,7 @@ def test_a_profile_at_a_row_inverts_the_likelihood_ratio():
 
 def test_a_robust_interval_at_a_row_is_the_delta_method():
     fit = pr.fit(gaussian())
-    line = panel(fit, at=ROW, kinds=["HC3"]).table.loc[("closed_form", "HC3")]
+    line = interval_panel(fit, at=ROW, kinds=["HC3"]).table.loc[("closed_form", "HC3")]
     x = np.r_[1.0, ROW[0]]
     half = stats.t.ppf(0.975, 37) * np.sqrt(x @ fit.covariance("HC3").values @ x)
     assert line["width"] == pytest.approx(2 * half, rel=1e-9)
@@ -138,7 +138,7 @@ def test_an_offset_counts_at_a_row():
     table = pd.DataFrame({"x": rng.normal(size=50), "t": rng.uniform(1, 5, 50)})
     table["y"] = rng.poisson(table.t * np.exp(0.5 * table.x))
     fit = pr.fit(pr.Model.from_formula("y ~ x", table, likelihood="poisson", offset="np.log(t)"))
-    line, said = panel(fit, at=table.iloc[[3]]).table.loc[("newton", "wald")], fit.predict(table.iloc[[3]])
+    line, said = interval_panel(fit, at=table.iloc[[3]]).table.loc[("newton", "wald")], fit.predict(table.iloc[[3]])
     assert line["upper"] == pytest.approx(said["mean_upper"].item(), rel=1e-10)
 
 
@@ -146,7 +146,7 @@ def test_an_offset_counts_at_a_row():
 
 
 def test_few_observations():
-    why = panel(pr.fit(gaussian(8)), "x1", kinds=["t", "wald"]).why
+    why = interval_panel(pr.fit(gaussian(8)), "x1", kinds=["t", "wald"]).why
     assert why[0].startswith("wald is 0.762 times as wide as t: few observations")
     assert "Student's 2.571 on 5 degrees of freedom" in why[0]
 
@@ -154,21 +154,21 @@ def test_few_observations():
 def test_misspecification():
     X = rows(400)
     y = X @ [1.0, 0.0] + np.random.default_rng(1).normal(size=400) * X[:, 0] ** 2
-    found = panel(pr.ols(X, y), "x1", kinds=["t", "HC3"])
+    found = interval_panel(pr.ols(X, y), "x1", kinds=["t", "HC3"])
     factor = found.table["width"].iloc[1] / found.table["width"].iloc[0]
     assert f"HC3 is {factor:.3g} times as wide as t: misspecification" in found.why[0]
     assert factor > 1.8
-    clean = panel(pr.fit(gaussian(400)), "x1", kinds=["t", "HC3"]).why
+    clean = interval_panel(pr.fit(gaussian(400)), "x1", kinds=["t", "HC3"]).why
     assert not any("misspecification" in w for w in clean)
     for prior in (Normal(0.02), pr.priors.StudentT(0.02, nu=400.0)):  # which make the sandwich small whatever the rows
-        penalised = panel(pr.fit(gaussian(400, prior=prior)), "x1", kinds=["wald", "HC3"])
+        penalised = interval_panel(pr.fit(gaussian(400, prior=prior)), "x1", kinds=["wald", "HC3"])
         assert penalised.table["width"].iloc[1] < 0.9 * penalised.table["width"].iloc[0]
         assert "prior" in penalised.why[0]
         assert not any("misspecification" in w for w in penalised.why)
 
 
 def test_skewness():
-    found = panel(pr.fit(binary(30)), "x1", kinds=["wald", "profile"])
+    found = interval_panel(pr.fit(binary(30)), "x1", kinds=["wald", "profile"])
     line = found.table.loc[("newton", "profile")]
     lean = (line["upper"] - line["estimate"]) / (line["estimate"] - line["lower"])
     assert lean > 1.1
@@ -179,7 +179,7 @@ def test_prior_weight_is_its_part_of_the_precision():
     """One column, no intercept, sigma given: P/(P + x'x/sigma^2)."""
     x = np.linspace(-1, 1, 20)
     model = pr.Model.from_arrays(x, x + np.sin(30 * x), columns=["x"], intercept=False, aux={"sigma": 0.5})
-    found = panel({"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(Normal(0.4)))}, "x", kinds=["wald"])
+    found = interval_panel({"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(Normal(0.4)))}, "x", kinds=["wald"])
     held = 0.4**-2 / (0.4**-2 + x @ x / 0.25)
     assert f"prior weight {100 * held:.3g} % in ridge" in found.why[0]
 
@@ -191,13 +191,13 @@ def test_a_prior_at_a_row(columns):
     V, x = fits["mode"].covariance().values, np.r_[1.0, ROW[0]]
     P = np.diag([0.3**-2 if c in columns else 0.0 for c in model.design.columns])
     held = x @ V @ P @ V @ x / (x @ V @ x)
-    why = panel(fits, at=ROW, kinds=["wald"]).why
+    why = interval_panel(fits, at=ROW, kinds=["wald"]).why
     assert f"prior weight {100 * held:.3g} % in mode" in why[0]
 
 
 def test_a_prior_that_both_have_is_no_cause():
     model = binary(40, prior=Normal(0.5))
-    found = panel(
+    found = interval_panel(
         {"mode": pr.fit(model), "posterior": pr.fit(model, "importance", seed=1)}, "x1", kinds=["wald", "eti"]
     )
     between = [w for w in found.why if w.startswith("posterior is")]
@@ -205,7 +205,7 @@ def test_a_prior_that_both_have_is_no_cause():
     assert not any("prior" in w for w in between)
     assert "skewness" in between[0] or "the mean of a posterior" in between[0]
     held = {"ML": pr.fit(gaussian()), "held": pr.fit(gaussian(aux={"sigma": 3.0}))}
-    (why,) = panel(held, "x1", kinds=["wald"]).why[:1]
+    (why,) = interval_panel(held, "x1", kinds=["wald"]).why[:1]
     assert f": consistent with sigma, estimated as {held['ML'].aux['sigma']:.3g} in ML, held at 3 in held" in why
     assert "Student's quantile on 37" in why
 
@@ -214,7 +214,7 @@ def test_a_sandwich_of_a_penalised_mode_is_no_evidence_of_misspecification():
     """The intercept has no prior of its own, but follows the slopes that have: their prior is in its sandwich too."""
     model = binary(60, prior=Normal(0.05))
     for name in ("Intercept", "x1"):
-        why = " ".join(panel(pr.fit(model), name, kinds=["wald", "HC3"]).why)
+        why = " ".join(interval_panel(pr.fit(model), name, kinds=["wald", "HC3"]).why)
         assert "misspecification" not in why
         assert "perhaps chance" not in why
         assert "the prior counts as no data" in why or "all ends agree" in why
@@ -224,13 +224,13 @@ def test_another_likelihood():
     model = gaussian()
     model.design.y[0] += 30
     t = replace(model, likelihood=pr.StudentT(nu=3.0))
-    why = panel({"normal": pr.fit(model), "student": pr.fit(t)}, "Intercept", kinds=["t", "wald"]).why
+    why = interval_panel({"normal": pr.fit(model), "student": pr.fit(t)}, "Intercept", kinds=["t", "wald"]).why
     assert any("another likelihood, student for gaussian" in w for w in why)
 
 
 def test_those_that_agree():
     fit = pr.fit(gaussian(4000))
-    why = panel({"one": fit, "two": fit}, "x1", kinds=["t", "wald", "profile"]).why
+    why = interval_panel({"one": fit, "two": fit}, "x1", kinds=["t", "wald", "profile"]).why
     assert len(why) == 1
     assert "all ends agree to" in why[0]
 
@@ -239,13 +239,13 @@ def test_a_separated_fit_has_one_end():
     x = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     with pytest.warns(pr.ProbregWarning):
         fit = pr.logistic(x[:, None], (x > 2.5).astype(int), columns=["x"])
-    found = panel(fit, "x")
+    found = interval_panel(fit, "x")
     assert "no maximum likelihood estimate" in found.table["reason"]["newton", "wald"]
     line = found.table.loc[("newton", "profile")]
     assert np.isfinite(line["lower"])
     assert line["upper"] == np.inf
     assert "arrow" in panel_picture(found).get_supxlabel()
-    between, beyond = (panel(fit, at=[[v]], kinds=["wald", "profile"]).table for v in (2.4, 6.0))
+    between, beyond = (interval_panel(fit, at=[[v]], kinds=["wald", "profile"]).table for v in (2.4, 6.0))
     assert "nothing to predict from" in beyond["reason"]["newton", "new observation"]
     assert tuple(between.loc[("newton", "profile"), ["lower", "upper"]]) == (0.0, 1.0)  # the step may be on either side
     assert 0.5 < beyond["lower"]["newton", "profile"] < beyond["upper"]["newton", "profile"] == 1.0
@@ -253,13 +253,13 @@ def test_a_separated_fit_has_one_end():
 
 def test_a_bootstrap_stands_beside_its_curvature():
     fits = {"ML": pr.fit(gaussian()), "bootstrap": pr.fit(gaussian(), Bootstrap("closed_form", reps=199))}
-    found = panel(fits, "x2", kinds=["t", "wald", "bootstrap"])
+    found = interval_panel(fits, "x2", kinds=["t", "wald", "bootstrap"])
     assert ("bootstrap", "bootstrap") in found.held.index
     assert any("replicates" in w or w.startswith("bootstrap: bootstrap") for w in found.why)
 
 
 def test_it_prints():
-    found = panel({"ML": pr.fit(binary()), "<b>": pr.fit(binary(), "laplace")}, "x1")
+    found = interval_panel({"ML": pr.fit(binary()), "<b>": pr.fit(binary(), "laplace")}, "x1")
     assert "95 % intervals of x1" in repr(found)
     assert "ML t: no degrees of freedom" in repr(found)
     assert "&lt;b&gt;" in found._repr_html_()
@@ -399,7 +399,7 @@ def test_what_intervals_of_odds_reach(n, reps):
 
 def test_pictures_draw_every_line():
     fits = {"ML": pr.fit(binary()), "posterior": pr.fit(binary(), "laplace")}
-    drawn = panel_picture(panel(fits, at=ROW)).axes[0]
+    drawn = panel_picture(interval_panel(fits, at=ROW)).axes[0]
     assert [t.get_text() for t in drawn.get_yticklabels()] == [
         "wald", "HC3", "profile", "score", "new observation", "eti", "new observation",
     ]  # fmt: skip

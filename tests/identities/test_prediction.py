@@ -29,7 +29,7 @@ NEW = np.array([[0.2, -0.3], [1.5, 0.4], [4.0, -6.0]])
 CLOSED: dict[str, dict[str, Any]] = {
     "flat": {},
     "relative": {"prior": Normal(0.3, sigma_units=True)},
-    "inverse_gamma": {"prior": Normal(0.3, sigma_units=True), "aux": {"sigma": pr.InverseGamma(3.0, 2.0)}},
+    "inverse_gamma": {"prior": Normal(0.3, sigma_units=True), "aux": {"sigma": pr.priors.InverseGamma(3.0, 2.0)}},
     "given": {"prior": Normal(0.3), "aux": {"sigma": 0.9}},
 }
 

@@ -113,7 +113,7 @@ KNOWN = {  # prior, and the distribution of |w| by scipy
     "bridge": (pr.priors.ExponentialPower(0.4, q=0.5), stats.gennorm(0.5, scale=0.4)),
     "located": (pr.Normal(0.4, location=0.9), stats.foldnorm(0.9 / 0.4, scale=0.4)),
     # a normal of which the squared scale is inverse gamma is Student's t
-    "unknown": (pr.Normal(pr.InverseGamma(1.5, 1.5 * 0.16)), stats.foldnorm),
+    "unknown": (pr.Normal(pr.priors.InverseGamma(1.5, 1.5 * 0.16)), stats.foldnorm),
     # in units of a sigma with sigma^2 inverse gamma, likewise
     "units": (pr.Normal(0.8, sigma_units=True), stats.foldnorm),
     "correlated": (pr.Normal(precision_matrix=((8.0, 3.0), (3.0, 4.0))), stats.foldnorm(0.0, scale=(4 / 23) ** 0.5)),
@@ -123,7 +123,7 @@ KNOWN = {  # prior, and the distribution of |w| by scipy
 @pytest.mark.parametrize("name", KNOWN)
 def test_what_a_prior_says_in_outcome_units_is_its_quantile(name):
     prior, law = KNOWN[name]
-    aux = {"sigma": pr.InverseGamma(1.5, 1.5 * 0.25)} if name == "units" else {"sigma": 1.0}
+    aux = {"sigma": pr.priors.InverseGamma(1.5, 1.5 * 0.25)} if name == "units" else {"sigma": 1.0}
     m = model(X @ [1.0, 0.2], "gaussian", {("a", "b"): prior, "Intercept": pr.Normal(1.0)}, aux=aux)
     for prob in (0.5, 0.95, 0.999):
         found = m.prior_predictive(2, prob=prob).moves[0]

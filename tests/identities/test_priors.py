@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 import probreg as pr
-from probreg.comparison.shares import prior_curvature
+from probreg.comparison.prior_terms import prior_curvature_of_fit
 from probreg.priors import (
     BetaPrime,
     ElasticNet,
@@ -14,8 +14,8 @@ from probreg.priors import (
     Horseshoe,
     InverseGamma,
     LogNormal,
-    Mixture,
     Normal,
+    ScaleMixture,
     Uniform,
 )
 
@@ -46,7 +46,7 @@ def test_a_mixture_is_its_integral(tau, beta):
         return float(np.exp(stats.norm.logpdf(beta, 0.0, np.exp(u)) + tau.log_prob(np.exp(u)) + u))
 
     expected = integrate.quad(density, *ends, points=marks, limit=400, epsabs=0.0, epsrel=1e-11)[0]
-    found = np.exp(Mixture(Normal(1.0), tau).log_prob(np.array([[beta]])))
+    found = np.exp(ScaleMixture(Normal(1.0), tau).log_prob(np.array([[beta]])))
     assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -79,7 +79,7 @@ def test_draws_of_an_elastic_net_follow_its_density(ratio):
     assert found.pvalue > 0.01
 
 
-HIERARCHICAL = [Normal(pr.HalfCauchy(0.5)), GPrior(jzs=True), Horseshoe()]
+HIERARCHICAL = [Normal(pr.priors.HalfCauchy(0.5)), GPrior(jzs=True), Horseshoe()]
 
 
 @pytest.mark.parametrize("prior", HIERARCHICAL, ids=lambda p: p.name)
@@ -109,4 +109,4 @@ def test_the_curvature_of_one_prior_of_all_columns_is_the_whole_matrix():
     model = pr.Model.from_arrays(X, y, likelihood="categorical", prior=Normal(1.0))
     after = pr.fit(model, "laplace").update(X[:20], y[:20])
     prior = after.model.joint.blocks[0].prior
-    np.testing.assert_allclose(prior_curvature(after), np.array(prior.precision), rtol=1e-12)
+    np.testing.assert_allclose(prior_curvature_of_fit(after), np.array(prior.precision), rtol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import LMS, SGD, Perceptron, Status
-from probreg.inference.modes.passes import Rows, aux_at
+from probreg.inference.modes.epochs import PassData, aux_mode_at
 from probreg.online import State, lms, run, widrow_hoff_pass
 
 PRIORS = {
@@ -138,9 +138,9 @@ def test_the_sandwich_is_the_sum_of_outer_products_between_inverse_curvatures(na
     model = model_of(name, "normal", weights=w)
     fit = pr.fit(model, "sgd")
     beta, aux = fit.solution.beta, fit.solution.aux
-    H = model.expansion(beta, **aux).curvature
+    H = model.value_grad_hessian(beta, **aux).curvature
     k = beta.size
-    local = model.likelihood.expansion(model.design.observed, model.eta(beta), **aux)
+    local = model.likelihood.value_grad_hessian(model.design.observed, model.eta(beta), **aux)
     m = beta.shape[1]
     s = np.hstack(
         [np.einsum("np,nk->npk", model.design.X, local.gradient[:, :m]).reshape(150, k), local.gradient[:, m:]]
@@ -161,7 +161,7 @@ def test_the_steps_of_a_pass_add_up_to_the_gradient(name, prior):
     n = 150
     w = np.random.default_rng(0).integers(1, 5, n)
     model = model_of(name, prior, weights=w, offset=0.3 * np.cos(np.arange(n)))
-    T, part = model.design.basis.T, Rows.of(model)
+    T, part = model.design.basis.T, PassData.of(model)
     gamma = np.random.default_rng(1).normal(size=model.shape)
     aux = dict.fromkeys(model.likelihood.aux, 0.6)
     total = sum(part.take(slice(i, i + 7)).slope(gamma, aux) for i in range(0, n, 7))
@@ -173,15 +173,15 @@ def test_the_steps_of_a_pass_add_up_to_the_gradient(name, prior):
 
 @pytest.mark.parametrize(("name", "prior"), [p for p in PAIRS if p[0] in ("gaussian", "student")])
 @pytest.mark.parametrize(
-    "sigma", [None, pr.HalfCauchy(0.3), pr.InverseGamma(2.5, 0.6)], ids=["flat", "cauchy", "gamma"]
+    "sigma", [None, pr.priors.HalfCauchy(0.3), pr.priors.InverseGamma(2.5, 0.6)], ids=["flat", "cauchy", "gamma"]
 )
 @pytest.mark.parametrize("start", [-9.0, 0.0, 9.0])
 def test_sigma_is_the_maximum_at_the_coefficients(name, prior, sigma, start):
     model = model_of(name, prior, aux={} if sigma is None else {"sigma": sigma})
     gamma = np.array([[0.3], [0.5], [-0.4]])
     beta = model.design.basis.T @ gamma
-    found = float(np.exp(aux_at(model, gamma, np.array([start]))[0]))
-    assert model.expansion(beta, sigma=found).gradient[-1] == pytest.approx(0.0, abs=1e-7)
+    found = float(np.exp(aux_mode_at(model, gamma, np.array([start]))[0]))
+    assert model.value_grad_hessian(beta, sigma=found).gradient[-1] == pytest.approx(0.0, abs=1e-7)
     if name == "gaussian" and sigma is None and prior != "units":
         residuals = model.design.y - model.eta(beta)[:, 0]
         assert found == pytest.approx(np.sqrt(np.mean(residuals**2)), rel=1e-10)
@@ -203,7 +203,7 @@ def test_lms_stands_beside_the_closed_form_and_the_posterior():
     model = model_of("gaussian")
     fits = {"closed form": pr.fit(model), "LMS": pr.fit(model, "lms"), "posterior": pr.fit(model, "conjugate")}
     table = pr.compare(fits)
-    shift = table.data["shift"].sel(fit="LMS", param=["Intercept", "x1", "x2"])
+    shift = table.data["difference"].sel(fit="LMS", param=["Intercept", "x1", "x2"])
     assert 0 < float(np.abs(shift).max()) < 0.1
     assert "lms" in str(table)
 
@@ -289,7 +289,7 @@ def test_lms_carries_the_bound_of_its_passes(rate, weighted, tmp_path):
     p = np.ones(len(y)) if weighted != "precision" else w / 2.0
     w = pr.weights.precision(p) if weighted == "precision" else w
     fit = pr.fit(pr.Model.from_arrays(X, y, weights=w), LMS(rate=rate, epochs=2, tol=1e-9), seed=5)
-    promise, data = fit.guarantee(), Rows.of(fit.model)
+    promise, data = fit.guarantee(), PassData.of(fit.model)
     assert promise.applies
     assert promise.suffered <= promise.bound < 8 * promise.suffered
     assert promise.rounds == 2 * len(y)

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.inference.sampling.coordinates import coordinates
-from probreg.inference.sampling.pymc_engine import graph
-from probreg.inference.sampling.sampler import Run, density_of, sample
+from probreg.inference.sampling.pymc_engine import reparameterised_graph
+from probreg.inference.sampling.reparameterisation import reparameterise
+from probreg.inference.sampling.sampler import SamplerSettings, density_of, sample
 from probreg.priors import Normal
 
 Array = np.ndarray
@@ -85,7 +85,9 @@ def test_draws_of_the_conjugate_posterior_are_students_t():
 SIGMA_UNITS = Normal((0.4, 1.1, 0.8), location=(0.1, -0.5, 0.3), sigma_units=True)
 
 
-@pytest.mark.parametrize("sigma", [pr.Reference(), pr.Uniform(), pr.InverseGamma(2.5, 0.6)], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "sigma", [pr.priors.Reference(), pr.priors.Uniform(), pr.priors.InverseGamma(2.5, 0.6)], ids=lambda p: p.name
+)
 @pytest.mark.parametrize("prior", [pr.Flat(), SIGMA_UNITS], ids=["flat", "normal"])
 def test_conjugate_is_quadrature(prior, sigma):
     X, y = data()
@@ -104,7 +106,7 @@ def test_conjugate_is_quadrature(prior, sigma):
 def test_quadrature_is_a_grid(prior):
     """Four rows, one column, a half-Cauchy on sigma: a grid over (beta, log sigma) summed by hand."""
     x, y, tau = np.array([-1.0, 0.2, 0.9, 2.0]), np.array([-0.8, 0.9, 0.4, 2.9]), 0.7
-    model = pr.Model.from_arrays(x, y, intercept=False, prior=prior, aux={"sigma": pr.HalfCauchy(tau)})
+    model = pr.Model.from_arrays(x, y, intercept=False, prior=prior, aux={"sigma": pr.priors.HalfCauchy(tau)})
     fit = pr.fit(model, "quadrature")
     v, u = np.linspace(-9, 9, 1801)[:, None], np.linspace(-6, 6, 1201)
     b, s = 0.9 + 0.3 * np.sinh(v), np.exp(u)  # wide enough for a prior whose scale is 0.6 sigma
@@ -301,8 +303,8 @@ def test_wald_intervals_of_a_probability_are_those_of_its_logit():
 
 NUTS_MODELS: dict[str, Any] = {
     "flat": {},
-    "raw": {"prior": Normal(0.6, location=0.2), "aux": {"sigma": pr.HalfCauchy(0.8)}},
-    "units": {"prior": SIGMA_UNITS, "aux": {"sigma": pr.InverseGamma(2.5, 0.6)}},
+    "raw": {"prior": Normal(0.6, location=0.2), "aux": {"sigma": pr.priors.HalfCauchy(0.8)}},
+    "units": {"prior": SIGMA_UNITS, "aux": {"sigma": pr.priors.InverseGamma(2.5, 0.6)}},
     "lasso": {"prior": pr.Laplace((0.5, 0.9, 1.2), location=0.1, sigma_units=True)},
     "student": {"prior": pr.priors.StudentT(0.5, nu=3.0), "aux": {"sigma": 1.4}},
     "weights": {"weights": np.arange(40) % 3 + 1, "offset": np.cos(np.arange(40)), "prior": Normal(0.6)},
@@ -317,8 +319,8 @@ def test_the_graph_that_nuts_samples_is_the_model(name, likelihood):
 
     X, y = data()
     model = pr.Model.from_arrays(X, y, likelihood=likelihood, **NUTS_MODELS[name])
-    at = coordinates(model)
-    plain = remove_value_transforms(graph(model, at))
+    at = reparameterise(model)
+    plain = remove_value_transforms(reparameterised_graph(model, at))
     logp = plain.compile_logp(jacobian=False, mode="FAST_COMPILE")
     rng = np.random.default_rng(0)
     for _ in range(3):
@@ -356,6 +358,6 @@ def test_nuts_on_sufficient_statistics_is_nuts_on_rows():
     X, y = data()
     X = (X - X.mean(0)) / X.std(0)  # the plain model samples raw coefficients: spare it their correlation
     model = pr.Model.from_arrays(X, y, prior=pr.Laplace(0.3), aux={"sigma": pr.HalfNormal(2.0)})
-    ours, theirs = pr.fit(model, "nuts", seed=3), sample(density_of(model.to_pymc()), Run(seed=4)).posterior
+    ours, theirs = pr.fit(model, "nuts", seed=3), sample(density_of(model.to_pymc()), SamplerSettings(seed=4)).posterior
     agrees(ours, theirs["beta"].reshape(-1, 4), ours.std_error.values, 0.1)
     assert float(theirs["sigma"].mean()) == pytest.approx(ours.aux["sigma"], rel=0.02)

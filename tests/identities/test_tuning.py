@@ -10,9 +10,9 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import t as student
 
 import probreg as pr
-from probreg.comparison.tuning import CRITERIA, LOSSES, PSIS, choose, folds_of, path
+from probreg.comparison.tuning import CRITERIA, LOSSES, PSIS, folds_of, path, tune
 from probreg.comparison.tuning.criteria import mean_and_error
-from probreg.comparison.tuning.cross_validation import held_out
+from probreg.comparison.tuning.cross_validation import held_out_losses
 from probreg.comparison.tuning.evidence import laplace_evidence, log_evidence
 from probreg.comparison.tuning.leave_one_out import _one_step, without_each
 from probreg.comparison.tuning.losses import Squared
@@ -57,7 +57,11 @@ def refit(model: pr.Model, keep: np.ndarray, weights: np.ndarray | None = None) 
 
 # ---- the path ----------------------------------------------------------------------------------------------------------
 
-LOCATED = [pr.Normal(0.7, location=(0.5, 0.1, -1.0)), pr.Laplace(0.7, location=(0.5, 0.1, -1.0)), pr.ElasticNet(0.7)]
+LOCATED = [
+    pr.Normal(0.7, location=(0.5, 0.1, -1.0)),
+    pr.Laplace(0.7, location=(0.5, 0.1, -1.0)),
+    pr.priors.ElasticNet(0.7),
+]
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson", "categorical", "student"])
@@ -113,7 +117,7 @@ def test_at_the_weak_end_aic_and_bic_are_those_of_maximum_likelihood():
 
 def test_log_evidence_of_a_path_is_that_of_the_conjugate_posterior():
     prior = {"Intercept": pr.Normal(9.0, sigma_units=True), ("a", "b", "c"): pr.Normal(0.4, sigma_units=True)}
-    model = model_of(prior, aux={"sigma": pr.InverseGamma(2.5, 1.7)})
+    model = model_of(prior, aux={"sigma": pr.priors.InverseGamma(2.5, 1.7)})
     data = path(model, [0.3, 2.0]).data
     for scale in (0.3, 2.0):
         exact = pr.fit(rescaled(model, scale), pr.Conjugate(draws=2)).solution.stats["log_evidence"]
@@ -132,7 +136,7 @@ def test_the_ridge_of_the_prostate_data_is_the_one_with_five_degrees_of_freedom(
     mine = case["computed_here"]["Ridge"]
     np.testing.assert_allclose(found.coef.values[0], mine["coef"], rtol=1e-9, atol=1e-12)
     rows = replace(model.design.at(test[:, :-1]), y=test[:, -1])
-    losses = held_out(found.solution, rows, Squared())
+    losses = held_out_losses(found.solution, rows, Squared())
     assert losses.mean() == pytest.approx(mine["test_error"], rel=1e-9)
 
 
@@ -167,7 +171,7 @@ def test_leaving_out_in_closed_form_equals_refits(prior, aux, weighted):
     X, y = rows()
     weights = np.arange(40) % 3 + 1.0 if weighted else None
     model = pr.Model.from_arrays(X, y, columns=COLUMNS, prior=prior, aux=aux, weights=weights)
-    made = {s: choose(model, "loo", scales=[2.0], score=s) for s in ("log", "squared", "predictive")}
+    made = {s: tune(model, "loo", scales=[2.0], score=s) for s in ("log", "squared", "predictive")}
     every = np.arange(40)
     for i in (0, 7, 8, 39):
         w = np.ones(40) if weights is None else weights.copy()
@@ -208,7 +212,7 @@ def test_one_newton_step_is_exact_where_the_posterior_is_quadratic():
 @pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "categorical", "gaussian", "student"])
 def test_one_newton_step_is_near_the_refits(likelihood):
     model = model_of(pr.Normal(0.8), likelihood, 150)
-    made = choose(model, "loo", scales=[1.0])
+    made = tune(model, "loo", scales=[1.0])
     assert "approximately, by one Newton step" in made.said
     fit = pr.fit(model)
     whole = -np.asarray(model.pointwise(fit.solution.beta, **fit.solution.aux))
@@ -226,11 +230,13 @@ def loss_without(model: pr.Model, i: int) -> tuple[float, pr.Fit]:
 
 
 @pytest.mark.parametrize(
-    "prior", [pr.Laplace(0.05), pr.ElasticNet(0.03), pr.Laplace(0.05, sigma_units=True)], ids=["l1", "net", "units"]
+    "prior",
+    [pr.Laplace(0.05), pr.priors.ElasticNet(0.03), pr.Laplace(0.05, sigma_units=True)],
+    ids=["l1", "net", "units"],
 )
 def test_one_step_of_a_lasso_is_exact_while_its_zeros_stay(prior):
     model = model_of(prior, aux={"sigma": 0.9})
-    made = choose(model, "loo", scales=[1.0])
+    made = tune(model, "loo", scales=[1.0])
     assert "coefficients at a kink held there" in made.said
     zeros = pr.fit(model).solution.beta == 0
     assert zeros.any()
@@ -245,8 +251,8 @@ def test_one_step_of_a_lasso_is_exact_while_its_zeros_stay(prior):
 
 def test_the_posterior_left_out_by_importance_sampling_is_the_closed_form():
     model = model_of(pr.Normal(0.4, sigma_units=True))
-    exact = choose(model, "loo", scales=[0.5, 1.0], score="predictive")
-    sampled = choose(model, PSIS("conjugate"), scales=[0.5, 1.0])
+    exact = tune(model, "loo", scales=[0.5, 1.0], score="predictive")
+    sampled = tune(model, PSIS("conjugate"), scales=[0.5, 1.0])
     # 4000 draws: about 0.1 nats of Monte Carlo error in the sum over 40 observations
     np.testing.assert_allclose(sampled.table["score"], exact.table["score"], atol=0.2 / 40)
     np.testing.assert_allclose(sampled.table["se"], exact.table["se"], rtol=0.05)
@@ -261,7 +267,7 @@ def test_the_posterior_left_out_by_importance_sampling_is_the_closed_form():
 @pytest.mark.parametrize("prior", [pr.Normal(0.6, scaled=True), pr.Laplace(0.5)], ids=lambda p: p.name)
 def test_cross_validation_equals_the_loop(likelihood, prior):
     model = model_of(prior, likelihood, 60)
-    made = choose(model, "cv", folds=4, scales=[0.2, 2.0], seed=5)
+    made = tune(model, "cv", folds=4, scales=[0.2, 2.0], seed=5)
     fold = folds_of(model, 4, seed=5)
     for i, scale in enumerate([0.2, 2.0]):
         parts = []
@@ -286,11 +292,11 @@ def test_weights_are_frequencies_and_offsets_count(likelihood, by):
     one = pr.Model.from_arrays(X, y, weights=weights, offset=offset, **kind)
     other = pr.Model.from_arrays(X[again], y[again], offset=offset[again], **kind)
     folds = np.arange(40) % 4
-    first = choose(one, by, scales=[0.3, 3.0], **({"folds": folds} if by == "cv" else {}))
-    second = choose(other, by, scales=[0.3, 3.0], **({"folds": folds[again]} if by == "cv" else {}))
+    first = tune(one, by, scales=[0.3, 3.0], **({"folds": folds} if by == "cv" else {}))
+    second = tune(other, by, scales=[0.3, 3.0], **({"folds": folds[again]} if by == "cv" else {}))
     # two searches, each within 1e-7 sqrt(n) standard errors before its last step
     np.testing.assert_allclose(first.table, second.table, rtol=1e-6)
-    bare = choose(pr.Model.from_arrays(X, y, weights=weights, **kind), by, scales=[0.3, 3.0])
+    bare = tune(pr.Model.from_arrays(X, y, weights=weights, **kind), by, scales=[0.3, 3.0])
     assert not np.allclose(bare.table["score"], first.table["score"], rtol=1e-3)
 
 
@@ -301,7 +307,7 @@ def test_a_symmetric_softmax_has_the_choice_of_its_own_prior():
     found = path(model, [0.1, 1.0])
     np.testing.assert_allclose(found.coef.sum("outcome"), 0.0, atol=1e-9)
     for by in ("cv", "loo", "evidence"):
-        assert np.isfinite(choose(model, by, scales=[0.1, 1.0]).table["score"]).all()
+        assert np.isfinite(tune(model, by, scales=[0.1, 1.0]).table["score"]).all()
 
 
 def test_folds_are_even_seeded_stratified_and_keep_groups():
@@ -332,8 +338,8 @@ def test_a_weighted_row_is_that_many_observations_in_one_fold():
     weights, fold = np.arange(40) % 3 + 1, np.arange(40) % 4
     again = np.repeat(np.arange(40), weights)
     kind = {"columns": COLUMNS, "prior": pr.Normal(0.5, scaled=True)}
-    one = choose(pr.Model.from_arrays(X, y, weights=weights, **kind), folds=fold, scales=SCALES)
-    other = choose(pr.Model.from_arrays(X[again], y[again], **kind), folds=fold[again], scales=SCALES)
+    one = tune(pr.Model.from_arrays(X, y, weights=weights, **kind), folds=fold, scales=SCALES)
+    other = tune(pr.Model.from_arrays(X[again], y[again], **kind), folds=fold[again], scales=SCALES)
     np.testing.assert_allclose(one.table[["score", "se", "df"]], other.table[["score", "se", "df"]], rtol=1e-6)
     assert any("goes to one fold as a whole" in note for note in one.notes)
 
@@ -341,7 +347,7 @@ def test_a_weighted_row_is_that_many_observations_in_one_fold():
 def test_a_prior_on_standardised_columns_is_the_same_in_every_fold():
     model = model_of(pr.Normal(0.5, scaled=True), aux={"sigma": 1.0})
     raw = model.with_prior(pr.Normal(tuple(model.joint.blocks[-1].prior.scale)))
-    one, other = (choose(m, "cv", folds=5, scales=SCALES, score="squared") for m in (model, raw))
+    one, other = (tune(m, "cv", folds=5, scales=SCALES, score="squared") for m in (model, raw))
     np.testing.assert_allclose(one.table["score"], other.table["score"], rtol=1e-12)
     assert any("bound to all rows once" in note for note in one.notes)
 
@@ -349,7 +355,7 @@ def test_a_prior_on_standardised_columns_is_the_same_in_every_fold():
 def test_the_rule_of_one_standard_error_by_hand():
     model = model_of(pr.Laplace(0.5))
     fine = np.geomspace(0.03, 30.0, 120)
-    least, careful = (choose(model, folds=5, scales=fine, rule=rule) for rule in ("min", "1se"))
+    least, careful = (tune(model, folds=5, scales=fine, rule=rule) for rule in ("min", "1se"))
     table = least.table
     best = table["score"].idxmin()
     assert least.scale == least.best == best == careful.best
@@ -376,7 +382,7 @@ def test_glmnet_folds_and_losses(certified):
         scale = tuple(1.0 / (len(inside) * inside.std(0)))  # of lambda = 1: RSS / 2 + n lambda |b_j| sd_j
         model = pr.Model.from_arrays(inside, y[~out], prior=pr.Laplace(scale), aux={"sigma": 1.0})
         whole = pr.Model.from_arrays(X, y, prior=pr.Flat())
-        parts.append(held_out(mode_path(model, 1.0 / lam), whole.design.take(out), Squared()).mean(1))
+        parts.append(held_out_losses(mode_path(model, 1.0 / lam), whole.design.take(out), Squared()).mean(1))
     loss, _ = mean_and_error(np.array(parts).T, np.bincount(fold)[1:].astype(float), 3)
     np.testing.assert_allclose(loss[:20], case["cv"]["mean_loss"][:20], rtol=1e-6)
     # further down glmnet stops early (thresh 1e-7): the case records up to 4 % in a coefficient
@@ -393,7 +399,7 @@ def test_ridge_cv_of_scikit_learn_leaves_out_the_same():
     alphas = np.geomspace(0.1, 100.0, 7)
     theirs = linear_model.RidgeCV(alphas, store_cv_results=True).fit(X, y)
     model = pr.Model.from_arrays(X, y, columns=COLUMNS, prior=pr.Normal(1.0), aux={"sigma": 1.0})
-    ours = choose(model, "loo", scales=alphas**-0.5, score="squared")
+    ours = tune(model, "loo", scales=alphas**-0.5, score="squared")
     np.testing.assert_allclose(ours.parts.values[::-1].T, theirs.cv_results_, rtol=1e-8)
     assert ours.scale**-2 == pytest.approx(theirs.alpha_)
 
@@ -404,8 +410,8 @@ def test_logistic_regression_of_scikit_learn_has_the_same_held_out_losses():
     model = model_of(pr.Normal(1.0), "bernoulli", 80)
     X, y, fold = model.design.X[:, 1:], model.design.observed, folds_of(model, 4, seed=2)
     C = np.array([0.01, 0.3, 5.0])  # its penalty is w^2 / (2 C): a normal prior of variance C
-    ours = choose(model, "cv", folds=fold, scales=C**0.5)
-    ours_wrong = choose(model, "cv", folds=fold, scales=C**0.5, score="zero_one")
+    ours = tune(model, "cv", folds=fold, scales=C**0.5)
+    ours_wrong = tune(model, "cv", folds=fold, scales=C**0.5, score="zero_one")
     for k in range(4):
         for i, c in enumerate(C):
             their = linear_model.LogisticRegression(C=c, tol=1e-10, max_iter=10_000, solver="newton-cholesky")
@@ -439,7 +445,7 @@ def test_where_the_evidence_is_greatest_its_derivative_vanishes(prior, aux):
         square *= (40 + 3 - 4) / rss
     assert square == pytest.approx(gamma, rel=1e-4)  # the search stops at 1e-9 of a flat top
     near = np.exp(top.x) * np.array([0.5, 0.9, 1.0, 1.1, 2.0])
-    assert choose(model, "evidence", scales=near).scale == pytest.approx(np.exp(top.x))
+    assert tune(model, "evidence", scales=near).scale == pytest.approx(np.exp(top.x))
 
 
 def test_laplace_evidence_is_exact_where_the_posterior_is_normal():
@@ -453,8 +459,7 @@ def test_laplace_evidence_is_exact_where_the_posterior_is_normal():
         error.append(abs(laplace_evidence(unknown, s.beta, dict(s.aux)) - log_evidence(unknown)))
     assert error[1] < error[0] / 12 < 0.02
     assert (
-        "by the Laplace approximation"
-        in choose(model_of(pr.Normal(1.0), "poisson"), "evidence", scales=[0.5, 1.0]).said
+        "by the Laplace approximation" in tune(model_of(pr.Normal(1.0), "poisson"), "evidence", scales=[0.5, 1.0]).said
     )
 
 
@@ -464,7 +469,7 @@ def test_laplace_evidence_is_exact_where_the_posterior_is_normal():
 @pytest.mark.parametrize("by", sorted(CRITERIA))
 def test_every_criterion_says_what_it_minimised_and_gives_the_model_with_that_prior(by):
     model = model_of(pr.Normal(1.0, scaled=True, sigma_units=True))
-    made = choose(model, by, scales=[0.05, 0.5, 5.0])
+    made = tune(model, by, scales=[0.05, 0.5, 5.0])
     assert made.said.startswith("minimises ")
     assert made.scale == made.table["score"].idxmin() == made.best
     assert {"score", "se", "df", "sigma"} <= set(made.table.columns)
@@ -478,7 +483,7 @@ def test_every_criterion_says_what_it_minimised_and_gives_the_model_with_that_pr
 
 @pytest.mark.parametrize("score", sorted(set(LOSSES) - {"predictive"}))
 def test_losses_of_classes(score):
-    made = choose(model_of(pr.Normal(1.0), "categorical", 60), folds=3, scales=[0.5], score=score)
+    made = tune(model_of(pr.Normal(1.0), "categorical", 60), folds=3, scales=[0.5], score=score)
     assert 0 < made.table["score"].iloc[0] < 2
 
 
@@ -486,32 +491,32 @@ def test_what_cannot_be_is_refused_in_words():
     model, events = model_of(pr.Normal(1.0)), model_of(pr.Normal(1.0), "bernoulli")
     refusals = [
         (lambda: path(model_of(pr.Flat())), pr.Incompatible, "every prior of this model is flat"),
-        (lambda: choose(model_of(pr.Flat())), pr.Incompatible, "every prior of this model is flat"),
-        (lambda: choose(model_of(Horseshoe()), "evidence"), pr.Incompatible, "unknown scale"),
-        (lambda: choose(model_of(pr.Jeffreys(), "bernoulli")), pr.DataError, "no scale to multiply"),
+        (lambda: tune(model_of(pr.Flat())), pr.Incompatible, "every prior of this model is flat"),
+        (lambda: tune(model_of(Horseshoe()), "evidence"), pr.Incompatible, "unknown scale"),
+        (lambda: tune(model_of(pr.priors.Jeffreys(), "bernoulli")), pr.DataError, "no scale to multiply"),
         (lambda: path(model, [1.0, -1.0]), pr.DataError, "positive finite"),
         (lambda: path(model, n=0), pr.DataError, "whole number of at least 1"),
         (lambda: path(model, [1.0]).model_at(0.0), pr.DataError, "positive finite number, got 0.0"),
         (lambda: path(model, [1.0]).scale_at(4.5), pr.DataError, "no scale has df = 4.5"),
         (lambda: path(model_of(pr.Laplace(1.0)), [1.0]).scale_at(2.0), pr.Incompatible, "for normal priors"),
-        (lambda: choose(model, folds=41), pr.DataError, "from 2 to the 40 rows there are, got 41"),
-        (lambda: choose(model, folds=1), pr.DataError, "from 2 to the 40"),
-        (lambda: choose(model, folds=3, groups=np.arange(40) // 20), pr.DataError, "2 groups there are, got 3"),
-        (lambda: choose(model, folds=np.zeros(40)), pr.DataError, "every row is in fold 0"),
-        (lambda: choose(model, folds=[1, 2]), pr.DataError, "one label per row"),
-        (lambda: choose(model, groups="site"), pr.DataError, "'site' is no column of the design"),
-        (lambda: choose(model, folds=[1, 2] * 20, groups=[1, 2] * 20), pr.DataError, "already says the fold"),
-        (lambda: choose(model, "loo", folds=5), pr.DataError, "loo deals no folds"),
-        (lambda: choose(model, "aic", rule="1se"), pr.DataError, "aic has no standard error"),
-        (lambda: choose(model, rule="2se"), pr.DataError, "'min' or '1se'"),
-        (lambda: choose(model, "bic", score="squared"), pr.DataError, "goes with cv and loo"),
-        (lambda: choose(model, score="zero_one"), pr.Incompatible, "gaussian response has none"),
-        (lambda: choose(model, score="predictive"), pr.Incompatible, "goes with loo"),
-        (lambda: choose(events, "loo", score="predictive"), pr.Incompatible, "by='psis'"),
-        (lambda: choose(model_of(pr.Laplace(1.0)), "evidence"), pr.Incompatible, "a kink has neither"),
-        (lambda: choose(model, PSIS("newton")), pr.Incompatible, "newton finds a mode"),
-        (lambda: choose(model, "cross"), pr.ProbregError, "no criterion is called 'cross'"),
-        (lambda: choose(pr.fit(model)), pr.Incompatible, "model is a Model, got"),
+        (lambda: tune(model, folds=41), pr.DataError, "from 2 to the 40 rows there are, got 41"),
+        (lambda: tune(model, folds=1), pr.DataError, "from 2 to the 40"),
+        (lambda: tune(model, folds=3, groups=np.arange(40) // 20), pr.DataError, "2 groups there are, got 3"),
+        (lambda: tune(model, folds=np.zeros(40)), pr.DataError, "every row is in fold 0"),
+        (lambda: tune(model, folds=[1, 2]), pr.DataError, "one label per row"),
+        (lambda: tune(model, groups="site"), pr.DataError, "'site' is no column of the design"),
+        (lambda: tune(model, folds=[1, 2] * 20, groups=[1, 2] * 20), pr.DataError, "already says the fold"),
+        (lambda: tune(model, "loo", folds=5), pr.DataError, "loo deals no folds"),
+        (lambda: tune(model, "aic", rule="1se"), pr.DataError, "aic has no standard error"),
+        (lambda: tune(model, rule="2se"), pr.DataError, "'min' or '1se'"),
+        (lambda: tune(model, "bic", score="squared"), pr.DataError, "goes with cv and loo"),
+        (lambda: tune(model, score="zero_one"), pr.Incompatible, "gaussian response has none"),
+        (lambda: tune(model, score="predictive"), pr.Incompatible, "goes with loo"),
+        (lambda: tune(events, "loo", score="predictive"), pr.Incompatible, "by='psis'"),
+        (lambda: tune(model_of(pr.Laplace(1.0)), "evidence"), pr.Incompatible, "a kink has neither"),
+        (lambda: tune(model, PSIS("newton")), pr.Incompatible, "newton finds a mode"),
+        (lambda: tune(model, "cross"), pr.ProbregError, "no criterion is called 'cross'"),
+        (lambda: tune(pr.fit(model)), pr.Incompatible, "model is a Model, got"),
     ]
     for call, error, words in refusals:
         with pytest.raises(error, match=words):
@@ -525,7 +530,7 @@ def test_a_row_that_alone_decides_a_free_coefficient_is_named():
     prior = {("a", "b", "c"): pr.Normal(1.0)}
     model = pr.Model.from_arrays(np.c_[X, only], y, columns=[*COLUMNS, "only"], prior=prior, aux={"sigma": 1.0})
     with pytest.raises(pr.Incompatible, match="without row 11 some coefficient has no estimate"):
-        choose(model, "loo", scales=[1.0])
+        tune(model, "loo", scales=[1.0])
 
 
 def test_scales_without_a_mode_are_said():
@@ -539,7 +544,7 @@ def test_scales_without_a_mode_are_said():
     assert np.isnan(found.coef).all()
     assert "2 modes were not found" in repr(found)
     with pytest.raises(pr.NotConverged, match="score at no scale"):
-        choose(model, folds=3, scales=[0.5, 1.0])
+        tune(model, folds=3, scales=[0.5, 1.0])
 
 
 def test_more_columns_than_rows_and_no_maximum_likelihood():
@@ -549,7 +554,7 @@ def test_more_columns_than_rows_and_no_maximum_likelihood():
     found = path(pr.Model.from_arrays(X, y, prior=pr.Normal(1.0), aux={"sigma": 0.1}), n=5)
     assert found.ml is None
     assert found.data["df"].max() <= 12 + 1e-6
-    made = choose(found.model, "loo", score="squared")
+    made = tune(found.model, "loo", score="squared")
     assert np.isfinite(made.table["score"]).all()
 
 
@@ -563,12 +568,12 @@ def test_where_sigma_runs_to_zero_the_remedy_is_named(prior):
 
 
 def test_a_cusp_has_a_path_and_a_choice():
-    made = choose(model_of(ExponentialPower(1.0, q=0.7), aux={"sigma": 0.8}), folds=3, scales=[0.3, 3.0])
+    made = tune(model_of(ExponentialPower(1.0, q=0.7), aux={"sigma": 0.8}), folds=3, scales=[0.3, 3.0])
     assert np.isfinite(made.table["score"]).all()
 
 
 def test_a_choice_at_the_end_of_the_grid_says_so():
-    made = choose(model_of(pr.Normal(1.0)), "aic", scales=[1e-4, 1e-3])
+    made = tune(model_of(pr.Normal(1.0)), "aic", scales=[1e-4, 1e-3])
     assert any("largest of the grid" in note for note in made.notes)
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.inference import Method
-from probreg.inference.exact.posterior_as_prior import carried
+from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.priors import MultivariateNormal
 
 RNG = np.random.default_rng(11)
@@ -36,7 +36,7 @@ A, B = slice(0, 35), slice(35, 60)
     [
         (pr.Flat(), {}),
         (pr.Normal(0.6, sigma_units=True), {}),
-        (pr.Normal(0.6, location=0.2, sigma_units=True), {"sigma": pr.InverseGamma(2.0, 0.5)}),
+        (pr.Normal(0.6, location=0.2, sigma_units=True), {"sigma": pr.priors.InverseGamma(2.0, 0.5)}),
         (pr.Normal(0.6), {"sigma": 0.7}),
         ({("Intercept", "a"): pr.Normal((2.0, 0.3), sigma_units=True)}, {}),
     ],
@@ -57,7 +57,7 @@ def test_conjugate_updates_are_the_posterior_of_all_rows(prior, aux):
 def test_evidence_of_an_update_is_that_of_the_new_rows_given_the_old():
     """p(y_b | y_a) = p(y_a, y_b) / p(y_a)."""
     prior = {("Intercept", "a", "b"): pr.Normal(0.6, sigma_units=True)}
-    aux = {"sigma": pr.InverseGamma(2.0, 0.5)}
+    aux = {"sigma": pr.priors.InverseGamma(2.0, 0.5)}
     part, whole = (pr.fit(model("gaussian", rows, prior=prior, aux=aux), "conjugate") for rows in (A, slice(None)))
     after = part.update(X[B], RESPONSES["gaussian"][B])
     evidence = [f.solution.stats["log_evidence"] for f in (part, after, whole)]
@@ -96,7 +96,7 @@ def test_a_posterior_with_student_marginals_is_carried_on_with_its_covariance():
     few = slice(0, 8)
     part = pr.fit(model("gaussian", few), Students(), seed=1)
     assert part.solution.df == 5
-    prior = next(iter(carried(part.model, part.method, part.solution).prior.values()))
+    prior = next(iter(posterior_as_prior(part.model, part.method, part.solution).prior.values()))
     covariance = np.linalg.inv(prior.precision(3))
     np.testing.assert_allclose(covariance, part.solution.scale * 5 / 3, rtol=1e-9)
     np.testing.assert_allclose(covariance, part.covariance(), rtol=1e-9)
@@ -108,7 +108,7 @@ def test_sigma_is_carried_on_by_the_moments_of_its_logarithm():
     part = pr.fit(model("gaussian", A, prior=pr.Normal(1.5)), "laplace")
     prior = part.update(X[B], RESPONSES["gaussian"][B]).model.aux_prior("sigma")
     log_sigma = np.log(part.solution.draws["sigma"])
-    assert isinstance(prior, pr.LogNormal)
+    assert isinstance(prior, pr.priors.LogNormal)
     assert (prior.location, prior.scale) == (pytest.approx(log_sigma.mean()), pytest.approx(log_sigma.std()))
 
 

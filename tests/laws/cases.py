@@ -23,10 +23,10 @@ from probreg.priors import (
     GPrior,
     HierarchicalPrior,
     Horseshoe,
-    Mixture,
     MultivariateNormal,
     Normal,
     Prior,
+    ScaleMixture,
 )
 
 Array = np.ndarray
@@ -61,26 +61,29 @@ _VARIANTS = [pr.Binomial(trials=6) if v == pr.Binomial() else v for cls in LIKEL
 LIKELIHOOD_CASES = _VARIANTS + SPECIAL_LIKELIHOODS
 # one prior of all coefficients has a size of its own: it is held where a posterior is carried on
 _STATED = [v for cls in PRIORS.values() if cls is not MultivariateNormal for v in variants(cls)]
-SCALAR_PRIORS = [v for v in _STATED if not v.relative and not isinstance(v, HierarchicalPrior)]
+SCALAR_PRIORS = [v for v in _STATED if not v.data_dependent and not isinstance(v, HierarchicalPrior)]
 # coefficients that share an unknown scale: not independent of one another
 HIERARCHICAL_PRIORS = [
-    *(v for v in _STATED if not v.relative and isinstance(v, HierarchicalPrior)),
+    *(v for v in _STATED if not v.data_dependent and isinstance(v, HierarchicalPrior)),
     Horseshoe((0.7, 1.6, 1.1), tau=0.4, slab=3.0),
-    Mixture(Normal((0.7, 1.6, 1.1), location=0.2), pr.HalfNormal(0.8)),
-    Mixture(Normal(precision_matrix=PRECISION, sigma_units=True), pr.InverseGamma(0.5, 0.7)),
-    Mixture(pr.Laplace(0.7, location=-0.3), pr.HalfCauchy(0.5)),
-    Mixture(pr.priors.StudentT(0.7, nu=5.3), BetaPrime(1.5, 2.5, 0.8)),
+    ScaleMixture(Normal((0.7, 1.6, 1.1), location=0.2), pr.HalfNormal(0.8)),
+    ScaleMixture(Normal(precision_matrix=PRECISION, sigma_units=True), pr.priors.InverseGamma(0.5, 0.7)),
+    ScaleMixture(pr.Laplace(0.7, location=-0.3), pr.priors.HalfCauchy(0.5)),
+    ScaleMixture(pr.priors.StudentT(0.7, nu=5.3), BetaPrime(1.5, 2.5, 0.8)),
 ]
 # stated relative to the rows, or with an unknown scale: what they are depends on the model they stand in
-RELATIVE_PRIORS = [v for v in _STATED if v.relative and not v.sigma_units] + [
+DATA_DEPENDENT_PRIORS = [v for v in _STATED if v.data_dependent and not v.sigma_units] + [
     Normal(pr.HalfNormal(0.8)),
-    pr.Laplace(pr.HalfCauchy(0.5), scaled=True),
-    Normal(pr.InverseGamma(2.0, 0.7), sigma_units=True),
-    GPrior(pr.HalfCauchy(0.6)),
+    pr.Laplace(pr.priors.HalfCauchy(0.5), scaled=True),
+    Normal(pr.priors.InverseGamma(2.0, 0.7), sigma_units=True),
+    GPrior(pr.priors.HalfCauchy(0.6)),
     GPrior(7.0),
     Horseshoe(tau=0.3),
 ]
-AUX_CASES = [v for cls in AUX_PRIORS.values() for v in variants(cls)] + [pr.Uniform(), pr.InverseGamma(2.5, 0.6)]
+AUX_CASES = [v for cls in AUX_PRIORS.values() for v in variants(cls)] + [
+    pr.priors.Uniform(),
+    pr.priors.InverseGamma(2.5, 0.6),
+]
 
 
 def quick(cls: type[Method]) -> Method:
@@ -160,14 +163,14 @@ def aux_choices(likelihood: Likelihood) -> list[dict[str, Any]]:
     return [
         {},
         auxiliaries(likelihood),
-        {a: pr.HalfCauchy(0.4) for a in likelihood.aux},
-        {a: pr.InverseGamma(2.5, 0.6) for a in likelihood.aux},
+        {a: pr.priors.HalfCauchy(0.4) for a in likelihood.aux},
+        {a: pr.priors.InverseGamma(2.5, 0.6) for a in likelihood.aux},
     ]
 
 
 def triples() -> Iterator[tuple[pr.Model, Method]]:
     """Every model of a registered likelihood and prior, with every method."""
-    for likelihood, prior in itertools.product(LIKELIHOOD_CASES, [*PRIOR_CASES, *RELATIVE_PRIORS]):
+    for likelihood, prior in itertools.product(LIKELIHOOD_CASES, [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS]):
         for aux in aux_choices(likelihood):
             model = accepted(likelihood, prior, aux=aux)
             if model is not None:

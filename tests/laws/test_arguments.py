@@ -16,13 +16,25 @@ import pytest
 
 import probreg as pr
 from probreg.arguments import scalars
-from probreg.arguments.scalars import Choice, Columns, Declared, Listed, Number, Switch, Table, Text, Whole, declared
+from probreg.arguments.scalars import (
+    Columns,
+    Declared,
+    Listed,
+    Number,
+    NumberTable,
+    OneOf,
+    Switch,
+    Text,
+    Whole,
+    declared,
+)
 from probreg.assess.conformal.base import KINDS
+from probreg.comparison.tuning import RegularisationPath
 from probreg.comparison.tuning.criteria import CRITERIA
 from probreg.comparison.tuning.losses import LOSSES
 from probreg.inference import METHODS
 from probreg.likelihoods import LIKELIHOODS
-from probreg.priors import AUX_PRIORS, PRIORS, BetaPrime, Mixture, MultivariateNormal
+from probreg.priors import AUX_PRIORS, PRIORS, BetaPrime, MultivariateNormal, ScaleMixture
 
 HUGE, LONG = 10**400, 10**5000  # beyond a float, and beyond what Python writes out
 NO_NUMBER = ["a", b"1", {}, [], object(), 1j, None, True, np.bool_(True), float("nan"), np.array("x"), int]
@@ -30,11 +42,22 @@ WRONG: dict[type, list[Any]] = {
     Number: [*NO_NUMBER, [1.0, 2.0], np.ones((2, 2)), HUGE, LONG, -HUGE],
     Whole: [*NO_NUMBER, [1, 2], 2.5, 1.0, np.float64(3.0), "3", -1, HUGE, LONG, float("inf")],
     Switch: ["yes", "", 0, 1, 2.0, None, [], [True], float("nan"), np.array([True, False]), object()],
-    Choice: ["nothing like it", "", 3, None, ["pairs"], float("nan"), np.array(["a", "b"]), True, object()],
+    OneOf: ["nothing like it", "", 3, None, ["pairs"], float("nan"), np.array(["a", "b"]), True, object()],
     Text: [1, 2.5, None, True, b"x", ["x"], {}, (), np.array([1.0, 2.0]), float("nan"), object(), HUGE],
     Listed: [1, 2.5, None, True, b"x", ["x", 1], {"x": 1}, np.ones((2, 2)), float("nan"), object(), HUGE],
     Columns: [*NO_NUMBER, HUGE, np.ones((2, 2)), ["a"], [1.0, None], [[1.0], [1.0, 2.0]], (1.0, float("nan")), [True]],
-    Table: ["a", 1.0, {}, object(), True, [[1.0], [1.0, 2.0]], [["a"]], [[float("nan")]], np.ones((2, 2, 2)), [[1j]]],
+    NumberTable: [
+        "a",
+        1.0,
+        {},
+        object(),
+        True,
+        [[1.0], [1.0, 2.0]],
+        [["a"]],
+        [[float("nan")]],
+        np.ones((2, 2, 2)),
+        [[1j]],
+    ],
 }
 
 
@@ -76,7 +99,7 @@ def fitted() -> pr.Fit:
 
 
 @cache
-def path() -> pr.Path:
+def path() -> RegularisationPath:
     return pr.path(model(), [0.5, 1.0])
 
 
@@ -130,7 +153,7 @@ RESULTS = {
 METHODS_OF = {
     pr.Fit: (fitted, ["covariance", "interval", "aux_interval", "summary", "predict", "save"]),
     pr.Model: (model, ["prior_predictive", "penalty"]),
-    pr.Path: (path, ["model_at", "fit_at", "scale_at"]),
+    RegularisationPath: (path, ["model_at", "fit_at", "scale_at"]),
     pr.online.Path: (run, ["average", "exponential_average", "draw"]),
 }
 
@@ -206,7 +229,7 @@ def test_a_wrong_argument_is_named_with_its_value(name, argument):
             call(name, argument, value)
         said = str(caught.value)
         assert argument in said, said
-        assert scalars.shown(value) in said, said
+        assert scalars.shown_value(value) in said, said
 
 
 @pytest.mark.parametrize(
@@ -224,7 +247,7 @@ def test_what_is_no_model_fit_or_prior_is_named(name, argument):
     for value in (3, object(), pr.Normal, pr.Model):
         with pytest.raises((pr.Incompatible, pr.DataError), match=f"{argument} is ") as caught:
             call(name, argument, value)
-        assert scalars.shown(value) in str(caught.value)
+        assert scalars.shown_value(value) in str(caught.value)
 
 
 # ---- what passes ----------------------------------------------------------------------------------------------------
@@ -247,4 +270,4 @@ def test_whole_numbers_and_switches_of_numpy_pass():
 def test_registered_things_are_all_dataclasses_that_check_their_fields():
     for registry in (PRIORS, AUX_PRIORS, LIKELIHOODS, METHODS):
         assert {f"{registry.kind} {name}" for name in registry} <= set(SIGNATURES)
-    assert {MultivariateNormal, Mixture, BetaPrime} <= {thing for thing, _ in SIGNATURES.values()}
+    assert {MultivariateNormal, ScaleMixture, BetaPrime} <= {thing for thing, _ in SIGNATURES.values()}

@@ -7,8 +7,8 @@ import pytest
 
 import probreg as pr
 from probreg.assess.audit import Audit, audit
-from probreg.assess.audit.judgement import Agreement, agreement, distance
-from probreg.assess.audit.rungs import Moments, methods, names, run
+from probreg.assess.audit.judgement import Agreement, agreement, moment_distance
+from probreg.assess.audit.rungs import PosteriorMoments, methods, parameter_names_of, run_rung
 from probreg.inference import Status
 from probreg.priors import Normal
 
@@ -20,12 +20,12 @@ ZERO = np.zeros(2)
 
 def moments(mean=(0.0, 0.0), sd=(1.0, 2.0), error=0.0, sd_error=0.0):
     sd = np.array(sd)
-    return Moments(np.array(mean), sd, error * sd, ZERO + sd_error)
+    return PosteriorMoments(np.array(mean), sd, error * sd, ZERO + sd_error)
 
 
 def rung(method, status=Status.SAMPLED, **more):
     """A rung as it would come out of a run, its numbers by hand."""
-    made = run(MODEL, pr.LaplaceApproximation(draws=20), 0)
+    made = run_rung(MODEL, pr.LaplaceApproximation(draws=20), 0)
     solution = replace(made.fit.solution, status=status)
     settings = {"moments": moments(), "seconds": 2.0, "ess": 1000.0, "k_hat": np.nan} | more
     return replace(
@@ -55,9 +55,9 @@ def off(mean, error=0.001, **more):
 
 
 def test_a_distance_is_in_units_of_the_reference():
-    found = distance(moments((0.5, -1.0), (1.5, 1.0), 0.03, 0.01), moments((0.0, 0.0), (1.0, 2.0), 0.04, 0.02))
-    np.testing.assert_allclose(found.shift, [0.5, -0.5])
-    np.testing.assert_allclose(found.shift_error, [np.hypot(0.045, 0.04), np.hypot(0.03, 0.08) / 2.0])
+    found = moment_distance(moments((0.5, -1.0), (1.5, 1.0), 0.03, 0.01), moments((0.0, 0.0), (1.0, 2.0), 0.04, 0.02))
+    np.testing.assert_allclose(found.difference, [0.5, -0.5])
+    np.testing.assert_allclose(found.difference_error, [np.hypot(0.045, 0.04), np.hypot(0.03, 0.08) / 2.0])
     np.testing.assert_allclose(found.ratio, [1.5, 0.5])
     np.testing.assert_allclose(found.ratio_error, np.hypot(0.01, 0.02))
 
@@ -77,17 +77,19 @@ def test_a_distance_is_in_units_of_the_reference():
 )
 def test_a_shift_within_noise_is_no_difference(mean, sd, error, stands):
     here = moments((mean, 0.0), (sd, 2.0), error, error)
-    assert agreement(distance(here, moments())) is stands
+    assert agreement(moment_distance(here, moments())) is stands
 
 
 def test_noise_alone_is_called_a_difference_once_in_a_hundred(rng):
     """Of forty parameters at once, each with the errors that it states."""
     noise, calls, one = 0.2, 0, np.ones(40)
     for _ in range(1500):
-        found = Moments(
+        found = PosteriorMoments(
             noise * rng.standard_normal(40), np.exp(noise * rng.standard_normal(40)), noise * one, noise * one
         )
-        calls += agreement(distance(found, Moments(0 * one, one, 0 * one, 0 * one))) is Agreement.DIFFERS
+        calls += (
+            agreement(moment_distance(found, PosteriorMoments(0 * one, one, 0 * one, 0 * one))) is Agreement.DIFFERS
+        )
     assert 1 <= calls < 40  # 15 expected
 
 
@@ -128,7 +130,7 @@ def test_the_verdict_follows_from_the_numbers(found, needed, words):
 
 def test_a_refused_rung_is_shown_and_called_refused():
     shown = audited(rung(pr.inference.Importance(), Status.UNSETTLED, k_hat=0.93, moments=moments((0.5, 0.0))))
-    assert shown.table.loc["importance", ["agreement", "shift", "k_hat"]].tolist() == ["refused", 0.5, 0.93]
+    assert shown.table.loc["importance", ["agreement", "difference", "k_hat"]].tolist() == ["refused", 0.5, 0.93]
     gone = audited(refused(pr.inference.Importance(), "no mode"))
     assert gone.table.loc["importance", ["agreement", "status"]].tolist() == ["refused", "no mode"]
 
@@ -138,7 +140,7 @@ def test_the_reference_is_exact_where_it_can_be():
     assert audited(exact=rung(pr.Conjugate())).reference == "conjugate"
     assert audited(nuts=refused(pr.NUTS(), "improper")).reference is None
     lone = audited(nuts=refused(pr.NUTS(), "improper"))
-    assert np.isnan(lone.table["shift"]).all()
+    assert np.isnan(lone.table["difference"]).all()
     assert len(lone.parameters) == 0
 
 
@@ -148,14 +150,14 @@ def test_the_reference_is_exact_where_it_can_be():
 def test_the_table_has_a_row_per_rung_unrounded():
     found = audited(off((0.0, -0.5)))
     row = found.table.loc["importance"]
-    assert row["shift"] == 0.25
+    assert row["difference"] == 0.25
     assert row["param"] == "x1"
     assert row["ess_per_second"] == pytest.approx(1e5)
     assert (row["sd_low"], row["sd_high"]) == (1.0, 1.0)
     assert row["agreement"] == "differs"
     assert found.table.loc["nuts", "agreement"] == "reference"
-    assert np.isnan(found.table.loc["nuts", "shift"])
-    assert found.parameters.loc[("importance", "x1"), "shift"] == -0.25
+    assert np.isnan(found.table.loc["nuts", "difference"])
+    assert found.parameters.loc[("importance", "x1"), "difference"] == -0.25
     assert found.to_pandas() is found.table
 
 
@@ -175,13 +177,13 @@ def test_rungs_that_do_not_sample_a_chain(likelihood):
     """Every rung but NUTS: its numbers are those of its fit, parameter by parameter."""
     model = model_for(likelihood, Normal(1.0))
     for method in methods(model, 200, 2)[:-1]:
-        found = run(model, method, 3)
+        found = run_rung(model, method, 3)
         alone = pr.fit(model, method, seed=3)
-        k = len(names(model)) - len(model.unknown)
+        k = len(parameter_names_of(model)) - len(model.unknown)
         np.testing.assert_array_equal(found.moments.mean[:k], alone.coef.values.ravel())
         np.testing.assert_array_equal(found.moments.sd[:k], alone.std_error.values.ravel())
         assert found.moments.mean[k:].tolist() == [alone.aux[a] for a in model.unknown]
-        assert names(model)[:k] == alone.parameter_names
+        assert parameter_names_of(model)[:k] == alone.parameter_names
         assert 50 < found.ess <= 400
         assert (found.moments.mean_error > 0).any() == (method.name == "importance")
         assert np.isfinite(found.k_hat) == (method.name in ("laplace", "importance"))
@@ -193,7 +195,7 @@ def test_rungs_are_those_that_apply():
     half = model_for(pr.Gaussian(), Normal(1.0))
     assert [k.name for k in methods(half, 10, 2)] == ["quadrature", "laplace", "importance", "nuts"]
     assert [k.name for k in methods(MODEL, 10, 2)] == ["laplace", "importance", "nuts"]
-    kinked = run(MODEL.with_prior(pr.Laplace(1.0)), methods(MODEL, 10, 2)[1], 0)
+    kinked = run_rung(MODEL.with_prior(pr.Laplace(1.0)), methods(MODEL, 10, 2)[1], 0)
     assert kinked.fit is None
     assert kinked.status.startswith("importance needs flat or normal")
     assert "These can fit" not in kinked.status
@@ -227,8 +229,8 @@ def test_a_regular_posterior_needs_no_sampler():
 
 def test_separated_classes_under_a_long_tail_need_one():
     x = np.arange(-9.0, 10.0, 2.0)
-    prior = {"Intercept": Normal(1.0), "x": pr.Cauchy(2.5)}
+    prior = {"Intercept": Normal(1.0), "x": pr.priors.Cauchy(2.5)}
     found = audit(pr.Model.from_arrays(x, x > 0, columns=["x"], likelihood="bernoulli", prior=prior), draws=400)
     assert found.needed is not False
     assert "importance sampling will not do (k-hat" in found.verdict
-    assert found.table.loc["importance", "shift"] > 0.1  # run all the same, so that it is seen how far off
+    assert found.table.loc["importance", "difference"] > 0.1  # run all the same, so that it is seen how far off

@@ -69,16 +69,16 @@ def two_priors_of_two_posteriors(m):
 
 def prior_in_other_rows(m):
     few = pr.Model.from_arrays(m.design.X[:10, 1:] * 0.3, m.design.y[:10], columns=["a", "b"])
-    there = few.with_prior(pr.Normal(0.3, scaled=True)).bound
+    there = few.with_prior(pr.Normal(0.3, scaled=True)).with_prior_frozen
     return quiet(m.with_prior(pr.Normal(0.3, scaled=True))), quiet(m.with_prior(there.prior)), {"prior"}
 
 
 def jeffreys(m):
-    return quiet(m), quiet(m.with_prior(pr.Jeffreys())), {"prior"}
+    return quiet(m), quiet(m.with_prior(pr.priors.Jeffreys())), {"prior"}
 
 
 def cauchy(m):
-    return quiet(m), quiet(m.with_prior({"a": pr.Cauchy(0.1), "b": pr.Cauchy(0.01)})), {"prior"}
+    return quiet(m), quiet(m.with_prior({"a": pr.priors.Cauchy(0.1), "b": pr.priors.Cauchy(0.01)})), {"prior"}
 
 
 def lasso(m):
@@ -91,7 +91,7 @@ def prior_of_sigma(m):
 
 def prior_of_sigma_under_a_prior(m):
     m = m.with_prior(priors(0.5))
-    return quiet(m), quiet(m.with_aux(sigma=pr.LogNormal(np.log(3.0), 0.05))), {"prior of sigma"}
+    return quiet(m), quiet(m.with_aux(sigma=pr.priors.LogNormal(np.log(3.0), 0.05))), {"prior of sigma"}
 
 
 def sigma_held(m):
@@ -182,7 +182,7 @@ def idle_prior_and_prior_of_sigma(m):
 
 
 def prior_and_idle_prior_of_sigma(m):
-    return quiet(m), quiet(m.with_prior(priors()).with_aux(sigma=pr.LogNormal(0.0, 1e3))), {"prior"}
+    return quiet(m), quiet(m.with_prior(priors()).with_aux(sigma=pr.priors.LogNormal(0.0, 1e3))), {"prior"}
 
 
 def divisor_and_idle_prior(m):
@@ -350,7 +350,8 @@ def test_of_two_causes_the_larger_stands_first(likelihood, second):
 def test_one_prior_in_two_spellings_is_no_difference():
     m = model("bernoulli", 1)
     said = [
-        m.with_prior(p) for p in (priors(), {("a", "b"): pr.Normal((0.3, 0.03))}, m.with_prior(priors()).bound.prior)
+        m.with_prior(p)
+        for p in (priors(), {("a", "b"): pr.Normal((0.3, 0.03))}, m.with_prior(priors()).with_prior_frozen.prior)
     ]
     a, b, c = (quiet(v) for v in said)
     for other in (b, c, quiet(said[1], "laplace")):

@@ -84,13 +84,13 @@ def test_shift_and_ratio_are_against_the_baseline(model):
     fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(0.5)), "newton")}
     for base, other in (("ML", "mode"), ("mode", "ML")):
         data = compare(fits, baseline=base).data
-        assert (data["shift"].sel(fit=base) == 0).all()
-        assert (data["ratio"].sel(fit=base) == 1).all()
+        assert (data["difference"].sel(fit=base) == 0).all()
+        assert (data["se_ratio"].sel(fit=base) == 1).all()
         at, of = data.sel(fit=base), data.sel(fit=other)
         np.testing.assert_allclose(
-            of["shift"] * at["error"] + at["estimate"], of["estimate"], rtol=1e-9
+            of["difference"] * at["error"] + at["estimate"], of["estimate"], rtol=1e-9
         )  # a difference and back
-        np.testing.assert_allclose(of["ratio"] * at["error"], of["error"], rtol=EXACT)
+        np.testing.assert_allclose(of["se_ratio"] * at["error"], of["error"], rtol=EXACT)
 
 
 def test_permuting_the_fits_permutes_the_columns(model):
@@ -149,7 +149,7 @@ def test_information_of_moments_is_that_of_rows():
     prior = pr.Normal(0.4, location=0.2)
     fit = pr.fit(gaussian(prior=prior, aux={"sigma": pr.HalfNormal(2.0)}), "newton")
     weights, aux = prior_weights(fit)
-    H = fit.model.expansion(fit.solution.beta, **fit.solution.aux).curvature
+    H = fit.model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature
     np.testing.assert_allclose(weights[1:, 0], 0.4**-2 * np.diagonal(np.linalg.inv(H[:-1, :-1]))[1:], rtol=1e-8)
     np.testing.assert_allclose(aux, -pr.HalfNormal(2.0).slopes(fit.aux["sigma"])[1] / H[-1, -1], rtol=1e-6)
 
@@ -161,7 +161,7 @@ def test_a_prior_in_units_of_sigma_informs_sigma():
     form = float(np.square(b[1:] / 0.05).sum())
     data = compare({"mode": fit}).data.sel(fit="mode", param="sigma")
     assert data["prior_weight"].item() == pytest.approx(form / (rss + form), rel=1e-9)  # moments against rows
-    H = fit.model.expansion(fit.solution.beta, **fit.solution.aux).curvature
+    H = fit.model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature
     assert prior_weights(fit)[1][0] == pytest.approx(2 * form / fit.aux["sigma"] ** 2 / H[-1, -1], rel=1e-9)
 
 
@@ -184,7 +184,7 @@ def test_the_weight_of_a_student_prior_is_its_curvature():
         step = 1e-4 * np.eye(4)[:, [j]]
         log_p = [float(model.joint.log_prob(fit.solution.beta + k * step)) for k in (-1, 0, 1)]
         P[j] = -(log_p[0] - 2 * log_p[1] + log_p[2]) / 1e-8
-    J = model.with_prior(pr.Flat()).expansion(fit.solution.beta).curvature
+    J = model.with_prior(pr.Flat()).value_grad_hessian(fit.solution.beta).curvature
     H = np.diag(P) + J
     np.testing.assert_allclose(prior_weights(fit)[0][:, 0], P * np.diagonal(np.linalg.inv(H)), rtol=1e-4)  # differences
 
@@ -198,7 +198,7 @@ def test_the_prior_weight_is_a_proportion_or_not_defined():
         model = pr.Model.from_arrays(
             X, (rng.random(20) < 1 / (1 + np.exp(-X[:, 0]))).astype(int), likelihood="bernoulli"
         )
-        found = compare({"firth": pr.fit(model.with_prior(pr.Jeffreys()))})
+        found = compare({"firth": pr.fit(model.with_prior(pr.priors.Jeffreys()))})
         weights = found.data["prior_weight"].values
         jeffreys.append(weights)
         assert ("not defined" in repr(found)) == np.isnan(weights).any()
@@ -206,7 +206,7 @@ def test_the_prior_weight_is_a_proportion_or_not_defined():
     every = np.concatenate(jeffreys)
     assert np.isnan(every).any()
     assert ((every >= 0) & (every <= 1) | np.isnan(every)).all()
-    far = pr.fit(gaussian(prior={"a": pr.Cauchy(1e-3), "b": pr.Normal(0.3)}, aux={"sigma": 0.3}), "newton")
+    far = pr.fit(gaussian(prior={"a": pr.priors.Cauchy(1e-3), "b": pr.Normal(0.3)}, aux={"sigma": 0.3}), "newton")
     weights = prior_weights(far)[0][:, 0]
     assert np.isnan(weights[1])  # 1.4 of a Cauchy of scale 0.001: its log density is convex there
     assert 0 < weights[2] < 1
@@ -218,7 +218,7 @@ def test_the_prior_weight_of_log_concave_priors_lies_between_zero_and_one(model,
     held = model.with_aux(sigma=1.3) if model.likelihood.aux else model
     weights = prior_weights(pr.fit(held.with_prior(pr.Normal(tuple(scales)))))[0]
     assert ((weights >= 0) & (weights <= 1)).all()
-    g = prior_weights(pr.fit(held.with_prior(pr.GPrior(4.0)), "newton"))[0]
+    g = prior_weights(pr.fit(held.with_prior(pr.priors.GPrior(4.0)), "newton"))[0]
     assert np.isnan(g).sum() + ((g >= 0) & (g <= 1)).sum() == g.size
 
 
@@ -441,7 +441,7 @@ def test_sigma_grows_where_the_coefficients_are_held_back():
     ml, tight = (c.fits[f] for f in ("ML", "tight"))
     y, X = ml.model.design.y, ml.model.design.X
     rss = [float(np.square(y - X @ f.solution.beta[:, 0]).sum()) for f in (tight, ml)]
-    assert c.data["shift"].sel(fit="tight", param="sigma") > 10
+    assert c.data["difference"].sel(fit="tight", param="sigma") > 10
     held, newton = c.reasons["sigma"]
     assert "Prior of the coefficients: it moves the residuals" in held
     assert f"(RSS {rss[0]:.4g} in tight, {rss[1]:.4g} in ML)" in held
@@ -456,8 +456,8 @@ def test_a_small_sample_explains_no_other_sigma():
     X, y = rows(6, 2)
     model = pr.Model.from_arrays(X, y)
     c = compare({"ML": pr.fit(model), "tight": pr.fit(model.with_prior(pr.Normal(0.05)))})
-    assert 0.5 < c.data["ratio"].sel(fit="tight", param="sigma") < 2
-    assert c.data["shift"].sel(fit="tight", param="sigma") > 0.1
+    assert 0.5 < c.data["se_ratio"].sel(fit="tight", param="sigma") < 2
+    assert c.data["difference"].sel(fit="tight", param="sigma") > 0.1
     assert "prior" in c.causes.query("param == 'sigma'")["cause"].values
 
 
@@ -494,12 +494,14 @@ def test_sigma_of_another_likelihood_is_another_quantity():
     fits = {"normal": pr.fit(gaussian()), "t": pr.fit(gaussian(likelihood=pr.StudentT(nu=4.0)))}
     c = compare(fits)
     here = c.data.sel(fit="t")
-    assert np.isnan(here[["shift", "ratio"]].sel(param="sigma").to_array()).all()
-    assert np.isfinite(here[["shift", "ratio", "estimate"]].sel(param="b").to_array()).all()
+    assert np.isnan(here[["difference", "se_ratio"]].sel(param="sigma").to_array()).all()
+    assert np.isfinite(here[["difference", "se_ratio", "estimate"]].sel(param="b").to_array()).all()
     assert here["estimate"].sel(param="sigma") == fits["t"].aux["sigma"]
-    assert "t: no shift is given for sigma, which is not the same quantity under the likelihood of normal" in c.notes
+    assert (
+        "t: no difference is given for sigma, which is not the same quantity under the likelihood of normal" in c.notes
+    )
     assert "sigma" not in c.reasons
-    assert not any("no shift" in n for n in compare({"a": fits["t"], "b": fits["t"]}).notes)
+    assert not any("no difference" in n for n in compare({"a": fits["t"], "b": fits["t"]}).notes)
 
 
 def wide(p: int = 100) -> dict[str, pr.Fit]:
@@ -512,7 +514,7 @@ def wide(p: int = 100) -> dict[str, pr.Fit]:
 
 def test_of_many_parameters_the_largest_shifts_are_printed():
     c = compare(wide())
-    shift = np.abs(c.data["shift"].sel(fit="half").values[:-1])
+    shift = np.abs(c.data["difference"].sel(fit="half").values[:-1])
     largest = set(c.data["param"].values[:-1][np.argsort(-shift)[:20]].tolist()) | {"sigma"}
     for said in (repr(c).split("Why they differ")[0], c._repr_html_().split("Why they differ")[0]):
         assert set(re.findall(r"\b(x\d+|Intercept|sigma)\b(?= +ML |</th>)", said)) == largest
@@ -535,7 +537,7 @@ def test_reasons_of_many_parameters_ask_for_one_covariance(monkeypatch):
     # the strongest neighbour, by the covariance itself
     r = covariance(c.fits["ML"]).values
     r = r[99] / np.sqrt(np.diagonal(r) * r[99, 99])
-    moved = np.abs(r[1:50] * c.data["shift"].sel(fit="half").values[1:50])
+    moved = np.abs(r[1:50] * c.data["difference"].sel(fit="half").values[1:50])
     assert f"Prior of x{1 + moved.argmax()}: Normal(0, 0.1) in half, flat in ML" in said
     assert f"correlation {r[1 + moved.argmax()]:.3g} with x99 in ML" in said
 
@@ -573,7 +575,7 @@ def test_saved_fits_compare(tmp_path):
     live = {"ML": pr.fit(binary()), "mode": pr.fit(binary(prior=pr.Normal(0.4)))}
     read = {k: pr.load_fit(f.save(tmp_path / f"{k}.nc")) for k, f in live.items()}
     there, here = compare(read), compare(live)
-    for quantity in ("estimate", "error", "lower", "upper", "shift", "weight"):
+    for quantity in ("estimate", "error", "lower", "upper", "difference", "weight"):
         np.testing.assert_allclose(there.data[quantity], here.data[quantity], rtol=EXACT)
     assert "not known" in repr(there)
     slope = there.data["param"].values[1]

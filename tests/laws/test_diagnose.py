@@ -14,7 +14,7 @@ from probreg.assess.after import (
     calibration_curve,
     catalogue_markdown,
     diagnose,
-    measures,
+    influence_measures,
     reset,
     residuals,
 )
@@ -293,7 +293,7 @@ def test_weights_are_repeated_observations(likelihood):
             for a, b in zip(diagnostic.run(weighted), diagnostic.run(repeated), strict=True):
                 # both fits stop when their gradient is below 1e-8 standard errors or so
                 np.testing.assert_allclose([a.statistic, a.p_value], [b.statistic, b.p_value], rtol=1e-5)
-    found, known = measures(weighted), measures(repeated)
+    found, known = influence_measures(weighted), influence_measures(repeated)
     first = np.concatenate([[0], np.cumsum(w[w > 0])[:-1]])
     for variable in found:  # rows of weight 0 keep their place
         ours, theirs = found[variable].values[w > 0], known[variable].values[first]
@@ -305,7 +305,7 @@ def test_units_and_shifts_of_columns_do_not_matter(likelihood):
     rng = np.random.default_rng(4)
     X = columns(rng)
     y = drawn(likelihood, rng, X)
-    one, two = (measures(fit_of(Z, y, likelihood)) for Z in (X, X * [1e-3, 50.0] + [700.0, -3.0]))
+    one, two = (influence_measures(fit_of(Z, y, likelihood)) for Z in (X, X * [1e-3, 50.0] + [700.0, -3.0]))
     for variable in ("leverage", "internal", "studentised", "cook", "dffits"):
         np.testing.assert_allclose(one[variable], two[variable], rtol=1e-5, atol=1e-8)  # as both fits stop
     slopes = {"coef": ["x1", "x2"]}
@@ -325,7 +325,7 @@ def test_leaving_a_row_out_is_exact_for_least_squares():
     X = columns(rng, 20)
     y = drawn("gaussian", rng, X)
     fit = fit_of(X, y)
-    found, k = measures(fit), 5
+    found, k = influence_measures(fit), 5
     rest = np.arange(20) != k
     again = fit_of(X[rest], y[rest])
     s = again.solution.stats["sigma_unbiased"]
@@ -344,11 +344,11 @@ def test_the_form_of_a_softmax_does_not_matter():
     forms = [
         fit_of(X, y, form) for form in (pr.Categorical(), pr.Categorical(reference=2), pr.Categorical(symmetric=True))
     ]
-    first, *others = (measures(f) for f in forms)
+    first, *others = (influence_measures(f) for f in forms)
     for other in others:
         for variable in ("leverage", "internal", "studentised", "cook", "dffits"):
             np.testing.assert_allclose(first[variable], other[variable], rtol=1e-5, atol=1e-8)  # as the fits stop
-    assert measures(forms[2])["dfbetas"].sizes == {"obs": N, "coef": 3, "outcome": 3}
+    assert influence_measures(forms[2])["dfbetas"].sizes == {"obs": N, "coef": 3, "outcome": 3}
 
 
 def test_two_classes_of_a_softmax_are_a_logistic_regression():
@@ -356,7 +356,7 @@ def test_two_classes_of_a_softmax_are_a_logistic_regression():
     X = columns(rng)
     y = drawn("bernoulli", rng, X)
     one, two = fit_of(X, y, "bernoulli"), fit_of(X, y, "categorical")
-    a, b = measures(one), measures(two)
+    a, b = influence_measures(one), influence_measures(two)
     np.testing.assert_allclose(a["leverage"], b["leverage"], rtol=1e-5)  # as the fits stop
     np.testing.assert_allclose(a["cook"], b["cook"], rtol=1e-5)
     np.testing.assert_allclose(reset(one).statistic, reset(two).statistic, rtol=1e-5)
@@ -387,7 +387,7 @@ def test_quantile_residuals_are_those_of_the_seed():
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_standardised_residuals_have_variance_one(likelihood, clean):
-    r = np.concatenate([measures(f)["internal"].values for f in clean[likelihood]])
+    r = np.concatenate([influence_measures(f)["internal"].values for f in clean[likelihood]])
     # 3,000 of them; the fourth moment of a Poisson residual is at most 6 or so: standard error sqrt(5 / 3000) = 0.04
     assert np.mean(r**2) == pytest.approx(1.0, abs=0.16)
 
@@ -430,7 +430,7 @@ def test_what_cannot_be_answered_is_said(tmp_path, clean):
         diagnose(gauss.model)
     lost = pr.load_fit(gauss.save(tmp_path / "fit.nc"))
     with pytest.raises(pr.DataError, match="rows=True"):
-        measures(lost)
+        influence_measures(lost)
     said = [f.sentence for f in diagnose(lost, skipped=True) if f.check in MINE]
     assert said
     assert all("without its rows" in s for s in said)
@@ -445,7 +445,7 @@ def test_a_fit_without_an_estimate_is_not_diagnosed():
     assert found.worst == Verdict.PROBLEM  # separation, from before the fit
     assert all("no estimate" in f.sentence for f in found if f.check in MINE)
     with pytest.raises(pr.NotConverged, match="nothing to predict from"):
-        measures(lost)
+        influence_measures(lost)
     named = pr.fit(model, "perceptron")
     assert all("no probabilities" in f.sentence for f in diagnose(named, skipped=True) if f.check in MINE)
 
@@ -457,7 +457,7 @@ def test_collinear_columns_are_left_out_and_a_row_that_stands_alone_is_nan():
     y = drawn("gaussian", rng, X)
     with pytest.warns(pr.ProbregWarning):
         doubled = fit_of(np.c_[X, 2 * X[:, 0], alone], y)
-    found, known = measures(doubled), measures(fit_of(np.c_[X, alone], y))
+    found, known = influence_measures(doubled), influence_measures(fit_of(np.c_[X, alone], y))
     for variable in ("leverage", "internal", "cook"):
         np.testing.assert_allclose(found[variable], known[variable], rtol=1e-7, atol=1e-9)
     assert np.isnan(found["cook"][4])
@@ -470,7 +470,9 @@ def test_a_posterior_is_diagnosed_at_its_mean():
     X = columns(rng)
     model = pr.Model.from_arrays(X, drawn("gaussian", rng, X))
     mode, posterior = pr.fit(model), pr.fit(model, "conjugate")
-    np.testing.assert_allclose(measures(mode)["cook"], measures(posterior)["cook"], rtol=0.05)  # draws' mean of 1,000s
+    np.testing.assert_allclose(
+        influence_measures(mode)["cook"], influence_measures(posterior)["cook"], rtol=0.05
+    )  # draws' mean of 1,000s
     assert not {f.check for f in diagnose(posterior, before=False)} & {f.check for f in check(model)}
 
 
@@ -499,7 +501,7 @@ def test_the_leverage_picture_shows_the_measures_and_names_the_worst_row():
 
     fit = pulled(np.random.default_rng(1))
     ax = leverage(fit, 1).axes[0]
-    found = measures(fit)
+    found = influence_measures(fit)
     np.testing.assert_array_equal(ax.collections[0].get_offsets(), np.c_[found["leverage"], found["internal"]])
     assert [t.get_text() for t in ax.texts] == ["7"]
     for line in ax.lines[1:]:  # every point of a contour has its distance
@@ -588,7 +590,7 @@ def test_edges_get_an_answer_in_numbers(name):
     if name in ("no residual", "a degree too few"):
         assert all("no residual is left" in f.sentence or "is about" in f.sentence for f in found if f.check in MINE)
         with pytest.raises(pr.Incompatible, match="no residual is left"):
-            measures(fit)
+            influence_measures(fit)
 
 
 @pytest.mark.parametrize("method", ["auto", "laplace"])
@@ -601,7 +603,7 @@ def test_every_likelihood_and_either_target_get_an_answer(likelihood, method):
             for f in diagnostic.run(fit):
                 assert f.sentence
                 assert "nan" not in f.sentence
-    assert measures(fit)["leverage"].sum() == pytest.approx(np.prod(fit.model.shape))
+    assert influence_measures(fit)["leverage"].sum() == pytest.approx(np.prod(fit.model.shape))
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "poisson"])
@@ -623,4 +625,4 @@ def test_deletion_residuals_of_a_generalised_model_are_williams(likelihood):
     else:
         deviance2 = 2 * (np.where(y > 0, y * log(np.where(y > 0, y, 1) / mu), 0.0) - (y - mu))
     expected = np.sign(y - mu) * np.sqrt(deviance2 + h / (1 - h) * pearson2)
-    np.testing.assert_allclose(measures(fit)["studentised"], expected, rtol=1e-6)
+    np.testing.assert_allclose(influence_measures(fit)["studentised"], expected, rtol=1e-6)

@@ -171,8 +171,8 @@ def test_priors_of_sigma_in_the_new_units_follow(method, prior):
         if prior.precision_matrix is None
         else Normal(precision_matrix=tuple(map(tuple, np.array(PRECISION) / c**2)))
     )
-    a = pr.fit(build(pr.Gaussian(), X, y, prior=prior, aux={"sigma": pr.HalfCauchy(0.4)}), method)
-    b = pr.fit(build(pr.Gaussian(), X, c * y, prior=moved, aux={"sigma": pr.HalfCauchy(0.4 * c)}), method)
+    a = pr.fit(build(pr.Gaussian(), X, y, prior=prior, aux={"sigma": pr.priors.HalfCauchy(0.4)}), method)
+    b = pr.fit(build(pr.Gaussian(), X, c * y, prior=moved, aux={"sigma": pr.priors.HalfCauchy(0.4 * c)}), method)
     beta, cov = moments(a)
     same_moments(b, c * beta, c**2 * cov)
     same_rest(b, a, c)

@@ -10,20 +10,20 @@ import pytest
 import probreg as pr
 from probreg.inference import Evidence
 from probreg.inference.exact.evidence import _Problem
-from probreg.priors import R2, GPrior, Horseshoe, Mixture, Normal
+from probreg.priors import R2, GPrior, Horseshoe, Normal, ScaleMixture
 
 from .cases import LIKELIHOOD_CASES, PRECISION, Array, accepted, gradient, model_for, named, rows_for
 
 UNKNOWN = [
-    Normal(pr.Reference()),
-    Normal(pr.HalfCauchy(0.6), location=0.2, sigma_units=True),
+    Normal(pr.priors.Reference()),
+    Normal(pr.priors.HalfCauchy(0.6), location=0.2, sigma_units=True),
     Normal(pr.HalfNormal(0.8), scaled=True),
-    Mixture(Normal(precision_matrix=PRECISION, location=0.1), pr.InverseGamma(1.5, 0.4)),
+    ScaleMixture(Normal(precision_matrix=PRECISION, location=0.1), pr.priors.InverseGamma(1.5, 0.4)),
     GPrior(jzs=True),
     R2(1.5, 2.5),
-    {"x1": Normal(pr.Exponential(0.7)), ("x3", "x2"): Normal(pr.Reference(), sigma_units=True)},
+    {"x1": Normal(pr.priors.Exponential(0.7)), ("x3", "x2"): Normal(pr.priors.Reference(), sigma_units=True)},
     {
-        ("x1", "x2"): Normal(pr.HalfStudentT(0.7)),
+        ("x1", "x2"): Normal(pr.priors.HalfStudentT(0.7)),
         "x3": Normal(0.4, location=0.3),
         "Intercept": Normal(2.0, sigma_units=True),
     },
@@ -41,7 +41,7 @@ def gaussian(prior: Any, **more: Any) -> pr.Model:
 
 @pytest.mark.parametrize("per_column", [False, True], ids=["block", "ard"])
 @pytest.mark.parametrize(
-    "aux", [{}, {"sigma": 0.6}, {"sigma": pr.InverseGamma(2.5, 0.6)}], ids=["free", "given", "prior"]
+    "aux", [{}, {"sigma": 0.6}, {"sigma": pr.priors.InverseGamma(2.5, 0.6)}], ids=["free", "given", "prior"]
 )
 @pytest.mark.parametrize("prior", UNKNOWN, ids=named)
 def test_slopes_of_the_evidence(prior, aux, per_column):
@@ -67,7 +67,9 @@ def test_the_evidence_is_that_of_conjugate_at_the_scales(prior):
 
 
 @pytest.mark.parametrize(
-    "prior", [{"x2": Normal(pr.Reference()), "x3": Normal(pr.HalfNormal(0.7))}, Normal(pr.Reference())], ids=str
+    "prior",
+    [{"x2": Normal(pr.priors.Reference()), "x3": Normal(pr.HalfNormal(0.7))}, Normal(pr.priors.Reference())],
+    ids=str,
 )
 @pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
 def test_slopes_of_the_approximate_evidence(likelihood, prior):
@@ -97,8 +99,8 @@ def test_the_approximate_evidence_is_exact_where_the_posterior_is_normal():
 def test_no_scale_on_a_grid_has_more_evidence(prior):
     model = gaussian(prior)
     problem = _Problem(model, False)
-    top = problem.climb(100)
-    assert np.abs(top.at.gradient[np.r_[~top.gone, True]]).max() < 1e-7
+    top = problem.maximise(100)
+    assert np.abs(top.at.gradient[np.r_[~top.vanished, True]]).max() < 1e-7
     K = len(top.theta)
     for move in itertools.product(*[np.linspace(-4, 4, 9)] * K):
         assert problem.surface(top.theta + move).value <= top.at.value + 1e-9
@@ -106,11 +108,11 @@ def test_no_scale_on_a_grid_has_more_evidence(prior):
 
 @pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
 def test_no_scale_on_a_grid_has_more_approximate_evidence(likelihood):
-    model = accepted(likelihood, Normal(pr.HalfCauchy(1.0)))
+    model = accepted(likelihood, Normal(pr.priors.HalfCauchy(1.0)))
     if model is None:
         pytest.skip("a symmetric softmax goes with plain normal priors")
     problem = _Problem(model, False)
-    top = problem.climb(100)
+    top = problem.maximise(100)
     for move in (-2.0, -0.3, -0.02, 0.02, 0.3, 2.0):
         assert problem.surface(top.theta + move).value < top.at.value
     assert "Laplace approximation" in " ".join(pr.fit(model, "evidence").notes)
@@ -126,21 +128,21 @@ def mackay(fit: pr.Fit, columns: list[int], scale: Array) -> tuple[Array, Array]
 def test_mackays_equations_hold_at_the_maximum(scale):
     """alpha = gamma / |m|^2 and n - 1 - gamma = RSS / sigma^2, whatever the units of the response."""
     X, y = rows_for(pr.Gaussian())
-    model = pr.Model.from_arrays(X, scale * y, prior=Normal(pr.Reference()))
+    model = pr.Model.from_arrays(X, scale * y, prior=Normal(pr.priors.Reference()))
     fit = pr.fit(model, "evidence")
     tau = fit.model.joint.blocks[-1].prior.scale
     gamma, size = mackay(fit, [1, 2, 3], np.full(3, tau))
     assert gamma.sum() == pytest.approx(size.sum(), rel=1e-8)
     rss = np.square(scale * y - fit.model.design.X @ fit.solution.beta[:, 0]).sum()
     assert rss / fit.aux["sigma"] ** 2 == pytest.approx(60 - 1 - gamma.sum(), rel=1e-8)
-    one = pr.fit(pr.Model.from_arrays(X, y, prior=Normal(pr.Reference())), "evidence")
+    one = pr.fit(pr.Model.from_arrays(X, y, prior=Normal(pr.priors.Reference())), "evidence")
     assert tau == pytest.approx(scale * one.model.joint.blocks[-1].prior.scale, rel=1e-8)
 
 
 def many_columns(signal: Array, n: int = 80, seed: int = 5) -> pr.Model:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, len(signal)))
-    return pr.Model.from_arrays(X, 1.0 + X @ signal + 0.5 * rng.normal(size=n), prior=Normal(pr.Reference()))
+    return pr.Model.from_arrays(X, 1.0 + X @ signal + 0.5 * rng.normal(size=n), prior=Normal(pr.priors.Reference()))
 
 
 def test_a_scale_for_each_column_prunes_those_without_evidence():
@@ -169,7 +171,7 @@ def test_a_scale_for_each_column_prunes_those_without_evidence():
 def test_no_signal_has_no_scale():
     y = np.tile([1.0, -1.0, -1.0, 1.0], 10)
     X = np.c_[np.tile([1.0, 1.0, -1.0, -1.0], 10), np.tile([1.0, -1.0, 1.0, -1.0], 10)]  # both orthogonal to y
-    fit = pr.fit(pr.Model.from_arrays(X, y, prior=Normal(pr.Reference())), "evidence")
+    fit = pr.fit(pr.Model.from_arrays(X, y, prior=Normal(pr.priors.Reference())), "evidence")
     assert any("pruned" in n for n in fit.notes)
     assert np.abs(fit.coef.values[1:]).max() < 1e-12
     assert fit.coef.values[0] == pytest.approx(y.mean(), abs=1e-12)
@@ -186,16 +188,16 @@ def test_more_columns_than_rows_and_correlated_columns():
     held = pr.fit(wide.with_aux(sigma=0.5), "evidence")
     assert np.abs(held.coef[1:3].values).min() > 5 * np.abs(held.coef[3:].values).mean()
     X, y = rows_for(pr.Gaussian())
-    twice = pr.Model.from_arrays(np.c_[X, X[:, 0]], y, prior=Normal(pr.Reference()))
+    twice = pr.Model.from_arrays(np.c_[X, X[:, 0]], y, prior=Normal(pr.priors.Reference()))
     fit = pr.fit(twice, "evidence")
     assert float(fit.coef[1]) == pytest.approx(float(fit.coef[4]), rel=1e-9)
     with pytest.raises(pr.Incompatible, match="not identified"):
-        pr.fit(pr.Model.from_arrays(np.c_[X, X[:, 0]], y, prior={"x2": Normal(pr.Reference())}), "evidence")
+        pr.fit(pr.Model.from_arrays(np.c_[X, X[:, 0]], y, prior={"x2": Normal(pr.priors.Reference())}), "evidence")
 
 
 @pytest.mark.parametrize("method", ["closed_form", "conjugate", "newton", "laplace"])
 def test_any_method_fits_at_the_scales_that_were_found(method):
-    model = gaussian(Normal(pr.Reference()))
+    model = gaussian(Normal(pr.priors.Reference()))
     fit = pr.fit(model, Evidence(method), seed=1)
     assert fit.method.name == method
     assert fit.model.fixed == fit.aux
@@ -215,16 +217,16 @@ def test_a_saved_fit_holds_the_scales(tmp_path):
     assert again.aux == fit.aux
     # and a model saved without its rows has all that evidence asks
     plain = pr.load_fit(pr.fit(gaussian(pr.Flat())).save(tmp_path / "plain.nc"))
-    tuned = pr.fit(plain.model.with_prior(Normal(pr.Reference())), "evidence")
-    np.testing.assert_allclose(tuned.coef, pr.fit(gaussian(Normal(pr.Reference())), "evidence").coef, rtol=1e-9)
+    tuned = pr.fit(plain.model.with_prior(Normal(pr.priors.Reference())), "evidence")
+    np.testing.assert_allclose(tuned.coef, pr.fit(gaussian(Normal(pr.priors.Reference())), "evidence").coef, rtol=1e-9)
 
 
 def test_weights_are_copies():
     X, y = rows_for(pr.Gaussian())
     w = np.arange(60) % 3 + 1
-    a = pr.fit(pr.Model.from_arrays(X, y, weights=w, prior=GPrior(pr.Reference())), "evidence")
+    a = pr.fit(pr.Model.from_arrays(X, y, weights=w, prior=GPrior(pr.priors.Reference())), "evidence")
     again = np.repeat(np.arange(60), w)
-    b = pr.fit(pr.Model.from_arrays(X[again], y[again], prior=GPrior(pr.Reference())), "evidence")
+    b = pr.fit(pr.Model.from_arrays(X[again], y[again], prior=GPrior(pr.priors.Reference())), "evidence")
     np.testing.assert_allclose(a.coef, b.coef, rtol=1e-8)
     assert a.solution.stats["log_evidence"] == pytest.approx(b.solution.stats["log_evidence"], rel=1e-10)
 
@@ -235,13 +237,21 @@ def test_weights_are_copies():
         (gaussian(Normal(1.0)), Evidence(), "this model has none"),
         (gaussian(pr.Laplace(pr.HalfNormal(1.0))), Evidence(), "those of normal priors, and this model has laplace"),
         (gaussian(Horseshoe()), Evidence(), "those of normal priors, and this model has horseshoe"),
-        (gaussian({"x1": Normal(pr.Reference()), "x2": pr.Laplace(1.0)}), Evidence(), "laplace is not"),
-        (gaussian(Normal(pr.Uniform(0.0, 2.0))), Evidence(), "has an edge"),
-        (gaussian(Normal(pr.Reference()), aux={"sigma": pr.Uniform(0.1, 2.0)}), Evidence(), "has an edge"),
+        (gaussian({"x1": Normal(pr.priors.Reference()), "x2": pr.Laplace(1.0)}), Evidence(), "laplace is not"),
+        (gaussian(Normal(pr.priors.Uniform(0.0, 2.0))), Evidence(), "has an edge"),
+        (
+            gaussian(Normal(pr.priors.Reference()), aux={"sigma": pr.priors.Uniform(0.1, 2.0)}),
+            Evidence(),
+            "has an edge",
+        ),
         (gaussian(GPrior(jzs=True)), Evidence(per_column=True), "independent columns"),
-        (model_for(pr.StudentT(), Normal(pr.Reference(), sigma_units=True)), Evidence(), "not in units of sigma"),
-        (gaussian(Normal(pr.Reference())), Evidence("perceptron"), "perceptron"),
-        (gaussian(Normal(pr.Reference())), Evidence("quadrature"), "held fixed here"),
+        (
+            model_for(pr.StudentT(), Normal(pr.priors.Reference(), sigma_units=True)),
+            Evidence(),
+            "not in units of sigma",
+        ),
+        (gaussian(Normal(pr.priors.Reference())), Evidence("perceptron"), "perceptron"),
+        (gaussian(Normal(pr.priors.Reference())), Evidence("quadrature"), "held fixed here"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
@@ -253,7 +263,7 @@ def test_what_evidence_cannot_do_it_says(model, method, why):
 def test_columns_that_reproduce_the_response_are_refused():
     X = np.random.default_rng(0).normal(size=(30, 2))
     with pytest.raises(pr.Incompatible, match="as sigma falls to 0"):
-        pr.fit(pr.Model.from_arrays(X, 1.0 + X @ [1.0, 2.0], prior=Normal(pr.Reference())), "evidence")
+        pr.fit(pr.Model.from_arrays(X, 1.0 + X @ [1.0, 2.0], prior=Normal(pr.priors.Reference())), "evidence")
 
 
 def test_auto_names_evidence_where_a_scale_is_unknown():
@@ -262,7 +272,7 @@ def test_auto_names_evidence_where_a_scale_is_unknown():
     assert "unknown scale" in why
     assert "evidence is the quick way" in why
     assert "evidence" not in pr.Auto().choose(gaussian(Horseshoe()))[1]
-    flat = pr.fit(gaussian(Normal(pr.Reference())))
+    flat = pr.fit(gaussian(Normal(pr.priors.Reference())))
     assert flat.method.name == "closed_form"
     assert "auto chose evidence: the prior of a scale is improper" in flat.notes[0]
 
@@ -273,13 +283,13 @@ def test_evidence_wraps_no_evidence():
 
 
 @pytest.mark.parametrize("sigma", [None, pr.HalfNormal(0.5), 1.2], ids=["free", "prior", "given"])
-@pytest.mark.parametrize("tau", [pr.Reference(), pr.HalfNormal(0.3), pr.Uniform()], ids=lambda p: p.name)
+@pytest.mark.parametrize("tau", [pr.priors.Reference(), pr.HalfNormal(0.3), pr.priors.Uniform()], ids=lambda p: p.name)
 def test_the_note_says_what_was_maximised(tau, sigma):
     """Whether log p(y | scales) itself is at its maximum is looked at, a little to either side of the scales found."""
     model = gaussian(Normal(tau), aux={} if sigma is None else {"sigma": sigma})
     note = " ".join(pr.fit(model, "evidence").described["notes"])
     problem = _Problem(model, False)
-    top = problem.climb(300)
+    top = problem.maximise(300)
     sides = [problem.surface(top.theta + h * np.eye(len(top.theta))[0]).evidence for h in (-1e-3, 1e-3)]
     sides += [problem.surface(top.theta + h * np.eye(len(top.theta))[-1]).evidence for h in (-1e-3, 1e-3)]
     own = max(sides) < top.at.evidence

@@ -36,7 +36,7 @@ def test_the_proof_and_the_linear_programme(kind: str) -> None:
         gamma, proved = np.zeros(model.shape), []
         for _ in range(14):  # full steps, which need not rise: the proof is to hold anywhere
             with np.errstate(all="ignore"):
-                local = model.expansion_in_basis(gamma)
+                local = model.value_grad_hessian_standardised(gamma)
             if not (np.isfinite(local.curvature).all() and np.linalg.cond(local.curvature) < 1e13):
                 break
             proved.append(exists(model, local.gradient, np.linalg.inv(local.curvature)))

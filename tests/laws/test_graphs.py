@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.sampling.coordinates import coordinates, typical_scales
-from probreg.inference.sampling.pymc_engine import graph, made as _graph
+from probreg.inference.sampling.pymc_engine import made as _graph, reparameterised_graph
+from probreg.inference.sampling.reparameterisation import reparameterise, typical_scales
 from probreg.inference.sampling.sampler import density_of
 from probreg.model.pymc_graph import hyper_names
-from probreg.priors import R2, ExponentialPower, GPrior, HierarchicalPrior, Horseshoe, Mixture, Normal
+from probreg.priors import R2, ExponentialPower, GPrior, HierarchicalPrior, Horseshoe, Normal, ScaleMixture
 
 from .cases import PRECISION, Array, dkw, gradient, half_line, model_for, named
 
 UNKNOWN = [
     Normal(pr.HalfNormal(0.8)),
-    Normal(pr.InverseGamma(2.0, 0.7), location=0.3, sigma_units=True, scaled=True),
-    Mixture(Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)), pr.HalfCauchy(0.5)),
+    Normal(pr.priors.InverseGamma(2.0, 0.7), location=0.3, sigma_units=True, scaled=True),
+    ScaleMixture(Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)), pr.priors.HalfCauchy(0.5)),
     GPrior(jzs=True),
     R2(1.5, 2.5),
-    pr.Laplace(pr.HalfStudentT(0.6, nu=3.3), location=-0.2),
+    pr.Laplace(pr.priors.HalfStudentT(0.6, nu=3.3), location=-0.2),
     Horseshoe((0.7, 1.6, 1.1), tau=0.4, slab=3.0),
     {"x1": Normal(pr.HalfNormal(0.8)), ("x3", "x2"): Horseshoe(tau=0.4), "Intercept": Normal(2.0)},
     {
-        ("x1", "x2"): Normal(pr.Exponential(0.7), location=0.2),
-        "x3": pr.priors.StudentT(pr.LogNormal(-0.4, 0.7), nu=4.4),
+        ("x1", "x2"): Normal(pr.priors.Exponential(0.7), location=0.2),
+        "x3": pr.priors.StudentT(pr.priors.LogNormal(-0.4, 0.7), nu=4.4),
     },
 ]
 LIKELIHOODS = [
@@ -86,14 +86,14 @@ def test_the_density_in_sampling_coordinates_is_the_models(likelihood, prior):
 @pytest.mark.parametrize("prior", UNKNOWN[:6], ids=named)
 def test_centred_and_non_centred_coordinates_have_one_density(prior, centred, monkeypatch):
     """Whichever the data would choose."""
-    from probreg.inference.sampling import coordinates as room
+    from probreg.inference.sampling import reparameterisation as room
 
     model = model_for(pr.Gaussian(), prior, n=20)
     chosen = {i: s._replace(centred=centred) for i, s in typical_scales(model).items()}
     monkeypatch.setattr(room, "typical_scales", lambda _: chosen)
-    at = coordinates(model)
+    at = reparameterise(model)
     assert len(at.loose) == (0 if centred else 1)
-    check(model, graph(model, at))
+    check(model, reparameterised_graph(model, at))
 
 
 def test_what_the_data_settle_is_centred_and_said():
@@ -160,7 +160,7 @@ def test_a_cusp_is_parted_from_coefficients_far_from_it():
 
 def test_an_improper_hyperprior_is_refused():
     with pytest.raises(pr.Incompatible, match=r"the scale of x1, x2, x3 has an improper prior.*evidence"):
-        pr.fit(model_for(pr.Gaussian(), Normal(pr.Reference())), "nuts")
+        pr.fit(model_for(pr.Gaussian(), Normal(pr.priors.Reference())), "nuts")
 
 
 @pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")  # so few draws need not have mixed

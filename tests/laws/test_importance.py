@@ -69,7 +69,7 @@ def on_a_grid(model: pr.Model) -> tuple[Array, Array, float]:
     for an integrand that vanishes at the ends its error falls exponentially in the nodes."""
     s = pr.fit(model, "newton").solution
     centre = np.r_[s.beta.ravel(), np.log([s.aux[a] for a in model.unknown])]
-    H = model.expansion(s.beta, **s.aux).curvature
+    H = model.value_grad_hessian(s.beta, **s.aux).curvature
     root = np.linalg.cholesky(np.linalg.inv(H))
     d = len(centre)
     u = np.sinh(np.linspace(-3.4, 3.4, {1: 2001, 2: 301, 3: 81}[d]))  # to 15 standard deviations, denser inside
@@ -93,16 +93,18 @@ def on_a_grid(model: pr.Model) -> tuple[Array, Array, float]:
 
 
 # few enough rows that the posterior is no normal, and few enough parameters for a grid
-SMALL = [(pr.Bernoulli(), prior, 2, 24) for prior in (Normal(1.5), StudentT(1.0, nu=4.0), pr.Cauchy(1.0), pr.Flat())]
-SMALL += [(pr.Bernoulli(), pr.Jeffreys(), 1, 12)]  # whose density is dear
+SMALL = [
+    (pr.Bernoulli(), prior, 2, 24) for prior in (Normal(1.5), StudentT(1.0, nu=4.0), pr.priors.Cauchy(1.0), pr.Flat())
+]
+SMALL += [(pr.Bernoulli(), pr.priors.Jeffreys(), 1, 12)]  # whose density is dear
 SMALL += [(pr.Poisson(), Normal(0.7, location=0.2), 2, 15), (pr.Poisson(), pr.Flat(), 2, 15)]
-SMALL += [(pr.Categorical(), prior, 1, 30) for prior in (Normal(1.0), pr.Cauchy(1.0), pr.Flat())]
+SMALL += [(pr.Categorical(), prior, 1, 30) for prior in (Normal(1.0), pr.priors.Cauchy(1.0), pr.Flat())]
 SMALL += [(pr.Categorical(symmetric=True), Normal(1.0), 1, 30)]
 SMALL += [(pr.StudentT(), Normal(1.0), 1, 25), (pr.StudentT(), Normal(1.0, sigma_units=True), 2, 25)]
 
 
 def small(likelihood: Any, prior: Any, q: int, n: int) -> pr.Model:
-    aux = {a: pr.HalfCauchy(0.8) for a in likelihood.aux}
+    aux = {a: pr.priors.HalfCauchy(0.8) for a in likelihood.aux}
     X, y = rows_for(dataclasses.replace(likelihood), n, q, 5)
     return pr.Model.from_arrays(X, y, intercept=False, prior=prior, aux=aux, **recipe_of(likelihood))
 
@@ -119,7 +121,7 @@ def test_moments_and_evidence_are_those_of_the_posterior(likelihood, prior, q, n
     assert np.abs(np.sqrt(np.diagonal(s.scale)) / sd[:k] - 1.0).max() < FAR * s.stats["mcse_sd"]
     for i, a in enumerate(model.unknown):  # resampled draws, worth what the weights are worth
         assert abs(np.log(s.draws[a]).mean() - mean[k + i]) < FAR * sd[k + i] / np.sqrt(s.stats["ess"])
-    if model.joint.informative.all() and not isinstance(prior, pr.Jeffreys):
+    if model.joint.informative.all() and not isinstance(prior, pr.priors.Jeffreys):
         assert abs(s.stats["log_evidence"] - evidence) < FAR * s.stats["log_evidence_se"]
         assert s.stats["log_evidence_se"] < 0.05
     else:
@@ -128,12 +130,12 @@ def test_moments_and_evidence_are_those_of_the_posterior(likelihood, prior, q, n
 
 
 GAUSSIAN = [
-    (Normal(0.8, location=0.3), pr.HalfCauchy(0.7), "quadrature"),
-    (Normal(0.8, location=0.3), pr.Exponential(0.7), "quadrature"),
+    (Normal(0.8, location=0.3), pr.priors.HalfCauchy(0.7), "quadrature"),
+    (Normal(0.8, location=0.3), pr.priors.Exponential(0.7), "quadrature"),
     (Normal(0.8, location=0.3), 0.7, "conjugate"),
-    (Normal(0.8, location=0.3, sigma_units=True), pr.InverseGamma(2.5, 0.6), "conjugate"),
-    (pr.Flat(), pr.Reference(), "conjugate"),
-    (pr.Flat(), pr.Uniform(), "conjugate"),
+    (Normal(0.8, location=0.3, sigma_units=True), pr.priors.InverseGamma(2.5, 0.6), "conjugate"),
+    (pr.Flat(), pr.priors.Reference(), "conjugate"),
+    (pr.Flat(), pr.priors.Uniform(), "conjugate"),
 ]
 
 
@@ -189,7 +191,7 @@ def test_the_mean_of_weighted_points_beats_that_of_resampled_draws():
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 def test_what_is_weighed_is_what_is_reported(likelihood):
     """The weighted points give the moments again, and a normal proposal agrees with the Student-t one."""
-    model = model_for(likelihood, Normal(0.8), aux={a: pr.HalfCauchy(0.6) for a in likelihood.aux})
+    model = model_for(likelihood, Normal(0.8), aux={a: pr.priors.HalfCauchy(0.6) for a in likelihood.aux})
     one, other = (pr.fit(model, Importance(df=df), seed=2).solution for df in (None, np.inf))
     found = Importance().weigh(model, np.random.default_rng(2))
     w = np.exp(found.log_weight)
@@ -300,7 +302,7 @@ LADDER = [
     (
         pr.Model.from_arrays(
             np.arange(-9.0, 10.0, 2.0), np.arange(10) > 4, columns=["x"], likelihood="bernoulli",
-            prior={"Intercept": Normal(1.0), "x": pr.Cauchy(2.5)},
+            prior={"Intercept": Normal(1.0), "x": pr.priors.Cauchy(2.5)},
         ),
         "nuts",
         "importance: k-hat .* is above 0.50",
@@ -313,7 +315,7 @@ def test_the_ladder_ends_at_the_first_rung_that_holds_and_says_why(model, rung, 
     import re
 
     rng = np.random.default_rng(0)
-    settled = Posterior(draws=300, chains=2).settle(model, rng)
+    settled = Posterior(draws=300, chains=2).resolve(model, rng)
     assert settled.method.name == rung
     assert (settled.method.draws, settled.method.chains) == (300, 2)
     assert settled.notes[0].startswith(f"posterior took {rung}: ")
@@ -341,7 +343,7 @@ def test_the_importance_rung_is_computed_once(monkeypatch):
 
 
 def test_weights_worth_few_draws_are_not_enough():
-    settled = Posterior(max_k=5.0).settle(LADDER[-1][0], np.random.default_rng(0))
+    settled = Posterior(max_k=5.0).resolve(LADDER[-1][0], np.random.default_rng(0))
     assert settled.method.name == "nuts"
     assert "independent draws only" in settled.notes[0]
 
@@ -350,7 +352,7 @@ def test_whatever_a_rung_takes_the_ladder_takes():
     for likelihood in LIKELIHOOD_CASES:
         model = accepted(likelihood, pr.Laplace(0.8), aux=auxiliaries(likelihood))
         assert model is None or METHODS["posterior"]().obstacle(model) is None
-    improper = model_for(pr.Poisson(), Normal(pr.Reference()))
+    improper = model_for(pr.Poisson(), Normal(pr.priors.Reference()))
     assert "improper" in METHODS["posterior"]().obstacle(improper)
 
 
@@ -372,7 +374,7 @@ def test_ranks_are_uniform(likelihood):
     k = {"bernoulli": 2, "categorical": 3}.get(likelihood, 4)
     y = np.arange(20) % k
     prior = {c: Normal(1.0) for c in ("Intercept", "x1")}
-    aux = {"sigma": pr.LogNormal(0.0, 0.5)} if likelihood == "student" else {}
+    aux = {"sigma": pr.priors.LogNormal(0.0, 0.5)} if likelihood == "student" else {}
     model = pr.Model.from_arrays(np.linspace(-1, 1.5, 20), y, likelihood=likelihood, prior=prior, aux=aux)
     found = pr.sbc(model, "importance", 100, seed=4)
     assert found.p_value.min() > 1e-3  # for five quantities one seed in two hundred says less
@@ -416,13 +418,15 @@ def test_a_concave_posterior_needs_no_caution():
             rng = np.random.default_rng(0)
             eta = 3.0 * rng.normal(size=(50, likelihood.width))
             y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, len(eta)))
-            H = likelihood.expansion(y, eta, **auxiliaries(likelihood)).curvature
+            H = likelihood.value_grad_hessian(y, eta, **auxiliaries(likelihood)).curvature
             H = H[:, : likelihood.width, : likelihood.width]
             assert np.linalg.eigvalsh(H).min() > -1e-10
-    assert "the cauchy prior" in (further_modes(model_for(pr.Poisson(), pr.Cauchy(1.0))) or "")
+    assert "the cauchy prior" in (further_modes(model_for(pr.Poisson(), pr.priors.Cauchy(1.0))) or "")
 
 
-@pytest.mark.parametrize("sigma", [pr.HalfCauchy(1.0), pr.HalfNormal(1.0), pr.Uniform(0.0, 3.0)], ids=named)
+@pytest.mark.parametrize(
+    "sigma", [pr.priors.HalfCauchy(1.0), pr.HalfNormal(1.0), pr.priors.Uniform(0.0, 3.0)], ids=named
+)
 def test_the_ladder_goes_on_where_an_exact_method_ends_in_a_refusal(sigma, monkeypatch):
     """Fewer rows than columns, held by priors alone: the density of log sigma falls as slowly as sigma itself."""
     rng = np.random.default_rng(3)
@@ -444,7 +448,7 @@ def test_the_ladder_goes_on_where_an_exact_method_ends_in_a_refusal(sigma, monke
         raise pr.Incompatible("quadrature: not this one")
 
     monkeypatch.setattr(pr.Quadrature, "solve", refuses)
-    settled = Posterior(draws=50, chains=2).settle(model, rng)
+    settled = Posterior(draws=50, chains=2).resolve(model, rng)
     assert settled.method.name == "nuts"
     assert "quadrature: not this one" in settled.notes[0]
 
@@ -468,7 +472,7 @@ def test_rows_that_student_noise_fits_exactly_are_refused_under_an_improper_prio
 
 
 def test_the_ladder_names_the_rung_that_failed():
-    said = Posterior().settle(
+    said = Posterior().resolve(
         pr.Model.from_arrays([0.0, 1.0], [1.0, 2.0], likelihood="student"), np.random.default_rng(0)
     )
     assert "; importance: newton: the curvature" in said.notes[0]

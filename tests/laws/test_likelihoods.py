@@ -96,7 +96,7 @@ def test_expansion_is_the_slope_and_curvature_over_eta_and_log_aux(likelihood):
 
     def at(i: int, x: Array) -> Any:
         aux = {a: np.exp(v) for a, v in zip(names, x[m:])}
-        return likelihood.expansion(y[i : i + 1], x[None, :m], **aux)
+        return likelihood.value_grad_hessian(y[i : i + 1], x[None, :m], **aux)
 
     for i in range(len(y)):
         x = np.r_[eta[i], np.log(list(auxiliaries(likelihood).values()))]
@@ -214,7 +214,7 @@ def test_rows_are_drawn_independently(likelihood):
 @every
 def test_the_line_of_the_mean_and_its_slope(likelihood):
     _, eta = rows(likelihood, 12)
-    centre, J = likelihood.mean_line(eta)
+    centre, J = likelihood.link_mean_and_slope(eta)
     mean = likelihood.mean(eta, **auxiliaries(likelihood)).reshape(centre.shape)
     np.testing.assert_allclose(likelihood.link.inverse(centre), mean, rtol=1e-13)
     np.testing.assert_allclose(likelihood.link.forward(mean), centre, rtol=1e-10, atol=1e-12)
@@ -222,7 +222,9 @@ def test_the_line_of_the_mean_and_its_slope(likelihood):
         slope(lambda t: likelihood.link.inverse(centre + t)), likelihood.link.slope(centre), rtol=1e-8
     )
     for k, e in enumerate(np.eye(likelihood.width)):
-        np.testing.assert_allclose(J[..., k], slope(lambda t, e=e: likelihood.mean_line(eta + t * e)[0]), atol=1e-9)
+        np.testing.assert_allclose(
+            J[..., k], slope(lambda t, e=e: likelihood.link_mean_and_slope(eta + t * e)[0]), atol=1e-9
+        )
 
 
 @of_kind(ExponentialFamily)
@@ -300,21 +302,21 @@ def test_a_response_is_read_and_written_back(likelihood):
     levels = () if isinstance(likelihood, OfTrials) else bound.levels
     back = np.array(levels)[codes.astype(int)] if levels else bound.drawn(codes)
     assert (back == y).all()
-    again = bound.bind(y, levels=None, event=recipe_of(likelihood).get("event"), reference=None)
+    again = bound.prepare(y, levels=None, event=recipe_of(likelihood).get("event"), reference=None)
     assert again == bound
     assert LIKELIHOODS.from_spec(LIKELIHOODS.to_spec(bound)) == bound
     assert hash(again) == hash(bound)  # a frozen value
     assert isinstance(bound.describe("y"), str)
-    assert bound.display.shape == (max(1, len(bound.outcomes)), bound.width)
+    assert bound.contrast_matrix.shape == (max(1, len(bound.outcomes)), bound.width)
     if levels:
         with pytest.raises(pr.DataError, match=r"row 2 of the response holds .*not a level"):
-            bound.code(np.array([levels[0], levels[1], "purple"], dtype=object))
+            bound.encode(np.array([levels[0], levels[1], "purple"], dtype=object))
 
 
 @every
 def test_the_guess_is_a_place_to_start(likelihood):
     y, eta = rows(likelihood)
-    start, aux = likelihood.guess(y)
+    start, aux = likelihood.initial_eta(y)
     assert start.shape == eta.shape
     assert np.isfinite(start).all()
     assert set(aux) == set(likelihood.aux)

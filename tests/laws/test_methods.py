@@ -75,7 +75,7 @@ def test_a_mode_has_a_certificate(model, method):
     x, se = vector(fit), units(fit)
     # Newton stops within 1e-8 standard errors; differences of a log posterior of size 100 cost 1e-11 / 2e-3
     slope = gradient(lambda t: density(model, x + se * t), np.zeros(len(x)))
-    H = model.expansion(fit.solution.beta, **fit.solution.aux).curvature * np.outer(se, se)
+    H = model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature * np.outer(se, se)
     assert np.sqrt(slope @ np.linalg.solve(H, slope)) < 1e-7 + method.accuracy
     top, rng = density(model, x), np.random.default_rng(0)
     for size in (1e-3, 0.03, 0.3, 1.0, 3.0):
@@ -194,7 +194,7 @@ def brute_evidence(model: pr.Model, names: tuple[str, ...]) -> float:
     if not names:
         return float(np.log(wb @ np.exp(model.log_posterior(b[:, None, None]) + 20.0)) - 20.0)
     prior = model.aux_prior("sigma")
-    ends = (prior.low, prior.high) if isinstance(prior, pr.Uniform) else (0.02, 60.0)
+    ends = (prior.low, prior.high) if isinstance(prior, pr.priors.Uniform) else (0.02, 60.0)
     x, w = np.polynomial.legendre.leggauss(200)
     half, centre = np.diff(np.log(ends)) / 2, np.mean(np.log(ends))
     v = np.exp(centre + half * x)
@@ -208,11 +208,11 @@ def brute_evidence(model: pr.Model, names: tuple[str, ...]) -> float:
     [
         (Normal(0.8, location=0.3), 0.7, ["conjugate"]),
         (Normal(0.8, location=0.3, sigma_units=True), 0.7, ["conjugate"]),
-        (Normal(0.8, location=0.3, sigma_units=True), pr.InverseGamma(2.5, 0.6), ["conjugate", "quadrature"]),
-        (Normal(0.8, location=0.3), pr.HalfCauchy(0.7), ["quadrature"]),
-        (Normal(0.8, location=0.3), pr.HalfStudentT(0.7, nu=4.0), ["quadrature"]),
-        (Normal(0.8, location=0.3), pr.Uniform(0.2, 3.0), ["quadrature"]),
-        (Normal(0.8, location=0.3), pr.Exponential(0.7), ["quadrature"]),
+        (Normal(0.8, location=0.3, sigma_units=True), pr.priors.InverseGamma(2.5, 0.6), ["conjugate", "quadrature"]),
+        (Normal(0.8, location=0.3), pr.priors.HalfCauchy(0.7), ["quadrature"]),
+        (Normal(0.8, location=0.3), pr.priors.HalfStudentT(0.7, nu=4.0), ["quadrature"]),
+        (Normal(0.8, location=0.3), pr.priors.Uniform(0.2, 3.0), ["quadrature"]),
+        (Normal(0.8, location=0.3), pr.priors.Exponential(0.7), ["quadrature"]),
     ],
     ids=lambda v: named(v) if not isinstance(v, list) else "+".join(v),
 )

@@ -12,15 +12,15 @@ from probreg import priors
 from probreg.inference import METHODS, CoordinateDescent, Method, ProximalNewton, Status, default_scales, mode_path
 from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.degrees import degrees_of_freedom
-from probreg.inference.penalized.kinked_search import Search, start_of
+from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, start_of
 from probreg.inference.penalized.paths import rescaled
 from probreg.inference.penalized.separable import Proximal
 from probreg.priors import ElasticNet, ExponentialPower, Laplace, Normal, ProximalPrior
 
 from .cases import (
+    DATA_DEPENDENT_PRIORS,
     LIKELIHOOD_CASES,
     PRIOR_CASES,
-    RELATIVE_PRIORS,
     Array,
     accepted,
     aux_choices,
@@ -43,7 +43,7 @@ METHODS_HERE: list[Method] = [CoordinateDescent(), ProximalNewton()]
 
 def cases() -> list[tuple[pr.Model, Method]]:
     out = []
-    for likelihood, prior in itertools.product(LIKELIHOOD_CASES, [*KINKED, *RELATIVE_PRIORS, *MIXED]):
+    for likelihood, prior in itertools.product(LIKELIHOOD_CASES, [*KINKED, *DATA_DEPENDENT_PRIORS, *MIXED]):
         for aux in aux_choices(likelihood):
             model = accepted(likelihood, prior, aux=aux)
             out += [(model, k) for k in METHODS_HERE if model is not None and k.obstacle(model) is None]
@@ -89,7 +89,7 @@ def certificate(fit: pr.Fit) -> Array:
     k, known = s.beta.size, fit.aux
     x = np.r_[s.beta.ravel(), np.log([s.aux[a] for a in model.unknown])]
     flat = model.with_prior(pr.Flat())
-    se = 1 / np.sqrt(np.abs(np.diagonal(flat.expansion(s.beta, **s.aux).curvature)))
+    se = 1 / np.sqrt(np.abs(np.diagonal(flat.value_grad_hessian(s.beta, **s.aux).curvature)))
     g = -gradient(lambda t: smooth_log_density(model, x + se * t), np.zeros(len(x))) / se
     low, high = np.zeros(len(x)), np.zeros(len(x))
     for b in kinked(model):
@@ -454,16 +454,16 @@ def test_paths_refuse_what_has_none():
 def test_compiled_descent_and_descent_by_proximal_maps_agree(prior, width):
     """Any prior with a proximal map is served; those known to the kernels are served faster, with the same answer."""
     likelihood = pr.Gaussian() if width == 1 else pr.Categorical()
-    search = Search(model_for(likelihood, prior, aux=auxiliaries(likelihood)))
+    search = SearchCoordinates(model_for(likelihood, prior, aux=auxiliaries(likelihood)))
     x = start_of(search, None)
     at = search.at(x)
     G, c = at.curvature, at.curvature @ x - at.gradient
     fast = minimise(G, c, search.penalty, x, tol=1e-10)
-    slow = minimise(G, c, Proximal(search.kinks, search.basis.scale, len(x)), x, tol=1e-10)
+    slow = minimise(G, c, Proximal(search.nonsmooth, search.basis.scale, len(x)), x, tol=1e-10)
     assert max(fast[1], slow[1]) <= 1e-10
     if prior.convex or width == 1:  # blocks of a cusp may end at another of its local modes
         assert_allclose(fast[0], slow[0], rtol=1e-7, atol=1e-9)
-    for penalty in (search.penalty, Proximal(search.kinks, search.basis.scale, len(x))):
+    for penalty in (search.penalty, Proximal(search.nonsmooth, search.basis.scale, len(x))):
         top = 0.5 * fast[0] @ G @ fast[0] - c @ fast[0] + penalty.value(fast[0])
         for step in 1e-3 * np.random.default_rng(0).standard_normal((20, len(x))):
             near = fast[0] + step

@@ -12,10 +12,10 @@ import pytest
 
 import probreg as pr
 from probreg.errors import DataError, Incompatible
+from probreg.inference.sampling.log_density import ReparameterisedDensity, affine_map, compiled_obstacle
 from probreg.inference.sampling.sampler import density_of
-from probreg.inference.sampling.whitened import Whitened, coordinates, obstacle
 from probreg.likelihoods import SmoothLikelihood
-from probreg.numerics.compiled import Kernel, build, entries_of, loops_of, tiles_of
+from probreg.numerics.compiled import CompiledDensity, build, entries_of, loops_of, tiles_of
 from probreg.numerics.compiled.loops import B
 from probreg.priors.location_scale import LocationScale
 
@@ -33,7 +33,7 @@ from .cases import (
     named,
 )
 
-KERNELS = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and v.kernel is not None]
+KERNELS = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and v.compiled_density is not None]
 # one row, a tile less one, a tile, a tile and one, two and a half
 SIZES = [1, B - 1, B, B + 1, 5 * B // 2]
 EPS = np.finfo(float).eps
@@ -106,9 +106,9 @@ def rows(likelihood: Any, n: int, *, weighted: bool, offset: bool, p: int = 6) -
 def numpy_sums(likelihood: Any, r: dict[str, Any]) -> tuple[float, Array, float]:
     w = r["w"] if len(r["w"]) else np.ones(len(r["y"]))
     aux = auxiliaries(likelihood)
-    value = float(w @ (likelihood.log_prob(r["y"], r["eta"], **aux) - likelihood.carrier(r["y"])))
+    value = float(w @ (likelihood.log_prob(r["y"], r["eta"], **aux) - likelihood.base_measure(r["y"])))
     slopes = r["X"].T @ (w[:, None] * likelihood.score(r["y"], r["eta"], **aux))
-    over_aux = likelihood.expansion(r["y"], r["eta"], **aux).gradient[:, likelihood.width :]
+    over_aux = likelihood.value_grad_hessian(r["y"], r["eta"], **aux).gradient[:, likelihood.width :]
     return value, slopes, float((w[:, None] * over_aux).sum())
 
 
@@ -118,7 +118,7 @@ def numpy_sums(likelihood: Any, r: dict[str, Any]) -> tuple[float, Array, float]
 def test_a_kernel_is_the_numpy_density(likelihood, weighted, offset, n):
     r = rows(likelihood, n, weighted=weighted, offset=offset)
     value, slopes, over_aux = numpy_sums(likelihood, r)
-    loops, extra, beta = loops_of(likelihood.kernel), len(likelihood.aux), r["beta"]
+    loops, extra, beta = loops_of(likelihood.compiled_density), len(likelihood.aux), r["beta"]
     # sums of n terms in another order
     size = np.abs(value) + n
     close = {"rtol": 0, "atol": 50 * EPS * size}
@@ -149,10 +149,10 @@ def test_a_kernel_is_sound_far_from_the_data(likelihood):
     r["eta"] = r["X"] @ r["beta"]
     aux = auxiliaries(likelihood)
     with np.errstate(over="ignore"):
-        exact = float((likelihood.log_prob(r["y"], r["eta"], **aux) - likelihood.carrier(r["y"])).sum())
+        exact = float((likelihood.log_prob(r["y"], r["eta"], **aux) - likelihood.base_measure(r["y"])).sum())
     out = np.empty(r["beta"].size + len(likelihood.aux))
     args = (tiles_of(r["X"]), r["y"], r["w"], r["offset"], r["beta"], r["t"], out)
-    np.testing.assert_allclose(loops_of(likelihood.kernel).gradient(*args), exact, rtol=1e-12)
+    np.testing.assert_allclose(loops_of(likelihood.compiled_density).gradient(*args), exact, rtol=1e-12)
 
 
 # ---- kernels of priors -------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_a_kernel_is_sound_far_from_the_data(likelihood):
 
 def has_kernel(prior: Any) -> bool:
     by_matrix = getattr(prior, "precision_matrix", None) is not None
-    return isinstance(prior, LocationScale) and prior.kernel is not None and not by_matrix
+    return isinstance(prior, LocationScale) and prior.compiled_density is not None and not by_matrix
 
 
 @pytest.mark.parametrize("prior", [v for v in PRIOR_CASES if has_kernel(v)], ids=named)
@@ -170,7 +170,7 @@ def test_a_priors_kernel_is_its_numpy_density(prior):
     location, scale = (np.broadcast_to(v, 3).astype(float) for v in (prior.location, prior.scales))
     out = np.zeros(5)
     args = (theta, at, np.ascontiguousarray(location), unit * scale, np.array(prior.settings, dtype=float), out)
-    value, over_unit = entries_of(prior.kernel)(*args)
+    value, over_unit = entries_of(prior.compiled_density)(*args)
     beta = theta[at][:, None]
     assert value == pytest.approx(float(prior.log_prob(beta, unit)), rel=1e-13)
     np.testing.assert_allclose(out[at], prior.slopes(beta, unit)[0][:, 0], rtol=1e-12)
@@ -185,13 +185,13 @@ def test_a_priors_kernel_is_its_numpy_density(prior):
 
 def native(likelihood: Any, prior: Any, **more: Any) -> pr.Model | None:
     model = accepted(likelihood, prior, **more)
-    return None if model is None or obstacle(model) else model
+    return None if model is None or compiled_obstacle(model) else model
 
 
 def check(model: pr.Model) -> None:
-    at = coordinates(model)
-    dense = Whitened.of(model, at, compiled=True)
-    by_numpy = Whitened.of(model, at, compiled=False)
+    at = affine_map(model)
+    dense = ReparameterisedDensity.of(model, at, compiled=True)
+    by_numpy = ReparameterisedDensity.of(model, at, compiled=False)
     rng = np.random.default_rng(0)
     for _ in range(2):
         z = rng.normal(size=at.A.shape[1]) * (0.5 if at.whitened else 0.1)
@@ -238,11 +238,11 @@ def test_the_sampled_density_is_pymcs(likelihood):
         x = np.random.default_rng(k).normal(size=theirs.size) * 0.3
         values = theirs.expand(x)
         shown = np.asarray(values["beta"]).reshape(model.shape[0], -1)
-        beta = shown @ np.linalg.pinv(likelihood.display).T
+        beta = shown @ np.linalg.pinv(likelihood.contrast_matrix).T
         log_aux = [float(np.log(values[a])) for a in model.unknown]
-        at = coordinates(model)
+        at = affine_map(model)
         z = np.linalg.solve(at.A, np.r_[beta.ravel(), log_aux] - at.centre)
-        apart.append(Whitened.of(model, at, compiled=True).log_prob(z)[0] - theirs.log_prob(x)[0])
+        apart.append(ReparameterisedDensity.of(model, at, compiled=True).log_prob(z)[0] - theirs.log_prob(x)[0])
     np.testing.assert_allclose(apart, apart[0], rtol=1e-10, atol=1e-9)
 
 
@@ -253,7 +253,7 @@ def test_whitened_coordinates_make_the_posterior_round():
     X = np.stack([1e3 * base, 1e-3 * (base + 0.1 * rng.normal(size=400)), 50.0 + rng.normal(size=400)], 1)
     y = (rng.random(400) < 1 / (1 + np.exp(-base))).astype(int)
     model = pr.Model.from_arrays(X, y, likelihood="bernoulli")
-    found = Whitened.of(model)
+    found = ReparameterisedDensity.of(model)
     assert found.at.whitened
     H = -gradient(lambda z: found.log_prob(z)[1], np.zeros(4))
     np.testing.assert_allclose(H, np.eye(4), atol=1e-4)
@@ -270,24 +270,27 @@ def test_a_changed_density_is_another_name_on_disk():
     """numba stores compiled code by name and file; the name changes with the density, its constants and its helpers."""
     from probreg.likelihoods import bernoulli
 
-    def with_constant(value: float) -> Kernel:
+    def with_constant(value: float) -> CompiledDensity:
         code = _steep.__code__.replace(co_consts=tuple(value if c == -2.0 else c for c in _steep.__code__.co_consts))
-        return Kernel(type(_steep)(code, _steep.__globals__))
+        return CompiledDensity(type(_steep)(code, _steep.__globals__))
 
     digest = build._digest
-    assert digest(Kernel(_steep)) == digest(with_constant(-2.0))
-    assert digest(Kernel(_steep)) != digest(with_constant(-3.0))
-    assert digest(Kernel(_steep)) != digest(pr.Bernoulli.kernel)
-    assert loops_of(pr.Bernoulli.kernel).gradient.py_func.__qualname__ == f"gradient_{digest(pr.Bernoulli.kernel)}"
+    assert digest(CompiledDensity(_steep)) == digest(with_constant(-2.0))
+    assert digest(CompiledDensity(_steep)) != digest(with_constant(-3.0))
+    assert digest(CompiledDensity(_steep)) != digest(pr.Bernoulli.compiled_density)
+    assert (
+        loops_of(pr.Bernoulli.compiled_density).gradient.py_func.__qualname__
+        == f"gradient_{digest(pr.Bernoulli.compiled_density)}"
+    )
     moved = type(bernoulli._row)(bernoulli._row.__code__, {**bernoulli._row.__globals__, "log1p": 2.0})
-    assert digest(Kernel(moved)) != digest(pr.Bernoulli.kernel)
+    assert digest(CompiledDensity(moved)) != digest(pr.Bernoulli.compiled_density)
 
 
 def test_compiled_code_is_found_again_by_the_next_process(tmp_path):
     code = (
         "import numpy as np, probreg as pr\n"
         "from probreg.numerics.compiled import loops_of, tiles_of\n"
-        "g = loops_of(pr.Poisson.kernel).gradient\n"
+        "g = loops_of(pr.Poisson.compiled_density).gradient\n"
         "X = np.ones((600, 2)); out = np.empty(2)\n"
         "g(tiles_of(X), np.ones(600), np.zeros(0), np.zeros((0, 600)), np.ones((2, 1)), np.zeros(0), out)\n"
         "print(sum(g.stats.cache_hits.values()), sum(g.stats.cache_misses.values()))\n"
@@ -302,12 +305,12 @@ def test_compiled_code_is_found_again_by_the_next_process(tmp_path):
 def test_a_likelihood_of_ones_own_is_compiled_from_its_row():
     @dataclasses.dataclass(frozen=True)
     class Doubled(pr.Bernoulli):
-        kernel = Kernel(_steep)
+        compiled_density = CompiledDensity(_steep)
 
     X = np.arange(6.0)[:, None]
     out = np.empty(1)
     args = (tiles_of(X), np.zeros(6), np.zeros(0), np.zeros((0, 6)), np.ones((1, 1)), np.zeros(0), out)
-    assert loops_of(Doubled.kernel).gradient(*args) == -30.0
+    assert loops_of(Doubled.compiled_density).gradient(*args) == -30.0
     assert out[0] == -30.0
 
 
@@ -323,8 +326,8 @@ def bernoulli(prior: Any) -> pr.Model:
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # of chains as short as these
 def test_auto_takes_native_where_there_are_kernels_and_says_so():
     fit, other = (pr.fit(bernoulli(prior), pr.NUTS(**SHORT)) for prior in (pr.Normal(1.0), pr.Laplace(1.0)))
-    assert fit.tree.attrs["engine"] == fit.summary().attrs["engine"] == "native"
-    assert "native engine" in " ".join(fit.described["notes"])
+    assert fit.tree.attrs["engine"] == fit.summary().attrs["engine"] == "compiled"
+    assert "compiled engine" in " ".join(fit.described["notes"])
     assert other.tree.attrs["engine"] == "pymc"
     assert "the laplace prior of x1, x2, x3 has no compiled kernel" in " ".join(other.described["notes"])
     assert set(fit.tree.groups) == set(other.tree.groups)
@@ -337,23 +340,28 @@ def test_auto_takes_native_where_there_are_kernels_and_says_so():
     [
         (pr.Bernoulli(), pr.Laplace(1.0), {}, "the laplace prior of x1, x2, x3 has no compiled kernel"),
         (pr.Bernoulli(), pr.Normal(pr.HalfNormal(1.0)), {}, "has no compiled kernel"),
-        (pr.Gaussian(), pr.Normal(1.0), {"sigma": pr.Uniform(0.1, 5.0)}, "the uniform prior of sigma has an edge"),
+        (
+            pr.Gaussian(),
+            pr.Normal(1.0),
+            {"sigma": pr.priors.Uniform(0.1, 5.0)},
+            "the uniform prior of sigma has an edge",
+        ),
     ],
 )
 def test_what_has_no_kernel_is_refused_by_the_native_engine_with_the_reason(likelihood, prior, aux, words):
-    with pytest.raises(Incompatible, match="the native engine cannot sample this model") as refused:
-        pr.fit(model_for(likelihood, prior, aux=aux), pr.NUTS(engine="native"))
+    with pytest.raises(Incompatible, match="the compiled engine cannot sample this model") as refused:
+        pr.fit(model_for(likelihood, prior, aux=aux), pr.NUTS(engine="compiled"))
     assert words in str(refused.value)
 
 
 def test_an_engine_has_a_name():
-    with pytest.raises(DataError, match="engine is 'auto', 'native' or 'pymc', got 'rust'"):
+    with pytest.raises(DataError, match="engine is 'auto', 'compiled' or 'pymc', got 'rust'"):
         pr.NUTS(engine="rust")
 
 
 def test_the_engine_is_kept_on_disk(tmp_path):
     fit = pr.fit(bernoulli(pr.Normal(1.0)), pr.NUTS(draws=300, chains=2))
-    assert pr.load_fit(fit.save(tmp_path / "f.nc")).described["engine"] == "native"
+    assert pr.load_fit(fit.save(tmp_path / "f.nc")).described["engine"] == "compiled"
 
 
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
@@ -378,7 +386,7 @@ def test_without_a_mode_to_whiten_by_the_columns_are_sampled_as_they_are():
     X = np.arange(8.0)
     model = pr.Model.from_arrays(X, (X > 3.5).astype(int), likelihood="bernoulli", prior={
         "x1": pr.priors.Cauchy(1e4), "Intercept": pr.priors.Cauchy(1e4)})  # fmt: skip
-    at = coordinates(model)
+    at = affine_map(model)
     assert not at.whitened
     assert "no mode to whiten by in 14 steps" in at.note
     check(model)
@@ -399,10 +407,10 @@ def test_a_density_written_anew_does_not_keep_the_kernel_of_its_base():
     class Named(pr.Poisson):
         pass
 
-    assert Halved.kernel is None
-    assert Wide.kernel is None
-    assert Named.kernel is pr.Poisson.kernel
-    assert "halved" not in (obstacle(model_for(pr.Poisson(), pr.Normal(1.0))) or "")
+    assert Halved.compiled_density is None
+    assert Wide.compiled_density is None
+    assert Named.compiled_density is pr.Poisson.compiled_density
+    assert "halved" not in (compiled_obstacle(model_for(pr.Poisson(), pr.Normal(1.0))) or "")
 
 
 def _wrong(y: float, eta: float, t: Array) -> tuple[float, float, float]:
@@ -414,15 +422,15 @@ def test_a_kernel_that_is_another_density_is_refused_before_it_is_sampled():
 
     @dataclasses.dataclass(frozen=True)
     class Off(pr.Poisson):
-        kernel = Kernel(_wrong)
+        compiled_density = CompiledDensity(_wrong)
 
     X, y = np.linspace(-1.0, 1.0, 300)[:, None], np.arange(300) % 4
     for more in ({}, {"weights": np.arange(300) % 3, "offset": np.linspace(0.0, 1.0, 300)}):
         with pytest.raises(
             Incompatible, match=r"kernel of the poisson likelihood is another density .* slopes that differ"
         ):
-            Whitened.of(pr.Model.from_arrays(X, y, likelihood=Off(), **more), compiled=True)
-        Whitened.of(pr.Model.from_arrays(X, y, likelihood=pr.Poisson(), **more), compiled=True)
+            ReparameterisedDensity.of(pr.Model.from_arrays(X, y, likelihood=Off(), **more), compiled=True)
+        ReparameterisedDensity.of(pr.Model.from_arrays(X, y, likelihood=pr.Poisson(), **more), compiled=True)
 
 
 def test_a_kernel_with_variables_of_a_function_around_it_is_named():
@@ -431,11 +439,11 @@ def test_a_kernel_with_variables_of_a_function_around_it_is_named():
 
     @dataclasses.dataclass(frozen=True)
     class Inner(pr.Poisson):
-        kernel = Kernel(around(2.0))
+        compiled_density = CompiledDensity(around(2.0))
 
     model = pr.Model.from_arrays(np.arange(9.0), np.arange(9), likelihood=Inner())
-    assert "cannot be compiled: <lambda> uses factor of the function around it" in (obstacle(model) or "")
-    assert "is no plain function" in (Kernel(math.exp).unfit or "")
+    assert "cannot be compiled: <lambda> uses factor of the function around it" in (compiled_obstacle(model) or "")
+    assert "is no plain function" in (CompiledDensity(math.exp).unfit or "")
 
 
 def test_without_a_folder_to_write_to_code_is_compiled_anew():
@@ -464,4 +472,4 @@ def _of_pair(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 )
 def test_a_kernel_that_stored_code_could_not_be_told_from_is_refused(f, words):
     with pytest.raises(Incompatible, match=words):
-        loops_of(Kernel(f))
+        loops_of(CompiledDensity(f))

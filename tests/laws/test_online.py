@@ -12,7 +12,7 @@ import probreg.online as online
 from probreg.errors import DataError
 from probreg.online.losses import ON_SIGNS
 from probreg.online.parts import Signed
-from probreg.online.path import Path
+from probreg.online.result import Run
 
 P, N = 3, 60
 HELD = online.Euclid(radius=0.7)
@@ -193,14 +193,14 @@ def streams(rng: np.random.Generator, count: int) -> Any:
         yield X[order], y[order]
 
 
-def kept(path: Path, u: np.ndarray | None = None) -> online.Guarantee:
+def kept(path: Run, u: np.ndarray | None = None) -> online.Guarantee:
     promise = path.guarantee(u)
     assert promise.applies, str(promise)
     assert promise.kept, str(promise)
     return promise
 
 
-def tight(path: Path, rng: np.random.Generator) -> None:
+def tight(path: Run, rng: np.random.Generator) -> None:
     """The bound for the u chosen is below that for others."""
     least = kept(path)
     for _ in range(2):
@@ -230,7 +230,7 @@ def test_the_best_weights_for_successes_of_trials_are_those_of_maximum_likelihoo
     path = online.run(online.binomial(0.02), X, k, trials=n)
     fit = pr.fit(pr.Model.from_arrays(X[:, 1:], k, trials=n, likelihood="binomial"))
     np.testing.assert_allclose(path.best(), fit.coef, atol=1e-5)
-    coefficient = fit.model.likelihood.carrier(fit.model.design.observed).sum()
+    coefficient = fit.model.likelihood.base_measure(fit.model.design.observed).sum()
     assert kept(path).comparator_loss == pytest.approx(coefficient - fit.log_likelihood, rel=1e-9)
 
 

@@ -10,16 +10,16 @@ import pytest
 import probreg as pr
 
 SIGMA, N, Q = 0.7, 80, 3
-PRIORS = [pr.Normal(0.3), pr.Laplace(0.15), pr.ElasticNet(0.2, ratio=0.35)]
+PRIORS = [pr.Normal(0.3), pr.Laplace(0.15), pr.priors.ElasticNet(0.2, ratio=0.35)]
 RELATIVE = [
     pr.Normal(0.4, sigma_units=True),
     pr.Laplace(0.2, sigma_units=True),
-    pr.ElasticNet(0.3, 0.6, sigma_units=True),
+    pr.priors.ElasticNet(0.3, 0.6, sigma_units=True),
 ]
 READERS = {
     pr.Normal: pr.Normal.from_ridge,
     pr.Laplace: pr.Laplace.from_lasso,
-    pr.ElasticNet: pr.ElasticNet.from_elastic_net,
+    pr.priors.ElasticNet: pr.priors.ElasticNet.from_elastic_net,
 }
 FAMILIES = ["gaussian", "bernoulli", "poisson", "categorical"]
 
@@ -70,7 +70,7 @@ def test_every_spelling_reads_back_as_the_prior(family, prior):
             continue  # a sum where their other call has a mean: compared with the package below
         if of == "glmnet":
             settings = {"lam": settings["lambda"], "alpha": settings["alpha"]}
-        if of == "rss" and not isinstance(prior, pr.ElasticNet):
+        if of == "rss" and not isinstance(prior, pr.priors.ElasticNet):
             settings = {"lam": settings["lam2"] if isinstance(prior, pr.Normal) else settings["lam1"]}
         again = READERS[type(prior)](of=of, model=m, **settings)
         kind, scale, ratio = raw(again)
@@ -90,7 +90,7 @@ def test_the_calls_carry_the_numbers(family, prior):
 def distance_from_mode(m: pr.Model, beta: np.ndarray) -> float:
     """The largest distance of 0 from the subdifferential of -log posterior, in units of the curvature's square root."""
     plain = m.with_prior(pr.Flat())
-    at = plain.expansion(beta)
+    at = plain.value_grad_hessian(beta)
     slope, spread = -at.gradient.reshape(beta.shape), np.sqrt(np.diagonal(at.curvature)).reshape(beta.shape)
     low, high = np.zeros_like(beta), np.zeros_like(beta)
     for b in m.joint.blocks:
@@ -236,7 +236,11 @@ def test_glmnet_on_standardised_columns_has_the_same_level_sets(family, alpha):
     X, y = data(family)
     bare = model(family, pr.Flat())
     read = (
-        pr.Normal.from_ridge if alpha == 0 else pr.Laplace.from_lasso if alpha == 1 else pr.ElasticNet.from_elastic_net
+        pr.Normal.from_ridge
+        if alpha == 0
+        else pr.Laplace.from_lasso
+        if alpha == 1
+        else pr.priors.ElasticNet.from_elastic_net
     )
     prior = read(of="glmnet", lam=lam, model=bare, standardize=True, **({} if alpha in (0, 1) else {"alpha": alpha}))
     m = bare.with_prior(prior)
@@ -279,7 +283,13 @@ def test_what_cannot_be_converted_is_said():
         pr.Normal.from_ridge(lam=1.0, of="rss", likelihood="poisson")
     with pytest.raises(pr.DataError, match="standardize= is a setting of glmnet"):
         pr.Normal.from_ridge(alpha=1.0, standardize=True)
-    for prior in (pr.Flat(), pr.Cauchy(), pr.Normal((1.0, 2.0, 3.0)), {"x1": pr.Normal()}, pr.Normal(location=1.0)):
+    for prior in (
+        pr.Flat(),
+        pr.priors.Cauchy(),
+        pr.Normal((1.0, 2.0, 3.0)),
+        {"x1": pr.Normal()},
+        pr.Normal(location=1.0),
+    ):
         with pytest.raises(pr.Incompatible, match="the same for all columns but the intercept"):
             model("gaussian", prior).penalty()
     with pytest.raises(pr.DataError, match="needs sigma"):

@@ -10,7 +10,7 @@ import probreg as pr
 from probreg.show import plot
 from probreg.show.plot.calibration import bins
 from probreg.show.plot.chains import ranks
-from probreg.show.plot.observations import observations, quantile_residuals, smooth
+from probreg.show.plot.observations import observations, observed_quantile_residuals, smooth
 from probreg.show.plot.sweep import sweep, variables
 
 LIKELIHOODS = ["gaussian", "student", "bernoulli", "poisson", "categorical", "binomial", "multinomial"]
@@ -180,7 +180,7 @@ def test_quantile_residuals_of_the_true_model_are_standard_normal():
     rng = np.random.default_rng(8)
     x = rng.normal(size=1500)
     fit = pr.fit(pr.Model.from_arrays(x, rng.poisson(np.exp(1.0 + 0.5 * x)), likelihood="poisson"))
-    z = quantile_residuals(fit, observations(fit))
+    z = observed_quantile_residuals(fit, observations(fit))
     # mean and sd of 1,500 standard normals have standard errors 0.026 and 0.018: four of them
     assert abs(z.mean()) < 0.1
     assert abs(z.std() - 1.0) < 0.075

@@ -315,7 +315,7 @@ def test_loo_pit_of_a_shifted_prior_is_tilted():
 def test_conflict_p_values_are_uniform_under_the_prior():
     X, y = rows(15)
     units = dict.fromkeys(["Intercept", "x1", "x2"], pr.Normal(0.25, location=0.3, sigma_units=True))
-    model = pr.Model.from_arrays(X, y, prior=units, aux={"sigma": pr.InverseGamma(3.0, 2.0)})
+    model = pr.Model.from_arrays(X, y, prior=units, aux={"sigma": pr.priors.InverseGamma(3.0, 2.0)})
     rng = np.random.default_rng(4)
     p = [answer("prior_data_conflict", pr.fit(simulate(model, rng).model, "conjugate"))[0].p_value for _ in range(200)]
     assert np.abs((np.array(p)[:, None] <= np.linspace(0, 1, 41)).mean(0) - np.linspace(0, 1, 41)).max() < dkw(200)

@@ -25,11 +25,11 @@ from probreg.priors import (
 
 from .cases import (
     AUX_CASES,
+    DATA_DEPENDENT_PRIORS,
     HIERARCHICAL_PRIORS,
     PRECISION,
     PRIOR_CASES,
     PROPER_PRIORS,
-    RELATIVE_PRIORS,
     SCALAR_PRIORS,
     Array,
     Q,
@@ -64,7 +64,7 @@ def locations(prior: Any, q: int = Q) -> Array:
 
 
 def test_every_registered_prior_has_a_case():
-    assert {type(p) for p in [*PRIOR_CASES, *RELATIVE_PRIORS, *HIERARCHICAL_PRIORS]} >= set(PRIORS.values()) - {
+    assert {type(p) for p in [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS, *HIERARCHICAL_PRIORS]} >= set(PRIORS.values()) - {
         MultivariateNormal
     }
     assert {type(p) for p in AUX_CASES} == set(AUX_PRIORS.values())
@@ -275,7 +275,7 @@ def test_expansion_of_a_joint_prior_is_its_slope_and_curvature_over_beta_and_log
     x = np.r_[np.random.default_rng(12).normal(size=p * m), np.log(UNIT)]
 
     def at(v: Array) -> Any:
-        return prior.expansion(v[:-1].reshape(p, m), float(np.exp(v[-1])))
+        return prior.value_grad_hessian(v[:-1].reshape(p, m), float(np.exp(v[-1])))
 
     value, g, H = at(x)
     assert value == pytest.approx(float(prior.log_prob(x[:-1].reshape(p, m), UNIT)), rel=1e-13)
@@ -460,7 +460,7 @@ def test_a_g_prior_names_the_columns_that_are_combinations(prior):
 
 @proper_scales
 def test_mass_of_a_prior_of_a_scale_is_one(prior):
-    if isinstance(prior, pr.Uniform):
+    if isinstance(prior, pr.priors.Uniform):
         v, w = np.linspace(prior.low, prior.high, 3)[1:2], np.array([prior.high - prior.low])
     else:
         v, w = half_line()
@@ -484,7 +484,7 @@ def test_slopes_are_those_of_the_density_of_log_v(prior):
 def test_draws_of_a_scale_follow_the_density(prior):
     n = 20_000
     x = np.sort(prior.sample(np.random.default_rng(15), n))
-    if isinstance(prior, pr.Uniform):
+    if isinstance(prior, pr.priors.Uniform):
         exact = (x - prior.low) / (prior.high - prior.low)
     else:
         v, w = half_line()
@@ -534,8 +534,10 @@ def test_a_prior_of_a_scale_is_written_and_read_back(prior):
 
 def test_the_half_t_is_a_half_normal_and_a_half_cauchy_at_its_ends():
     v = np.linspace(0.1, 6, 20)
-    np.testing.assert_allclose(pr.HalfStudentT(1.3, nu=1e8).log_prob(v), pr.HalfNormal(1.3).log_prob(v), atol=1e-6)
-    np.testing.assert_allclose(pr.HalfCauchy(1.3).log_prob(v), stats.halfcauchy(scale=1.3).logpdf(v), rtol=1e-12)
+    np.testing.assert_allclose(
+        pr.priors.HalfStudentT(1.3, nu=1e8).log_prob(v), pr.HalfNormal(1.3).log_prob(v), atol=1e-6
+    )
+    np.testing.assert_allclose(pr.priors.HalfCauchy(1.3).log_prob(v), stats.halfcauchy(scale=1.3).logpdf(v), rtol=1e-12)
     np.testing.assert_allclose(pr.HalfNormal(1.3).log_prob(v), stats.halfnorm(scale=1.3).logpdf(v), rtol=1e-12)
     inverse = stats.invgamma(2.5, scale=0.6).logpdf(v**2) + np.log(2 * v)
-    np.testing.assert_allclose(pr.InverseGamma(2.5, 0.6).log_prob(v), inverse, rtol=1e-12)
+    np.testing.assert_allclose(pr.priors.InverseGamma(2.5, 0.6).log_prob(v), inverse, rtol=1e-12)

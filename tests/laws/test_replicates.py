@@ -8,13 +8,13 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.assess.after import DIAGNOSTICS, measures
+from probreg.assess.after import DIAGNOSTICS, influence_measures
 from probreg.assess.after.added import added_test, score_statistic
-from probreg.assess.after.cook import largest as largest_cook
+from probreg.assess.after.cook import largest_cook as largest_cook
 from probreg.assess.after.deletion import RARE, UNCOMMON
-from probreg.assess.after.dfbetas import largest as largest_dfbetas
+from probreg.assess.after.dfbetas import largest_dfbetas as largest_dfbetas
 from probreg.assess.after.local import local
-from probreg.assess.after.observed import counted
+from probreg.assess.after.observed import rows_of_observations
 from probreg.assess.after.replicates import _at, _drawn, drawable, simulated
 from probreg.assess.after.reset import powers
 from probreg.assess.before import CHECKS, Verdict
@@ -30,11 +30,13 @@ CLOSE = {"rtol": 1e-9, "atol": 1e-12}  # one formula by two routes, conditioned 
 def test_statistics_of_the_data_are_those_of_the_fit(likelihood, prior):
     w = np.arange(40) % 3 + 1
     fit = pr.fit(model_for(likelihood, prior, n=40, weights=w))
-    found, rows = local(fit), counted(fit)
+    found, rows = local(fit), rows_of_observations(fit)
     at = _at(fit, rows)
     np.testing.assert_allclose(largest_cook(at), [found.cook.max()], **CLOSE)
-    C = np.einsum("pmk,dm->pdk", found.back, likelihood.display).reshape(-1, found.back.shape[2])
-    np.testing.assert_allclose(largest_dfbetas(at, C), [np.abs(measures(fit)["dfbetas"].values).max()], **CLOSE)
+    C = np.einsum("pmk,dm->pdk", found.back, likelihood.contrast_matrix).reshape(-1, found.back.shape[2])
+    np.testing.assert_allclose(
+        largest_dfbetas(at, C), [np.abs(influence_measures(fit)["dfbetas"].values).max()], **CLOSE
+    )
     np.testing.assert_allclose(np.einsum("snaa->n", at.leverage), found.leverage[rows], **CLOSE)
     if found.df is None:
         told = added_test(found, powers(found.eta, found.w, 3, True))

@@ -45,9 +45,9 @@ def same_model(here: pr.Model, there: pr.Model, rng: np.random.Generator) -> Non
     draws = 0.3 * rng.normal(size=(2, 3, *here.shape))
     many = dict.fromkeys(here.unknown, np.array([[0.5, 0.7, 0.9], [1.1, 1.3, 1.5]]))
     agree(there.log_lik(draws, **many), here.log_lik(draws, **many))
-    for at in (pr.Model.expansion, pr.Model.expansion_in_basis, pr.Model.slope_in_basis):
+    for at in (pr.Model.value_grad_hessian, pr.Model.value_grad_hessian_standardised, pr.Model.gradient_standardised):
         found, wanted = at(there, beta, **aux), at(here, beta, **aux)
-        if at is pr.Model.expansion:
+        if at is pr.Model.value_grad_hessian:
             agree(found.value, wanted.value)
             agree(found.gradient, wanted.gradient)
             agree(found.curvature, wanted.curvature)

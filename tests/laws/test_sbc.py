@@ -22,7 +22,7 @@ PLAIN = {c: pr.Normal(2.5) for c in ("Intercept", "x1")}
 
 def gaussian(n=12, **more):
     rng = np.random.default_rng(0)
-    settings = {"prior": UNITS, "aux": {"sigma": pr.InverseGamma(3.0, 2.0)}} | more
+    settings = {"prior": UNITS, "aux": {"sigma": pr.priors.InverseGamma(3.0, 2.0)}} | more
     return pr.Model.from_arrays(rng.normal(size=(n, 2)), rng.normal(size=n), **settings)
 
 
@@ -256,7 +256,7 @@ def test_a_picture_of_many_keeps_those_that_depart():
     rng = np.random.default_rng(0)
     columns = [f"x{j}" for j in range(13)]
     prior = dict.fromkeys(["Intercept", *columns], pr.Normal(2.0, sigma_units=True))
-    settings = {"prior": prior, "aux": {"sigma": pr.InverseGamma(3.0, 2.0)}, "columns": columns}
+    settings = {"prior": prior, "aux": {"sigma": pr.priors.InverseGamma(3.0, 2.0)}, "columns": columns}
     wide = pr.Model.from_arrays(rng.normal(size=(20, 13)), rng.normal(size=20), **settings)
     found = sbc(wide, Distorted(stretch=0.5), 60, seed=1)
     titles = [ax.get_title(loc="left") for ax in picture(found).axes if ax.get_visible()]

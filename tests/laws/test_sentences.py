@@ -105,7 +105,7 @@ def _said(counts: str) -> list[str]:
     table = str(pr.compare({"ML": fits[0], "strong": fits[1], "posterior": fits[2]}))
     said += [line for line in table.splitlines() if "flat  " not in line]
     moves = model.with_prior({c: pr.Normal(1.0) for c in model.design.columns}).prior_predictive(200).moves
-    return [*said, *pr.influence(fits[1]).sentences, *(m.sentence for m in moves)]
+    return [*said, *pr.prior_weight(fits[1]).sentences, *(m.sentence for m in moves)]
 
 
 @pytest.mark.parametrize("counts", ["p(a, n)", "counts(a, b, c)"])

@@ -16,7 +16,7 @@ from .cases import LIKELIHOOD_CASES, Array, auxiliaries, given_for, named
 
 P = 3
 SIZES = (0, 1, 2, 127, 128, 513, 1300)  # about the tiles of 128 and 512 rows, odd and even, none
-COMPILED = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and v.kernel is not None]
+COMPILED = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and v.compiled_density is not None]
 every = pytest.mark.parametrize("likelihood", COMPILED, ids=named)
 BASIS = Basis(np.array([0.0, 0.3, -0.2]), np.array([1.0, 0.7, 1.9]), 0)
 
@@ -73,10 +73,14 @@ def test_expansions_agree(likelihood: SmoothLikelihood, monkeypatch: Any) -> Non
     for some, curved, basis in itertools.product(blocks(likelihood), (True, False), (None, BASIS)):
         for unknown in {likelihood.aux, ()}:
             call = partial(
-                sums.expansion, some, likelihood=likelihood, unknown=unknown, gamma=gamma, basis=basis, known=known,
+                sums.value_grad_hessian, some, likelihood=likelihood, unknown=unknown, gamma=gamma, basis=basis, known=known,
                 curved=curved,
             )  # fmt: skip
-            has = not curved or (likelihood.kernel is not None and likelihood.kernel.bend is not None and not unknown)
+            has = not curved or (
+                likelihood.compiled_density is not None
+                and likelihood.compiled_density.hessian is not None
+                and not unknown
+            )
             same(*both(monkeypatch, call, compiled=has))
 
 
@@ -117,7 +121,7 @@ def test_rows_that_may_not_be_written_to_are_no_other_type(monkeypatch: Any) -> 
     for a in frozen:
         a.flags.writeable = False
     seen: list[tuple[Array, ...]] = []
-    loops = sums.loops_of(likelihood.kernel)
+    loops = sums.loops_of(likelihood.compiled_density)
 
     def slopes(*arrays: Array) -> float:
         seen.append(arrays)
@@ -127,7 +131,7 @@ def test_rows_that_may_not_be_written_to_are_no_other_type(monkeypatch: Any) -> 
     monkeypatch.setattr(sums, "loops_of", lambda kernel: loops._replace(slopes=slopes))
     beta = coefficients(likelihood)
     beta.flags.writeable = False
-    sums.expansion(
+    sums.value_grad_hessian(
         Block(*frozen), likelihood=likelihood, unknown=(), gamma=beta, basis=None, known={}, curved=False
     )  # fmt: skip
     assert all(a.flags.writeable and a.flags.c_contiguous for a in seen[0])
@@ -138,7 +142,7 @@ def test_parts_add_up(monkeypatch: Any) -> None:
     likelihood = pr.Bernoulli()
     some = block(likelihood, 40_000, weighted=True)
     call = partial(
-        sums.expansion,
+        sums.value_grad_hessian,
         some,
         likelihood=likelihood,
         unknown=(),

@@ -10,9 +10,9 @@ from scipy.special import gammaln
 
 import probreg as pr
 from probreg.assess.after import residuals
-from probreg.assess.after.measures import measures
+from probreg.assess.after.influence_measures import influence_measures
 from probreg.assess.conformal import SCORES, Split, conformal
-from probreg.comparison.models.model_comparison import held_out
+from probreg.comparison.models.model_comparison import held_out_log_density
 
 N = 40
 RNG = np.random.default_rng(12)
@@ -43,7 +43,7 @@ def apart(name: str, **more: Any) -> pr.Model:
     return pr.Model.from_arrays(X[row], y, columns=["x", "z"], likelihood=single, **more)
 
 
-PRIORS = [pr.Flat(), pr.Normal(0.7), pr.Laplace(0.3), pr.Jeffreys(), pr.GPrior(5.0)]
+PRIORS = [pr.Flat(), pr.Normal(0.7), pr.Laplace(0.3), pr.priors.Jeffreys(), pr.priors.GPrior(5.0)]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda p: p.name)
@@ -60,7 +60,7 @@ def test_the_log_posterior_and_its_slopes_are_those_of_the_rows_written_out(name
     a, b = counted(name, prior=pr.Normal(0.7)), apart(name, prior=pr.Normal(0.7))
     beta = np.random.default_rng(3).normal(size=(5, *a.shape))
     np.testing.assert_allclose(a.log_posterior(beta), b.log_posterior(beta) + COEFFICIENT[name], rtol=1e-11)
-    for x, y in zip(a.expansion(beta[0])[1:], b.expansion(beta[0])[1:]):
+    for x, y in zip(a.value_grad_hessian(beta[0])[1:], b.value_grad_hessian(beta[0])[1:]):
         np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(a.information(beta[0]), b.information(beta[0]), rtol=1e-10, atol=1e-11)
 
@@ -69,7 +69,7 @@ def test_the_log_posterior_and_its_slopes_are_those_of_the_rows_written_out(name
 def test_a_row_is_one_observation(name):
     fit = pr.fit(counted(name))
     assert (fit.model.design.n, fit.model.design.total) == (N, N)
-    assert residuals(fit).sizes["obs"] == measures(fit).sizes["obs"] == fit.predict().sizes["obs"] == N
+    assert residuals(fit).sizes["obs"] == influence_measures(fit).sizes["obs"] == fit.predict().sizes["obs"] == N
     found = pr.compare_models({"a": fit})
     assert found.pointwise.sizes["obs"] == N
     row, k = found.table.loc["a"], fit.solution.beta.size
@@ -83,7 +83,7 @@ def test_leave_one_out_leaves_out_the_whole_row(name):
     found = pr.compare_models({"a": fit}).pointwise.values[:, 0]
     for i in (0, 17):
         rest = pr.Model.from_formula(FORMULAS[name], TABLE.drop(index=i), likelihood=name, prior=pr.Normal(1.0))
-        assert found[i] == pytest.approx(held_out(pr.fit(rest), TABLE.iloc[[i]])[0], rel=1e-6)
+        assert found[i] == pytest.approx(held_out_log_density(pr.fit(rest), TABLE.iloc[[i]])[0], rel=1e-6)
 
 
 @both
@@ -109,9 +109,9 @@ def test_residuals_of_trials_are_of_the_row():
     np.testing.assert_allclose(residuals(fit, "deviance"), np.sign(K - n * p) * np.sqrt(2 * part), rtol=1e-7, atol=1e-9)
     W, D = n * p * (1 - p), fit.model.design.X
     h = W * np.einsum("np,pq,nq->n", D, np.linalg.inv(D.T @ (W[:, None] * D)), D)
-    np.testing.assert_allclose(measures(fit)["leverage"], h, rtol=1e-8)
+    np.testing.assert_allclose(influence_measures(fit)["leverage"], h, rtol=1e-8)
     r = (K - n * p) / np.sqrt(W)
-    np.testing.assert_allclose(measures(fit)["cook"], r**2 * h / (1 - h) ** 2 / 3, rtol=1e-7)
+    np.testing.assert_allclose(influence_measures(fit)["cook"], r**2 * h / (1 - h) ** 2 / 3, rtol=1e-7)
     np.testing.assert_allclose(residuals(pr.fit(counted("multinomial"))).sum("level"), 0.0, atol=1e-12)
 
 
@@ -240,7 +240,7 @@ def test_more_rows_and_saved_fits_keep_their_trials(name, tmp_path):
     again = pr.load_fit(whole.save(tmp_path / "fit.nc", rows=True))
     np.testing.assert_array_equal(again.model.design.observed, whole.model.design.observed)
     assert again.log_likelihood == whole.log_likelihood
-    relative = pr.fit(counted(name, prior=pr.GPrior(5.0)))
+    relative = pr.fit(counted(name, prior=pr.priors.GPrior(5.0)))
     without = pr.load_fit(relative.save(tmp_path / "bare.nc"))
     np.testing.assert_allclose(without.model.joint.precision(), relative.model.joint.precision(), rtol=1e-12)
     plain = pr.Model.from_arrays(X, (K > 2).astype(int), likelihood="bernoulli")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.comparison.tuning import choose, path as scale_path
-from probreg.show.plot.choice import choice
+from probreg.comparison.tuning import path as scale_path, tune
 from probreg.show.plot.path import ALL, FEW, path
+from probreg.show.plot.tune import tune as picture_of
 
 
 def model_of(columns: int, likelihood: str = "gaussian", n: int = 90) -> pr.Model:
@@ -59,8 +59,8 @@ def test_without_maximum_likelihood_the_picture_says_so():
 
 @pytest.mark.parametrize(("by", "rule"), [("cv", "1se"), ("loo", "min"), ("evidence", "min")])
 def test_a_choice_shows_scores_band_and_chosen_scale(by, rule):
-    made = choose(model_of(3).with_aux(sigma=1.0), by, scales=np.geomspace(0.01, 10, 12), rule=rule)
-    fig = choice(made)
+    made = tune(model_of(3).with_aux(sigma=1.0), by, scales=np.geomspace(0.01, 10, 12), rule=rule)
+    fig = picture_of(made)
     fig.draw_without_rendering()
     (ax,) = fig.axes
     score = next(line for line in ax.lines if line.get_label() == "score")

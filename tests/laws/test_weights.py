@@ -46,28 +46,31 @@ def test_derivatives_are_those_of_the_density(likelihood):
     def value(p):
         return float(m.log_lik(p[:3, None], sigma=np.exp(p[3])) + m.log_prior(p[:3, None], sigma=np.exp(p[3])) + p[3])
 
-    local = m.expansion(point[:3, None], sigma=float(np.exp(point[3])))
+    local = m.value_grad_hessian(point[:3, None], sigma=float(np.exp(point[3])))
     for i, e in enumerate(np.eye(4)):
         assert local.gradient[i] == pytest.approx((value(point + h * e) - value(point - h * e)) / (2 * h), rel=1e-6)
         up, down = (
-            m.expansion((point + s * h * e)[:3, None], sigma=float(np.exp((point + s * h * e)[3]))) for s in (1, -1)
+            m.value_grad_hessian((point + s * h * e)[:3, None], sigma=float(np.exp((point + s * h * e)[3])))
+            for s in (1, -1)
         )
         np.testing.assert_allclose(local.curvature[i], (down.gradient - up.gradient) / (2 * h), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, **named)
 def test_compiled_sums_and_samplers_have_the_same_density(likelihood, monkeypatch):
-    from probreg.inference.sampling.whitened import Whitened
+    from probreg.inference.sampling.log_density import ReparameterisedDensity
     from probreg.model import likelihood_sums as sums
 
     m, beta = model(likelihood, prior=Normal(1.5)), RNG.normal(size=(5, 3, 1))
     sigma = np.linspace(0.5, 1.5, 5)
-    plain, slopes = m.log_lik(beta, sigma=sigma), m.slope_in_basis(beta[0], sigma=0.8)
+    plain, slopes = m.log_lik(beta, sigma=sigma), m.gradient_standardised(beta[0], sigma=0.8)
     monkeypatch.setattr(sums, "COMPILED", 1)
     np.testing.assert_allclose(m.log_lik(beta, sigma=sigma), plain, rtol=1e-12)
-    np.testing.assert_allclose(m.slope_in_basis(beta[0], sigma=0.8).gradient, slopes.gradient, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        m.gradient_standardised(beta[0], sigma=0.8).gradient, slopes.gradient, rtol=1e-10, atol=1e-12
+    )
     for compiled in (False, True):
-        dense = Whitened.of(m, compiled=compiled)
+        dense = ReparameterisedDensity.of(m, compiled=compiled)
         z = 0.3 * RNG.normal(size=4)
         at = dense.unfold(z)
         jacobian = np.log(at["sigma"])
@@ -114,7 +117,7 @@ def test_gaussian_answers_are_those_of_rows_times_their_roots(method):
 
 def test_the_evidence_is_a_density_of_y():
     """log p(y) of y* = sqrt(w) y is that of y less sum log(w) / 2, however it is found."""
-    aux = {"sigma": pr.InverseGamma(3.0, 2.0)}
+    aux = {"sigma": pr.priors.InverseGamma(3.0, 2.0)}
     prior = {c: Normal(0.8, sigma_units=True) for c in ("Intercept", "a", "b")}
     one = model(prior=prior, aux=aux)
     root = np.sqrt(W)[:, None]
@@ -249,7 +252,7 @@ def test_residuals_are_in_the_units_of_each_rows_noise():
     e = pr.residuals(fit)
     np.testing.assert_allclose(pr.residuals(fit, "pearson"), e * np.sqrt(W) / fit.aux["sigma"], rtol=1e-10)
     np.testing.assert_allclose(pr.residuals(fit, "deviance"), e * np.sqrt(W) / fit.aux["sigma"], rtol=1e-9)
-    found = pr.measures(fit)
+    found = pr.influence_measures(fit)
     assert float(found["leverage"].max()) < 1.0
     assert float(found["leverage"].sum()) == pytest.approx(3.0)
     assert np.isfinite(found["cook"]).all()
@@ -291,7 +294,7 @@ REFUSED = {
     "posterior": lambda: pr.fit(SAMPLED.model, "posterior"),
     "nuts": lambda: pr.fit(SAMPLED.model, "nuts"),
     "conjugate": lambda: pr.fit(SAMPLED.model, "conjugate"),
-    "evidence": lambda: pr.fit(SAMPLED.model.with_prior(pr.Normal(pr.Reference())), "evidence"),
+    "evidence": lambda: pr.fit(SAMPLED.model.with_prior(pr.Normal(pr.priors.Reference())), "evidence"),
     "bootstrap": lambda: pr.fit(SAMPLED.model, "bootstrap"),
     "log-likelihood": lambda: SAMPLED.log_likelihood,
     "AIC": lambda: pr.compare_models([SAMPLED]),
@@ -303,8 +306,8 @@ REFUSED = {
     "observed": lambda: SAMPLED.covariance("observed"),
     "ratio": lambda: pr.hypothesis(SAMPLED, "a = 0", tests="likelihood"),
     "diagnostics": lambda: pr.diagnose(SAMPLED),
-    "measures": lambda: pr.measures(SAMPLED),
-    "choice": lambda: pr.choose(SAMPLED.model.with_prior(Normal(1.0)), "loo"),
+    "measures": lambda: pr.influence_measures(SAMPLED),
+    "choice": lambda: pr.tune(SAMPLED.model.with_prior(Normal(1.0)), "loo"),
     "path": lambda: pr.path(SAMPLED.model.with_prior(Normal(1.0))),
     "coverage": lambda: pr.coverage(SAMPLED.model, SAMPLED),
     "pymc": lambda: SAMPLED.model.to_pymc(),
@@ -365,11 +368,11 @@ def test_rows_of_weight_0_keep_their_place_and_count_nowhere(kind):
         one, two = (pr.compare_models([f]).table.iloc[0] for f in (with_zeros, without))
         for name in ("AIC", "AICc", "BIC", "elpd_loo"):
             assert one[name] == pytest.approx(two[name], rel=1e-10)
-        found = pr.measures(with_zeros)
+        found = pr.influence_measures(with_zeros)
         assert found["obs"].values.tolist() == labels.tolist()
         assert (found["leverage"].values[idle] == 0).all()
         np.testing.assert_allclose(
-            np.delete(found["leverage"].values, idle), pr.measures(without)["leverage"], rtol=1e-9
+            np.delete(found["leverage"].values, idle), pr.influence_measures(without)["leverage"], rtol=1e-9
         )
         assert np.isfinite(np.delete(found["cook"].values, idle)).all()
         assert not [f for f in pr.diagnose(with_zeros) if "nan" in f.sentence]
@@ -410,7 +413,7 @@ def test_a_path_takes_the_log_of_the_number_of_observations_too():
 def test_a_scale_is_chosen_by_leaving_rows_out_at_their_own_noise(score):
     """The closed form of loo against fits without each row, on the scale of the rows' own noise."""
     m = model(prior={"a": Normal(0.8), "b": Normal(0.8)}, aux={"sigma": 0.9})
-    found = pr.choose(m, "loo", scales=[1.0], score=score)
+    found = pr.tune(m, "loo", scales=[1.0], score=score)
     total = 0.0
     for i in range(N):
         rest = replace(m, design=m.design.take(np.delete(np.arange(N), i)))

@@ -192,7 +192,7 @@ def test_line(certified: Any) -> None:
     out of the marginal of y instead."""
     case = certified("tables/bayes_printed_fits/bugs_line")
     columns = columns_of(np.column_stack([np.ones(5), case["x"]]), ["1", "x"])
-    aux, sd = pr.InverseGamma(0.001, 0.001), np.sqrt([1000.0, 1000.0])
+    aux, sd = pr.priors.InverseGamma(0.001, 0.001), np.sqrt([1000.0, 1000.0])
     prior = {c: pr.Normal(float(s)) for c, s in zip(columns.order, sd)}
     m = pr.Model.from_arrays(columns.X, case["y"], **columns.arguments, prior=prior, aux={"sigma": aux})
     fit = pr.fit(m, "quadrature")

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.assess.after import DIAGNOSTICS, hosmer_lemeshow, measures, reset, residuals
+from probreg.assess.after import DIAGNOSTICS, hosmer_lemeshow, influence_measures, reset, residuals
 from probreg.assess.after.autocorrelation import _moments, durbin_watson, durbin_watson_test, ljung_box
 from probreg.assess.after.dispersion import count_dispersion
 from probreg.assess.after.heteroscedasticity import breusch_pagan, white
@@ -41,7 +41,7 @@ def pair(request):
 
 def test_influence_of_least_squares(pair):
     ours, theirs = pair
-    found, known = measures(ours), theirs.get_influence()
+    found, known = influence_measures(ours), theirs.get_influence()
     close(found["leverage"], known.hat_matrix_diag)
     close(found["internal"], known.resid_studentized_internal)
     close(found["studentised"], known.resid_studentized_external)
@@ -154,7 +154,7 @@ def glm(request):
 
 def test_influence_of_generalised_linear_models(glm):
     ours, theirs = glm
-    found, known = measures(ours), theirs.get_influence(observed=False)
+    found, known = influence_measures(ours), theirs.get_influence(observed=False)
     close(found["leverage"], known.hat_matrix_diag)
     close(found["internal"], known.resid_studentized)
     close(found["cook"], known.cooks_distance[0])
@@ -173,12 +173,12 @@ def test_residuals_of_generalised_linear_models(glm):
 def test_one_newton_step_without_a_row_is_near_the_refit(glm):
     ours, _ = glm
     X, y = ours.model.design.X, ours.model.design.observed
-    i = int(measures(ours)["cook"].values.argmax())
+    i = int(influence_measures(ours)["cook"].values.argmax())
     rest = np.arange(len(y)) != i
     again = pr.fit(pr.Model.from_arrays(X[rest][:, 1:], y[rest].astype(int), likelihood=ours.model.likelihood.name))
     moved = (ours.coef.values - again.coef.values) / ours.std_error.values
     # one step from a row with Cook's distance d leaves an error of order d relative to the move; here d is 0.15 at most
-    np.testing.assert_allclose(measures(ours)["dfbetas"][i], moved, atol=0.25 * np.abs(moved).max())
+    np.testing.assert_allclose(influence_measures(ours)["dfbetas"][i], moved, atol=0.25 * np.abs(moved).max())
 
 
 def test_score_test_of_dispersion():
@@ -190,7 +190,7 @@ def test_score_test_of_dispersion():
     mu = ours.predictive().mean()
     uncorrected = np.sum((y - mu) ** 2 - y) / np.sqrt(2 * np.sum(mu**2))
     found = count_dispersion(ours)
-    h = measures(ours)["leverage"].values
+    h = influence_measures(ours)["leverage"].values
     (_, z, _), (_, x2, _) = found.tests
     close(z, uncorrected + np.sum(y - mu + h * mu) / np.sqrt(2 * np.sum(mu**2)))
     theirs = sm.GLM(y, sm.add_constant(x), family=sm.families.Poisson()).fit()

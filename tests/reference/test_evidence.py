@@ -32,6 +32,6 @@ def test_evidence_of_polynomials(degree: int, certified: Any) -> None:
     assert fit.solution.stats["log_evidence"] == pytest.approx(exact["log_evidence"], rel=EXACT)
     np.testing.assert_allclose(fit.coef.values, exact["posterior_mean"], rtol=EXACT)
     np.testing.assert_allclose(fit.std_error.values, exact["posterior_sd"], rtol=EXACT)
-    at = _Problem(polynomial(case, degree, pr.Normal(pr.Reference())), False).surface(np.log([scale]))
+    at = _Problem(polynomial(case, degree, pr.Normal(pr.priors.Reference())), False).surface(np.log([scale]))
     assert at.evidence == pytest.approx(exact["log_evidence"], rel=EXACT)
     assert at.effective.sum() == pytest.approx(exact["gamma_effective"], rel=EXACT)

@@ -21,7 +21,8 @@ def test_six_separated_rows(certified: Any) -> None:
     case = certified("logistic/complete_separation_6rows")
     X, y = np.array(case["design"]["X"]), np.array(case["design"]["y"]).astype(int)
     fit = pr.fit(
-        pr.Model.from_arrays(X[:, 1:], y, columns=["a", "b"], likelihood="bernoulli", prior=pr.Jeffreys()), "newton"
+        pr.Model.from_arrays(X[:, 1:], y, columns=["a", "b"], likelihood="bernoulli", prior=pr.priors.Jeffreys()),
+        "newton",
     )
     assert fit.solution.status.good
     np.testing.assert_allclose(fit.coef, case["crosscheck"]["firth_coef"], rtol=1e-9)
@@ -33,7 +34,7 @@ def test_six_separated_rows(certified: Any) -> None:
 def test_alligators(certified: Any) -> None:
     case = certified("multinomial/alligators")
     columns, _, m = model(case)
-    fit = pr.fit(m.with_prior(pr.Jeffreys()), "newton")
+    fit = pr.fit(m.with_prior(pr.priors.Jeffreys()), "newton")
     known = case["reference"]
     table = np.array(list(known["firth_coef"].values()))
     np.testing.assert_allclose(by_class(fit.coef, columns, case).T, table, atol=6e-7)  # seven printed digits

@@ -69,7 +69,7 @@ def test_the_ladder_does_not_reach_the_sampler(name: str, certified: Any) -> Non
 @pytest.mark.parametrize("name", FLAT)
 def test_a_normal_posterior_of_many_columns(name: str, certified: Any) -> None:
     """Flat coefficients and a uniform sigma, of up to a dozen columns: conjugate is exact."""
-    _, m = model(certified(f"tables/posteriordb/{name}"), aux={"sigma": pr.Uniform()})
+    _, m = model(certified(f"tables/posteriordb/{name}"), aux={"sigma": pr.priors.Uniform()})
     s, exact = (pr.fit(m, k, seed=5) for k in (Importance(), "conjugate"))
     shift = np.abs(s.coef - exact.coef) / exact.std_error
     assert float(shift.max()) < FAR * s.solution.stats["mcse_mean"] < 0.2

@@ -143,7 +143,7 @@ def test_scikit_learn_lasso_and_elastic_net(alpha: float) -> None:
     assert ((ours.coef[1:] == 0) == (theirs.coef_ == 0)).all()
     l1, l2 = 120 * alpha * 0.7, 120 * alpha * 0.3
     scale = (np.sqrt(l1**2 + 4 * l2) - l1) / (2 * l2)  # of l1 s + l2 s^2 = 1
-    net = pr.fit(pr.Model.from_arrays(X, y, prior=pr.ElasticNet(scale, ratio=l1 * scale), aux=ONE))
+    net = pr.fit(pr.Model.from_arrays(X, y, prior=pr.priors.ElasticNet(scale, ratio=l1 * scale), aux=ONE))
     theirs = linear_model.ElasticNet(alpha=alpha, l1_ratio=0.7, tol=1e-14, max_iter=1_000_000).fit(X, y)
     assert_allclose(net.coef, np.r_[theirs.intercept_, theirs.coef_], rtol=1e-6, atol=1e-8)
 

@@ -31,8 +31,8 @@ EXACT = 1e-6  # the collection's tolerance for an exact route, in posterior stan
 SKEW = 0.02  # posterior sds between mode and mean of 3020 coin flips: order n^-1/2, 0.011 here by the file's own values
 
 AUX: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "flat_positive": lambda words: pr.Uniform(),
-    "half_cauchy": lambda words: pr.HalfCauchy(float(words["scale"])),
+    "flat_positive": lambda words: pr.priors.Uniform(),
+    "half_cauchy": lambda words: pr.priors.HalfCauchy(float(words["scale"])),
     "half_normal": lambda words: pr.HalfNormal(float(words["scale"])),
 }
 
@@ -85,7 +85,7 @@ def test_quadrature_is_exact(name: str, certified: Any) -> None:
 @pytest.mark.parametrize("name", [n for n in GAUSSIAN if "kidiq" not in n and "sblrc" not in n])
 def test_conjugate_is_exact_under_a_uniform_sigma(name: str, certified: Any) -> None:
     case = certified(name)
-    columns, m = model(case, aux={"sigma": pr.Uniform()})
+    columns, m = model(case, aux={"sigma": pr.priors.Uniform()})
     close(moments(pr.fit(m, "conjugate"), columns), case["exact"]["mean"], case["exact"]["sd"], EXACT)
 
 
@@ -115,7 +115,7 @@ def test_draws_of_quadrature(name: str, certified: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["native", "pymc"])
+@pytest.mark.parametrize("engine", ["compiled", "pymc"])
 @pytest.mark.parametrize("name", GAUSSIAN)
 def test_nuts_on_gaussian_models(name: str, engine: Any, certified: Any) -> None:
     case = certified(name)
@@ -124,7 +124,7 @@ def test_nuts_on_gaussian_models(name: str, engine: Any, certified: Any) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["native", "pymc"])
+@pytest.mark.parametrize("engine", ["compiled", "pymc"])
 @pytest.mark.parametrize("name", LOGISTIC)
 def test_nuts_on_logistic_models(name: str, engine: Any, certified: Any) -> None:
     case = certified(name)
@@ -189,7 +189,7 @@ def test_flat_posteriors_by_fractions(name: str, certified: Any) -> None:
     """Under flat beta and uniform sigma: beta is t on n - p - 1 degrees of freedom about least squares, and sigma^2 is
     inverse gamma; least squares comes from rational arithmetic."""
     case = certified(f"tables/posteriordb/{name}")
-    columns, m = model(case, aux={"sigma": pr.Uniform()})
+    columns, m = model(case, aux={"sigma": pr.priors.Uniform()})
     exact = exact_least_squares(fractions(columns.full.tolist()), fractions(case["y"]))
     df = exact.df - 1
     sd = np.sqrt(exact.rss / (df - 2) * exact.unscaled)
@@ -205,9 +205,9 @@ def test_flat_posteriors_by_fractions(name: str, certified: Any) -> None:
     ("name", "scale", "aux"),
     [
         ("sblri-blr", 10.0, pr.HalfNormal(10.0)),  # the model of sblrc-blr, whose prior is in words
-        ("arK-arK", 10.0, pr.HalfCauchy(2.5)),
+        ("arK-arK", 10.0, pr.priors.HalfCauchy(2.5)),
         ("mesquite-logmesquite_logvas", 1.0, pr.HalfNormal(1.0)),  # a prior that pulls, on 46 rows
-        ("kidiq-kidscore_interaction", 30.0, pr.HalfCauchy(2.5)),
+        ("kidiq-kidscore_interaction", 30.0, pr.priors.HalfCauchy(2.5)),
     ],
 )
 def test_proper_priors_by_another_marginalisation(name: str, scale: float, aux: Any, certified: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg.assess.after import residuals
-from probreg.assess.after.measures import measures
+from probreg.assess.after.influence_measures import influence_measures
 
 FORMULA = "p(NABOVE, NABOVE + NBELOW) ~ LOWINC + PERASIAN + PERBLACK + PERHISP"
 
@@ -58,8 +58,8 @@ def test_residuals_and_influence_are_by_district(fit, theirs):
     np.testing.assert_allclose(residuals(fit, "deviance"), theirs.resid_deviance, rtol=1e-7)
     np.testing.assert_allclose(fit.predict()["mean"], theirs.fittedvalues, rtol=1e-9)
     influence = theirs.get_influence()
-    np.testing.assert_allclose(measures(fit)["leverage"], influence.hat_matrix_diag, rtol=1e-7)
-    np.testing.assert_allclose(measures(fit)["cook"], influence.cooks_distance[0], rtol=1e-6)
+    np.testing.assert_allclose(influence_measures(fit)["leverage"], influence.hat_matrix_diag, rtol=1e-7)
+    np.testing.assert_allclose(influence_measures(fit)["cook"], influence.cooks_distance[0], rtol=1e-6)
 
 
 def test_the_dispersion_is_by_district(fit, theirs):

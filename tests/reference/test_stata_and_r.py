@@ -98,7 +98,7 @@ def test_t_intervals_and_p_values_of_robust_errors_are_statas(investment):
 
 def test_influence_measures_of_r(investment):
     """R's influence.measures and ls.diag of the same regression."""
-    found = pr.measures(investment)
+    found = pr.influence_measures(investment)
     with open(shipped("stats/tests/results/influence_measures_R.csv")) as lines:
         rows = list(csv.DictReader(lines))
     theirs = {name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name}
@@ -296,7 +296,7 @@ def test_influence_of_a_logit_is_sass():
     rows = table_of_text("stats/tests/results/binary_constrict.csv")
     given = {name: np.array(rows[name], float) for name in ("constrict", "log_rate", "log_volumne")}
     fit = pr.fit(pr.Model.from_formula("constrict ~ log_rate + log_volumne", given, likelihood="bernoulli"))
-    found = pr.measures(fit)
+    found = pr.influence_measures(fit)
     np.testing.assert_allclose(found["leverage"], np.array(result["hat_matrix_diagonal"], float), atol=6e-5)
     np.testing.assert_allclose(pr.residuals(fit, "pearson"), np.array(result["resid_pearson"], float), atol=6e-5)
     np.testing.assert_allclose(pr.residuals(fit, "deviance"), np.array(result["resid_deviance"], float), atol=6e-5)

@@ -35,7 +35,7 @@ def test_sandwiches_of_precisions_are_those_of_weighted_least_squares(kind):
 def test_influence_is_that_of_the_rows_times_their_roots():
     root = np.sqrt(W)
     other = api.OLS(Y * root, api.add_constant(X) * root[:, None]).fit().get_influence()
-    ours = pr.measures(FIT)
+    ours = pr.influence_measures(FIT)
     np.testing.assert_allclose(ours["leverage"], other.hat_matrix_diag, rtol=1e-10)
     np.testing.assert_allclose(ours["cook"], other.cooks_distance[0], rtol=1e-9)
     np.testing.assert_allclose(ours["studentised"], other.resid_studentized_external, rtol=1e-9)

@@ -15,8 +15,8 @@ from probreg.assess.after.dfbetas import DfbetasDiagnostic as DfbetasDiagnostic
 from probreg.assess.after.dispersion import DispersionDiagnostic as DispersionDiagnostic
 from probreg.assess.after.distribution import DistributionDiagnostic as DistributionDiagnostic
 from probreg.assess.after.heteroscedasticity import HeteroscedasticityDiagnostic as HeteroscedasticityDiagnostic
+from probreg.assess.after.influence_measures import influence_measures as influence_measures
 from probreg.assess.after.leverage import LeverageDiagnostic as LeverageDiagnostic
-from probreg.assess.after.measures import measures as measures
 from probreg.assess.after.normality import NormalityDiagnostic as NormalityDiagnostic
 from probreg.assess.after.outliers import OutlierDiagnostic as OutlierDiagnostic
 from probreg.assess.after.posterior_approximation import ApproximationDiagnostic as ApproximationDiagnostic
@@ -61,7 +61,7 @@ def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True) -> Finding
             items = [f for f in items if f.check != cls.replaces] + diagnostic.run(fit)
         elif skipped:
             items.append(diagnostic.skipped(reason))
-    return Findings.of(items, names())
+    return Findings.of(items, diagnostic_names())
 
 
 def _of_rows(fit: Fit, before: bool) -> list[Finding]:
@@ -70,11 +70,11 @@ def _of_rows(fit: Fit, before: bool) -> list[Finding]:
     if design.n:
         return list(check(fit.model)) if before else []
     asked = "neither the checks before the fit nor the diagnostics" if before else "none of the diagnostics"
-    sentence = f"{asked} that look at single rows were made: {design.elsewhere}"
+    sentence = f"{asked} that look at single rows were made: {design.rows_absent}"
     return [Finding(RowsCheck.name, Verdict.NOTE, sentence, design.remedy)]
 
 
-def names() -> Registry[object]:
+def diagnostic_names() -> Registry[object]:
     """Everything that may answer, checks and diagnostics, by name."""
     both: Registry[object] = Registry("check or diagnostic")
     both.update({**CHECKS, **DIAGNOSTICS})

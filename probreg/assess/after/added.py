@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc
 
 from probreg.assess.after.local import Local
-from probreg.assess.after.replicates import SIMULATED, Drawn, drawable, simulated
+from probreg.assess.after.replicates import SIMULATED, Replicates, drawable, simulated
 from probreg.fits.fit import Fit
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.system.terminal import p_said
@@ -31,7 +31,7 @@ class Added(NamedTuple):
         return f"{of} = {self.statistic:.3g}, {p_said(self.p_value)}{self.how}"
 
 
-def resized(fit: Fit, test: Added | None, columns: Callable[[Drawn], Array]) -> Added | None:
+def resized(fit: Fit, test: Added | None, columns: Callable[[Replicates], Array]) -> Added | None:
     """The score test with the size that it has at these rows: its p-value from data drawn from the model, where the
     chi-square distribution is only that of many rows. `columns` gives those of each data set, (S or 1, n, m, q)."""
     if test is None or test.df is not None or not drawable(fit):
@@ -40,7 +40,7 @@ def resized(fit: Fit, test: Added | None, columns: Callable[[Drawn], Array]) -> 
     return test._replace(p_value=p, how=SIMULATED)
 
 
-def score_statistic(drawn: Drawn, G: Array) -> Array:
+def score_statistic(drawn: Replicates, G: Array) -> Array:
     """b'M^-1 b, (S,), for added columns G with b = G's - G'WZ (Z'WZ)^-1 Z's and M = G'WG - G'WZ (Z'WZ)^-1 Z'WG."""
     G = np.broadcast_to(G, (len(drawn.y), *G.shape[1:]))
     WG = np.einsum("snab,snbq->snaq", drawn.W, G, optimize=True)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtrc, ndtr
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.observed import uncounted
+from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.replicates import SIMULATED, drawable, simulated
 from probreg.assess.after.residuals import counted_residuals, predictor
 from probreg.assess.before.base import Finding, Verdict
@@ -54,7 +54,7 @@ class AutocorrelationDiagnostic(Diagnostic):
             return "classes have no single residual"
         if not isinstance(likelihood, SmoothLikelihood):
             return "this likelihood has no Pearson residual"
-        return uncounted(fit, least=12)
+        return zero_weight_obstacle(fit, least=12)
 
     def run(self, fit: Fit) -> list[Finding]:
         y, eta = fit.model.likelihood.response(fit.model.design.observed), predictor(fit)[:, 0]

@@ -13,7 +13,7 @@ import numpy as np
 
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
-from probreg.fits.prediction import usable
+from probreg.fits.prediction import require_predictive
 from probreg.inference import Status
 from probreg.registry import Registry
 
@@ -88,7 +88,7 @@ def _of_kind(fit: Fit, target: str) -> str | None:
 
 def _of_rows(fit: Fit) -> str | None:
     if not fit.model.design.n:
-        return fit.model.design.elsewhere
+        return fit.model.design.rows_absent
     return noiseless(fit)
 
 
@@ -103,4 +103,4 @@ def noiseless(fit: Fit) -> str | None:
 def reachable(fit: Fit) -> None:
     """DataError for a fit without rows, NotConverged for one without an estimate, Incompatible without probabilities."""
     fit.model.design.need_rows("a number for each row")
-    usable(fit.solution, fit.method)
+    require_predictive(fit.solution, fit.method)

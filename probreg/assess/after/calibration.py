@@ -7,11 +7,11 @@ from scipy.special import betainc, chdtrc
 
 from probreg.arguments.scalars import check_prob
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, reachable
-from probreg.assess.after.observed import counted, uncounted
+from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.before.base import Finding
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OfClasses, OrderedLikelihood, Softmax
+from probreg.likelihoods import OfClasses, OrderedLikelihood, SoftmaxLikelihood
 from probreg.system.terminal import p_said
 
 Array = np.ndarray
@@ -46,14 +46,14 @@ class CalibrationDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if not isinstance(fit.model.likelihood, OfClasses):
             return f"a {fit.model.likelihood.name} fit says no probabilities of levels; see distribution"
-        if (why := uncounted(fit, least=_LEAST)) is not None:
+        if (why := zero_weight_obstacle(fit, least=_LEAST)) is not None:
             return why
         return (
             None if len(np.unique(_probabilities(fit)[:, -1].round(12))) > 3 else "there are three predictions or fewer"
         )
 
     def run(self, fit: Fit) -> list[Finding]:
-        rows, likelihood = counted(fit), fit.model.likelihood
+        rows, likelihood = rows_of_observations(fit), fit.model.likelihood
         assert isinstance(likelihood, OfClasses)  # `applies` asks
         p, y = _probabilities(fit)[rows], likelihood.tally(fit.model.design.observed[rows])
         base = _base(fit)
@@ -163,6 +163,6 @@ def _probabilities(fit: Fit) -> Array:
 
 def _base(fit: Fit) -> int:
     likelihood = fit.model.likelihood
-    if isinstance(likelihood, Softmax) and likelihood.reference is not None:
+    if isinstance(likelihood, SoftmaxLikelihood) and likelihood.reference is not None:
         return likelihood.levels.index(likelihood.reference)
     return 0

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import shown
+from probreg.fits.inference_data import reported_coefficients
 
 Array = np.ndarray
 
@@ -19,6 +19,6 @@ def parameters(fit: Fit) -> tuple[list[str], Array]:
     """Names of coefficients and nuisance parameters, and their draws (chain, draw, parameter)."""
     draws = fit.solution.draws
     assert draws is not None  # the target is a posterior
-    beta = shown(fit.model, draws["beta"])
+    beta = reported_coefficients(fit.model, draws["beta"])
     parts = [beta.reshape(*beta.shape[:2], -1), *(draws[a][..., None] for a in fit.model.unknown)]
     return [*fit.parameter_names, *fit.model.unknown], np.concatenate(parts, -1)

@@ -8,7 +8,7 @@ from scipy.special import chdtr, fdtr
 from probreg.assess.after.base import DIAGNOSTICS
 from probreg.assess.after.deletion import DeletionDiagnostic
 from probreg.assess.after.local import Local, local
-from probreg.assess.after.replicates import Drawn
+from probreg.assess.after.replicates import Replicates
 from probreg.assess.before.base import Finding
 from probreg.assess.before.design_leverage import listed, row_names
 from probreg.fits.fit import Fit
@@ -47,10 +47,10 @@ class CookDiagnostic(DeletionDiagnostic):
         inside = content(found, top)
         where = "out of its 99 %" if inside > 0.99 else f"to the edge of its {percent(inside, 2)}"
         sentence = f"without row {names[0]} the estimate moves {where} confidence ellipsoid (Cook's distance {top:.3g}){several}"
-        return alone + self.moved(sentence, top, self.reached(fit, largest), names.tolist())
+        return alone + self.moved(sentence, top, self.reached(fit, largest_cook), names.tolist())
 
 
-def largest(drawn: Drawn) -> Array:
+def largest_cook(drawn: Replicates) -> Array:
     """The largest Cook's distance (beta - beta_(i))' A (beta - beta_(i)) / (k dispersion) of each data set, (S,)."""
     A = drawn.data_curvature + drawn.P
     square = np.einsum("snk,skl,snl->sn", drawn.change, A, drawn.change, optimize=True)

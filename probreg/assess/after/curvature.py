@@ -8,9 +8,9 @@ import numpy as np
 
 from probreg.assess.after.added import Added, added_test, resized
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
-from probreg.assess.after.local import local, obstacle
-from probreg.assess.after.observed import uncounted
-from probreg.assess.after.replicates import Drawn
+from probreg.assess.after.local import local, local_obstacle
+from probreg.assess.after.observed import zero_weight_obstacle
+from probreg.assess.after.replicates import Replicates
 from probreg.assess.before.base import Finding
 from probreg.assess.before.vif import terms
 from probreg.fits.fit import Fit
@@ -35,7 +35,7 @@ class CurvatureDiagnostic(Diagnostic):
     picture: ClassVar[str] = "plot.partial"
 
     def applies(self, fit: Fit) -> str | None:
-        if (why := obstacle(fit) or uncounted(fit)) is not None:
+        if (why := local_obstacle(fit) or zero_weight_obstacle(fit)) is not None:
             return why
         return None if _numbers(fit) else "no term is a number"
 
@@ -68,7 +68,7 @@ def curvature(fit: Fit) -> dict[str, Added]:
     return out
 
 
-def _of_rows(columns: np.ndarray, drawn: Drawn) -> np.ndarray:
+def _of_rows(columns: np.ndarray, drawn: Replicates) -> np.ndarray:
     """Columns (n, m, q) of the design, at the rows of the data sets."""
     return columns[drawn.rows][None]
 

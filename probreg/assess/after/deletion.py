@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.assess.after.base import Diagnostic
-from probreg.assess.after.local import Local, obstacle
+from probreg.assess.after.local import Local, local_obstacle
 from probreg.assess.after.replicates import Statistic, drawable, simulated
 from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.design_leverage import listed, row_names
@@ -30,7 +30,9 @@ class DeletionDiagnostic(Diagnostic):
     warned: ClassVar[float]
 
     def applies(self, fit: Fit) -> str | None:
-        return obstacle(fit) or (None if fit.model.design.total > fit.model.shape[0] + 1 else "too few observations")
+        return local_obstacle(fit) or (
+            None if fit.model.design.total > fit.model.shape[0] + 1 else "too few observations"
+        )
 
     def alone(self, fit: Fit, found: Local) -> list[Finding]:
         """The finding of rows without which some coefficient has no estimate, so that the measure is nan there."""

@@ -6,9 +6,9 @@ import numpy as np
 
 from probreg.assess.after.base import DIAGNOSTICS
 from probreg.assess.after.deletion import DeletionDiagnostic
+from probreg.assess.after.influence_measures import dfbetas
 from probreg.assess.after.local import local
-from probreg.assess.after.measures import dfbetas
-from probreg.assess.after.replicates import Drawn
+from probreg.assess.after.replicates import Replicates
 from probreg.assess.before.base import Finding
 from probreg.assess.before.design_leverage import row_names
 from probreg.fits.fit import Fit
@@ -49,14 +49,16 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         sentence = f"coefficients move, in standard errors: {', '.join(parts)}{', ...' * (len(order) > 4)}"
         rows = list(dict.fromkeys(labels[row[order]].tolist()))
         columns = list(dict.fromkeys(self._column(fit, j) for j in order))
-        C = np.einsum("pmk,dm->pdk", found.back, fit.model.likelihood.display).reshape(-1, found.back.shape[2])
-        return alone + self.moved(sentence, top, self.reached(fit, lambda drawn: largest(drawn, C)), rows, columns)
+        C = np.einsum("pmk,dm->pdk", found.back, fit.model.likelihood.contrast_matrix).reshape(-1, found.back.shape[2])
+        return alone + self.moved(
+            sentence, top, self.reached(fit, lambda drawn: largest_dfbetas(drawn, C)), rows, columns
+        )
 
     def _column(self, fit: Fit, parameter: int) -> str:
         return fit.model.design.columns[parameter // max(len(fit.model.likelihood.outcomes), 1)]
 
 
-def largest(drawn: Drawn, C: Array) -> Array:
+def largest_dfbetas(drawn: Replicates, C: Array) -> Array:
     """The largest |DFBETAS| of each data set, (S,), for reported coefficients that change by C (k,) times that of phi."""
     moved = np.einsum("jk,snk->snj", C, drawn.change, optimize=True)
     # standard errors without the observation: sqrt(dispersion C A^-1 C') times sigma_(i) / sigma

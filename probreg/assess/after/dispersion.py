@@ -7,10 +7,10 @@ import numpy as np
 from scipy.special import chdtr, chdtrc, ndtr
 
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic
-from probreg.assess.after.local import local, obstacle
-from probreg.assess.after.observed import counted, uncounted
+from probreg.assess.after.local import local, local_obstacle
+from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.remedies import other_spread
-from probreg.assess.after.replicates import Drawn, drawable, simulated
+from probreg.assess.after.replicates import Replicates, drawable, simulated
 from probreg.assess.after.residuals import predictor
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
@@ -62,7 +62,7 @@ class DispersionDiagnostic(Diagnostic):
         likelihood = fit.model.likelihood
         if isinstance(likelihood, Gaussian) or not isinstance(likelihood, ExponentialFamily | OfTrials):
             return f"the mean of a {likelihood.name} response says nothing of its variance"
-        if (why := obstacle(fit) or uncounted(fit)) is not None:
+        if (why := local_obstacle(fit) or zero_weight_obstacle(fit)) is not None:
             return why
         if isinstance(likelihood, Bernoulli | OfTrials):
             n = grouped(fit)[0].sum(1)
@@ -115,13 +115,13 @@ def count_dispersion(fit: Fit) -> Dispersion:
     return Dispersion(x2 / df, (("score z", z, p_score), (f"Pearson chi2({df:.4g})", x2, p_pearson)))
 
 
-def _score(drawn: Drawn) -> Array:
+def _score(drawn: Replicates) -> Array:
     """|z| of each data set, (S,)."""
     v, h = drawn.W[..., 0, 0], drawn.leverage[..., 0, 0]
     return np.abs((drawn.score[..., 0] ** 2 - (1.0 - h) * v).sum(1)) / np.sqrt(2.0 * (v**2).sum(1))
 
 
-def _pearson(drawn: Drawn, df: float) -> Array:
+def _pearson(drawn: Replicates, df: float) -> Array:
     """|log(X^2 / df)| of each data set, (S,): too much and too little alike."""
     with np.errstate(divide="ignore"):
         return np.abs(np.log((drawn.pearson**2).sum(1) / df))
@@ -135,7 +135,7 @@ def grouped(fit: Fit) -> tuple[Array, Array]:
     mean = likelihood.mean(eta)
     p = mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
     if isinstance(likelihood, OfTrials):
-        rows = counted(fit)
+        rows = rows_of_observations(fit)
         return likelihood.tally(design.observed)[rows], p[rows]
     rows = np.c_[design.X, np.zeros(design.n) if design.offset is None else design.offset]
     w = np.ones(design.n) if design.weights is None else design.weights

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
 from probreg.assess.after.normality import normal_shape
-from probreg.assess.after.observed import counted, uncounted
+from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.remedies import heavier_tails, other_spread
 from probreg.assess.after.residuals import quantile_residuals
 from probreg.assess.before.base import Finding
@@ -38,10 +38,10 @@ class DistributionDiagnostic(Diagnostic):
             return "two levels have no distribution beyond their probability; see calibration"
         if not isinstance(likelihood, OrderedLikelihood):
             return "classes have no distribution beyond their probabilities; see calibration"
-        return of_classes(fit.model) or uncounted(fit)
+        return of_classes(fit.model) or zero_weight_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
-        shape = normal_shape(quantile_residuals(fit, counted(fit)))
+        shape = normal_shape(quantile_residuals(fit, rows_of_observations(fit)))
         as_said = "as" if shape.p_value >= 0.01 else "other than"
         sentence = (
             f"the response is distributed {as_said} a {fit.model.likelihood.name} one: quantile residuals with {shape}"

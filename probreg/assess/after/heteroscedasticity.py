@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.observed import counted, uncounted
+from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.residuals import counted_residuals, quantile_residuals
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
@@ -50,10 +50,10 @@ class HeteroscedasticityDiagnostic(Diagnostic):
             return f"the spread of a {likelihood.name} response follows from its mean; see dispersion"
         if len(fit.model.design.columns) == int(fit.model.design.intercept is not None):
             return "there is no column that the spread could change with"
-        return of_classes(fit.model) or uncounted(fit, least=10)
+        return of_classes(fit.model) or zero_weight_obstacle(fit, least=10)
 
     def run(self, fit: Fit) -> list[Finding]:
-        rows = counted(fit)
+        rows = rows_of_observations(fit)
         X, e = fit.model.design.X[rows], _noise(fit, rows)
         remedy = "model another scale (log of the response), or use robust standard errors (HC3)"
         koenker = breusch_pagan(e, X)

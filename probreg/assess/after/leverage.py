@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.local import local, obstacle
+from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.before.base import Finding
 from probreg.assess.before.design_leverage import ALONE, HALF, HIGH, TIMES, design_leverage, far_rows, row_names
 from probreg.fits.fit import Fit
@@ -14,7 +14,7 @@ from probreg.fits.fit import Fit
 @DIAGNOSTICS.register
 class LeverageDiagnostic(Diagnostic):
     """Reports rows with a leverage of at least 0.5 and four times the mean, weighed by their information at the estimate
-    and with the prior's share taken off (see `measures`), that lie far in the columns too: a large count has a large leverage
+    and with the prior's share taken off (see `influence_measures`), that lie far in the columns too: a large count has a large leverage
     for its precision, without any fault.
 
     >>> import probreg as pr
@@ -30,7 +30,7 @@ class LeverageDiagnostic(Diagnostic):
     replaces: ClassVar[str] = "design_leverage"
 
     def applies(self, fit: Fit) -> str | None:
-        return obstacle(fit)
+        return local_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
         found, m = local(fit), fit.model.shape[1]

@@ -132,7 +132,7 @@ def _found(fit: Fit) -> Local:
     return replace(out, df=out.total - out.size) if free_sigma else out
 
 
-def obstacle(fit: Fit) -> str | None:
+def local_obstacle(fit: Fit) -> str | None:
     """Why a fit has no such pieces, or None."""
     if not isinstance(fit.model.likelihood, SmoothLikelihood):
         return f"a {fit.model.likelihood.name} likelihood has no Fisher information here"
@@ -157,7 +157,7 @@ def roots(W: Array) -> tuple[Array, Array]:
 def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     """Q (n, m, k) and the map of coordinates back to beta, by QR of the rows L_i'(x_i ⊗ I), frequencies and prior."""
     model, (n, m) = fit.model, root.shape[:2]
-    kept = list(range(model.shape[0])) if fit.solution.null is None else list(model.design.moments.rank.kept)
+    kept = list(range(model.shape[0])) if fit.solution.null_space is None else list(model.design.moments.rank.kept)
     basis = _basis(model.design.basis, kept, model.design.X)
     U, T = basis.rows(model.design.X)[:, kept], basis.T[:, kept]
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)

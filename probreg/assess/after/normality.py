@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.observed import counted, uncounted
+from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.residuals import counted_residuals
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
@@ -52,10 +52,10 @@ class NormalityDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if not isinstance(fit.model.likelihood, Gaussian):
             return f"a {fit.model.likelihood.name} response has no normal noise; see distribution"
-        return of_classes(fit.model) or uncounted(fit)
+        return of_classes(fit.model) or zero_weight_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
-        shape = normal_shape(counted_residuals(fit, "pearson")[counted(fit)])
+        shape = normal_shape(counted_residuals(fit, "pearson")[rows_of_observations(fit)])
         sentence = f"the residuals look {'normal' if shape.p_value >= 0.01 else 'other than normal'}: {shape}"
         remedy = (
             "matters little for coefficients of many rows, much for intervals of new observations; transform the response, "

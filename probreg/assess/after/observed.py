@@ -11,7 +11,7 @@ Array = np.ndarray
 _MOST = 1_000_000
 
 
-def uncounted(fit: Fit, least: int = 8) -> str | None:
+def zero_weight_obstacle(fit: Fit, least: int = 8) -> str | None:
     """Why the observations of a fit cannot be counted one by one, or are too few for a test; None when they can."""
     design = fit.model.design
     if design.weights is not None and (design.weights % 1 != 0).any():
@@ -23,7 +23,7 @@ def uncounted(fit: Fit, least: int = 8) -> str | None:
     return None
 
 
-def counted(fit: Fit) -> Array:
+def rows_of_observations(fit: Fit) -> Array:
     """The row of each observation."""
     w = fit.model.design.weights
     return np.arange(fit.model.design.n) if w is None else np.repeat(np.arange(len(w)), w.astype(int))

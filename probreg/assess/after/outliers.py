@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import betainc, stdtr
 
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic
-from probreg.assess.after.local import local, obstacle
-from probreg.assess.after.measures import studentised
-from probreg.assess.after.observed import uncounted
+from probreg.assess.after.influence_measures import externally_studentised
+from probreg.assess.after.local import local, local_obstacle
+from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.remedies import heavier_tails
 from probreg.assess.after.residuals import predictor, tails
 from probreg.assess.before.base import Finding, Verdict
@@ -42,7 +42,7 @@ class OutlierDiagnostic(Diagnostic):
     picture: ClassVar[str] = "plot.leverage"
 
     def applies(self, fit: Fit) -> str | None:
-        return uncounted(fit)
+        return zero_weight_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
         w = fit.model.design.weights
@@ -73,8 +73,8 @@ def surprise(fit: Fit) -> Array:
             return _of_counts(likelihood.tally(fit.model.design.observed), p)
         own = p[every, fit.model.design.observed.astype(int)]
         return np.where(p <= own[:, None] * (1 + 1e-12), p, 0.0).sum(1)
-    if obstacle(fit) is None and (found := local(fit)).df is not None:
-        return 2.0 * stdtr(found.df - 1.0, -np.abs(np.nan_to_num(studentised(fit, found))))
+    if local_obstacle(fit) is None and (found := local(fit)).df is not None:
+        return 2.0 * stdtr(found.df - 1.0, -np.abs(np.nan_to_num(externally_studentised(fit, found))))
     upper, below = tails(fit, every)
     return np.minimum(2.0 * np.minimum(upper, 1.0 - below), 1.0)
 

@@ -74,5 +74,5 @@ def _data_alone(model: Model) -> Solution | None:
         found = Auto().choose(flat)[0].solve(flat, np.random.default_rng(0))
     except ProbregError:
         return None
-    usable = found.status.good and not (found.vague is not None and found.vague.any())
+    usable = found.status.good and not (found.not_estimable is not None and found.not_estimable.any())
     return found if usable and np.isfinite(found.scale).all() else None

@@ -26,7 +26,7 @@ class PowerScalingDiagnostic(Diagnostic):
             return "every prior of this model is flat or improper, so there is no prior to scale"
         design = fit.model.design
         known = design.reachable or isinstance(fit.model.likelihood, Gaussian)  # whose moments are enough
-        return None if known else design.elsewhere
+        return None if known else design.rows_absent
 
     def run(self, fit: Fit) -> list[Finding]:
         table = power_scaling(fit)

@@ -22,7 +22,7 @@ _NUMBERS, _AT_ONCE = 20_000_000, 500_000  # replicated observations in all, and 
 _RARE = 1e-3  # two-sided; the smallest that 2,000 replicates tell apart
 
 
-class Check(NamedTuple):
+class PredictiveCheck(NamedTuple):
     """One statistic: its mean at the data and at replicates, and p = P(T(y_rep, theta) >= T(y, theta) | y), ties halved."""
 
     statistic: Statistic
@@ -35,7 +35,7 @@ class Check(NamedTuple):
         return 2.0 * min(self.p_value, 1.0 - self.p_value)
 
 
-def predictive_checks(fit: Fit) -> list[Check]:
+def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
     """Posterior predictive p-values of the statistics of the likelihood (Gelman, Meng & Stern 1996).
 
     Up to 2,000 replicates, one per draw. A p-value near 0 or 1 is a misfit; one near 1/2 is no proof, as the data have
@@ -50,7 +50,7 @@ def predictive_checks(fit: Fit) -> list[Check]:
             tie = np.isclose(made, seen, rtol=1e-12, atol=0.0)
             into += [seen.sum(), made.sum(), np.where(tie, 0.5, made > seen).sum()]
         total += len(replicate)
-    return [Check(t, *(float(v) / total for v in row)) for t, row in zip(chosen, sums)]
+    return [PredictiveCheck(t, *(float(v) / total for v in row)) for t, row in zip(chosen, sums)]
 
 
 def _chosen(fit: Fit) -> list[Statistic]:
@@ -113,7 +113,7 @@ class PredictiveDiagnostic(Diagnostic):
         each = ", ".join(f"{c.statistic.name} ({p_said(c.p_value)})" for c in checks)
         return self.fine(f"replicated data agree with the data: {each}", p_value=min(c.two_sided for c in checks))
 
-    def _odd(self, check: Check) -> Finding:
+    def _odd(self, check: PredictiveCheck) -> Finding:
         p = max(check.two_sided, 1.0 / _REPLICATES)
         sentence = (
             f"{check.statistic.name}: {check.observed:.4g} in the data, {check.replicated:.4g} in data drawn from the "

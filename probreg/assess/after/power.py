@@ -13,7 +13,7 @@ import numpy as np
 from probreg.arguments.scalars import checked
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import shown
+from probreg.fits.inference_data import reported_coefficients
 
 Array = np.ndarray
 SENSITIVE = 0.05  # Kallioinen et al.: from here on it is worth a look; a normal mean has moved by 1/6 sd for alpha = 2
@@ -65,8 +65,8 @@ def power_scaling(fit: Fit) -> Any:
     if not has_prior(fit):
         raise Incompatible("every prior of this model is flat or improper, so there is no prior to scale")
     beta, aux = _flat_draws(fit)
-    values = np.column_stack([shown(fit.model, beta).reshape(len(beta), -1), *aux.values()])
-    prior = sensitivity(values, log_prior(fit, beta, aux))
+    values = np.column_stack([reported_coefficients(fit.model, beta).reshape(len(beta), -1), *aux.values()])
+    prior = sensitivity(values, _log_prior(fit, beta, aux))
     likelihood = sensitivity(values, fit.model.log_lik(beta, **aux))
     index = pd.Index([*fit.parameter_names, *aux], name="parameter")
     table = pd.DataFrame({"prior": prior, "likelihood": likelihood}, index=index)
@@ -80,7 +80,7 @@ def has_prior(fit: Fit) -> bool:
     return any(b.prior.proper for b in model.joint.blocks) or any(model.aux_prior(a).proper for a in model.unknown)
 
 
-def log_prior(fit: Fit, beta: Array, aux: dict[str, Array]) -> Array:
+def _log_prior(fit: Fit, beta: Array, aux: dict[str, Array]) -> Array:
     """log p (S,) of the proper parts of the prior at draws beta (S, p, m) and aux (S,)."""
     model, total = fit.model, np.zeros(len(beta))
     sigma = np.asarray({**model.fixed, **aux}.get("sigma", 1.0))

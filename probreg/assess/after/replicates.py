@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from probreg.assess.after.local import Local, local, obstacle
-from probreg.assess.after.observed import counted, uncounted, unordered
+from probreg.assess.after.local import Local, local, local_obstacle
+from probreg.assess.after.observed import rows_of_observations, unordered, zero_weight_obstacle
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood
 
@@ -34,7 +34,7 @@ _AT_ONCE = 2_000_000  # numbers of one block of replicates
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class Replicates:
     """S data sets on the same n observations: y (S, n, ...), eta (S, n, m); Z (n, m, k), the prior's share P (k, k) of the
     curvature, `df` the degrees of freedom of an estimated Gaussian sigma or None."""
 
@@ -116,12 +116,12 @@ class Drawn:
             return np.sqrt((self.df - square) / (self.df - 1.0))
 
 
-Statistic = Callable[[Drawn], Array]
+Statistic = Callable[[Replicates], Array]
 
 
 def drawable(fit: Fit) -> bool:
     """Null distributions of this fit can be drawn, and are needed: few observations, one by one."""
-    design, single = fit.model.design, obstacle(fit) is None and uncounted(fit, least=1) is None
+    design, single = fit.model.design, local_obstacle(fit) is None and zero_weight_obstacle(fit, least=1) is None
     return single and design.weight_kind != "sampling" and design.total * fit.model.shape[1] <= FEW
 
 
@@ -132,7 +132,7 @@ def simulated(fit: Fit, statistic: Statistic, beyond: float = 1.0, *, ordered: b
     smaller of one in their number and `beyond`, what many rows would say. `ordered`: the statistic looks at the order of
     rows; otherwise the answer does not depend on it.
     """
-    rows = counted(fit)
+    rows = rows_of_observations(fit)
     if not ordered:
         rows = rows[unordered(fit.model.design.take(rows))]
     at, rng = _at(fit, rows), np.random.default_rng([fit.seed, 5])
@@ -147,19 +147,19 @@ def simulated(fit: Fit, statistic: Statistic, beyond: float = 1.0, *, ordered: b
     return min(1.0 / done, beyond) if over == 1 else over / done
 
 
-def _at(fit: Fit, rows: Array) -> Drawn:
+def _at(fit: Fit, rows: Array) -> Replicates:
     """The data themselves, as one data set."""
     found, model = local(fit), fit.model
     assert isinstance(model.likelihood, SmoothLikelihood)
     Z = np.linalg.solve(np.swapaxes(found.root, 1, 2), found.Q)  # L_i' Z_i = Q_i
     P = np.eye(Z.shape[2]) - np.einsum("n,nak,nal->kl", found.w, found.Q, found.Q)
     known = {k: np.asarray(v)[rows] if np.ndim(v) else float(v) for k, v in fit.aux_of_rows.items()}
-    return Drawn(
+    return Replicates(
         model.likelihood, known, model.design.observed[rows][None], found.eta[rows][None], Z[rows], P, found.df, rows
     )
 
 
-def _drawn(fit: Fit, at: Drawn, rng: np.random.Generator, count: int) -> Iterator[Drawn]:
+def _drawn(fit: Fit, at: Replicates, rng: np.random.Generator, count: int) -> Iterator[Replicates]:
     """Data sets drawn from the model with their estimates, in blocks."""
     n, m, k = at.Z.shape
     pull = _pull(fit, local(fit))

@@ -7,8 +7,8 @@ import numpy as np
 
 from probreg.assess.after.added import Added, added_test, resized
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.local import local, obstacle
-from probreg.assess.after.observed import uncounted
+from probreg.assess.after.local import local, local_obstacle
+from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.before.base import Finding
 from probreg.fits.fit import Fit
 
@@ -34,7 +34,7 @@ class ResetDiagnostic(Diagnostic):
     picture: ClassVar[str] = "plot.partial"
 
     def applies(self, fit: Fit) -> str | None:
-        return obstacle(fit) or uncounted(fit)
+        return local_obstacle(fit) or zero_weight_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
         test = reset(fit)

@@ -17,7 +17,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import predictive
-from probreg.likelihoods import Likelihood, OrderedLikelihood, SmoothLikelihood, Softmax
+from probreg.likelihoods import Likelihood, OrderedLikelihood, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model.predictive import Predictive
 
 Array = np.ndarray
@@ -25,7 +25,7 @@ _EDGE = 1e-15  # of probability: a quantile residual is at most 7.9 in size
 _DRAWS = 500  # atoms of a posterior predictive at most
 
 
-class Kind(NamedTuple):
+class ResidualKind(NamedTuple):
     """Residual values (n, ...) with the names of their further axes."""
 
     values: Array
@@ -107,19 +107,19 @@ def predictor(fit: Fit) -> Array:
     return eta if design.offset is None else eta + design.offset
 
 
-def _response(fit: Fit) -> Kind:
+def _response(fit: Fit) -> ResidualKind:
     model, eta = fit.model, predictor(fit)
     mean = model.likelihood.mean(eta, **fit.aux_of_rows)
-    return Kind(_distance(model.likelihood, model.design.observed, mean), () if mean.ndim == 1 else ("level",))
+    return ResidualKind(_distance(model.likelihood, model.design.observed, mean), () if mean.ndim == 1 else ("level",))
 
 
-def _pearson(fit: Fit) -> Kind:
+def _pearson(fit: Fit) -> ResidualKind:
     likelihood, eta = _smooth(fit), predictor(fit)
-    if isinstance(likelihood, Softmax):
+    if isinstance(likelihood, SoftmaxLikelihood):
         p, n = likelihood.mean(eta), likelihood.tally(fit.model.design.observed).sum(1, keepdims=True)
         with np.errstate(all="ignore"):  # 0 / 0 where a class is certain
-            return Kind(_response(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",))
-    return Kind(score(fit, eta)[:, 0])
+            return ResidualKind(_response(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",))
+    return ResidualKind(score(fit, eta)[:, 0])
 
 
 def score(fit: Fit, eta: Array) -> Array:
@@ -131,8 +131,8 @@ def score(fit: Fit, eta: Array) -> Array:
     return np.einsum("nab,nb->na", roots(info)[1], s)
 
 
-def _deviance(fit: Fit) -> Kind:
-    return Kind(deviance(fit, predictor(fit)))
+def _deviance(fit: Fit) -> ResidualKind:
+    return ResidualKind(deviance(fit, predictor(fit)))
 
 
 def deviance(fit: Fit, eta: Array) -> Array:
@@ -147,28 +147,30 @@ def deviance(fit: Fit, eta: Array) -> Array:
     return np.asarray(np.sign(likelihood.response(y) - likelihood.mean(eta, **aux)) * length)
 
 
-def _working(fit: Fit) -> Kind:
+def _working(fit: Fit) -> ResidualKind:
     likelihood, eta = _smooth(fit), predictor(fit)
     y = fit.model.design.observed
     info = np.broadcast_to(likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1]))
     s = likelihood.score(y, eta, **fit.aux_of_rows)
     inverse = roots(info)[1]
     values = np.einsum("nba,nb->na", inverse, np.einsum("nab,nb->na", inverse, s))
-    values = values @ likelihood.display.T
-    return Kind(values, ("outcome",)) if likelihood.outcomes else Kind(values[:, 0])
+    values = values @ likelihood.contrast_matrix.T
+    return ResidualKind(values, ("outcome",)) if likelihood.outcomes else ResidualKind(values[:, 0])
 
 
-def _partial(fit: Fit) -> Kind:
+def _partial(fit: Fit) -> ResidualKind:
     """r_ik + sum_j (x_ij - mean_j) b_jk over the columns j of a term, r the working residuals of the reported predictors k."""
     design, likelihood = fit.model.design, fit.model.likelihood
     if not sloped(fit):
         raise Incompatible("partial residuals are those of a term, and this model has none beside the intercept")
     working = _working(fit)
     mean = np.average(design.X, axis=0, weights=design.weights) * (design.intercept is not None)
-    coef = fit.solution.beta @ likelihood.display.T
+    coef = fit.solution.beta @ likelihood.contrast_matrix.T
     parts = [(design.X - mean)[:, list(columns)] @ coef[list(columns)] for columns in sloped(fit).values()]
     by_term = working.values.reshape(len(design.X), 1, -1) + np.stack(parts, 1)
-    return Kind(by_term, ("term", "outcome")) if likelihood.outcomes else Kind(by_term[..., 0], ("term",))
+    return (
+        ResidualKind(by_term, ("term", "outcome")) if likelihood.outcomes else ResidualKind(by_term[..., 0], ("term",))
+    )
 
 
 def sloped(fit: Fit) -> dict[str, tuple[int, ...]]:
@@ -176,8 +178,8 @@ def sloped(fit: Fit) -> dict[str, tuple[int, ...]]:
     return {name: at for name, at in terms(fit.model.design).items() if name != "Intercept"}
 
 
-def _quantile(fit: Fit) -> Kind:
-    return Kind(quantile_residuals(fit, np.arange(fit.model.design.n)))
+def _quantile(fit: Fit) -> ResidualKind:
+    return ResidualKind(quantile_residuals(fit, np.arange(fit.model.design.n)))
 
 
 def quantile_residuals(fit: Fit, rows: Array) -> Array:
@@ -218,7 +220,7 @@ def _smooth(fit: Fit) -> SmoothLikelihood:
     return fit.model.likelihood
 
 
-KINDS: Mapping[str, Callable[[Fit], Kind]] = MappingProxyType(
+KINDS: Mapping[str, Callable[[Fit], ResidualKind]] = MappingProxyType(
     {
         "response": _response,
         "pearson": _pearson,

@@ -19,7 +19,7 @@ from probreg.likelihoods import (
     Multinomial,
     OrderedLikelihood,
     Poisson,
-    Softmax,
+    SoftmaxLikelihood,
     StudentT,
 )
 
@@ -179,7 +179,7 @@ def _dispersion_of_trials(likelihood: Binomial, y: Array, eta: Array, aux: Mappi
     return ((y - n * p) ** 2 / (n * p * (1.0 - p))).mean(-1)
 
 
-def _dispersion_of_counts(likelihood: Softmax, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+def _dispersion_of_counts(likelihood: SoftmaxLikelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
     """sum_k (y_k - n p_k)^2 / (n p_k) per row and degree of freedom."""
     mean = aux["trials"][:, None] * likelihood.mean(eta)
     return ((y - mean) ** 2 / mean).sum(-1).mean(-1) / (y.shape[-1] - 1.0)

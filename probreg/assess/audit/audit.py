@@ -10,24 +10,35 @@ import numpy as np
 
 from probreg.arguments.scalars import Seed, Several, checked
 from probreg.assess.audit.judgement import (
+    DIFFERENCE,
     RATIO,
-    SHIFT,
     Agreement,
     Distance,
     agreement,
-    distance,
+    moment_distance,
     needed,
     reference_of,
     verdict,
 )
-from probreg.assess.audit.rungs import EXACT, Rung, methods, names, run
+from probreg.assess.audit.rungs import EXACT, Rung, methods, parameter_names_of, run_rung
 from probreg.fits.fit import Fit
 from probreg.inference.sampling.laplace import further_modes
 from probreg.model.model import Model
 from probreg.system.terminal import printed, table_lines
 
 DIGITS = {"k_hat": 2, "ess": 0, "seconds": 3, "ess_per_second": 0}
-SHOWN = ["shift", "shift_mcse", "param", "sd_low", "sd_high", "k_hat", "ess", "seconds", "ess_per_second", "agreement"]
+SHOWN = [
+    "difference",
+    "difference_mcse",
+    "param",
+    "sd_low",
+    "sd_high",
+    "k_hat",
+    "ess",
+    "seconds",
+    "ess_per_second",
+    "agreement",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +60,17 @@ class Audit:
 
     @cached_property
     def table(self) -> Any:
-        """One row per rung, unrounded: pandas DataFrame with shift (the largest of any mean, in SD of the reference), its
-        Monte Carlo standard error shift_mcse and its param; sd_low and sd_high, the extreme ratios of standard
+        """One row per rung, unrounded: pandas DataFrame with difference (the largest of any mean, in SD of the reference), its
+        Monte Carlo standard error difference_mcse and its param; sd_low and sd_high, the extreme ratios of standard
         deviations; k_hat; ess (the least of any parameter), seconds, ess_per_second; agreement; status.
 
-        nan where there is none: the reference has no shift, a chain no k-hat.
+        nan where there is none: the reference has no difference, a chain no k-hat.
         """
         import pandas as pd
 
-        rows = [_row(r, self._apart.get(k), self._stands[k], names(self.model)) for k, r in self.rungs.items()]
+        rows = [
+            _row(r, self._apart.get(k), self._stands[k], parameter_names_of(self.model)) for k, r in self.rungs.items()
+        ]
         return pd.DataFrame(rows, index=pd.Index(self.rungs, name="rung"))
 
     def to_pandas(self) -> Any:
@@ -66,14 +79,19 @@ class Audit:
 
     @cached_property
     def parameters(self) -> Any:
-        """One row per parameter and rung but the reference: pandas DataFrame with shift, shift_mcse, sd_ratio and
+        """One row per parameter and rung but the reference: pandas DataFrame with difference, difference_mcse, sd_ratio and
         sd_ratio_mcse."""
         import pandas as pd
 
         each = {
             rung: pd.DataFrame(
-                {"shift": d.shift, "shift_mcse": d.shift_error, "sd_ratio": d.ratio, "sd_ratio_mcse": d.ratio_error},
-                index=pd.Index(names(self.model), name="param"),
+                {
+                    "difference": d.difference,
+                    "difference_mcse": d.difference_error,
+                    "sd_ratio": d.ratio,
+                    "sd_ratio_mcse": d.ratio_error,
+                },
+                index=pd.Index(parameter_names_of(self.model), name="param"),
             )
             for rung, d in self._apart.items()
         }
@@ -98,7 +116,7 @@ class Audit:
         base = self.rungs[self.reference].moments
         assert base is not None  # what makes it the reference
         others = {k: r.moments for k, r in self.rungs.items() if k != self.reference}
-        return {k: distance(m, base) for k, m in others.items() if m is not None}
+        return {k: moment_distance(m, base) for k, m in others.items() if m is not None}
 
     @cached_property
     def _stands(self) -> dict[str, Agreement]:
@@ -110,7 +128,7 @@ class Audit:
     def notes(self) -> tuple[str, ...]:
         """What a reader has to know of the table."""
         told = (
-            f"agrees: every mean within {SHIFT} SD of the reference and every standard deviation within {100 * RATIO:g} %; differs: "
+            f"agrees: every mean within {DIFFERENCE} SD of the reference and every standard deviation within {100 * RATIO:g} %; differs: "
             "further off, and by more than Monte Carlo error explains; within noise: further off, by no more than it explains",
             "ess of laplace and importance is that of their weights, 1 / sum w^2, of nuts the least of any parameter; "
             "seconds are of one run in this process, loading of the sampler's engine included",
@@ -128,9 +146,9 @@ class Audit:
     @property
     def _head(self) -> list[str]:
         what = self.model.likelihood.describe(self.model.design.response)
-        against = f"; shifts in SD of {self.reference}, ratios to its SD" if self.reference else ""
+        against = f"; differences in SD of {self.reference}, ratios to its SD" if self.reference else ""
         return [
-            f"{what}: {len(names(self.model))} parameters, {self.model.design.total:g} observations{against}",
+            f"{what}: {len(parameter_names_of(self.model))} parameters, {self.model.design.total:g} observations{against}",
             self.verdict,
         ]
 
@@ -155,11 +173,11 @@ def _cell(value: Any, places: int) -> str:
 
 
 def _row(rung: Rung, apart: Distance | None, stands: Agreement, params: list[str]) -> dict[str, Any]:
-    none = {"shift": np.nan, "shift_mcse": np.nan, "param": "", "sd_low": np.nan, "sd_high": np.nan}
+    none = {"difference": np.nan, "difference_mcse": np.nan, "param": "", "sd_low": np.nan, "sd_high": np.nan}
     if apart is not None:
         at = apart.worst
         none = {
-            "shift": abs(float(apart.shift[at])), "shift_mcse": float(apart.shift_error[at]), "param": params[at],
+            "difference": abs(float(apart.difference[at])), "difference_mcse": float(apart.difference_error[at]), "param": params[at],
             "sd_low": float(np.nanmin(apart.ratio)), "sd_high": float(np.nanmax(apart.ratio)),
         }  # fmt: skip
     return none | {
@@ -188,4 +206,4 @@ def audit(model: Model, *, draws: Several = 1000, chains: Several = 4, seed: See
     'NUTS was not needed'
     """
     _ = model.design.basis, model.design.moments  # what the rungs share is made before the clock starts
-    return Audit(model, {k.name: run(model, k, seed) for k in methods(model, draws, chains)})
+    return Audit(model, {k.name: run_rung(model, k, seed) for k in methods(model, draws, chains)})

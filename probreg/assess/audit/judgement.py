@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from probreg.assess.audit.rungs import EXACT, Moments, Rung
+from probreg.assess.audit.rungs import EXACT, PosteriorMoments, Rung
 
 Array = np.ndarray
-SHIFT = 0.1  # SD: a mean that is nearer is as good as one of 100 exact draws
+DIFFERENCE = 0.1  # SD: a mean that is nearer is as good as one of 100 exact draws
 RATIO = 0.1  # of an SD
 _LEVEL = 0.01  # with which noise alone may be called a difference, over all comparisons of a rung
 
@@ -29,18 +29,18 @@ class Agreement(Enum):
 class Distance(NamedTuple):
     """A rung less the reference, parameter by parameter."""
 
-    shift: Array  # (k,) of the means, in SD of the reference
-    shift_error: Array  # (k,) Monte Carlo standard error of that
+    difference: Array  # (k,) of the means, in SD of the reference
+    difference_error: Array  # (k,) Monte Carlo standard error of that
     ratio: Array  # (k,) of the standard deviations
     ratio_error: Array  # (k,)
 
     @property
     def worst(self) -> int:
-        """The parameter with the largest shift."""
-        return int(np.nanargmax(np.abs(self.shift)))
+        """The parameter with the largest difference."""
+        return int(np.nanargmax(np.abs(self.difference)))
 
 
-def distance(rung: Moments, reference: Moments) -> Distance:
+def moment_distance(rung: PosteriorMoments, reference: PosteriorMoments) -> Distance:
     sd = np.where(np.isfinite(reference.sd), reference.sd, np.nan)
     return Distance(
         (rung.mean - reference.mean) / sd,
@@ -58,11 +58,11 @@ def agreement(between: Distance) -> Agreement:
     >>> agreement(Distance(one, one / 20, 1 + none, none)).value, agreement(Distance(one, one, 1 + none, none)).value
     ('differs', 'within noise')
     """
-    off = np.concatenate([np.abs(between.shift) / SHIFT, np.abs(np.log(between.ratio)) / np.log1p(RATIO)])
-    noise = np.concatenate([between.shift_error / SHIFT, between.ratio_error / np.log1p(RATIO)])
+    off = np.concatenate([np.abs(between.difference) / DIFFERENCE, np.abs(np.log(between.ratio)) / np.log1p(RATIO)])
+    noise = np.concatenate([between.difference_error / DIFFERENCE, between.ratio_error / np.log1p(RATIO)])
     far = off > 1.0
     if not far.any():
-        return Agreement.AGREES if (between.shift_error <= SHIFT).all() else Agreement.UNCLEAR
+        return Agreement.AGREES if (between.difference_error <= DIFFERENCE).all() else Agreement.UNCLEAR
     z = float(ndtri(1.0 - _LEVEL / (2.0 * len(off))))
     return Agreement.DIFFERS if (far & (off > z * noise)).any() else Agreement.UNCLEAR
 
@@ -108,6 +108,6 @@ def verdict(rungs: Mapping[str, Rung], stands: Mapping[str, Agreement], apart: M
 
 def _by(stands: Agreement, apart: Distance) -> str:
     worst = apart.worst
-    size = f"{abs(apart.shift[worst]):.2g} SD (Monte Carlo error {apart.shift_error[worst]:.2g})"
+    size = f"{abs(apart.difference[worst]):.2g} SD (Monte Carlo error {apart.difference_error[worst]:.2g})"
     words = {Agreement.AGREES: "agrees to", Agreement.UNCLEAR: "is off, within noise, by"}
     return f"{words.get(stands, 'differs by')} {size}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from probreg.errors import ProbregError, ProbregWarning
 from probreg.fits.fit import Fit, fit
-from probreg.fits.inference_data import shown
+from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import NUTS, Conjugate, Importance, LaplaceApproximation, Method, Quadrature, Status
 from probreg.model.model import Model
 
@@ -17,7 +17,7 @@ Array = np.ndarray
 EXACT = ("conjugate", "quadrature")
 
 
-class Moments(NamedTuple):
+class PosteriorMoments(NamedTuple):
     """Of the reported coefficients, column first, then outcome, and of the nuisance parameters."""
 
     mean: Array  # (k,)
@@ -33,7 +33,7 @@ class Rung:
     method: Method
     status: str
     fit: Fit | None = None
-    moments: Moments | None = None
+    moments: PosteriorMoments | None = None
     seconds: float = np.nan
     k_hat: float = np.nan
     ess: float = np.nan
@@ -60,7 +60,7 @@ def methods(model: Model, draws: int, chains: int) -> list[Method]:
     return [*exact[:1], *rest]
 
 
-def run(model: Model, method: Method, seed: int) -> Rung:
+def run_rung(model: Model, method: Method, seed: int) -> Rung:
     """The method on the model, timed; a refusal is an answer."""
     start = time.perf_counter()
     try:
@@ -101,28 +101,28 @@ def _worth(made: Fit, seed: int) -> tuple[float, float]:
 def _draws(made: Fit) -> Array:
     """(chain, draw, k) of the reported coefficients and nuisance parameters."""
     draws = made.solution.draws or {}
-    beta = shown(made.model, draws["beta"])
+    beta = reported_coefficients(made.model, draws["beta"])
     flat = beta.reshape(*beta.shape[:2], -1)
     return np.concatenate([flat, *(draws[a][..., None] for a in made.model.unknown)], -1)
 
 
-def _moments(made: Fit) -> Moments:
+def _moments(made: Fit) -> PosteriorMoments:
     s, unknown = made.solution, made.model.unknown
     mean = np.append(made.coef.values.ravel(), [s.aux[a] for a in unknown])
     sd = np.append(made.std_error.values.ravel(), [s.aux_sd[a] for a in unknown])
     none = np.zeros_like(mean)
     if isinstance(made.method, Importance):
-        return Moments(mean, sd, s.stats["mcse_mean"] * sd, none + s.stats["mcse_sd"])
+        return PosteriorMoments(mean, sd, s.stats["mcse_mean"] * sd, none + s.stats["mcse_sd"])
     if "diverging" not in s.sample_stats:  # moments by a formula
-        return Moments(mean, sd, none, none)
+        return PosteriorMoments(mean, sd, none, none)
     from arviz_stats.base import array_stats
 
     each = np.moveaxis(_draws(made), -1, 0)
     of_mean, of_sd = (np.array([float(array_stats.mcse(v, method=m)) for v in each]) for m in ("mean", "sd"))
-    return Moments(mean, sd, of_mean, of_sd / sd)
+    return PosteriorMoments(mean, sd, of_mean, of_sd / sd)
 
 
-def names(model: Model) -> list[str]:
+def parameter_names_of(model: Model) -> list[str]:
     """The parameters that rungs are compared by."""
     outcomes = model.likelihood.outcomes
     columns = model.design.columns

@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.model.model import Model
-from probreg.numerics.linalg import Rank, rank_of, triangular
+from probreg.numerics.linalg import ColumnRank, rank_of, triangular
 
 Array = np.ndarray
 # From 30 on Belsley, Kuh & Welsch (1980, section 3.2) speak of moderate to strong collinearity.
@@ -64,7 +64,7 @@ class RankCheck(Check):
             keep.remove(model.design.intercept)
         if len(keep) < 2:
             return []
-        index, weights = condition(model, keep)
+        index, weights = _condition(model, keep)
         if index < NOTED:
             return []
         found = [(weights[i], keep[i]) for i in np.argsort(-np.abs(weights)) if abs(weights[i]) > 0.1]
@@ -80,7 +80,7 @@ class RankCheck(Check):
         return [self.say(verdict, sentence, remedy, columns)]
 
 
-_NOTHING = Rank(0, (), (), np.zeros((0, 0)))
+_NOTHING = ColumnRank(0, (), (), np.zeros((0, 0)))
 _MANY = 200  # columns up to which the combinations among more of them than rows are written out
 _REMEDY = "drop one of these columns, or give them a prior that decides"
 
@@ -95,7 +95,7 @@ def surplus(model: Model) -> int | None:
     return p - n if n and p > max(n, _MANY) else None
 
 
-def condition(model: Model, columns: Sequence[int]) -> tuple[float, Array]:
+def _condition(model: Model, columns: Sequence[int]) -> tuple[float, Array]:
     """The condition index of some columns, centred beside an intercept and of unit norm, and the
     combination of them that varies least."""
     R, at = model.design.moments.R, model.design.intercept
@@ -119,7 +119,7 @@ def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
     return out
 
 
-def _named(rank: Rank, names: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+def _named(rank: ColumnRank, names: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
     """Each dropped column as an equation, with the columns in it, the dropped one first."""
     out = []
     for j, row in zip(rank.dropped, rank.combos, strict=True):

@@ -7,7 +7,7 @@ import numpy as np
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
 from probreg.model.model import Model
-from probreg.priors import Block, GaussianPrior, LocationScale, joint
+from probreg.priors import BlockPrior, GaussianPrior, LocationScale, joint
 
 Array = np.ndarray
 APART = 1e4  # ratio of standard deviations that is worth a note
@@ -38,7 +38,7 @@ class ScaleCheck(Check):
         out = self._still(model) + self._apart(model)
         stated = joint(model.prior, model.design.columns, model.design.free).blocks  # before they are bound to the rows
         for block, before in zip(model.joint.blocks, stated, strict=True):
-            out += self._meaning(model, block, of_rows=before.prior.relative)
+            out += self._meaning(model, block, of_rows=before.prior.data_dependent)
         return out or self.fine("the columns vary on comparable scales, and no prior is far from them")
 
     def _still(self, model: Model) -> list[Finding]:
@@ -70,7 +70,7 @@ class ScaleCheck(Check):
         remedy = "harmless to the arithmetic; change a unit to read them side by side"
         return [self.say(Verdict.NOTE, sentence, remedy, (high, low))]
 
-    def _meaning(self, model: Model, block: Block, *, of_rows: bool) -> list[Finding]:
+    def _meaning(self, model: Model, block: BlockPrior, *, of_rows: bool) -> list[Finding]:
         """What a prior lets one sd of each column do, against 1 on the link scale, sigma, or the sd of y: one finding for the
         columns that it all but fixes, one for others on odd scales; a prior `of_rows` is on standardised columns already."""
         scale, spreads = prior_scale(block), _spreads(model)
@@ -94,7 +94,7 @@ class ScaleCheck(Check):
         ]
 
     def _move(
-        self, model: Model, block: Block, moves: list[tuple[float, int]], verdict: Verdict, *, of_rows: bool
+        self, model: Model, block: BlockPrior, moves: list[tuple[float, int]], verdict: Verdict, *, of_rows: bool
     ) -> Finding:
         columns, m, of = tuple(model.design.columns[j] for _, j in moves), _spreads(model), ""
         if block.prior.sigma_units:
@@ -142,11 +142,12 @@ def _spreads(model: Model) -> _Spreads:
     return _Spreads(mean, scale, y_scale)
 
 
-def prior_scale(block: Block) -> Array | None:
+def prior_scale(block: BlockPrior) -> Array | None:
     """One scale per column of a block, or None when its prior has none.
 
     >>> from probreg.priors import Normal
-    >>> prior_scale(Block(Normal(2.0), (1, 2)))
+    >>> from probreg.priors.joint import BlockPrior
+    >>> prior_scale(BlockPrior(Normal(2.0), (1, 2)))
     array([2., 2.])
     """
     q = len(block.columns)

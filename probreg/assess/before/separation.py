@@ -47,7 +47,7 @@ def _hidden(found: Separation) -> str:
     """Of rows whose separation a prior hides."""
     what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
     by = [
-        label for label, (j, _) in zip(found.labels, np.argwhere(found.vague)) if j != found.intercept
+        label for label, (j, _) in zip(found.labels, np.argwhere(found.not_estimable)) if j != found.intercept
     ] or found.labels
     named = ", ".join(by[:_NAMED]) + (f" and {len(by) - _NAMED} more" if len(by) > _NAMED else "")
     return f"{what} by {named}: the prior alone makes the estimates finite"

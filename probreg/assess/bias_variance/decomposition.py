@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.arguments.scalars import Count, Seed, checked
-from probreg.assess.bias_variance.parts import AVERAGE, PER_ROW, Parts, closed, linear, moments, shares
-from probreg.assess.bias_variance.simulation import simulate
-from probreg.assess.bias_variance.truth import Mean, Truth, known, linear_predictors, noise_of
+from probreg.assess.bias_variance.parts import AVERAGE, PER_ROW, DecompositionParts, closed, linear, moments, shares
+from probreg.assess.bias_variance.simulation import simulate_predictions
+from probreg.assess.bias_variance.truth import Mean, Truth, linear_predictors, noise_variance, with_known_aux
 from probreg.data import Design
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible
@@ -94,7 +94,7 @@ def bias_variance(
     model.design.need_rows("a simulation of responses")
     refuse_sampling(model.design.weight_kind, "a simulation of responses")
     target = model.design if x is None else model.design.at(x)
-    given = known(truth, model)
+    given = with_known_aux(truth, model)
     eta, eta_x = linear_predictors(given, model, target, x)
     models = [model] if scales is None else [times(model, s) for s in checked_scales(scales)]
     f = model.likelihood.mean(eta_x, **given.aux)
@@ -102,12 +102,12 @@ def bias_variance(
         parts = [closed(m, eta, target, f, given.aux["sigma"]) for m in models]
         how: Literal["closed form", "simulation"] = "closed form"
     else:
-        draws = simulate(models, eta, given.aux, target, METHODS.resolve(method), reps, seed)
+        draws = simulate_predictions(models, eta, given.aux, target, METHODS.resolve(method), reps, seed)
         parts, how = [moments(g, f, shares(target)) for g in draws], "simulation"
-    noise = noise_of(
+    noise = noise_variance(
         model.likelihood, eta_x, model.likelihood.at_rows(given.aux, target.precision), seed, model.given(target)
     )
-    data, average = datasets(parts, f, noise, target, model.likelihood, scales)
+    data, average = _tables(parts, f, noise, target, model.likelihood, scales)
     return BiasVariance(data, average, how, reps, model.design.response)
 
 
@@ -129,8 +129,13 @@ def times(model: Model, factor: float) -> Model:
     return model.with_prior({tuple(names[i] for i in b.columns): b.prior.times(factor) for b in blocks})
 
 
-def datasets(
-    parts: list[Parts], f: Array, noise: Array, target: Design, likelihood: Likelihood, scales: Sequence[float] | None
+def _tables(
+    parts: list[DecompositionParts],
+    f: Array,
+    noise: Array,
+    target: Design,
+    likelihood: Likelihood,
+    scales: Sequence[float] | None,
 ) -> tuple[Any, Any]:
     import xarray as xr
 

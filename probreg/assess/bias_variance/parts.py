@@ -8,7 +8,7 @@ import numpy as np
 from probreg.assess.bias_variance.truth import linear_predictor
 from probreg.data import Design
 from probreg.errors import Incompatible
-from probreg.inference.modes.linear import PriorRows, combinations, condition
+from probreg.inference.modes.linear import PriorRows, combinations, posterior_given_sigma
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 
@@ -18,7 +18,7 @@ AVERAGE = ("bias2", "variance", "error", "bias2_se", "variance_se", "error_se")
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class DecompositionParts:
     """Arrays over rows (n,) or (n, K) by the names of `PER_ROW`, and averages by the names of `AVERAGE`."""
 
     rows: Mapping[str, Array]
@@ -38,11 +38,11 @@ def linear(model: Model) -> bool:
     )
 
 
-def closed(model: Model, eta: Array, target: Design, f: Array, sigma: float) -> Parts:
+def closed(model: Model, eta: Array, target: Design, f: Array, sigma: float) -> DecompositionParts:
     """E g is the fit to the noise-free response; Cov(beta) = sigma^2 A^-1 X'WX A^-1 with A = X'WX + P, W the weights, which
     are frequencies or precisions: X'W Cov(y) WX = sigma^2 X'WX for both."""
     design = replace(model.design, y=eta[:, 0])
-    given = condition(design.moments, PriorRows.of(model.joint), model.fixed.get("sigma", 1.0))
+    given = posterior_given_sigma(design.moments, PriorRows.of(model.joint), model.fixed.get("sigma", 1.0))
     if given.rank.dropped:
         raise Incompatible(
             f"these columns are not identified: {combinations(given.rank, design.columns)}. Drop one, or give a proper prior"
@@ -57,10 +57,10 @@ def closed(model: Model, eta: Array, target: Design, f: Array, sigma: float) -> 
     w = shares(target)
     average = {k: float(w @ rows[k]) for k in ("bias2", "variance")}
     average |= {"error": average["bias2"] + average["variance"], "df": float(((R @ root) ** 2).sum())}
-    return Parts(rows, average | {k: 0.0 for k in AVERAGE if k.endswith("_se")} | {"failed": 0.0})
+    return DecompositionParts(rows, average | {k: 0.0 for k in AVERAGE if k.endswith("_se")} | {"failed": 0.0})
 
 
-def moments(draws: Array, f: Array, share: Array) -> Parts:
+def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
     """Moments over the fits that had an estimate, with divisor their number; averages weigh rows and add up levels."""
     g = draws[np.isfinite(draws).reshape(len(draws), -1).all(1)]
     count = len(g)
@@ -79,7 +79,7 @@ def moments(draws: Array, f: Array, share: Array) -> Parts:
     means = [over_rows(v).mean() for v in ((bias**2)[None], away**2, off**2)]
     errors = [se(over_rows(v)) for v in (2.0 * bias * away, away**2, off**2)]
     average = dict(zip(AVERAGE, map(float, (*means, *errors))))
-    return Parts(dict(zip(PER_ROW, rows)), average | {"failed": float(len(draws) - count)})
+    return DecompositionParts(dict(zip(PER_ROW, rows)), average | {"failed": float(len(draws) - count)})
 
 
 def shares(target: Design) -> Array:

@@ -17,7 +17,7 @@ from probreg.model.model import Model
 Array = np.ndarray
 
 
-def simulate(
+def simulate_predictions(
     models: list[Model],
     eta: Array,
     aux: Mapping[str, float],

@@ -11,8 +11,8 @@ from probreg.data import Design
 from probreg.data.formula.variables import variables
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.prediction import usable
-from probreg.likelihoods import Gaussian, Likelihood, OfTrials, OrderedLikelihood, Softmax, StudentT
+from probreg.fits.prediction import require_predictive
+from probreg.likelihoods import Gaussian, Likelihood, OfTrials, OrderedLikelihood, SoftmaxLikelihood, StudentT
 from probreg.likelihoods.base import ExponentialFamily, told_trials
 from probreg.model.model import Model
 
@@ -41,11 +41,11 @@ class Truth:
             )
 
 
-def known(truth: Any, model: Model) -> Truth:
+def with_known_aux(truth: Any, model: Model) -> Truth:
     """The truth with every nuisance parameter as a number."""
     given = truth if isinstance(truth, Truth) else Truth(truth)
     if isinstance(given.mean, Fit):
-        usable(given.mean.solution, given.mean.method)
+        require_predictive(given.mean.solution, given.mean.method)
     of_fit = given.mean.aux if isinstance(given.mean, Fit) else {}
     aux = {**model.fixed, **of_fit, **given.aux}
     for name in model.likelihood.aux:
@@ -101,7 +101,7 @@ def _coefficients(values: Any, model: Model) -> Array:
         raise DataError(
             f"the true coefficients have shape {np.shape(values)}; expected {outcomes} finite per column: {', '.join(model.design.columns)}"
         )
-    return beta if beta.shape[1] == m else beta @ np.linalg.pinv(model.likelihood.display).T
+    return beta if beta.shape[1] == m else beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
 
 
 def _of_mean(function: Mean, values: Mapping[str, Any], likelihood: Likelihood, n: int) -> Array:
@@ -117,7 +117,7 @@ def _of_mean(function: Mean, values: Mapping[str, Any], likelihood: Likelihood, 
 def _inverse(likelihood: Likelihood, mean: Array) -> Array:
     """eta (n, m) with this mean. DataError names the row whose mean is out of range."""
     with np.errstate(all="ignore"):
-        if isinstance(likelihood, Softmax):
+        if isinstance(likelihood, SoftmaxLikelihood):
             logs = np.log(mean / mean.sum(1, keepdims=True))
             basis = np.c_[likelihood.contrast, np.ones(len(likelihood.levels))]  # scores are known up to a shift
             eta = np.linalg.solve(basis, logs.T).T[:, :-1]
@@ -133,7 +133,7 @@ def linear_predictor(design: Design, beta: Array) -> Array:
     return eta if design.offset is None else eta + design.offset
 
 
-def noise_of(
+def noise_variance(
     likelihood: Likelihood, eta: Array, aux: Mapping[str, Any], seed: int, given: Mapping[str, Array]
 ) -> Array:
     """Var of a new response on the scale of its mean, aux one number or one per row (n,): per row, or p(1 - p) per row and class; of a share of n trials p(1 - p) / n."""
@@ -148,7 +148,7 @@ def noise_of(
             return np.broadcast_to(np.square(aux["sigma"]) * (nu / (nu - 2) if nu > 2 else np.inf), mean.shape)
         case ExponentialFamily():
             return likelihood.variance(mean)
-        case Softmax():
+        case SoftmaxLikelihood():
             return mean * (1.0 - mean)
     rng = np.random.default_rng([seed, 5])
     each = [{k: np.broadcast_to(v, len(eta))[i] for k, v in aux.items()} for i in range(len(eta))]

@@ -14,7 +14,7 @@ from probreg.likelihoods import OfTrials
 from probreg.registry import Registry
 
 Array = np.ndarray
-KINDS: Registry["Kind"] = Registry("conformal interval")
+KINDS: Registry["ConformalMethod"] = Registry("conformal interval")
 _NUMBERS = 2_000_000  # held at once
 PRECISE = (
     "scores are in units of 1 / sqrt(w), w the precision of a row: a new row has precision 1, or that of "
@@ -53,7 +53,7 @@ class Calibrated(ABC):
         """Numbers held for a row."""
 
 
-class Kind(ABC):
+class ConformalMethod(ABC):
     """A way to calibrate; a frozen value with its settings."""
 
     name: ClassVar[str]
@@ -64,7 +64,7 @@ class Kind(ABC):
 
 
 @dataclass(frozen=True)
-class Rank:
+class ConformalRank:
     """k = ceil((n + 1) prob): the k-th smallest of n scores holds a new one with probability k / (n + 1) >= prob."""
 
     prob: float
@@ -91,7 +91,7 @@ class Rank:
         return np.partition(values, self.n - self.k, axis=-1)[..., self.n - self.k]
 
 
-def counted(design: Design) -> tuple[Design, tuple[str, ...]]:
+def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
     """Each row as often as its frequency weight says, with a sentence on weights; Incompatible for sampling weights."""
     design.need_rows("a conformal interval from the rows of the fit", "pass rows it has not seen, conformal(fit, data)")
     w = design.weights
@@ -112,7 +112,7 @@ def counted(design: Design) -> tuple[Design, tuple[str, ...]]:
     return plain, (f"a row of weight w counts as w rows: {len(rows)} in all",)
 
 
-def unit_of(design: Design) -> Array | float:
+def noise_unit(design: Design) -> Array | float:
     """The noise scale of each row in units of sigma, (n,): 1 / sqrt(w) where rows have precisions w."""
     return 1.0 if design.precision is None else 1.0 / np.sqrt(design.precision)
 

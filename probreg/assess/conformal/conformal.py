@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
-from probreg.assess.conformal.base import KINDS, Calibrated, Kind, blocks
+from probreg.assess.conformal.base import KINDS, Calibrated, ConformalMethod, blocks
 from probreg.data import Design, PlainColumns
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -20,7 +20,7 @@ from probreg.system.terminal import printed
 class Conformal:
     """Conformal intervals, or sets of classes, of a fit: `predict` gives them, `guarantee` says what holds and when."""
 
-    kind: Kind
+    kind: ConformalMethod
     prob: float
     calibrated: Calibrated
 
@@ -79,7 +79,7 @@ def conformal(
     weights: Any = None,
     trials: Any = None,
     prob: Probability = 0.9,
-    kind: str | Kind = "split",
+    kind: str | ConformalMethod = "split",
 ) -> Conformal:
     """Intervals around a fit that hold a new response with probability `prob` whatever the model, for exchangeable rows.
 
@@ -98,7 +98,7 @@ def conformal(
     (20, 1.858)
     """
     chosen, prob = KINDS.resolve(kind), prob
-    if not isinstance(chosen, Kind):
+    if not isinstance(chosen, ConformalMethod):
         raise Incompatible(
             f"kind is one of {', '.join(sorted(KINDS))}, or a value such as Split(share=0.7), got {kind!r}"
         )

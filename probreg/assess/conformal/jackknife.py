@@ -5,11 +5,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probreg.assess.conformal.base import KINDS, Array, Calibrated, Kind, Rank, counted, exchangeable, unit_of
+from probreg.assess.conformal.base import (
+    KINDS,
+    Array,
+    Calibrated,
+    ConformalMethod,
+    ConformalRank,
+    exchangeable,
+    noise_unit,
+    rows_by_frequency,
+)
 from probreg.data import Design
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.inference.modes.linear import PriorRows, combinations, condition
+from probreg.inference.modes.linear import PriorRows, combinations, posterior_given_sigma
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 
@@ -18,7 +27,7 @@ _ALONE = 1e-10  # 1 - leverage of a row without which there is no estimate, roun
 
 @KINDS.register
 @dataclass(frozen=True)
-class JackknifePlus(Kind):
+class JackknifePlus(ConformalMethod):
     """The k-th largest of x'b_(i) - r_(i) and the k-th smallest of x'b_(i) + r_(i), k = ceil((n + 1) prob), where b_(i) is
     the estimate without row i and r_(i) = |y_i - x_i'b_(i)| (Barber, Candès, Ramdas & Tibshirani 2021).
 
@@ -33,17 +42,17 @@ class JackknifePlus(Kind):
         if unseen is not None:
             raise Incompatible("the jackknife+ leaves out rows of the fit itself; rows kept apart are for kind='split'")
         _linear(fit.model)
-        design, notes = counted(fit.model.design)
-        Rank(prob, design.n)
+        design, notes = rows_by_frequency(fit.model.design)
+        ConformalRank(prob, design.n)
         model = fit.model
-        given = condition(model.design.moments, PriorRows.of(model.joint), model.fixed.get("sigma", 1.0))
+        given = posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), model.fixed.get("sigma", 1.0))
         if given.rank.dropped:
             raise Incompatible(
                 f"the jackknife+ needs columns that are not combinations of others: {combinations(given.rank, design.columns)}. "
                 "Drop one, give a prior, or use kind='split'"
             )
         # sqrt(w_i) e_i, and 1 - h_i with h_i = w_i x_i'V x_i
-        unit = np.broadcast_to(unit_of(design), design.n)
+        unit = np.broadcast_to(noise_unit(design), design.n)
         residual = (design.observed - design.X @ given.mean - _shift(design)) / unit
         root = np.asarray(given.root, dtype=float)
         rows = (design.X / unit[:, None]) @ root
@@ -109,7 +118,7 @@ class JackknifeCalibrated(Calibrated):
         return 3 * self.count
 
     def region(self, design: Design) -> Mapping[str, Array]:
-        mean, rank = design.X @ self.beta + _shift(design), Rank(self.prob, self.count)
+        mean, rank = design.X @ self.beta + _shift(design), ConformalRank(self.prob, self.count)
         each = mean[:, None] - (design.X @ self.root) @ self.rows.T * self.without
-        miss = np.abs(self.without) * np.broadcast_to(unit_of(design), design.n)[:, None]
+        miss = np.abs(self.without) * np.broadcast_to(noise_unit(design), design.n)[:, None]
         return {"mean": mean, "lower": rank.lower(each - miss), "upper": rank.upper(each + miss)}

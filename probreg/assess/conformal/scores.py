@@ -41,7 +41,7 @@ class Score(ABC):
 
 
 @SCORES.register
-class Absolute(Score):
+class AbsoluteResidual(Score):
     """|y - E[y]|: intervals of one width (Lei et al. 2018); where rows have precisions w sqrt(w) |y - E[y]|, and so a width in
     units of 1 / sqrt(w)."""
 
@@ -151,7 +151,7 @@ def need_one_trial(likelihood: Likelihood, trials: Array | None) -> None:
 
 def score_for(likelihood: Likelihood, wanted: str | None) -> Score:
     if wanted is None:
-        return next(s for s in (Absolute(), Pit(), Probability()) if s.suits(likelihood))
+        return next(s for s in (AbsoluteResidual(), Pit(), Probability()) if s.suits(likelihood))
     score = SCORES.resolve(wanted)
     if not score.suits(likelihood):
         able = ", ".join(k for k, cls in SCORES.items() if cls().suits(likelihood))

@@ -12,25 +12,25 @@ from probreg.assess.conformal.base import (
     PRECISE,
     Array,
     Calibrated,
-    Kind,
-    Rank,
+    ConformalMethod,
+    ConformalRank,
     blocks,
-    counted,
     exchangeable,
-    unit_of,
+    noise_unit,
+    rows_by_frequency,
 )
 from probreg.assess.conformal.scores import Score, need_one_trial, score_for
 from probreg.data import Design
 from probreg.errors import NotConverged
 from probreg.fits.fit import Fit, fit as refit
-from probreg.fits.prediction import predictive, usable
+from probreg.fits.prediction import predictive, require_predictive
 from probreg.inference import Status
 from probreg.model.predictive import Predictive
 
 
 @KINDS.register
 @dataclass(frozen=True)
-class Split(Kind):
+class Split(ConformalMethod):
     """The model is fitted anew on a random `share` of the rows and calibrated on the others (Lei et al. 2018).
 
     P(y_new in its interval) >= prob, and at most prob + 1/(n + 1) with n calibrating rows and scores without ties, for
@@ -48,18 +48,18 @@ class Split(Kind):
         check_fields(self)
 
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
-        usable(fit.solution, fit.method)
+        require_predictive(fit.solution, fit.method)
         score = score_for(fit.model.likelihood, self.score)
         if unseen is not None:
             need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
             apart = "the fit stands as it is: these rows were kept apart from it"
             return _scored(fit, score, unseen, prob, (apart, *(PRECISE,) * (unseen.weight_kind == "precision")))
-        design, said = counted(fit.model.design)
+        design, said = rows_by_frequency(fit.model.design)
         need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
         order = np.random.default_rng(self.seed).permutation(design.n)
         cut = round(self.share * design.n)
         rows, rest = np.sort(order[:cut]), np.sort(order[cut:])
-        Rank(prob, len(rest))  # before the work
+        ConformalRank(prob, len(rest))  # before the work
         part = _again(fit, design.take(rows))
         return _scored(part, score, design.take(rest), prob, (f"fitted anew on {len(rows)} rows", *said))
 
@@ -78,8 +78,8 @@ def _again(fit: Fit, design: Design) -> Fit:
 
 
 def _scored(fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]) -> "SplitCalibrated":
-    rank, draws = Rank(prob, design.n), _draws(fit)
-    y = [score.of(_at(fit, part), part.observed, unit_of(part)) for part in blocks(design, draws)]
+    rank, draws = ConformalRank(prob, design.n), _draws(fit)
+    y = [score.of(_at(fit, part), part.observed, noise_unit(part)) for part in blocks(design, draws)]
     scores = np.sort(np.concatenate(y))
     return SplitCalibrated(fit, score, scores, float(scores[rank.k - 1]), prob, notes)
 
@@ -121,7 +121,7 @@ class SplitCalibrated(Calibrated):
     def region(self, design: Design) -> Mapping[str, Array]:
         p = _at(self.fit, design)
         need_one_trial(p.likelihood, p.given.get("trials"))
-        return {"mean": self.score.centre(p), **self.score.region(p, self.most, unit_of(design))}
+        return {"mean": self.score.centre(p), **self.score.region(p, self.most, noise_unit(design))}
 
 
 def _at(fit: Fit, design: Design) -> Predictive:

@@ -15,7 +15,7 @@ from probreg.arguments.scalars import Count, Seed, Several, Workers, checked
 from probreg.assess.simulation.simulate import draw, unrolled
 from probreg.assess.simulation.uniform import simultaneous, uniformity
 from probreg.errors import DataError, Incompatible, ProbregError
-from probreg.fits.inference_data import shown
+from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, Solution
 from probreg.model.model import Model
 from probreg.system.terminal import printed, table_lines
@@ -264,7 +264,7 @@ def _thinned(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]]:
 def _quantities(model: Model, beta: Array, aux: Mapping[str, Array]) -> Array:
     """(draw, quantity): reported coefficients, unknown nuisance parameters, log-likelihood."""
     known = {a: aux[a] for a in model.unknown}
-    parts = [shown(model, beta).reshape(len(beta), -1), *(v[:, None] for v in known.values())]
+    parts = [reported_coefficients(model, beta).reshape(len(beta), -1), *(v[:, None] for v in known.values())]
     return np.concatenate([*parts, np.atleast_1d(model.log_lik(beta, **known))[:, None]], 1)
 
 

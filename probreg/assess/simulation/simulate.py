@@ -52,7 +52,7 @@ def unrolled(model: Model) -> Model:
             "weights that stand for over a million rows are too many to simulate from one by one; leave the weights out"
         )
     design = model.design if model.design.weights is None else replace(model.design.take(rows), weights=None)
-    return replace(model, design=design, prior=model.bound.prior)
+    return replace(model, design=design, prior=model.with_prior_frozen.prior)
 
 
 def _improper(model: Model) -> list[str]:

@@ -20,7 +20,7 @@ _STEP = 2e-3  # of eta, in five-point differences: their error, step^4 / 30, and
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class RowGroup:
     """Rows and their shares (they sum to one) in one average."""
 
     rows: Array
@@ -38,7 +38,7 @@ class Target(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Mean:
+class AverageMean:
     """E[y | x] at the rows X (n, p), with offset (n, 1) or (n, m)."""
 
     X: Array
@@ -56,10 +56,10 @@ class Mean:
 
 
 @dataclass(frozen=True, eq=False)
-class Slope:
+class AverageSlope:
     """d E[y | x] / d v along one variable v: J(eta) (D beta), with D (n, p) the slopes of the columns in v."""
 
-    at: Mean
+    at: AverageMean
     D: Array
 
     def values(self, model: Model, beta: Array, aux: Aux) -> Array:
@@ -73,7 +73,7 @@ class Slope:
 
 def jacobian(likelihood: Likelihood, eta: Array) -> Array:
     """d mean / d eta, (..., n, K, m), from the line on which the mean lies and its link."""
-    line, J = likelihood.mean_line(eta)
+    line, J = likelihood.link_mean_and_slope(eta)
     return likelihood.link.slope(line)[..., None] * J
 
 
@@ -94,7 +94,7 @@ def _along(likelihood: Likelihood, eta: Array, v: Array) -> Array:
     return (8.0 * across(1) - across(2)) / (12.0 * _STEP) * size[..., None]
 
 
-def average(model: Model, target: Target, groups: list[Group], beta: Array, aux: Aux) -> tuple[Array, Array]:
+def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, aux: Aux) -> tuple[Array, Array]:
     """Averages (G, K) and their gradients (G, K, p m) over vec(beta), column first, then predictor."""
     h, pairs = target.values(model, beta, aux), target.slopes(model, beta)
     value = np.stack([g.share @ h[g.rows] for g in groups])
@@ -110,7 +110,7 @@ def average(model: Model, target: Target, groups: list[Group], beta: Array, aux:
     return value, gradient.reshape(*value.shape, -1)
 
 
-def average_of_draws(model: Model, target: Target, groups: list[Group], draws: Mapping[str, Array]) -> Array:
+def average_of_draws(model: Model, target: Target, groups: list[RowGroup], draws: Mapping[str, Array]) -> Array:
     """(S, G, K): the averages at every draw of beta (S, p, m) and aux (S, 1)."""
     out = []
     for part in _parts(draws, max(g.rows.max(initial=0) for g in groups) + 1, model):

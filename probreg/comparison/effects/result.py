@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from probreg.comparison.effects.averages import Group, Target, average, average_of_draws
+from probreg.comparison.effects.averages import RowGroup, Target, average, average_of_draws
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
-from probreg.inference.uncertainty.reported import through
+from probreg.inference.uncertainty.parameter_maps import through
 from probreg.likelihoods import Gaussian
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.system.terminal import printed, table_lines
@@ -51,12 +51,12 @@ class Effects:
 
 
 @dataclass(frozen=True, eq=False)
-class Quantity:
+class AveragedEffect:
     """One set of effects over groups: `labels` say what it is; two targets are contrasted, the second minus the first."""
 
     labels: Mapping[str, Any]
     targets: tuple[Target, ...]
-    groups: list[Group]
+    groups: list[RowGroup]
     names: list[dict[str, Any]]
 
 
@@ -69,7 +69,9 @@ class Scale:
     said: str
 
 
-def evaluate(fit: Fit, quantities: list[Quantity], scale: Scale, *, prob: float, covariance: Any, what: str) -> Effects:
+def evaluate_effects(
+    fit: Fit, quantities: list[AveragedEffect], scale: Scale, *, prob: float, covariance: Any, what: str
+) -> Effects:
     """The table of these quantities, by the delta method for a mode, from the draws for a posterior."""
     import pandas as pd
 
@@ -85,7 +87,7 @@ def evaluate(fit: Fit, quantities: list[Quantity], scale: Scale, *, prob: float,
     return Effects(table, what, prob, kind, fit.method.name, scale.link.name, cov, draws)
 
 
-def _labels(fit: Fit, q: Quantity) -> list[dict[str, Any]]:
+def _labels(fit: Fit, q: AveragedEffect) -> list[dict[str, Any]]:
     levels = fit.model.likelihood.levels if fit.model.likelihood.outcomes else ()
     each = [{"level": str(v)} for v in levels] or [{}]
     return [{**q.labels, **name, **level} for name in q.names for level in each]
@@ -97,7 +99,7 @@ def _exact(fit: Fit, scale: Scale) -> bool:
 
 
 def _of_delta(
-    fit: Fit, quantities: list[Quantity], scale: Scale, prob: float, covariance: Any
+    fit: Fit, quantities: list[AveragedEffect], scale: Scale, prob: float, covariance: Any
 ) -> tuple[dict[str, Array], str, Array, Array | None]:
     found = [_linearised(fit, q, scale) for q in quantities]
     z = np.concatenate([value for value, _ in found])
@@ -122,7 +124,7 @@ def _of_delta(
     return columns, kind, cov, None
 
 
-def _linearised(fit: Fit, q: Quantity, scale: Scale) -> tuple[Array, Array]:
+def _linearised(fit: Fit, q: AveragedEffect, scale: Scale) -> tuple[Array, Array]:
     """Values (R,) on the link scale and gradients (R, p m)."""
     known = {k: np.asarray(v) for k, v in fit.aux.items()}
     value, gradient = np.zeros(()), np.zeros(())
@@ -134,7 +136,7 @@ def _linearised(fit: Fit, q: Quantity, scale: Scale) -> tuple[Array, Array]:
 
 
 def _of_draws(
-    fit: Fit, quantities: list[Quantity], scale: Scale, prob: float
+    fit: Fit, quantities: list[AveragedEffect], scale: Scale, prob: float
 ) -> tuple[dict[str, Array], str, Array, Array | None]:
     posterior = atoms(fit)
     z = np.concatenate([_drawn(fit, q, scale, posterior) for q in quantities], 1)
@@ -144,7 +146,7 @@ def _of_draws(
     return columns, f"equal-tailed, from {len(z)} draws", np.atleast_2d(np.cov(z.T)), shown
 
 
-def _drawn(fit: Fit, q: Quantity, scale: Scale, posterior: Mapping[str, Array]) -> Array:
+def _drawn(fit: Fit, q: AveragedEffect, scale: Scale, posterior: Mapping[str, Array]) -> Array:
     each = [scale.link.forward(average_of_draws(fit.model, t, q.groups, posterior)) for t in q.targets]
     z = each[0] if len(each) == 1 else each[1] - each[0]
     return z.reshape(len(z), -1)
@@ -161,9 +163,9 @@ def atoms(fit: Fit) -> dict[str, Array]:
 
 def _estimable(fit: Fit, G: Array) -> None:
     """Incompatible for an effect that moves along a direction of the coefficients that the rows do not tell."""
-    if fit.solution.null is None:
+    if fit.solution.null_space is None:
         return
-    N = np.kron(fit.solution.null, np.eye(fit.model.shape[1]))
+    N = np.kron(fit.solution.null_space, np.eye(fit.model.shape[1]))
     if len(bad := np.flatnonzero((np.abs(G @ N) > _KEEPS * (np.abs(G) @ np.abs(N)) + 1e-300).any(1))):
         raise Incompatible(
             f"{len(bad)} of {len(G)} effects have no estimate, because columns are not identified ({fit.solution.detail}). "

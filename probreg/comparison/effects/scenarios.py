@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import shown
-from probreg.comparison.effects.averages import Group, Mean, Slope
+from probreg.arguments.scalars import shown_value
+from probreg.comparison.effects.averages import AverageMean, AverageSlope, RowGroup
 from probreg.data import Design, PlainColumns
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
 from probreg.errors import DataError
@@ -38,18 +38,18 @@ class Population:
     def n(self) -> int:
         return len(self.weights)
 
-    def mean(self, **moved: Any) -> Mean:
+    def mean(self, **moved: Any) -> AverageMean:
         """The mean at these rows, with some variables moved to other values (n,)."""
         if not self.table:  # an intercept alone reads nothing
-            return Mean(np.ones((self.n, 1)), self.offset)
+            return AverageMean(np.ones((self.n, 1)), self.offset)
         made = self.design.at({**self.table, **moved}, offset=self.offset)
-        return Mean(made.X, made.offset)
+        return AverageMean(made.X, made.offset)
 
     def set_to(self, **values: Any) -> "Population":
         """The same rows with variables set to one value each."""
-        return replace(self, table={**self.table, **{k: constant(v, self.n) for k, v in values.items()}})
+        return replace(self, table={**self.table, **{k: _repeated(v, self.n) for k, v in values.items()}})
 
-    def slope(self, name: str) -> Slope:
+    def slope(self, name: str) -> AverageSlope:
         """The columns' derivatives along a variable, by five-point differences that stay within what was observed."""
         x = np.asarray(self.table[name], dtype=float)
         if len(missing := np.flatnonzero(np.isnan(x))):
@@ -68,7 +68,7 @@ class Population:
             D[where] = self._difference(name, x, sign * h, stencil, where)
             inside &= ~where
         D[inside] = self._difference(name, x, h, _CENTRAL, inside)
-        return Slope(self.mean(), D)
+        return AverageSlope(self.mean(), D)
 
     def _difference(self, name: str, x: Array, h: float, stencil: Mapping[int, float], where: Array) -> Array:
         if not where.any():
@@ -83,7 +83,7 @@ def _part(offset: Array | None, where: Array) -> Array | None:
     return None if offset is None else offset[where]
 
 
-def constant(value: Any, n: int) -> Array:
+def _repeated(value: Any, n: int) -> Array:
     """One value in n rows; text stays text."""
     out = np.empty(n, dtype=object)
     out[:] = [value] * n
@@ -134,7 +134,7 @@ def _same_rows(design: Design, data: Any) -> bool:
 # ---- groups and values -------------------------------------------------------------------------------------------------
 
 
-def groups(of: Population, by: Sequence[str]) -> tuple[list[dict[str, Any]], list[Group]]:
+def groups(of: Population, by: Sequence[str]) -> tuple[list[dict[str, Any]], list[RowGroup]]:
     """The groups of rows that share the values of the variables `by`, in the order of these; one group without any."""
     for name in by:
         if name not in of.table:
@@ -146,24 +146,24 @@ def groups(of: Population, by: Sequence[str]) -> tuple[list[dict[str, Any]], lis
     rows: dict[Any, list[int]] = {key: [] for key in seen}
     for i, key in enumerate(keys):
         rows[key].append(i)
-    found = [Group(np.array(r), of.weights[r] / of.weights[r].sum()) for r in rows.values()]
+    found = [RowGroup(np.array(r), of.weights[r] / of.weights[r].sum()) for r in rows.values()]
     return [dict(zip(by, key)) for key in seen], found
 
 
 def settings(of: Population, at: Mapping[str, Any] | None) -> Iterator[tuple[dict[str, Any], Population]]:
     """Every combination of the values in `at`, with the rows set to it."""
     if not isinstance(at, Mapping | None):
-        raise DataError(f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {shown(at)}")
+        raise DataError(f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {shown_value(at)}")
     wanted = dict(at or {})
     for name in wanted:
-        known(of, name, "at")
+        _require_variable(of, name, "at")
     lists = [v if isinstance(v, list | tuple | np.ndarray) else [v] for v in wanted.values()]
     for values in itertools.product(*lists):
         said = dict(zip(wanted, values))
         yield said, of.set_to(**said) if said else of
 
 
-def known(of: Population, name: str, where: str) -> None:
+def _require_variable(of: Population, name: str, where: str) -> None:
     """DataError unless `name` is a variable behind the columns."""
     if name not in of.table:
         raise DataError(
@@ -185,7 +185,7 @@ def _in_offset(of: Population, name: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Move:
+class Contrast:
     """A variable taken from `low` to `high` (values (n,)), in words."""
 
     variable: str
@@ -222,9 +222,9 @@ LEVELS: dict[str, Callable[[list[Any]], list[tuple[Any, Any]]]] = {
 }
 
 
-def moves(of: Population, name: str, how: Any) -> list[Move]:
+def moves(of: Population, name: str, how: Any) -> list[Contrast]:
     """The moves of one variable: levels against the first (or as `how` says), 0 to 1, or x to x + `how`."""
-    known(of, name, "variables")
+    _require_variable(of, name, "variables")
     levels = categories(of.design).get(name)
     values = of.table[name]
     if levels is None and np.asarray(values).dtype.kind == "b":
@@ -233,11 +233,11 @@ def moves(of: Population, name: str, how: Any) -> list[Move]:
         return [_of_levels(of, name, a, b) for a, b in _level_pairs(name, levels, how)]
     x = np.asarray(values, dtype=float)
     low, high, said = _numeric(name, x, of.weights, how)
-    return [Move(name, said, np.broadcast_to(low, x.shape), np.broadcast_to(high, x.shape))]
+    return [Contrast(name, said, np.broadcast_to(low, x.shape), np.broadcast_to(high, x.shape))]
 
 
-def _of_levels(of: Population, name: str, a: Any, b: Any) -> Move:
-    return Move(name, f"{b} against {a}", constant(a, of.n), constant(b, of.n))
+def _of_levels(of: Population, name: str, a: Any, b: Any) -> Contrast:
+    return Contrast(name, f"{b} against {a}", _repeated(a, of.n), _repeated(b, of.n))
 
 
 def _level_pairs(name: str, levels: list[Any], how: Any) -> list[tuple[Any, Any]]:

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from probreg.arguments.scalars import Names, Probability, Word, checked
-from probreg.comparison.effects.result import PLAIN, RATIO, Effects, Quantity, Scale, evaluate
-from probreg.comparison.effects.scenarios import Population, groups, known, moves, population, settings
+from probreg.comparison.effects.result import PLAIN, RATIO, AveragedEffect, Effects, Scale, evaluate_effects
+from probreg.comparison.effects.scenarios import Population, _require_variable, groups, moves, population, settings
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.fits.prediction import usable
+from probreg.fits.prediction import require_predictive
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 
@@ -45,12 +45,12 @@ def predictions(
     of, keys = _population(fit, data, by)
     names, rows = groups(of, keys)
     asked = [
-        Quantity({f"{k} =": v for k, v in said.items()}, (setting.mean(),), rows, names)
+        AveragedEffect({f"{k} =": v for k, v in said.items()}, (setting.mean(),), rows, names)
         for said, setting in settings(of, at)
     ]
     link = fit.model.likelihood.link
     what = f"average of {_mean_of(fit)} over {of.what}"
-    return evaluate(fit, asked, Scale(link, link, "mean"), prob=prob, covariance=covariance, what=what)
+    return evaluate_effects(fit, asked, Scale(link, link, "mean"), prob=prob, covariance=covariance, what=what)
 
 
 @checked
@@ -91,10 +91,10 @@ def comparisons(
             for move in moves(setting, name, how):
                 both = (setting.mean(**{name: move.low}), setting.mean(**{name: move.high}))
                 label = {"variable": name, "contrast": move.contrast}
-                asked.append(Quantity(label | where, both, rows, names))
+                asked.append(AveragedEffect(label | where, both, rows, names))
     scale = MEASURES[measure]
     what = f"{scale.said} of averages of {_mean_of(fit)} over {of.what}"
-    return evaluate(fit, asked, scale, prob=prob, covariance=covariance, what=what)
+    return evaluate_effects(fit, asked, scale, prob=prob, covariance=covariance, what=what)
 
 
 @checked
@@ -126,14 +126,14 @@ def slopes(
     for said, setting in settings(of, at):
         where = {f"{k} =": v for k, v in said.items()}
         asked += [
-            Quantity({"variable": v} | where, (of_one,), rows, names) for v, of_one in _slopes(setting, variables)
+            AveragedEffect({"variable": v} | where, (of_one,), rows, names) for v, of_one in _slopes(setting, variables)
         ]
     what = f"average slope of {_mean_of(fit)} over {of.what}"
-    return evaluate(fit, asked, PLAIN, prob=prob, covariance=covariance, what=what)
+    return evaluate_effects(fit, asked, PLAIN, prob=prob, covariance=covariance, what=what)
 
 
 def _population(fit: Fit, data: Any, by: str | Sequence[str] | None) -> tuple[Population, tuple[str, ...]]:
-    usable(fit.solution, fit.method)
+    require_predictive(fit.solution, fit.method)
     keys = (by,) if isinstance(by, str) else tuple(by or ())
     return population(fit.model.design, data, keys), keys
 
@@ -176,7 +176,7 @@ def _slopes(of: Population, variables: Any) -> list[tuple[str, Any]]:
         raise DataError(f"no variable of this model is a number: {', '.join(named)}; use comparisons")
     chosen = numbers if variables is None else list(named)
     for name in chosen:
-        known(of, name, "variables")
+        _require_variable(of, name, "variables")
         if name in grouped:
             raise DataError(f"{name!r} is a category and has no slope: use comparisons(fit, {name!r})")
     return [(name, of.slope(name)) for name in chosen]

@@ -103,7 +103,7 @@ def _wordy(sign: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Token:
+class HypothesisToken:
     """kind is "number", "name", "end" or the sign itself."""
 
     kind: str
@@ -111,7 +111,7 @@ class Token:
     place: int
 
 
-def tokens(text: str, names: Names) -> Iterator[Token]:
+def hypothesis_tokens(text: str, names: Names) -> Iterator[HypothesisToken]:
     """The text cut into numbers, names and signs. DataError names what is neither."""
     place = 0
     while place < len(text):
@@ -121,41 +121,41 @@ def tokens(text: str, names: Names) -> Iterator[Token]:
         token = _token(text, place, names)
         yield token
         place += len(token.text)
-    yield Token("end", "", len(text))
+    yield HypothesisToken("end", "", len(text))
 
 
-def _token(text: str, place: int, names: Names) -> Token:
+def _token(text: str, place: int, names: Names) -> HypothesisToken:
     if text[place] == "`":
         quoted = _QUOTED.match(text, place)
         if quoted is None or (name := _unquoted(quoted.group())) not in names.known:
             what = f"no coefficient is called {name!r}{names.hint(name)}" if quoted else "a backquote is not closed"
             raise DataError(f"the hypothesis {text!r}: {what}")
-        return Token("name", quoted.group(), place)
+        return HypothesisToken("name", quoted.group(), place)
     if (found_name := names.at(text, place)) is not None:
-        return Token("name", found_name, place)
+        return HypothesisToken("name", found_name, place)
     if found := _NUMBER.match(text, place):
-        return Token("number", found.group(), place)
+        return HypothesisToken("number", found.group(), place)
     if found := _SIGNS.match(text, place):
-        return Token(found.group(), found.group(), place)
+        return HypothesisToken(found.group(), found.group(), place)
     word = found.group() if (found := _WORD.match(text, place)) else text[place]
     raise DataError(f"the hypothesis {text!r}: no coefficient is called {word!r}{names.hint(word)}")
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearExpression:
     """constant + sum of factors times names."""
 
     constant: float = 0.0
     parts: Mapping[str, float] = field(default_factory=dict)
 
-    def plus(self, other: "Linear", sign: float = 1.0) -> "Linear":
+    def plus(self, other: "LinearExpression", sign: float = 1.0) -> "LinearExpression":
         parts = dict(self.parts)
         for name, c in other.parts.items():
             parts[name] = parts.get(name, 0.0) + sign * c
-        return Linear(self.constant + sign * other.constant, parts)
+        return LinearExpression(self.constant + sign * other.constant, parts)
 
-    def times(self, c: float) -> "Linear":
-        return Linear(c * self.constant, {name: c * v for name, v in self.parts.items()})
+    def times(self, c: float) -> "LinearExpression":
+        return LinearExpression(c * self.constant, {name: c * v for name, v in self.parts.items()})
 
 
 @dataclass
@@ -164,7 +164,7 @@ class Reader:
 
     text: str
     names: Names
-    tokens: list[Token]
+    tokens: list[HypothesisToken]
     i: int = 0
 
     def restrictions(self) -> list[Restriction]:
@@ -192,7 +192,7 @@ class Reader:
             )
         return found
 
-    def expanded(self, difference: Linear, relation: str, said: str) -> list[Restriction]:
+    def expanded(self, difference: LinearExpression, relation: str, said: str) -> list[Restriction]:
         """One restriction, or one for each outcome where names stand for all of them."""
         used = {n: self.names.known[n] for n, c in difference.parts.items() if c}
         if not used:
@@ -207,7 +207,7 @@ class Reader:
             out.append(Restriction(weights, relation, 0.0 - difference.constant))
         return out
 
-    def sum(self) -> Linear:
+    def sum(self) -> LinearExpression:
         total = self.product()
         while self.token.kind in ("+", "-"):
             sign = 1.0 if self.token.kind == "+" else -1.0
@@ -215,7 +215,7 @@ class Reader:
             total = total.plus(self.product(), sign)
         return total
 
-    def product(self) -> Linear:
+    def product(self) -> LinearExpression:
         total = self.factor()
         while self.token.kind in ("*", "/"):
             sign, place = self.token.kind, self.token.place
@@ -233,14 +233,14 @@ class Reader:
                 total = other.times(total.constant) if other.parts else total.times(other.constant)
         return total
 
-    def factor(self) -> Linear:
+    def factor(self) -> LinearExpression:
         token = self.token
         self.i += 1
         if token.kind == "number":
             value = float(token.text)
-            return self.factor().times(value) if self.token.kind == "name" else Linear(value)
+            return self.factor().times(value) if self.token.kind == "name" else LinearExpression(value)
         if token.kind == "name":
-            return Linear(0.0, {_unquoted(token.text): 1.0})
+            return LinearExpression(0.0, {_unquoted(token.text): 1.0})
         if token.kind in ("+", "-"):
             return self.factor().times(1.0 if token.kind == "+" else -1.0)
         if token.kind == "(":
@@ -250,7 +250,7 @@ class Reader:
         raise self.unexpected(token, "a coefficient or a number")
 
     @property
-    def token(self) -> Token:
+    def token(self) -> HypothesisToken:
         return self.tokens[self.i]
 
     def next_is(self, kind: str) -> bool:
@@ -261,7 +261,7 @@ class Reader:
             raise self.unexpected(self.token, {"end": "a relation, a comma or the end"}.get(kind, repr(kind)))
         self.i += 0 if kind == "end" else 1
 
-    def unexpected(self, token: Token, wanted: str) -> DataError:
+    def unexpected(self, token: HypothesisToken, wanted: str) -> DataError:
         met = repr(token.text) if token.text else "the end"
         return DataError(
             f"the hypothesis {self.text!r}: expected {wanted} and met {met} after {self.text[: token.place]!r}"
@@ -278,7 +278,7 @@ def parse(text: str, columns: Sequence[str], outcomes: Sequence[str] = ()) -> li
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"a hypothesis is a text such as 'x1 = x2', got {text!r}")
     names = Names.of(columns, outcomes)
-    return Reader(text, names, list(tokens(text, names))).restrictions()
+    return Reader(text, names, list(hypothesis_tokens(text, names))).restrictions()
 
 
 def matrix(restrictions: Sequence[Restriction], size: int) -> tuple[Array, Array]:

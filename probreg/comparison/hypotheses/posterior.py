@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtr, fdtr, gammaln, ndtr, stdtr
 
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import shown
+from probreg.fits.inference_data import reported_coefficients
 from probreg.likelihoods import Gaussian
 from probreg.priors import InverseGamma
 
@@ -23,7 +23,7 @@ class Belief:
     how: str
 
 
-def exact(fit: Fit) -> bool:
+def has_exact_law(fit: Fit) -> bool:
     """Linear combinations of the coefficients are Student-t or normal by a formula."""
     return isinstance(fit.model.likelihood, Gaussian) and fit.solution.known_marginals
 
@@ -32,13 +32,13 @@ def combinations_drawn(fit: Fit, L: Array) -> Array:
     """L beta of the reported coefficients, draw by draw, (chain, draw, q)."""
     draws = fit.solution.draws
     assert draws is not None
-    beta = shown(fit.model, draws["beta"])
+    beta = reported_coefficients(fit.model, draws["beta"])
     return beta.reshape(*beta.shape[:2], -1) @ L.T
 
 
 def of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:
     """P(sign (L beta - r) > 0 for all rows)."""
-    if exact(fit) and len(r) == 1:
+    if has_exact_law(fit) and len(r) == 1:
         s, row = fit.solution, L[0]
         t = float(sign[0] * (row @ s.beta.ravel() - r[0]) / np.sqrt(row @ s.scale @ row))
         return Belief("P(hypothesis)", float(ndtr(t) if s.df is None else stdtr(s.df, t)), 0.0, "exact")
@@ -55,7 +55,7 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
     """
     s, q = fit.solution, len(r)
     name = "credible level that reaches the null"
-    if exact(fit):
+    if has_exact_law(fit):
         gap = L @ s.beta.ravel() - r
         W = float(gap @ np.linalg.solve(L @ s.scale @ L.T, gap))
         level = float(chdtr(q, W) if s.df is None else fdtr(q, s.df, W / q))
@@ -91,7 +91,7 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
     it, where both densities are known exactly; None elsewhere (Dickey 1971). The restricted model has the prior of the
     other parameters given L beta = r."""
     model, s = fit.model, fit.solution
-    if not exact(fit) or not model.joint.gaussian:
+    if not has_exact_law(fit) or not model.joint.gaussian:
         return None
     involved = np.abs(L).max(0) > 0
     own = np.flatnonzero(model.joint.informative)

@@ -67,9 +67,9 @@ def independent(L: Array, r: Array) -> Restrictions:
 
 def estimable(fit: Fit, L: Array) -> None:
     """Incompatible for a combination of coefficients that the rows do not tell (Searle 1971)."""
-    if fit.solution.null is None:
+    if fit.solution.null_space is None:
         return
-    N = np.kron(fit.solution.null, np.eye(fit.model.shape[1]))
+    N = np.kron(fit.solution.null_space, np.eye(fit.model.shape[1]))
     if (np.abs(L @ N) > 1e-8 * (np.abs(L) @ np.abs(N)) + 1e-300).any():
         raise Incompatible(
             f"the hypothesis is about coefficients that are not identified ({fit.solution.detail}): drop a column, or give a prior"
@@ -148,7 +148,7 @@ def restricted(fit: Fit, found: Restrictions) -> Restricted:
     nearest = beta - V @ found.L.T @ np.linalg.solve(found.L @ V @ found.L.T, found.L @ beta - found.r)
     at = Surface(model, identified(model, s))
     held = np.vstack([np.kron(T.T, np.eye(m)) @ found.L.T, np.zeros((len(model.unknown), found.q))])
-    top = at.climb(start(model, s, nearest.reshape(p, m)), at.across(held))
+    top = at.maximise(start(model, s, nearest.reshape(p, m)), at.across(held))
     if top is None:
         raise NotConverged(
             "the model under the hypothesis has no maximum that Newton steps find, so there is no likelihood ratio; "

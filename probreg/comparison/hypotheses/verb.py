@@ -10,7 +10,7 @@ from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
 from probreg.comparison.hypotheses.posterior import (
     Belief,
     combinations_drawn,
-    exact,
+    has_exact_law,
     of_equalities,
     of_inequalities,
     savage_dickey,
@@ -20,7 +20,7 @@ from probreg.comparison.hypotheses.result import Hypothesis
 from probreg.data.weights import without_likelihood
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.prediction import usable
+from probreg.fits.prediction import require_predictive
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
 
 Array = np.ndarray
@@ -58,7 +58,7 @@ def hypothesis(
     >>> found.null, found["t"].df, round(found["t"].p, 4)
     ('x = 1', (2.0,), 0.5636)
     """
-    usable(fit.solution, fit.method)
+    require_predictive(fit.solution, fit.method)
     outcomes = fit.model.likelihood.outcomes
     read = parse(text, fit.model.design.columns, outcomes)
     estimable(fit, matrix(read, len(fit.parameter_names))[0] @ _display(fit))
@@ -83,7 +83,7 @@ def _chosen(tests: str | Sequence[str]) -> tuple[str, ...]:
 
 def _display(fit: Fit) -> Array:
     """(reported, p m): reported coefficients are this times vec(beta)."""
-    return np.kron(np.eye(fit.model.shape[0]), fit.model.likelihood.display)
+    return np.kron(np.eye(fit.model.shape[0]), fit.model.likelihood.contrast_matrix)
 
 
 def _of_mode(
@@ -127,7 +127,7 @@ def _of_mode(
     if "likelihood" in tests and covariance is None and not notes:
         more = likelihood_tests(fit, kept)
         found += more
-        lost = f"no likelihood ratio and no score test, which need the rows: {fit.model.design.elsewhere}"
+        lost = f"no likelihood ratio and no score test, which need the rows: {fit.model.design.rows_absent}"
         notes += () if more else (lost,)
     if "wald" not in tests:
         found = [t for t in found if t.name in ("LR", "score")]
@@ -157,7 +157,7 @@ def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) 
 
 def _posterior_columns(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
     s = fit.solution
-    if exact(fit):
+    if has_exact_law(fit):
         value, scale = L @ s.beta.ravel(), np.sqrt(np.diagonal(L @ s.scale @ L.T))
         wider = 1.0 if s.df is None else np.sqrt(s.df / (s.df - 2.0)) if s.df > 2 else np.inf
         half = quantile(prob, s.df) * scale

@@ -2,4 +2,4 @@
 
 from probreg.comparison.interval_panel.coverage import Coverage as Coverage, coverage as coverage
 from probreg.comparison.interval_panel.kinds import INTERVALS as INTERVALS, Interval as Interval
-from probreg.comparison.interval_panel.panel import Panel as Panel, panel as panel
+from probreg.comparison.interval_panel.panel import IntervalPanel as IntervalPanel, interval_panel as interval_panel

@@ -15,7 +15,7 @@ from probreg.comparison.interval_panel.kinds import Interval, chosen
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit, fit
-from probreg.fits.inference_data import shown
+from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, Status
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
@@ -102,7 +102,7 @@ def coverage(
 
     Responses are drawn from the likelihood of `model` at `truth`, a Fit (its estimate) or values by name (coefficients
     as in `fit.parameter_names`, and sigma), at the model's own rows, or at `n` rows drawn from them anew each time; a
-    row of weight w counts as w rows. Each is fitted under the model's prior. `kinds` as in `panel`; by default t (or wald),
+    row of weight w counts as w rows. Each is fitted under the model's prior. `kinds` as in `interval_panel`; by default t (or wald),
     HC3, profile and score. Data set k has its own seed, so that `workers` (threads) change nothing. Data sets without an
     interval (separated, collinear) are left out of the shares and counted by cause.
 
@@ -122,7 +122,7 @@ def coverage(
     with one_blas_thread():
         ends = list(_each(job, [np.random.default_rng([seed, k]) for k in range(reps)], workers))
     names = _names(model)
-    values = dict(zip(names, map(float, shown(model, beta).ravel())))
+    values = dict(zip(names, map(float, reported_coefficients(model, beta).ravel())))
     failures = {k: dict(Counter(str(e[k]) for e in ends if isinstance(e[k], str))) for k in wanted}
     table = _table(values, {k: [e[k] for e in ends if not isinstance(e[k], str)] for k in wanted})
     rows = job.model.design.n if n is None else n
@@ -175,7 +175,7 @@ def _true(model: Model, truth: Fit | Mapping[str, float]) -> tuple[Array, dict[s
             f"truth needs a value for each of {', '.join(wanted)}; wrong or missing: {', '.join(sorted(wrong))}"
         )
     shown_beta = np.array([float(truth[k]) for k in names]).reshape(-1, width)
-    beta = shown_beta @ np.linalg.pinv(model.likelihood.display).T
+    beta = shown_beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
     return beta, {a: float(truth[a]) if a in truth else model.fixed[a] for a in model.likelihood.aux}
 
 

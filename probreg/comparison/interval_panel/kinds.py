@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import check_fields, shown
+from probreg.arguments.scalars import check_fields, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference import Bootstrap, Conjugate, Method
@@ -74,7 +74,7 @@ def chosen(kinds: "Iterable[str] | Mapping[str, Interval] | None") -> dict[str, 
     if isinstance(kinds, str):
         raise DataError(f"kinds are several: write [{kinds!r}]")
     if not isinstance(kinds, Iterable):
-        raise DataError(f"kinds is a list of names or a mapping to Interval(...), got {shown(kinds)}")
+        raise DataError(f"kinds is a list of names or a mapping to Interval(...), got {shown_value(kinds)}")
     if isinstance(kinds, Mapping):
         if wrong := [k for k, v in kinds.items() if not isinstance(v, Interval)]:
             raise Incompatible(

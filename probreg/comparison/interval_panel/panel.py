@@ -9,8 +9,8 @@ import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
 from probreg.comparison.interval_panel.kinds import Interval, chosen
-from probreg.comparison.interval_panel.quantity import Quantity, asked, at_row, coefficient
-from probreg.comparison.interval_panel.reasons import Found, reasons
+from probreg.comparison.interval_panel.quantity import Estimand, asked, at_row, coefficient
+from probreg.comparison.interval_panel.reasons import FoundInterval, interval_reasons
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.system.terminal import printed, table_lines
@@ -21,7 +21,7 @@ MOST = 6  # sentences that are printed
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class IntervalPanel:
     """Intervals of one quantity: `table` has a row per (fit, kind) with estimate, lower, upper, width and `reason`, which
     says why there is none where there is none; `why` are sentences on what makes them differ, the largest first."""
 
@@ -65,14 +65,14 @@ class Panel:
 
 
 @checked
-def panel(
+def interval_panel(
     fits: Fit | Mapping[str, Fit],
     coef: str | None = None,
     *,
     at: Any = None,
     prob: Probability = 0.95,
     kinds: Iterable[str] | Mapping[str, Interval] | None = None,
-) -> Panel:
+) -> IntervalPanel:
     """Every interval that each fit offers for one coefficient, or for the mean at one row `at`, and why they differ.
 
     `coef` is a name of `fit.parameter_names` ("x", or "x: b" for class b); `at` one row of data as for `predict`, with the
@@ -82,7 +82,7 @@ def panel(
     DataError for an unknown coefficient or kind, or not exactly one of coef and at; Incompatible for unordered classes.
 
     >>> import probreg as pr
-    >>> found = panel(pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["x"]), "x", kinds=["t", "wald", "eti"])
+    >>> found = interval_panel(pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["x"]), "x", kinds=["t", "wald", "eti"])
     >>> found.table["width"].round(3).tolist()
     [2.555, 1.164, nan]
     >>> found.why
@@ -102,13 +102,13 @@ def panel(
         for kind, interval in wanted.items():
             lower, upper, reason = asked(q, interval, prob)
             rows.append((name, kind, estimate, q.shown(lower), q.shown(upper), reason))
-            found += [] if reason else [Found(name, kind, lower, upper, interval)]
+            found += [] if reason else [FoundInterval(name, kind, lower, upper, interval)]
         rows += new
     what, unit = _words(next(iter(quantities.values())), coef)
-    return Panel(what, unit, prob, _table(rows), reasons(quantities, found, prob))
+    return IntervalPanel(what, unit, prob, _table(rows), interval_reasons(quantities, found, prob))
 
 
-def _words(q: Quantity, coef: str | None) -> tuple[str, str]:
+def _words(q: Estimand, coef: str | None) -> tuple[str, str]:
     """What the quantity is called, and its unit."""
     model, link = q.origin.model, q.origin.model.likelihood.link.name
     y = model.design.response

@@ -23,7 +23,7 @@ _OF_DRAWS, _OF_SAMPLES = ("eti", "hdi"), ("t", "wald", "profile", "score", "boot
 
 
 @dataclass(frozen=True, eq=False)
-class Quantity:
+class Estimand:
     """A number that a fit estimates: coefficient `index` of `fit` (column first, then outcome), plus `shift`, through the
     inverse link where it is a mean. In the coefficients of `origin`, the fit that was given, it is `direction`'beta."""
 
@@ -93,17 +93,17 @@ class Quantity:
             return float(self.fit.model.likelihood.link.inverse(np.array(value + self.shift)))
 
 
-def coefficient(fit: Fit, name: str) -> Quantity:
+def coefficient(fit: Fit, name: str) -> Estimand:
     """DataError unless the fit has a coefficient of this name."""
     names = fit.parameter_names
     if name not in names:
         hint = " (a class is named too, as in 'x: b')" if fit.model.likelihood.outcomes else ""
         raise DataError(f"no coefficient is called {name!r}; there are: {', '.join(names[:20])}{hint}")
     j = names.index(name)
-    return Quantity(fit, j, fit, np.eye(len(names))[j])
+    return Estimand(fit, j, fit, np.eye(len(names))[j])
 
 
-def at_row(fit: Fit, data: Any) -> Quantity:
+def at_row(fit: Fit, data: Any) -> Estimand:
     """The mean of a new response at one row. DataError unless there is one row; Incompatible for unordered classes."""
     if not isinstance(fit.model.likelihood, OrderedLikelihood):
         raise Incompatible(
@@ -118,7 +118,7 @@ def at_row(fit: Fit, data: Any) -> Quantity:
     if not x[j]:
         raise DataError("the row is zero in every column, so its mean is known without data")
     shift = 0.0 if design.offset is None else float(design.offset[0, 0])
-    return Quantity(_exchanged(fit, x, j), j, fit, x, shift, mean=True)
+    return Estimand(_exchanged(fit, x, j), j, fit, x, shift, mean=True)
 
 
 def _exchanged(fit: Fit, x: Array, j: int) -> Fit:
@@ -133,7 +133,7 @@ def _exchanged(fit: Fit, x: Array, j: int) -> Fit:
     return replace(fit, model=replace(model, design=replace(model.design, X=X, kept=None)), solution=solution)
 
 
-def asked(quantity: Quantity, interval: Interval, prob: float) -> tuple[float, float, str]:
+def asked(quantity: Estimand, interval: Interval, prob: float) -> tuple[float, float, str]:
     """Lower, upper and no reason; or nan twice and why there is none."""
     try:
         lower, upper = quantity.ends(interval, prob)

@@ -11,8 +11,8 @@ import numpy as np
 
 from probreg.comparison import differing
 from probreg.comparison.interval_panel.kinds import Interval
-from probreg.comparison.interval_panel.quantity import Quantity
-from probreg.fits.inference_data import shown
+from probreg.comparison.interval_panel.quantity import Estimand
+from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.uncertainty.intervals import quantile
 from probreg.system.terminal import percent
 
@@ -24,7 +24,7 @@ _HELD = 0.005  # a smaller weight of the prior is no cause
 _SKEWED = 0.1  # a skewness that moves a mean by a twentieth of a standard deviation
 
 
-class Found(NamedTuple):
+class FoundInterval(NamedTuple):
     """An interval that there is, on the scale of the coefficients."""
 
     fit: str
@@ -34,7 +34,7 @@ class Found(NamedTuple):
     interval: Interval
 
 
-def reasons(quantities: Mapping[str, Quantity], found: list[Found], prob: float) -> tuple[str, ...]:
+def interval_reasons(quantities: Mapping[str, Estimand], found: list[FoundInterval], prob: float) -> tuple[str, ...]:
     """Sentences, the largest difference first; one that says they agree when no difference is worth a word."""
     bases = {n: b for n in quantities if (b := _base([f for f in found if f.fit == n])) is not None}
     said: list[tuple[float, str]] = []
@@ -54,26 +54,26 @@ def _agree(sizes: list[float]) -> str:
     return f"all ends agree to {percent(max(sizes), 2)} of a half-width"
 
 
-def _base(mine: list[Found]) -> Found | None:
+def _base(mine: list[FoundInterval]) -> FoundInterval | None:
     """Student's t, else Wald, else the first with two ends."""
     finite = [f for f in mine if np.isfinite(f.upper - f.lower) and f.upper > f.lower]
     return next((f for k in SYMMETRIC for f in finite if f.kind == k), finite[0] if finite else None)
 
 
-def _size(base: Found, other: Found) -> float:
+def _size(base: FoundInterval, other: FoundInterval) -> float:
     half = (base.upper - base.lower) / 2
     move = max(abs(base.lower - other.lower), abs(base.upper - other.upper))
     return float(move / half) if np.isfinite(move) and half > 0 else np.inf
 
 
-def _who(f: Found, quantities: Mapping[str, Quantity]) -> str:
+def _who(f: FoundInterval, quantities: Mapping[str, Estimand]) -> str:
     return f.kind if len(quantities) == 1 else f"{f.fit}: {f.kind}"
 
 
 # ---- inside one fit ------------------------------------------------------------------------------------------------
 
 
-def _within(q: Quantity, base: Found, f: Found, prob: float) -> str:
+def _within(q: Estimand, base: FoundInterval, f: FoundInterval, prob: float) -> str:
     if not np.isfinite(f.upper - f.lower):
         return f"has no end on {_sides(f)}: {_open(f)} (separation)"
     if base.kind not in SYMMETRIC and f.kind != "hdi":
@@ -81,7 +81,7 @@ def _within(q: Quantity, base: Found, f: Found, prob: float) -> str:
     return _spread(q, base, f) if f.interval.covariance is not None else _KINDS.get(f.kind, _unnamed)(q, base, f, prob)
 
 
-def _open(f: Found) -> str:
+def _open(f: FoundInterval) -> str:
     return (
         "in too many replicates the estimate runs away"
         if f.kind == "bootstrap"
@@ -89,15 +89,15 @@ def _open(f: Found) -> str:
     )
 
 
-def _sides(f: Found) -> str:
+def _sides(f: FoundInterval) -> str:
     return " and ".join(side for side, v in (("the left", f.lower), ("the right", f.upper)) if not np.isfinite(v))
 
 
-def _ratio(base: Found, f: Found) -> float:
+def _ratio(base: FoundInterval, f: FoundInterval) -> float:
     return (f.upper - f.lower) / (base.upper - base.lower)
 
 
-def _small(q: Quantity, base: Found, f: Found, prob: float) -> str:
+def _small(q: Estimand, base: FoundInterval, f: FoundInterval, prob: float) -> str:
     df = q.fit.solution.df
     if df is None:
         return _unnamed(q, base, f, prob)
@@ -108,7 +108,7 @@ def _small(q: Quantity, base: Found, f: Found, prob: float) -> str:
     )
 
 
-def _spread(q: Quantity, base: Found, f: Found) -> str:
+def _spread(q: Estimand, base: FoundInterval, f: FoundInterval) -> str:
     chance = float(np.sqrt(0.5 / q.fit.model.design.total))
     factor = _ratio(base, f)
     far = abs(np.log(factor)) > 3 * chance
@@ -127,7 +127,7 @@ def _spread(q: Quantity, base: Found, f: Found) -> str:
     )
 
 
-def _lean(q: Quantity, base: Found, f: Found, prob: float) -> str:
+def _lean(q: Estimand, base: FoundInterval, f: FoundInterval, prob: float) -> str:
     below, above = q.estimate - f.lower, f.upper - q.estimate
     if not (below > 0 and above > 0):
         return f"does not hold the estimate {q.estimate:.4g} inside: the likelihood is far from quadratic there"
@@ -145,7 +145,7 @@ def _lean(q: Quantity, base: Found, f: Found, prob: float) -> str:
     )
 
 
-def _dense(q: Quantity, base: Found, f: Found, prob: float) -> str:
+def _dense(q: Estimand, base: FoundInterval, f: FoundInterval, prob: float) -> str:
     wide, skew, draws = f"is {_ratio(base, f):.3g} times as wide as {base.kind}", _skewness(q), _draws(q)
     chance = 0.0 if draws is None else 2.0 * float(np.sqrt(6.0 / len(draws)))  # of the skewness of as many normal draws
     if abs(skew) <= chance:
@@ -156,11 +156,11 @@ def _dense(q: Quantity, base: Found, f: Found, prob: float) -> str:
     return f"{wide}: skewness; the posterior's is {skew:.2f}, and the shortest interval leans to its mode"
 
 
-def _unnamed(q: Quantity, base: Found, f: Found, prob: float) -> str:
+def _unnamed(q: Estimand, base: FoundInterval, f: FoundInterval, prob: float) -> str:
     return f"is {_ratio(base, f):.3g} times as wide as {base.kind}"
 
 
-_KINDS: Mapping[str, Callable[[Quantity, Found, Found, float], str]] = {
+_KINDS: Mapping[str, Callable[[Estimand, FoundInterval, FoundInterval, float], str]] = {
     "wald": _small,
     "profile": _lean,
     "score": _lean,
@@ -169,7 +169,7 @@ _KINDS: Mapping[str, Callable[[Quantity, Found, Found, float], str]] = {
 }
 
 
-def _skewness(q: Quantity) -> float:
+def _skewness(q: Estimand) -> float:
     draws = _draws(q)
     if draws is None or q.fit.solution.known_marginals:
         return 0.0
@@ -177,25 +177,27 @@ def _skewness(q: Quantity) -> float:
     return float((centred**3).mean() / (centred**2).mean() ** 1.5)
 
 
-def _draws(q: Quantity) -> Array | None:
+def _draws(q: Estimand) -> Array | None:
     """Draws of the quantity, on the scale of the coefficients."""
     s, model = q.fit.solution, q.fit.model
     if s.draws is None:
         return None
-    return shown(model, s.draws["beta"]).reshape(-1, q.fit.coef.size)[:, q.index]
+    return reported_coefficients(model, s.draws["beta"]).reshape(-1, q.fit.coef.size)[:, q.index]
 
 
 # ---- between fits --------------------------------------------------------------------------------------------------
 
 
-def _between(first: str, name: str, quantities: Mapping[str, Quantity], bases: tuple[Found, Found]) -> str:
+def _between(
+    first: str, name: str, quantities: Mapping[str, Estimand], bases: tuple[FoundInterval, FoundInterval]
+) -> str:
     a, b, (one, two) = quantities[first], quantities[name], bases
     moved = f"{(b.estimate - a.estimate) / a.error:+.2g} SE away and " if a.error > 0 else ""
     head = f"{name} is {moved}{_ratio(one, two):.3g} times as wide as {first}"
     return f"{head}: {_cause(first, name, a, b)}"
 
 
-def _cause(first: str, name: str, a: Quantity, b: Quantity) -> str:
+def _cause(first: str, name: str, a: Estimand, b: Estimand) -> str:
     """Only what differs between the two, and "consistent with" where more than one thing does."""
     differ = differing(a.origin, b.origin) - {"covariance"} | (
         {"covariance"} if _replicated(a) != _replicated(b) else set()
@@ -207,7 +209,7 @@ def _cause(first: str, name: str, a: Quantity, b: Quantity) -> str:
 
 
 Names = tuple[str, str]
-Both = tuple[Quantity, Quantity]
+Both = tuple[Estimand, Estimand]
 
 
 def _likelihood(names: Names, both: Both) -> str:
@@ -234,7 +236,7 @@ def _prior_of_sigma(names: Names, both: Both) -> str:
     return f"the prior of sigma, {b:.3g} for {a:.3g}" if abs(np.log(b / a)) > _HELD else ""
 
 
-def _replicated(q: Quantity) -> bool:
+def _replicated(q: Estimand) -> bool:
     return q.fit.solution.replicates is not None
 
 

@@ -158,7 +158,7 @@ def _without(fit: Fit, row: int) -> float:
     for _ in range(40):
         aux = _aux(model, point[k:])
         with np.errstate(all="ignore"):  # without a maximum the point runs away
-            local = rest.expansion_in_basis(point[:k].reshape(shape), **aux)
+            local = rest.value_grad_hessian_standardised(point[:k].reshape(shape), **aux)
         if not (np.isfinite(local.curvature).all() and np.isfinite(local.value)):
             return np.nan
         step, convex = newton_step(local)

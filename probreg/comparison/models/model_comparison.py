@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import checked
-from probreg.comparison.alike import named
 from probreg.comparison.models.leave_one_out import LeftOut, leave_one_out, log_mean_density
 from probreg.comparison.models.same_data import refuse_other_data
 from probreg.comparison.models.stacking import stacking
+from probreg.comparison.same_question import fits_by_name
 from probreg.data import PlainColumns
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError
@@ -100,7 +100,7 @@ def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: Any = No
     line  3  -1.46     -4.63
     mean  2  27.24    -13.98
     """
-    several = named(fits, "compare_models")
+    several = fits_by_name(fits, "compare_models")
     for fit in several.values():
         refuse_sampling(fit.model.design.weight_kind, "AIC, BIC and leave-one-out")
     base = next(iter(several))
@@ -114,7 +114,7 @@ def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: Any = No
 
 def _left_out(fit: Fit, size: int) -> LeftOut:
     """Of `size` observations, which is 0 where no fit has its rows in memory."""
-    if (why := _unusable(fit) or fit.model.design.lacking("leave-one-out", _INSTEAD)) is None:
+    if (why := _unusable(fit) or fit.model.design.rows_obstacle("leave-one-out", _INSTEAD)) is None:
         return leave_one_out(fit)
     return LeftOut(np.full(size, np.nan), "none", (why,))
 
@@ -175,7 +175,9 @@ def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
     row |= {"elpd_loo": elpd, "se_loo": se, "elpd_diff": np.nan, "se_diff": np.nan, "weight": np.nan}
     row["p_loo"] = float(log_mean_density(fit).sum()) - elpd if inside else np.nan
     if heldout is not None:
-        row["heldout"], row["se_heldout"] = _sum_and_error(held_out(fit, heldout)) if usable else (np.nan, np.nan)
+        row["heldout"], row["se_heldout"] = (
+            _sum_and_error(held_out_log_density(fit, heldout)) if usable else (np.nan, np.nan)
+        )
     return row | {"method": fit.method.name, "loo": out.how}
 
 
@@ -186,7 +188,7 @@ def _is_ml(fit: Fit) -> bool:
 def _criteria(fit: Fit) -> dict[str, float]:
     """k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate."""
     p, m = fit.model.shape
-    gone = 0 if fit.solution.null is None else fit.solution.null.shape[1]
+    gone = 0 if fit.solution.null_space is None else fit.solution.null_space.shape[1]
     k, n = (p - gone) * m + len(fit.model.unknown), fit.model.design.total
     if not _is_ml(fit) or _unusable(fit) is not None:
         at = fit.log_likelihood if _unusable(fit) is None else np.nan
@@ -202,7 +204,7 @@ def _sum_and_error(values: Array) -> tuple[float, float]:
     return float(values.sum()) if n else np.nan, float(np.sqrt(n) * values.std(ddof=1)) if n > 1 else np.nan
 
 
-def held_out(fit: Fit, data: Any) -> Array:
+def held_out_log_density(fit: Fit, data: Any) -> Array:
     """log p(y) of each new observation under the fit's predictive distribution, (rows,). DataError where the table lacks the response."""
     design, likelihood = fit.model.design, fit.model.likelihood
     recipe: Any = design.recipe
@@ -217,4 +219,4 @@ def held_out(fit: Fit, data: Any) -> Array:
         if absent := [name for name in wanted if name not in table]:
             raise DataError(f"heldout has no column {absent[0]!r}, the response; it has: {', '.join(table)}")
         values = np.stack([np.asarray(table[c]) for c in wanted], 1) if counts else table[design.response]
-    return fit.predictive(data).log_prob(likelihood.code(np.asarray(values)))
+    return fit.predictive(data).log_prob(likelihood.encode(np.asarray(values)))

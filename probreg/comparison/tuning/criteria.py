@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.comparison.tuning.losses import Loss
+from probreg.comparison.tuning.losses import PredictionLoss
 from probreg.errors import NotConverged
 from probreg.inference import PathSolution, mode_path
 from probreg.model.model import Model
@@ -23,7 +23,7 @@ Array = np.ndarray
 class Request:
     """What the user asked of a criterion that holds rows out."""
 
-    loss: Loss
+    loss: PredictionLoss
     folds: Any = 10
     groups: Any = None
     seed: int = 0
@@ -51,7 +51,7 @@ class Criterion(ABC):
     grid: ClassVar[int] = 50  # scales when none are given
 
     @abstractmethod
-    def obstacle(self, model: Model, loss: Loss) -> str | None:
+    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
         """Why it cannot judge this model, or None."""
 
     @abstractmethod
@@ -76,19 +76,19 @@ def modes(model: Model, grid: Array) -> PathSolution:
         raise
 
 
-def usable(found: PathSolution, i: int) -> bool:
+def has_mode(found: PathSolution, i: int) -> bool:
     """The i-th mode is one."""
     return found.status[i].good
 
 
-def aux_at(found: PathSolution, i: int) -> dict[str, float]:
+def estimated_aux_at(found: PathSolution, i: int) -> dict[str, float]:
     """The auxiliary parameters that were estimated, at the i-th scale."""
     return {a: float(v[i]) for a, v in found.aux.items()}
 
 
-def known_at(found: PathSolution, i: int) -> dict[str, float]:
+def all_aux_at(found: PathSolution, i: int) -> dict[str, float]:
     """All auxiliary parameters at the i-th scale."""
-    return {**found.base.fixed, **aux_at(found, i)}
+    return {**found.base.fixed, **estimated_aux_at(found, i)}
 
 
 def mean_and_error(parts: Array, weight: Array, count: float) -> tuple[Array, Array]:

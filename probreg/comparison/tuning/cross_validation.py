@@ -10,40 +10,40 @@ from probreg.comparison.tuning.criteria import (
     Assessment,
     Criterion,
     Request,
-    known_at,
+    all_aux_at,
+    has_mode,
     mean_and_error,
     modes,
-    usable,
 )
 from probreg.comparison.tuning.folds import folds_of
-from probreg.comparison.tuning.losses import Loss
+from probreg.comparison.tuning.losses import PredictionLoss
 from probreg.data import Design
 from probreg.inference import PathSolution
 from probreg.model.model import Model
 
 
-def held_out(found: PathSolution, rows: Design, loss: Loss) -> Array:
+def held_out_losses(found: PathSolution, rows: Design, loss: PredictionLoss) -> Array:
     """(S, n) losses of other rows at every mode of a path; nan where there is no mode.
 
     >>> from probreg.priors import Normal
     >>> from probreg.inference import mode_path
     >>> from probreg.comparison.tuning.losses import Squared
     >>> model = Model.from_arrays([0.0, 1.0], [3.0, 2.0], intercept=False, prior=Normal(1.0), aux={"sigma": 1.0})
-    >>> held_out(mode_path(model, [1.0]), model.design, Squared()).round(9)  # the mode is 1
+    >>> held_out_losses(mode_path(model, [1.0]), model.design, Squared()).round(9)  # the mode is 1
     array([[9., 1.]])
     """
     out = np.full((len(found.scales), rows.n), np.nan)
     for i in range(len(out)):
-        if usable(found, i):
+        if has_mode(found, i):
             eta = rows.X @ found.beta[i]
             eta = eta if rows.offset is None else eta + rows.offset
-            out[i] = loss(found.base.likelihood, rows.observed, eta, known_at(found, i))
+            out[i] = loss(found.base.likelihood, rows.observed, eta, all_aux_at(found, i))
     return out
 
 
 def training(model: Model, rows: Array) -> Model:
     """The model of these rows under the prior that all rows of `model` bound."""
-    return replace(model.bound, design=model.design.take(rows))
+    return replace(model.with_prior_frozen, design=model.design.take(rows))
 
 
 @CRITERIA.register
@@ -57,7 +57,7 @@ class CrossValidation(Criterion):
     holds_out = True
     deals = True
 
-    def obstacle(self, model: Model, loss: Loss) -> str | None:
+    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
         if loss.name == "predictive":
             return "cv judges the mode's own prediction: score='predictive' goes with loo"
         return loss.obstacle(model.likelihood)
@@ -70,7 +70,7 @@ class CrossValidation(Criterion):
         for k in range(int(fold.max()) + 1):
             out = fold == k
             trained = modes(training(model, ~out), found.scales)
-            parts.append(held_out(trained, model.design.take(out), ask.loss) @ weight[out] / weight[out].sum())
+            parts.append(held_out_losses(trained, model.design.take(out), ask.loss) @ weight[out] / weight[out].sum())
         each, sizes = np.stack(parts, 1), np.bincount(fold, weight)
         score, se = mean_and_error(each, sizes, len(sizes))
         said = f"the mean held-out {ask.loss.title} per observation of the mode, over {len(sizes)} folds"

@@ -9,10 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln
 
-from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, aux_at, usable
-from probreg.comparison.tuning.losses import Loss
+from probreg.comparison.tuning.criteria import (
+    CRITERIA,
+    Array,
+    Assessment,
+    Criterion,
+    Request,
+    estimated_aux_at,
+    has_mode,
+)
+from probreg.comparison.tuning.losses import PredictionLoss
 from probreg.inference import PathSolution
-from probreg.inference.modes.linear import PriorRows, condition, log_marginal
+from probreg.inference.modes.linear import PriorRows, log_marginal, posterior_given_sigma
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, InverseGamma, Reference
@@ -20,7 +28,7 @@ from probreg.priors import AuxPrior, InverseGamma, Reference
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
-def exact(model: Model) -> bool:
+def has_closed_evidence(model: Model) -> bool:
     """The evidence is closed form: Gaussian with normal priors, sigma held, or unknown with all priors in its units."""
     if not isinstance(model.likelihood, Gaussian) or not model.joint.gaussian:
         return False
@@ -39,7 +47,7 @@ def log_evidence(model: Model) -> float:
     -3.542596
     """
     moments, prior = model.design.moments, PriorRows.of(model.joint)
-    given = condition(moments, prior, model.fixed.get("sigma", 1.0))
+    given = posterior_given_sigma(moments, prior, model.fixed.get("sigma", 1.0))
     if given.rank.dropped:
         return float("nan")
     if not model.unknown:
@@ -62,7 +70,7 @@ def _inverse_gamma(prior: AuxPrior) -> tuple[float, float, float]:
 
 def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
     """log p at the mode over (beta, log aux) + (d/2) log 2 pi - log |H| / 2 (Tierney & Kadane 1986)."""
-    at = model.expansion_in_basis(model.design.basis.T_inverse @ beta, **aux)
+    at = model.value_grad_hessian_standardised(model.design.basis.T_inverse @ beta, **aux)
     sign, log_det = np.linalg.slogdet(at.curvature)
     moved = model.shape[1] * float(np.linalg.slogdet(model.design.basis.T)[1])
     return float(at.value + 0.5 * (len(at.gradient) * _LOG_2PI - log_det) + moved) if sign > 0 else float("nan")
@@ -70,7 +78,7 @@ def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
 
 @CRITERIA.register
 @dataclass(frozen=True)
-class Evidence(Criterion):
+class EvidenceCriterion(Criterion):
     """-log p(y | scale), in nats: type-II maximum likelihood over the scale (MacKay 1992).
 
     Closed form where there is one; another smooth posterior by the Laplace approximation, named so.
@@ -78,13 +86,13 @@ class Evidence(Criterion):
 
     name = "evidence"
 
-    def obstacle(self, model: Model, loss: Loss) -> str | None:
-        if exact(model) or (isinstance(model.likelihood, SmoothLikelihood) and model.joint.smooth):
+    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
+        if has_closed_evidence(model) or (isinstance(model.likelihood, SmoothLikelihood) and model.joint.smooth):
             return None
         return "evidence is closed form or a Laplace approximation, and a prior with a kink has neither: use cv, loo or psis"
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        closed = exact(found.base)
+        closed = has_closed_evidence(found.base)
         value = np.array([_at(found, i, closed) for i in range(len(found.scales))])
         how = "in closed form" if closed else "by the Laplace approximation about each mode"
         over = " and sigma" if found.base.unknown else ""
@@ -96,6 +104,10 @@ class Evidence(Criterion):
 
 
 def _at(found: PathSolution, i: int, closed: bool) -> float:
-    if not usable(found, i):
+    if not has_mode(found, i):
         return float("nan")
-    return log_evidence(found.model(i)) if closed else laplace_evidence(found.model(i), found.beta[i], aux_at(found, i))
+    return (
+        log_evidence(found.model(i))
+        if closed
+        else laplace_evidence(found.model(i), found.beta[i], estimated_aux_at(found, i))
+    )

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, usable
-from probreg.comparison.tuning.losses import Loss
+from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, has_mode
+from probreg.comparison.tuning.losses import PredictionLoss
 from probreg.inference import PathSolution
 from probreg.model.model import Model
 
@@ -20,7 +20,7 @@ class Criteria(NamedTuple):
 
 def criteria(found: PathSolution) -> Criteria:
     """AIC and BIC (S,); nan where no mode was found."""
-    good = np.array([usable(found, i) for i in range(len(found.scales))])
+    good = np.array([has_mode(found, i) for i in range(len(found.scales))])
     k = np.where(good, found.df + len(found.aux), np.nan)
     return Criteria(2.0 * k - 2.0 * found.log_lik, np.log(found.base.design.total) * k - 2.0 * found.log_lik)
 
@@ -28,7 +28,7 @@ def criteria(found: PathSolution) -> Criteria:
 class _Counted(Criterion):
     """A criterion that counts parameters."""
 
-    def obstacle(self, model: Model, loss: Loss) -> str | None:
+    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
         return None
 
 

@@ -19,17 +19,17 @@ from probreg.comparison.tuning.criteria import (
     Assessment,
     Criterion,
     Request,
-    aux_at,
+    estimated_aux_at,
+    has_mode,
     likelihood_alone,
     mean_and_error,
-    usable,
 )
-from probreg.comparison.tuning.losses import Loss
+from probreg.comparison.tuning.losses import PredictionLoss
 from probreg.errors import Incompatible
 from probreg.inference import METHODS, PathSolution
-from probreg.inference.modes.linear import PriorRows, condition
-from probreg.inference.penalized.degrees import prior_curvature
-from probreg.inference.penalized.kinks import Kinks
+from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
+from probreg.inference.penalized.degrees import smooth_prior_curvature
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 
@@ -45,19 +45,19 @@ class Without(NamedTuple):
     power: float = 0.0  # its degrees of freedom
 
 
-def exact(model: Model) -> bool:
+def _has_closed_form(model: Model) -> bool:
     """The closed form of ridge serves."""
     return METHODS["closed_form"]().obstacle(model) is None
 
 
 def without_each(model: Model, beta: Array, aux: dict[str, float]) -> Without:
     """The predictions of each row by the mode without one observation of it; nan for a row that alone decides a coefficient."""
-    return _ridge(model) if exact(model) else _one_step(model, beta, aux)
+    return _ridge(model) if _has_closed_form(model) else _one_step(model, beta, aux)
 
 
 def _ridge(model: Model) -> Without:
     d, prior, sigma = model.design, PriorRows.of(model.joint), model.fixed.get("sigma", 1.0)
-    given = condition(d.moments, prior, sigma)
+    given = posterior_given_sigma(d.moments, prior, sigma)
     if given.rank.dropped:
         return Without(np.full((d.n, 1), np.nan), {})
     w = np.ones(d.n) if d.precision is None else d.precision
@@ -75,7 +75,7 @@ def _one_step(model: Model, beta: Array, aux: dict[str, float]) -> Without:
     assert isinstance(likelihood, SmoothLikelihood)  # a path has asked for it
     moving = model.unknown if model.joint.smooth else ()
     eta, known, m = model.eta(beta), {**model.fixed, **aux}, model.shape[1]
-    _, g, W = likelihood.expansion(d.observed, eta, **likelihood.at_rows(known, d.precision))
+    _, g, W = likelihood.value_grad_hessian(d.observed, eta, **likelihood.at_rows(known, d.precision))
     pick = [*range(m), *(likelihood.aux.index(a) + m for a in moving)]
     h = _leverage(model, beta, aux)
     g, W = g[:, pick], W[:, pick][:, :, pick]
@@ -92,11 +92,11 @@ def _leverage(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     """h_i = J_i H^-1 J_i' (n, k, k) over (eta, log aux), coefficients at a kink held there, and aux with them."""
     (p, m), X = model.shape, model.design.X
     if model.joint.smooth:
-        H, use = model.expansion(beta, **aux).curvature, np.ones(p * m, bool)
+        H, use = model.value_grad_hessian(beta, **aux).curvature, np.ones(p * m, bool)
     else:
-        H = likelihood_alone(model, aux).expansion(beta).curvature + prior_curvature(model, beta, **aux)
-        kinks = Kinks.of(model)
-        use = ~kinks.at(kinks.phi(beta, {**model.fixed, **aux}.get("sigma", 1.0))).ravel()
+        H = likelihood_alone(model, aux).value_grad_hessian(beta).curvature + smooth_prior_curvature(model, beta, **aux)
+        nonsmooth = NonsmoothTerms.of(model)
+        use = ~nonsmooth.at(nonsmooth.phi(beta, {**model.fixed, **aux}.get("sigma", 1.0))).ravel()
     k = len(H) - p * m
     at = np.r_[use, np.ones(k, bool)]
     V = np.zeros_like(H)
@@ -144,10 +144,10 @@ class LeaveOneOut(Criterion):
     name = "loo"
     holds_out = True
 
-    def obstacle(self, model: Model, loss: Loss) -> str | None:
-        if (why := model.design.lacking("loo")) is not None:
+    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
+        if (why := model.design.rows_obstacle("loo")) is not None:
             return why
-        if loss.name == "predictive" and not exact(model):
+        if loss.name == "predictive" and not _has_closed_form(model):
             return (
                 "score='predictive' is closed form for Gaussian models with normal priors, sigma held or in their units, and "
                 "this model is not one: by='psis' is the leave-one-out of a posterior"
@@ -168,7 +168,7 @@ class LeaveOneOut(Criterion):
 
 def _require_estimates(found: PathSolution, parts: Array) -> None:
     """Incompatible names a row without which some coefficient that no prior holds has no estimate, at any scale."""
-    good = [i for i in range(len(parts)) if usable(found, i)]
+    good = [i for i in range(len(parts)) if has_mode(found, i)]
     if not good or not len(bad := np.flatnonzero(np.isnan(parts[good]).all(0))):
         return
     design = found.base.design
@@ -179,11 +179,11 @@ def _require_estimates(found: PathSolution, parts: Array) -> None:
     )
 
 
-def _losses(found: PathSolution, i: int, loss: Loss) -> Array:
+def _losses(found: PathSolution, i: int, loss: PredictionLoss) -> Array:
     model = found.model(i)
-    if not usable(found, i):
+    if not has_mode(found, i):
         return np.full(model.design.n, np.nan)
-    out = without_each(model, found.beta[i], aux_at(found, i))
+    out = without_each(model, found.beta[i], estimated_aux_at(found, i))
     if loss.name == "predictive":
         return predictive_loss(model, out)
     aux = model.likelihood.at_rows({**model.fixed, **out.aux}, model.design.precision)
@@ -197,7 +197,7 @@ def _how(model: Model) -> tuple[str, tuple[str, ...]]:
         if model.design.weights is not None
         else ()
     )
-    if exact(model):
+    if _has_closed_form(model):
         return "exactly, in closed form", notes
     held = [] if model.joint.smooth else ["coefficients at a kink held there"]
     if not model.joint.smooth and model.unknown:

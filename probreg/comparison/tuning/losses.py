@@ -10,12 +10,12 @@ import numpy as np
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.registry import Registry
 
-LOSSES: Registry["Loss"] = Registry("loss")
+LOSSES: Registry["PredictionLoss"] = Registry("loss")
 
 Array = np.ndarray
 
 
-class Loss(ABC):
+class PredictionLoss(ABC):
     """L(y, prediction), row by row."""
 
     name: ClassVar[str]
@@ -32,11 +32,11 @@ class Loss(ABC):
 
 @LOSSES.register
 @dataclass(frozen=True)
-class Log(Loss):
+class LogLoss(PredictionLoss):
     """-log p(y | eta, aux), in nats: strictly proper.
 
     >>> from probreg.likelihoods import Poisson
-    >>> Log()(Poisson(), np.array([0.0]), np.array([[0.0]]), {})
+    >>> LogLoss()(Poisson(), np.array([0.0]), np.array([[0.0]]), {})
     array([1.])
     """
 
@@ -48,7 +48,7 @@ class Log(Loss):
 
 @LOSSES.register
 @dataclass(frozen=True)
-class Squared(Loss):
+class Squared(PredictionLoss):
     """(y - E[y])^2; over classes sum_k (p_k - 1[y = k])^2, half of it for an event: the Brier score. Of trials that of the
     share, (k / n - p)^2."""
 
@@ -62,7 +62,7 @@ class Squared(Loss):
 
 @LOSSES.register
 @dataclass(frozen=True)
-class ZeroOne(Loss):
+class ZeroOneLoss(PredictionLoss):
     """1 where the most probable class is not the one that came, else 0: not a proper score, blind to how sure one was."""
 
     name, title = "zero_one", "share of wrong classes"
@@ -79,7 +79,7 @@ class ZeroOne(Loss):
 
 @LOSSES.register
 @dataclass(frozen=True)
-class Predictive(Loss):
+class PredictiveDensityLoss(PredictionLoss):
     """-log of the posterior predictive density, beta (and sigma) integrated out: by leave-one-out in closed form only."""
 
     name, title = "predictive", "negative log posterior predictive density"

@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import check_fields
 from probreg.comparison.tuning.criteria import CRITERIA, Assessment, Criterion, Request
-from probreg.comparison.tuning.losses import Loss
+from probreg.comparison.tuning.losses import PredictionLoss
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit, fit
 from probreg.inference import METHODS, Method, PathSolution
@@ -32,11 +32,11 @@ class PSIS(Criterion):
     name = "psis"
     grid = 9
 
-    def obstacle(self, model: Model, loss: Loss) -> str | None:
+    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
         chosen = self.chosen(model)
         if chosen.target != "posterior":
             return f"psis judges a posterior, and {chosen.name} finds a mode: use loo, or a method such as nuts"
-        return chosen.obstacle(model) or model.design.lacking("psis")
+        return chosen.obstacle(model) or model.design.rows_obstacle("psis")
 
     def chosen(self, model: Model) -> Method:
         """The method that samples."""

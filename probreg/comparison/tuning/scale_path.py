@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Positive, Seed, checked, read
-from probreg.comparison.tuning.criteria import Array, known_at, modes, usable
-from probreg.comparison.tuning.evidence import exact, log_evidence
+from probreg.arguments.scalars import Count, Positive, Seed, checked, read_argument
+from probreg.comparison.tuning.criteria import Array, all_aux_at, has_mode, modes
+from probreg.comparison.tuning.evidence import has_closed_evidence, log_evidence
 from probreg.comparison.tuning.information import criteria
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregWarning
 from probreg.fits.fit import Fit, fit
-from probreg.fits.inference_data import coefficient_dims, coordinates, labelled, shown
+from probreg.fits.inference_data import coefficient_dims, labelled, model_coordinates, reported_coefficients
 from probreg.inference import Method, PathSolution, default_scales, mode_path
 from probreg.inference.penalized.paths import rescaled
 from probreg.likelihoods import Gaussian
@@ -28,7 +28,7 @@ DF = "trace(H (H + P)^-1) over the coefficients off their kinks, H the informati
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class RegularisationPath:
     """The modes of a model along a grid of scales; `data` is a Dataset over (scale, coef[, outcome]).
 
     `data` holds beta; df, the effective degrees of freedom; log_likelihood at the mode; AIC and BIC, with k = df + unknown
@@ -46,20 +46,20 @@ class Path:
         import xarray as xr
 
         found, model = self.solution, self.model
-        good = np.array([usable(found, i) for i in range(len(found.scales))])
-        beta = shown(model, np.where(good[:, None, None], found.beta, np.nan))
+        good = np.array([has_mode(found, i) for i in range(len(found.scales))])
+        beta = reported_coefficients(model, np.where(good[:, None, None], found.beta, np.nan))
         aic, bic = criteria(found)
         weight = penalties(found)
         columns: dict[str, Any] = {
             "beta": (("scale", *coefficient_dims(model)), beta),
             "df": np.where(good, found.df, np.nan), "log_likelihood": np.where(good, found.log_lik, np.nan),
-            "AIC": aic, "BIC": bic, **({"log_evidence": _evidence(found)} if exact(model) else {}), **found.aux,
+            "AIC": aic, "BIC": bic, **({"log_evidence": _evidence(found)} if has_closed_evidence(model) else {}), **found.aux,
             "penalty": (("scale", "coef"), weight), **_in_rss(found, weight),
             "kkt": found.kkt, "status": np.array([s.value for s in found.status]),
         }  # fmt: skip
         columns = {k: v if isinstance(v, tuple) else (("scale",), v) for k, v in columns.items()}
         attrs = {"df": DF, "scale": f"multiplies every scale of the prior: {_words(model)}", "R": _forms(model)}
-        return xr.Dataset(columns, {"scale": found.scales, **coordinates(model)}, attrs)
+        return xr.Dataset(columns, {"scale": found.scales, **model_coordinates(model)}, attrs)
 
     @property
     def scales(self) -> Array:
@@ -119,7 +119,7 @@ class Path:
             if not isinstance(b.prior, Flat):
                 this: Any = b.prior
                 at[list(b.columns)] = np.broadcast_to(np.asarray(this.location, dtype=float), len(b.columns))[:, None]
-        return labelled(self.model, shown(self.model, at))
+        return labelled(self.model, reported_coefficients(self.model, at))
 
     def __repr__(self) -> str:
         scales, bad = self.scales, sum(not s.good for s in self.solution.status)
@@ -144,7 +144,7 @@ class Path:
 
 
 @checked
-def path(model: Model, scales: Any = None, *, n: Count = 100) -> Path:
+def path(model: Model, scales: Any = None, *, n: Count = 100) -> RegularisationPath:
     """The mode of a model at `n` scales of its prior (or at the `scales` given), each started from the one before.
 
     A scale multiplies every scale of the model's prior, so 1 is the model itself, small is a strong prior and large is
@@ -163,21 +163,21 @@ def path(model: Model, scales: Any = None, *, n: Count = 100) -> Path:
         first = next(s for s in found.status if not s.good)
         said = f"path: no mode at {len(bad)} of {len(found.scales)} scales, from {min(bad):.4g}: {first.value}"
         warnings.warn(said, ProbregWarning, stacklevel=2)
-    return Path(model, found)
+    return RegularisationPath(model, found)
 
 
 def grid_of(model: Model, scales: Any, n: int) -> Array:
     """The scales, increasing. DataError unless they are positive finite numbers, or n is a whole number."""
     if scales is None:
         return default_scales(model, n)
-    return np.unique(read("scales", scales, PositivePerColumn))
+    return np.unique(read_argument("scales", scales, PositivePerColumn))
 
 
 def penalties(found: PathSolution) -> Array:
     """(S, p) weights of each column in -log p = weight R(w); 0 for a flat prior, nan for one that is no penalty."""
     out = np.zeros((len(found.scales), found.base.shape[0]))
     for i in range(len(out)):
-        sigma = known_at(found, i).get("sigma", 1.0)
+        sigma = all_aux_at(found, i).get("sigma", 1.0)
         for b in found.model(i).joint.blocks:
             if not isinstance(b.prior, Flat):
                 read = b.prior.as_penalty(len(b.columns), sigma if b.prior.sigma_units else 1.0)
@@ -188,13 +188,13 @@ def penalties(found: PathSolution) -> Array:
 def _in_rss(found: PathSolution, weight: Array) -> dict[str, Any]:
     if not isinstance(found.base.likelihood, Gaussian):
         return {}
-    sigma = np.array([known_at(found, i)["sigma"] for i in range(len(weight))])
+    sigma = np.array([all_aux_at(found, i)["sigma"] for i in range(len(weight))])
     return {"lam": (("scale", "coef"), 2.0 * sigma[:, None] ** 2 * weight)}
 
 
 def _evidence(found: PathSolution) -> Array:
     each = range(len(found.scales))
-    return np.array([log_evidence(found.model(i)) if usable(found, i) else np.nan for i in each])
+    return np.array([log_evidence(found.model(i)) if has_mode(found, i) else np.nan for i in each])
 
 
 def _words(model: Model) -> str:

@@ -12,16 +12,16 @@ from probreg.data.blocks.block import Array, Block, by_kind
 from probreg.data.blocks.files import Batch, Tables
 from probreg.data.blocks.survey import Orders, kept_rows
 from probreg.data.design import trying
-from probreg.data.formula.columns import Table, kind_of, missing
+from probreg.data.formula.columns import Table, kind_of, missing_values
 from probreg.data.formula.formula import Recipe
 from probreg.data.formula.grammar import is_column, parse_expression
-from probreg.data.formula.layout import Memory, Parts, counts_at, lay_out, numeric, parse_formula
+from probreg.data.formula.layout import FormulaLayout, Memory, counts_at, lay_out, numeric, parse_formula
 from probreg.data.formula.saved import read_state
 from probreg.data.rows import Missing, complete, refuse_infinite, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
 
-Code = Callable[[Array], Array]
+Encode = Callable[[Array], Array]
 
 
 @dataclass(eq=False)
@@ -31,7 +31,7 @@ class Tally:
 
     rows: int = 0
     lost: int = 0
-    gone: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
     unused: int = 0
     orders: Orders = field(default_factory=Orders)
 
@@ -40,7 +40,7 @@ class Tally:
         """What was left out, in words."""
         out = []
         if self.lost:
-            by = ", ".join(f"{name!r} {count}" for name, count in self.gone.items())
+            by = ", ".join(f"{name!r} {count}" for name, count in self.missing.items())
             out.append(f"{self.lost} of {self.rows} rows were dropped because of missing values; by column: {by}")
         if self.unused:
             out.append(f"{self.unused} of {self.rows} rows have weight 0 and were left out")
@@ -77,12 +77,12 @@ class Selection:
         self._same_kinds(batch)
         if all(_sound(values) for values in table.columns.values()):
             return table
-        gone = {name: missing(values) for name, values in table.columns.items()}
-        lost = np.logical_or.reduce(list(gone.values()))
+        missing = {name: missing_values(values) for name, values in table.columns.items()}
+        lost = np.logical_or.reduce(list(missing.values()))
         tally.lost += int(lost.sum())
-        for name, where in gone.items():
+        for name, where in missing.items():
             if where.any():
-                tally.gone[name] = tally.gone.get(name, 0) + int(where.sum())
+                tally.missing[name] = tally.missing.get(name, 0) + int(where.sum())
         if self.missing == "drop" and lost.all():
             return Table({}, table.rows[:0])
         table = complete(table, self.missing)[0]
@@ -92,7 +92,7 @@ class Selection:
     def _same_kinds(self, batch: Batch) -> None:
         for name, values in batch.table.columns.items():
             known, kind = self.kinds.get(name), kind_of(values)
-            if known is None or kind == known or {kind, known} == {"number", "truth"} or missing(values).all():
+            if known is None or kind == known or {kind, known} == {"number", "truth"} or missing_values(values).all():
                 continue
             words = {"levels": "text or categories", "number": "numbers", "truth": "truth values", "time": "times"}
             raise DataError(
@@ -105,14 +105,14 @@ class Selection:
 class FormulaBlocks:
     """The blocks of rows that a recipe makes of a selection; calling it starts a pass.
 
-    `code` turns response values into numbers; `weights` names a column. Rows of weight zero are left out, and rows of no
+    `encode` turns response values into numbers; `weights` names a column. Rows of weight zero are left out, and rows of no
     trials with them.
     """
 
     selection: Selection
     recipe: Recipe
     weights: str | None
-    code: Code
+    encode: Encode
     kind: WeightKind = "frequency"
     unit: float = 1.0  # what weights are multiplied by: sampling weights then sum to the number of rows
 
@@ -126,7 +126,7 @@ class FormulaBlocks:
                 start += block.rows
 
     @cached_property
-    def _parts(self) -> Parts:
+    def _parts(self) -> FormulaLayout:
         return parse_formula(self.recipe.formula)
 
     @cached_property
@@ -152,7 +152,7 @@ class FormulaBlocks:
         if weights is not None and (weights == 0).any():  # left out before their response is looked at
             tally.unused += int((weights == 0).sum())
             block = kept_rows(block, weights > 0)
-        return block._replace(y=self.code(block.y)) if block.rows else block
+        return block._replace(y=self.encode(block.y)) if block.rows else block
 
     def _weights(self, table: Table) -> Array | None:
         if self.weights is None:
@@ -210,20 +210,20 @@ def _sound(values: Any) -> bool:
     return values.dtype.kind in "iub"
 
 
-def coded(code: Code, values: Any) -> Array:
+def encode_values(encode: Encode, values: Any) -> Array:
     """Response values as numbers; a categorical is coded level by level."""
     if isinstance(values, np.ndarray) and values.dtype.kind != "O":
-        return code(values)
+        return encode(values)
     import pandas as pd
 
     place, met = (values.codes, values.categories) if not isinstance(values, np.ndarray) else pd.factorize(values)
     used = np.flatnonzero(np.bincount(place, minlength=len(met)))
     numbers = np.full(len(met), np.nan)
-    numbers[used] = code(np.asarray(met, dtype=object)[used])
+    numbers[used] = encode(np.asarray(met, dtype=object)[used])
     return numbers[place]
 
 
-def refuse_response(parts: Parts, table: Table) -> None:
+def refuse_response(parts: FormulaLayout, table: Table) -> None:
     """DataError for a response of times or of values that are neither numbers nor categories."""
     name = is_column(parts.outcome[0]) if len(parts.outcome) == 1 else None
     if name is not None and (kind := kind_of(table.columns[name])) in ("time", "other"):

@@ -36,7 +36,7 @@ class Partitions:
         """
         delayed = dask().delayed
         # travel once each, as bytes: what a worker cannot load is then an error of its task, and not of the transport
-        task, joint = (delayed(_packed(f), pure=False, traverse=False) for f in (fn, partial(joined, add)))
+        task, joint = (delayed(_packed(f), pure=False, traverse=False) for f in (fn, partial(put_together, add)))
         visit, join = delayed(_visit, pure=False), delayed(_called, pure=False)
         level = [visit(task, number, part) for number, part in enumerate(self.parts)]
         while len(level) > 1:
@@ -151,7 +151,7 @@ def _called(packed: bytes, *values: Any) -> Any:
     return pickle.loads(packed)(*values)
 
 
-def joined(add: Callable[[Any, Any], Any], *found: Any) -> Any:
+def put_together(add: Callable[[Any, Any], Any], *found: Any) -> Any:
     """What is there, put together in its order; None when nothing is."""
     some = [value for value in found if value is not None]
     return reduce(add, some) if some else None

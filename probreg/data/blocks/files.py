@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from probreg.arguments.arrays import brief
-from probreg.data.formula.columns import Table, _from_series, declares_order, settle
+from probreg.data.formula.columns import Table, _from_series, declares_order, with_plain_dtype
 from probreg.errors import DataError, Incompatible
 from probreg.numerics.linalg import threads
 from probreg.system.disk import Stamp, require_plain
@@ -95,7 +95,7 @@ class Files:
                         row += some.num_rows
             self._unchanged(path)  # nor while it was read
 
-    def elsewhere(self) -> "Files":
+    def by_content(self) -> "Files":
         """The same files for processes on other machines, where a copy has another time and place: marked by content."""
         paths = tuple(path.resolve() for path in self.paths)
         return replace(self, paths=paths, marks=tuple(_footer(path) for path in paths))
@@ -321,4 +321,4 @@ def _values(batch: Any, name: str) -> Any:
         return column.to_numpy(zero_copy_only=False)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         column = (column.cast(pa.string()) if pa.types.is_string_view(kind) else column).dictionary_encode()
-    return settle(_from_series(column.to_pandas()))
+    return with_plain_dtype(_from_series(column.to_pandas()))

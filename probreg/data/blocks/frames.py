@@ -8,7 +8,7 @@ from typing import Any
 from probreg.arguments.arrays import brief
 from probreg.data.blocks.cluster import Partitions, dask
 from probreg.data.blocks.files import Batch, Files, files_of
-from probreg.data.blocks.partition import Part
+from probreg.data.blocks.partition import Partition
 from probreg.errors import DataError, Incompatible
 
 _HEAD = 100  # rows of a partition that show what its columns hold
@@ -32,7 +32,7 @@ class Frame:
 
     def names(self) -> tuple[str, ...]:
         """The columns. DataError for names that repeat."""
-        return Part(self.data, self.name).names()
+        return Partition(self.data, self.name).names()
 
     def partitions(self, names: Sequence[str]) -> Partitions:
         """The partitions with these columns only."""
@@ -43,11 +43,11 @@ class Frame:
         """Some first rows of each partition in turn."""
         partitions, first = self.partitions(names), dask().delayed(_first_rows, pure=False)
         for number, part in enumerate(partitions.parts):
-            yield from Part(partitions.result(first(part, self.complete)), f"partition {number}").batches(names)
+            yield from Partition(partitions.result(first(part, self.complete)), f"partition {number}").batches(names)
 
     def declared_order(self, name: str) -> bool:
         """Whether a column is a category, whose levels have an order of their own."""
-        return Part(self.data, self.name).declared_order(name)
+        return Partition(self.data, self.name).declared_order(name)
 
 
 def _first_rows(frame: Any, complete: bool) -> Any:
@@ -93,7 +93,7 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> Frame | OnDisk:
     dask()
     _check_client(client)
     if paths := _paths(data):
-        return OnDisk(files_of(paths, "parquet").elsewhere(), client)
+        return OnDisk(files_of(paths, "parquet").by_content(), client)
     try:
         from dask import dataframe
     except ImportError as error:

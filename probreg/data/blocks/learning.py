@@ -13,12 +13,12 @@ from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.files import Tables
 from probreg.data.blocks.stream import Progress, ahead
 from probreg.data.blocks.survey import Orders
-from probreg.data.formula.columns import Table, kind_of, missing as absent
+from probreg.data.formula.columns import Table, kind_of, missing_values as absent
 from probreg.data.formula.expressions import coding_arguments, level_column
 from probreg.data.formula.formula import Recipe, reads_as_numbers, written_out
 from probreg.data.formula.grammar import Expression, coding_of, is_column, learns, parse_expression
-from probreg.data.formula.layout import Memory, Parts, lay_out, parse_formula
-from probreg.data.formula.levels import Level, plain, training_levels
+from probreg.data.formula.layout import FormulaLayout, Memory, lay_out, parse_formula
+from probreg.data.formula.levels import Level, plain_level, training_levels
 from probreg.data.formula.saved import write_state
 from probreg.data.rows import Missing, require
 from probreg.errors import DataError
@@ -30,7 +30,7 @@ _MOST = 10_000  # levels of one column: each is a column of X
 class Plan:
     """What a formula reads of some files: its parts, the columns, and the first rows."""
 
-    parts: Parts
+    parts: FormulaLayout
     selection: Selection
     first: Table
     offset: str | None
@@ -213,9 +213,9 @@ class Seen:
             present, declared = pd.unique(column), None
         else:
             used = np.bincount(column.codes[column.codes >= 0], minlength=len(column.categories)) > 0
-            present, declared = np.asarray(column.categories)[used], tuple(map(plain, column.categories))
+            present, declared = np.asarray(column.categories)[used], tuple(map(plain_level, column.categories))
         met = self.levels.setdefault(text, {})
-        met |= dict.fromkeys(map(plain, present))
+        met |= dict.fromkeys(map(plain_level, present))
         before = self.declared.setdefault(text, declared)
         self.declared[text] = before if before == declared else None
         if len(met) > _MOST:

@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.data.blocks.batches import FormulaBlocks, Selection, Tally
 from probreg.data.blocks.block import SAMPLE, Block
-from probreg.data.blocks.cluster import joined
+from probreg.data.blocks.cluster import put_together
 from probreg.data.blocks.files import Batch, Files, Tables
 from probreg.data.blocks.learning import Seen
 from probreg.data.blocks.slices import ArrayBlocks
@@ -21,7 +21,7 @@ _APART = 1_000_003  # odd: rows of a partition that is numbered by it fall on ot
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class Partition:
     """A partition of a data frame on its worker, read like a file: `rows` are numbered from 0 in each partition."""
 
     frame: Any
@@ -53,7 +53,7 @@ class Part:
 
 def tables_of(part: Any, number: int) -> Tables:
     """A partition that is read a batch at a time: a file by itself, a data frame as `Part`."""
-    return part if isinstance(part, Files) else Part(part, f"partition {number}")
+    return part if isinstance(part, Files) else Partition(part, f"partition {number}")
 
 
 def _values(series: Any) -> Any:
@@ -157,12 +157,12 @@ def survey_in(parts: OfPart, fn: Callable[[Block], Survey], number: int, part: A
     """The survey of a partition with the counts of what was left out."""
     tally = Tally()
     found = [fn(block) for block in parts.tallied(tally)(number, part)]
-    return joined(Survey.__add__, *found), tally
+    return put_together(Survey.__add__, *found), tally
 
 
 def surveyed_both(a: tuple[Survey | None, Tally], b: tuple[Survey | None, Tally]) -> tuple[Survey | None, Tally]:
     """Two of them together."""
-    gone = {name: a[1].gone.get(name, 0) + b[1].gone.get(name, 0) for name in a[1].gone | b[1].gone}
+    missing = {name: a[1].missing.get(name, 0) + b[1].missing.get(name, 0) for name in a[1].missing | b[1].missing}
     orders = Orders(a[1].orders.met | b[1].orders.met)
-    tally = Tally(a[1].rows + b[1].rows, a[1].lost + b[1].lost, gone, a[1].unused + b[1].unused, orders)
-    return joined(Survey.__add__, a[0], b[0]), tally
+    tally = Tally(a[1].rows + b[1].rows, a[1].lost + b[1].lost, missing, a[1].unused + b[1].unused, orders)
+    return put_together(Survey.__add__, a[0], b[0]), tally

@@ -29,7 +29,7 @@ class ArrayBlocks:
     parts: Callable[[], Iterable[Sequence[Any]]]
     recipe: PlainColumns
     name: str
-    code: Callable[[Array], Array]
+    encode: Callable[[Array], Array]
     compose: Callable[[Array, Any], tuple[Array, str | None]]
     orders: Orders | None = None
     kind: WeightKind = "frequency"
@@ -61,7 +61,7 @@ class ArrayBlocks:
         if not block.rows:
             return block
         (self.orders or Orders()).add(declared)
-        return block._replace(y=self.code(block.y))
+        return block._replace(y=self.encode(block.y))
 
     def _matrix(self, X: Any) -> Array:
         """The columns of an array by their places, of a table by their names."""

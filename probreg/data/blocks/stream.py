@@ -24,7 +24,7 @@ _EVERY = 0.2  # seconds between two lines
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class BlockStream:
     """A `RowSource` of blocks: calling `blocks` starts a pass over the same rows in the same order.
 
     `progress` writes a line per pass to stderr: None when it takes more than a second and stderr is a terminal.

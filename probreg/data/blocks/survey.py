@@ -35,7 +35,7 @@ class Survey(NamedTuple):
 
     def __add__(self, other: "Survey") -> "Survey":  # type: ignore[override]
         a, b, stride = self, other, max(self.stride, other.stride)
-        index, sample = np.concatenate([a.numbers, b.numbers]), joined(a.sample, b.sample)
+        index, sample = np.concatenate([a.numbers, b.numbers]), join_surveys(a.sample, b.sample)
         stride, keep = _thinned(index, stride)
         many = a.many or b.many
         values = a.values if many else distinct(np.concatenate([a.values, b.values]))[0]
@@ -127,7 +127,7 @@ def _thinned(index: Array, stride: int) -> tuple[int, Array]:
     return stride, keep
 
 
-def joined(a: Block, b: Block) -> Block:
+def join_surveys(a: Block, b: Block) -> Block:
     def both(u: Array | None, v: Array | None) -> Array | None:
         return None if u is None or v is None else np.concatenate([u, v])
 

@@ -37,7 +37,7 @@ class Table:
 
     def take(self, keep: np.ndarray) -> "Table":
         """The rows at positions `keep`, labels kept."""
-        return Table({name: settle(values[keep]) for name, values in self.columns.items()}, self.rows[keep])
+        return Table({name: with_plain_dtype(values[keep]) for name, values in self.columns.items()}, self.rows[keep])
 
     def only(self, names: tuple[str, ...]) -> "Table":
         """The named columns alone."""
@@ -93,14 +93,14 @@ def kind_of(column: Any) -> Kind:
     return (inferred | times).get(_inferred(column), "other")
 
 
-def missing(column: Any) -> np.ndarray:
+def missing_values(column: Any) -> np.ndarray:
     """Where a column holds NaN, None, NaT or NA, (n,) of bool."""
     import pandas as pd
 
     return np.asarray(pd.isna(column), dtype=bool)
 
 
-def settle(column: Any) -> Any:
+def with_plain_dtype(column: Any) -> Any:
     """The column in the narrowest form its values allow: truth values with none missing become bool."""
     return _from_objects(column) if isinstance(column, np.ndarray) and column.dtype.kind == "O" else column
 
@@ -112,7 +112,7 @@ def _inferred(values: np.ndarray) -> str:
 
 
 def _from_objects(values: np.ndarray) -> np.ndarray:
-    gone = missing(values)
+    gone = missing_values(values)
     match _inferred(values):
         case "integer" | "floating" | "mixed-integer-float" | "decimal" as kind:
             numbers = floats(values, "a column")

@@ -43,7 +43,7 @@ ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 }
 
 
-def evaluate(expression: Expression, table: Table, state: State, *, training: bool) -> Any:
+def evaluate_expression(expression: Expression, table: Table, state: State, *, training: bool) -> Any:
     """The values of an expression at the rows of a table: an array (n,), or what a basis or a coding returns.
 
     While `training`, stateful transforms write what they learn into `state`; afterwards they only read it.

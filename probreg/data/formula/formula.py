@@ -11,12 +11,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.data.formula.columns import Table, kind_of, missing, read_table
+from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
 from probreg.data.formula.grammar import is_column, parse_expression
 from probreg.data.formula.layout import (
     Counted,
+    FormulaLayout,
     Memory,
-    Parts,
     counts_at,
     expand,
     lay_out,
@@ -103,7 +103,7 @@ class Recipe:
         if not set(names) <= set(table.columns):
             return None
         table = table.only(names)
-        if any(missing(values).any() for values in table.columns.values()):
+        if any(missing_values(values).any() for values in table.columns.values()):
             return None
         learned = read_state(self.state).transforms
         return np.sum([numeric(part, table, learned, training=False) for part in summed], axis=0)
@@ -241,7 +241,7 @@ def _with_arguments(table: Table, used: tuple[str, ...], weights: Any, offset: A
     return Table({**table.only(used).columns, **arrays}, table.rows)
 
 
-def _outcome(parts: Parts, table: Table, memory: Memory, *, training: bool) -> Any:
+def _outcome(parts: FormulaLayout, table: Table, memory: Memory, *, training: bool) -> Any:
     """The response at the rows of a table: one value per row, or (n, c) where a row counts."""
     if parts.counted:
         return counts_at(parts, table, memory.transforms, training=training)
@@ -264,7 +264,7 @@ def _new_rows(data: Any, variables: tuple[str, ...]) -> Table:
     return table
 
 
-def _notes(table: Table, parts: Parts, offset: Any) -> tuple[str, ...]:
+def _notes(table: Table, parts: FormulaLayout, offset: Any) -> tuple[str, ...]:
     notes = []
     if offset is not None and not isinstance(offset, str):
         notes.append("the offset was given as an array: predictions at new rows need an offset of their own")

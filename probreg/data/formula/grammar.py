@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from probreg.data.algebra import NAME, quoted, shown, unquoted
+from probreg.data.algebra import NAME, quoted, shown_formula, unquoted
 from probreg.errors import DataError
 
 ONE = (
@@ -111,7 +111,7 @@ def _plain(name: str) -> bool:
     return name.isascii() and name.isidentifier() and not name.startswith("_") and not keyword.iskeyword(name)
 
 
-def column_of(name: str) -> Expression:
+def column_expression(name: str) -> Expression:
     """The expression that is one column as it stands, whatever characters its name has."""
     return Expression(name, ast.Name("_column"), {"_column": name})
 
@@ -162,7 +162,9 @@ def syntax(text: str) -> Expression:
     try:
         tree = ast.parse(QUOTED.sub(unquote, text).strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise DataError(f"the term {shown(text)} cannot be read: {first_line(error)}; allowed are {ALLOWED}") from None
+        raise DataError(
+            f"the term {shown_formula(text)} cannot be read: {first_line(error)}; allowed are {ALLOWED}"
+        ) from None
     _refuse_deep(text, tree)
     return Expression(text, tree, alias)
 
@@ -174,7 +176,9 @@ def _refuse_deep(text: str, tree: ast.AST) -> None:
         depth += 1
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     if depth > DEEPEST_TREE:
-        raise DataError(f"the term {shown(text)} nests operations {depth} deep; at most {DEEPEST_TREE} are computed")
+        raise DataError(
+            f"the term {shown_formula(text)} nests operations {depth} deep; at most {DEEPEST_TREE} are computed"
+        )
 
 
 def is_column(expression: Expression) -> str | None:
@@ -273,14 +277,14 @@ def _check_sizes(expression: Expression, call: ast.Call, name: str) -> None:
     for word in ("df", "degree"):
         match given.get(word):
             case ast.Constant(value=int() | float() as size) if size > MOST_BASIS:
-                asked = f"asks for {word}={size:.10g} in {shown(expression.text)}"
+                asked = f"asks for {word}={size:.10g} in {shown_formula(expression.text)}"
                 raise DataError(f"{name} {asked}; a basis has at most {MOST_BASIS} columns")
             case ast.List() | ast.Tuple() as many:
                 raise _refused(expression, many, f"{word} is one whole number")
     match given.get("knots"):
         case ast.List(elts=knots) | ast.Tuple(elts=knots) if len(knots) > MOST_BASIS:
             raise DataError(
-                f"{name} has {len(knots)} knots in {shown(expression.text)}; at most {MOST_BASIS} are taken"
+                f"{name} has {len(knots)} knots in {shown_formula(expression.text)}; at most {MOST_BASIS} are taken"
             )
 
 
@@ -334,7 +338,7 @@ def _refused(expression: Expression, node: ast.AST, why: str = "") -> DataError:
     piece = expression.written(node)
     reason = f": {why}" if why else ""
     return DataError(
-        f"the piece {piece!r} of the term {shown(expression.text)} is not allowed{reason}. Nothing in a "
+        f"the piece {piece!r} of the term {shown_formula(expression.text)} is not allowed{reason}. Nothing in a "
         f"formula is run as Python; allowed are {ALLOWED}"
     )
 

@@ -12,21 +12,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probreg.data.algebra import MOST_COLUMNS, Factor, Terms, Token, quoted, shown, sides, tokens
+from probreg.data.algebra import MOST_COLUMNS, Factor, FormulaToken, Terms, formula_tokens, quoted, shown_formula, sides
 from probreg.data.design import INTERCEPT
 from probreg.data.formula.columns import Table, kind_of
-from probreg.data.formula.expressions import State, coding_arguments, evaluate, level_column
+from probreg.data.formula.expressions import State, coding_arguments, evaluate_expression, level_column
 from probreg.data.formula.grammar import (
     Expression,
     coding_of,
-    column_of,
+    column_expression,
     first_line,
     is_column,
     parse_expression,
     parse_response,
     syntax,
 )
-from probreg.data.formula.levels import Level, coded, training_levels
+from probreg.data.formula.levels import Level, encode_factor, training_levels
 from probreg.data.rows import check_counts, check_trials, refuse_not_finite
 from probreg.errors import DataError
 
@@ -37,7 +37,7 @@ _MARKS = re.compile(f"{_MARK}+")
 
 
 @dataclass(frozen=True)
-class Parts:
+class FormulaLayout:
     """A formula taken apart: the response (several expressions where a row counts), the terms by degree and their factors,
     each by the text it is filed under."""
 
@@ -79,13 +79,13 @@ class Memory:
     levels: dict[str, list[Level]] = field(default_factory=dict)
 
 
-def parse_formula(text: str) -> Parts:
+def parse_formula(text: str) -> FormulaLayout:
     """The parts of `response ~ terms`, every factor checked; DataError names the piece that cannot stand."""
     read: dict[Factor, Expression] = {}
 
-    def factor(token: Token) -> Factor:
+    def factor(token: FormulaToken) -> Factor:
         if token.kind == "name":
-            made, expression = Factor(token.text, True), column_of(token.text)
+            made, expression = Factor(token.text, True), column_expression(token.text)
         else:
             # p(successes, trials) stands on the left alone, and is refused as an expression on the right
             expression = syntax(token.text)
@@ -98,14 +98,16 @@ def parse_formula(text: str) -> Parts:
     response, outcome = _outcome(text, found.left, read)
     used = dict.fromkeys(f for term in found.terms for f in term)
     if response in used:
-        raise DataError(f"the response {response.text!r} is also a term of {shown(text)}; leave it out on the right")
+        raise DataError(
+            f"the response {response.text!r} is also a term of {shown_formula(text)}; leave it out on the right"
+        )
     if not found.terms and not found.intercept:
         raise DataError(
-            f"the formula {shown(text)} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
+            f"the formula {shown_formula(text)} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
         )
-    factors = {key_of(f): column_of(f.text) if f.is_name else parse_expression(read[f].text) for f in used}
+    factors = {key_of(f): column_expression(f.text) if f.is_name else parse_expression(read[f].text) for f in used}
     terms = tuple(tuple(key_of(f) for f in term) for term in found.terms)
-    return Parts(text, response.text, outcome, terms, factors, found.intercept)
+    return FormulaLayout(text, response.text, outcome, terms, factors, found.intercept)
 
 
 def key_of(factor: Factor) -> str:
@@ -124,13 +126,13 @@ def column_written(name: str) -> str:
 
 def expand(text: str, names: tuple[str, ...]) -> str:
     """The formula with `.` on its right written out as `names`, quoted where they are not plain words."""
-    cut = tokens(text)
+    cut = formula_tokens(text)
     after = next((token.stop for token in cut if token.kind == "~"), len(text) + 1)
     out = text
     for token in reversed(cut):
         if token.kind == "." and token.start >= after:
             if not names:
-                raise DataError(f"'.' in {shown(text)} stands for all other columns, and there are none")
+                raise DataError(f"'.' in {shown_formula(text)} stands for all other columns, and there are none")
             every = " + ".join(map(column_written, names))
             out = f"{out[: token.start]}({every}){out[token.stop :]}"
     return out
@@ -138,10 +140,12 @@ def expand(text: str, names: tuple[str, ...]) -> str:
 
 def left_of(text: str) -> str:
     """What stands before the ~ of a formula."""
-    return next((text[: token.start] for token in tokens(text) if token.kind == "~"), text)
+    return next((text[: token.start] for token in formula_tokens(text) if token.kind == "~"), text)
 
 
-def lay_out(parts: Parts, table: Table, memory: Memory, *, training: bool) -> tuple[np.ndarray, tuple[str, ...]]:
+def lay_out(
+    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """The matrix (n, p) of the terms and its columns; training fills `memory`, afterwards it is only read."""
     import pandas as pd
     from formulaic import ModelSpec, SimpleFormula
@@ -168,7 +172,7 @@ def lay_out(parts: Parts, table: Table, memory: Memory, *, training: bool) -> tu
             found = materializer.get_model_matrix(spec)
     except Exception as error:  # contrasts that do not fit their levels, in as many kinds of error
         (why,) = _renamed([first_line(error)], stem, parts)
-        raise DataError(f"the columns of {shown(parts.text)} cannot be made: {why}") from None
+        raise DataError(f"the columns of {shown_formula(parts.text)} cannot be made: {why}") from None
     columns = _renamed(found.model_spec.column_names, stem, parts)
     X = np.ascontiguousarray(np.asarray(found, dtype=np.float64).reshape(len(table.rows), len(columns)))
     _refuse_bad_columns(X, columns, parts, table)
@@ -181,7 +185,7 @@ def _unused(texts: Iterable[str]) -> str:
     return _MARK * (longest + 1)
 
 
-def _renamed(columns: Iterable[str], stem: str, parts: Parts) -> tuple[str, ...]:
+def _renamed(columns: Iterable[str], stem: str, parts: FormulaLayout) -> tuple[str, ...]:
     """Columns as users call them."""
     names, word = [parts.called(text) for text in parts.factors], re.compile(f"{stem}([0-9]+){stem}")
     return tuple(word.sub(lambda found: names[int(found[1])], column) for column in columns)
@@ -197,20 +201,20 @@ def _width(text: str, values: Any, memory: Memory) -> int:
     return int(np.shape(held)[1]) if np.ndim(held) == 2 else 1
 
 
-def _refuse_many_columns(parts: Parts, width: Mapping[str, int]) -> None:
+def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None:
     """DataError for more columns than are made, before any is."""
     made = [(math.prod(width[text] for text in term), term) for term in parts.terms]
     if (total := sum(count for count, _ in made)) > MOST_COLUMNS:
         count, widest = max(made)
         raise DataError(
-            f"the terms of {shown(parts.text)} stand for up to {total} columns ({':'.join(widest)} for {count}); "
+            f"the terms of {shown_formula(parts.text)} stand for up to {total} columns ({':'.join(widest)} for {count}); "
             f"at most {MOST_COLUMNS} are made"
         )
 
 
 def numeric(expression: Expression, table: Table, transforms: State, *, training: bool) -> np.ndarray:
     """The finite numbers (n,) of an expression that must be one column: an offset, a transformed response."""
-    found = evaluate(expression, table, transforms, training=training)
+    found = evaluate_expression(expression, table, transforms, training=training)
     if isinstance(found, Mapping) or np.ndim(found) > 1:
         raise DataError(f"{expression.text!r} is several columns where one is needed")
     values = np.array(np.broadcast_to(np.asarray(found, dtype=np.float64), table.rows.shape[:1]))
@@ -235,7 +239,7 @@ def _factor_values(text: str, expression: Expression, table: Table, memory: Memo
     column = level_column(expression, table, memory.transforms, training=training)
     if training and text not in memory.levels:  # levels of more rows than these may be known before
         memory.levels[text] = training_levels(text, column, arguments.get("levels"), table, coded=coding is not None)
-    values = coded(text, column, memory.levels[text], table)
+    values = encode_factor(text, column, memory.levels[text], table)
     return (
         C(values, **arguments) if coding is not None else FactorValues(values, kind="categorical", spans_intercept=True)
     )
@@ -244,7 +248,7 @@ def _factor_values(text: str, expression: Expression, table: Table, memory: Memo
 def _numeric_factor(text: str, expression: Expression, table: Table, memory: Memory, training: bool) -> Any:
     from formulaic.materializers.types import FactorValues
 
-    found = evaluate(expression, table, memory.transforms, training=training)
+    found = evaluate_expression(expression, table, memory.transforms, training=training)
     if np.ndim(found) == 0 and not isinstance(found, Mapping):
         found = np.full(len(table.rows), float(found))
     parts = list(found.values()) if isinstance(found, Mapping) else list(np.atleast_2d(np.asarray(found).T))
@@ -255,16 +259,18 @@ def _numeric_factor(text: str, expression: Expression, table: Table, memory: Mem
     return FactorValues(found, kind="numerical", spans_intercept=False)
 
 
-def _refuse_bad_columns(X: np.ndarray, columns: tuple[str, ...], parts: Parts, table: Table) -> None:
+def _refuse_bad_columns(X: np.ndarray, columns: tuple[str, ...], parts: FormulaLayout, table: Table) -> None:
     if len(set(columns)) < len(columns):
         twice = sorted({name for name in columns if columns.count(name) > 1})
         hint = "; 'Intercept' is the column of ones: rename yours" if INTERCEPT in twice and parts.intercept else ""
-        raise DataError(f"{shown(parts.text)} makes more than one column called {', '.join(map(repr, twice))}{hint}")
+        raise DataError(
+            f"{shown_formula(parts.text)} makes more than one column called {', '.join(map(repr, twice))}{hint}"
+        )
     for j, name in enumerate(columns):
         refuse_not_finite(X[:, j], term=name, variables=(), table=table)
 
 
-def counts_at(parts: Parts, table: Table, learned: State, *, training: bool) -> np.ndarray:
+def counts_at(parts: FormulaLayout, table: Table, learned: State, *, training: bool) -> np.ndarray:
     """Successes and trials (n, 2), or counts by class (n, K), at the rows of a table. DataError names row and value."""
     each = np.stack([numeric(part, table, learned, training=training) for part in parts.outcome], 1)
     check = check_trials if parts.counted == "p" else check_counts
@@ -290,8 +296,8 @@ def _outcome(text: str, left: Terms, read: Mapping[Factor, Expression]) -> tuple
     factors = [factor for term in left.terms.values() for factor in term]
     if len(left.terms) != 1 or len(factors) != 1 or left.one is not None:
         raise DataError(
-            f"the left side of {shown(text)} is {left_of(text).strip()!r}; one response stands there, "
+            f"the left side of {shown_formula(text)} is {left_of(text).strip()!r}; one response stands there, "
             "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
         )
     (factor,) = factors
-    return factor, (column_of(factor.text),) if factor.is_name else parse_response(read[factor].text)
+    return factor, (column_expression(factor.text),) if factor.is_name else parse_response(read[factor].text)

@@ -12,22 +12,22 @@ Level = str | int | float | bool
 MANY_LEVELS = 20  # text that differs in every one of more rows than this names the rows, or was meant as numbers
 
 
-def levels_of(column: Any) -> list[Level]:
+def factor_levels(column: Any) -> list[Level]:
     """The levels that occur, in declared order if the column declares one, else sorted."""
     import pandas as pd
 
     try:
-        present = {plain(value) for value in pd.unique(pd.Series(column).dropna())}
+        present = {plain_level(value) for value in pd.unique(pd.Series(column).dropna())}
     except TypeError:
         raise DataError(f"levels are texts, numbers or truth values, met {type(column[0]).__name__}") from None
-    declared = [plain(value) for value in column.categories] if isinstance(column, pd.Categorical) else None
+    declared = [plain_level(value) for value in column.categories] if isinstance(column, pd.Categorical) else None
     try:
         return sorted(present) if declared is None else [level for level in declared if level in present]
     except TypeError:
         raise DataError(f"levels of different kinds cannot be ordered: {sorted(map(repr, present))[:5]}") from None
 
 
-def plain(value: Any) -> Any:
+def plain_level(value: Any) -> Any:
     """A level as Python's own value; a whole number is an int, however the table stored it."""
     value = value.item() if isinstance(value, np.generic) else value
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -37,7 +37,7 @@ def training_levels(text: str, column: Any, wanted: Any, table: Table, *, coded:
     """The levels of a factor in the training rows; DataError for fewer than two, or one for every row."""
     if not isinstance(wanted, list | tuple | None):
         raise DataError(f"levels={wanted!r} of {text!r} is a list of levels, such as ['a', 'b']")
-    levels = levels_of(column) if wanted is None else [plain(level) for level in wanted]
+    levels = factor_levels(column) if wanted is None else [plain_level(level) for level in wanted]
     if odd := [level for level in levels if not isinstance(level, Level)]:
         raise DataError(
             f"the levels of {text!r} are {type(odd[0]).__name__} values, such as {odd[0]!r}; make them text or numbers"
@@ -56,15 +56,15 @@ def training_levels(text: str, column: Any, wanted: Any, table: Table, *, coded:
     return levels
 
 
-def coded(text: str, column: Any, levels: list[Level], table: Table) -> Any:
+def encode_factor(text: str, column: Any, levels: list[Level], table: Table) -> Any:
     """The rows of a factor as a categorical Series; DataError names unknown levels, and where."""
     import pandas as pd
 
     codes, uniques = pd.factorize(pd.Series(column), use_na_sentinel=True)
     place = {level: i for i, level in enumerate(levels)}
-    positions = np.array([place.get(plain(value), -1) for value in uniques], dtype=np.intp)[codes]
+    positions = np.array([place.get(plain_level(value), -1) for value in uniques], dtype=np.intp)[codes]
     if len(bad := np.flatnonzero(positions < 0)):
-        unseen = list(dict.fromkeys(plain(column[i]) for i in bad))
+        unseen = list(dict.fromkeys(plain_level(column[i]) for i in bad))
         raise DataError(
             f"{text!r} has the level{'s' * (len(unseen) > 1)} {', '.join(map(repr, unseen[:5]))} in "
             f"{labels(table, bad)}, which the model does not know; it knows {', '.join(map(repr, levels))}"

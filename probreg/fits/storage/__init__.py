@@ -22,9 +22,9 @@ from probreg.fits.storage.checks import (
     ROWS,
     SAMPLE_STATS,
     SOLUTION,
-    check_fields,
-    named,
+    check_specification,
     read_arrays,
+    stored_lines,
 )
 from probreg.fits.storage.container import Container, image_of, seal, unsealed
 from probreg.inference import METHODS, Method, Solution, Status
@@ -45,7 +45,7 @@ _MARGINAL = "marginal_"
 _UNUSED = "unused_"
 
 
-def write(path: Any, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool) -> None:
+def write_fit(path: Any, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool) -> None:
     """Writes the tree with what is needed to read it back, the training rows only if asked. DataError where no file can
     be written; what was there before is then as it was."""
     import xarray as xr
@@ -74,7 +74,7 @@ def write(path: Any, tree: Any, *, model: Model, method: Method, solution: Solut
     write_whole(path, (image, seal(image)))
 
 
-def read(path: Any) -> tuple[Model, Method, Solution, int]:
+def read_saved(path: Any) -> tuple[Model, Method, Solution, int]:
     """What `write` wrote. DataError when the file is missing, is not a saved fit, or is damaged."""
     data = read_plain(path)
     image = unsealed(data, str(path))
@@ -82,7 +82,7 @@ def read(path: Any) -> tuple[Model, Method, Solution, int]:
         with Container(image) as file:
             spec = json.loads(file.text(_ROOT))
             _check_format(spec)
-            check_fields(spec)
+            check_specification(spec)
             model = _model(spec, file)
             method = METHODS.from_spec(spec["method"])
             return model, method, _solution(spec, file, model, method), spec["seed"]
@@ -117,7 +117,7 @@ def _item(value: Any) -> Any:
 def _relative(model: Model) -> bool:
     """A prior asks for spreads or X'WX when it is bound; the Fisher information of Jeffreys' needs the rows themselves."""
     stated = [model.prior] if isinstance(model.prior, Prior) else model.prior.values()
-    return any(prior.relative and not prior.whole for prior in stated)
+    return any(prior.data_dependent and not prior.whole for prior in stated)
 
 
 def _plain_labels(group: Any) -> Any:
@@ -146,8 +146,8 @@ def _solution_group(s: Solution) -> Any:
     import xarray as xr
 
     parts = {"beta": s.beta} | _scale_parts(s.scale)
-    parts |= {} if s.vague is None else {"vague": s.vague.astype(np.int8)}
-    parts |= {} if s.null is None else {"null": s.null}
+    parts |= {} if s.not_estimable is None else {"not_estimable": s.not_estimable.astype(np.int8)}
+    parts |= {} if s.null_space is None else {"null_space": s.null_space}
     parts |= {} if s.replicates is None else {f"{_REPLICATE}{k}": v for k, v in s.replicates.items()}
     parts |= {} if s.marginals is None else {f"{_MARGINAL}{k}": v for k, v in s.marginals.items()}
     return xr.Dataset({k: _bare(k, v) for k, v in parts.items()})
@@ -269,7 +269,7 @@ def _unused(rows: Mapping[str, np.ndarray]) -> Unused | None:
 def _check_response(likelihood: Any, y: np.ndarray) -> None:
     """DataError unless y are codes of the levels, or numbers or counts that the likelihood takes."""
     if not likelihood.levels or isinstance(likelihood, OfTrials):
-        likelihood.code(y)
+        likelihood.encode(y)
     elif y.ndim > 1 or not np.isin(y, range(len(likelihood.levels))).all():
         raise DataError(f"rows/y holds other values than the codes 0 to {len(likelihood.levels) - 1} of its levels")
 
@@ -298,20 +298,20 @@ def _recipe(saved: Mapping[str, Any]) -> Any:
 
 
 def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Method) -> Solution:
-    from probreg.fits.inference_data import hidden
+    from probreg.fits.inference_data import coefficients_of_reported
 
     s, (p, m) = spec["solution"], model.shape
     sizes = {"p": p, "m": m, "k": p * m, "o": len(model.likelihood.outcomes) or 1}
     numbers = read_arrays(file, "solution", SOLUTION, sizes)
     draws, stats, replicates = None, {}, None
     if s["draws"] is not None:
-        draws = read_arrays(file, "posterior", named(["beta", *s["draws"]], DRAWS), sizes)
-        draws["beta"] = hidden(model, draws["beta"])
-        lines = named(s["sample_stats"], SAMPLE_STATS)
+        draws = read_arrays(file, "posterior", stored_lines(["beta", *s["draws"]], DRAWS), sizes)
+        draws["beta"] = coefficients_of_reported(model, draws["beta"])
+        lines = stored_lines(s["sample_stats"], SAMPLE_STATS)
         found = read_arrays(file, "sample_stats", lines, sizes) if lines else {}
         stats = {k: v.astype(bool) if line.values is checks.TRUTHS else v for line, (k, v) in zip(lines, found.items())}
     if s["replicates"] is not None:
-        replicates = read_arrays(file, "solution", named(s["replicates"], REPLICATES), sizes, prefix=_REPLICATE)
+        replicates = read_arrays(file, "solution", stored_lines(s["replicates"], REPLICATES), sizes, prefix=_REPLICATE)
     out = Solution(
         beta=numbers["beta"],
         scale=_scale(numbers, p * m),
@@ -329,8 +329,8 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
         detail=s["detail"],
         engine=s["engine"],
         sandwich=s["sandwich"],
-        vague=numbers["vague"].astype(bool) if "vague" in numbers else None,
-        null=numbers.get("null"),
+        not_estimable=numbers["not_estimable"].astype(bool) if "not_estimable" in numbers else None,
+        null_space=numbers.get("null_space"),
         stats=s["stats"],
         notes=tuple(s["notes"]),
     )
@@ -359,7 +359,7 @@ def _check_solution(s: Solution, model: Model, method: Method) -> None:
         raise DataError(f"of its marginals it holds {', '.join(s.marginals)} only")
     if odd := (set(s.aux) | set(s.aux_sd)) - set(model.unknown):
         raise DataError(f"it holds an estimate of {odd.pop()!r}, which is no unknown parameter of its model")
-    if s.vague is None and not np.isfinite(s.beta).all():
+    if s.not_estimable is None and not np.isfinite(s.beta).all():
         raise DataError("its coefficients are not finite, and none is marked as one without an estimate")
     if s.replicates is not None and (lost := {"coef", *model.unknown} - set(s.replicates)):
         raise DataError(f"its replicates hold no {lost.pop()}")

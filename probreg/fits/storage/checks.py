@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """A kind of value: what it is called in an error, and whether a value is of it."""
 
     words: str
@@ -34,32 +34,32 @@ def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def _list_of(kind: Kind) -> Kind:
-    return Kind(f"a list, each {kind.words}", lambda v: isinstance(v, list) and all(map(kind.holds, v)))
+def _list_of(kind: ValueKind) -> ValueKind:
+    return ValueKind(f"a list, each {kind.words}", lambda v: isinstance(v, list) and all(map(kind.holds, v)))
 
 
-def _table_of(kind: Kind) -> Kind:
-    return Kind(f"a table, each {kind.words}", lambda v: isinstance(v, dict) and all(map(kind.holds, v.values())))
+def _table_of(kind: ValueKind) -> ValueKind:
+    return ValueKind(f"a table, each {kind.words}", lambda v: isinstance(v, dict) and all(map(kind.holds, v.values())))
 
 
-def _or_none(kind: Kind) -> Kind:
-    return Kind(f"{kind.words}, or null", lambda v: v is None or kind.holds(v))
+def _or_none(kind: ValueKind) -> ValueKind:
+    return ValueKind(f"{kind.words}, or null", lambda v: v is None or kind.holds(v))
 
 
-def _one_of(words: Sequence[str]) -> Kind:
-    return Kind(f"one of {', '.join(map(repr, words))}", lambda v: v in words)
+def _one_of(words: Sequence[str]) -> ValueKind:
+    return ValueKind(f"one of {', '.join(map(repr, words))}", lambda v: v in words)
 
 
-TEXT = Kind("a text", lambda v: isinstance(v, str))
-TRUTH = Kind("true or false", lambda v: isinstance(v, bool))
-TABLE = Kind("a table", lambda v: isinstance(v, dict))
-WHOLE = Kind("a whole number, 0 or more", lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 0)
-NUMBER = Kind("a number", lambda v: isinstance(v, float) or _number(v))
-SCALE = Kind("a finite number, 0 or more", lambda v: _number(v) and v >= 0)
-SPREAD = Kind("a number, 0 or more, or nan", lambda v: NUMBER.holds(v) and not v < 0)
-POSITIVE = Kind("a positive finite number", lambda v: _number(v) and v > 0)
+TEXT = ValueKind("a text", lambda v: isinstance(v, str))
+TRUTH = ValueKind("true or false", lambda v: isinstance(v, bool))
+TABLE = ValueKind("a table", lambda v: isinstance(v, dict))
+WHOLE = ValueKind("a whole number, 0 or more", lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 0)
+NUMBER = ValueKind("a number", lambda v: isinstance(v, float) or _number(v))
+SCALE = ValueKind("a finite number, 0 or more", lambda v: _number(v) and v >= 0)
+SPREAD = ValueKind("a number, 0 or more, or nan", lambda v: NUMBER.holds(v) and not v < 0)
+POSITIVE = ValueKind("a positive finite number", lambda v: _number(v) and v > 0)
 
-FIELDS: Mapping[str, Kind] = {
+FIELDS: Mapping[str, ValueKind] = {
     "version": TEXT,
     "seed": WHOLE,
     "likelihood": TABLE,
@@ -90,7 +90,7 @@ FIELDS: Mapping[str, Kind] = {
 }
 
 
-def check_fields(spec: Any) -> None:
+def check_specification(spec: Any) -> None:
     """DataError names the first field of a specification that is missing, or not of its kind."""
     for path, kind in FIELDS.items():
         value = spec
@@ -134,19 +134,19 @@ def _orthonormal(axes: Array) -> bool:
     return _finite(axes) and bool(np.abs(axes.T @ axes - np.eye(axes.shape[1])).max(initial=0.0) < 1e-8)
 
 
-FINITE = Kind("finite numbers", _finite)
-NUMBERS = Kind("numbers or nan", lambda v: not np.isinf(v).any())
-TRUTHS = Kind("0 or 1", lambda v: bool(np.isin(v, (0, 1)).all()))
-POSITIVES = Kind("positive finite numbers", lambda v: _finite(v) and bool((v > 0).all()))
-NOT_NEGATIVE = Kind("finite numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all()))
-WHOLES = Kind("whole numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all() and (v % 1 == 0).all()))
-COUNT = Kind("a positive whole number", lambda v: _finite(v) and bool((v > 0).all() and (v % 1 == 0).all()))
-SHARES = Kind("shares that add up to 1", lambda v: _finite(v) and bool((v >= 0).all()) and abs(v.sum() - 1) < 1e-9)
-RISING = Kind("finite numbers that rise", lambda v: _finite(v) and len(v) > 1 and bool((np.diff(v) > 0).all()))
-UPPER = Kind("an upper triangle of finite numbers", lambda v: _finite(v) and not np.tril(v, -1).any())
-COVARIANCE = Kind("a symmetric matrix without negative eigenvalues", _covariance)
-AXES = Kind("columns of length 1 at right angles", _orthonormal)
-ANY = Kind("any number", lambda v: True)
+FINITE = ValueKind("finite numbers", _finite)
+NUMBERS = ValueKind("numbers or nan", lambda v: not np.isinf(v).any())
+TRUTHS = ValueKind("0 or 1", lambda v: bool(np.isin(v, (0, 1)).all()))
+POSITIVES = ValueKind("positive finite numbers", lambda v: _finite(v) and bool((v > 0).all()))
+NOT_NEGATIVE = ValueKind("finite numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all()))
+WHOLES = ValueKind("whole numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all() and (v % 1 == 0).all()))
+COUNT = ValueKind("a positive whole number", lambda v: _finite(v) and bool((v > 0).all() and (v % 1 == 0).all()))
+SHARES = ValueKind("shares that add up to 1", lambda v: _finite(v) and bool((v >= 0).all()) and abs(v.sum() - 1) < 1e-9)
+RISING = ValueKind("finite numbers that rise", lambda v: _finite(v) and len(v) > 1 and bool((np.diff(v) > 0).all()))
+UPPER = ValueKind("an upper triangle of finite numbers", lambda v: _finite(v) and not np.tril(v, -1).any())
+COVARIANCE = ValueKind("a symmetric matrix without negative eigenvalues", _covariance)
+AXES = ValueKind("columns of length 1 at right angles", _orthonormal)
+ANY = ValueKind("any number", lambda v: True)
 
 
 class Stored(NamedTuple):
@@ -154,7 +154,7 @@ class Stored(NamedTuple):
 
     name: str
     shapes: tuple[str, ...]
-    values: Kind
+    values: ValueKind
     optional: bool = False
 
 
@@ -164,8 +164,8 @@ SOLUTION = (
     Stored("scale_spread", ("k",), NOT_NEGATIVE, optional=True),
     Stored("scale_axes", ("k a",), AXES, optional=True),
     Stored("scale_inner", ("a a",), COVARIANCE, optional=True),
-    Stored("vague", ("p o",), TRUTHS, optional=True),
-    Stored("null", ("p j",), FINITE, optional=True),
+    Stored("not_estimable", ("p o",), TRUTHS, optional=True),
+    Stored("null_space", ("p j",), FINITE, optional=True),
     Stored("marginal_weight", ("g",), SHARES, optional=True),
     Stored("marginal_log_sigma", ("g",), RISING, optional=True),
     Stored("marginal_mean", ("g p",), FINITE, optional=True),
@@ -211,7 +211,7 @@ REPLICATES = (
 )
 
 
-def named(names: Iterable[str], lines: tuple[Stored, ...]) -> tuple[Stored, ...]:
+def stored_lines(names: Iterable[str], lines: tuple[Stored, ...]) -> tuple[Stored, ...]:
     """A line for each name: the first whose name it has, or ends in where that begins with an underscore."""
 
     def fits(name: str, line: Stored) -> bool:

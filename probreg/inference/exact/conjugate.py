@@ -9,7 +9,7 @@ from probreg.arguments.scalars import Count, check_fields
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Method, Solution, chains_of, kinds, sigma_note
 from probreg.inference.modes.closed_form import require_full_rank
-from probreg.inference.modes.linear import Conditional, PriorRows, condition, log_marginal, refined
+from probreg.inference.modes.linear import Conditional, PriorRows, log_marginal, posterior_given_sigma, refined
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -66,7 +66,7 @@ class Conjugate(Method):
             return replace(wide.back(found, unit), draws=draws)
         moments, prior = model.design.moments, PriorRows.of(model.joint)
         held = model.fixed.get("sigma", 1.0)
-        given = refined(condition(moments, prior, held), model.design, prior, held)
+        given = refined(posterior_given_sigma(moments, prior, held), model.design, prior, held)
         require_full_rank(given, model, self.name)
         z = rng.standard_normal((self.chains * self.draws, moments.p))
         if not model.unknown:

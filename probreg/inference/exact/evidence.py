@@ -8,14 +8,14 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Array, Method, Settled, Solution, edges
-from probreg.inference.exact.climb import Top, climb
-from probreg.inference.exact.marginal import GaussianSurface, Group, LaplaceSurface, as_groups
+from probreg.inference.base import METHODS, Array, Method, Resolved, Solution, edges
+from probreg.inference.exact.marginal import GaussianSurface, LaplaceSurface, ScaleGroup, as_groups
+from probreg.inference.exact.maximise_evidence import EvidenceMaximum, maximise_log_scales
 from probreg.inference.modes.closed_form import require_full_rank
-from probreg.inference.modes.linear import PriorRows, condition
+from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
-from probreg.priors import AuxPrior, Flat, GaussianPrior, HierarchicalPrior, Mixture, Prior, SmoothPrior
+from probreg.priors import AuxPrior, Flat, GaussianPrior, HierarchicalPrior, Prior, ScaleMixture, SmoothPrior
 from probreg.priors.joint import Key
 
 _NO_NOISE = 1e-9  # of the spread of y
@@ -40,7 +40,7 @@ class Evidence(Method):
     >>> from probreg.priors import Normal, Reference
     >>> x = np.array([-1.0, 0.0, 1.0, 2.0])
     >>> model = Model.from_arrays(x, [-1.1, 0.1, 0.9, 2.1], prior=Normal(Reference()), aux={"sigma": 0.1})
-    >>> found = Evidence().settle(model, np.random.default_rng(0)).model.joint.blocks[-1].prior
+    >>> found = Evidence().resolve(model, np.random.default_rng(0)).model.joint.blocks[-1].prior
     >>> b, v = 1.04, 0.1**2 / 5  # least squares and its variance: tau^2 + v = b^2
     >>> round(found.scale**2 + v, 9), round(b**2, 9)
     (1.0816, 1.0816)
@@ -72,15 +72,15 @@ class Evidence(Method):
             return f"evidence needs unknown scales to be those of normal priors, and this model has {', '.join(wrong)}; use nuts"
         if why := self._others(model) or edges(self, model) or self._edge(model):
             return why
-        return self._inner.obstacle(_Problem(model, self.per_column).guess)
+        return self._inner.obstacle(_Problem(model, self.per_column).starting_model)
 
     def _others(self, model: Model) -> str | None:
         gaussian = isinstance(model.likelihood, Gaussian)
         kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
         for b in model.joint.blocks:
-            if not isinstance(b.prior, Mixture | kind):
+            if not isinstance(b.prior, ScaleMixture | kind):
                 return f"evidence needs the other priors to be {word} with a {model.likelihood.name} likelihood, and {b.prior.name} is not"
-            if not isinstance(b.prior, Mixture):
+            if not isinstance(b.prior, ScaleMixture):
                 continue
             if b.prior.sigma_units and not gaussian:
                 return "evidence with this likelihood needs prior scales that are not in units of sigma"
@@ -90,29 +90,33 @@ class Evidence(Method):
 
     def _edge(self, model: Model) -> str | None:
         for b in model.joint.blocks:
-            if isinstance(b.prior, Mixture) and b.prior.tau.bounded:
+            if isinstance(b.prior, ScaleMixture) and b.prior.tau.bounded:
                 return f"evidence looks for a vanishing gradient, and the {b.prior.tau.name} prior of a scale has an edge; use nuts"
         return None
 
-    def settle(self, model: Model, rng: np.random.Generator) -> Settled:
+    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         problem = _Problem(model, self.per_column)
-        require_full_rank(condition(model.design.moments, PriorRows.of(problem.guess.joint), 1.0), model, self.name)
-        top = problem.climb(self.max_steps)
+        require_full_rank(
+            posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0),
+            model,
+            self.name,
+        )
+        top = problem.maximise(self.max_steps)
         found = problem.model_at(top)
-        inner = self._inner.settle(found, rng)
+        inner = self._inner.resolve(found, rng)
         return inner._replace(
             notes=(*problem.words(top), *inner.notes),
             stats={"log_evidence": float(top.at.evidence), **inner.stats},
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        settled = self.settle(model, rng)
+        settled = self.resolve(model, rng)
         solution = settled.method.solve(settled.model, rng)
         return replace(solution, stats={**solution.stats, **settled.stats}, notes=(*settled.notes, *solution.notes))
 
 
 def _tunable(prior: Prior) -> bool:
-    return isinstance(prior, Mixture) and isinstance(prior.base, GaussianPrior)
+    return isinstance(prior, ScaleMixture) and isinstance(prior.base, GaussianPrior)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +127,12 @@ class _Problem:
     per_column: bool
 
     @cached_property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[ScaleGroup, ...]:
         """All informative groups of a Gaussian model, else those of unknown scale."""
         blocks = self.model.joint.blocks
-        unknown: dict[int, AuxPrior] = {i: b.prior.tau for i, b in enumerate(blocks) if isinstance(b.prior, Mixture)}
+        unknown: dict[int, AuxPrior] = {
+            i: b.prior.tau for i, b in enumerate(blocks) if isinstance(b.prior, ScaleMixture)
+        }
         kept = blocks if self.exact else [b if i in unknown else replace(b, prior=Flat()) for i, b in enumerate(blocks)]
         return as_groups(kept, unknown, self.per_column)
 
@@ -135,7 +141,7 @@ class _Problem:
         return isinstance(self.model.likelihood, Gaussian)
 
     @cached_property
-    def unknown(self) -> tuple[Group, ...]:
+    def unknown(self) -> tuple[ScaleGroup, ...]:
         return tuple(g for g in self.groups if g.tau is not None)
 
     @cached_property
@@ -144,12 +150,14 @@ class _Problem:
             return GaussianSurface(self.model, self.groups)
         return LaplaceSurface(self.model, self.unknown, self.prior_at)
 
-    def climb(self, max_steps: int) -> Top:
+    def maximise(self, max_steps: int) -> EvidenceMaximum:
         sizes = np.array([float(len(g.columns)) for g in self.unknown])
         sizes = sizes if self.exact else sizes * self.model.shape[1]
         # differences of log |H| carry errors near 1e-6
         tol = 1e-9 if self.exact else 1e-4
-        tops = [climb(self.surface, s, sizes, tol=tol, max_steps=max_steps) for s in self.surface.starts()]
+        tops = [
+            maximise_log_scales(self.surface, s, sizes, tol=tol, max_steps=max_steps) for s in self.surface.starts()
+        ]
         top = max(tops, key=lambda t: t.at.value)
         if self.exact and self.model.unknown and self._noiseless(top):
             raise Incompatible(
@@ -158,21 +166,21 @@ class _Problem:
             )
         return top
 
-    def _noiseless(self, top: Top) -> bool:
+    def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""
         m = self.model.design.moments
         far = top.theta[-1] < np.log(_NO_NOISE * (m.y_scale or 1.0))
         return bool(far or -top.at.hessian[-1, -1] < 1e-6 * m.weight)
 
-    def tau(self, top: Top) -> Array:
+    def tau(self, top: EvidenceMaximum) -> Array:
         return np.exp(top.theta[: len(self.unknown)])
 
-    def model_at(self, top: Top) -> Model:
+    def model_at(self, top: EvidenceMaximum) -> Model:
         found = self.model.with_prior(self.prior_at(self.tau(top)))
         return found.with_aux(sigma=float(np.exp(top.theta[-1]))) if self.exact and self.model.unknown else found
 
     @cached_property
-    def guess(self) -> Model:
+    def starting_model(self) -> Model:
         """A model of the kind that will be found."""
         found = self.model.with_prior(self.prior_at(np.ones(len(self.unknown))))
         return found.with_aux(sigma=1.0) if self.exact else found
@@ -186,14 +194,14 @@ class _Problem:
                 continue
             each = np.array([t for g, t in zip(self.unknown, tau) if g.block == i])
             prior = b.prior
-            if isinstance(prior, Mixture):
+            if isinstance(prior, ScaleMixture):
                 prior = prior.base.times(each) if self.per_column else prior.given(tau=each[0])  # type: ignore[arg-type]
             if isinstance(self.model.prior, Prior):
                 return prior
             out[tuple(columns[j] for j in b.columns)] = prior
         return out
 
-    def words(self, top: Top) -> tuple[str, ...]:
+    def words(self, top: EvidenceMaximum) -> tuple[str, ...]:
         tau, K = self.tau(top), len(self.unknown)
         name = "log p(y | scales)" if self.exact else "the Laplace approximation of log p(y | scales)"
         took, local = self._took_part(top), " (a local maximum)" * (K > 1)
@@ -203,8 +211,8 @@ class _Problem:
         else:
             value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
         value += "; flat columns count with density 1" * bool(self._flat)
-        kept = [f"{self._of(g)} {t:.6g}" for g, t, out in zip(self.unknown, tau, top.gone) if not out]
-        lost = [self._of(g) for g, out in zip(self.unknown, top.gone) if out]
+        kept = [f"{self._of(g)} {t:.6g}" for g, t, out in zip(self.unknown, tau, top.vanished) if not out]
+        lost = [self._of(g) for g, out in zip(self.unknown, top.vanished) if out]
         said = [value]
         said += [f"prior scale (times what was stated) of {'; '.join(kept)}"] if kept else []
         said += (
@@ -221,7 +229,7 @@ class _Problem:
             "scales found by evidence are taken as known: intervals leave out their uncertainty, which nuts counts",
         )
 
-    def _took_part(self, top: Top) -> str:
+    def _took_part(self, top: EvidenceMaximum) -> str:
         """The scales whose prior is not flat in their log, so that it moved the maximum, in words; empty when all are."""
         priors = [("the prior scale", g.tau) for g in self.unknown if g.tau is not None]
         if self.exact and self.model.unknown:
@@ -233,5 +241,5 @@ class _Problem:
     def _flat(self) -> bool:
         return not self.model.joint.informative.all()
 
-    def _of(self, group: Group) -> str:
+    def _of(self, group: ScaleGroup) -> str:
         return ", ".join(self.model.design.columns[j] for j in group.columns)

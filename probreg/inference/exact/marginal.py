@@ -25,13 +25,13 @@ from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode
 from probreg.model.model import Model
-from probreg.priors import AuxPrior, Block, Flat, GaussianPrior, Prior
+from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, Prior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True)
-class Group:
+class ScaleGroup:
     """Columns that share a scale: their normal prior at scale 1, and the prior of the scale; None where it is known."""
 
     columns: tuple[int, ...]
@@ -45,7 +45,7 @@ class Group:
         return np.linalg.cholesky(self.base.precision(len(self.columns)))
 
 
-class At(NamedTuple):
+class EvidencePoint(NamedTuple):
     """The evidence, times the priors of the scales over their logs, at one point theta of the logs."""
 
     value: float
@@ -55,7 +55,7 @@ class At(NamedTuple):
     effective: Array  # (K,) parameters of each group that the data settle, of n_k
 
 
-Surface = Callable[[Array], At]
+Surface = Callable[[Array], EvidencePoint]
 
 
 class Pieces(NamedTuple):
@@ -90,7 +90,7 @@ class GaussianSurface:
     """f(log tau_1, ..., log tau_K, log sigma), the last where sigma is unknown."""
 
     model: Model
-    groups: tuple[Group, ...]  # the unknown ones first
+    groups: tuple[ScaleGroup, ...]  # the unknown ones first
 
     @property
     def unknown(self) -> int:
@@ -145,7 +145,7 @@ class GaussianSurface:
         held = [-2.0 * sigma * g.base.sigma_units for g in self.groups]
         return self._map @ theta + np.array([*held, -2.0 * sigma])
 
-    def __call__(self, theta: Array) -> At:
+    def __call__(self, theta: Array) -> EvidencePoint:
         *_, rest, n, log_det = self._reduced
         logs = self.logs(theta)
         alpha, noise = np.exp(logs[:-1]), float(np.exp(logs[-1]))
@@ -165,7 +165,7 @@ class GaussianSurface:
         full = np.zeros((len(g), len(g)))
         full[:-1, :-1], full[-1], full[:, -1] = H, both, both
         E, K = self._map, self.unknown
-        at = At(evidence, E.T @ g, E.T @ full @ E, evidence, (size - found.trace)[:K])
+        at = EvidencePoint(evidence, E.T @ g, E.T @ full @ E, evidence, (size - found.trace)[:K])
         priors = [p.tau for p in self.groups if p.tau] + [self.model.aux_prior(a) for a in self.model.unknown]
         return with_priors(at, theta, priors)
 
@@ -202,7 +202,7 @@ class GaussianSurface:
         return np.array([*tau, np.log(sigma)] if self.model.unknown else tau)
 
 
-def with_priors(at: At, theta: Array, priors: Sequence[AuxPrior]) -> At:
+def with_priors(at: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]) -> EvidencePoint:
     """Times the density of each scale, as one of its log."""
     slopes = np.array([p.slopes(float(np.exp(t))) for p, t in zip(priors, theta)])
     log_p = sum(float(p.log_prob(np.exp(t))) + t for p, t in zip(priors, theta))
@@ -218,7 +218,7 @@ class LaplaceSurface:
     """f(log tau_1, ..., log tau_K) by a normal at the mode over (beta, log aux); the curvature of the mode is held in the
     Hessian, which steers only, and counted in the gradient by differences along the K ways in which the mode moves."""
 
-    def __init__(self, model: Model, groups: tuple[Group, ...], prior_at: Callable[[Array], Any]) -> None:
+    def __init__(self, model: Model, groups: tuple[ScaleGroup, ...], prior_at: Callable[[Array], Any]) -> None:
         self.model, self.groups, self._prior_at = model, groups, prior_at
         (_, m), at = model.shape, 0
         self._roots = np.zeros((model.shape[0] * m, sum(len(g.columns) for g in groups) * m))
@@ -232,7 +232,7 @@ class LaplaceSurface:
             self._centre[list(g.columns)] = g.base.center(len(g.columns))[:, None]
         self._last: tuple[tuple[float, ...], ...] | None = None
 
-    def __call__(self, theta: Array) -> At:
+    def __call__(self, theta: Array) -> EvidencePoint:
         model = self.model.with_prior(self._prior_at(np.exp(theta)))
         mode = find_mode(model, tol=1e-10, start=self._last)
         if mode.status is not Status.CONVERGED:
@@ -243,7 +243,7 @@ class LaplaceSurface:
         beta = basis.T @ mode.gamma
         self._last = tuple(map(tuple, beta))
         aux = dict(zip(model.unknown, np.exp(mode.log_aux)))
-        local = model.expansion_in_basis(mode.gamma, **aux)
+        local = model.value_grad_hessian_standardised(mode.gamma, **aux)
         S = np.linalg.inv(local.curvature)
         T = np.kron(basis.T, np.eye(model.shape[1]))
         C = np.zeros((len(S), self._roots.shape[1]))  # gamma = C'(vec of the coordinates), aux not among them
@@ -257,7 +257,7 @@ class LaplaceSurface:
         g = g - np.array([_log_det_slope(model, mode.gamma, aux, local.curvature, d) for d in moves])
         shift = model.shape[1] * np.linalg.slogdet(basis.T)[1]
         evidence = local.value + shift + 0.5 * (len(S) * _LOG_2PI - np.linalg.slogdet(local.curvature)[1])
-        at = At(evidence, -2.0 * g, 4.0 * H, evidence, size - found.trace)
+        at = EvidencePoint(evidence, -2.0 * g, 4.0 * H, evidence, size - found.trace)
         return with_priors(at, theta, [p.tau for p in self.groups if p.tau])
 
     def starts(self) -> list[Array]:
@@ -280,7 +280,7 @@ def _log_det_slope(model: Model, gamma: Array, aux: Mapping[str, float], H: Arra
     ends = []
     for t in (h, -h):
         there = {a: v * float(np.exp(t * d)) for (a, v), d in zip(aux.items(), move[k:])}
-        curvature = model.expansion_in_basis(gamma + t * move[:k].reshape(gamma.shape), **there).curvature
+        curvature = model.value_grad_hessian_standardised(gamma + t * move[:k].reshape(gamma.shape), **there).curvature
         ends.append(0.5 * np.linalg.slogdet(curvature)[1])
     return float(ends[0] - ends[1]) / (2.0 * h)
 
@@ -288,20 +288,22 @@ def _log_det_slope(model: Model, gamma: Array, aux: Mapping[str, float], H: Arra
 # ---- groups -----------------------------------------------------------------------------------------------------------
 
 
-def as_groups(blocks: Sequence[Block], unknown: Mapping[int, AuxPrior], per_column: bool) -> tuple[Group, ...]:
+def as_groups(
+    blocks: Sequence[BlockPrior], unknown: Mapping[int, AuxPrior], per_column: bool
+) -> tuple[ScaleGroup, ...]:
     """The informative blocks, those of unknown scale first and column by column where each has its own."""
-    first: list[Group] = []
-    known: list[Group] = []
+    first: list[ScaleGroup] = []
+    known: list[ScaleGroup] = []
     for i, b in enumerate(blocks):
         if isinstance(b.prior, Flat):
             continue
         if i not in unknown:
             assert isinstance(b.prior, GaussianPrior)
-            known.append(Group(b.columns, b.prior, None, i))
+            known.append(ScaleGroup(b.columns, b.prior, None, i))
             continue
         base: Prior = b.prior.base  # type: ignore[attr-defined]  # a Mixture
         parts = [((j,), one(base, a)) for a, j in enumerate(b.columns)] if per_column else [(b.columns, base)]
-        first += [Group(columns, part, unknown[i], i) for columns, part in parts]  # type: ignore[arg-type]
+        first += [ScaleGroup(columns, part, unknown[i], i) for columns, part in parts]  # type: ignore[arg-type]
     return (*first, *known)
 
 

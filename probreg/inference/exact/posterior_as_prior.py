@@ -13,14 +13,14 @@ from probreg.priors import AuxPrior, InverseGamma, LogNormal, MultivariateNormal
 from probreg.priors.joint import Key
 
 
-class Carried(NamedTuple):
+class PosteriorAsPrior(NamedTuple):
     """A posterior written as priors, and how."""
 
     prior: Prior | dict[Key, Prior]
     aux: dict[str, float | AuxPrior]
     note: str
 
-    def onto(self, before: Model, more: Model) -> Model:
+    def updated_model(self, before: Model, more: Model) -> Model:
         """These priors on a model of more rows. DataError when its columns or its likelihood are other than before."""
         if (more.design.columns, more.likelihood) != (before.design.columns, before.likelihood):
             raise DataError("an update needs a model of the same columns and the same likelihood, levels included")
@@ -33,7 +33,7 @@ class Carried(NamedTuple):
         return replace(more, prior=self.prior, aux=self.aux)
 
 
-def carried(model: Model, method: Method, solution: Solution) -> Carried:
+def posterior_as_prior(model: Model, method: Method, solution: Solution) -> PosteriorAsPrior:
     """The posterior of a fit as a prior: exact for `conjugate` (a normal in units of sigma, an inverse gamma of sigma^2);
     for draws a normal of their mean and covariance, sigma lognormal and independent of it. Incompatible for a mode."""
     if method.target != "posterior":
@@ -44,12 +44,16 @@ def carried(model: Model, method: Method, solution: Solution) -> Carried:
     if isinstance(method, Conjugate):
         if "sigma" in model.fixed:
             prior = _normal(model, solution.beta, _inverse(solution.scale))
-            return Carried(prior, aux, "the posterior before is the prior here, exactly: normal with sigma held")
+            return PosteriorAsPrior(
+                prior, aux, "the posterior before is the prior here, exactly: normal with sigma held"
+            )
         assert solution.df is not None  # conjugate with unknown sigma has Student-t marginals
         a, square = solution.df / 2.0, solution.stats["sigma2_scale"]
         prior = _normal(model, solution.beta, _inverse(solution.scale / square), sigma_units=True)
         aux["sigma"] = InverseGamma(a, a * square)
-        return Carried(prior, aux, "the posterior before is the prior here, exactly: normal times inverse gamma")
+        return PosteriorAsPrior(
+            prior, aux, "the posterior before is the prior here, exactly: normal times inverse gamma"
+        )
     P = _inverse(_covariance(solution))
     for name in model.unknown:
         assert solution.draws is not None  # a posterior has draws
@@ -57,7 +61,7 @@ def carried(model: Model, method: Method, solution: Solution) -> Carried:
         aux[name] = LogNormal(float(log_v.mean()), float(log_v.std()))
     lost = "" if not model.unknown else f", {', '.join(model.unknown)} lognormal and independent of it"
     lost += "" if not solution.hyper else f"; {', '.join(solution.hyper)} is in its covariance and not carried on"
-    return Carried(
+    return PosteriorAsPrior(
         _normal(model, solution.beta, P),
         aux,
         f"the posterior before ({method.name}) is the prior here approximately: normal with its mean and covariance{lost}",

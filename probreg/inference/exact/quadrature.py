@@ -10,7 +10,7 @@ from probreg.data import Moments
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Array, Method, Solution, chains_of, kinds, sigma_note
 from probreg.inference.modes.closed_form import require_full_rank
-from probreg.inference.modes.linear import PriorRows, condition
+from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.numerics.linalg import merge, solve_upper
@@ -58,7 +58,7 @@ class Quadrature(Method):
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         prior, original = PriorRows.of(model.joint), model.design.moments
-        require_full_rank(condition(original, prior, _typical(original)), model, self.name)
+        require_full_rank(posterior_given_sigma(original, prior, _typical(original)), model, self.name)
         # Extended precision serves least squares; an integral to 1e-12 is done in double, a hundred times faster.
         moments = replace(original, factor=np.asarray(original.factor, dtype=float))
         density = _Density(moments, prior, model.aux_prior("sigma"))

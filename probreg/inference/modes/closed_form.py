@@ -10,7 +10,7 @@ from probreg.inference.modes.linear import (
     Conditional,
     PriorRows,
     combinations,
-    condition,
+    posterior_given_sigma,
     refined,
     touched,
     unidentified,
@@ -62,7 +62,7 @@ class ClosedForm(Method):
             prior.size + unseen
         )  # those that no row sees are at their centre: they add to the count, not to the penalty
         sigma = model.fixed.get("sigma", 1.0)
-        given = refined(condition(moments, prior, sigma), model.design, prior, sigma)
+        given = refined(posterior_given_sigma(moments, prior, sigma), model.design, prior, sigma)
         beta, unscaled, N = _coefficients(given, moments.p)
         rank = given.rank.rank
         # With no prior rows the moments' own RSS also counts what deficient columns left behind.
@@ -91,8 +91,8 @@ class ClosedForm(Method):
             df=df if model.unknown else None,
             status=Status.NOT_IDENTIFIED if deficient else Status.EXACT,
             detail=combinations(given.rank, model.design.columns) if deficient else "",
-            vague=touched(N)[:, None] if deficient else None,
-            null=N if deficient else None,
+            not_estimable=touched(N)[:, None] if deficient else None,
+            null_space=N if deficient else None,
             stats={k: v for k, v in stats.items() if not np.isnan(v)},
             notes=sigma_note(model, how),
         )

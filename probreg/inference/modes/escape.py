@@ -20,7 +20,7 @@ def escapes(model: Model) -> Array:
     array([[ True, False],
            [False,  True]])
     """
-    likelihood, D = model.likelihood, model.likelihood.display
+    likelihood, D = model.likelihood, model.likelihood.contrast_matrix
     out = np.zeros((2, model.shape[0], len(D)), bool)
     if not isinstance(likelihood, SeparableLikelihood):
         return out
@@ -34,7 +34,7 @@ def escapes(model: Model) -> Array:
     equal = cone.recession.equal
     inside = cone.span(equal) if equal.any() else np.eye(int(np.prod(cone.shape)))
     normals = np.unique((cone.normals(np.flatnonzero(~equal)) @ inside).round(14), axis=0)
-    for j, d in np.argwhere(found.vague):
+    for j, d in np.argwhere(found.not_estimable):
         goal = np.kron(T[j], D[d]) @ inside
         goal = goal / np.linalg.norm(goal)
         for side, sign in enumerate((-1.0, 1.0)):

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.model.likelihood_sums import longest
+from probreg.model.likelihood_sums import largest_block
 from probreg.model.model import Model
 
 
@@ -27,5 +27,5 @@ def exists(model: Model, gradient: Array, cov: Array) -> bool:
         root = np.linalg.cholesky(A)
     except np.linalg.LinAlgError:
         return False
-    R = np.sqrt(min(m, 2.0)) * model.design.fold(partial(longest, root=root), max)
+    R = np.sqrt(min(m, 2.0)) * model.design.fold(partial(largest_block, root=root), max)
     return bool(nu * R < 0.25)  # a fourth, for rounding

@@ -13,7 +13,7 @@ import numpy as np
 from probreg.data import Design, Moments
 from probreg.model.model import Model
 from probreg.numerics.linalg import (
-    Rank,
+    ColumnRank,
     condition_of,
     inverse_upper,
     merge,
@@ -22,7 +22,7 @@ from probreg.numerics.linalg import (
     residual_sums,
     solve_upper,
 )
-from probreg.numerics.linalg.doubled import Normal as Sums
+from probreg.numerics.linalg.doubled import ResidualProducts as Sums
 from probreg.priors import FisherPrior, GaussianPrior, JointPrior
 
 Array = np.ndarray
@@ -44,7 +44,7 @@ class Conditional:
         return self.factor[:-1, :-1]
 
     @cached_property
-    def rank(self) -> Rank:
+    def rank(self) -> ColumnRank:
         return rank_of(self.R)
 
     @cached_property
@@ -114,7 +114,7 @@ class PriorRows:
         return float(0.5 * np.linalg.slogdet(rows @ rows.T)[1])
 
 
-def condition(moments: Moments, prior: PriorRows, sigma: float) -> Conditional:
+def posterior_given_sigma(moments: Moments, prior: PriorRows, sigma: float) -> Conditional:
     """The posterior of beta given sigma."""
     rows = prior.at(sigma)
     return Conditional(merge(moments.factor, rows) if len(rows) else moments.factor)
@@ -177,7 +177,7 @@ def log_marginal(given: Conditional, moments: Moments, prior: PriorRows, sigma: 
     )
 
 
-def combinations(rank: Rank, columns: tuple[str, ...]) -> str:
+def combinations(rank: ColumnRank, columns: tuple[str, ...]) -> str:
     """Which columns are combinations of which, in words."""
     said = []
     for i, j in enumerate(rank.dropped):
@@ -189,7 +189,7 @@ def combinations(rank: Rank, columns: tuple[str, ...]) -> str:
     return "; ".join(said)
 
 
-def unidentified(rank: Rank, p: int) -> Array:
+def unidentified(rank: ColumnRank, p: int) -> Array:
     """Directions of beta that leave X beta unchanged, as columns (p, k)."""
     N = np.zeros((p, len(rank.dropped)))
     for i, j in enumerate(rank.dropped):

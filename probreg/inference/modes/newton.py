@@ -23,7 +23,7 @@ from probreg.inference.modes.runaway import runaway
 from probreg.inference.modes.separation import Separation
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
-from probreg.model.likelihood_sums import furthest
+from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.linalg import one_blas_thread, weighted_gram
 from probreg.priors import SmoothPrior
@@ -108,7 +108,7 @@ def find_mode(
     if H is not None:
         point = _approach(model, point, _slope(model, point, shape), H, tol)
     local = _evaluate(model, point, shape)
-    if H is not None and _astray(local, n):
+    if H is not None and _left_the_mode(local, n):
         point = np.concatenate([part.ravel() for part in _rough(model)])
         local = _evaluate(model, point, shape)
     status, decrement, number = Status.STEP_LIMIT, np.inf, 0
@@ -165,7 +165,7 @@ def _find_about(
     return found._replace(gamma=gamma)
 
 
-def _astray(local: LocalModel, n: float) -> bool:
+def _left_the_mode(local: LocalModel, n: float) -> bool:
     """A sample may be separated, or all but, where the rows are not: its mode is then far out, where all is flat."""
     step, convex = newton_step(local)
     return not convex or not np.isfinite(local.value) or bool(local.gradient @ step > 100.0 * n)
@@ -214,7 +214,7 @@ def _slope(model: Model, point: Array, shape: tuple[int, int]) -> Array:
 def _evaluate(model: Model, point: Array, shape: tuple[int, int], *, curved: bool = True) -> LocalModel:
     k = shape[0] * shape[1]
     aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
-    look = model.expansion_in_basis if curved else model.slope_in_basis
+    look = model.value_grad_hessian_standardised if curved else model.gradient_standardised
     with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
         return look(point[:k].reshape(shape), **aux)
 
@@ -265,7 +265,7 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
     some = _sampled(model)
     if some is None:
         return *_rough(model), None
-    part = Model(some, model.likelihood, model.bound.prior, model.aux)
+    part = Model(some, model.likelihood, model.with_prior_frozen.prior, model.aux)
     found = find_mode(part, tol=1e-3, max_steps=12)
     if found.status is not Status.CONVERGED:
         return *_rough(model), None
@@ -300,7 +300,7 @@ def _rough(model: Model) -> tuple[Array, Array]:
     """One weighted regression of the likelihood's rough eta on the standardised columns."""
     design, likelihood = model.design.sample, model.likelihood
     assert isinstance(likelihood, SmoothLikelihood)
-    eta, aux = likelihood.guess(design.observed)
+    eta, aux = likelihood.initial_eta(design.observed)
     log_aux = np.log([aux[a] for a in model.unknown])
     if not eta.any() and design.offset is None:
         return np.zeros(model.shape), log_aux
@@ -332,18 +332,18 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     """The mode on the raw columns with its curvature, and whether it exists and is identified."""
     T = np.kron(model.design.basis.T, np.eye(model.shape[1]))
     k, beta = mode.gamma.size, model.design.basis.T @ mode.gamma
-    status, detail, vague, null = mode.status, "", None, None
+    status, detail, not_estimable, null = mode.status, "", None, None
     cov = covariance_at(mode)
     separated, said = _separated(model, mode)
     if separated is not None:
-        status, detail, vague = Status.NO_MAXIMUM, _words(separated), separated.vague
-        cov = _bounded_part(mode, T, vague)
+        status, detail, not_estimable = Status.NO_MAXIMUM, _words(separated), separated.not_estimable
+        cov = _bounded_part(mode, T, not_estimable)
     elif cov is None or np.linalg.cond(mode.local.curvature[:k, :k]) > 1e13:
         cov, null = _deficient(model, mode, T, cov)
         if null is not None:
             beta, status = beta - null @ np.linalg.pinv(null) @ beta, Status.NOT_IDENTIFIED
             detail = combinations(model.design.moments.rank, model.design.columns)
-            vague = np.repeat(touched(null)[:, None], len(model.likelihood.display), 1)
+            not_estimable = np.repeat(touched(null)[:, None], len(model.likelihood.contrast_matrix), 1)
     else:
         S = np.eye(len(cov))
         S[:k, :k] = T
@@ -357,8 +357,8 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         aux_sd=dict(zip(model.unknown, map(float, sd))),
         status=status,
         detail=detail,
-        vague=vague,
-        null=null,
+        not_estimable=not_estimable,
+        null_space=null,
         stats={"n": model.design.total, "decrement": mode.decrement, "steps": float(mode.steps)},
         notes=(
             *sigma_note(
@@ -385,7 +385,7 @@ def _separated(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, 
     if not isinstance(model.likelihood, SeparableLikelihood) or model.joint.informative.all():
         return None, ()
     if mode.status is Status.CONVERGED:
-        far = _furthest(model, model.design.basis.T @ mode.gamma)
+        far = _largest_direction(model, model.design.basis.T @ mode.gamma)
         if (far < _FAR and mode.steps < 15) or (far < _EXACT and _proved(model, mode)):
             return None, ()
     found, notes = runaway(model)
@@ -400,23 +400,23 @@ def _proved(model: Model, mode: Mode) -> bool:
     return exists(model, mode.local.gradient, cov)
 
 
-def _furthest(model: Model, beta: Array) -> float:
+def _largest_direction(model: Model, beta: Array) -> float:
     """The largest |eta| of any row."""
-    return model.design.fold(partial(furthest, beta=beta), max)
+    return model.design.fold(partial(largest_predictor, beta=beta), max)
 
 
 def _words(found: Separation) -> str:
     return f"{found.kind} separation by {', '.join(found.labels)}"
 
 
-def _bounded_part(mode: Mode, T: Array, vague: Array) -> Array:
+def _bounded_part(mode: Mode, T: Array, not_estimable: Array) -> Array:
     """Covariance with the runaway coefficients held where they are: nan for those, finite for the others."""
     H = np.linalg.solve(_block(T, len(mode.log_aux)).T, mode.local.curvature) @ np.linalg.inv(
         _block(T, len(mode.log_aux))
     )
     m = mode.gamma.shape[1]
     # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
-    gone = vague if vague.shape[1] == m else np.repeat(vague.any(1)[:, None], m, 1)
+    gone = not_estimable if not_estimable.shape[1] == m else np.repeat(not_estimable.any(1)[:, None], m, 1)
     keep = np.concatenate([~gone.ravel(), np.ones(len(mode.log_aux), bool)])
     cov = np.full(H.shape, np.nan)
     if keep.any():

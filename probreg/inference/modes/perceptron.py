@@ -12,7 +12,7 @@ from probreg.likelihoods import Bernoulli
 from probreg.model.model import Model
 
 
-class Search(NamedTuple):
+class PerceptronSearch(NamedTuple):
     """Weights of the standardised columns after the last pass, their mean over the last pass, and what it took."""
 
     last: Array  # (p,)
@@ -116,7 +116,7 @@ def _steps(model: Model) -> Array:
     return U if d.weights is None else d.weights[:, None] * U
 
 
-def _search(rows: Array, side: Array, epochs: int, rng: np.random.Generator) -> Search:
+def _search(rows: Array, side: Array, epochs: int, rng: np.random.Generator) -> PerceptronSearch:
     """Passes until one is without a mistake, or the budget is spent."""
     learner, state = online.perceptron(), online.State(np.zeros(rows.shape[1]))
     mistakes, norms = [], []
@@ -128,4 +128,4 @@ def _search(rows: Array, side: Array, epochs: int, rng: np.random.Generator) -> 
         norms.append(float(np.linalg.norm(state.w)))
         if path.mistakes == 0:
             break
-    return Search(state.w, path.average(), np.array(mistakes), np.array(norms))
+    return PerceptronSearch(state.w, path.average(), np.array(mistakes), np.array(norms))

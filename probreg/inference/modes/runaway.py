@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from probreg.data import Block, Design
-from probreg.data.blocks.survey import joined, kept_rows
+from probreg.data.blocks.survey import join_surveys, kept_rows
 from probreg.inference.modes.separation import Separation, separation
 from probreg.likelihoods import SeparableLikelihood
 from probreg.model.model import Model
@@ -35,7 +35,7 @@ class Along(NamedTuple):
         """Both together."""
         loss = np.concatenate([self.loss, other.loss])
         most = np.argsort(-loss, kind="stable")[:_MORE]
-        rows = kept_rows(joined(self.rows, other.rows), most)
+        rows = kept_rows(join_surveys(self.rows, other.rows), most)
         return Along(self.gaining + other.gaining, self.losing + other.losing, loss[most], rows)
 
 
@@ -61,7 +61,9 @@ def runaway(model: Model) -> tuple[Separation, tuple[str, ...]]:
             return replace(found, kind=kind, rows=seen.gaining), (said,)
         part = _with(part, seen.rows)
         found = separation(replace(model, design=part))
-    nothing = replace(found, kind="none", columns=(), labels=(), vague=np.zeros_like(found.vague), rows=0)
+    nothing = replace(
+        found, kind="none", columns=(), labels=(), not_estimable=np.zeros_like(found.not_estimable), rows=0
+    )
     return nothing, (
         "whether the data are separated was not decided: large coefficients and standard errors would show it",
     )
@@ -84,5 +86,5 @@ def along(block: Block, *, likelihood: SeparableLikelihood, direction: Array, le
 def _with(part: Design, rows: Block) -> Design:
     """A sample with more rows; how much each counts does not matter to separation."""
     weights = np.ones(part.n + rows.rows)
-    whole = joined(Block(part.X, part.observed, None, part.offset), rows._replace(weights=None))
+    whole = join_surveys(Block(part.X, part.observed, None, part.offset), rows._replace(weights=None))
     return replace(part, X=np.ascontiguousarray(whole.X), y=whole.y, offset=whole.offset, weights=weights)

@@ -22,7 +22,7 @@ class Separation:
     """Whether the log-likelihood has a finite maximiser over the coefficients with a flat prior.
 
     `complete`: along `direction` every row's log-likelihood rises; `quasi`: that of some rows, and the others
-    stay; `none`: a maximiser exists. `vague` (p, D) marks the reported coefficients, D per column, that have
+    stay; `none`: a maximiser exists. `not_estimable` (p, D) marks the reported coefficients, D per column, that have
     no finite estimate; `columns` names their columns and `labels` each of them; `direction` (p, m), or None,
     is one along which the likelihood never falls; `rows` counts the rows whose log-likelihood rises.
     """
@@ -30,7 +30,7 @@ class Separation:
     kind: Literal["none", "quasi", "complete"]
     columns: tuple[str, ...]
     labels: tuple[str, ...]
-    vague: Array
+    not_estimable: Array
     direction: Array | None
     rows: int
     intercept: int | None = None
@@ -56,7 +56,7 @@ def separation(model: Model) -> Separation:
     ('complete', ('Intercept', 'dose'), 4)
     """
     likelihood, p = model.likelihood, model.shape[0]
-    none = Separation("none", (), (), np.zeros((p, len(likelihood.display)), bool), None, 0)
+    none = Separation("none", (), (), np.zeros((p, len(likelihood.contrast_matrix)), bool), None, 0)
     free = np.flatnonzero(~model.joint.informative)
     if not isinstance(likelihood, SeparableLikelihood) or not len(free):
         return none
@@ -69,15 +69,16 @@ def separation(model: Model) -> Separation:
     if not strict.any():
         return none
     span = cone.span(~strict).reshape(*cone.shape, -1)
-    vague = _non_zero(T, likelihood.display, span)
+    not_estimable = _non_zero(T, likelihood.contrast_matrix, span)
     names = model.design.columns
     labels = tuple(
-        f"{names[j]} ({likelihood.outcomes[k]})" if likelihood.outcomes else names[j] for j, k in np.argwhere(vague)
+        f"{names[j]} ({likelihood.outcomes[k]})" if likelihood.outcomes else names[j]
+        for j, k in np.argwhere(not_estimable)
     )
-    columns = tuple(names[j] for j in np.flatnonzero(vague.any(1)))
+    columns = tuple(names[j] for j in np.flatnonzero(not_estimable.any(1)))
     rows = len(np.unique(cone.recession.rows[strict]))
     kind: Literal["quasi", "complete"] = "complete" if strict.all() else "quasi"
-    return Separation(kind, columns, labels, vague, T @ delta, rows, model.design.intercept)
+    return Separation(kind, columns, labels, not_estimable, T @ delta, rows, model.design.intercept)
 
 
 def _basis(model: Model, free: Array) -> Basis:

@@ -16,8 +16,16 @@ from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive, check_fields
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.modes.epochs import (
+    Pass,
+    PassData,
+    Suffered,
+    aux_from_log,
+    aux_mode_at,
+    estimated_aux,
+    gradient_pass,
+)
 from probreg.inference.modes.newton import Mode, newton_step, solution_at
-from probreg.inference.modes.passes import Pass, Rows, Suffered, aux_at, estimated, gradient_pass, known_at
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread, weighted_gram
@@ -54,14 +62,14 @@ class Stochastic(Method):
         return self.average and self.rows_per_step(n) < n
 
     @abstractmethod
-    def once(self, rows: Rows, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+    def once(self, rows: PassData, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
         """One pass over the rows in their order."""
 
     def obstacle(self, model: Model) -> str | None:
         return kinds(self, model) or edges(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        return _solution(self, model, descend(self, model, rng))
+        return _solution(self, model, _descend_in_stages(self, model, rng))
 
 
 @METHODS.register
@@ -104,7 +112,7 @@ class SGD(Stochastic):
     def rows_per_step(self, n: int) -> int:
         return min(self.batch or -(-n // _STEPS), n)
 
-    def once(self, rows: Rows, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+    def once(self, rows: PassData, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
         return gradient_pass(rows, gamma, aux, step, self.rows_per_step(len(rows.y)))
 
 
@@ -154,7 +162,7 @@ class LMS(Stochastic):
         what = "cumulative squared loss of all passes", *given, solution.beta[:, 0], s["online_comparator_loss"]
         return online.Guarantee("Widrow-Hoff, pass by pass", "Cesa-Bianchi, Long & Warmuth 1996", *what)
 
-    def once(self, rows: Rows, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
+    def once(self, rows: PassData, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
         if rows.prior(aux) is not None:
             return gradient_pass(rows, gamma, aux, step, 1)
         sigma = {**rows.model.fixed, **aux}["sigma"]
@@ -169,9 +177,9 @@ class LMS(Stochastic):
 
 
 @one_blas_thread()
-def descend(method: Stochastic, model: Model, rng: np.random.Generator) -> Descent:
+def _descend_in_stages(method: Stochastic, model: Model, rng: np.random.Generator) -> Descent:
     """Passes in stages until the average is within `tol` standard errors of the maximum, or the budget is spent."""
-    rows = Rows.of(model)
+    rows = PassData.of(model)
     gamma, log_aux = _start(rows)
     floor = _value(model, gamma, log_aux) - _FALL * model.design.total
     trace: list[tuple[float, float, float, float]] = []
@@ -187,7 +195,7 @@ def descend(method: Stochastic, model: Model, rng: np.random.Generator) -> Desce
             trace.append(row)
             passed.append((start, done.suffered))
         gamma = mean if method.averages(len(rows.y)) else gamma
-        log_aux = aux_at(model, gamma, log_aux)
+        log_aux = aux_mode_at(model, gamma, log_aux)
         mode = _mode(model, gamma, log_aux, len(trace), method.tol)
         trace[-1] = (*trace[-1][:3], mode.decrement)
         if mode.status is Status.CONVERGED or len(trace) >= method.epochs:
@@ -195,7 +203,7 @@ def descend(method: Stochastic, model: Model, rng: np.random.Generator) -> Desce
             return Descent(mode, dict(zip(names, np.array(trace).T)), _promised(rows, gamma, passed))
 
 
-def _promised(rows: Rows, gamma: Array, passed: list[tuple[Array, Suffered | None]]) -> dict[str, float]:
+def _promised(rows: PassData, gamma: Array, passed: list[tuple[Array, Suffered | None]]) -> dict[str, float]:
     """Against u, the answer: the sum over passes of (loss, bound of it), each pass with its own start and step."""
     if any(s is None for _, s in passed):
         return {}
@@ -213,10 +221,10 @@ def _promised(rows: Rows, gamma: Array, passed: list[tuple[Array, Suffered | Non
 
 
 def _one_pass(
-    method: Stochastic, rows: Rows, gamma: Array, log_aux: Array, stage: int, rng: np.random.Generator
+    method: Stochastic, rows: PassData, gamma: Array, log_aux: Array, stage: int, rng: np.random.Generator
 ) -> tuple[Pass, Array, tuple[float, float, float, float]]:
     """The pass, log aux at its end, and what the trace keeps."""
-    model, aux = rows.model, known_at(rows.model, log_aux)
+    model, aux = rows.model, aux_from_log(rows.model, log_aux)
     n, batch = len(rows.y), method.rows_per_step(len(rows.y))
     # step = rate / L / sqrt(stage); all rows at once give the gradient itself, which vanishes at the mode: rate / L
     step = method.rate / rows.curvature(gamma, aux, batch) * (stage**-_POWER if batch < n else 1.0)
@@ -226,14 +234,14 @@ def _one_pass(
             done = method.once(rows.take(order), gamma, aux, step)
         except online.Diverged:
             done = Pass(np.full_like(gamma, np.inf), np.full_like(gamma, np.inf))
-        log_aux = aux_at(model, done.last, log_aux) if np.isfinite(done.mean).all() else log_aux
+        log_aux = aux_mode_at(model, done.last, log_aux) if np.isfinite(done.mean).all() else log_aux
         value = _value(model, done.last, log_aux)
         size = float(np.linalg.norm(done.last))
     return done, log_aux, (value, size, step, np.nan)
 
 
 def _value(model: Model, gamma: Array, log_aux: Array) -> float:
-    return float(model.log_posterior(model.design.basis.T @ gamma, **estimated(model, log_aux)))
+    return float(model.log_posterior(model.design.basis.T @ gamma, **estimated_aux(model, log_aux)))
 
 
 def _check_growth(method: Stochastic, value: float, floor: float) -> None:
@@ -246,21 +254,21 @@ def _check_growth(method: Stochastic, value: float, floor: float) -> None:
     )
 
 
-def _start(rows: Rows) -> tuple[Array, Array]:
+def _start(rows: PassData) -> tuple[Array, Array]:
     """Zero but for the intercept, which starts at the mean of the likelihood's rough eta; log aux at its maximum there."""
     model, gamma = rows.model, np.zeros(rows.model.shape)
-    eta, aux = rows.likelihood.guess(rows.y)
+    eta, aux = rows.likelihood.initial_eta(rows.y)
     intercept = model.design.basis.intercept
     if intercept is not None:
         rest = eta if rows.offset is None else eta - rows.offset
         gamma[intercept] = np.average(rest, axis=0, weights=rows.weights)
-    return gamma, aux_at(model, gamma, np.log([aux[a] for a in model.unknown]))
+    return gamma, aux_mode_at(model, gamma, np.log([aux[a] for a in model.unknown]))
 
 
 def _mode(model: Model, gamma: Array, log_aux: Array, passes: int, tol: float) -> Mode:
     """The point with its distance to the maximum in standard errors."""
     with np.errstate(all="ignore"):
-        local = model.expansion_in_basis(gamma, **estimated(model, log_aux))
+        local = model.value_grad_hessian_standardised(gamma, **estimated_aux(model, log_aux))
     step, convex = newton_step(local)
     if not convex:  # far off, where beta and log sigma pull together: each by itself
         local = local._replace(curvature=_apart(local.curvature, gamma.size))
@@ -321,8 +329,8 @@ def sandwich(model: Model, mode: Mode) -> tuple[Array, Array]:
     m, unknown, d = mode.gamma.shape[1], model.unknown, model.design
     likelihood, k = model.likelihood, mode.gamma.size
     assert isinstance(likelihood, SmoothLikelihood)
-    known = likelihood.at_rows(known_at(model, mode.log_aux), d.precision)
-    local = likelihood.expansion(d.observed, model.eta(d.basis.T @ mode.gamma), **known)
+    known = likelihood.at_rows(aux_from_log(model, mode.log_aux), d.precision)
+    local = likelihood.value_grad_hessian(d.observed, model.eta(d.basis.T @ mode.gamma), **known)
     U, g = d.basis.rows(d.X), local.gradient
     own = [m + likelihood.aux.index(a) for a in unknown]
     s = np.hstack([(U[:, :, None] * g[:, None, :m]).reshape(-1, k), g[:, own]])

@@ -172,16 +172,16 @@ class Rotated:
 
     def back(self, found: Solution, unit: float = 1.0) -> Solution:
         """The solution over all coefficients, where w has the standard deviation `unit`; without draws."""
-        vague = null = None
+        not_estimable = null = None
         scale: Any = self._covariance(found.scale, unit)
         f = len(self.flat)
-        if found.vague is not None:
-            vague = np.zeros((self.original.shape[0], found.vague.shape[1]), bool)
-            vague[self.flat] = found.vague[:f]
-        if found.null is not None:
-            null = np.zeros((self.original.shape[0], found.null.shape[1]))
-            null[self.flat] = found.null[:f]
-        return replace(found, beta=self.beta(found.beta), scale=scale, vague=vague, null=null)
+        if found.not_estimable is not None:
+            not_estimable = np.zeros((self.original.shape[0], found.not_estimable.shape[1]), bool)
+            not_estimable[self.flat] = found.not_estimable[:f]
+        if found.null_space is not None:
+            null = np.zeros((self.original.shape[0], found.null_space.shape[1]))
+            null[self.flat] = found.null_space[:f]
+        return replace(found, beta=self.beta(found.beta), scale=scale, not_estimable=not_estimable, null_space=null)
 
     def _covariance(self, inner: Array, unit: float) -> Factored:
         """Over all coefficients, from that over (beta_F, u): Q holds the axes of F, of length 1, before those of u."""

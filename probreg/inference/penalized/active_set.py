@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from probreg.inference.base import Array
-from probreg.inference.penalized.kinks import distance
+from probreg.inference.penalized.nonsmooth import distance_to_subgradient
 from probreg.inference.penalized.separable import Separable
 
 _DENSE = 600  # coordinates up to which a singular system is taken apart
@@ -20,12 +20,12 @@ def off(gradient: Array, penalty: Separable, x: Array, curvature: Array) -> floa
     """The largest distance of zero from gradient + subdifferential, in units of the root of the curvature."""
     low, high = penalty.ends(x)
     root = np.sqrt(np.maximum(curvature, np.finfo(float).tiny))
-    return float((distance(gradient, low, high) / root).max(initial=0.0))
+    return float((distance_to_subgradient(gradient, low, high) / root).max(initial=0.0))
 
 
 def minimise(G: Array, c: Array, penalty: Separable, x: Array, *, tol: float, rounds: int = 60) -> tuple[Array, float]:
     """argmin x'Gx/2 - c'x + R(x) from x, G positive semidefinite, and its distance from a certificate."""
-    curvature = np.diagonal(G) + np.where(penalty.bend(x) > 0, penalty.bend(x), 0.0)
+    curvature = np.diagonal(G) + np.where(penalty.hessian(x) > 0, penalty.hessian(x), 0.0)
     best, least = x, off(G @ x - c, penalty, x, curvature)
     for _ in range(rounds):
         if least <= tol:
@@ -47,8 +47,8 @@ def _polish(G: Array, c: Array, penalty: Separable, x: Array) -> Array:
         free = np.flatnonzero(~(pointed & (x == center)))
         gradient = (G[free] @ x - c[free]) + penalty.slope(x)[free]
         H = G[np.ix_(free, free)]
-        if (bend := penalty.bend(x)[free]).any():
-            H = H + np.diag(bend)
+        if (hessian := penalty.hessian(x)[free]).any():
+            H = H + np.diag(hessian)
         step, reach = _solved(H, -gradient), 1.0
         if step is None:
             step, reach = _degenerate(H, -gradient)
@@ -66,7 +66,7 @@ def _polish(G: Array, c: Array, penalty: Separable, x: Array) -> Array:
             return x
         small = np.abs(step) <= 1e-15 * np.abs(new[free])
         x = new
-        if t == 1.0 and (not bend.any() or small.all()):
+        if t == 1.0 and (not hessian.any() or small.all()):
             return x
     return x
 

@@ -15,11 +15,11 @@ import numpy as np
 from probreg.arguments.scalars import Positive, check_fields
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
-from probreg.inference.modes.projected import Projected, project
+from probreg.inference.modes.partialled_out import PartialledOut, partial_out
 from probreg.inference.penalized.active_set import minimise
-from probreg.inference.penalized.kinks import Part, distance
+from probreg.inference.penalized.nonsmooth import NonsmoothBlock, distance_to_subgradient
 from probreg.inference.penalized.proximal_newton import kinked_solution, local_notes, without_kinks
-from probreg.inference.penalized.separable import Absolute
+from probreg.inference.penalized.separable import WeightedAbsolute
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, Laplace, Normal
@@ -44,18 +44,18 @@ class Weights(NamedTuple):
             if isinstance(b.prior, Normal):
                 l2[at], center[at] = np.broadcast_to(b.prior.scales**-2.0, len(at)), b.prior.center(len(at))
             elif isinstance(b.prior, Laplace | ElasticNet):
-                part = Part(b.prior, np.array(at), 1.0)
+                part = NonsmoothBlock(b.prior, np.array(at), 1.0)
                 center[at], (l1[at], l2[at]) = part.center, part.weights or (0.0, 0.0)
         return cls(l1[columns], l2[columns], center[columns], joint.sigma_units[columns])
 
-    def at(self, sigma: float, norm: Array) -> Absolute:
+    def at(self, sigma: float, norm: Array) -> WeightedAbsolute:
         """sigma^2 times -log prior over delta = norm (beta - center)."""
         l1 = np.where(self.units, sigma, sigma**2) * self.l1
         l2 = np.where(self.units, 1.0, sigma**2) * self.l2
-        return Absolute(l1 / norm, l2 / norm**2, np.zeros_like(l1))
+        return WeightedAbsolute(l1 / norm, l2 / norm**2, np.zeros_like(l1))
 
 
-class Given(NamedTuple):
+class ModeGivenSigma(NamedTuple):
     """The mode given sigma."""
 
     r: Array  # (k,) beta - center, times norm
@@ -70,14 +70,14 @@ class Given(NamedTuple):
 class Lasso:
     """A Gaussian model under Laplace, elastic-net and normal priors, ready to be solved at any sigma and scale."""
 
-    parts: Projected
+    parts: PartialledOut
     weights: Weights
     c: Array  # (k,), at beta = center
     yy: float
 
     @classmethod
-    def of(cls, model: Model, parts: Projected | None = None) -> "Lasso":
-        parts = project(model) if parts is None else parts
+    def of(cls, model: Model, parts: PartialledOut | None = None) -> "Lasso":
+        parts = partial_out(model) if parts is None else parts
         weights = Weights.of(model, parts.columns)
         at = weights.center * parts.norm
         if not at.any():
@@ -90,25 +90,25 @@ class Lasso:
         b = np.where(r == 0.0, self.weights.center, self.weights.center + r / self.parts.norm)
         return self.parts.beta(b)[:, None]
 
-    def given(self, sigma: float, r: Array, tol: float, hint: Array | None = None) -> Given:
+    def given(self, sigma: float, r: Array, tol: float, hint: Array | None = None) -> ModeGivenSigma:
         """The mode at this sigma, from r; `hint` are columns that may join it."""
         penalty, gram = self.weights.at(sigma, self.parts.norm), self.parts.gram
         curvature = np.sqrt(1.0 + penalty.ridge) * sigma
         tol = max(tol, 1e-13 * float(np.sqrt(self.yy)) / sigma)  # what rounding of the residuals leaves
         work = (r != 0) | (penalty.weight == 0) if hint is None else (r != 0) | (penalty.weight == 0) | hint
-        best: Given | None = None
+        best: ModeGivenSigma | None = None
         for rounds in range(1, 101):
             J = np.flatnonzero(work)
             if len(J):
-                inner = Absolute(penalty.weight[J], penalty.ridge[J], np.zeros(len(J)))
+                inner = WeightedAbsolute(penalty.weight[J], penalty.ridge[J], np.zeros(len(J)))
                 r = r.copy()
                 r[J] = minimise(gram.among(J), self.c[J], inner, r[J], tol=0.5 * tol * sigma)[0]
             g = self.c - gram.times(r)
-            off = distance(-g, *penalty.ends(r)) / curvature
+            off = distance_to_subgradient(-g, *penalty.ends(r)) / curvature
             kkt = float(off.max(initial=0.0))
             if best is None or kkt < best.kkt:
                 rss = max(float(self.yy - r @ (self.c + g)), 0.0)
-                best = Given(r, g, rss, kkt, _gap(penalty, r, g, rss) / sigma**2, rounds)
+                best = ModeGivenSigma(r, g, rss, kkt, _gap(penalty, r, g, rss) / sigma**2, rounds)
             fresh = (off > tol) & ~work
             if kkt <= tol or not fresh.any():
                 break
@@ -119,14 +119,14 @@ class Lasso:
         assert best is not None
         return best
 
-    def sigma_equation(self, found: Given) -> tuple[float, float, float]:
+    def sigma_equation(self, found: ModeGivenSigma) -> tuple[float, float, float]:
         """N, A and B: over u = log sigma the negative log posterior is N u + A e^-2u / 2 + B e^-u - log p(sigma) - u."""
         u, w = self.weights.units, self.weights
         r = found.r / self.parts.norm
         return self.parts.weight + float(u.sum()), found.rss + float(w.l2[u] @ r[u] ** 2), float(w.l1[u] @ np.abs(r[u]))
 
 
-def _gap(penalty: Absolute, r: Array, g: Array, rss: float) -> float:
+def _gap(penalty: WeightedAbsolute, r: Array, g: Array, rss: float) -> float:
     """The duality gap of ||y - X r||^2 / 2 + R(r) at the residual, shrunk until it is feasible: with t <= 1 the share that
     is left, (1 - t)^2 RSS / 2 + sum of R_j(r_j) + R_j*(t g_j) - t g_j r_j, every term of which is positive."""
     lasso = (penalty.ridge == 0) & (penalty.weight > 0)
@@ -142,7 +142,7 @@ def _gap(penalty: Absolute, r: Array, g: Array, rss: float) -> float:
 class Joint(NamedTuple):
     """A mode over (beta, log sigma), or over beta with sigma held."""
 
-    given: Given
+    given: ModeGivenSigma
     sigma: float
     kkt: float
 
@@ -158,7 +158,7 @@ def solve_joint(
         raise NotConverged(_collapse(model))
     slopes = model.aux_prior("sigma").slopes
     top = float(np.sqrt(lasso.yy / lasso.parts.weight))
-    at: list[Given] = [Given(r, lasso.c, lasso.yy, np.inf, np.inf, 0)]
+    at: list[ModeGivenSigma] = [ModeGivenSigma(r, lasso.c, lasso.yy, np.inf, np.inf, 0)]
     miss = 0.0
 
     def step(u: float) -> float:
@@ -190,8 +190,8 @@ def _sigma_step(equation: tuple[float, float, float], slopes: Any, u: float) -> 
         a, b = A * np.exp(-2 * v), B * np.exp(-v)
         return N - a - b - first, 2 * a + b - second
 
-    slope, bend = at(u)
-    miss = abs(slope) / np.sqrt(max(bend, 1.0))
+    slope, hessian = at(u)
+    miss = abs(slope) / np.sqrt(max(hessian, 1.0))
     v = np.log((B + np.sqrt(B * B + 4 * N * A)) / (2 * N)) if A + B > 0 else -np.inf
     for _ in range(50 if np.isfinite(v) else 0):
         f, d = at(float(v))

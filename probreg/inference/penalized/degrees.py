@@ -12,7 +12,7 @@ import numpy as np
 
 from probreg.data import Block
 from probreg.inference.base import Array
-from probreg.inference.penalized.kinks import Kinks, smooth_part
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import weighted_gram
@@ -20,18 +20,18 @@ from probreg.numerics.linalg import weighted_gram
 
 def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
     """trace(H (H + P)^-1) over the coefficients off their kinks, given aux."""
-    kinks, (_, m) = Kinks.of(model), model.shape
+    nonsmooth, (_, m) = NonsmoothTerms.of(model), model.shape
     known = {**model.fixed, **aux}
-    free = ~kinks.at(kinks.phi(beta, known.get("sigma", 1.0)))
-    weights = kinks.weights
+    free = ~nonsmooth.at(nonsmooth.phi(beta, known.get("sigma", 1.0)))
+    weights = nonsmooth.weights
     flat = ~model.joint.informative
-    if weights is not None and not weights[1].any() and (kinks.touched | flat).all() and flat.sum() < 2:
+    if weights is not None and not weights[1].any() and (nonsmooth.touched | flat).all() and flat.sum() < 2:
         return float(free.sum())
     columns = np.flatnonzero(free.any(1))
     off = free[columns].ravel()
     H = information_of(model, beta, columns, **aux)[np.ix_(off, off)]
     at = (columns[:, None] * m + np.arange(m)).ravel()[off]
-    P = prior_curvature(model, beta, **aux)[np.ix_(at, at)]
+    P = smooth_prior_curvature(model, beta, **aux)[np.ix_(at, at)]
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny))  # a strong prior must not hide the rest
     H, P = H / np.outer(d, d), P / np.outer(d, d)
     return float(np.trace(np.linalg.pinv(H + P, rcond=1e-12, hermitian=True) @ H))
@@ -60,9 +60,9 @@ def _part(
     return (weighted_gram(np.ascontiguousarray(block.X[:, columns]), W),)
 
 
-def prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
+def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
     """The curvature of -log prior over vec(beta), (p m, p m): of the kinked blocks off their kinks, zero at them."""
-    kinks, sigma = Kinks.of(model), {**model.fixed, **aux}.get("sigma", 1.0)
-    unit = np.where(kinks.moving, sigma, 1.0)[:, None]
-    bend = kinks.bend(kinks.phi(beta, sigma)) / unit**2
-    return smooth_part(model).joint.curvature(beta, sigma) + np.diag(bend.ravel())
+    nonsmooth, sigma = NonsmoothTerms.of(model), {**model.fixed, **aux}.get("sigma", 1.0)
+    unit = np.where(nonsmooth.moving, sigma, 1.0)[:, None]
+    hessian = nonsmooth.hessian(nonsmooth.phi(beta, sigma)) / unit**2
+    return smooth_part(model).joint.curvature(beta, sigma) + np.diag(hessian.ravel())

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular, svd
 
 from probreg.inference.base import Array, Status
-from probreg.inference.modes.projected import Projected, project
+from probreg.inference.modes.partialled_out import PartialledOut, partial_out
 from probreg.inference.penalized.coordinate_descent import Joint, Lasso, solve_joint
-from probreg.inference.penalized.kinks import Kinks
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread, triangular
 
@@ -37,7 +37,7 @@ def ridge_steps(model: Model, scales: Array) -> list[Step]:
     With P = L L' the precision and U L'^-1 = W D V' what is left of the columns: beta = center + L'^-1 V D (D^2 + k)^-1 W'v,
     k = sigma^2 / s^2 (1 / s^2 where the prior is in units of sigma).
     """
-    parts, sigma = project(model), model.fixed.get("sigma")
+    parts, sigma = partial_out(model), model.fixed.get("sigma")
     at, center = parts.columns, model.joint.center[parts.columns]
     L = np.linalg.cholesky(model.joint.precision(1.0 if sigma is None else sigma)[np.ix_(at, at)])
     U, v = parts.rows()
@@ -65,7 +65,7 @@ def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
     base, out = Lasso.of(model), []
     r, sigma = np.zeros(len(base.c)), None
     before: tuple[Array, Array] | None = None  # correlations with the residuals, and weights
-    kinks = Kinks.of(model)
+    nonsmooth = NonsmoothTerms.of(model)
     for s in scales:
         w = base.weights
         lasso = replace(base, weights=w._replace(l1=w.l1 / s, l2=w.l2 / s**2))
@@ -83,7 +83,7 @@ def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
             else Status.STEP_LIMIT
         )
         log_lik = _log_lik(base.parts.weight, found.given.rss, found.sigma)
-        df = _degrees(lasso, found, kinks)
+        df = _degrees(lasso, found, nonsmooth)
         out.append(Step(lasso.beta(r), aux, log_lik, found.kkt, found.given.gap, df, status))
     return out
 
@@ -92,9 +92,9 @@ def _log_lik(weight: float, rss: float, sigma: float) -> float:
     return float(-0.5 * weight * np.log(2 * np.pi * sigma**2) - 0.5 * rss / sigma**2)
 
 
-def _degrees(lasso: Lasso, found: Joint, kinks: Kinks) -> float:
+def _degrees(lasso: Lasso, found: Joint, nonsmooth: NonsmoothTerms) -> float:
     """trace(G (G + ridge)^-1) over the coefficients off their kinks, and the flat columns."""
-    parts: Projected = lasso.parts
+    parts: PartialledOut = lasso.parts
     penalty = lasso.weights.at(found.sigma, parts.norm)
     free = np.flatnonzero((found.given.r != 0) | (penalty.weight == 0))
     if not penalty.ridge[free].any():

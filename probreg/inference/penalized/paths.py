@@ -28,13 +28,13 @@ from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.newton import Newton
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent
-from probreg.inference.penalized.degrees import degrees_of_freedom, information_of, prior_curvature
+from probreg.inference.penalized.degrees import degrees_of_freedom, information_of, smooth_prior_curvature
 from probreg.inference.penalized.gaussian_paths import Step, lasso_steps, ridge_steps
-from probreg.inference.penalized.kinked_search import Search, climb, rounder, start_of
-from probreg.inference.penalized.kinks import Kinks
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms
+from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, rounder, start_of
 from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution, open_directions
 from probreg.likelihoods import Gaussian, SmoothLikelihood
-from probreg.model.likelihood_sums import expansion
+from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model
 from probreg.priors import Flat, HierarchicalPrior, JointPrior, Prior
 
@@ -165,12 +165,12 @@ def _proximal_steps(model: Model, scales: Array, tol: float) -> list[Step]:
     """From the mode before; where a mode is one of several, from the ridge solution at each scale, as a fit alone is."""
     out: list[Step] = []
     for s in scales:
-        search = Search(rescaled(model, float(s)))
-        if out and search.kinks.convex:
+        search = SearchCoordinates(rescaled(model, float(s)))
+        if out and search.nonsmooth.convex:
             x = search.x(out[-1].beta, np.log([out[-1].aux[a] for a in model.unknown]))
         else:
             x = start_of(search, None)
-        found = climb(search, x, tol=tol, max_steps=100)
+        found = minimise_nonsmooth(search, x, tol=tol, max_steps=100)
         stats = {"kkt": found.kkt, "steps": float(found.steps)}
         beta, aux = search.beta(found.at.x), search.aux(found.at.x)
         made = kinked_solution(search.model, beta, aux, found.status, stats=stats, notes=())
@@ -195,8 +195,8 @@ def default_scales(model: Model, n: int = 100) -> Array:
     array([  0.5     ,  15.811388, 500.      ])
     """
     _checked(model, 1.0)
-    kinks = Kinks.of(model)
-    if kinks.parts and kinks.weights is not None and kinks.weights[0].any():
+    nonsmooth = NonsmoothTerms.of(model)
+    if nonsmooth.parts and nonsmooth.weights is not None and nonsmooth.weights[0].any():
         low = _leaving(model)
         return low * (1.0 - 1e-9) * np.logspace(0.0, _DECADES, n)  # on the zero side of rounding
     return np.geomspace(*_spectrum(model), n)
@@ -206,14 +206,14 @@ def _leaving(model: Model) -> float:
     """The largest scale at which all coefficients with an l1 weight are at their kinks: there the largest slope of the
     smooth part equals its weight. Smooth blocks move with the scale, hence the rounds."""
     scale, walk = 1e-9, _walk(model)
-    weight = Kinks.of(model).weights
+    weight = NonsmoothTerms.of(model).weights
     assert weight is not None
     for _ in range(20):
         step = walk(model, np.array([scale]), 1e-8)[0]
         slope = _slopes(model, step)
         own = np.repeat(weight[0], model.shape[1])
         if model.joint.sigma_units.any() and model.unknown:
-            own = own / np.where(np.repeat(Kinks.of(model).moving, model.shape[1]), step.aux["sigma"], 1.0)
+            own = own / np.where(np.repeat(NonsmoothTerms.of(model).moving, model.shape[1]), step.aux["sigma"], 1.0)
         new = float(np.min(own[own > 0] / np.maximum(slope[own > 0], np.finfo(float).tiny)))
         if abs(new - scale) <= 1e-10 * new:
             break
@@ -229,7 +229,13 @@ def _slopes(model: Model, step: Step) -> Array:
         return np.abs(c - G @ step.beta[:, 0]) / known["sigma"] ** 2
     assert isinstance(model.likelihood, SmoothLikelihood)
     fn = partial(
-        expansion, likelihood=model.likelihood, unknown=(), gamma=step.beta, basis=None, known=known, curved=False
+        value_grad_hessian,
+        likelihood=model.likelihood,
+        unknown=(),
+        gamma=step.beta,
+        basis=None,
+        known=known,
+        curved=False,
     )
     return np.abs(model.design.fold(fn)[1]).ravel()
 
@@ -241,7 +247,7 @@ def _spectrum(model: Model) -> tuple[float, float]:
     beta = np.zeros(model.shape)
     aux = {a: _spread(model) for a in model.unknown}
     H = information_of(base, beta, None, **{a: _spread(model) for a in model.unknown})
-    P = prior_curvature(base, beta, **aux)
+    P = smooth_prior_curvature(base, beta, **aux)
     use = np.repeat(model.joint.informative, model.shape[1])
     d = np.sqrt(np.maximum(np.diagonal(P)[use], 1e-300))
     eigen = np.linalg.eigvalsh(H[np.ix_(use, use)] / np.outer(d, d))

@@ -11,10 +11,10 @@ from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.linear import combinations, touched, unidentified
 from probreg.inference.modes.runaway import runaway
-from probreg.inference.penalized.kinked_search import Search, climb, start_of
-from probreg.inference.penalized.kinks import NO_ERRORS, has_kinks
+from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
+from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, start_of
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood, StudentT
-from probreg.model.likelihood_sums import furthest
+from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import Model
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import Flat, Normal, ProximalPrior, SmoothPrior
@@ -54,8 +54,8 @@ class ProximalNewton(Method):
         return kinds(self, model) or without_kinks(self, model) or edges(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        search = Search(model)
-        found = climb(search, start_of(search, self.start), tol=self.tol, max_steps=self.max_steps)
+        search = SearchCoordinates(model)
+        found = minimise_nonsmooth(search, start_of(search, self.start), tol=self.tol, max_steps=self.max_steps)
         beta, aux = search.beta(found.at.x), search.aux(found.at.x)
         stats = {"n": model.design.total, "kkt": found.kkt, "steps": float(found.steps)}
         how = "sigma is the joint mode with beta over log sigma"
@@ -69,7 +69,7 @@ class ProximalNewton(Method):
 
 def without_kinks(method: Method, model: Model) -> str | None:
     """Why a model belongs to newton: its log posterior is smooth."""
-    if has_kinks(model):
+    if has_nonsmooth_terms(model):
         return None
     return f"{method.name} is for priors with kinks, and this log posterior is smooth: newton finds its mode, with standard errors"
 
@@ -94,13 +94,17 @@ def kinked_solution(
     model: Model, beta: Array, aux: dict[str, float], status: Status, *, stats: dict[str, float], notes: tuple[str, ...]
 ) -> Solution:
     """A mode under a prior with kinks as a solution: no covariance, and flat columns that no data decide marked."""
-    detail, vague, N = "", None, None
+    detail, not_estimable, N = "", None, None
     if found := _runaway(model, beta, status, int(stats.get("steps", 0))):
-        status, vague, detail = Status.NO_MAXIMUM, found.vague, f"{found.kind} separation by {', '.join(found.labels)}"
+        status, not_estimable, detail = (
+            Status.NO_MAXIMUM,
+            found.not_estimable,
+            f"{found.kind} separation by {', '.join(found.labels)}",
+        )
     elif (opened := open_directions(model)) is not None:
         (N, detail), status = opened, Status.NOT_IDENTIFIED
         beta = beta - N @ np.linalg.pinv(N) @ beta
-        vague = np.repeat(touched(N)[:, None], len(model.likelihood.display), 1)
+        not_estimable = np.repeat(touched(N)[:, None], len(model.likelihood.contrast_matrix), 1)
     elif status is Status.SADDLE and stats["kkt"] < 1e-5:
         raise NotConverged(
             f"no step lowers the objective, and zero is {stats['kkt']:.1e} from the subdifferential, more than asked: raise tol"
@@ -113,8 +117,8 @@ def kinked_solution(
         known_marginals=False,
         status=status,
         detail=detail,
-        vague=vague,
-        null=N,
+        not_estimable=not_estimable,
+        null_space=N,
         stats=stats,
         notes=notes,
     )
@@ -124,14 +128,14 @@ def _runaway(model: Model, beta: Array, status: Status, steps: int) -> Any:
     """The separation by flat columns, asked for only where the fit looks like running away."""
     if not isinstance(model.likelihood, SeparableLikelihood) or model.joint.informative.all():
         return None
-    if status is Status.CONVERGED and steps < 15 and _furthest(model, beta) < _FAR:
+    if status is Status.CONVERGED and steps < 15 and _largest_direction(model, beta) < _FAR:
         return None
     return runaway(model)[0] or None
 
 
-def _furthest(model: Model, beta: Array) -> float:
+def _largest_direction(model: Model, beta: Array) -> float:
     """The largest |eta| of any row."""
-    return float(model.design.fold(partial(furthest, beta=beta), max))
+    return float(model.design.fold(partial(largest_predictor, beta=beta), max))
 
 
 def open_directions(model: Model) -> tuple[Array, str] | None:

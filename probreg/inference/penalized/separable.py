@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.penalized.kinks import Kinks
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.priors import LocationScale
 
 _PASSES = 10  # of coordinate descent between two systems, at least
@@ -31,13 +31,13 @@ class Separable(Protocol):
 
     def slope(self, x: Array) -> Array: ...
 
-    def bend(self, x: Array) -> Array: ...
+    def hessian(self, x: Array) -> Array: ...
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array: ...
 
 
 @dataclass(frozen=True, eq=False)
-class Absolute:
+class WeightedAbsolute:
     """R(x) = sum_j weight_j |x_j - center_j| + ridge_j (x_j - center_j)^2 / 2."""
 
     weight: Array
@@ -61,19 +61,19 @@ class Absolute:
         r = x - self.center
         return self.ridge * r + np.sign(r) * self.weight
 
-    def bend(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         return self.ridge
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
         """Coordinate descent by the compiled kernel."""
-        from probreg.inference.penalized.lasso_kernels import descend
+        from probreg.inference.penalized.lasso_loops import descend_lasso
 
         H = np.ascontiguousarray(G)
         if self.ridge.any():
             H = H + np.diag(self.ridge)
         r = x - self.center
         q = c - G @ self.center - H @ r if self.center.any() else c - H @ r
-        descend(H, q, r, np.ascontiguousarray(self.weight), max(_PASSES, len(r) // _PER_SYSTEM), tol)
+        descend_lasso(H, q, r, np.ascontiguousarray(self.weight), max(_PASSES, len(r) // _PER_SYSTEM), tol)
         return np.where(r == 0.0, self.center, self.center + r)
 
 
@@ -112,7 +112,7 @@ class Powers:
         power = np.where(r == 0, 0.0, self.weight * self.exponent * size ** (self.exponent - 1))
         return self.ridge * r + np.sign(r) * power
 
-    def bend(self, x: Array) -> Array:
+    def hessian(self, x: Array) -> Array:
         r = np.abs(x - self.center)
         size = np.where(r == 0, 1.0, r)
         e = self.exponent
@@ -120,7 +120,7 @@ class Powers:
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
         """Coordinate descent by the compiled kernel."""
-        from probreg.inference.penalized.lasso_kernels import descend_powers
+        from probreg.inference.penalized.lasso_loops import descend_powers
 
         H = np.ascontiguousarray(G) + np.diag(self.ridge)
         r = x - self.center
@@ -132,12 +132,12 @@ class Powers:
 class Proximal:
     """R by the proximal maps of any priors with kinks, over x = (vec(scale phi), further coordinates without a kink)."""
 
-    kinks: Kinks
+    nonsmooth: NonsmoothTerms
     scale: Array  # (p,)
     size: int
 
     def phi(self, x: Array) -> Array:
-        p, m = self.kinks.shape
+        p, m = self.nonsmooth.shape
         return x[: p * m].reshape(p, m) / self.scale[:, None]
 
     def _out(self, values: Array, power: int) -> Array:
@@ -147,25 +147,25 @@ class Proximal:
 
     @property
     def center(self) -> Array:
-        return self._out(np.repeat(self.kinks.center[:, None], self.kinks.shape[1], 1), -1)
+        return self._out(np.repeat(self.nonsmooth.center[:, None], self.nonsmooth.shape[1], 1), -1)
 
     @property
     def pointed(self) -> Array:
-        at = self.kinks.at(np.repeat(self.kinks.center[:, None], self.kinks.shape[1], 1))
+        at = self.nonsmooth.at(np.repeat(self.nonsmooth.center[:, None], self.nonsmooth.shape[1], 1))
         return self._out(at.astype(float), 0) > 0
 
     def value(self, x: Array) -> float:
-        return -self.kinks.log_prob(self.phi(x))
+        return -self.nonsmooth.log_prob(self.phi(x))
 
     def ends(self, x: Array) -> tuple[Array, Array]:
-        low, high = self.kinks.ends(self.phi(x))
+        low, high = self.nonsmooth.ends(self.phi(x))
         return self._out(low, 1), self._out(high, 1)
 
     def slope(self, x: Array) -> Array:
-        return self._out(self.kinks.slope(self.phi(x)), 1)
+        return self._out(self.nonsmooth.slope(self.phi(x)), 1)
 
-    def bend(self, x: Array) -> Array:
-        return self._out(self.kinks.bend(self.phi(x)), 2)
+    def hessian(self, x: Array) -> Array:
+        return self._out(self.nonsmooth.hessian(self.phi(x)), 2)
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
         """Coordinate descent column by column, by the prior's own proximal map; coordinates without a kink together."""
@@ -179,7 +179,7 @@ class Proximal:
                 x[rest] += inverse @ (c[rest] - G[rest] @ x)
             for at, prior, unit, scale, step in groups:
                 there = x[at] + step * (c[at] - G[at] @ x)
-                block = (there / scale).reshape(-1, self.kinks.shape[1])
+                block = (there / scale).reshape(-1, self.nonsmooth.shape[1])
                 found = scale * np.asarray(prior.prox(block, step / scale[:1] ** 2, unit)).ravel()
                 x[at] = found
             if (np.abs(x - before) * root).max(initial=0.0) <= tol:
@@ -188,8 +188,8 @@ class Proximal:
 
     def _groups(self, G: Array) -> list[tuple[Array, Any, float, Array, float]]:
         """(coordinates, prior, unit, scale, step), a column at a time where the prior says its columns one by one."""
-        m, out = self.kinks.shape[1], []
-        for part in self.kinks.parts:
+        m, out = self.nonsmooth.shape[1], []
+        for part in self.nonsmooth.parts:
             for where, prior in _columns(part):
                 at = (where[:, None] * m + np.arange(m)).ravel()
                 own = np.repeat(self.scale[where], m)

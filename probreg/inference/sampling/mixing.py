@@ -3,18 +3,18 @@
 import numpy as np
 
 from probreg.inference.base import Array, Solution
-from probreg.inference.uncertainty.reported import shown
+from probreg.inference.uncertainty.parameter_maps import reported_coefficients
 from probreg.model.model import Model
 
 
-def mixing(model: Model, solution: Solution) -> dict[str, Array]:
+def mixing_table(model: Model, solution: Solution) -> dict[str, Array]:
     """ess_bulk, ess_tail and r_hat (Vehtari et al. 2021): of the reported coefficients outcome by outcome, then of the
     nuisance parameters and prior scales that were sampled."""
     from arviz_stats.base import array_stats
 
     assert solution.draws is not None
     draws = solution.draws
-    beta = shown(model, draws["beta"])
+    beta = reported_coefficients(model, draws["beta"])
     by_outcome = beta[..., None] if beta.ndim == 3 else beta
     each = [by_outcome[..., j, k] for k in range(by_outcome.shape[3]) for j in range(by_outcome.shape[2])]
     each += [draws[a] for a in (*solution.aux, *solution.hyper)]

@@ -26,20 +26,20 @@ from probreg.inference.base import (
 )
 from probreg.inference.interrupts import Interrupts
 from probreg.inference.modes.closed_form import require_full_rank
-from probreg.inference.modes.linear import PriorRows, condition
+from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
-from probreg.inference.sampling.coordinates import stand_in
 from probreg.inference.sampling.laplace import further_modes
-from probreg.inference.sampling.sampler import Density, Drawn, Run, density_of, sample
-from probreg.inference.sampling.whitened import Whitened, obstacle as no_kernel
+from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle as no_kernel
+from probreg.inference.sampling.reparameterisation import proxy_prior
+from probreg.inference.sampling.sampler import Density, SamplerOutput, SamplerSettings, density_of, sample
 from probreg.likelihoods import Gaussian, SeparableLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior
 
 _R_HAT = 1.01  # Vehtari et al. 2021
-_TUNE = {"native": 300, "pymc": 400}
-Engine = Literal["auto", "native", "pymc"]
+_TUNE = {"compiled": 300, "pymc": 400}
+Engine = Literal["auto", "compiled", "pymc"]
 
 
 @METHODS.register
@@ -47,15 +47,15 @@ Engine = Literal["auto", "native", "pymc"]
 class NUTS(Method):
     """Draws of p(beta, aux | y) by Hamiltonian Monte Carlo (Hoffman & Gelman 2014), for any likelihood and any prior.
 
-    `draws` per chain after `tune` steps of adaptation (300 with the native engine, 400 with PyMC's, unless given); a flat
-    prior is allowed where the posterior is proper. `engine` "native" is the compiled density of this package, "pymc" the
+    `draws` per chain after `tune` steps of adaptation (300 with the compiled engine, 400 with PyMC's, unless given); a flat
+    prior is allowed where the posterior is proper. `engine` "compiled" is the compiled density of this package, "pymc" the
     graph of `to_pymc`; "auto" takes native where likelihood and priors carry kernels, and says which and why. Divergent
     steps and chains that disagree (R-hat above 1.01) are the status of the fit, never hidden.
 
     >>> from probreg.priors import Laplace
     >>> model = Model.from_arrays([0.0, 0.0, 1.0, 1.0], [0, 1, 1, 1], likelihood="bernoulli")
-    >>> NUTS(engine="native").obstacle(model.with_prior({"x1": Laplace(1.0)}))
-    'nuts: the native engine cannot sample this model: the laplace prior of x1 has no compiled kernel'
+    >>> NUTS(engine="compiled").obstacle(model.with_prior({"x1": Laplace(1.0)}))
+    'nuts: the compiled engine cannot sample this model: the laplace prior of x1 has no compiled kernel'
     """
 
     draws: Count = 1000
@@ -73,10 +73,10 @@ class NUTS(Method):
 
     def obstacle(self, model: Model) -> str | None:
         missing = no_kernel(model)
-        if missing is not None and self.engine == "native":
-            return f"nuts: the native engine cannot sample this model: {missing}"
+        if missing is not None and self.engine == "compiled":
+            return f"nuts: the compiled engine cannot sample this model: {missing}"
         if not model.design.n and not isinstance(model.likelihood, Gaussian):
-            return f"nuts passes over the rows at every step, and {model.design.elsewhere}; use laplace or importance"
+            return f"nuts passes over the rows at every step, and {model.design.rows_absent}; use laplace or importance"
         for b in model.joint.blocks:
             if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
                 columns = ", ".join(model.design.columns[j] for j in b.columns)
@@ -90,9 +90,11 @@ class NUTS(Method):
         _proper(model)
         engine, why = self._engine(model)
         tune = _TUNE[engine] if self.tune is None else self.tune
-        run = Run(int(rng.integers(2**31)), self.draws, tune, self.chains, self.target_accept, self.progress)
+        run = SamplerSettings(
+            int(rng.integers(2**31)), self.draws, tune, self.chains, self.target_accept, self.progress
+        )
         with Interrupts() as interrupts:  # from here on: making a graph runs many destructors
-            density, notes = _native(model) if engine == "native" else _by_pymc(model, why)
+            density, notes = _native(model) if engine == "compiled" else _by_pymc(model, why)
             drawn = sample(density, run, interrupts)
         return _solution(model, drawn, engine, (why, *notes))
 
@@ -102,14 +104,14 @@ class NUTS(Method):
             return self.engine, f"sampled by the {_WORDS[self.engine]}, as asked"
         missing = no_kernel(model)
         if missing is None:
-            return "native", f"sampled by the {_WORDS['native']}"
+            return "compiled", f"sampled by the {_WORDS['compiled']}"
         return "pymc", f"sampled by the {_WORDS['pymc']}: {missing}"
 
 
-_WORDS = {"native": "native engine, on the densities of this package", "pymc": "engine of PyMC's graph"}
+_WORDS = {"compiled": "compiled engine, on the densities of this package", "pymc": "engine of PyMC's graph"}
 
 
-def _solution(model: Model, drawn: Drawn, engine: str, notes: tuple[str, ...]) -> Solution:
+def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str, ...]) -> Solution:
     draws: dict[str, Array] = {a: drawn.posterior[a] for a in ("beta", *model.unknown)}
     shared, local = pymc_engine.hyper_draws(model, drawn.posterior)
     mean, cov = moments_of_draws(draws["beta"])
@@ -134,7 +136,7 @@ def _solution(model: Model, drawn: Drawn, engine: str, notes: tuple[str, ...]) -
 
 def _native(model: Model) -> tuple[Density, tuple[str, ...]]:
     """The compiled density; chains start at draws of the normal approximation where there is one."""
-    found = Whitened.of(model)
+    found = ReparameterisedDensity.of(model)
     shapes = {"beta": model.shape, **dict.fromkeys(model.unknown, ())}
     size = found.at.A.shape[1]
 
@@ -158,7 +160,9 @@ def _proper(model: Model) -> None:
     """Incompatible where the posterior has no finite mass: columns without an estimate or prior, separation, or a noise
     scale that runs to zero. A sampler would wander there for ever and call it draws."""
     moments = model.design.moments
-    require_full_rank(condition(moments, PriorRows.of(replace(model, prior=stand_in(model)).joint), 1.0), model, "nuts")
+    require_full_rank(
+        posterior_given_sigma(moments, PriorRows.of(replace(model, prior=proxy_prior(model)).joint), 1.0), model, "nuts"
+    )
     if isinstance(model.likelihood, SeparableLikelihood) and not model.joint.informative.all():
         found = separation(model)
         if found:

@@ -6,8 +6,15 @@ from typing import Any
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.exact.collapsed import NOTE, Collapsed, graph as collapsed
-from probreg.inference.sampling.coordinates import Coordinates, Typical, coordinates, noise_of, parted, typical_scales
+from probreg.inference.exact.marginalised import NOTE, Marginalised, marginalised_graph as collapsed
+from probreg.inference.sampling.reparameterisation import (
+    Reparameterisation,
+    Typical,
+    reparameterise,
+    rough_sigma,
+    typical_scales,
+    with_blocks_apart,
+)
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.model.pymc_graph import (
@@ -18,20 +25,20 @@ from probreg.model.pymc_graph import (
     log_density,
     log_prior,
     observe,
-    plain,
-    spread_of,
-    unit_of,
+    scale_factor,
+    scale_unit,
+    unit_prior,
 )
-from probreg.priors import ExponentialPower, Mixture
+from probreg.priors import ExponentialPower, ScaleMixture
 
 
 def made(model: Model) -> tuple[Any, tuple[str, ...]]:
     """The PyMC model in coordinates that suit it, and what to say of them."""
-    model, typical = parted(model), typical_scales(model)
-    if whole := Collapsed.of(model):
+    model, typical = with_blocks_apart(model), typical_scales(model)
+    if whole := Marginalised.of(model):
         return _started(model, typical, collapsed(model, whole)), (NOTE,)
-    at = coordinates(model)
-    return _started(model, typical, graph(model, at)), (at.note, *at.words)
+    at = reparameterise(model)
+    return _started(model, typical, reparameterised_graph(model, at)), (at.note, *at.words)
 
 
 def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
@@ -41,16 +48,16 @@ def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
     starts: dict[str, float] = {}
     for i, names in hyper_names(model.joint, model.design.columns).items():
         prior = model.joint.blocks[i].prior
-        if isinstance(prior, Mixture):
+        if isinstance(prior, ScaleMixture):
             starts |= prior.tau.start(names["tau"], typical[i].spread)
     if isinstance(model.likelihood, Gaussian) and model.unknown:
-        starts |= model.aux_prior("sigma").start("sigma", noise_of(model))
+        starts |= model.aux_prior("sigma").start("sigma", rough_sigma(model))
     for name, value in starts.items():
         made.set_initval(made[name], value)
     return made
 
 
-def graph(model: Model, at: Coordinates) -> Any:
+def reparameterised_graph(model: Model, at: Reparameterisation) -> Any:
     """The PyMC model over z; its deterministic `beta` is (p, m)."""
     import pymc as pm
     import pytensor.tensor as pt
@@ -80,7 +87,7 @@ def graph(model: Model, at: Coordinates) -> Any:
     return out
 
 
-def _stretched(model: Model, at: Coordinates, theta: Any, known: Mapping[str, Any], hyper: Hypers) -> Any:
+def _stretched(model: Model, at: Reparameterisation, theta: Any, known: Mapping[str, Any], hyper: Hypers) -> Any:
     """vec(beta) from vec(theta): see `Coordinates`."""
     import pytensor.tensor as pt
 
@@ -88,10 +95,10 @@ def _stretched(model: Model, at: Coordinates, theta: Any, known: Mapping[str, An
         return theta
     several, parts = bool(model.likelihood.outcomes), []
     for b in at.loose:
-        block, prior = model.joint.blocks[b.block], plain(model.joint.blocks[b.block])
+        block, prior = model.joint.blocks[b.block], unit_prior(model.joint.blocks[b.block])
         if b.cusp and isinstance(prior, ExponentialPower):
             dims = ("predictor", f"coef_{b.block}") if several else (f"coef_{b.block}",)
-            value = prior.uniforms(f"beta_{b.block}", dims, spread_of(block, known, hyper.get(b.block)))
+            value = prior.uniforms(f"beta_{b.block}", dims, scale_factor(block, known, hyper.get(b.block)))
             parts.append((value.T if several else value[:, None]).ravel())
             continue
         this: Any = block.prior
@@ -105,7 +112,7 @@ def _stretched(model: Model, at: Coordinates, theta: Any, known: Mapping[str, An
     return pt.concatenate([loose, rest])[np.argsort(np.concatenate([n, f]))]
 
 
-def _loose_prior(model: Model, at: Coordinates, theta: Any, known: Mapping[str, Any]) -> Any:
+def _loose_prior(model: Model, at: Reparameterisation, theta: Any, known: Mapping[str, Any]) -> Any:
     """log p of the loose coordinates, which have the prior of one typical scale."""
     total: Any = 0.0
     for b in at.loose:
@@ -113,7 +120,7 @@ def _loose_prior(model: Model, at: Coordinates, theta: Any, known: Mapping[str, 
             continue
         block = model.joint.blocks[b.block]
         total = total + log_density(
-            block, theta[b.entries].reshape((-1, model.shape[1])), unit_of(block, known) * b.spread
+            block, theta[b.entries].reshape((-1, model.shape[1])), scale_unit(block, known) * b.spread
         )
     return total
 

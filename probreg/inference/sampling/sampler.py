@@ -55,7 +55,7 @@ class Density:
 
 
 @dataclass(frozen=True)
-class Run:
+class SamplerSettings:
     """How to sample; the same `seed` gives the same draws, whatever the number of cores."""
 
     seed: int
@@ -66,14 +66,14 @@ class Run:
     progress: bool = False
 
 
-class Drawn(NamedTuple):
+class SamplerOutput(NamedTuple):
     """Draws of the named variables and the sampler's statistics, (chain, draw, ...)."""
 
     posterior: dict[str, np.ndarray]
     stats: dict[str, np.ndarray]
 
 
-def sample(density: Density, run: Run, interrupts: Interrupts | None = None) -> Drawn:
+def sample(density: Density, run: SamplerSettings, interrupts: Interrupts | None = None) -> SamplerOutput:
     """Draws of a density by NUTS (Hoffman & Gelman 2014) with nutpie's adaptation of a diagonal mass matrix.
 
     `interrupts` are those that were open before, while the density was made; without them its own are.
@@ -108,7 +108,7 @@ def sample(density: Density, run: Run, interrupts: Interrupts | None = None) -> 
         )  # fmt: skip
         tree = _awaited(running, failed, interrupts)
     stats = tree["sample_stats"].to_dataset()
-    return Drawn(
+    return SamplerOutput(
         {name: np.asarray(tree["posterior"][name]) for name in names},
         {ours: np.asarray(stats[theirs]) for theirs, ours in _STATS.items()},
     )

@@ -8,7 +8,7 @@ from probreg.inference.modes.wide import Factored
 ASYMPTOTIC_DRAWS = 2000
 
 
-def spreads(solution: Solution) -> bool:
+def has_standard_error(solution: Solution) -> bool:
     """Whether a point estimate has a standard error at all; a mode under a prior with kinks has none."""
     return bool(np.isfinite(solution.scale.diagonal()).any())
 

@@ -12,9 +12,9 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Several, Workers, check_fields
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
-from probreg.inference.base import METHODS, Array, Method, Settled, Solution, Status
+from probreg.inference.base import METHODS, Array, Method, Resolved, Solution, Status
 from probreg.inference.modes.newton import Newton
-from probreg.inference.uncertainty.covariance import influence_of, spread_of
+from probreg.inference.uncertainty.covariance import covariance_of_kind, influence_of
 from probreg.inference.uncertainty.resample import SAMPLERS, Source
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
@@ -83,9 +83,9 @@ class Bootstrap(Method):
             return Newton().obstacle(model)  # whose derivatives give the leverages
         return None
 
-    def settle(self, model: Model, rng: np.random.Generator) -> Settled:
+    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """What the wrapped method settles on, scales it finds for priors included: they are held in every replicate."""
-        inner = METHODS.resolve(self.method).settle(model, rng)
+        inner = METHODS.resolve(self.method).resolve(model, rng)
         return inner._replace(method=replace(self, method=inner.method))
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
@@ -135,7 +135,7 @@ def _shown(runs: Iterable[Replicate], total: int, progress: bool) -> Iterable[Re
 def _replicate(
     method: Method, model: Model, base: Solution, rng: np.random.Generator, wanted: tuple[bool, bool]
 ) -> Replicate:
-    D = model.likelihood.display
+    D = model.likelihood.contrast_matrix
     nothing = np.full((model.shape[0], len(D)), np.nan)
     try:
         s = method.solve(model, rng)
@@ -144,11 +144,11 @@ def _replicate(
         return Replicate(nothing, nothing, {}, None, type(error).__name__)
     if s.status in (Status.STEP_LIMIT, Status.SADDLE):
         return Replicate(nothing, nothing, {}, None, s.status.name)
-    coef, gone = s.beta @ D.T, np.zeros_like(nothing, dtype=bool) if s.vague is None else s.vague
+    coef, gone = s.beta @ D.T, np.zeros_like(nothing, dtype=bool) if s.not_estimable is None else s.not_estimable
     coef = np.where(gone, np.copysign(np.inf, coef) if s.status is Status.NO_MAXIMUM else np.nan, coef)
     fresh = gone
-    if base.vague is not None:
-        fresh, coef = gone & ~base.vague, np.where(base.vague, np.nan, coef)
+    if base.not_estimable is not None:
+        fresh, coef = gone & ~base.not_estimable, np.where(base.not_estimable, np.nan, coef)
     aux = {a: (v, s.aux_sd.get(a, np.nan)) for a, v in s.aux.items()}
     return Replicate(coef, errors, aux, None if fresh.any() else s.beta, s.status.name if fresh.any() else "")
 
@@ -156,8 +156,8 @@ def _replicate(
 def _errors(model: Model, solution: Solution, *, robust: bool) -> Array:
     """Standard errors of the reported coefficients, (p, D)."""
     missing = solution.status is Status.NO_MAXIMUM
-    scale = spread_of(model, solution, "HC0").matrix if robust and not missing else solution.scale
-    (p, m), D = model.shape, model.likelihood.display
+    scale = covariance_of_kind(model, solution, "HC0").matrix if robust and not missing else solution.scale
+    (p, m), D = model.shape, model.likelihood.contrast_matrix
     with np.errstate(invalid="ignore"):
         return np.sqrt(np.einsum("da,jajb,db->jd", D, scale.reshape(p, m, p, m), D))
 
@@ -213,7 +213,7 @@ def _acceleration(model: Model, found: Solution) -> dict[str, Array]:
     except ProbregError:
         return {}
     k = found.beta.size
-    coef = all_of[:, :k].reshape(len(all_of), *found.beta.shape) @ model.likelihood.display.T
+    coef = all_of[:, :k].reshape(len(all_of), *found.beta.shape) @ model.likelihood.contrast_matrix.T
     w = np.ones(len(all_of)) if model.design.weights is None else model.design.weights
 
     def skew(influence: Array) -> Array:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array
-from probreg.arguments.scalars import shown
+from probreg.arguments.scalars import shown_value
 from probreg.data import Design
 from probreg.errors import DataError
 
@@ -82,7 +82,7 @@ def _labels(way: Any, design: Design, data: Any) -> Array:
 def _read(labels: Any) -> Array:
     found = as_array(labels, "groups")
     if not found.ndim:
-        raise DataError(f"groups is a column's name or one label per row, got {shown(labels)}")
+        raise DataError(f"groups is a column's name or one label per row, got {shown_value(labels)}")
     return found
 
 

@@ -33,14 +33,14 @@ class Surface:
         p, m = self.model.shape
         aux = {a: float(np.exp(u)) for a, u in zip(self.model.unknown, theta[p * m :])}
         with np.errstate(all="ignore"):
-            return self.model.expansion_in_basis(theta[: p * m].reshape(p, m), **aux)
+            return self.model.value_grad_hessian_standardised(theta[: p * m].reshape(p, m), **aux)
 
     def across(self, C: Array) -> Array:
         """Orthonormal directions inside B that leave C'theta as it is, for C (d,) or independent columns (d, q)."""
         inner = self.B.T @ (C[:, None] if C.ndim == 1 else C)
         return self.B @ np.linalg.qr(inner, mode="complete")[0][:, inner.shape[1] :]
 
-    def climb(self, theta: Array, Z: Array) -> tuple[Array, LocalModel] | None:
+    def maximise(self, theta: Array, Z: Array) -> tuple[Array, LocalModel] | None:
         """The maximum over theta + span(Z), with the log posterior there; None when no steps lead to one."""
         local = self.look(theta)
         if not np.isfinite(local.value) or not np.isfinite(local.curvature).all():
@@ -92,8 +92,8 @@ def identified(model: Model, solution: Solution) -> Array:
     """B (d, r): orthonormal directions of theta that the rows and priors tell."""
     T, m, a = model.design.basis.T_inverse, model.shape[1], len(model.unknown)
     Q = np.eye(len(T))
-    if solution.null is not None:
-        Q = np.linalg.qr(T @ solution.null, mode="complete")[0][:, solution.null.shape[1] :]
+    if solution.null_space is not None:
+        Q = np.linalg.qr(T @ solution.null_space, mode="complete")[0][:, solution.null_space.shape[1] :]
     B = np.zeros((len(T) * m + a, Q.shape[1] * m + a))
     B[: len(T) * m, : Q.shape[1] * m] = np.kron(Q, np.eye(m))
     B[len(T) * m :, Q.shape[1] * m :] = np.eye(a)
@@ -110,7 +110,7 @@ def start(model: Model, solution: Solution, beta: Array) -> Array:
 def surface(model: Model, solution: Solution) -> tuple[Surface, Array, LocalModel]:
     """The surface, its maximum and the log posterior there, started from a solution. NotConverged when there is none."""
     at = Surface(model, identified(model, solution))
-    found = at.climb(start(model, solution, solution.beta), at.B)
+    found = at.maximise(start(model, solution, solution.beta), at.B)
     if found is None:
         raise NotConverged(
             "the log posterior has no maximum to start from (an exact fit, or a fit that did not converge)"
@@ -119,7 +119,7 @@ def surface(model: Model, solution: Solution) -> tuple[Surface, Array, LocalMode
 
 
 @dataclass(eq=False)
-class Path:
+class ConstrainedPath:
     """Constrained maxima of one quantity c'theta, each started from the nearest one known."""
 
     at: Surface
@@ -136,7 +136,7 @@ class Path:
         """The maximum with c'theta = psi; None where the log posterior overflows, NotConverged where no steps lead there."""
         finite = False
         for start in self._starts(psi):
-            found = self.at.climb(start, self.Z)
+            found = self.at.maximise(start, self.Z)
             if found is not None:
                 self.known.append((psi, *found))
                 return found
@@ -169,11 +169,13 @@ class Path:
         return float(self.c @ local.gradient / (self.c @ self.c))
 
 
-Statistic = Callable[[Path, float], float]  # rises from 0 at the estimate to either side; inf out of reach
+Statistic = Callable[[ConstrainedPath, float], float]  # rises from 0 at the estimate to either side; inf out of reach
 
 
 @one_blas_thread()
-def end(path: Path, statistic: Statistic, z: float, side: int, unit: float, *, runaway: bool = False) -> float:
+def end(
+    path: ConstrainedPath, statistic: Statistic, z: float, side: int, unit: float, *, runaway: bool = False
+) -> float:
     """The nearest psi on this side (-1 or 1) of the estimate at which the statistic reaches z; infinite when it never does.
 
     `unit` is the distance to look at first, a standard error where there is one. An estimate that runs away stands
@@ -201,7 +203,7 @@ def end(path: Path, statistic: Statistic, z: float, side: int, unit: float, *, r
     return float(brentq(excess, inner, outer, xtol=1e-11 * abs(outer - inner), rtol=1e-14))
 
 
-def _inside(path: Path, statistic: Statistic, z: float, side: int, unit: float) -> float:
+def _inside(path: ConstrainedPath, statistic: Statistic, z: float, side: int, unit: float) -> float:
     """The point nearest to 0, towards an estimate at infinity, that the statistic does not reject: further out rounding
     decides."""
     reach = unit * z

@@ -16,7 +16,7 @@ from probreg.inference.base import Array, Method, Solution
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.sgd import Stochastic
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent
-from probreg.inference.penalized.kinks import NO_ERRORS
+from probreg.inference.penalized.nonsmooth import NO_ERRORS
 from probreg.inference.penalized.proximal_newton import ProximalNewton
 from probreg.inference.uncertainty.clusters import bartlett_square, cluster_square, crossed, default_lags
 from probreg.inference.uncertainty.conventions import (
@@ -77,7 +77,7 @@ def _of_mode(method: Method, solution: Solution) -> Words:
 
 
 @one_blas_thread()
-def spread_of(model: Model, solution: Solution, kind: str, settings: Settings = Settings()) -> Spread:
+def covariance_of_kind(model: Model, solution: Solution, kind: str, settings: Settings = Settings()) -> Spread:
     """The covariance of this kind at a mode.
 
     DataError for an unknown kind or settings that do not fit; Incompatible where the kind means nothing for this model;

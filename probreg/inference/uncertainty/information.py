@@ -49,20 +49,20 @@ class Estimate:
         return self._every.scores
 
     @cached_property
-    def _every(self) -> "Rows":
+    def _every(self) -> "RowDerivatives":
         """All rows at once, which `estimate_of` asks for where they are needed."""
         d = self.model.design
-        return Rows(self.at, d.block)
+        return RowDerivatives(self.at, d.block)
 
     @cached_property
-    def at(self) -> "At":
+    def at(self) -> "BlockEstimate":
         """The estimate as rows see it."""
         assert isinstance(self.model.likelihood, SmoothLikelihood)  # `estimate_of` asks
         likelihood, beta, m = self.model.likelihood, self.solution.beta, self.model.shape[1]
         pick = (*range(m), *(m + likelihood.aux.index(a) for a in self.model.unknown))
         design = self.model.design
         sampled, labels = design.weight_kind == "sampling", design.labels if design.n else None
-        return At(likelihood, design.basis, beta, self.known, pick, sampled, labels)
+        return BlockEstimate(likelihood, design.basis, beta, self.known, pick, sampled, labels)
 
     # ---- coordinates -----------------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ class Estimate:
     def inside(self) -> Array:
         """(p m + a, r): (vec gamma, log aux) = inside phi, gamma on standardised columns."""
         p = self.model.shape[0]
-        N = self.solution.null
+        N = self.solution.null_space
         Q = np.eye(p)
         if N is not None:
             Q = np.linalg.qr(self.model.design.basis.T_inverse @ N, mode="complete")[0][:, N.shape[1] :]
@@ -79,7 +79,7 @@ class Estimate:
     @cached_property
     def frame(self) -> Array:
         """(p m + a, r): theta = frame phi; of collinear columns the coefficients of least norm."""
-        N, T = self.solution.null, self.model.design.basis.T
+        N, T = self.solution.null_space, self.model.design.basis.T
         outer = T if N is None else T - N @ np.linalg.pinv(N) @ T
         return self._with_aux(outer) @ self.inside
 
@@ -99,7 +99,7 @@ class Estimate:
     @cached_property
     def identified(self) -> int:
         """The number of coefficients that are identified: rank times predictors."""
-        N = self.solution.null
+        N = self.solution.null_space
         return (self.model.shape[0] - (0 if N is None else N.shape[1])) * self.model.shape[1]
 
     # ---- curvature -------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class Estimate:
         """The inverse negative Hessian of the log posterior over phi, (r, r)."""
         gamma = self.model.design.basis.T_inverse @ self.solution.beta
         with np.errstate(all="ignore"):  # an exact fit has sigma = 0, which is met below
-            H = self.model.expansion_in_basis(gamma, **self.solution.aux).curvature
+            H = self.model.value_grad_hessian_standardised(gamma, **self.solution.aux).curvature
         return inverse(self.inside.T @ H @ self.inside)
 
     @cached_property
@@ -172,7 +172,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class At:
+class BlockEstimate:
     """An estimate as rows see it, which travels to where they are."""
 
     likelihood: SmoothLikelihood
@@ -185,10 +185,10 @@ class At:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowDerivatives:
     """Scores and curvatures of the rows of a block at an estimate."""
 
-    at: At
+    at: BlockEstimate
     block: Block
 
     @cached_property
@@ -214,7 +214,7 @@ class Rows:
     @cached_property
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
-        return self.at.likelihood.expansion(self.block.y, self.eta, **self.known).gradient[:, self.at.pick]
+        return self.at.likelihood.value_grad_hessian(self.block.y, self.eta, **self.known).gradient[:, self.at.pick]
 
     @cached_property
     def curves(self) -> Array:
@@ -246,16 +246,16 @@ class Rows:
         return out
 
 
-def expected_part(block: Block, *, at: At) -> tuple[Array]:
+def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array]:
     """What the rows of a block add to the expected information over vec(gamma)."""
-    rows = Rows(at, block)
+    rows = RowDerivatives(at, block)
     return (weighted_gram(rows.U, rows.curves * rows.weights[:, None, None]),)
 
 
-def meat_part(block: Block, *, at: At, root: Array | None, power: float) -> tuple[Array]:
+def meat_part(block: Block, *, at: BlockEstimate, root: Array | None, power: float) -> tuple[Array]:
     """What the rows of a block add to the sum of squares of the scores over (vec gamma, log aux): sum_i w_i u_i u_i' of
     frequencies w, sum_i w_i^2 u_i u_i' of sampling weights."""
-    rows, (p, m) = Rows(at, block), at.beta.shape
+    rows, (p, m) = RowDerivatives(at, block), at.beta.shape
     scores = rows.scores if root is None else rows.less_leverage(root, power)
     eta, aux, w, k = scores[:, :m], scores[:, m:], rows.weights, p * m
     w = w * w if at.sampled else w
@@ -276,7 +276,7 @@ def estimate_of(model: Model, solution: Solution, what: str, *, each: bool = Fal
     if each:
         model.design.need_rows(what)
     if not model.design.reachable:
-        raise DataError(f"{what} is a sum over the rows, and {model.design.gone}")
+        raise DataError(f"{what} is a sum over the rows, and {model.design.rows_needed}")
     if solution.status is Status.NO_MAXIMUM:
         raise NotConverged(f"there is no {what.removeprefix('a ')}: {solution.status.value} ({solution.detail})")
     if any(solution.aux[a] <= 0 for a in model.unknown):

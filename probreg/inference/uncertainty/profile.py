@@ -13,19 +13,19 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.escape import escapes
 from probreg.inference.modes.newton import Newton
-from probreg.inference.uncertainty.constrained import Path, Statistic, end, surface
+from probreg.inference.uncertainty.constrained import ConstrainedPath, Statistic, end, surface
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import weighted_gram
 
 
-def likelihood_ratio(path: Path, psi: float) -> float:
+def likelihood_ratio(path: ConstrainedPath, psi: float) -> float:
     """sqrt(2 (l(max) - l(psi))), inf where l is out of reach."""
     found = path.maximum(psi)
     return np.inf if found is None else float(np.sqrt(2.0 * max(path.top[1].value - found[1].value, 0.0)))
 
 
-def rao(path: Path, psi: float) -> float:
+def rao(path: ConstrainedPath, psi: float) -> float:
     """|l'(psi)| sqrt(c' I^-1 c), inf where l is out of reach."""
     found = path.maximum(psi)
     if found is None:
@@ -51,21 +51,21 @@ def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Arr
     maximum was not reached."""
     _possible(model, solution, kind)
     at, theta, local = surface(model, solution)
-    D, T, p = model.likelihood.display, model.design.basis.T, model.shape[0]
+    D, T, p = model.likelihood.contrast_matrix, model.design.basis.T, model.shape[0]
     open_ends = _open(model, solution)
     B, ends = at.B, np.empty((2, p, len(D)))
     with np.errstate(all="ignore"):
         V = B @ np.linalg.pinv(B.T @ local.curvature @ B, hermitian=True) @ B.T
     for j, d in np.ndindex(p, len(D)):
         c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
-        path, se = Path(at, c, (theta, local)), float(np.sqrt(max(c @ V @ c, 0.0)))
-        vague = solution.vague is not None and bool(solution.vague[j, d])
-        unit = float(np.linalg.norm(c)) if vague or not se > 0 else se
+        path, se = ConstrainedPath(at, c, (theta, local)), float(np.sqrt(max(c @ V @ c, 0.0)))
+        not_estimable = solution.not_estimable is not None and bool(solution.not_estimable[j, d])
+        unit = float(np.linalg.norm(c)) if not_estimable or not se > 0 else se
         for side, s in enumerate((-1, 1)):
             if open_ends[side, j, d]:
                 ends[side, j, d] = s * np.inf
             else:
-                ends[side, j, d] = end(path, STATISTICS[kind], z, s, unit, runaway=vague)
+                ends[side, j, d] = end(path, STATISTICS[kind], z, s, unit, runaway=not_estimable)
     return ends[0], ends[1]
 
 
@@ -75,7 +75,7 @@ def inverted_aux(model: Model, solution: Solution, kind: str, name: str, z: floa
     at, theta, local = surface(model, solution)
     c = np.zeros(len(theta))
     c[model.shape[0] * model.shape[1] + model.unknown.index(name)] = 1.0
-    path = Path(at, c, (theta, local))
+    path = ConstrainedPath(at, c, (theta, local))
     unit = solution.aux_sd[name] / solution.aux[name]
     lower, upper = (end(path, STATISTICS[kind], z, side, unit) for side in (-1, 1))
     return float(np.exp(lower)), float(np.exp(upper))
@@ -104,8 +104,8 @@ def _possible(model: Model, solution: Solution, kind: str) -> None:
 
 def _open(model: Model, solution: Solution) -> Array:
     """(2, p, outcomes) bool: sides on which the likelihood does not fall: separated, or not identified at all."""
-    if solution.vague is None:
-        return np.zeros((2, model.shape[0], len(model.likelihood.display)), bool)
+    if solution.not_estimable is None:
+        return np.zeros((2, model.shape[0], len(model.likelihood.contrast_matrix)), bool)
     if solution.status is Status.NO_MAXIMUM:
         return escapes(model)
-    return np.stack([solution.vague, solution.vague])
+    return np.stack([solution.not_estimable, solution.not_estimable])

@@ -56,7 +56,7 @@ class Source:
         return replace(self.model, design=replace(self.apart, y=y))
 
 
-def pairs(source: Source, rng: np.random.Generator) -> Model:
+def resample_pairs(source: Source, rng: np.random.Generator) -> Model:
     """Observations (x, y) drawn with replacement, written as frequencies of the rows."""
     row_of, d = source.row_of, source.model.design
     counts = np.bincount(row_of[rng.integers(0, len(row_of), len(row_of))], minlength=d.n)
@@ -84,7 +84,7 @@ def parametric(source: Source, rng: np.random.Generator) -> Model:
 
 
 SAMPLERS: dict[str, Callable[[Source, np.random.Generator], Model]] = {
-    "pairs": pairs,
+    "pairs": resample_pairs,
     "residual": residual,
     "parametric": parametric,
     "wild": wild,

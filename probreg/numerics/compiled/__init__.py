@@ -5,5 +5,5 @@ numba is imported on the first use; what it makes is kept on disk, beside these 
 """
 
 from probreg.numerics.compiled.build import Loops as Loops, entries_of as entries_of, loops_of as loops_of
-from probreg.numerics.compiled.kernel import Kernel as Kernel
+from probreg.numerics.compiled.density import CompiledDensity as CompiledDensity
 from probreg.numerics.compiled.tiles import tiles_of as tiles_of

@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from probreg.errors import Incompatible
-from probreg.numerics.compiled.kernel import Kernel
+from probreg.numerics.compiled.density import CompiledDensity
 
 _SUMS = {"reassoc", "contract", "nsz"}  # sums may be taken in another order; infinities and nan are kept
 _AS_WRITTEN = {"contract"}
@@ -28,7 +28,7 @@ class Loops(NamedTuple):
 
 
 @cache
-def loops_of(kernel: Kernel) -> Loops:
+def loops_of(kernel: CompiledDensity) -> Loops:
     """The loops of a likelihood's kernel; the first use ever compiles each, which takes about a second. Incompatible for
     what cannot be compiled."""
     from probreg.numerics.compiled import loops
@@ -45,24 +45,24 @@ def loops_of(kernel: Kernel) -> Loops:
         tile, total = (_inline(_bound(f, row)) for f in (loops.tile_of_rows, loops.total_of_rows))
         parts = {"tile": tile, "total": total}
     parts["weigh"], curved = _inline(loops.weigh), None
-    if kernel.bend is not None:
-        bends = _inline(_density(kernel.bend), _AS_WRITTEN)
-        parts["bends"] = bends if kernel.tile is not None else _inline(_bound(loops.bends_of_rows, {"bend": bends}))
+    if kernel.hessian is not None:
+        bends = _inline(_density(kernel.hessian), _AS_WRITTEN)
+        parts["bends"] = bends if kernel.tile is not None else _inline(_bound(loops.hessians_of_rows, {"bend": bends}))
         shared = (loops.predictors, loops.weighted_products)
         curved = _stored(loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name)
-    gradient, slopes, values = (_stored(f, parts, name) for f in (loops.gradient, loops.slopes, loops.values))
+    gradient, slopes, values = (_stored(f, parts, name) for f in (loops.gradient, loops.row_slopes, loops.values))
     return Loops(gradient, slopes, values, curved)
 
 
 @cache
-def entries_of(kernel: Kernel) -> Callable[..., tuple[float, float]]:
+def entries_of(kernel: CompiledDensity) -> Callable[..., tuple[float, float]]:
     """The compiled sum over coefficients of a prior's kernel."""
     from probreg.numerics.compiled import loops
 
     return _stored(loops.entries, {"row": _inline(_density(_of(kernel)), _AS_WRITTEN)}, _digest(kernel))
 
 
-def _of(kernel: Kernel) -> Callable[..., Any]:
+def _of(kernel: CompiledDensity) -> Callable[..., Any]:
     assert kernel.row is not None
     return kernel.row
 
@@ -98,7 +98,7 @@ def _stored(f: Callable[..., Any], parts: dict[str, Any], name: str) -> Any:
     return kept(nogil=True, error_model="numpy", fastmath=_SUMS)(_bound(f, parts, f"_{name}"))
 
 
-def _digest(kernel: Kernel) -> str:
+def _digest(kernel: CompiledDensity) -> str:
     """Of the density's code, the numbers it names, and the files that numba would not see change."""
     out = hashlib.sha256((Path(__file__).with_name("elementary.py")).read_bytes())
     out.update(Path(__file__).read_bytes())

@@ -26,11 +26,11 @@ def total(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) 
     raise NotImplementedError
 
 
-def bend(y: float, eta: float, t: Array) -> float:
+def hessian(y: float, eta: float, t: Array) -> float:
     raise NotImplementedError
 
 
-def bends(y: Array, eta: Array, t: Array, curve: Array) -> None:
+def hessians(y: Array, eta: Array, t: Array, curve: Array) -> None:
     raise NotImplementedError
 
 
@@ -130,7 +130,7 @@ def gradient(tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Ar
     return value
 
 
-def slopes(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array) -> float:
+def row_slopes(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array) -> float:
     """The same from X (n, p) as it is, for a single pass: beta (m, p), offset (m, n), `out` (m p + extra,) by predictor."""
     n, p, m = X.shape[0], X.shape[1], beta.shape[0]
     extra = out.size - m * p
@@ -182,11 +182,11 @@ def values(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, e
                 out[a + s] += total(here, eta[s], v, t[a + s], log_p, slope)
 
 
-def bends_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
+def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
     """A row's curvature over the rows of a tile."""
     e, c = eta[0], curve[0]
     for i in range(y.shape[0]):
-        c[i] = bend(y[i], e[i], t)
+        c[i] = hessian(y[i], e[i], t)
 
 
 def predictors(U: Array, beta: Array, offset: Array, start: int, b: int, eta: Array) -> None:
@@ -253,7 +253,7 @@ def curved(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, o
                 U[j, i] = x[j]
         predictors(U, beta, offset, start, b, eta)
         tile(y[start : start + b], eta, t, log_p[0], slope)
-        bends(y[start : start + b], eta, t, curve)
+        hessians(y[start : start + b], eta, t, curve)
         if w.size:
             v = w[start : start + b]
             weigh(v, log_p)

@@ -11,7 +11,7 @@ from probreg.numerics.linalg.blocks import (
     map_blocks as map_blocks,
     one_blas_thread as one_blas_thread,
     row_blocks as row_blocks,
-    sweep as sweep,
+    sum_over_blocks as sum_over_blocks,
     threads as threads,
     weighted_gram as weighted_gram,
 )
@@ -22,5 +22,5 @@ from probreg.numerics.linalg.doubled import (
     residual_sums as residual_sums,
 )
 from probreg.numerics.linalg.merging import downdate as downdate, merge as merge
-from probreg.numerics.linalg.rank import Rank as Rank, rank_of as rank_of
+from probreg.numerics.linalg.rank import ColumnRank as ColumnRank, rank_of as rank_of
 from probreg.numerics.linalg.tall import Reduction as Reduction, reduce_rows as reduce_rows, triangular as triangular

@@ -52,11 +52,11 @@ def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
         return _add(pool.map(lambda task: task[0].run(_add, map(fn, task[1])), tasks))
 
 
-def sweep(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
+def sum_over_blocks(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
     """The sums over blocks of rows of the arrays fn(rows, X[rows]) returns: one pass over X, each block read once.
 
     >>> X = np.ones((6, 2))
-    >>> sweep(X, lambda rows, block: (block.sum(axis=0), block.T @ block))[0]
+    >>> sum_over_blocks(X, lambda rows, block: (block.sum(axis=0), block.T @ block))[0]
     array([6., 6.])
     """
     return map_blocks(lambda rows: fn(rows, X[rows]), row_blocks(*X.shape))
@@ -133,7 +133,7 @@ def weighted_gram(X: Array, W: Array) -> Array:
     """
     if W.ndim == 1 or W.shape[1] == 1:
         w = W.reshape(len(X))
-        return sweep(X, lambda rows, A: (_weighted_block(A, w[rows]),))[0]
+        return sum_over_blocks(X, lambda rows, A: (_weighted_block(A, w[rows]),))[0]
     p, m = X.shape[1], W.shape[1]
     upper = list(zip(*np.triu_indices(m), strict=True))
 
@@ -141,7 +141,7 @@ def weighted_gram(X: Array, W: Array) -> Array:
         return (np.stack([dot(A.T, A * W[rows, k, c, None]) for k, c in upper]),)
 
     H = np.empty((p, m, p, m))
-    for (k, c), part in zip(upper, sweep(X, block)[0], strict=True):
+    for (k, c), part in zip(upper, sum_over_blocks(X, block)[0], strict=True):
         H[:, k, :, c] = H[:, c, :, k] = (part + part.T) / 2
     return H.reshape(p * m, p * m)
 

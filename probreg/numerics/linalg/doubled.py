@@ -61,14 +61,14 @@ def add_up(high: Array, low: Array) -> tuple[Array, Array]:
     return high[0], low[0]
 
 
-class Normal(NamedTuple):
+class ResidualProducts(NamedTuple):
     """X'W r (p,) and r'W r of the residuals r = y - X b, each computed in doubled precision and rounded once."""
 
     slope: Array
     square: float
 
 
-def residual_sums(X: Array, y: Array, w: Array | None, b: tuple[Array, Array]) -> Normal:
+def residual_sums(X: Array, y: Array, w: Array | None, b: tuple[Array, Array]) -> ResidualProducts:
     """The sums at b = high + low over rows X (n, p), y (n,), of moderate size, with weights w (n,).
 
     >>> residual_sums(np.array([[1.0], [1.0]]), np.array([1.0, 1.0 + 2.0**-52]), None, (np.ones(1), np.zeros(1))).square
@@ -76,7 +76,7 @@ def residual_sums(X: Array, y: Array, w: Array | None, b: tuple[Array, Array]) -
     """
     parts = [_of_block(X[rows], y[rows], None if w is None else w[rows], b) for rows in row_blocks(*X.shape)]
     total, rest = add_up(*(np.array(side) for side in zip(*parts)))
-    return Normal((total + rest)[:-1], float((total + rest)[-1]))
+    return ResidualProducts((total + rest)[:-1], float((total + rest)[-1]))
 
 
 def _of_block(X: Array, y: Array, w: Array | None, b: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -102,7 +102,7 @@ def condition_of(R: Array) -> float:
 
 
 def refine(
-    sums: Callable[[tuple[Array, Array]], Normal], R: Array, b: Array, c: Array | float = 0.0
+    sums: Callable[[tuple[Array, Array]], ResidualProducts], R: Array, b: Array, c: Array | float = 0.0
 ) -> tuple[Array, float] | None:
     """The solution of X'W(y - X b) + c = 0, that is least squares for c = 0, and r'W r, from b and sums(high, low).
 

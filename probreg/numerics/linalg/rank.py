@@ -15,7 +15,7 @@ RANK_TOL = 2.0**-43  # about 512 eps: see rank_of
 
 
 @dataclass(frozen=True, eq=False)
-class Rank:
+class ColumnRank:
     """Which columns span the column space: indices `kept` and `dropped`, each in the order of the columns.
 
     combos (len(dropped), len(kept)): column dropped[i] = sum_j combos[i, j] column kept[j].
@@ -28,7 +28,7 @@ class Rank:
 
 
 @one_blas_thread()
-def rank_of(R: Array, tol: float | None = None) -> Rank:
+def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
     """The numerical rank of the columns of R (p, p) upper triangular, earlier columns kept before later ones.
 
     Columns are scaled to unit norm. Column j counts as a combination sum_k b_k x_k of earlier kept columns when what is
@@ -52,9 +52,9 @@ def rank_of(R: Array, tol: float | None = None) -> Rank:
         T = factor_of(S[:, kept]) if kept else S[:0, :0]
     dropped.sort()
     if not dropped:
-        return Rank(len(kept), tuple(kept), (), np.zeros((0, len(kept))))
+        return ColumnRank(len(kept), tuple(kept), (), np.zeros((0, len(kept))))
     b = (_combination(S, kept, dropped) / scale[kept, None] * scale[dropped]).T
-    return Rank(len(kept), tuple(kept), tuple(dropped), b.astype(float))
+    return ColumnRank(len(kept), tuple(kept), tuple(dropped), b.astype(float))
 
 
 def _first_dependent(S: Array, tol: float) -> int | None:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Word, read
+from probreg.arguments.scalars import Word, read_argument
 from probreg.errors import DataError, Incompatible
 from probreg.system.terminal import printed
 
@@ -326,7 +326,7 @@ def read_penalty(
 
     `standardize` is glmnet's; MASS always does, and the others never.
     """
-    of, likelihood = read("of", of, Word), read("likelihood", likelihood, Word)
+    of, likelihood = read_argument("of", of, Word), read_argument("likelihood", likelihood, Word)
     if model is None and likelihood not in FAMILIES:
         raise DataError(f"likelihood is one of {', '.join(FAMILIES)}, got {likelihood!r}")
     known = Setting(likelihood) if model is None else model.penalty_setting

@@ -1,7 +1,7 @@
 """Pictures of results: each is a function that returns a matplotlib Figure, one file each.
 
 Those in PLOTS take a fit or several; the others take the result of another room, which their name says (`path`, `choice`,
-`panel`, `coverage`, `sbc`, `bias_variance`, `reliability`). Every picture reads in greyscale (markers and lines differ, not
+`interval_panel`, `coverage`, `sbc`, `bias_variance`, `reliability`). Every picture reads in greyscale (markers and lines differ, not
 only colours) and needs no legend to be guessed at. matplotlib is imported when the first picture is drawn. Adding a
 picture is one file and one line here.
 """
@@ -13,15 +13,14 @@ from typing import Any
 from probreg.show.plot.autocorrelation import autocorrelation
 from probreg.show.plot.bias_variance import bias_variance
 from probreg.show.plot.calibration import calibration
-from probreg.show.plot.choice import choice
 from probreg.show.plot.coefficients import coefficients
 from probreg.show.plot.coverage import coverage
 from probreg.show.plot.fitted import fitted
-from probreg.show.plot.influence import influence
+from probreg.show.plot.interval_panel import interval_panel
 from probreg.show.plot.leverage import leverage
-from probreg.show.plot.panel import panel
 from probreg.show.plot.partial import partial
 from probreg.show.plot.path import path
+from probreg.show.plot.prior_weight import prior_weight
 from probreg.show.plot.qq import qq
 from probreg.show.plot.rank import rank
 from probreg.show.plot.reliability import reliability
@@ -29,6 +28,7 @@ from probreg.show.plot.residuals import residuals
 from probreg.show.plot.sbc import sbc
 from probreg.show.plot.scale_location import scale_location
 from probreg.show.plot.trace import trace
+from probreg.show.plot.tune import tune
 
 PLOTS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
@@ -40,7 +40,7 @@ PLOTS: Mapping[str, Callable[..., Any]] = MappingProxyType(
             calibration,
             trace,
             rank,
-            influence,
+            prior_weight,
             leverage,
             qq,
             scale_location,
@@ -55,15 +55,14 @@ __all__ = [
     "autocorrelation",
     "bias_variance",
     "calibration",
-    "choice",
     "coefficients",
     "coverage",
     "fitted",
-    "influence",
+    "interval_panel",
     "leverage",
-    "panel",
     "partial",
     "path",
+    "prior_weight",
     "qq",
     "rank",
     "reliability",
@@ -71,4 +70,5 @@ __all__ = [
     "sbc",
     "scale_location",
     "trace",
+    "tune",
 ]

@@ -7,7 +7,7 @@ import numpy as np
 from probreg.arguments.scalars import Probability, checked
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OfClasses, Softmax
+from probreg.likelihoods import OfClasses, SoftmaxLikelihood
 from probreg.show.plot.observations import Observations, observations, share_interval
 from probreg.show.plot.style import GREY, LIGHT, MANY, footnote, label, mark, paper, shorten
 
@@ -37,7 +37,7 @@ def calibration(fit: Fit, prob: Probability = 0.95) -> "Figure":
             f"calibration is about probabilities of levels; for a {likelihood.name} response use plot.residuals(fit)"
         )
     seen = observations(fit)
-    several = isinstance(likelihood, Softmax)
+    several = isinstance(likelihood, SoftmaxLikelihood)
     classes = range(len(likelihood.classes)) if several else (1,)
     assert seen.tally is not None
     cols = min(len(classes), 3)

@@ -19,14 +19,14 @@ class Chains(NamedTuple):
     note: str
 
 
-def sampled(fit: Fit) -> bool:
+def has_chains(fit: Fit) -> bool:
     """Whether the draws of a fit are Markov chains."""
     return "diverging" in fit.solution.sample_stats
 
 
 def chains(fit: Fit) -> Chains:
     """The first 12 parameters. Incompatible for a fit that has no chains."""
-    if not sampled(fit):
+    if not has_chains(fit):
         raise Incompatible(f"{fit.method.name} runs no Markov chains, so they cannot be looked at; fit with 'nuts'")
     posterior = fit.tree["posterior"]
     beta = posterior["beta"].values

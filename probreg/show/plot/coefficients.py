@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
 from probreg.fits.fit import Fit
-from probreg.show.plot.style import GREY, LIGHT, SMALL, estimate_word, footnote, label, mark, named, paper, shorten
+from probreg.show.plot.style import GREY, LIGHT, SMALL, estimate_word, footnote, label, mark, named_fits, paper, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def coefficients(fits: "Fit | Mapping[str, Fit]", prob: Probability = 0.95) -> "
     >>> [ax.get_title(loc="left") for ax in coefficients(pr.fit(model)).axes]
     ['Intercept', 'dose', 'sigma']
     """
-    several = named(fits)
+    several = named_fits(fits)
     rows = {name: _rows(fit, prob) for name, fit in several.items()}
     parameters = list(dict.fromkeys(k for table in rows.values() for k in table))
     shown = parameters[:MOST]

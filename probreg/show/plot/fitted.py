@@ -10,7 +10,7 @@ from probreg.arguments.scalars import Probability, checked
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import equal_tail
-from probreg.likelihoods import Bernoulli, OfTrials, Softmax
+from probreg.likelihoods import Bernoulli, OfTrials, SoftmaxLikelihood
 from probreg.show.plot.style import (
     GREY,
     INK,
@@ -20,7 +20,7 @@ from probreg.show.plot.style import (
     label,
     mark,
     message,
-    named,
+    named_fits,
     paper,
     say,
     shorten,
@@ -58,7 +58,7 @@ def fitted(
     >>> fitted(fit, span=(31, 81)).axes[0].get_ylabel()
     'P(damage = 1)'
     """
-    several = named(fits)
+    several = named_fits(fits)
     first = next(iter(several.values()))
     path = sweep(next((f for f in several.values() if _drawable(f)), first), variable, data, span)
     cols = min(len(several), 3)
@@ -121,7 +121,7 @@ def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None)
     except (NotConverged, Incompatible):
         message(ax, "no estimate to draw")
         return
-    if isinstance(fit.model.likelihood, Softmax):
+    if isinstance(fit.model.likelihood, SoftmaxLikelihood):
         _classes(ax, fit, path, found)
         return
     if isinstance(fit.model.likelihood, Bernoulli):

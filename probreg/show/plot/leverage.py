@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import Natural, checked
-from probreg.assess.after.measures import measures
+from probreg.assess.after.influence_measures import influence_measures
 from probreg.fits.fit import Fit
 from probreg.show.plot.style import GREY, INK, MANY, SMALL, footnote, label, mark, paper, shorten, top_legend
 
@@ -28,7 +28,7 @@ def leverage(fit: Fit, named: Natural = 3) -> "Figure":
     >>> leverage(fit).axes[0].get_xlabel()
     'leverage'
     """
-    found = measures(fit).isel(obs=fit.model.design.places)
+    found = influence_measures(fit).isel(obs=fit.model.design.places)
     h, r, cook = (found[k].values for k in ("leverage", "internal", "cook"))
     several = fit.model.shape[1] > 1
     fig, axes = paper(size=(5.4, 3.8))
@@ -53,7 +53,7 @@ def leverage(fit: Fit, named: Natural = 3) -> "Figure":
 
 def _rank(fit: Fit) -> int:
     """The number of coefficients that Cook's distance divides by: collinear columns count once."""
-    null = fit.solution.null
+    null = fit.solution.null_space
     return fit.model.shape[0] - (0 if null is None else null.shape[1])
 
 

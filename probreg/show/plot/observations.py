@@ -12,7 +12,7 @@ from scipy.special import betaincinv, ndtri
 from probreg.data.weights import refuse_sampling
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
-from probreg.fits.prediction import predictive, usable
+from probreg.fits.prediction import predictive, require_predictive
 from probreg.likelihoods import OfClasses, OrderedLikelihood
 from probreg.model.predictive import Predictive
 
@@ -37,7 +37,7 @@ def observations(fit: Fit) -> Observations:
     """DataError for a fit without rows, NotConverged for one without an estimate."""
     model = fit.model
     model.design.need_rows("a picture of the data")
-    usable(fit.solution, fit.method)
+    require_predictive(fit.solution, fit.method)
     refuse_sampling(model.design.weight_kind, "a picture of the predictive distribution")
     rows, weights = observation_rows(model)
     part = _evenly(len(rows), MOST_ROWS)
@@ -51,7 +51,7 @@ def observations(fit: Fit) -> Observations:
     return Observations(likelihood.drawn(y), thin.mean(), w, thin, note, tally)
 
 
-def quantile_residuals(fit: Fit, seen: Observations) -> Array:
+def observed_quantile_residuals(fit: Fit, seen: Observations) -> Array:
     """Phi^-1 of the predictive distribution function at y, standard normal when the model is right.
 
     For counts the value is drawn between P(Y < y) and P(Y <= y) (Dunn & Smyth 1996), with the seed of the fit.

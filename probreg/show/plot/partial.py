@@ -47,7 +47,7 @@ def partial(fit: Fit, *columns: str) -> "Figure":
     fig, axes = paper(down, across, size=(2.6 * across + 0.8, 2.5 * down + 0.5))
     weights, X = fit.model.design.weights, fit.model.design.X
     used = slice(None) if weights is None else weights > 0
-    coef = fit.solution.beta @ fit.model.likelihood.display.T
+    coef = fit.solution.beta @ fit.model.likelihood.contrast_matrix.T
     for ax, (name, k) in zip(axes.flat, panels, strict=False):
         j = numbers[name]
         mean = float(np.average(X[:, j], weights=weights)) if fit.model.design.intercept is not None else 0.0

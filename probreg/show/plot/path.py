@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, checked
-from probreg.comparison.tuning import Choice, Path
-from probreg.show.plot.style import GREY, INK, LIGHT, SMALL, footnote, label, mark, paper, plain, shorten
+from probreg.comparison.tuning import RegularisationPath, TuningResult
+from probreg.show.plot.style import GREY, INK, LIGHT, SMALL, footnote, label, mark, paper, plain_axes, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ _LINE = 0.155  # inches from one name to the next
 
 
 @checked
-def path(found: Path, chosen: "Choice | float | None" = None, *, raw: Flag = False) -> "Figure":
+def path(found: RegularisationPath, chosen: "TuningResult | float | None" = None, *, raw: Flag = False) -> "Figure":
     """Coefficients of one standard deviation of their column (on the raw column with `raw`) against the factor on the
     prior's scales, on a log axis, with the effective degrees of freedom on top.
 
@@ -36,7 +36,7 @@ def path(found: Path, chosen: "Choice | float | None" = None, *, raw: Flag = Fal
     True
     """
     curves, ends, names, panels = _curves(found, raw)
-    scale = chosen.scale if isinstance(chosen, Choice) else chosen
+    scale = chosen.scale if isinstance(chosen, TuningResult) else chosen
     shown = panels[:_PANELS]
     height = 4.1 if len(shown) == 1 else 2.9
     fig, axes = paper(len(shown), 1, size=(7.6, height * len(shown)), sharex=True)
@@ -53,7 +53,7 @@ def path(found: Path, chosen: "Choice | float | None" = None, *, raw: Flag = Fal
     return fig
 
 
-def _curves(found: Path, raw: bool) -> tuple[Array, Array | None, list[str], list[str]]:
+def _curves(found: RegularisationPath, raw: bool) -> tuple[Array, Array | None, list[str], list[str]]:
     """Coefficients (S, q, outcomes or 1) and those of maximum likelihood (q, outcomes or 1), names of columns, panels."""
     model = found.model
     touched = np.flatnonzero(model.joint.informative & (np.arange(model.shape[0]) != _number(model.design.intercept)))
@@ -142,10 +142,10 @@ def _apart(y: Array, gap: float) -> Array:
     return out
 
 
-def _on_top(ax: Any, found: Path) -> None:
+def _on_top(ax: Any, found: RegularisationPath) -> None:
     """Effective degrees of freedom above the axis."""
     top = ax.secondary_xaxis("top")
-    plain(top)
+    plain_axes(top)
     df, scales = found.data["df"].values, found.scales
     at = np.geomspace(scales[0], scales[-1], 9)[:-1] if len(scales) > 1 else scales
     known = np.isfinite(df)
@@ -156,7 +156,7 @@ def _on_top(ax: Any, found: Path) -> None:
     label(top, x="effective degrees of freedom")
 
 
-def _foot(found: Path, columns: int, scale: float | None, panels: int, endless: bool) -> str:
+def _foot(found: RegularisationPath, columns: int, scale: float | None, panels: int, endless: bool) -> str:
     said = ["marks at the right: maximum likelihood" if not endless else "no maximum likelihood estimate exists"]
     if scale is not None:
         df = float(np.interp(np.log(scale), np.log(found.scales), found.data["df"].values))

@@ -8,7 +8,7 @@ from probreg.arguments.scalars import Probability, checked
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OrderedLikelihood
-from probreg.show.plot.observations import normal_order, observations, quantile_residuals
+from probreg.show.plot.observations import normal_order, observations, observed_quantile_residuals
 from probreg.show.plot.style import GREY, LIGHT, MANY, footnote, label, legend, mark, paper
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def qq(fit: Fit, prob: Probability = 0.95) -> "Figure":
         raise Incompatible(f"classes of a {likelihood.name} response have no quantiles: use plot.calibration(fit)")
     seen = observations(fit)
     fig, axes = paper(size=(4.6, 4.0))
-    against_normal(axes[0, 0], quantile_residuals(fit, seen), prob)
+    against_normal(axes[0, 0], observed_quantile_residuals(fit, seen), prob)
     drawn = not isinstance(likelihood.support, str)
     label(axes[0, 0], x="normal quantile", y="randomised quantile residual" if drawn else "quantile residual")
     what = "under the posterior predictive" if fit.target == "posterior" else "at the estimate"

@@ -8,7 +8,7 @@ from probreg.arguments.scalars import checked
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import Bernoulli, OrderedLikelihood
-from probreg.show.plot.observations import Observations, observations, quantile_residuals, smooth
+from probreg.show.plot.observations import Observations, observations, observed_quantile_residuals, smooth
 from probreg.show.plot.qq import against_normal
 from probreg.show.plot.style import GREY, MANY, footnote, label, legend, mark, paper, shorten
 
@@ -37,7 +37,7 @@ def residuals(fit: Fit) -> "Figure":
     if not isinstance(likelihood, OrderedLikelihood) or isinstance(likelihood, Bernoulli):
         raise Incompatible(f"residuals of a {likelihood.name} response say little: use plot.calibration(fit)")
     seen = observations(fit)
-    z = quantile_residuals(fit, seen)
+    z = observed_quantile_residuals(fit, seen)
     counts = not isinstance(likelihood.support, str)
     fig, axes = paper(1, 2, size=(7.2, 3.3))
     left, right = axes[0]

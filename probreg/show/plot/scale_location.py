@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from probreg.arguments.scalars import checked
-from probreg.assess.after.local import obstacle
-from probreg.assess.after.measures import measures
+from probreg.assess.after.influence_measures import influence_measures
+from probreg.assess.after.local import local_obstacle
 from probreg.assess.after.residuals import residuals
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
@@ -37,8 +37,8 @@ def scale_location(fit: Fit) -> "Figure":
     response = shorten(likelihood.mean_name(fit.model.design.response))
     if not isinstance(likelihood, OrderedLikelihood) or isinstance(likelihood, Bernoulli):
         raise Incompatible(f"the spread of a {likelihood.name} response is its mean's: use plot.calibration(fit)")
-    kind = "Pearson" if obstacle(fit) else "internally studentised"
-    found = residuals(fit, "pearson") if obstacle(fit) else measures(fit)["internal"]
+    kind = "Pearson" if local_obstacle(fit) else "internally studentised"
+    found = residuals(fit, "pearson") if local_obstacle(fit) else influence_measures(fit)["internal"]
     r, places = found.values[fit.model.design.places], fit.model.design.places
     mean = likelihood.response(fit.model.design.observed) - residuals(fit).values[places]
     use = np.isfinite(r)

@@ -34,7 +34,7 @@ def mark(i: int) -> Mark:
     return Mark(_COLORS[j], _MARKERS[j], _COLORS[j] if i % 2 == 0 else "white", _LINES[j])
 
 
-def named(fits: "Fit | Mapping[str, Fit]") -> dict[str, Fit]:
+def named_fits(fits: "Fit | Mapping[str, Fit]") -> dict[str, Fit]:
     """Fits by name; a single one is named by its method."""
     return {fits.method.name: fits} if isinstance(fits, Fit) else dict(fits)
 
@@ -64,11 +64,11 @@ def paper(rows: int = 1, cols: int = 1, *, size: tuple[float, float], **shared: 
     fig = Picture(figsize=size, layout="constrained", facecolor="white")
     axes = fig.subplots(rows, cols, squeeze=False, **shared)
     for ax in axes.flat:
-        plain(ax)
+        plain_axes(ax)
     return fig, axes
 
 
-def plain(ax: Any) -> None:
+def plain_axes(ax: Any) -> None:
     """Axes without a box, with short grey ticks."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

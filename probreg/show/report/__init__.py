@@ -11,9 +11,9 @@ from probreg.arguments.scalars import Probability, Word, checked
 from probreg.assess.after import DIAGNOSTICS, diagnose
 from probreg.assess.before import Findings, Verdict, check
 from probreg.comparison import compare
-from probreg.comparison.alike import named
+from probreg.comparison.same_question import fits_by_name
 from probreg.fits.fit import Fit
-from probreg.show.report.diagnostics import mixing, predictive_accuracy, versions
+from probreg.show.report.diagnostics import mixing_summary, predictive_accuracy, versions
 from probreg.show.report.facts import facts, findings, sentence
 from probreg.show.report.pictures import pictures
 from probreg.show.report.tables import comparison_table
@@ -54,7 +54,7 @@ def render(fits: Mapping[str, Fit], *, prob: Probability = 0.95, title: str | No
 
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    comparison = compare(named(fits, "report"), prob)
+    comparison = compare(fits_by_name(fits, "report"), prob)
     several = dict(comparison.fits)
     first = next(iter(several.values())).model
     home = Environment(
@@ -71,7 +71,7 @@ def render(fits: Mapping[str, Fit], *, prob: Probability = 0.95, title: str | No
         reasons=comparison.reasons,
         notes=comparison.notes,
         pictures=pictures(several, prob, data),
-        mixing=[mixing(name, fit) for name, fit in several.items() if "diverging" in fit.solution.sample_stats],
+        mixing=[mixing_summary(name, fit) for name, fit in several.items() if "diverging" in fit.solution.sample_stats],
         accuracy=predictive_accuracy(several),
         versions=versions(),
         date=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),

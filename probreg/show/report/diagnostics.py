@@ -10,7 +10,7 @@ import numpy as np
 
 from probreg.comparison import decimals, rounded
 from probreg.fits.fit import Fit
-from probreg.show.report.tables import Table, minus, plain_table
+from probreg.show.report.tables import TextTable, minus, plain_table
 
 R_HAT, ESS = 1.01, 400.0  # Vehtari et al. 2021
 _MOST = 20_000_000  # numbers in a pointwise log likelihood that is still quick to smooth
@@ -23,10 +23,10 @@ class Mixing(NamedTuple):
     name: str
     sentence: str
     good: bool
-    table: Table
+    table: TextTable
 
 
-def mixing(name: str, fit: Fit) -> Mixing:
+def mixing_summary(name: str, fit: Fit) -> Mixing:
     """R-hat and effective sample sizes per parameter, and a sentence that judges them."""
     table = fit.summary()
     numbers = table[["mean", "sd", "ess_bulk", "ess_tail", "r_hat"]].to_numpy(dtype=float)
@@ -61,7 +61,7 @@ def _row(mean: float, sd: float, bulk: float, tail: float, r_hat: float) -> list
 class Accuracy(NamedTuple):
     """Expected log predictive density by leave-one-out, and what it could not be computed for."""
 
-    table: Table
+    table: TextTable
     remarks: list[str]
 
 
@@ -82,7 +82,7 @@ def predictive_accuracy(fits: Mapping[str, Fit]) -> Accuracy | None:
 
 def _obstacle(fit: Fit) -> str | None:
     if "log_likelihood" not in fit.tree.children:
-        return f"leave-one-out cannot be computed, since {fit.model.design.elsewhere}"
+        return f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}"
     if "weights" in fit.tree["constant_data"].data_vars:
         return "leave-one-out is left out here: weights stand for more observations than are written out"
     size = fit.tree["log_likelihood"]["y"].size

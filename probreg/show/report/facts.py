@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from probreg.assess.before import Finding, Findings
 from probreg.data import PlainColumns
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, OfTrials, Softmax
+from probreg.likelihoods import Bernoulli, OfTrials, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
-from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Flat, Mixture, Prior, Reference
+from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Flat, Prior, Reference, ScaleMixture
 
 
 class Fact(NamedTuple):
@@ -58,7 +58,7 @@ def _levels(model: Model) -> str:
     likelihood = model.likelihood
     if isinstance(likelihood, Bernoulli):
         return f"event {likelihood.levels[1]}, other level {likelihood.levels[0]}"
-    if isinstance(likelihood, Softmax):
+    if isinstance(likelihood, SoftmaxLikelihood):
         base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
         return f"classes {', '.join(map(str, likelihood.levels))}; " + (
             f"reference {base[0]}" if base else "no reference: coefficients sum to zero"
@@ -113,7 +113,7 @@ def prior_words(model: Model) -> str:
 
 
 def _of_prior(prior: Prior) -> str:
-    if isinstance(prior, Mixture):
+    if isinstance(prior, ScaleMixture):
         return f"{_of_prior(prior.base)} times tau, tau {_words(AUX_PRIORS.to_spec(prior.tau))}"
     return _words(PRIORS.to_spec(prior))
 

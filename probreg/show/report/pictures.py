@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, Binomial, Softmax
+from probreg.likelihoods import Bernoulli, Binomial, SoftmaxLikelihood
 from probreg.show.plot.calibration import calibration
 from probreg.show.plot.coefficients import coefficients
 from probreg.show.plot.fitted import fitted
-from probreg.show.plot.influence import influence
 from probreg.show.plot.leverage import leverage
+from probreg.show.plot.prior_weight import prior_weight
 from probreg.show.plot.rank import rank
 from probreg.show.plot.residuals import residuals
 from probreg.show.plot.trace import trace
@@ -40,7 +40,7 @@ def pictures(fits: Mapping[str, Fit], prob: float, data: Any) -> list[Shown]:
     names = ", ".join(fits)
     judged, fit = _judged(fits)
     response = fit.model.design.response
-    probabilities = isinstance(fit.model.likelihood, Bernoulli | Softmax)
+    probabilities = isinstance(fit.model.likelihood, Bernoulli | SoftmaxLikelihood)
     out = [
         _shown("Coefficients side by side", f"Estimates with {share} intervals, one panel per parameter, each with its own axis.",
                f"Estimates and {share} intervals of {names}, one panel per parameter", lambda: coefficients(fits, prob)),
@@ -60,7 +60,7 @@ def _influence(name: str, fit: Fit) -> list[Shown]:
     if not fit.model.joint.informative.any():
         return []
     caption = f"{name}: what the prior and the data say of each coefficient, and both together."
-    return [_shown("Prior, likelihood, posterior", caption, f"Prior, likelihood and posterior densities of {name}", lambda: influence(fit))]  # fmt: skip
+    return [_shown("Prior, likelihood, posterior", caption, f"Prior, likelihood and posterior densities of {name}", lambda: prior_weight(fit))]  # fmt: skip
 
 
 def _leverage(fits: Mapping[str, Fit]) -> list[Shown]:
@@ -90,7 +90,7 @@ def _judged(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
 
 
 def _curve_caption(fit: Fit, share: str) -> str:
-    if isinstance(fit.model.likelihood, Softmax):
+    if isinstance(fit.model.likelihood, SoftmaxLikelihood):
         return f"Probability of each class with its {share} band; points are observed shares in bins, with the other columns as they fell."
     if isinstance(fit.model.likelihood, Bernoulli):
         return f"Probability of the event with its {share} band over the data."

@@ -19,7 +19,7 @@ _KIND = {
 }
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Heads and rows of texts; `numeric` says which columns hold numbers."""
 
     heads: list[str]
@@ -42,12 +42,12 @@ def aligned(cells: Sequence[str]) -> list[str]:
     return [padded(c, t) if c[-1:].isdigit() else c for c, t in zip(cells, tails)]
 
 
-def comparison_table(of: Comparison) -> list[tuple[str, Table]]:
+def comparison_table(of: Comparison) -> list[tuple[str, TextTable]]:
     """One small table per parameter: a row per fit, digits by the smallest standard error of the parameter."""
     return [(str(param), _parameter(of, str(param))) for param in of.data["param"].values]
 
 
-def _parameter(of: Comparison, param: str) -> Table:
+def _parameter(of: Comparison, param: str) -> TextTable:
     here = of.data.sel(param=param)
     places = decimals(here["error"].values)
     each = {name: {str(k): v.item() for k, v in here.sel(fit=name).data_vars.items()} for name in of.fits}
@@ -59,13 +59,13 @@ def _parameter(of: Comparison, param: str) -> Table:
         "lower",
         "upper",
         "interval",
-        "shift",
-        "ratio",
+        "diff / SE",
+        "SE ratio",
         "prior",
         "prior weight, %",
     ]
     numeric = [False, True, True, True, True, False, True, True, False, True]
-    return Table(heads, numeric, _align(rows, numeric))
+    return TextTable(heads, numeric, _align(rows, numeric))
 
 
 def _align(rows: list[list[str]], numeric: Sequence[bool]) -> list[list[str]]:
@@ -81,7 +81,7 @@ def _cells(one: dict[str, Any], places: int, *, base: bool) -> list[str]:
     if np.isnan(one["estimate"]):
         return ["none exists", *[""] * 6, one["prior"], ""]
     weight = one["prior_weight"]
-    beside = ["", ""] if base else [minus(_known(f"{one['shift']:+.2f}")), _known(f"{one['ratio']:.3f}")]
+    beside = ["", ""] if base else [minus(_known(f"{one['difference']:+.2f}")), _known(f"{one['se_ratio']:.3f}")]
     return [
         minus(rounded(one["estimate"], places)), rounded(one["error"], places),
         minus(rounded(one["lower"], places)), minus(rounded(one["upper"], places)), _KIND.get(one["kind"], one["kind"]),
@@ -103,7 +103,7 @@ def minus(text: str) -> str:
     return text.replace("-", "−") if text.startswith("-") else text
 
 
-def plain_table(heads: list[str], rows: list[list[str]]) -> Table:
+def plain_table(heads: list[str], rows: list[list[str]]) -> TextTable:
     """A table whose first column is text and whose others are numbers."""
     numeric = [False] + [True] * (len(heads) - 1)
-    return Table(heads, numeric, _align(rows, numeric) if rows else [])
+    return TextTable(heads, numeric, _align(rows, numeric) if rows else [])

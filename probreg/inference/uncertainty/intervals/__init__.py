@@ -6,11 +6,15 @@ A file imports only from those before it: arithmetic, marginals and replicates (
 from probreg.inference.uncertainty.intervals.arithmetic import (
     equal_tail as equal_tail,
     highest_density as highest_density,
-    positive as positive,
+    positive_interval as positive_interval,
     quantile as quantile,
     sigma_from_rss as sigma_from_rss,
 )
-from probreg.inference.uncertainty.intervals.kinds import KINDS as KINDS, Given as Given, Intervals as Intervals
+from probreg.inference.uncertainty.intervals.kinds import (
+    KINDS as KINDS,
+    GivenCovariance as GivenCovariance,
+    Intervals as Intervals,
+)
 from probreg.inference.uncertainty.intervals.replicates import (
     REPLICATED as REPLICATED,
     bca as bca,
@@ -18,5 +22,5 @@ from probreg.inference.uncertainty.intervals.replicates import (
     of_replicates as of_replicates,
     order_quantile as order_quantile,
     percentile as percentile,
-    studentised as studentised,
+    studentised_interval as studentised_interval,
 )

@@ -48,7 +48,7 @@ def sigma_from_rss(rss: float, df: float, prob: float) -> tuple[float, float]:
     return tuple(float(np.sqrt(rss / (2 * gammainccinv(df / 2, t)))) for t in (tail, 1 - tail))  # type: ignore[return-value]
 
 
-def positive(value: float, sd: float, prob: float) -> tuple[float, float]:
+def positive_interval(value: float, sd: float, prob: float) -> tuple[float, float]:
     """Wald interval on the log scale for a positive parameter: value exp(-+ z sd / value)."""
     reach = quantile(prob, None) * sd / value
     return value * float(np.exp(-reach)), value * float(np.exp(reach))

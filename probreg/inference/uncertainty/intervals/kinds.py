@@ -10,19 +10,19 @@ import numpy as np
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference import Bootstrap, Method, Solution
-from probreg.inference.penalized.kinks import NO_ERRORS, has_kinks
+from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.covariance import reported
 from probreg.inference.uncertainty.intervals.arithmetic import (
     equal_tail,
     highest_density,
-    positive,
+    positive_interval,
     quantile,
     sigma_from_rss,
 )
 from probreg.inference.uncertainty.intervals.marginals import Marginal, OnNodes, RootInverseGamma, of_coefficients
 from probreg.inference.uncertainty.intervals.replicates import REPLICATED, of_positive_replicates, of_replicates
+from probreg.inference.uncertainty.parameter_maps import Estimated, reported_coefficients, reported_estimate
 from probreg.inference.uncertainty.profile import STATISTICS, inverted, inverted_aux
-from probreg.inference.uncertainty.reported import Estimated, estimated, shown
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -30,7 +30,7 @@ WALD = ("t", "wald")
 KINDS = {"mode": (*WALD, *STATISTICS, *REPLICATED), "posterior": ("eti", "hdi")}
 
 
-class Given(NamedTuple):
+class GivenCovariance(NamedTuple):
     """A covariance of the reported coefficients that takes the place of the fit's own, and what it is."""
 
     scale: Array
@@ -54,7 +54,7 @@ class Intervals:
             return "bootstrap"
         return "t" if self.solution.df is not None else "wald"
 
-    def kind(self, kind: str | None, given: Given | None = None) -> str:
+    def kind(self, kind: str | None, given: GivenCovariance | None = None) -> str:
         """The kind that is meant. Incompatible for one that this target, or a given covariance, does not have."""
         if kind is None and given is not None:
             return "t" if "df" in given.words and self.solution.df is not None else "wald"
@@ -68,14 +68,14 @@ class Intervals:
             raise Incompatible(f"covariance= goes with intervals of kind t and wald; a {kind} interval reads none")
         return kind
 
-    def refuse(self, kind: str | None, given: Given | None = None) -> None:
+    def refuse(self, kind: str | None, given: GivenCovariance | None = None) -> None:
         """NotConverged or Incompatible for an interval that would say nan; profile and score need no estimate."""
         s, wanted = self.solution, kind or self.default
-        if s.vague is not None and s.vague.any() and kind not in STATISTICS:
+        if s.not_estimable is not None and s.not_estimable.any() and kind not in STATISTICS:
             raise NotConverged(f"no interval: {s.status.value} ({s.detail})")
         if given is not None or wanted not in WALD or self.method.target == "posterior":
             return
-        if has_kinks(self.model):
+        if has_nonsmooth_terms(self.model):
             raise Incompatible(
                 f"no interval: {NO_ERRORS}; an interval with Bootstrap({self.method.name!r}) is that of the estimator"
             )
@@ -87,9 +87,9 @@ class Intervals:
 
     @cached_property
     def _estimated(self) -> Estimated:
-        return estimated(self.model, self.solution)
+        return reported_estimate(self.model, self.solution)
 
-    def words(self, kind: str, given: Given | None = None) -> dict[str, Any]:
+    def words(self, kind: str, given: GivenCovariance | None = None) -> dict[str, Any]:
         """What an interval of this kind rests on."""
         if kind in WALD:
             own = reported(self.model, self.method, self.solution)["kind"]
@@ -103,7 +103,7 @@ class Intervals:
 
     # ---- coefficients ----------------------------------------------------------------------------------------------
 
-    def ends(self, prob: float, kind: str, given: Given | None = None) -> tuple[Array, Array]:
+    def ends(self, prob: float, kind: str, given: GivenCovariance | None = None) -> tuple[Array, Array]:
         """Lower and upper ends, each (p,) or (p, outcomes)."""
         s, shape = self.solution, self._estimated.beta.shape
         if kind in STATISTICS:
@@ -117,12 +117,12 @@ class Intervals:
             lower, upper = of_coefficients(s.marginals, prob, kind)
         else:
             assert s.draws is not None
-            beta = shown(self.model, s.draws["beta"])
+            beta = reported_coefficients(self.model, s.draws["beta"])
             ends = equal_tail if kind == "eti" else highest_density
             lower, upper = ends(beta.reshape(-1, *shape), prob)
         return lower.reshape(shape), upper.reshape(shape)
 
-    def _symmetric(self, prob: float, kind: str, given: Given | None) -> tuple[Array, Array]:
+    def _symmetric(self, prob: float, kind: str, given: GivenCovariance | None) -> tuple[Array, Array]:
         own = self._estimated
         df = self.solution.df if given is None else given.words.get("df")
         if kind == "t" and df is None:
@@ -164,7 +164,7 @@ class Intervals:
             return of_positive_replicates(self._replicates(), self._replicated(kind), name, s.aux[name], prob)
         if s.df is not None and s.df > 0 and kind != "wald":
             return sigma_from_rss(s.stats["rss"], s.df, prob)
-        return positive(s.aux[name], s.aux_sd[name], prob) if s.aux[name] > 0 else (np.nan, np.nan)
+        return positive_interval(s.aux[name], s.aux_sd[name], prob) if s.aux[name] > 0 else (np.nan, np.nan)
 
     def _known(self, name: str) -> Marginal | None:
         """The posterior of sigma, where it is known: by quadrature, or with sigma^2 inverse gamma (df / 2, df s^2 / 2)."""

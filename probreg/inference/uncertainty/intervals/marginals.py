@@ -89,10 +89,10 @@ class Marginal(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture(Marginal):
+class NormalMixture(Marginal):
     """sum_k weight_k N(mean_k, sd_k^2).
 
-    >>> round(Mixture(np.ones(1), np.zeros(1), np.ones(1)).equal_tail(0.95)[1], 6)
+    >>> round(NormalMixture(np.ones(1), np.zeros(1), np.ones(1)).equal_tail(0.95)[1], 6)
     1.959964
     """
 
@@ -219,7 +219,7 @@ class RootInverseGamma(Marginal):
 
 def of_coefficients(marginals: Mapping[str, Array], prob: float, kind: str) -> tuple[Array, Array]:
     """Lower and upper ends (p,) from mixtures over nodes: weight (K,), mean and sd (K, p)."""
-    each = [Mixture(marginals["weight"], m, s) for m, s in zip(marginals["mean"].T, marginals["sd"].T)]
+    each = [NormalMixture(marginals["weight"], m, s) for m, s in zip(marginals["mean"].T, marginals["sd"].T)]
     found = [m.highest_density(prob) if kind == "hdi" else m.equal_tail(prob) for m in each]
     lower, upper = np.array(found).reshape(-1, 2).T
     return lower, upper

@@ -56,10 +56,12 @@ def bca(replicates: Array, estimate: float, acceleration: float, prob: float) ->
     return ends[0], ends[1]
 
 
-def studentised(replicates: Array, errors: Array, estimate: float, error: float, prob: float) -> tuple[float, float]:
+def studentised_interval(
+    replicates: Array, errors: Array, estimate: float, error: float, prob: float
+) -> tuple[float, float]:
     """estimate - error t*, t* the (1 +- prob)/2 quantiles of (replicate - estimate) / its own standard error (Efron 1982).
 
-    >>> studentised(np.arange(1.0, 1000.0), np.full(999, 2.0), 500.0, 2.0, 0.95)
+    >>> studentised_interval(np.arange(1.0, 1000.0), np.full(999, 2.0), 500.0, 2.0, 0.95)
     (25.0, 975.0)
     """
     with np.errstate(all="ignore"):
@@ -78,7 +80,7 @@ def of_replicates(replicates: Mapping[str, Array], kind: str, estimate: Array, p
             ends = bca(values, float(estimate[at]), float(replicates["acceleration"][at]), prob)
         elif kind == "studentised":
             errors, own = replicates["std_error"][(slice(None), *at)], replicates["own_std_error"][at]
-            ends = studentised(values, errors, float(estimate[at]), float(own), prob)
+            ends = studentised_interval(values, errors, float(estimate[at]), float(own), prob)
         else:
             ends = percentile(values, prob)
         lower[at], upper[at] = ends
@@ -97,7 +99,7 @@ def of_positive_replicates(
     elif kind == "studentised":
         with np.errstate(invalid="ignore"):  # a replicate that fits exactly has sigma = 0, and no t
             errors = replicates[f"{name}_std_error"] / replicates[name]
-        ends = studentised(values, errors, centre, float(replicates[f"{name}_own_std_error"]) / estimate, prob)
+        ends = studentised_interval(values, errors, centre, float(replicates[f"{name}_own_std_error"]) / estimate, prob)
     else:
         ends = percentile(values, prob)
     return float(np.exp(ends[0])), float(np.exp(ends[1]))

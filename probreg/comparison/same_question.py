@@ -16,7 +16,7 @@ _SAME_WEIGHTS = (
 )
 
 
-def named(fits: Any, verb: str) -> dict[str, Fit]:
+def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
     """The fits by name, for the function `verb`. DataError for anything but a mapping or a list of fits, and for none."""
     if isinstance(fits, Fit):
         raise DataError(
@@ -81,11 +81,11 @@ def _facts(fit: Fit) -> dict[str, Any]:
     design, likelihood = fit.model.design, fit.model.likelihood
     return {
         "response": design.response, "columns": design.columns, "levels": (likelihood.levels, likelihood.outcomes),
-        "link": likelihood.link, "kinds of weights": design.weight_kind, "number of observations": observations(fit),
+        "link": likelihood.link, "kinds of weights": design.weight_kind, "number of observations": number_of_observations(fit),
     }  # fmt: skip
 
 
-def observations(fit: Fit) -> float | None:
+def number_of_observations(fit: Fit) -> float | None:
     """The total weight of the rows; None for a fit that was saved without them and did not note it."""
     return fit.model.design.total if fit.model.design.reachable else fit.solution.stats.get("n")
 

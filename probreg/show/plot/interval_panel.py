@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import checked
-from probreg.comparison.interval_panel import Panel
+from probreg.comparison.interval_panel import IntervalPanel
 from probreg.comparison.interval_panel.panel import NEW
 from probreg.show.plot.style import GREY, LIGHT, SMALL, footnote, label, mark, paper, shorten
 
@@ -17,15 +17,15 @@ MOST = 40  # intervals in one picture
 
 
 @checked
-def panel(of: Panel) -> "Figure":
+def interval_panel(of: IntervalPanel) -> "Figure":
     """Every interval of a panel under one another, fits told apart by marker and colour; an end without bound is an arrow.
 
     A grey line marks the estimate of the first fit. The interval of a new observation is dashed. At most 40 are drawn.
 
     >>> import probreg as pr
-    >>> from probreg.comparison.interval_panel import panel as intervals
+    >>> from probreg.comparison.interval_panel import interval_panel as intervals
     >>> fit = pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["dose"])
-    >>> [t.get_text() for t in panel(intervals(fit, "dose", kinds=["t", "wald"])).axes[0].get_yticklabels()]
+    >>> [t.get_text() for t in interval_panel(intervals(fit, "dose", kinds=["t", "wald"])).axes[0].get_yticklabels()]
     ['t', 'wald']
     """
     held = of.held.iloc[:MOST]

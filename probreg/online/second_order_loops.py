@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from probreg.online.kernels import HUGE, Array, Out, Rows, Setup, _dot, compiled
+from probreg.online.first_order_loops import HUGE, Array, Out, Rows, Setup, _dot, compiled
 
 
 @compiled
-def rls(rows: Rows, w: Array, F: Array, forgetting: float, out: Out) -> int:
+def rls_rounds(rows: Rows, w: Array, F: Array, forgetting: float, out: Out) -> int:
     """Square-root recursive least squares: row [x y] is rotated into the triangle F (p+1, p+1) by Givens rotations."""
     X, P, y = rows
     prediction, losses, slopes, norms, total = out
@@ -80,7 +80,7 @@ def affine(rows: Rows, w: Array, memory: tuple[Array, Array], knobs: tuple[float
 
 
 @compiled
-def softmax(rows: Rows, w: Array, t: int, s: Setup, out: Out) -> int:
+def softmax_rounds(rows: Rows, w: Array, t: int, s: Setup, out: Out) -> int:
     """W (p, K) += -step x (h - e_y)', h the softmax of W'x; prediction is (n, K)."""
     X, P, y = rows
     prediction, losses, slopes, norms, total = out

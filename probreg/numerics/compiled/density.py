@@ -6,7 +6,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 
-class Kernel(NamedTuple):
+class CompiledDensity(NamedTuple):
     """One of two plain functions, `row` or `tile`, that use `math.exp`, `math.log`, `math.log1p`, `abs`, `min`, `max` and arithmetic alone.
 
     `row(y, eta, t) -> (log p, d log p / d eta, d log p / d log aux)`: one row with one linear predictor; the last is 0.0
@@ -28,13 +28,13 @@ class Kernel(NamedTuple):
 
     row: Callable[..., Any] | None = None
     tile: Callable[..., Any] | None = None
-    bend: Callable[..., Any] | None = None
+    hessian: Callable[..., Any] | None = None
 
     @property
     def unfit(self) -> str | None:
         """Why it cannot be compiled, or None.
 
-        >>> Kernel(lambda y, eta, t: (-eta, -1.0, 0.0)).unfit is None
+        >>> CompiledDensity(lambda y, eta, t: (-eta, -1.0, 0.0)).unfit is None
         True
         """
         for f in self:
@@ -60,5 +60,5 @@ def _known(value: Any) -> bool:
 
 def forget_inherited(cls: Any, methods: frozenset[str]) -> None:
     """A class that writes one of these methods anew, but no kernel, has none: that of its base is another density."""
-    if methods & vars(cls).keys() and "kernel" not in vars(cls):
-        cls.kernel = None
+    if methods & vars(cls).keys() and "compiled_density" not in vars(cls):
+        cls.compiled_density = None

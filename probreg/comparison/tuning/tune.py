@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Seed, checked
 from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, modes
-from probreg.comparison.tuning.losses import LOSSES, Loss
+from probreg.comparison.tuning.losses import LOSSES, PredictionLoss
 from probreg.comparison.tuning.scale_path import grid_of
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
@@ -22,7 +22,7 @@ _WITHIN = "takes the strongest prior whose score is within one standard error of
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class TuningResult:
     """`model`, with the prior at the chosen `scale` (a factor on every scale of the prior); `table`, a DataFrame with the
     score, its standard error, df and sigma of every scale, unrounded; `said`, what was minimised; `parts`, a DataArray of
     the scores of folds (scale, fold) or observations (scale, obs), where rows were held out."""
@@ -51,7 +51,7 @@ class Choice:
 
 
 @checked
-def choose(
+def tune(
     model: Model,
     by: str | Criterion = "cv",
     *,
@@ -59,9 +59,9 @@ def choose(
     folds: Any = 10,
     groups: Any = None,
     rule: Literal["min", "1se"] = "min",
-    score: str | Loss = "log",
+    score: str | PredictionLoss = "log",
     seed: Seed = 0,
-) -> Choice:
+) -> TuningResult:
     """The model with its prior's scales multiplied by the factor that a criterion likes best.
 
     `by` is "cv" (`folds`: their number, or one label per row; `groups`: rows that stay together), "loo" (in closed form for
@@ -74,7 +74,7 @@ def choose(
 
     >>> from probreg.priors import Normal
     >>> model = Model.from_arrays([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.2, 1.8, 3.1], prior=Normal(1.0), aux={"sigma": 0.2})
-    >>> choose(model, "evidence", scales=[0.01, 1.0, 100.0])
+    >>> tune(model, "evidence", scales=[0.01, 1.0, 100.0])
     Choice: minimises the negative log evidence -log p(y | scale), coefficients integrated out in closed form
       scale 1: score 2.6135, effective degrees of freedom 1.992
       note: columns with a flat prior count with density 1: the evidence compares scales, not models
@@ -91,7 +91,7 @@ def choose(
     if not np.isfinite(given.score).any():
         raise NotConverged(f"{criterion.name} has a score at no scale: {found.status[-1].value}")
     i = _picked(given, rule)
-    return Choice(
+    return TuningResult(
         model=found.model(i),
         scale=float(found.scales[i]),
         table=_table(
@@ -114,7 +114,7 @@ def _default(folds: Any) -> bool:
     return isinstance(folds, int) and folds == 10
 
 
-def _check(model: Model, criterion: Criterion, loss: Loss, rule: str) -> None:
+def _check(model: Model, criterion: Criterion, loss: PredictionLoss, rule: str) -> None:
     if rule == "1se" and not criterion.holds_out and criterion.name != "psis":
         raise DataError(f"{criterion.name} has no standard error, so no one-standard-error rule: use rule='min', or cv")
     if loss.name != "log" and not criterion.holds_out:

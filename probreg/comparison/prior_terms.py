@@ -11,22 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from probreg.comparison.alike import observations
+from probreg.comparison.same_question import number_of_observations
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import shown_scale
-from probreg.likelihoods import Bernoulli, Gaussian, OfTrials, Poisson, SmoothLikelihood, Softmax
+from probreg.fits.inference_data import reported_scale_matrix
+from probreg.likelihoods import Bernoulli, Gaussian, OfTrials, Poisson, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model.model import Model
 from probreg.priors import (
     Flat,
     HierarchicalPrior,
     Horseshoe,
     LocationScale,
-    Mixture,
     Normal,
     Prior,
     ProximalPrior,
     Reference,
+    ScaleMixture,
     SmoothPrior,
 )
 
@@ -66,7 +66,7 @@ def in_raw_units(prior: Prior, sigma: float) -> Prior:
     if not prior.sigma_units:
         return prior
     scaled: Any = prior.times(sigma)
-    if isinstance(scaled, Mixture):
+    if isinstance(scaled, ScaleMixture):
         base: Any = scaled.base
         return replace(scaled, base=replace(base, sigma_units=False))
     return replace(scaled, sigma_units=False)
@@ -114,7 +114,7 @@ def _(prior: LocationScale, q: int, unit: str = "") -> list[str]:
 
 
 @words.register
-def _(prior: Mixture, q: int, unit: str = "") -> list[str]:
+def _(prior: ScaleMixture, q: int, unit: str = "") -> list[str]:
     tau: Any = prior.tau
     settings = ", ".join(f"{getattr(tau, f.name):.4g}" for f in fields(tau))
     return [f"{w} times tau, tau ~ {type(tau).__name__}({settings})" for w in words(prior.base, q, unit)]
@@ -162,7 +162,7 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     informative = model.joint.informative
     if not informative.any() and not any(P_aux):
         return np.zeros((model.shape[0], len(model.likelihood.outcomes) or 1)), [0.0] * len(P_aux)
-    P, (J, J_aux) = prior_curvature(fit), information(fit)
+    P, (J, J_aux) = prior_curvature_of_fit(fit), information_of_fit(fit)
     touched = np.repeat(informative, model.shape[1])
     weights = _along(fit, np.where(touched[:, None], P @ _inverse(P + J), 0.0))
     defined = _along(fit, np.diag(np.where(_concave(fit, P), 0.0, 1.0))) == 0.0
@@ -197,13 +197,13 @@ def curvature_over_log(fit: Fit, name: str) -> float:
     if name != "sigma" or not model.joint.sigma_units.any():
         return own
     if model.joint.gaussian:
-        return own + float(model.joint.expansion(s.beta, s.aux[name])[2][-1, -1])
+        return own + float(model.joint.value_grad_hessian(s.beta, s.aux[name])[2][-1, -1])
     h = 1e-3  # a second difference: other priors are smooth in sigma too, to about 1e-6 of their curvature
     log_p = [float(model.joint.log_prob(s.beta, s.aux[name] * np.exp(k * h))) for k in (-1, 0, 1)]
     return own - (log_p[0] - 2.0 * log_p[1] + log_p[2]) / h**2
 
 
-def prior_curvature(fit: Fit) -> Array:
+def prior_curvature_of_fit(fit: Fit) -> Array:
     """P, the negative Hessian of log p(beta) at the estimate, (p m, p m) over vec(beta): nan where it does not exist, at a
     kink, and for a fit without its rows, where no share is known."""
     beta, sigma = fit.solution.beta, fit.aux.get("sigma", 1.0)
@@ -224,7 +224,7 @@ def _curvature(prior: Prior, beta: Array, unit: float) -> Array:
     return np.diag(np.full(beta.size, np.nan))
 
 
-def information(fit: Fit) -> tuple[Array, Array]:
+def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     """Observed information of the likelihood at the estimate: J over vec(beta), (p m, p m), and the diagonal over log
     aux. From the moments of a Gaussian model, else from the rows; nan for a fit without them."""
     model, s = fit.model, fit.solution
@@ -234,7 +234,7 @@ def information(fit: Fit) -> tuple[Array, Array]:
         return F[:, :k].T @ F[:, :k] / sigma**2, np.full(len(s.aux), 2.0 * rss_at(fit) / sigma**2)
     if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
         return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
-    H = replace(model, prior=Flat(), aux=model.fixed).expansion(s.beta, **s.aux).curvature
+    H = replace(model, prior=Flat(), aux=model.fixed).value_grad_hessian(s.beta, **s.aux).curvature
     return H[:k, :k], np.diagonal(H)[k:]
 
 
@@ -262,8 +262,8 @@ def rowless(fit: Fit) -> bool:
 
 def _along(fit: Fit, matrix: Array) -> Array:
     """d'M_jj d / d'd for each column j and each direction d that a reported coefficient stands for: (p, outcomes or 1)."""
-    length = np.square(fit.model.likelihood.display).sum(1)
-    return np.diagonal(shown_scale(fit.model, matrix)).reshape(-1, len(length)) / length
+    length = np.square(fit.model.likelihood.contrast_matrix).sum(1)
+    return np.diagonal(reported_scale_matrix(fit.model, matrix)).reshape(-1, len(length)) / length
 
 
 def _inverse(H: Array) -> Array:
@@ -284,9 +284,9 @@ def spelling(fit: Fit) -> str:
     model = fit.model
     relative = bool(model.joint.sigma_units.any())
     settled = not model.unknown or fit.target == "mode" or (model.joint.gaussian and relative)
-    symmetric = isinstance(model.likelihood, Softmax) and model.likelihood.symmetric
+    symmetric = isinstance(model.likelihood, SoftmaxLikelihood) and model.likelihood.symmetric
     served = isinstance(model.likelihood, Gaussian | Bernoulli | Poisson) or symmetric
-    if model.design.offset is not None or observations(fit) is None or not (served and settled):
+    if model.design.offset is not None or number_of_observations(fit) is None or not (served and settled):
         return ""
     try:
         found = model.penalty(sigma=fit.aux.get("sigma"))

@@ -11,31 +11,31 @@ from probreg.inference.base import Array, Solution
 from probreg.model.model import Model
 
 
-def shown(model: Model, beta: Array) -> Array:
+def reported_coefficients(model: Model, beta: Array) -> Array:
     """Reported coefficients: (..., p) for one predictor, (..., p, outcomes) for several."""
     if not model.likelihood.outcomes:
         return beta[..., 0]
-    return beta @ model.likelihood.display.T if _mixes(model) else beta
+    return beta @ model.likelihood.contrast_matrix.T if _mixes(model) else beta
 
 
-def hidden(model: Model, beta: Array) -> Array:
+def coefficients_of_reported(model: Model, beta: Array) -> Array:
     """Back from reported coefficients to (..., p, m)."""
-    return beta @ np.linalg.pinv(model.likelihood.display).T if model.likelihood.outcomes else beta[..., None]
+    return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T if model.likelihood.outcomes else beta[..., None]
 
 
-def shown_scale(model: Model, scale: Any) -> Any:
+def reported_scale_matrix(model: Model, scale: Any) -> Any:
     """The scale matrix of the reported coefficients, column first, then outcome."""
     if not _mixes(model):
         return scale
-    D, (p, m) = model.likelihood.display, model.shape
+    D, (p, m) = model.likelihood.contrast_matrix, model.shape
     # Column by column, so that the nan of one column stays there.
     blocks = np.einsum("ka,iajb,lb->ikjl", D, np.asarray(scale).reshape(p, m, p, m), D)
     return blocks.reshape(p * len(D), p * len(D))
 
 
-def hidden_scale(model: Model, scale: Array) -> Array:
+def scale_matrix_of_reported(model: Model, scale: Array) -> Array:
     """Back from the scale matrix of the reported coefficients to that of vec(beta), (p m, p m)."""
-    return through(np.kron(np.eye(model.shape[0]), np.linalg.pinv(model.likelihood.display)), scale)
+    return through(np.kron(np.eye(model.shape[0]), np.linalg.pinv(model.likelihood.contrast_matrix)), scale)
 
 
 class Estimated(NamedTuple):
@@ -50,20 +50,20 @@ class Estimated(NamedTuple):
         return np.sqrt(self.scale.diagonal()).reshape(self.beta.shape)
 
 
-def estimated(model: Model, solution: Solution) -> Estimated:
+def reported_estimate(model: Model, solution: Solution) -> Estimated:
     """What a solution reports of its coefficients."""
-    beta = shown(model, solution.beta)
-    if solution.vague is not None:
-        beta = np.where(solution.vague.reshape(beta.shape), np.nan, beta)
+    beta = reported_coefficients(model, solution.beta)
+    if solution.not_estimable is not None:
+        beta = np.where(solution.not_estimable.reshape(beta.shape), np.nan, beta)
     return Estimated(beta, reported_scale(model, solution))
 
 
 def reported_scale(model: Model, solution: Solution) -> Any:
     """`shown_scale` of a solution, nan where a coefficient has no estimate."""
-    out = shown_scale(model, solution.scale)
-    if solution.vague is None:
+    out = reported_scale_matrix(model, solution.scale)
+    if solution.not_estimable is None:
         return out
-    gone = solution.vague.ravel()
+    gone = solution.not_estimable.ravel()
     return np.where(gone[:, None] | gone, np.nan, out)
 
 
@@ -81,7 +81,7 @@ def through(G: Array, V: Array) -> Array:
 
 def _mixes(model: Model) -> bool:
     """Reported coefficients are combinations of the model's own, so that one without an estimate spoils the others."""
-    return len(model.likelihood.display) != model.shape[1]
+    return len(model.likelihood.contrast_matrix) != model.shape[1]
 
 
 def left_out(model: Model, solution: Solution) -> dict[str, str]:
@@ -89,5 +89,5 @@ def left_out(model: Model, solution: Solution) -> dict[str, str]:
     names = ["observed_data", "constant_data"]
     names += [] if solution.draws is None else ["log_likelihood", "posterior_predictive"]
     names += [] if solution.draws is None or "lp" in solution.sample_stats or model.design.reachable else ["lp"]
-    why = model.design.lacking(f"a group with one entry per row ({', '.join(names)})")
+    why = model.design.rows_obstacle(f"a group with one entry per row ({', '.join(names)})")
     return {} if why is None else {"left_out": why}

@@ -8,7 +8,7 @@ from probreg.errors import DataError
 from probreg.priors.base import Array, Penalty, Prior
 
 
-class PriorOfRows(Prior):
+class DataDependentPrior(Prior):
     """A prior that has no density until it meets rows: it only says what it becomes there."""
 
     @property
@@ -16,11 +16,13 @@ class PriorOfRows(Prior):
         return None
 
     @property
-    def relative(self) -> bool:
+    def data_dependent(self) -> bool:
         return True
 
     def _not_yet(self) -> DataError:
-        return DataError(f"{self!r} says what it is when it meets rows: a Model binds it (model.joint), or .bind(rows)")
+        return DataError(
+            f"{self!r} says what it is when it meets rows: a Model binds it (model.joint), or .prepare(rows)"
+        )
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         raise self._not_yet()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import checked
-from probreg.comparison.tuning import Choice
-from probreg.show.plot.style import GREY, INK, LIGHT, footnote, label, mark, paper, plain, say, top_legend
+from probreg.comparison.tuning import TuningResult
+from probreg.show.plot.style import GREY, INK, LIGHT, footnote, label, mark, paper, plain_axes, say, top_legend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,14 +24,14 @@ _WORDS = {
 
 
 @checked
-def choice(found: Choice) -> "Figure":
+def tune(found: TuningResult) -> "Figure":
     """The score of every scale with one standard error each way, the band of one standard error above the least, and lines
     at the least and at the chosen scale; effective degrees of freedom on top.
 
     >>> import probreg as pr
-    >>> from probreg.comparison.tuning import choose
+    >>> from probreg.comparison.tuning import tune as tuned
     >>> model = pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"), prior=pr.Normal(1.0, scaled=True))
-    >>> choice(choose(model, "aic")).axes[0].get_ylabel()
+    >>> tune(tuned(model, "aic")).axes[0].get_ylabel()
     'AIC'
     """
     table = found.table
@@ -53,12 +53,12 @@ def choice(found: Choice) -> "Figure":
     return fig
 
 
-def _word(found: Choice) -> str:
+def _word(found: TuningResult) -> str:
     loss = found.said.split("held-out " if found.criterion.name == "cv" else "leave-one-out ")[-1].split(" per ")[0]
     return _WORDS.get(found.criterion.name, found.criterion.name).format(loss=loss)
 
 
-def _lines(ax: Any, found: Choice) -> None:
+def _lines(ax: Any, found: TuningResult) -> None:
     """The chosen scale, and that of the least score where it is another."""
     ax.axvline(found.scale, color=INK, linewidth=1.1, linestyle=(0, (5, 3)), label=f"chosen: {found.scale:.3g}")
     if found.best != found.scale:
@@ -78,7 +78,7 @@ def _zoom(ax: Any, score: Array, se: Array) -> None:
 
 def _on_top(ax: Any, scales: Array, df: Array) -> None:
     top = ax.secondary_xaxis("top")
-    plain(top)
+    plain_axes(top)
     at = np.geomspace(scales[0], scales[-1], 8) if len(scales) > 1 else scales
     top.set_xticks(at, [f"{v:.1f}" for v in np.interp(np.log(at), np.log(scales), df)])
     top.minorticks_off()

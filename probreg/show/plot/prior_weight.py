@@ -10,7 +10,7 @@ from probreg.arguments.scalars import checked
 from probreg.comparison.prior_weight import maximum_likelihood
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import shown
+from probreg.fits.inference_data import reported_coefficients
 from probreg.priors import Flat, LocationScale
 from probreg.show.plot.style import GREY, INK, footnote, label, mark, message, paper, shorten, top_legend
 
@@ -23,7 +23,7 @@ _POINTS = 401
 
 
 @checked
-def influence(fit: Fit) -> "Figure":
+def prior_weight(fit: Fit) -> "Figure":
     """Densities of each coefficient that has a prior, each scaled to its own height: the prior; the likelihood as a normal
     about maximum likelihood with its standard error; and the posterior (its draws, or the normal about the mode).
 
@@ -31,7 +31,7 @@ def influence(fit: Fit) -> "Figure":
 
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["dose"], prior=pr.Normal(1.0))
-    >>> [ax.get_title(loc="left") for ax in influence(pr.fit(model)).axes]
+    >>> [ax.get_title(loc="left") for ax in prior_weight(pr.fit(model)).axes]
     ['dose']
     """
     if not fit.model.joint.informative.any():
@@ -68,7 +68,7 @@ def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
             out[:, list(b.columns)] = b.prior.sample(rng, shape, unit)
         except ProbregError:
             return None
-    return shown(model, out).reshape(draws, -1)
+    return reported_coefficients(model, out).reshape(draws, -1)
 
 
 def _density(fit: Fit, i: int) -> Callable[[Array], Array] | None:
@@ -94,7 +94,11 @@ def _posterior(fit: Fit) -> list[Any]:
     s = fit.solution
     if s.draws is not None and not s.known_marginals:
         beta = s.draws["beta"]
-        return list(shown(fit.model, beta.reshape(-1, *beta.shape[2:])).reshape(beta.shape[0] * beta.shape[1], -1).T)
+        return list(
+            reported_coefficients(fit.model, beta.reshape(-1, *beta.shape[2:]))
+            .reshape(beta.shape[0] * beta.shape[1], -1)
+            .T
+        )
     return list(zip(fit.coef.values.ravel(), fit.std_error.values.ravel()))
 
 

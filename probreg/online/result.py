@@ -28,7 +28,7 @@ class Regret:
 
 
 @dataclass(frozen=True, eq=False)
-class Path(Rounds):
+class Run(Rounds):
     """The rounds of one run, and what follows from them: averaged weights, votes, regret, guarantees."""
 
     @property

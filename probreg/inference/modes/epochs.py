@@ -20,7 +20,7 @@ _SAMPLE = 10_000  # rows from which the mean curvature is taken: it bounds a ste
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PassData:
     """What a pass needs of the model, on standardised columns; weights are divided by their mean."""
 
     model: Model
@@ -31,7 +31,7 @@ class Rows:
     precision: Array | None = None  # (n,)
 
     @classmethod
-    def of(cls, model: Model) -> "Rows":
+    def of(cls, model: Model) -> "PassData":
         d = model.design
         d.need_rows("a stochastic gradient")
         weights = None if d.weights is None else d.weights * (d.n / d.total)
@@ -42,7 +42,7 @@ class Rows:
         assert isinstance(self.model.likelihood, SmoothLikelihood)  # the methods here ask for one
         return self.model.likelihood
 
-    def take(self, order: Array | slice) -> "Rows":
+    def take(self, order: Array | slice) -> "PassData":
         offset = None if self.offset is None else self.offset[order]
         weights = None if self.weights is None else self.weights[order]
         precision = None if self.precision is None else self.precision[order]
@@ -82,7 +82,7 @@ class Rows:
         weight W u u' (Jain, Kakade, Kidambi, Netrapalli & Sidford 2018, for least squares); W is taken at the likelihood's
         own rough fit of y and at gamma, whichever gives more.
         """
-        rough, _ = self.likelihood.guess(self.y)
+        rough, _ = self.likelihood.initial_eta(self.y)
         pull = self.prior(aux)
         rows = max(self._curvature_at(eta, aux, batch) for eta in (rough, self.eta(gamma)))
         return rows + (0.0 if pull is None else float(np.linalg.eigvalsh(pull.matrix)[-1]))
@@ -124,7 +124,7 @@ class Suffered(NamedTuple):
     largest: float
 
 
-def gradient_pass(rows: Rows, gamma: Array, aux: Mapping[str, float], step: float, batch: int) -> Pass:
+def gradient_pass(rows: PassData, gamma: Array, aux: Mapping[str, float], step: float, batch: int) -> Pass:
     """One pass in steps of `batch` rows."""
     pull, total, starts = rows.prior(aux), np.zeros_like(gamma), range(0, len(rows.y), batch)
     for i in starts:
@@ -137,15 +137,15 @@ def gradient_pass(rows: Rows, gamma: Array, aux: Mapping[str, float], step: floa
     return Pass(gamma, total / len(starts))
 
 
-def estimated(model: Model, log_aux: Array) -> dict[str, float]:
+def estimated_aux(model: Model, log_aux: Array) -> dict[str, float]:
     return dict(zip(model.unknown, np.exp(log_aux).tolist()))
 
 
-def known_at(model: Model, log_aux: Array) -> dict[str, float]:
-    return {**model.fixed, **estimated(model, log_aux)}
+def aux_from_log(model: Model, log_aux: Array) -> dict[str, float]:
+    return {**model.fixed, **estimated_aux(model, log_aux)}
 
 
-def aux_at(model: Model, gamma: Array, log_aux: Array) -> Array:
+def aux_mode_at(model: Model, gamma: Array, log_aux: Array) -> Array:
     """argmax of the log posterior over log aux with the coefficients held, by Newton steps of at most 1 from `log_aux`."""
     if not model.unknown:
         return log_aux
@@ -162,15 +162,15 @@ def aux_at(model: Model, gamma: Array, log_aux: Array) -> Array:
 
 def _aux_slopes(model: Model, beta: Array, eta: Array, log_aux: Array) -> tuple[Array, Array]:
     """First and negative second derivatives of the log posterior over each log aux."""
-    likelihood, known, m = model.likelihood, known_at(model, log_aux), model.shape[1]
+    likelihood, known, m = model.likelihood, aux_from_log(model, log_aux), model.shape[1]
     assert isinstance(likelihood, SmoothLikelihood)
     weights = np.ones(len(eta)) if model.design.weights is None else model.design.weights
     local, where = (
-        likelihood.expansion(model.design.observed, eta, **likelihood.at_rows(known, model.design.precision)),
+        likelihood.value_grad_hessian(model.design.observed, eta, **likelihood.at_rows(known, model.design.precision)),
         [m + likelihood.aux.index(a) for a in model.unknown],
     )
     slope, curvature = weights @ local.gradient[:, where], weights @ local.curvature[:, where, where]
-    _, g, h = model.joint.expansion(beta, known.get("sigma", 1.0))
+    _, g, h = model.joint.value_grad_hessian(beta, known.get("sigma", 1.0))
     for i, name in enumerate(model.unknown):
         first, second = model.aux_prior(name).slopes(known[name])
         own = name == "sigma"

@@ -35,7 +35,7 @@ def _update(G: Array, q: Array, x: Array, w: Array, j: int) -> float:
 
 
 @compiled
-def descend(G: Array, q: Array, x: Array, w: Array, passes: int, tol: float) -> int:
+def descend_lasso(G: Array, q: Array, x: Array, w: Array, passes: int, tol: float) -> int:
     """Cyclic coordinate descent on x'Gx/2 - c'x + sum_j w_j |x_j|, in place, with q = c - G x; passes over all coordinates
     take turns with passes over those that are not zero. Returns the passes made: fewer than asked when a pass over all of
     them moved none by more than tol."""

@@ -70,7 +70,7 @@ class LazyGram:
 
 
 @dataclass(frozen=True, eq=False)
-class Projected:
+class PartialledOut:
     """Least squares in delta (k,), the coefficients of `columns` times `norm`."""
 
     columns: Array  # (k,) numbers of the columns with an informative prior
@@ -94,7 +94,7 @@ class Projected:
         return out
 
 
-def project(model: Model) -> Projected:
+def partial_out(model: Model) -> PartialledOut:
     """The least-squares part of a Gaussian model; see the module."""
     design, informative = model.design, model.joint.informative
     columns, flat = np.flatnonzero(informative), np.flatnonzero(~informative)
@@ -103,17 +103,17 @@ def project(model: Model) -> Projected:
     return _of_rows(design, columns, flat)
 
 
-def _of_moments(design: Design, columns: Array, flat: Array) -> Projected:
+def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
     moments = design.moments
     kept = flat[list(rank_of(triangular(moments.R[:, flat])).kept)] if len(flat) else flat
     f, k = len(kept), len(columns)
     F = np.asarray(triangular(moments.factor[:, [*kept, *columns, moments.p]]), dtype=float)
     R, z, U, v = F[:f, : f + k], F[:f, -1], F[f : f + k, f : f + k], F[f:, -1]
-    gone = _gone(U, np.sqrt((F[:, f : f + k] ** 2).sum(0)))
+    gone = _refuse_absent(U, np.sqrt((F[:, f : f + k] ** 2).sum(0)))
     U = np.where(gone, 0.0, U)
     norm = np.where(gone, 1.0, np.sqrt((U**2).sum(0)))
     unit = U / norm
-    return Projected(
+    return PartialledOut(
         columns=columns,
         flat=kept,
         norm=norm,
@@ -127,7 +127,7 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> Projected:
     )
 
 
-def _of_rows(design: Design, columns: Array, flat: Array) -> Projected:
+def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
     """From Q (n, f), an orthonormal basis of the flat columns: U = A - Q Q'A for the other columns A, times root weights."""
     y = design.observed if design.offset is None else design.observed - design.offset[:, 0]
     w = design.square_weights
@@ -141,7 +141,7 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> Projected:
     rows = _Rows(design.X, columns, None if w is None else root)
     (share,) = rows.sums(lambda at, A: (np.dot(Q[at].T, A),))
     gram, c, norm = (_lazily if design.n < len(columns) else _at_once)(rows, Q, share, v)
-    return Projected(
+    return PartialledOut(
         columns=columns,
         flat=flat[kept],
         norm=norm,
@@ -201,12 +201,12 @@ def _lazily(rows: _Rows, Q: Array, share: Array, v: Array) -> tuple[LazyGram, Ar
     np.subtract(A, Q @ share, out=U)
     U -= Q @ (Q.T @ U)
     size = np.sqrt(np.einsum("ij,ij->j", U, U) + (share**2).sum(0))
-    gone = _gone(U, size)
+    gone = _refuse_absent(U, size)
     U[:, gone] = 0.0
     norm = np.where(gone, 1.0, np.sqrt(np.einsum("ij,ij->j", U, U)))
     return LazyGram(U, norm), (v @ U) / norm, norm
 
 
-def _gone(U: Array, size: Array) -> Array:
+def _refuse_absent(U: Array, size: Array) -> Array:
     """(k,) bool: columns of which the flat ones leave rounding only."""
     return np.sqrt(np.einsum("ij,ij->j", U, U)) <= 1e-12 * size

@@ -12,23 +12,23 @@ _ROWS = 200
 _CLOSE = 1e-6  # of the sums of sizes; rounding is 1e-13, a wrong term is above
 
 
-def hold(model: Model, point: Array) -> None:
-    """Incompatible where kernel and `expansion` differ at (vec beta, log aux) = point, over some of the rows."""
+def check_compiled_density(model: Model, point: Array) -> None:
+    """Incompatible where kernel and `value_grad_hessian` differ at (vec beta, log aux) = point, over some of the rows."""
     likelihood, d, (p, m) = model.likelihood, model.design, model.shape
     assert isinstance(likelihood, SmoothLikelihood)
-    assert likelihood.kernel is not None
+    assert likelihood.compiled_density is not None
     some = slice(None, None, max(1, d.n // _ROWS))
     X, y, beta = d.X[some], np.ascontiguousarray(d.observed[some], dtype=float), point[: p * m].reshape(p, m)
     shift = np.zeros((len(y), m)) if d.offset is None else np.broadcast_to(d.offset, (d.n, m))[some]
     aux = {**model.fixed, **dict(zip(model.unknown, np.exp(point[p * m :]).tolist(), strict=True))}
     with np.errstate(all="ignore"):
-        log_p, g, _ = likelihood.expansion(y, X @ beta + shift, **aux)
+        log_p, g, _ = likelihood.value_grad_hessian(y, X @ beta + shift, **aux)
         g = g[:, [*range(m), *(m + likelihood.aux.index(a) for a in model.unknown)]]
-        each = log_p - likelihood.carrier(y)
+        each = log_p - likelihood.base_measure(y)
     exact = np.r_[each.sum(), (X.T @ g[:, :m]).ravel(), g[:, m:].sum(0)]
     size = np.r_[np.abs(each).sum(), (np.abs(X).T @ np.abs(g[:, :m])).ravel(), np.abs(g[:, m:]).sum(0)]
     slopes, t = np.empty(len(exact) - 1), np.array(likelihood.settings(**aux), dtype=float)
-    value = loops_of(likelihood.kernel).gradient(
+    value = loops_of(likelihood.compiled_density).gradient(
         tiles_of(X), y, np.zeros(0), np.ascontiguousarray(shift.T), np.ascontiguousarray(beta), t, slopes
     )
     far = np.abs(np.r_[value, slopes] - exact) > _CLOSE * (size + 1e-3 * len(y))

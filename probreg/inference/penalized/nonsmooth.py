@@ -21,12 +21,12 @@ NO_ERRORS = (
 _ROUNDING = 8 * np.finfo(float).eps
 
 
-def has_kinks(model: Model) -> bool:
+def has_nonsmooth_terms(model: Model) -> bool:
     """Some block of the prior is not twice differentiable."""
     return any(isinstance(b.prior, ProximalPrior) for b in model.joint.blocks)
 
 
-class Part(NamedTuple):
+class NonsmoothBlock(NamedTuple):
     """One prior with kinks, the columns that it touches, and the unit of its scales."""
 
     prior: ProximalPrior
@@ -72,21 +72,21 @@ def _has_weights(prior: ProximalPrior) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Kinks:
+class NonsmoothTerms:
     """log p of the kinked blocks as a function of phi (p, m): beta, or what it is in units of sigma in the columns marked
     `moving`, where beta = location + sigma (phi - location)."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[NonsmoothBlock, ...]
     shape: tuple[int, int]
     moving: Array  # (p,) bool: stated in units of a sigma that is unknown
 
     @classmethod
-    def of(cls, model: Model) -> "Kinks":
+    def of(cls, model: Model) -> "NonsmoothTerms":
         parts, moving = [], np.zeros(model.shape[0], bool)
         for b in model.joint.blocks:
             if isinstance(b.prior, ProximalPrior):
                 held = model.fixed.get("sigma", 1.0) if b.prior.sigma_units else 1.0
-                parts.append(Part(b.prior, np.array(b.columns), held))
+                parts.append(NonsmoothBlock(b.prior, np.array(b.columns), held))
                 moving[list(b.columns)] = b.prior.sigma_units and "sigma" in model.unknown
         return cls(tuple(parts), model.shape, moving)
 
@@ -169,7 +169,7 @@ class Kinks:
             out[part.columns] = pointed[:, None] & (phi[part.columns] == part.center[:, None])
         return out
 
-    def bend(self, phi: Array) -> Array:
+    def hessian(self, phi: Array) -> Array:
         """The second derivative of -log p (p, m) off the kinks, by differences of the first; zero elsewhere."""
         out = np.zeros(self.shape)
         for part in self.parts:
@@ -194,15 +194,15 @@ def smooth_part(model: Model) -> Model:
     )
 
 
-def separable_basis(model: Model, kinks: Kinks) -> Basis:
+def separable_basis(model: Model, nonsmooth: NonsmoothTerms) -> Basis:
     """Centred and scaled columns; not centred where the intercept, which would take up the shifts, has a kink of its own."""
     basis = model.design.basis
-    if basis.intercept is None or not kinks.touched[basis.intercept]:
+    if basis.intercept is None or not nonsmooth.touched[basis.intercept]:
         return basis
     size = np.sqrt((model.design.sample.X**2).mean(0))
     return replace(basis, shift=np.zeros_like(size), scale=np.where(size > 0, size, 1.0), intercept=None)
 
 
-def distance(gradient: Array, low: Array, high: Array) -> Array:
+def distance_to_subgradient(gradient: Array, low: Array, high: Array) -> Array:
     """How far zero is from gradient + [low, high], entry by entry."""
     return np.maximum(np.maximum(gradient + low, -(gradient + high)), 0.0)

@@ -6,55 +6,55 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
-from probreg.inference.exact.marginal import At, Surface
+from probreg.inference.exact.marginal import EvidencePoint, Surface
 from probreg.inference.modes.newton import newton_step
 from probreg.model.model import LocalModel
 
-_GONE = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
+_VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
 _HELD = 1e5  # it is held at a scale this much smaller still, where its coefficients are zero to 1e-16
 
 
-class Top(NamedTuple):
-    """A maximum of a surface; `gone` are the scales that run to zero."""
+class EvidenceMaximum(NamedTuple):
+    """A maximum of a surface; `vanished` are the scales that run to zero."""
 
     theta: Array
-    at: At
-    gone: Array  # (K,) bool
+    at: EvidencePoint
+    vanished: Array  # (K,) bool
     steps: int
     decrement: float
 
 
-def climb(surface: Surface, theta: Array, sizes: Array, *, tol: float, max_steps: int) -> Top:
+def maximise_log_scales(surface: Surface, theta: Array, sizes: Array, *, tol: float, max_steps: int) -> EvidenceMaximum:
     """Newton's method on the logs, made to rise; a scale that falls for ever is taken out, and comes back if it would rise."""
     K, at = len(sizes), surface(theta)
-    gone = np.zeros(len(theta), bool)
+    vanished = np.zeros(len(theta), bool)
     decrement = np.inf
     for number in range(1, max_steps + 1):
-        free = ~gone
+        free = ~vanished
         step = np.zeros(len(theta))
         step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], -at.hessian[np.ix_(free, free)]))
         decrement = float(np.sqrt(max(float(at.gradient @ step), 0.0)))
         if decrement < tol and convex:
-            up = theta + np.log(_HELD) * gone
-            back = gone & (surface(up).gradient > 0) if gone.any() else gone
+            up = theta + np.log(_HELD) * vanished
+            back = vanished & (surface(up).gradient > 0) if vanished.any() else vanished
             if not back.any():
-                return Top(theta, at, gone[:K], number, decrement)
-            gone, theta = gone & ~back, np.where(back, up, theta)
+                return EvidenceMaximum(theta, at, vanished[:K], number, decrement)
+            vanished, theta = vanished & ~back, np.where(back, up, theta)
             at = surface(theta)
             continue
         moved = _rise(surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), at)
         if moved is None:
-            return Top(theta, at, gone[:K], number, decrement)
+            return EvidenceMaximum(theta, at, vanished[:K], number, decrement)
         theta, at = moved
-        lost = ~gone[:K] & (at.effective < _GONE * sizes) & (at.gradient[:K] < 0)
+        lost = ~vanished[:K] & (at.effective < _VANISHED * sizes) & (at.gradient[:K] < 0)
         if lost.any():
-            gone[:K] |= lost
+            vanished[:K] |= lost
             theta = theta - np.log(_HELD) * np.append(lost, np.zeros(len(theta) - K))
             at = surface(theta)
     raise Incompatible(f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or hold sigma")
 
 
-def _rise(surface: Surface, theta: Array, step: Array, at: At) -> tuple[Array, At] | None:
+def _rise(surface: Surface, theta: Array, step: Array, at: EvidencePoint) -> tuple[Array, EvidencePoint] | None:
     """The first of the step, its half, its quarter, ... that does not lower the surface beyond rounding."""
     for t in 0.5 ** np.arange(30):
         new = surface(theta + t * step)

@@ -17,21 +17,21 @@ from scipy.special import gammaln
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.exact.evidence import Evidence, _Problem
-from probreg.inference.modes.linear import PriorRows, condition
+from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import covariance_at, find_mode
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
-from probreg.model.pymc_graph import plain
+from probreg.model.pymc_graph import unit_prior
 from probreg.priors import (
-    Block,
+    BlockPrior,
     ExponentialPower,
     Flat,
     GaussianPrior,
     HierarchicalPrior,
-    Mixture,
     Normal,
     Prior,
     Reference,
+    ScaleMixture,
     WholePrior,
 )
 from probreg.priors.joint import Key
@@ -42,7 +42,7 @@ _FAR = 4.0  # posterior standard deviations
 _SETTLED = 0.5  # of a block's coefficients by the data: above it the block is centred
 
 
-class Loose(NamedTuple):
+class StretchedBlocks(NamedTuple):
     """A block in non-centred coordinates: beta = location + (theta - location) spread(hyperparameters) / spread; with a cusp
     it has no theta, and is a scale mixture of uniforms."""
 
@@ -54,22 +54,22 @@ class Loose(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinates:
+class Reparameterisation:
     """vec(theta) = centre + A z, and vec(beta) = vec(theta) where no block is loose. Else the loose ones are stretched, and
     the others follow: beta_f = theta_f + follow (beta_n - centre_n), n the entries of loose blocks in their order."""
 
     centre: Array  # (p m,)
     A: Array  # (p m, k)
     note: str
-    loose: tuple[Loose, ...] = ()
+    loose: tuple[StretchedBlocks, ...] = ()
     follow: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (f, n)
     words: tuple[str, ...] = ()  # on the unknown scales
 
 
-def coordinates(model: Model) -> Coordinates:
+def reparameterise(model: Model) -> Reparameterisation:
     """Whitened where there is a mode to whiten by, with loose blocks where a scale is unknown and the data are weak."""
     scales = typical_scales(model)
-    near = replace(model, prior=stand_in(model, {i: s.spread for i, s in scales.items()}))
+    near = replace(model, prior=proxy_prior(model, {i: s.spread for i, s in scales.items()}))
     loose = [_loose(model, i, s.spread) for i, s in scales.items() if not s.centred and not _has_cusp(model, i)]
     at = _whitened(near)
     cusps = [
@@ -80,12 +80,12 @@ def coordinates(model: Model) -> Coordinates:
     return replace(at, words=tuple(words))
 
 
-def parted(model: Model) -> Model:
+def with_blocks_apart(model: Model) -> Model:
     """The same model with a block whose prior has a cusp parted in two: columns that the data hold far from the cusp are
     sampled as they are, and only the others as mixtures of uniforms."""
     if not any(_has_cusp(model, i) for i in range(len(model.joint.blocks))):
         return model
-    at = _whitened(replace(model, prior=stand_in(model)))
+    at = _whitened(replace(model, prior=proxy_prior(model)))
     prior: dict[Key, Prior] = {}
     for i, b in enumerate(model.joint.blocks):
         names = [model.design.columns[j] for j in b.columns]
@@ -95,36 +95,36 @@ def parted(model: Model) -> Model:
         far = _away(model, at, b)
         for part in (np.flatnonzero(far), np.flatnonzero(~far)):
             if len(part):
-                prior[tuple(names[k] for k in part)] = some(b.prior, part)
+                prior[tuple(names[k] for k in part)] = prior_of_entries(b.prior, part)
     return replace(model, prior=prior)
 
 
-def _away(model: Model, at: Coordinates, b: Block) -> Array:
+def _away(model: Model, at: Reparameterisation, b: BlockPrior) -> Array:
     """(q,) bool: columns of a block whose coefficients the data hold far from their location."""
     sd = np.linalg.norm(at.A, axis=1).reshape(model.shape)
-    location = np.broadcast_to(getattr(plain(b), "location", 0.0), len(b.columns))
+    location = np.broadcast_to(getattr(unit_prior(b), "location", 0.0), len(b.columns))
     away = np.abs(at.centre.reshape(model.shape)[list(b.columns)] - location[:, None])
     return (away > _FAR * sd[list(b.columns)]).all(1)
 
 
-def _far(model: Model, at: Coordinates, i: int) -> bool:
+def _far(model: Model, at: Reparameterisation, i: int) -> bool:
     b = model.joint.blocks[i]
     return not isinstance(b.prior, HierarchicalPrior) and bool(_away(model, at, b).all())
 
 
-def some(prior: Prior, which: Array) -> Prior:
+def prior_of_entries(prior: Prior, which: Array) -> Prior:
     """The prior of some of the columns, of a prior of independent columns."""
     fields: dict[str, Any] = {k: tuple(v[i] for i in which) for k, v in vars(prior).items() if isinstance(v, tuple)}
     this: Any = prior
     return replace(this, **fields)
 
 
-def _whitened(near: Model) -> Coordinates:
+def _whitened(near: Model) -> Reparameterisation:
     if isinstance(near.likelihood, Gaussian):
-        moments, sigma = near.design.moments, noise_of(near)
-        given = condition(moments, PriorRows.of(near.joint), float(sigma))
+        moments, sigma = near.design.moments, rough_sigma(near)
+        given = posterior_given_sigma(moments, PriorRows.of(near.joint), float(sigma))
         if not given.rank.dropped:
-            return Coordinates(
+            return Reparameterisation(
                 given.mean,
                 sigma * np.asarray(given.root, dtype=float),
                 "sampled on the sufficient statistics of the rows, in whitened coordinates",
@@ -136,27 +136,27 @@ def _whitened(near: Model) -> Coordinates:
             T = np.kron(near.design.basis.T, np.eye(near.shape[1]))
             k = mode.gamma.size
             root = np.linalg.cholesky(cov[:k, :k])
-            return Coordinates(
+            return Reparameterisation(
                 T @ mode.gamma.ravel(), T @ root, "sampled in coordinates whitened by the curvature at the mode"
             )
     T = np.kron(near.design.basis.T, np.eye(near.shape[1]))
-    return Coordinates(np.zeros(len(T)), T, "sampled on standardised columns: there is no mode to whiten by")
+    return Reparameterisation(np.zeros(len(T)), T, "sampled on standardised columns: there is no mode to whiten by")
 
 
-def noise_of(model: Model) -> float:
+def rough_sigma(model: Model) -> float:
     """A sigma near the posterior's."""
     m = model.design.moments
     return model.fixed.get("sigma") or float(np.sqrt(max(m.rss, 1e-12 * m.y_scale**2) / max(m.weight - m.rank.rank, 1)))
 
 
-def _loose(model: Model, i: int, spread: float) -> Loose:
+def _loose(model: Model, i: int, spread: float) -> StretchedBlocks:
     block, m = model.joint.blocks[i], model.shape[1]
-    location = getattr(plain(block), "location", 0.0)
+    location = getattr(unit_prior(block), "location", 0.0)
     index = (np.array(block.columns)[:, None] * m + np.arange(m)).ravel()
-    return Loose(i, index, np.repeat(np.broadcast_to(location, len(block.columns)), m).astype(float), spread)
+    return StretchedBlocks(i, index, np.repeat(np.broadcast_to(location, len(block.columns)), m).astype(float), spread)
 
 
-def _loosened(model: Model, at: Coordinates, loose: tuple[Loose, ...]) -> Coordinates:
+def _loosened(model: Model, at: Reparameterisation, loose: tuple[StretchedBlocks, ...]) -> Reparameterisation:
     """The other coefficients given the loose ones, and these as they are: whitened too where one scale serves them all,
     else in units of their prior."""
     if not loose:
@@ -164,14 +164,14 @@ def _loosened(model: Model, at: Coordinates, loose: tuple[Loose, ...]) -> Coordi
     n = np.concatenate([b.entries for b in loose])
     f = np.setdiff1d(np.arange(len(at.centre)), n)
     S = at.A @ at.A.T
-    follow = np.linalg.solve(_even(S[np.ix_(n, n)]), S[np.ix_(n, f)] / _sizes(S, n)[:, None]).T / _sizes(S, n)
+    follow = np.linalg.solve(_balanced(S[np.ix_(n, n)]), S[np.ix_(n, f)] / _sizes(S, n)[:, None]).T / _sizes(S, n)
     A, centre = np.zeros_like(S), at.centre.copy()
     A[np.ix_(f, f)] = _root(S[np.ix_(f, f)] - follow @ S[np.ix_(n, f)])
     for b in loose:
         prior = model.joint.blocks[b.block].prior
         if b.cusp:
             centre[b.entries] = b.location
-        elif isinstance(prior, Mixture):
+        elif isinstance(prior, ScaleMixture):
             A[np.ix_(b.entries, b.entries)] = _root(S[np.ix_(b.entries, b.entries)])
         else:
             A[b.entries, b.entries] = _prior_sd(model, b)
@@ -180,11 +180,11 @@ def _loosened(model: Model, at: Coordinates, loose: tuple[Loose, ...]) -> Coordi
 
 
 def _has_cusp(model: Model, i: int) -> bool:
-    prior = plain(model.joint.blocks[i])
+    prior = unit_prior(model.joint.blocks[i])
     return isinstance(prior, ExponentialPower) and prior.q < 1
 
 
-def _prior_sd(model: Model, b: Loose) -> Array:
+def _prior_sd(model: Model, b: StretchedBlocks) -> Array:
     prior: Any = model.joint.blocks[b.block].prior
     unit = (model.fixed.get("sigma") or model.design.moments.y_scale) if prior.sigma_units else 1.0
     sd = np.broadcast_to(prior.base.scales, len(model.joint.blocks[b.block].columns))
@@ -195,7 +195,7 @@ def _sizes(S: Array, n: Array) -> Array:
     return np.sqrt(np.diagonal(S)[n])
 
 
-def _even(S: Array) -> Array:
+def _balanced(S: Array) -> Array:
     """Scaled to unit diagonal."""
     d = np.sqrt(np.diagonal(S))
     return S / np.outer(d, d)
@@ -204,7 +204,7 @@ def _even(S: Array) -> Array:
 def _root(S: Array) -> Array:
     """L with L L' = S, through unit diagonal; a lost digit of a difference is made up by a touch of the diagonal."""
     d = np.sqrt(np.diagonal(S))
-    return d[:, None] * np.linalg.cholesky(_even(S) + 1e-12 * np.eye(len(S)))
+    return d[:, None] * np.linalg.cholesky(_balanced(S) + 1e-12 * np.eye(len(S)))
 
 
 # ---- typical scales ----------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def typical_scales(model: Model) -> dict[int, Typical]:
     """One entry for each block with hyperparameters."""
     blocks = model.joint.blocks
     out = {i: _local(b) for i, b in enumerate(blocks) if isinstance(b.prior, HierarchicalPrior)}
-    tuned = [i for i, b in enumerate(blocks) if isinstance(b.prior, Mixture)]
+    tuned = [i for i, b in enumerate(blocks) if isinstance(b.prior, ScaleMixture)]
     found = _by_evidence(model) if tuned else None
     for k, i in enumerate(tuned):
         tau, share = found[k] if found else (_median(blocks[i].prior), 0.0)
@@ -237,7 +237,7 @@ def typical_scales(model: Model) -> dict[int, Typical]:
     return out
 
 
-def _local(block: Block) -> Typical:
+def _local(block: BlockPrior) -> Typical:
     prior: Any = block.prior
     ones = dict.fromkeys(prior.hyper, 1.0)
     words = f"the {prior.name} is sampled non-centred, in units of its own scales"
@@ -256,7 +256,7 @@ def _by_evidence(model: Model) -> list[tuple[float, float]] | None:
         return None
     problem = _Problem(near, False)
     try:
-        top = problem.climb(100)
+        top = problem.maximise(100)
     except (Incompatible, np.linalg.LinAlgError):
         return None
     size = np.array([len(g.columns) for g in problem.unknown]) * model.shape[1]
@@ -271,16 +271,18 @@ def _all_normal(model: Model) -> dict[Key, Prior]:
     out: dict[Key, Prior] = {}
     for b in model.joint.blocks:
         prior = b.prior
-        if isinstance(prior, Mixture):
-            prior = Mixture(_normal(prior.base), Reference() if prior.tau.bounded else prior.tau)
-        out[tuple(model.design.columns[j] for j in b.columns)] = prior if isinstance(prior, Mixture) else _normal(prior)
+        if isinstance(prior, ScaleMixture):
+            prior = ScaleMixture(_normal(prior.base), Reference() if prior.tau.bounded else prior.tau)
+        out[tuple(model.design.columns[j] for j in b.columns)] = (
+            prior if isinstance(prior, ScaleMixture) else _normal(prior)
+        )
     return out
 
 
 # ---- normal priors in place of others ----------------------------------------------------------------------------------
 
 
-def stand_in(model: Model, spreads: Mapping[int, float] | None = None) -> Any:
+def proxy_prior(model: Model, spreads: Mapping[int, float] | None = None) -> Any:
     """Normal priors of the same centre and scale in place of others: they shape coordinates, not the posterior."""
     columns, spreads = model.design.columns, spreads or {}
     return {

@@ -17,15 +17,15 @@ from probreg.errors import DataError
 from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode
 from probreg.inference.penalized.active_set import minimise, off
-from probreg.inference.penalized.kinks import Kinks, separable_basis, smooth_part
-from probreg.inference.penalized.separable import Absolute, Powers, Proximal, Separable
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms, separable_basis, smooth_part
+from probreg.inference.penalized.separable import Powers, Proximal, Separable, WeightedAbsolute
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import ExponentialPower, Normal, Prior, ProximalPrior
 
 
-class Point(NamedTuple):
+class SearchPoint(NamedTuple):
     """The negative log posterior at x = (vec gamma, log aux): its smooth part with gradient and curvature."""
 
     x: Array
@@ -35,14 +35,14 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class SearchCoordinates:
     """The coordinates of the search: beta = T (a + sigma^s (gamma - a)), a the kinks, s = 1 in columns in units of sigma."""
 
     model: Model
 
     @cached_property
-    def kinks(self) -> Kinks:
-        return Kinks.of(self.model)
+    def nonsmooth(self) -> NonsmoothTerms:
+        return NonsmoothTerms.of(self.model)
 
     @cached_property
     def smooth(self) -> Model:
@@ -50,33 +50,33 @@ class Search:
 
     @cached_property
     def basis(self) -> Basis:
-        return separable_basis(self.model, self.kinks)
+        return separable_basis(self.model, self.nonsmooth)
 
     @cached_property
     def penalty(self) -> Separable:
-        weights, powers, m = self.kinks.weights, self.kinks.powers, self.model.shape[1]
+        weights, powers, m = self.nonsmooth.weights, self.nonsmooth.powers, self.model.shape[1]
         scale, size = self.basis.scale, self.model.shape[0] * m + len(self.model.unknown)
 
         def out(values: Array, rest: float = 0.0) -> Array:
             return np.r_[np.repeat(values, m), np.full(len(self.model.unknown), rest)]
 
-        center = out(self.kinks.center * scale)
+        center = out(self.nonsmooth.center * scale)
         if weights is not None:
-            return Absolute(out(weights[0] / scale), out(weights[1] / scale**2), center)
+            return WeightedAbsolute(out(weights[0] / scale), out(weights[1] / scale**2), center)
         if powers is not None:
             w, e, ridge = powers
             return Powers(out(w / scale**e), out(e, 1.0), out(ridge / scale**2), center)
-        return Proximal(self.kinks, scale, size)
+        return Proximal(self.nonsmooth, scale, size)
 
     def units(self, x: Array) -> Array:
         """(p, 1), sigma^s."""
-        s = self.kinks.moving
+        s = self.nonsmooth.moving
         return np.where(s, np.exp(x[-1]) if s.any() else 1.0, 1.0)[:, None]
 
     def beta(self, x: Array) -> Array:
         """The coefficients on the raw columns; exactly at the kink where gamma is."""
-        at = (x[: self._k].reshape(self.model.shape) == self._center) & self.kinks.touched[:, None]
-        return np.where(at, self.kinks.center[:, None], self.basis.T @ self._kappa(x))
+        at = (x[: self._k].reshape(self.model.shape) == self._center) & self.nonsmooth.touched[:, None]
+        return np.where(at, self.nonsmooth.center[:, None], self.basis.T @ self._kappa(x))
 
     def x(self, beta: Array, log_aux: Array) -> Array:
         x = np.r_[np.zeros(self._k), log_aux]
@@ -89,7 +89,7 @@ class Search:
     @cached_property
     def _center(self) -> Array:
         """(p, 1)"""
-        return (self.kinks.center * self.basis.scale)[:, None]
+        return (self.nonsmooth.center * self.basis.scale)[:, None]
 
     @property
     def _k(self) -> int:
@@ -98,14 +98,14 @@ class Search:
     def aux(self, x: Array) -> dict[str, float]:
         return {a: float(np.exp(u)) for a, u in zip(self.model.unknown, x[self._k :])}
 
-    def at(self, x: Array) -> Point:
+    def at(self, x: Array) -> SearchPoint:
         """-log p at x without the kinked part, whose own -q m log sigma is counted here."""
         k, (_, m) = self._k, self.model.shape
         units, kappa = self.units(x), self._kappa(x)
         with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
             value, g, H = self._expansion(kappa, self.aux(x))
         value, g, H = -value, -g, H.copy()
-        moving = self.kinks.moving
+        moving = self.nonsmooth.moving
         if moving.any():
             s = np.repeat(moving, m)
             u, r = np.repeat(units.ravel(), m), (kappa - self._center).ravel()
@@ -117,43 +117,45 @@ class Search:
             second[-1, -1] = (r * g[:k])[s].sum()
             H, g = J.T @ H @ J + second, J.T @ g
             value, g[-1] = value + s.sum() * x[-1], g[-1] + s.sum()
-        return Point(x, value, g, H)
+        return SearchPoint(x, value, g, H)
 
     def _expansion(self, kappa: Array, aux: dict[str, float]) -> tuple[float, Array, Array]:
         if self.basis is self.model.design.basis:
-            local = self.smooth.expansion_in_basis(kappa, **aux)
+            local = self.smooth.value_grad_hessian_standardised(kappa, **aux)
             return local.value, local.gradient, local.curvature
-        raw, k = self.smooth.expansion(self.basis.T @ kappa, **aux), kappa.size
+        raw, k = self.smooth.value_grad_hessian(self.basis.T @ kappa, **aux), kappa.size
         S = np.r_[np.repeat(1.0 / self.basis.scale, kappa.shape[1]), np.ones(len(raw.gradient) - k)]
         return raw.value, S * raw.gradient, S[:, None] * raw.curvature * S
 
-    def kkt(self, at: Point) -> float:
+    def kkt(self, at: SearchPoint) -> float:
         """The distance of zero from the subdifferential, in conditional standard errors of each coordinate."""
-        bend = self.penalty.bend(at.x)
-        return off(at.gradient, self.penalty, at.x, np.abs(np.diagonal(at.curvature)) + np.where(bend > 0, bend, 0.0))
+        hessian = self.penalty.hessian(at.x)
+        return off(
+            at.gradient, self.penalty, at.x, np.abs(np.diagonal(at.curvature)) + np.where(hessian > 0, hessian, 0.0)
+        )
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """Where the search ended."""
 
-    at: Point
+    at: SearchPoint
     kkt: float
     steps: int
     status: Status
 
 
-def start_of(search: Search, start: tuple[tuple[float, ...], ...] | None) -> Array:
+def start_of(search: SearchCoordinates, start: tuple[tuple[float, ...], ...] | None) -> Array:
     """The caller's coefficients; for a cusp the mode under a normal prior of the same spread; else a penalised
     regression on a rough eta."""
     model = search.model
     if not model.design.reachable:
-        raise DataError(f"a mode is found by sums over the rows, and {model.design.gone}")
+        raise DataError(f"a mode is found by sums over the rows, and {model.design.rows_needed}")
     if start is not None:
         beta = np.asarray(start)
         if beta.shape != model.shape:
             raise DataError(f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}")
         return search.x(beta, _rough_aux(model))
-    if not search.kinks.convex:
+    if not search.nonsmooth.convex:
         smooth = rounder(model)
         mode = find_mode(smooth)
         return search.x(smooth.design.basis.T @ mode.gamma, mode.log_aux)
@@ -162,17 +164,17 @@ def start_of(search: Search, start: tuple[tuple[float, ...], ...] | None) -> Arr
 
 def _rough_aux(model: Model) -> Array:
     assert isinstance(model.likelihood, SmoothLikelihood)
-    aux = model.likelihood.guess(model.design.sample.observed)[1]
+    aux = model.likelihood.initial_eta(model.design.sample.observed)[1]
     return np.log([aux[a] for a in model.unknown])
 
 
-def _rough(search: Search) -> Array:
+def _rough(search: SearchCoordinates) -> Array:
     """The prior's own centre, and one penalised regression of the likelihood's rough eta from there."""
     model, design = search.model, search.model.design.sample
     assert isinstance(model.likelihood, SmoothLikelihood)
-    x = search.x(np.repeat(search.kinks.center[:, None], model.shape[1], 1), _rough_aux(model))
+    x = search.x(np.repeat(search.nonsmooth.center[:, None], model.shape[1], 1), _rough_aux(model))
     x[: search._k] = search.penalty.center[: search._k]
-    eta, aux = model.likelihood.guess(design.observed)
+    eta, aux = model.likelihood.initial_eta(design.observed)
     if not eta.any() and design.offset is None:
         return x
     known = model.likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(design)
@@ -205,13 +207,13 @@ def rounder(model: Model) -> Model:
 
 
 @one_blas_thread()
-def climb(search: Search, x: Array, *, tol: float, max_steps: int) -> Found:
+def minimise_nonsmooth(search: SearchCoordinates, x: Array, *, tol: float, max_steps: int) -> SearchResult:
     """Proximal Newton steps, halved until the objective falls, until the certificate holds."""
     at = search.at(x)
     for number in range(max_steps + 1):
         kkt = search.kkt(at)
         if kkt <= tol:
-            return Found(at, kkt, number, Status.CONVERGED)
+            return SearchResult(at, kkt, number, Status.CONVERGED)
         if number == max_steps:
             break
         H = _convexified(at.curvature)
@@ -219,9 +221,9 @@ def climb(search: Search, x: Array, *, tol: float, max_steps: int) -> Found:
         aim, _ = minimise(H, H @ at.x - at.gradient, search.penalty, at.x, tol=inner)
         moved = _halve(search, at, aim - at.x)
         if moved is None:
-            return Found(at, kkt, number, Status.SADDLE)
+            return SearchResult(at, kkt, number, Status.SADDLE)
         at = moved
-    return Found(at, kkt, max_steps, Status.STEP_LIMIT)
+    return SearchResult(at, kkt, max_steps, Status.STEP_LIMIT)
 
 
 def _convexified(H: Array) -> Array:
@@ -237,7 +239,7 @@ def _convexified(H: Array) -> Array:
         return (vector * value) @ vector.T * np.outer(d, d)
 
 
-def _halve(search: Search, at: Point, step: Array) -> Point | None:
+def _halve(search: SearchCoordinates, at: SearchPoint, step: Array) -> SearchPoint | None:
     """The first of x + t step, t = 1, 1/2, ..., at which the objective falls enough, None when none does."""
     penalty, here = search.penalty, search.penalty.value(at.x)
     slope = float(at.gradient @ step) + penalty.value(at.x + step) - here

@@ -6,18 +6,18 @@ import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.assess.after.base import noiseless, reachable
-from probreg.assess.after.local import Local, local, obstacle
+from probreg.assess.after.local import Local, local, local_obstacle
 from probreg.assess.after.residuals import deviance
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import coefficient_dims, coordinates, row_labels
+from probreg.fits.inference_data import coefficient_dims, model_coordinates, row_labels
 
 Array = np.ndarray
 
 
 @checked
-def measures(fit: Fit) -> Any:
+def influence_measures(fit: Fit) -> Any:
     """What leaving out one observation of a row would do: Dataset over obs, exact for least squares, otherwise one
     Newton step from the estimate (Pregibon 1981); for a posterior at its mean.
 
@@ -31,14 +31,14 @@ def measures(fit: Fit) -> Any:
 
     >>> import probreg as pr
     >>> fit = pr.fit(pr.Model.from_arrays([1.0, 2.0, 3.0, 9.0], [1.0, 2.0, 2.0, 7.0]))
-    >>> measures(fit)["leverage"].round(3).values.tolist()
+    >>> influence_measures(fit)["leverage"].round(3).values.tolist()
     [0.445, 0.329, 0.265, 0.961]
     """
     import xarray as xr
 
     reachable(fit)
     refuse_sampling(fit.model.design.weight_kind, "influence measures")
-    if (why := obstacle(fit)) is not None:
+    if (why := local_obstacle(fit)) is not None:
         raise Incompatible(f"influence measures: {why}; use a flat or a normal prior")
     if (why := noiseless(fit)) is not None:
         raise Incompatible(f"influence measures: {why}")
@@ -48,7 +48,7 @@ def measures(fit: Fit) -> Any:
     variables: dict[str, Any] = {
         "leverage": design.by_row(found.leverage, 0.0),
         "internal": found.standardised,
-        "studentised": studentised(fit, found),
+        "studentised": externally_studentised(fit, found),
         "cook": found.cook,
         "dffits": dffits(found),
     }
@@ -56,10 +56,10 @@ def measures(fit: Fit) -> Any:
     table: dict[str, Any] = {k: ("obs", v if k == "leverage" else design.by_row(v)) for k, v in variables.items()}
     table |= {"dfbetas": (dims, design.by_row(betas))}
     attrs = {"coefficients": found.size, "method": fit.method.name}
-    return xr.Dataset(table, {"obs": row_labels(None, design.whole), **coordinates(fit.model)}, attrs)
+    return xr.Dataset(table, {"obs": row_labels(None, design.whole), **model_coordinates(fit.model)}, attrs)
 
 
-def studentised(fit: Fit, found: Local) -> Array:
+def externally_studentised(fit: Fit, found: Local) -> Array:
     """Externally studentised residuals (n,): t-distributed with n - p - 1 degrees of freedom for least squares."""
     if found.df is not None:
         with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
@@ -80,12 +80,12 @@ def dffits(found: Local) -> Array:
 
 def dfbetas(fit: Fit, found: Local) -> Array:
     """Changes of the reported coefficients in their standard errors without the observation, (n, p) or (n, p, D)."""
-    display = fit.model.likelihood.display
+    display = fit.model.likelihood.contrast_matrix
     change = np.einsum("npm,dm->npd", found.change, display)
     spread = np.einsum("pmk,dm->pdk", found.back, display)
     error = np.sqrt(found.dispersion * (spread**2).sum(-1))
     with np.errstate(all="ignore"):  # a column that was dropped has no error
         out = change / (error * found.without[:, None, None])
-    if fit.solution.vague is not None:
-        out = np.where(fit.solution.vague, np.nan, out)
+    if fit.solution.not_estimable is not None:
+        out = np.where(fit.solution.not_estimable, np.nan, out)
     return out if fit.model.likelihood.outcomes else out[..., 0]

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.inference.base import Array, Status
-from probreg.inference.modes.linear import PriorRows, condition
+from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import covariance_at, find_mode
-from probreg.inference.sampling.coordinates import noise_of, stand_in
-from probreg.inference.sampling.kernel_held import hold
+from probreg.inference.sampling.compiled_check import check_compiled_density
+from probreg.inference.sampling.reparameterisation import proxy_prior, rough_sigma
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import entries_of, loops_of, tiles_of
-from probreg.priors import Block, Flat, GaussianPrior, HierarchicalPrior, Reference
+from probreg.priors import BlockPrior, Flat, GaussianPrior, HierarchicalPrior, Reference
 from probreg.priors.location_scale import LocationScale
 
 _STEPS = 14  # of Newton's method, past which the mode is too far away for its curvature to describe the posterior
@@ -29,7 +29,7 @@ Density = Callable[[Array], tuple[float, Array]]
 Sum = Callable[[Array, Mapping[str, float], Array], float]  # (theta, aux, slopes to add to) -> value
 
 
-class Coordinates(NamedTuple):
+class AffineMap(NamedTuple):
     """(vec beta, log aux) = centre + A z; `whitened` says whether z is nearly standard normal."""
 
     centre: Array
@@ -38,16 +38,16 @@ class Coordinates(NamedTuple):
     note: str
 
 
-def obstacle(model: Model) -> str | None:
+def compiled_obstacle(model: Model) -> str | None:
     """Why there is no native density of this model, or None."""
     likelihood = model.likelihood
     if not isinstance(likelihood, Gaussian):
-        if not isinstance(likelihood, SmoothLikelihood) or likelihood.kernel is None:
+        if not isinstance(likelihood, SmoothLikelihood) or likelihood.compiled_density is None:
             return f"the {likelihood.name} likelihood has no compiled kernel"
-        if said := likelihood.kernel.unfit:
+        if said := likelihood.compiled_density.unfit:
             return f"the kernel of the {likelihood.name} likelihood cannot be compiled: {said}"
         if not model.design.n:
-            return model.design.elsewhere
+            return model.design.rows_absent
     for b in model.joint.blocks:
         if not (isinstance(b.prior, GaussianPrior) or _kernel(b) is not None):
             columns = ", ".join(model.design.columns[j] for j in b.columns)
@@ -59,14 +59,14 @@ def obstacle(model: Model) -> str | None:
     return None
 
 
-def _kernel(block: Block) -> Any:
-    return block.prior.kernel if isinstance(block.prior, LocationScale) else None
+def _kernel(block: BlockPrior) -> Any:
+    return block.prior.compiled_density if isinstance(block.prior, LocationScale) else None
 
 
 # ---- coordinates -------------------------------------------------------------------------------------------------------
 
 
-def coordinates(model: Model) -> Coordinates:
+def affine_map(model: Model) -> AffineMap:
     """Whitened by the curvature at the mode where there is one, else the standardised columns as they are."""
     found = _moments(model) if isinstance(model.likelihood, Gaussian) else _at_mode(model)
     if found is not None:
@@ -74,12 +74,12 @@ def coordinates(model: Model) -> Coordinates:
     T, a = np.kron(model.design.basis.T, np.eye(model.shape[1])), len(model.unknown)
     A = np.eye(len(T) + a)
     A[: len(T), : len(T)] = T
-    start = model.likelihood.guess(model.design.observed)[1] if a and model.design.n else {}
+    start = model.likelihood.initial_eta(model.design.observed)[1] if a and model.design.n else {}
     centre = np.r_[np.zeros(len(T)), [np.log(start.get(name, 1.0)) for name in model.unknown]]
-    return Coordinates(centre, A, False, f"sampled on standardised columns: no mode to whiten by in {_STEPS} steps")
+    return AffineMap(centre, A, False, f"sampled on standardised columns: no mode to whiten by in {_STEPS} steps")
 
 
-def _at_mode(model: Model) -> Coordinates | None:
+def _at_mode(model: Model) -> AffineMap | None:
     mode = find_mode(model, tol=1e-4)
     cov = covariance_at(mode)
     if mode.status is not Status.CONVERGED or mode.steps > _STEPS or cov is None:
@@ -88,15 +88,15 @@ def _at_mode(model: Model) -> Coordinates | None:
     T = np.eye(len(cov))
     T[:k, :k] = np.kron(model.design.basis.T, np.eye(model.shape[1]))
     centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
-    return Coordinates(
+    return AffineMap(
         centre, T @ np.linalg.cholesky(cov), True, "sampled in coordinates whitened by the curvature at the mode"
     )
 
 
-def _moments(model: Model) -> Coordinates | None:
+def _moments(model: Model) -> AffineMap | None:
     """The normal of beta at a sigma near the posterior's, and log sigma of standard deviation 1 / sqrt(2 n) beside it."""
-    near, sigma, moments = replace(model, prior=stand_in(model)), noise_of(model), model.design.moments
-    given = condition(moments, PriorRows.of(near.joint), float(sigma))
+    near, sigma, moments = replace(model, prior=proxy_prior(model)), rough_sigma(model), model.design.moments
+    given = posterior_given_sigma(moments, PriorRows.of(near.joint), float(sigma))
     if given.rank.dropped:
         return None
     root, a = sigma * np.asarray(given.root, dtype=float), len(model.unknown)
@@ -104,30 +104,30 @@ def _moments(model: Model) -> Coordinates | None:
     A[: len(root), : root.shape[1]] = root
     A[len(root) :, root.shape[1] :] = np.eye(a) / np.sqrt(2.0 * max(moments.weight, 1.0))
     note = "sampled on the sufficient statistics of the rows, in whitened coordinates"
-    return Coordinates(np.r_[given.mean, np.full(a, np.log(sigma))], A, True, note)
+    return AffineMap(np.r_[given.mean, np.full(a, np.log(sigma))], A, True, note)
 
 
 # ---- the density -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Whitened:
+class ReparameterisedDensity:
     """z (d,) -> log posterior of (beta, log aux) with its gradient; `unfold` gives beta (p, m) and aux back. `compiled` says
     that rows are summed by compiled code, without the interpreter's lock."""
 
     model: Model
-    at: Coordinates
+    at: AffineMap
     compiled: bool
     log_prob: Density
 
     @classmethod
-    def of(cls, model: Model, at: Coordinates | None = None, *, compiled: bool | None = None) -> "Whitened":
+    def of(cls, model: Model, at: AffineMap | None = None, *, compiled: bool | None = None) -> "ReparameterisedDensity":
         """`compiled` says whether the rows are summed by compiled code; by default where there are more than some."""
-        at = coordinates(model) if at is None else at
+        at = affine_map(model) if at is None else at
         by_moments = isinstance(model.likelihood, Gaussian)
         compiled = not by_moments and (model.design.n > FEW if compiled is None else compiled)
         if compiled:
-            hold(model, at.centre)
+            check_compiled_density(model, at.centre)
         rows = _of_moments(model) if by_moments else _of_rows(model) if compiled else _of_numpy(model)
         return cls(model, at, compiled, _density(model, at, [rows, *_priors(model)]))
 
@@ -138,7 +138,7 @@ class Whitened:
         return {"beta": np.ascontiguousarray(point[:k].reshape(self.model.shape))} | aux
 
 
-def _density(model: Model, at: Coordinates, parts: list[Sum]) -> Density:
+def _density(model: Model, at: AffineMap, parts: list[Sum]) -> Density:
     k, unknown, fixed = model.shape[0] * model.shape[1], model.unknown, model.fixed
     centre, A = at.centre, np.ascontiguousarray(at.A)
     back = np.ascontiguousarray(A.T)
@@ -172,11 +172,11 @@ def _of_moments(model: Model) -> Sum:
 def _of_rows(model: Model) -> Sum:
     likelihood, design = model.likelihood, model.design
     assert isinstance(likelihood, SmoothLikelihood)
-    assert likelihood.kernel is not None  # see `obstacle`
-    gradient, shape = loops_of(likelihood.kernel).gradient, model.shape
+    assert likelihood.compiled_density is not None  # see `obstacle`
+    gradient, shape = loops_of(likelihood.compiled_density).gradient, model.shape
     y, none = np.ascontiguousarray(design.observed, dtype=float), np.zeros(0)
     w = none if design.weights is None else design.weights
-    X, offset, carried = design.X, _offset(model), likelihood.carrier(y)
+    X, offset, carried = design.X, _offset(model), likelihood.base_measure(y)
     if design.precision is not None:  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
         root = np.sqrt(design.precision)
         X, y, offset, carried = X * root[:, None], y * root, offset * root, carried + np.log(root)
@@ -207,7 +207,7 @@ def _of_numpy(model: Model) -> Sum:
     def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         eta = d.X.dot(theta.reshape(model.shape))
         eta = eta if d.offset is None else eta + d.offset
-        log_p, g, _ = likelihood.expansion(d.observed, eta, **likelihood.at_rows(aux, d.precision))
+        log_p, g, _ = likelihood.value_grad_hessian(d.observed, eta, **likelihood.at_rows(aux, d.precision))
         slopes[: len(theta)] += d.X.T.dot(w[:, None] * g[:, :m]).ravel()
         slopes[len(theta) :] += w.dot(g[:, extra])
         return float(w.dot(log_p))
@@ -224,18 +224,18 @@ def _priors(model: Model) -> list[Sum]:
     return blocks + [_aux(model, i, a) for i, a in enumerate(model.unknown)]
 
 
-def _entries(model: Model, block: Block) -> Array:
+def _entries(model: Model, block: BlockPrior) -> Array:
     m = model.shape[1]
     return (np.array(block.columns)[:, None] * m + np.arange(m)).ravel()
 
 
-def _unit(model: Model, block: Block) -> tuple[bool, int | None]:
+def _unit(model: Model, block: BlockPrior) -> tuple[bool, int | None]:
     """Whether the scales are in units of sigma, and the place of log sigma if it is unknown."""
     place = model.shape[0] * model.shape[1] if "sigma" in model.unknown else None
     return block.prior.sigma_units, place if block.prior.sigma_units else None
 
 
-def _compiled_block(model: Model, block: Block) -> Sum:
+def _compiled_block(model: Model, block: BlockPrior) -> Sum:
     prior: Any = block.prior
     if getattr(prior, "precision_matrix", None) is not None:
         return _quadratic(model, block)
@@ -243,7 +243,7 @@ def _compiled_block(model: Model, block: Block) -> Sum:
     location, scale = (
         np.repeat(np.broadcast_to(v, len(block.columns)), m).astype(float) for v in (prior.location, prior.scales)
     )
-    density, t = entries_of(prior.kernel), np.array(prior.settings, dtype=float)
+    density, t = entries_of(prior.compiled_density), np.array(prior.settings, dtype=float)
     relative, place = _unit(model, block)
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
@@ -255,7 +255,7 @@ def _compiled_block(model: Model, block: Block) -> Sum:
     return value_of
 
 
-def _quadratic(model: Model, block: Block) -> Sum:
+def _quadratic(model: Model, block: BlockPrior) -> Sum:
     prior, q, m = block.prior, len(block.columns), model.shape[1]
     assert isinstance(prior, GaussianPrior)  # see `obstacle`
     at, P = _entries(model, block), prior.precision(q)

@@ -123,7 +123,7 @@ def _round(f: float, q: float, y: float, c: float, t: int, s: Setup) -> tuple[fl
 
 
 @compiled
-def plain(X: Array, y: Array, sizes: Array, w: Array, t: int, s: Setup, out: Out) -> int:
+def plain_step(X: Array, y: Array, sizes: Array, w: Array, t: int, s: Setup, out: Out) -> int:
     """w += -step slope x and nothing else: least mean squares, perceptron, online logistic."""
     prediction, losses, slopes, squares, total = out
     for i in range(y.size):

@@ -16,7 +16,7 @@ from probreg.inference.base import Array
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.model.pymc_graph import coords_of, hyper_variables
-from probreg.priors import Flat, GaussianPrior, Mixture
+from probreg.priors import Flat, GaussianPrior, ScaleMixture
 
 NOTE = (
     "sampled on the sufficient statistics of the rows, in coordinates that are whitened at every prior scale and sigma"
@@ -24,7 +24,7 @@ NOTE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Collapsed:
+class Marginalised:
     """The parts of the conditional posterior that do not move with tau and sigma."""
 
     block: int
@@ -42,13 +42,13 @@ class Collapsed:
     top: float  # sum of log(w) / 2 over the rows' precisions w
 
     @classmethod
-    def of(cls, model: Model) -> "Collapsed | None":
+    def of(cls, model: Model) -> "Marginalised | None":
         """None unless the likelihood is Gaussian and one normal prior of unknown scale is all there is."""
         informed = [i for i, b in enumerate(model.joint.blocks) if not isinstance(b.prior, Flat)]
         if not isinstance(model.likelihood, Gaussian) or len(informed) != 1:
             return None
         block = model.joint.blocks[informed[0]]
-        if not isinstance(block.prior, Mixture) or not isinstance(block.prior.base, GaussianPrior):
+        if not isinstance(block.prior, ScaleMixture) or not isinstance(block.prior.base, GaussianPrior):
             return None
         moments, base, q = model.design.moments, block.prior.base, len(block.columns)
         inside, p = set(block.columns), moments.p
@@ -66,7 +66,7 @@ class Collapsed:
         )  # fmt: skip
 
 
-def graph(model: Model, c: Collapsed) -> Any:
+def marginalised_graph(model: Model, c: Marginalised) -> Any:
     """The PyMC model over tau, sigma and standard normal coordinates; its deterministic `beta` is (p, 1)."""
     import pymc as pm
     import pytensor.tensor as pt
