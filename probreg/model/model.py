@@ -43,6 +43,7 @@ from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.prior_predictive import PriorPredictive, prior_predictive
 from probreg.model.pymc_graph import build_pymc_model
+from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
 from probreg.priors.penalties.read_out import one_penalty
@@ -359,8 +360,7 @@ class Model(FromData):
         if not basis.mild:
             return self._expand(gamma, basis.T, basis, aux, curved=curved)
         raw = self._expand(basis.T @ gamma, np.eye(len(gamma)), None, aux, curved=curved)
-        S = np.eye(len(raw.gradient))
-        S[: gamma.size, : gamma.size] = np.kron(basis.T, np.eye(gamma.shape[1]))
+        S = with_aux(map_of_columns(basis.T, gamma.shape[1]), len(self.unknown))
         return LocalModel(raw.value, S.T @ raw.gradient, S.T @ raw.curvature @ S if curved else raw.curvature)
 
     def _expand(self, gamma: Array, T: Array, basis: Basis | None, aux: Aux, *, curved: bool = True) -> LocalModel:
@@ -401,8 +401,7 @@ class Model(FromData):
         value, g, h = self.joint.value_grad_hessian(beta, known.get("sigma", 1.0))
         k = beta.size
         a = list(range(k)) + ([k] if "sigma" in self.unknown else [])
-        S = np.eye(k + 1)
-        S[:k, :k] = np.kron(T, np.eye(beta.shape[1]))
+        S = with_aux(map_of_columns(T, beta.shape[1]), 1)
         g, h = S.T @ g, S.T @ h @ S
         total, gradient, curvature = local.value + value, local.gradient.copy(), local.curvature.copy()
         gradient[a] += g[a]

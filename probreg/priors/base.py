@@ -19,6 +19,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Columns
 from probreg.errors import DataError
+from probreg.numerics.frame import map_of_columns
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.registry import Registry
 
@@ -154,7 +155,7 @@ class GaussianPrior(SmoothPrior):
 
     def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         P = self.precision(len(beta)) / unit**2
-        return -(P @ (beta - self.center(len(beta))[:, None])).ravel(), np.kron(P, np.eye(beta.shape[1]))
+        return -(P @ (beta - self.center(len(beta))[:, None])).ravel(), map_of_columns(P, beta.shape[1])
 
 
 class WholePrior(SmoothPrior):

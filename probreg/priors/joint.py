@@ -9,6 +9,7 @@ import numpy as np
 
 from probreg.arguments.scalars import shown_value
 from probreg.errors import DataError
+from probreg.numerics.frame import entries
 from probreg.priors.base import Array, GaussianPrior, Prior, PriorData, SmoothPrior
 from probreg.priors.flat import Flat
 
@@ -114,7 +115,7 @@ class JointPrior:
             assert isinstance(b.prior, SmoothPrior)  # callers ask `smooth` first
             inside = beta[list(b.columns)]
             g, H = b.prior.derivatives(inside, unit)
-            at = (np.array(b.columns)[:, None] * m + np.arange(m)).ravel()
+            at = entries(b.columns, m)
             gradient[at] += g
             curvature[np.ix_(at, at)] += H
             if b.prior.sigma_units:

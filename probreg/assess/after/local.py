@@ -18,6 +18,7 @@ import numpy as np
 from probreg.data import Basis
 from probreg.fits.fit import Fit
 from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.numerics.frame import map_of_columns
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
 Array = np.ndarray
@@ -162,7 +163,7 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     U, T = basis.rows(model.design.X)[:, kept], basis.T[:, kept]
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
     scale = np.repeat(np.sqrt(w), m)[:, None]
-    prior = np.kron(_half(T.T @ model.joint.precision(fit.aux.get("sigma", 1.0)) @ T), np.eye(m))
+    prior = map_of_columns(_half(T.T @ model.joint.precision(fit.aux.get("sigma", 1.0)) @ T), m)
     R = np.linalg.qr(np.vstack([stacked * scale, prior]), mode="r")
     R_inverse = np.linalg.inv(R)
     Q = (stacked @ R_inverse).reshape(n, m, -1)

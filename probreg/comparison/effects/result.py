@@ -10,9 +10,9 @@ from probreg.comparison.effects.averages import RowGroup, Target, average, avera
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
-from probreg.inference.uncertainty.parameter_maps import through
 from probreg.likelihoods import Gaussian
 from probreg.likelihoods.links import IDENTITY, LOG, Link
+from probreg.numerics.frame import covariance_through, map_of_columns
 from probreg.system.terminal import printed, table_lines
 
 Array = np.ndarray
@@ -106,7 +106,7 @@ def _of_delta(
     G = np.concatenate([gradient for _, gradient in found])
     _estimable(fit, G)
     V, df, words = fit.spread(covariance)
-    cov, which = through(G, V), f"{words.get('kind', 'given')} covariance"
+    cov, which = covariance_through(G, V), f"{words.get('kind', 'given')} covariance"
     se = np.sqrt(np.maximum(np.diagonal(cov), 0.0))
     posterior = fit.solution.draws is not None
     half = quantile(prob, df) * se
@@ -165,7 +165,7 @@ def _estimable(fit: Fit, G: Array) -> None:
     """Incompatible for an effect that moves along a direction of the coefficients that the rows do not tell."""
     if fit.solution.null_space is None:
         return
-    N = np.kron(fit.solution.null_space, np.eye(fit.model.shape[1]))
+    N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
     if len(bad := np.flatnonzero((np.abs(G @ N) > _KEEPS * (np.abs(G) @ np.abs(N)) + 1e-300).any(1))):
         raise Incompatible(
             f"{len(bad)} of {len(G)} effects have no estimate, because columns are not identified ({fit.solution.detail}). "

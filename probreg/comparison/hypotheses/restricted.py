@@ -17,6 +17,7 @@ from probreg.inference import ClosedForm
 from probreg.inference.uncertainty.constrained import Surface, identified, start
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import map_of_columns
 
 Array = np.ndarray
 
@@ -69,7 +70,7 @@ def estimable(fit: Fit, L: Array) -> None:
     """Incompatible for a combination of coefficients that the rows do not tell (Searle 1971)."""
     if fit.solution.null_space is None:
         return
-    N = np.kron(fit.solution.null_space, np.eye(fit.model.shape[1]))
+    N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
     if (np.abs(L @ N) > 1e-8 * (np.abs(L) @ np.abs(N)) + 1e-300).any():
         raise Incompatible(
             f"the hypothesis is about coefficients that are not identified ({fit.solution.detail}): drop a column, or give a prior"
@@ -147,7 +148,7 @@ def restricted(fit: Fit, found: Restrictions) -> Restricted:
     beta, V = s.beta.ravel(), np.nan_to_num(s.scale)
     nearest = beta - V @ found.L.T @ np.linalg.solve(found.L @ V @ found.L.T, found.L @ beta - found.r)
     at = Surface(model, identified(model, s))
-    held = np.vstack([np.kron(T.T, np.eye(m)) @ found.L.T, np.zeros((len(model.unknown), found.q))])
+    held = np.vstack([map_of_columns(T.T, m) @ found.L.T, np.zeros((len(model.unknown), found.q))])
     top = at.maximise(start(model, s, nearest.reshape(p, m)), at.across(held))
     if top is None:
         raise NotConverged(
@@ -161,6 +162,6 @@ def restricted(fit: Fit, found: Restrictions) -> Restricted:
 def _score(model: Model, at: Restricted) -> float:
     """g' I^-1 g at the restricted maximum, on standardised columns; sigma is orthogonal to beta in expectation."""
     assert isinstance(model.likelihood, SmoothLikelihood)
-    T = np.kron(model.design.basis.T, np.eye(model.shape[1]))
+    T = map_of_columns(model.design.basis.T, model.shape[1])
     g = T.T @ model.gradient(at.beta, **at.aux)
     return float(g @ np.linalg.solve(T.T @ model.information(at.beta, **at.aux) @ T, g))

@@ -22,6 +22,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.numerics.frame import map_of_predictors
 
 Array = np.ndarray
 _OPPOSITE = {">": "<=", "<": ">="}
@@ -83,7 +84,7 @@ def _chosen(tests: str | Sequence[str]) -> tuple[str, ...]:
 
 def _display(fit: Fit) -> Array:
     """(reported, p m): reported coefficients are this times vec(beta)."""
-    return np.kron(np.eye(fit.model.shape[0]), fit.model.likelihood.contrast_matrix)
+    return map_of_predictors(fit.model.likelihood.contrast_matrix, fit.model.shape[0])
 
 
 def _of_mode(

@@ -15,6 +15,7 @@ from probreg.comparison.interval_panel.kinds import Interval
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OrderedLikelihood
+from probreg.numerics.frame import map_of_columns
 
 Array = np.ndarray
 
@@ -58,7 +59,7 @@ class Estimand:
             return 0.0
         if not joint.gaussian:
             return np.nan
-        P = np.kron(joint.precision(self.origin.aux.get("sigma", 1.0)), np.eye(len(names) // joint.p))
+        P = map_of_columns(joint.precision(self.origin.aux.get("sigma", 1.0)), len(names) // joint.p)
         v = self.origin.covariance().values @ self.direction
         return float(v @ P @ v / (self.direction @ v))
 

@@ -25,6 +25,7 @@ from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode
 from probreg.model.model import Model
+from probreg.numerics.frame import entries, map_of_columns
 from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, Prior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -223,8 +224,8 @@ class LaplaceSurface:
         (_, m), at = model.shape, 0
         self._roots = np.zeros((model.shape[0] * m, sum(len(g.columns) for g in groups) * m))
         for g in groups:
-            index = (np.array(g.columns)[:, None] * m + np.arange(m)).ravel()
-            self._roots[index, at : at + len(index)] = np.kron(g.root, np.eye(m))
+            index = entries(g.columns, m)
+            self._roots[index, at : at + len(index)] = map_of_columns(g.root, m)
             at += len(index)
         self._of = np.repeat(np.arange(len(groups)), [len(g.columns) * m for g in groups])
         self._centre = np.zeros(model.shape)
@@ -245,7 +246,7 @@ class LaplaceSurface:
         aux = dict(zip(model.unknown, np.exp(mode.log_aux)))
         local = model.value_grad_hessian_standardised(mode.gamma, **aux)
         S = np.linalg.inv(local.curvature)
-        T = np.kron(basis.T, np.eye(model.shape[1]))
+        T = map_of_columns(basis.T, model.shape[1])
         C = np.zeros((len(S), self._roots.shape[1]))  # gamma = C'(vec of the coordinates), aux not among them
         C[:k] = T.T @ self._roots
         alpha = np.exp(-2.0 * theta)

@@ -25,6 +25,7 @@ from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import LocalModel, Model
+from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.numerics.linalg import one_blas_thread, weighted_gram
 from probreg.priors import SmoothPrior
 
@@ -270,7 +271,7 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
     if found.status is not Status.CONVERGED:
         return *_rough(model), None
     to_part = part.design.basis.T_inverse @ design.basis.T
-    M = _block(np.kron(to_part, np.eye(found.gamma.shape[1])), len(found.log_aux))
+    M = with_aux(map_of_columns(to_part, found.gamma.shape[1]), len(found.log_aux))
     return np.linalg.solve(to_part, found.gamma), found.log_aux, M.T @ found.local.curvature @ M
 
 
@@ -330,7 +331,7 @@ def covariance_at(mode: Mode) -> Array | None:
 @one_blas_thread()
 def solution_at(model: Model, mode: Mode) -> Solution:
     """The mode on the raw columns with its curvature, and whether it exists and is identified."""
-    T = np.kron(model.design.basis.T, np.eye(model.shape[1]))
+    T = map_of_columns(model.design.basis.T, model.shape[1])
     k, beta = mode.gamma.size, model.design.basis.T @ mode.gamma
     status, detail, not_estimable, null = mode.status, "", None, None
     cov = covariance_at(mode)
@@ -345,8 +346,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             detail = combinations(model.design.moments.rank, model.design.columns)
             not_estimable = np.repeat(touched(null)[:, None], len(model.likelihood.contrast_matrix), 1)
     else:
-        S = np.eye(len(cov))
-        S[:k, :k] = T
+        S = with_aux(T, len(mode.log_aux))
         cov = S @ cov @ S.T
     aux = np.exp(mode.log_aux)
     sd = aux * np.sqrt(np.diagonal(cov)[k:])
@@ -411,9 +411,8 @@ def _words(found: Separation) -> str:
 
 def _bounded_part(mode: Mode, T: Array, not_estimable: Array) -> Array:
     """Covariance with the runaway coefficients held where they are: nan for those, finite for the others."""
-    H = np.linalg.solve(_block(T, len(mode.log_aux)).T, mode.local.curvature) @ np.linalg.inv(
-        _block(T, len(mode.log_aux))
-    )
+    S = with_aux(T, len(mode.log_aux))
+    H = np.linalg.solve(S.T, mode.local.curvature) @ np.linalg.inv(S)
     m = mode.gamma.shape[1]
     # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
     gone = not_estimable if not_estimable.shape[1] == m else np.repeat(not_estimable.any(1)[:, None], m, 1)
@@ -424,16 +423,10 @@ def _bounded_part(mode: Mode, T: Array, not_estimable: Array) -> Array:
     return cov
 
 
-def _block(T: Array, extra: int) -> Array:
-    out = np.eye(len(T) + extra)
-    out[: len(T), : len(T)] = T
-    return out
-
-
 def _deficient(model: Model, mode: Mode, T: Array, cov: Array | None) -> tuple[Array, Array | None]:
     """Covariance over (vec beta, log aux), and the directions (p, k) that collinear columns without a prior leave open:
     there the covariance is that of the coefficients of least norm."""
-    S = _block(T, len(mode.log_aux))
+    S = with_aux(T, len(mode.log_aux))
     rank = model.design.moments.rank
     dropped = np.array(rank.dropped, dtype=int)
     if not len(dropped) or model.joint.informative[dropped].all():
@@ -446,5 +439,5 @@ def _deficient(model: Model, mode: Mode, T: Array, cov: Array | None) -> tuple[A
         return S @ cov @ S.T, None
     N = unidentified(rank, model.shape[0])
     project = np.eye(len(N)) - N @ np.linalg.pinv(N)
-    P = _block(np.kron(project, np.eye(model.shape[1])), len(mode.log_aux))
+    P = with_aux(map_of_columns(project, model.shape[1]), len(mode.log_aux))
     return P @ S @ np.linalg.pinv(mode.local.curvature, rcond=1e-11, hermitian=True) @ S.T @ P.T, N

@@ -28,6 +28,7 @@ from probreg.inference.modes.epochs import (
 from probreg.inference.modes.newton import Mode, newton_step, solution_at
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import map_of_columns
 from probreg.numerics.linalg import one_blas_thread, weighted_gram
 from probreg.priors import GaussianPrior
 
@@ -340,5 +341,5 @@ def sandwich(model: Model, mode: Mode) -> tuple[Array, Array]:
         scale, scale
     )
     both = inverse @ S @ inverse
-    T = np.kron(d.basis.T, np.eye(m))
+    T = map_of_columns(d.basis.T, m)
     return T @ both[:k, :k] @ T.T, np.sqrt(np.diagonal(both)[k:])

@@ -18,6 +18,7 @@ from probreg.data.moments import MOST
 from probreg.errors import DataError
 from probreg.inference.base import Array, Solution
 from probreg.model.model import Model
+from probreg.numerics.frame import map_of_columns
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import AuxPrior, Flat, GaussianPrior, Normal, Prior
 from probreg.priors.joint import Key
@@ -190,7 +191,7 @@ class Rotated:
         axes[self.flat, np.arange(f)] = 1.0
         axes[self.columns, f:], spread[self.columns] = self.Q, self.scale * unit
         each = np.repeat(np.where(np.arange(r) < f, 1.0, unit or 1.0), m)
-        return Factored(np.repeat(spread, m), np.kron(axes, np.eye(m)), np.asarray(inner) / np.outer(each, each))
+        return Factored(np.repeat(spread, m), map_of_columns(axes, m), np.asarray(inner) / np.outer(each, each))
 
     def draws(self, found: Solution, unit: Array | float, rng: np.random.Generator) -> tuple[Array, Array]:
         """Draws of all coefficients (chain, draw, p, m) from those of (beta_F, u), and the log density of w at each,

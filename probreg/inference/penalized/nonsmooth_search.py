@@ -21,6 +21,7 @@ from probreg.inference.penalized.nonsmooth import NonsmoothTerms, separable_basi
 from probreg.inference.penalized.separable import Powers, Proximal, Separable, WeightedAbsolute
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import map_of_columns
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import ExponentialPower, Normal, Prior, ProximalPrior
 
@@ -185,7 +186,7 @@ def _rough(search: SearchCoordinates) -> Array:
     A, b = root * U, root * (eta if design.offset is None else eta - design.offset)
     k, m = search._k, model.shape[1]
     G, c = np.zeros((len(x), len(x))), np.zeros(len(x))
-    G[:k, :k], c[:k] = np.kron(A.T @ A, np.eye(m)), (A.T @ b).ravel()
+    G[:k, :k], c[:k] = map_of_columns(A.T @ A, m), (A.T @ b).ravel()
     G[:k, :k] += 1e-8 * np.diag(np.diagonal(G)[:k])
     G[range(k, len(x)), range(k, len(x))], c[k:] = 1.0, x[k:]
     return minimise(G, c, search.penalty, x, tol=1e-3, rounds=5)[0]

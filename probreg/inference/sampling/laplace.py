@@ -24,6 +24,7 @@ from probreg.inference.modes.newton import find_mode, solution_at
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import map_of_columns
 from probreg.priors import Flat, GaussianPrior, SmoothPrior
 
 
@@ -60,7 +61,7 @@ def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
     d = np.sqrt(np.diagonal(H))
     R = np.linalg.cholesky(H / np.outer(d, d)).T
     root = solve_triangular(R, np.eye(len(H))) / d[:, None]
-    root[:k] = np.kron(model.design.basis.T, np.eye(m)) @ root[:k]
+    root[:k] = map_of_columns(model.design.basis.T, m) @ root[:k]
     return Peak(found, np.concatenate([found.beta.ravel(), mode.log_aux]), root)
 
 

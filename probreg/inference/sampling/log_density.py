@@ -6,36 +6,25 @@ from its moments, at a cost that does not grow with the rows. Priors are compile
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from probreg.inference.base import Array, Status
-from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
-from probreg.inference.modes.newton import covariance_at, find_mode
+from probreg.inference.base import Array
 from probreg.inference.sampling.compiled_check import check_compiled_density
-from probreg.inference.sampling.reparameterisation import proxy_prior, rough_sigma
+from probreg.inference.sampling.reparameterisation import AffineMap, affine_map
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import entries_of, loops_of, tiles_of
+from probreg.numerics.frame import entries
 from probreg.priors import BlockPrior, Flat, GaussianPrior, HierarchicalPrior, Reference
 from probreg.priors.location_scale import LocationScale
 
-_STEPS = 14  # of Newton's method, past which the mode is too far away for its curvature to describe the posterior
 FEW = 200  # rows up to which NumPy's calls cost less than loading compiled code saves
 
 Density = Callable[[Array], tuple[float, Array]]
 Sum = Callable[[Array, Mapping[str, float], Array], float]  # (theta, aux, slopes to add to) -> value
-
-
-class AffineMap(NamedTuple):
-    """(vec beta, log aux) = centre + A z; `whitened` says whether z is nearly standard normal."""
-
-    centre: Array
-    A: Array
-    whitened: bool
-    note: str
 
 
 def compiled_obstacle(model: Model) -> str | None:
@@ -61,50 +50,6 @@ def compiled_obstacle(model: Model) -> str | None:
 
 def _kernel(block: BlockPrior) -> Any:
     return block.prior.compiled_density if isinstance(block.prior, LocationScale) else None
-
-
-# ---- coordinates -------------------------------------------------------------------------------------------------------
-
-
-def affine_map(model: Model) -> AffineMap:
-    """Whitened by the curvature at the mode where there is one, else the standardised columns as they are."""
-    found = _moments(model) if isinstance(model.likelihood, Gaussian) else _at_mode(model)
-    if found is not None:
-        return found
-    T, a = np.kron(model.design.basis.T, np.eye(model.shape[1])), len(model.unknown)
-    A = np.eye(len(T) + a)
-    A[: len(T), : len(T)] = T
-    start = model.likelihood.initial_eta(model.design.observed)[1] if a and model.design.n else {}
-    centre = np.r_[np.zeros(len(T)), [np.log(start.get(name, 1.0)) for name in model.unknown]]
-    return AffineMap(centre, A, False, f"sampled on standardised columns: no mode to whiten by in {_STEPS} steps")
-
-
-def _at_mode(model: Model) -> AffineMap | None:
-    mode = find_mode(model, tol=1e-4)
-    cov = covariance_at(mode)
-    if mode.status is not Status.CONVERGED or mode.steps > _STEPS or cov is None:
-        return None
-    k = mode.gamma.size
-    T = np.eye(len(cov))
-    T[:k, :k] = np.kron(model.design.basis.T, np.eye(model.shape[1]))
-    centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
-    return AffineMap(
-        centre, T @ np.linalg.cholesky(cov), True, "sampled in coordinates whitened by the curvature at the mode"
-    )
-
-
-def _moments(model: Model) -> AffineMap | None:
-    """The normal of beta at a sigma near the posterior's, and log sigma of standard deviation 1 / sqrt(2 n) beside it."""
-    near, sigma, moments = replace(model, prior=proxy_prior(model)), rough_sigma(model), model.design.moments
-    given = posterior_given_sigma(moments, PriorRows.of(near.joint), float(sigma))
-    if given.rank.dropped:
-        return None
-    root, a = sigma * np.asarray(given.root, dtype=float), len(model.unknown)
-    A = np.zeros((len(root) + a, root.shape[1] + a))
-    A[: len(root), : root.shape[1]] = root
-    A[len(root) :, root.shape[1] :] = np.eye(a) / np.sqrt(2.0 * max(moments.weight, 1.0))
-    note = "sampled on the sufficient statistics of the rows, in whitened coordinates"
-    return AffineMap(np.r_[given.mean, np.full(a, np.log(sigma))], A, True, note)
 
 
 # ---- the density -------------------------------------------------------------------------------------------------------
@@ -226,7 +171,7 @@ def _priors(model: Model) -> list[Sum]:
 
 def _entries(model: Model, block: BlockPrior) -> Array:
     m = model.shape[1]
-    return (np.array(block.columns)[:, None] * m + np.arange(m)).ravel()
+    return entries(block.columns, m)
 
 
 def _unit(model: Model, block: BlockPrior) -> tuple[bool, int | None]:

@@ -22,6 +22,7 @@ from probreg.inference.modes.newton import covariance_at, find_mode
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import unit_prior
+from probreg.numerics.frame import entries, map_of_columns, with_aux
 from probreg.priors import (
     BlockPrior,
     ExponentialPower,
@@ -38,8 +39,18 @@ from probreg.priors.joint import Key
 from probreg.system.terminal import percent
 
 _CUSP = "a prior with a cusp is sampled as a scale mixture of uniforms, which is smooth in its own coordinates"
+_STEPS = 14  # of Newton's method, past which the mode is too far away for its curvature to describe the posterior
 _FAR = 4.0  # posterior standard deviations
 _SETTLED = 0.5  # of a block's coefficients by the data: above it the block is centred
+
+
+class AffineMap(NamedTuple):
+    """(vec beta, log aux) = centre + A z; `whitened` says whether z is nearly standard normal."""
+
+    centre: Array
+    A: Array
+    whitened: bool
+    note: str
 
 
 class StretchedBlocks(NamedTuple):
@@ -64,6 +75,47 @@ class Reparameterisation:
     loose: tuple[StretchedBlocks, ...] = ()
     follow: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (f, n)
     words: tuple[str, ...] = ()  # on the unknown scales
+
+
+def affine_map(model: Model) -> AffineMap:
+    """Whitened by the curvature at the mode where there is one, else the standardised columns as they are."""
+    found = _by_moments(model) if isinstance(model.likelihood, Gaussian) else _by_mode(model)
+    if found is not None:
+        return found
+    T, a = map_of_columns(model.design.basis.T, model.shape[1]), len(model.unknown)
+    A = with_aux(T, a)
+    start = model.likelihood.initial_eta(model.design.observed)[1] if a and model.design.n else {}
+    centre = np.r_[np.zeros(len(T)), [np.log(start.get(name, 1.0)) for name in model.unknown]]
+    return AffineMap(centre, A, False, f"sampled on standardised columns: no mode to whiten by in {_STEPS} steps")
+
+
+def _by_mode(model: Model) -> AffineMap | None:
+    """The normal at the mode over (vec beta, log aux); None where no mode is near."""
+    if not isinstance(model.likelihood, SmoothLikelihood):
+        return None
+    mode = find_mode(model, tol=1e-4)
+    cov = covariance_at(mode)
+    if mode.status is not Status.CONVERGED or mode.steps > _STEPS or cov is None:
+        return None
+    T = with_aux(map_of_columns(model.design.basis.T, model.shape[1]), len(mode.log_aux))
+    centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
+    return AffineMap(
+        centre, T @ np.linalg.cholesky(cov), True, "sampled in coordinates whitened by the curvature at the mode"
+    )
+
+
+def _by_moments(model: Model) -> AffineMap | None:
+    """The normal of beta at a sigma near the posterior's, and log sigma of standard deviation 1 / sqrt(2 n) beside it."""
+    near, sigma, moments = replace(model, prior=proxy_prior(model)), rough_sigma(model), model.design.moments
+    given = posterior_given_sigma(moments, PriorRows.of(near.joint), float(sigma))
+    if given.rank.dropped:
+        return None
+    root, a = sigma * np.asarray(given.root, dtype=float), len(model.unknown)
+    A = np.zeros((len(root) + a, root.shape[1] + a))
+    A[: len(root), : root.shape[1]] = root
+    A[len(root) :, root.shape[1] :] = np.eye(a) / np.sqrt(2.0 * max(moments.weight, 1.0))
+    note = "sampled on the sufficient statistics of the rows, in whitened coordinates"
+    return AffineMap(np.r_[given.mean, np.full(a, np.log(sigma))], A, True, note)
 
 
 def reparameterise(model: Model) -> Reparameterisation:
@@ -120,27 +172,9 @@ def prior_of_entries(prior: Prior, which: Array) -> Prior:
 
 
 def _whitened(near: Model) -> Reparameterisation:
-    if isinstance(near.likelihood, Gaussian):
-        moments, sigma = near.design.moments, rough_sigma(near)
-        given = posterior_given_sigma(moments, PriorRows.of(near.joint), float(sigma))
-        if not given.rank.dropped:
-            return Reparameterisation(
-                given.mean,
-                sigma * np.asarray(given.root, dtype=float),
-                "sampled on the sufficient statistics of the rows, in whitened coordinates",
-            )
-    elif isinstance(near.likelihood, SmoothLikelihood):
-        mode = find_mode(near, tol=1e-4)
-        cov = covariance_at(mode)
-        if mode.status is Status.CONVERGED and mode.steps < 15 and cov is not None:
-            T = np.kron(near.design.basis.T, np.eye(near.shape[1]))
-            k = mode.gamma.size
-            root = np.linalg.cholesky(cov[:k, :k])
-            return Reparameterisation(
-                T @ mode.gamma.ravel(), T @ root, "sampled in coordinates whitened by the curvature at the mode"
-            )
-    T = np.kron(near.design.basis.T, np.eye(near.shape[1]))
-    return Reparameterisation(np.zeros(len(T)), T, "sampled on standardised columns: there is no mode to whiten by")
+    """The coefficients' part of the affine map: of a Cholesky factor, the leading block is that of the leading block."""
+    at, k, a = affine_map(near), near.shape[0] * near.shape[1], len(near.unknown)
+    return Reparameterisation(at.centre[:k], at.A[:k, : at.A.shape[1] - a], at.note)
 
 
 def rough_sigma(model: Model) -> float:
@@ -152,7 +186,7 @@ def rough_sigma(model: Model) -> float:
 def _loose(model: Model, i: int, spread: float) -> StretchedBlocks:
     block, m = model.joint.blocks[i], model.shape[1]
     location = getattr(unit_prior(block), "location", 0.0)
-    index = (np.array(block.columns)[:, None] * m + np.arange(m)).ravel()
+    index = entries(block.columns, m)
     return StretchedBlocks(i, index, np.repeat(np.broadcast_to(location, len(block.columns)), m).astype(float), spread)
 
 

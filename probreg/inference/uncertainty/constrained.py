@@ -13,6 +13,7 @@ from probreg.errors import NotConverged
 from probreg.inference.base import Array, Solution
 from probreg.inference.modes.newton import newton_step
 from probreg.model.model import LocalModel, Model
+from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.numerics.linalg import one_blas_thread
 
 _STEPS = 100
@@ -94,10 +95,7 @@ def identified(model: Model, solution: Solution) -> Array:
     Q = np.eye(len(T))
     if solution.null_space is not None:
         Q = np.linalg.qr(T @ solution.null_space, mode="complete")[0][:, solution.null_space.shape[1] :]
-    B = np.zeros((len(T) * m + a, Q.shape[1] * m + a))
-    B[: len(T) * m, : Q.shape[1] * m] = np.kron(Q, np.eye(m))
-    B[len(T) * m :, Q.shape[1] * m :] = np.eye(a)
-    return B
+    return with_aux(map_of_columns(Q, m), a)
 
 
 def start(model: Model, solution: Solution, beta: Array) -> Array:

@@ -18,6 +18,7 @@ from probreg.inference.modes.newton import Newton
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.numerics.linalg import weighted_gram
 
 _AT_ZERO = (
@@ -84,12 +85,7 @@ class Estimate:
         return self._with_aux(outer) @ self.inside
 
     def _with_aux(self, A: Array) -> Array:
-        m, a = self.model.shape[1], len(self.model.unknown)
-        top = np.kron(A, np.eye(m))
-        out = np.zeros((len(top) + a, top.shape[1] + a))
-        out[: len(top), : top.shape[1]] = top
-        out[len(top) :, top.shape[1] :] = np.eye(a)
-        return out
+        return with_aux(map_of_columns(A, self.model.shape[1]), len(self.model.unknown))
 
     @property
     def size(self) -> int:
@@ -127,7 +123,7 @@ class Estimate:
     @cached_property
     def _prior_information(self) -> Array:
         H = self.model.joint.curvature(self.solution.beta, self.known.get("sigma", 1.0))
-        F = np.kron(self.model.design.basis.T, np.eye(self.model.shape[1])) @ self._coefficients
+        F = map_of_columns(self.model.design.basis.T, self.model.shape[1]) @ self._coefficients
         return F.T @ H @ F
 
     @cached_property

@@ -9,6 +9,7 @@ import numpy as np
 
 from probreg.inference.base import Array, Solution
 from probreg.model.model import Model
+from probreg.numerics.frame import covariance_through, map_of_predictors
 
 
 def reported_coefficients(model: Model, beta: Array) -> Array:
@@ -35,7 +36,9 @@ def reported_scale_matrix(model: Model, scale: Any) -> Any:
 
 def scale_matrix_of_reported(model: Model, scale: Array) -> Array:
     """Back from the scale matrix of the reported coefficients to that of vec(beta), (p m, p m)."""
-    return through(np.kron(np.eye(model.shape[0]), np.linalg.pinv(model.likelihood.contrast_matrix)), scale)
+    return covariance_through(
+        map_of_predictors(np.linalg.pinv(model.likelihood.contrast_matrix), model.shape[0]), scale
+    )
 
 
 class Estimated(NamedTuple):
@@ -65,18 +68,6 @@ def reported_scale(model: Model, solution: Solution) -> Any:
         return out
     gone = solution.not_estimable.ravel()
     return np.where(gone[:, None] | gone, np.nan, out)
-
-
-def through(G: Array, V: Array) -> Array:
-    """G V G', the covariance of G beta, nan for what moves with a coefficient that has no variance.
-
-    >>> through(np.array([[1.0, 0.0], [1.0, 1.0]]), np.diag([4.0, np.nan]))
-    array([[ 4., nan],
-           [nan, nan]])
-    """
-    gone = np.isnan(np.diagonal(V))
-    lost = (np.abs(G[:, gone]) > 0).any(1)
-    return np.where(lost[:, None] | lost, np.nan, G @ np.nan_to_num(V) @ G.T)
 
 
 def _mixes(model: Model) -> bool:

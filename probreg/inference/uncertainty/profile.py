@@ -16,6 +16,7 @@ from probreg.inference.modes.newton import Newton
 from probreg.inference.uncertainty.constrained import ConstrainedPath, Statistic, end, surface
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import map_of_columns
 from probreg.numerics.linalg import weighted_gram
 
 
@@ -84,7 +85,7 @@ def inverted_aux(model: Model, solution: Solution, kind: str, name: str, z: floa
 def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
     """The expected information of (vec gamma), with the curvature of the prior."""
     assert isinstance(model.likelihood, SmoothLikelihood)
-    T, d = np.kron(model.design.basis.T, np.eye(model.shape[1])), model.design
+    T, d = map_of_columns(model.design.basis.T, model.shape[1]), model.design
     beta = model.design.basis.T @ gamma
     known = {**model.fixed, **{a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)}}
     with np.errstate(all="ignore"):

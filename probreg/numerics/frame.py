@@ -1,0 +1,62 @@
+"""Coefficients as one vector, and the linear maps between raw, standardised and reported coefficients.
+
+vec(beta) runs row by row: entry j m + k is the coefficient of column j in predictor k, beta (p, m). A map of columns
+beta = A gamma is vec(beta) = (A kron I_m) vec(gamma); a map of predictors, reported = beta D', is (I_p kron D) vec(beta).
+Nuisance parameters, on their logs, follow the coefficients and no such map moves them.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def entries(columns: Sequence[int] | Array, m: int) -> Array:
+    """The places in vec(beta) of the coefficients of some columns, (len(columns) m,).
+
+    >>> entries([0, 2], 2)
+    array([0, 1, 4, 5])
+    """
+    # vec(beta)[j m + k] = beta[j, k]
+    return (np.asarray(columns, dtype=int)[:, None] * m + np.arange(m)).ravel()
+
+
+def map_of_columns(A: Array, m: int) -> Array:
+    """A kron I_m, (p m, q m): the map of vec(gamma) to vec(beta) for beta = A gamma, A (p, q).
+
+    >>> map_of_columns(np.array([[1.0, 2.0]]), 2)
+    array([[1., 0., 2., 0.],
+           [0., 1., 0., 2.]])
+    """
+    return np.asarray(A) if m == 1 else np.kron(A, np.eye(m))
+
+
+def map_of_predictors(D: Array, p: int) -> Array:
+    """I_p kron D, (p o, p m): the map of vec(beta) to the reported coefficients beta D', D (o, m)."""
+    return np.kron(np.eye(p), D)
+
+
+def with_aux(M: Array, a: int) -> Array:
+    """diag(M, I_a): a map of coefficients that leaves a nuisance parameters behind them as they are.
+
+    >>> with_aux(np.array([[2.0, 3.0]]), 1)
+    array([[2., 3., 0.],
+           [0., 0., 1.]])
+    """
+    out = np.zeros((M.shape[0] + a, M.shape[1] + a))
+    out[: M.shape[0], : M.shape[1]] = M
+    out[M.shape[0] :, M.shape[1] :] = np.eye(a)
+    return out
+
+
+def covariance_through(G: Array, V: Array) -> Array:
+    """G V G', the covariance of G beta, nan for what moves with a coefficient that has no variance.
+
+    >>> covariance_through(np.array([[1.0, 0.0], [1.0, 1.0]]), np.diag([4.0, np.nan]))
+    array([[ 4., nan],
+           [nan, nan]])
+    """
+    unknown = np.isnan(np.diagonal(V))
+    lost = (np.abs(G[:, unknown]) > 0).any(1)
+    return np.where(lost[:, None] | lost, np.nan, G @ np.nan_to_num(V) @ G.T)
