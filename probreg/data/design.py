@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
+from probreg.data.absent import full_weights, minus_offset
 from probreg.data.blocks.block import Block, RowSource, add, by_kind
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.weights import WeightKind, check_values, read_weights
@@ -242,7 +243,7 @@ class Design:
         if self.source is None:
             return self
         some = self.source.sample
-        weights = np.ones(some.rows) if some.weights is None else some.weights
+        weights = full_weights(some.weights, some.rows)
         weights = weights * (self.total / weights.sum())
         X = np.ascontiguousarray(some.X)
         return replace(
@@ -327,7 +328,7 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
     """The moments of y - offset on X at the rows of a block."""
     # what counts is never Gaussian: only the moments of its columns are asked for
     y = block.y if block.y.ndim == 1 else np.zeros(block.rows)
-    y = y if block.offset is None else y - block.offset[:, 0]
+    y = minus_offset(y, block.offset)
     return Moments.of(block.X, y, weights=block.weights, precision=block.precision, columns=columns)
 
 

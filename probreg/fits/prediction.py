@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.data import Design
+from probreg.data.absent import plus_offset
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
 from probreg.inference.modes.linear import touched
@@ -89,14 +90,14 @@ def _mixture(model: Model, atoms: Mapping[str, Array], design: Design) -> Predic
 
 def _eta(design: Design, beta: Array) -> Array:
     eta = design.X @ beta
-    return eta if design.offset is None else eta + design.offset
+    return plus_offset(eta, design.offset)
 
 
 def _etas(design: Design, beta: Array) -> Array:
     """(S, n, m) for beta (S, p, m), as one product; the atoms of a row lie side by side in memory."""
     S, p, m = beta.shape
     eta = np.moveaxis((design.X @ beta.transpose(1, 0, 2).reshape(p, S * m)).reshape(design.n, S, m), 0, 1)
-    return eta if design.offset is None else eta + design.offset
+    return plus_offset(eta, design.offset)
 
 
 @one_blas_thread()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Basis, Block, Moments
+from probreg.data.absent import plus_offset, times_weights
 from probreg.likelihoods import Likelihood, SmoothLikelihood
 from probreg.numerics.compiled import CompiledDensity, loops_of
 from probreg.numerics.linalg import weighted_gram
@@ -126,10 +127,10 @@ def value_grad_hessian(
     def part(some: Block) -> Sums:
         U = some.X if basis is None else basis.rows(some.X)
         eta = np.dot(U, gamma)  # np.dot, since @ would hold the interpreter's lock here
-        eta = eta if some.offset is None else eta + some.offset
+        eta = plus_offset(eta, some.offset)
         if not curved and not a:
             g = likelihood.score(some.y, eta, **likelihood.at_rows(known, some.precision))
-            g = g if some.weights is None else some.weights[:, None] * g
+            g = times_weights(g, some.weights)
             return np.array(np.nan), np.dot(U.T, g), np.zeros(0)
         each = likelihood.value_grad_hessian(some.y, eta, **likelihood.at_rows(known, some.precision))
         log_p, g, h = _weighted(some, each, pick)
@@ -201,7 +202,7 @@ def expected_information(
     """X' W X (p m, p m) with W the expected information of each row, times its weight."""
     known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
     W = likelihood.information(block.eta(beta), **known)
-    return (weighted_gram(block.X, W if block.weights is None else W * block.weights[:, None, None]),)
+    return (weighted_gram(block.X, times_weights(W, block.weights)),)
 
 
 def information_slope(block: Block, *, likelihood: SmoothLikelihood, beta: Array, inverse: Array) -> Sums:
@@ -209,7 +210,7 @@ def information_slope(block: Block, *, likelihood: SmoothLikelihood, beta: Array
     `inverse` is I^-1 as (p, m, p, m)."""
     X, m = block.X, beta.shape[1]
     h = np.stack([np.stack([((X @ inverse[:, a, :, b]) * X).sum(1) for b in range(m)], -1) for a in range(m)], 1)
-    h = h if block.weights is None else h * block.weights[:, None, None]
+    h = times_weights(h, block.weights)
     slope = likelihood.information_slope(block.eta(beta), **likelihood.given(block.y))
     return (X.T @ (0.5 * np.einsum("nab,nabc->nc", h, slope)),)
 

@@ -25,6 +25,7 @@ from probreg.data import (
     by_kind,
     trying,
 )
+from probreg.data.absent import plus_offset
 from probreg.data.weights import read_weights, refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import Binomial, Gaussian, Likelihood, OfTrials, SmoothLikelihood, SoftmaxLikelihood
@@ -285,7 +286,7 @@ class Model(FromData):
         """X beta + offset, shape (..., n, m) for beta (..., p, m). DataError where the rows are not in memory."""
         self.design.need_rows("the linear predictor of every row")
         eta = self.design.X @ beta
-        return eta if self.design.offset is None else eta + self.design.offset
+        return plus_offset(eta, self.design.offset)
 
     def pointwise(self, beta: Array, **aux: Any) -> Array:
         """log p(y_i | ...) per row, shape (..., n); a frequency weight multiplies it."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
+from probreg.data.absent import plus_offset
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.priors import AuxPrior, BlockPrior, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
 
@@ -35,7 +36,7 @@ def build_pymc_model(
         for b in prior.blocks:
             if isinstance(b.prior, WholePrior):
                 pm.Potential("prior", b.prior.potential(beta))
-        eta = X @ beta if design.offset is None else X @ beta + design.offset
+        eta = plus_offset(X @ beta, design.offset)
         observe(design, likelihood, eta, known)
     return model
 

@@ -9,6 +9,7 @@ from probreg.arguments.scalars import check_prob
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, reachable
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.before.base import Finding
+from probreg.data.absent import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, OrderedLikelihood, SoftmaxLikelihood
@@ -113,7 +114,7 @@ def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
     if bins < 1:
         raise DataError(f"bins is a whole number of at least 1, got {bins!r}")
     reachable(fit)
-    w = np.ones(fit.model.design.n) if fit.model.design.weights is None else fit.model.design.weights
+    w = full_weights(fit.model.design.weights, fit.model.design.n)
     p, tally = _probabilities(fit), likelihood.tally(fit.model.design.observed)
     trials = tally.sum(1)
     classes = [1] if isinstance(likelihood, OrderedLikelihood) else range(p.shape[1])

@@ -13,6 +13,7 @@ from probreg.assess.after.remedies import other_spread
 from probreg.assess.after.replicates import Replicates, drawable, simulated
 from probreg.assess.after.residuals import predictor
 from probreg.assess.before.base import Finding, Verdict
+from probreg.data.absent import full_weights
 from probreg.fits.fit import Fit
 from probreg.likelihoods import Bernoulli, ExponentialFamily, Gaussian, OfClasses, OfTrials
 from probreg.system.terminal import p_said
@@ -138,7 +139,7 @@ def grouped(fit: Fit) -> tuple[Array, Array]:
         rows = rows_of_observations(fit)
         return likelihood.tally(design.observed)[rows], p[rows]
     rows = np.c_[design.X, np.zeros(design.n) if design.offset is None else design.offset]
-    w = np.ones(design.n) if design.weights is None else design.weights
+    w = full_weights(design.weights, design.n)
     _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     tally = (w[:, None] * likelihood.tally(design.observed)).T
     y = np.stack([np.bincount(group.ravel(), k) for k in tally], 1)

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from probreg.data import Basis
+from probreg.data.absent import full_weights, plus_offset
 from probreg.fits.fit import Fit
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.numerics.frame import map_of_columns
@@ -122,11 +123,11 @@ def _found(fit: Fit) -> Local:
     likelihood = model.likelihood
     assert isinstance(likelihood, SmoothLikelihood)
     eta = design.X @ fit.solution.beta
-    eta = eta if design.offset is None else eta + design.offset
+    eta = plus_offset(eta, design.offset)
     score = likelihood.score(design.observed, eta, **aux)
     information = likelihood.information(eta, **aux)
     root, inverse = roots(np.broadcast_to(information, (*eta.shape, eta.shape[1])))
-    w = np.ones(design.n) if design.weights is None else design.weights
+    w = full_weights(design.weights, design.n)
     Q, back = _orthonormal(fit, root, w)
     out = Local(eta, root, np.einsum("nab,nb->na", inverse, score), Q, back, w, None, not model.joint.informative.any())
     free_sigma = isinstance(likelihood, Gaussian) and "sigma" in model.unknown

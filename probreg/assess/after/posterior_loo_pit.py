@@ -11,6 +11,7 @@ from probreg.assess.after.remedies import heavier_tails, other_spread
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
 from probreg.data import Design
+from probreg.data.absent import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.likelihoods import OrderedLikelihood
@@ -42,7 +43,7 @@ def _left_out(model: Model, some: Design, beta: Array, known: dict[str, Any], co
 
     likelihood = model.likelihood
     assert isinstance(likelihood, OrderedLikelihood)  # `applies` has asked
-    eta = some.X @ beta + (0.0 if some.offset is None else some.offset)
+    eta = plus_offset(some.X @ beta, some.offset)
     known = likelihood.at_rows(known, some.precision)
     log_lik = likelihood.log_prob(some.observed, eta, **known)
     log_w = array_stats.psislw((log_lik - correction).T)[0].T

@@ -11,6 +11,7 @@ from probreg.assess.after.statistics import Statistic, statistics
 from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.response import of_classes
 from probreg.data import Design
+from probreg.data.absent import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.system.terminal import p_said
@@ -67,7 +68,7 @@ def _observations(fit: Fit) -> Design:
 
 
 def _eta(design: Design, beta: Array) -> Array:
-    return design.X @ beta + (0.0 if design.offset is None else design.offset)
+    return plus_offset(design.X @ beta, design.offset)
 
 
 def _blocks(fit: Fit) -> Iterator[tuple[Array, Array, Array, Mapping[str, Any]]]:

@@ -12,6 +12,7 @@ from probreg.assess.after.base import noiseless, reachable
 from probreg.assess.after.local import roots
 from probreg.assess.after.observed import uniforms
 from probreg.assess.before.vif import terms
+from probreg.data.absent import plus_offset
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -90,7 +91,7 @@ def _of_unused(fit: Fit) -> Array | float:
     if left is None or left.y is None:
         return np.nan
     eta = left.X @ fit.solution.beta
-    mean = likelihood.mean(eta if left.offset is None else eta + left.offset, **fit.aux)
+    mean = likelihood.mean(plus_offset(eta, left.offset), **fit.aux)
     return _distance(likelihood, left.y, mean)
 
 
@@ -104,7 +105,7 @@ def predictor(fit: Fit) -> Array:
     """eta at the estimate, (n, m)."""
     design = fit.model.design
     eta = design.X @ fit.solution.beta
-    return eta if design.offset is None else eta + design.offset
+    return plus_offset(eta, design.offset)
 
 
 def _response(fit: Fit) -> ResidualKind:

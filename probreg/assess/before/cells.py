@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.data.absent import full_weights
 from probreg.likelihoods import OfClasses
 from probreg.model.model import Model
 
@@ -28,7 +29,7 @@ class CellsCheck(Check):
     cheap: ClassVar[bool] = True
 
     def run(self, model: Model) -> list[Finding]:
-        weights = np.ones(model.design.n) if model.design.weights is None else model.design.weights
+        weights = full_weights(model.design.weights, model.design.n)
         X, used = model.design.X, weights > 0
         places = [j for j in range(X.shape[1]) if _two_valued(X[used, j])]
         if not places:

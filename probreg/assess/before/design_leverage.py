@@ -7,6 +7,7 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
+from probreg.data.absent import full_weights
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -33,7 +34,7 @@ class DesignLeverageCheck(Check):
         design = model.design
         if surplus(model) is not None:
             return self.fine("does not apply: with more columns than rows no row is told by the others")
-        w = np.ones(design.n) if design.weights is None else design.weights
+        w = full_weights(design.weights, design.n)
         found = far_rows(design_leverage(model), w, row_names(model))
         if not found.rows:
             return self.fine(found.sentence)

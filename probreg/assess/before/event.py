@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.data.absent import full_weights
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.model.model import Model
 
@@ -37,7 +38,7 @@ class EventCheck(Check):
         said = f"models {likelihood.describe(design.response)}"
         if not isinstance(likelihood, OfClasses):
             return self.fine(said)
-        w = np.ones(len(design.observed)) if design.weights is None else design.weights
+        w = full_weights(design.weights, len(design.observed))
         counts = w @ likelihood.tally(design.observed)
         told = ", ".join(f"{level}: {count:g}" for level, count in zip(likelihood.classes, counts, strict=True))
         out = self.fine(f"{said}; counts: {told}")

@@ -6,6 +6,7 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
+from probreg.data.absent import full_weights
 from probreg.model.model import Model
 from probreg.priors import BlockPrior, GaussianPrior, LocationScale, joint
 
@@ -134,7 +135,7 @@ def _spreads(model: Model) -> _Spreads:
     d = model.design
     if surplus(model) is None:
         return _Spreads(d.moments.mean, d.moments.scale, d.moments.y_scale)
-    w = np.ones(d.n) if d.weights is None else d.weights
+    w = full_weights(d.weights, d.n)
     mean = w @ d.X / w.sum()
     scale = np.sqrt(w @ (d.X - mean) ** 2 / w.sum())
     y = d.observed

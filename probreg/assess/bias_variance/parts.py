@@ -7,6 +7,7 @@ import numpy as np
 
 from probreg.assess.bias_variance.truth import linear_predictor
 from probreg.data import Design
+from probreg.data.absent import full_weights
 from probreg.errors import Incompatible
 from probreg.inference.modes.linear import PriorRows, combinations, posterior_given_sigma
 from probreg.likelihoods import Gaussian
@@ -84,5 +85,5 @@ def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
 
 def shares(target: Design) -> Array:
     """Shares of the rows in an average: by frequency."""
-    w = np.ones(target.n) if target.weights is None else target.weights
+    w = full_weights(target.weights, target.n)
     return w / w.sum()

@@ -8,6 +8,7 @@ import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
 from probreg.data import Design
+from probreg.data.absent import plus_offset
 from probreg.data.formula.variables import variables
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -130,7 +131,7 @@ def _inverse(likelihood: Likelihood, mean: Array) -> Array:
 
 def linear_predictor(design: Design, beta: Array) -> Array:
     eta = design.X @ beta
-    return eta if design.offset is None else eta + design.offset
+    return plus_offset(eta, design.offset)
 
 
 def noise_variance(

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from probreg.data.absent import plus_offset
 from probreg.likelihoods import Likelihood, OrderedLikelihood
 from probreg.model.model import Model
 
@@ -52,7 +53,7 @@ class AverageMean:
 
     def eta(self, beta: Array) -> Array:
         eta = self.X @ beta
-        return eta if self.offset is None else eta + self.offset
+        return plus_offset(eta, self.offset)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import numpy as np
 from probreg.arguments.scalars import shown_value
 from probreg.comparison.effects.averages import AverageMean, AverageSlope, RowGroup
 from probreg.data import Design, PlainColumns
+from probreg.data.absent import full_weights
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
 from probreg.errors import DataError
 
@@ -101,7 +102,7 @@ def population(design: Design, data: Any, also: Sequence[str]) -> Population:
     if data is None or (design.n and _same_rows(design, data)):
         table = variables(design, data, also)
         held = design.offset is None or (all(v in table for v in read_by(design)) and not _array_offset(design))
-        weights = np.ones(design.n) if design.weights is None else design.weights
+        weights = full_weights(design.weights, design.n)
         counted = "" if design.weights is None else f" (weight {design.total:g})"
         what = f"the {design.n} rows of the model{counted}"
         return Population(design, table, weights, None if held else design.offset, what, table)

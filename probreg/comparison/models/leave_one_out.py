@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaln
 
+from probreg.data.absent import plus_offset
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -171,7 +172,7 @@ def _without(fit: Fit, row: int) -> float:
 
 def _log_density(model: Model, row: int, beta: Array, aux: Mapping[str, float]) -> float:
     one = model.design.take(slice(row, row + 1))
-    eta = one.X @ beta + (0.0 if one.offset is None else one.offset)
+    eta = plus_offset(one.X @ beta, one.offset)
     known = model.likelihood.at_rows({**model.fixed, **aux}, one.precision)
     return float(model.likelihood.log_prob(one.observed, eta, **known)[0])
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Block
+from probreg.data.absent import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfTrials
@@ -84,12 +85,12 @@ def _totals(fit: Fit) -> dict[str, float]:
 
 
 def _tallies(block: Block, *, likelihood: OfTrials) -> tuple[Array]:
-    w = np.ones(block.rows) if block.weights is None else block.weights
+    w = full_weights(block.weights, block.rows)
     return (w @ likelihood.tally(block.y),)
 
 
 def _powers(block: Block, *, levels: int) -> tuple[Array]:
-    w = np.ones(block.rows) if block.weights is None else block.weights
+    w = full_weights(block.weights, block.rows)
     if levels:
         return (np.bincount(block.y.astype(int), w, levels),)
     precise = block.rows if block.precision is None else block.precision.sum()
@@ -108,7 +109,7 @@ def _outcome(fit: Fit) -> Array:
 
 def _weights(fit: Fit) -> Array:
     d = fit.model.design
-    return np.ones(d.n) if d.weights is None else d.weights
+    return full_weights(d.weights, d.n)
 
 
 def _precisions(fit: Fit) -> Array:

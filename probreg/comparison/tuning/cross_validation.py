@@ -18,6 +18,7 @@ from probreg.comparison.tuning.criteria import (
 from probreg.comparison.tuning.folds import folds_of
 from probreg.comparison.tuning.losses import PredictionLoss
 from probreg.data import Design
+from probreg.data.absent import full_weights, plus_offset
 from probreg.inference import PathSolution
 from probreg.model.model import Model
 
@@ -36,7 +37,7 @@ def held_out_losses(found: PathSolution, rows: Design, loss: PredictionLoss) -> 
     for i in range(len(out)):
         if has_mode(found, i):
             eta = rows.X @ found.beta[i]
-            eta = eta if rows.offset is None else eta + rows.offset
+            eta = plus_offset(eta, rows.offset)
             out[i] = loss(found.base.likelihood, rows.observed, eta, all_aux_at(found, i))
     return out
 
@@ -65,7 +66,7 @@ class CrossValidation(Criterion):
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         model = found.base
         fold = folds_of(model, ask.folds, groups=ask.groups, seed=ask.seed)
-        weight = np.ones(model.design.n) if model.design.weights is None else model.design.weights
+        weight = full_weights(model.design.weights, model.design.n)
         parts = []
         for k in range(int(fold.max()) + 1):
             out = fold == k

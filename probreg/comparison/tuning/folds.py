@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array
+from probreg.data.absent import full_weights
 from probreg.errors import DataError
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.model.model import Model
@@ -39,7 +40,7 @@ def folds_of(model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0
     if not 2 <= folds <= units:
         what = "rows" if groups is None else "groups"
         raise DataError(f"folds is a number from 2 to the {units} {what} there are, got {folds}")
-    weight = np.ones(n) if model.design.weights is None else model.design.weights
+    weight = full_weights(model.design.weights, n)
     coded = model.likelihood.levels and model.design.observed.ndim == 1 and groups is None
     stratum = model.design.observed.astype(int) if coded else np.zeros(n, int)
     kind = stratum[np.unique(codes, return_index=True)[1]]

@@ -25,6 +25,7 @@ from probreg.comparison.tuning.criteria import (
     mean_and_error,
 )
 from probreg.comparison.tuning.losses import PredictionLoss
+from probreg.data.absent import full_weights
 from probreg.errors import Incompatible
 from probreg.inference import METHODS, PathSolution
 from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
@@ -158,7 +159,7 @@ class LeaveOneOut(Criterion):
         model = found.base
         parts = np.stack([_losses(found, i, ask.loss) for i in range(len(found.scales))])
         _require_estimates(found, parts)
-        weight = np.ones(model.design.n) if model.design.weights is None else model.design.weights
+        weight = full_weights(model.design.weights, model.design.n)
         score, se = mean_and_error(parts, weight, weight.sum())
         how, notes = _how(model)
         subject = "" if ask.loss.name == "predictive" else " of the mode"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from probreg.data.absent import plus_offset
 from probreg.data.weights import WeightKind
 from probreg.numerics.linalg import map_blocks, row_blocks
 
@@ -58,7 +59,7 @@ class Block(NamedTuple):
         """X beta + offset, (..., b, m) for beta (..., p, m)."""
         # np.dot for one beta, since @ would hold the interpreter's lock in the threads of `sweep`
         eta = np.dot(self.X, beta) if beta.ndim == 2 else self.X @ beta
-        return eta if self.offset is None else eta + self.offset
+        return plus_offset(eta, self.offset)
 
     def sweep(self, fn: Callable[["Block"], Sums], *, width: int | None = None) -> Sums:
         """The sums of fn over parts that stay in cache, on all cores; `width` is the numbers that a row needs (p).

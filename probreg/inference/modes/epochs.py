@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from probreg.data.absent import full_weights, plus_offset
 from probreg.inference.base import Array
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -56,7 +57,7 @@ class PassData:
 
     def eta(self, gamma: Array) -> Array:
         eta = self.U @ gamma
-        return eta if self.offset is None else eta + self.offset
+        return plus_offset(eta, self.offset)
 
     def slope(self, gamma: Array, aux: Mapping[str, float]) -> Array:
         """sum_i w_i d log p_i / d gamma over these rows, (p, m)."""
@@ -164,7 +165,7 @@ def _aux_slopes(model: Model, beta: Array, eta: Array, log_aux: Array) -> tuple[
     """First and negative second derivatives of the log posterior over each log aux."""
     likelihood, known, m = model.likelihood, aux_from_log(model, log_aux), model.shape[1]
     assert isinstance(likelihood, SmoothLikelihood)
-    weights = np.ones(len(eta)) if model.design.weights is None else model.design.weights
+    weights = full_weights(model.design.weights, len(eta))
     local, where = (
         likelihood.value_grad_hessian(model.design.observed, eta, **likelihood.at_rows(known, model.design.precision)),
         [m + likelihood.aux.index(a) for a in model.unknown],

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from probreg.data import Design, Moments
+from probreg.data.absent import minus_offset
 from probreg.model.model import Model
 from probreg.numerics.linalg import (
     ColumnRank,
@@ -125,7 +126,7 @@ def refined(given: Conditional, design: Design, prior: PriorRows, sigma: float) 
     for it, and the rows are in memory to ask."""
     if not design.n or given.rank.dropped or (ill := condition_of(given.R)) < ILL:
         return given
-    y = design.observed if design.offset is None else design.observed - design.offset[:, 0]
+    y = minus_offset(design.observed, design.offset)
     # columns and y are scaled by powers of two, which rounds nothing and keeps products in range
     parts = (design.X, y, design.square_weights), (prior.at(sigma)[:, :-1], prior.at(sigma)[:, -1], None)
     unit = np.max([_power(A) for A, _, _ in parts if len(A)], axis=0)

@@ -14,6 +14,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.data import Design
+from probreg.data.absent import full_weights, minus_offset
 from probreg.data.moments import refuse_too_wide
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
@@ -294,7 +295,7 @@ def _sampled(model: Model) -> Design | None:
     if design.n < _SMALL or stride < 4:
         return None
     some = design.take(slice(None, None, stride))
-    return replace(some, weights=stride * (np.ones(some.n) if some.weights is None else some.weights))
+    return replace(some, weights=stride * (full_weights(some.weights, some.n)))
 
 
 def _rough(model: Model) -> tuple[Array, Array]:
@@ -305,7 +306,7 @@ def _rough(model: Model) -> tuple[Array, Array]:
     log_aux = np.log([aux[a] for a in model.unknown])
     if not eta.any() and design.offset is None:
         return np.zeros(model.shape), log_aux
-    target = eta if design.offset is None else eta - design.offset
+    target = minus_offset(eta, design.offset)
     known = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(design)
     weight = likelihood.information(eta, **known)
     weight = np.einsum("nkk->n", weight) * (1.0 if design.weights is None else design.weights)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.data import Design
+from probreg.data.absent import minus_offset
 from probreg.inference.base import Array
 from probreg.model.model import Model
 from probreg.numerics.linalg import map_blocks, rank_of, row_blocks, solve_upper, triangular
@@ -129,7 +130,7 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
 
 def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
     """From Q (n, f), an orthonormal basis of the flat columns: U = A - Q Q'A for the other columns A, times root weights."""
-    y = design.observed if design.offset is None else design.observed - design.offset[:, 0]
+    y = minus_offset(design.observed, design.offset)
     w = design.square_weights
     root = np.ones(design.n) if w is None else np.sqrt(w)
     B = design.X[:, flat] * root[:, None]

@@ -7,6 +7,7 @@ import numpy as np
 
 from probreg import online
 from probreg.arguments.scalars import Count, check_fields
+from probreg.data.absent import times_weights
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds
 from probreg.likelihoods import Bernoulli
 from probreg.model.model import Model
@@ -113,7 +114,7 @@ def _steps(model: Model) -> Array:
     """The rows as a mistake adds them: standardised columns, times the weight."""
     d = model.design
     U = d.basis.rows(d.X)
-    return U if d.weights is None else d.weights[:, None] * U
+    return times_weights(U, d.weights)
 
 
 def _search(rows: Array, side: Array, epochs: int, rng: np.random.Generator) -> PerceptronSearch:

@@ -14,6 +14,7 @@ import numpy as np
 
 from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive, check_fields
+from probreg.data.absent import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.epochs import (
@@ -167,9 +168,9 @@ class LMS(Stochastic):
         if rows.prior(aux) is not None:
             return gradient_pass(rows, gamma, aux, step, 1)
         sigma = {**rows.model.fixed, **aux}["sigma"]
-        root = np.sqrt(np.ones(len(rows.y)) if rows.weights is None else rows.weights)
+        root = np.sqrt(full_weights(rows.weights, len(rows.y)))
         root = root if rows.precision is None else root * np.sqrt(rows.precision)
-        target = rows.y if rows.offset is None else rows.y - rows.offset[:, 0]
+        target = minus_offset(rows.y, rows.offset)
         start = online.State(np.ascontiguousarray(gamma[:, 0]))
         record, step = online.Record(every=len(root)), step / sigma**2
         path = online.run(online.lms(step), root[:, None] * rows.U, root * target, state=start, record=record)
@@ -261,7 +262,7 @@ def _start(rows: PassData) -> tuple[Array, Array]:
     eta, aux = rows.likelihood.initial_eta(rows.y)
     intercept = model.design.basis.intercept
     if intercept is not None:
-        rest = eta if rows.offset is None else eta - rows.offset
+        rest = minus_offset(eta, rows.offset)
         gamma[intercept] = np.average(rest, axis=0, weights=rows.weights)
     return gamma, aux_mode_at(model, gamma, np.log([aux[a] for a in model.unknown]))
 
@@ -335,7 +336,7 @@ def sandwich(model: Model, mode: Mode) -> tuple[Array, Array]:
     U, g = d.basis.rows(d.X), local.gradient
     own = [m + likelihood.aux.index(a) for a in unknown]
     s = np.hstack([(U[:, :, None] * g[:, None, :m]).reshape(-1, k), g[:, own]])
-    S = weighted_gram(s, np.ones(len(s)) if d.weights is None else d.weights)
+    S = weighted_gram(s, full_weights(d.weights, len(s)))
     scale = np.sqrt(np.maximum(np.abs(np.diagonal(mode.local.curvature)), np.finfo(float).tiny))
     inverse = np.linalg.pinv(mode.local.curvature / np.outer(scale, scale), rcond=1e-11, hermitian=True) / np.outer(
         scale, scale

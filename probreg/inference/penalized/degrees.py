@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from probreg.data import Block
+from probreg.data.absent import times_weights
 from probreg.inference.base import Array
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import Gaussian, SmoothLikelihood
@@ -57,7 +58,7 @@ def _part(
     """What the rows of a block add to X'WX of some columns."""
     known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
     W = likelihood.information(block.eta(beta), **known)
-    W = W if block.weights is None else W * block.weights[:, None, None]
+    W = times_weights(W, block.weights)
     return (weighted_gram(np.ascontiguousarray(block.X[:, columns]), W),)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from probreg.data import Basis
+from probreg.data.absent import minus_offset, times_weights
 from probreg.errors import DataError
 from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode
@@ -180,10 +181,10 @@ def _rough(search: SearchCoordinates) -> Array:
         return x
     known = model.likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(design)
     weight = np.einsum("nkk->n", model.likelihood.information(eta, **known))
-    weight = weight * (1.0 if design.weights is None else design.weights)
+    weight = times_weights(weight, design.weights)
     U = search.basis.rows(design.X)
     root = np.sqrt(weight)[:, None]
-    A, b = root * U, root * (eta if design.offset is None else eta - design.offset)
+    A, b = root * U, root * (minus_offset(eta, design.offset))
     k, m = search._k, model.shape[1]
     G, c = np.zeros((len(x), len(x))), np.zeros(len(x))
     G[:k, :k], c[:k] = map_of_columns(A.T @ A, m), (A.T @ b).ravel()

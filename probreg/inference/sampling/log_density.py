@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.data.absent import full_weights, plus_offset
 from probreg.inference.base import Array
 from probreg.inference.sampling.compiled_check import check_compiled_density
 from probreg.inference.sampling.reparameterisation import AffineMap, affine_map
@@ -147,11 +148,11 @@ def _of_numpy(model: Model) -> Sum:
     d, likelihood, m = model.design, model.likelihood, model.shape[1]
     assert isinstance(likelihood, SmoothLikelihood)
     extra = [m + likelihood.aux.index(a) for a in model.unknown]
-    w = np.ones(d.n) if d.weights is None else d.weights
+    w = full_weights(d.weights, d.n)
 
     def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         eta = d.X.dot(theta.reshape(model.shape))
-        eta = eta if d.offset is None else eta + d.offset
+        eta = plus_offset(eta, d.offset)
         log_p, g, _ = likelihood.value_grad_hessian(d.observed, eta, **likelihood.at_rows(aux, d.precision))
         slopes[: len(theta)] += d.X.T.dot(w[:, None] * g[:, :m]).ravel()
         slopes[len(theta) :] += w.dot(g[:, extra])

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Several, Workers, check_fields
+from probreg.data.absent import full_weights
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
 from probreg.inference.base import METHODS, Array, Method, Resolved, Solution, Status
@@ -214,7 +215,7 @@ def _acceleration(model: Model, found: Solution) -> dict[str, Array]:
         return {}
     k = found.beta.size
     coef = all_of[:, :k].reshape(len(all_of), *found.beta.shape) @ model.likelihood.contrast_matrix.T
-    w = np.ones(len(all_of)) if model.design.weights is None else model.design.weights
+    w = full_weights(model.design.weights, len(all_of))
 
     def skew(influence: Array) -> Array:
         square = np.einsum("n,n...->...", w, influence**2)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from probreg.data import Basis, Block
+from probreg.data.absent import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.newton import Newton
@@ -195,7 +196,7 @@ class RowDerivatives:
     @cached_property
     def weights(self) -> Array:
         """(n,), ones where there are none."""
-        return np.ones(self.block.rows) if self.block.weights is None else self.block.weights
+        return full_weights(self.block.weights, self.block.rows)
 
     @cached_property
     def eta(self) -> Array:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from probreg.data.absent import times_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.escape import escapes
@@ -91,7 +92,7 @@ def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
     with np.errstate(all="ignore"):
         rows = model.likelihood.at_rows(known, d.precision) | model.given(d)
         W = model.likelihood.information(model.eta(beta), **rows)
-        W = W if d.weights is None else W * d.weights[:, None, None]
+        W = times_weights(W, d.weights)
         return weighted_gram(d.basis.rows(d.X), W) + T.T @ model.joint.curvature(beta, known.get("sigma", 1.0)) @ T
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
+from probreg.data.absent import full_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import equal_tail
@@ -187,7 +188,7 @@ def _classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
 
 def _shares(x: Array, hit: Array, weights: Array | None) -> tuple[Array, Array]:
     """Mean x and share of hits in bins of about equal numbers, at most eight."""
-    w = np.ones(len(x)) if weights is None else weights
+    w = full_weights(weights, len(x))
     groups = [g for g in np.array_split(np.argsort(x, kind="stable"), min(8, max(len(x) // 8, 1))) if w[g].sum() > 0]
     centre = np.array([np.average(x[g], weights=w[g]) for g in groups])
     return centre, np.array([np.average(hit[g], weights=w[g]) for g in groups])

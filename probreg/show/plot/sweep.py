@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
+from probreg.data.absent import full_weights
 from probreg.data.formula.variables import variables
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -68,7 +69,7 @@ def _typical(values: Any, weights: Array | None) -> Any:
         return float(np.average(values, weights=weights))
     plain = np.asarray(values)
     seen = list(dict.fromkeys(plain.tolist()))
-    w = np.ones(len(plain)) if weights is None else weights
+    w = full_weights(weights, len(plain))
     return max(seen, key=lambda v: w[plain == v].sum())
 
 
