@@ -39,7 +39,7 @@ second = pr.audit(species, seed=1)
 print(second)
 row = second.table.loc["importance"]
 print(
-    f"\nIts four thousand points are worth {row['ess']:.0f} draws. Trusting them would have moved {row['param']} by {row['shift']:.2f}"
+    f"\nIts four thousand points are worth {row['ess']:.0f} draws. Trusting them would have moved {row['param']} by {row['difference']:.2f}"
     f"\nstandard deviations, and made a standard deviation {row['sd_low']:.2f} times what it is."
 )
 
@@ -63,5 +63,5 @@ assert np.isfinite(fit.solution.stats["log_evidence"])
 assert second.needed is not False
 assert second.table.loc["importance", "k_hat"] > 0.7
 assert second.table.loc["importance", "agreement"] == "refused"
-assert second.table.loc["importance", "shift"] > 0.2
+assert second.table.loc["importance", "difference"] > 0.2
 assert third.method.name in ("importance", "nuts")

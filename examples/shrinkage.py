@@ -80,7 +80,9 @@ assert max(cv.best, loo.scale, evidence.scale) < 3 * min(cv.best, loo.scale, evi
 assert 5 <= len(kept) <= 20
 assert {"bmi", "bp", "s5"} <= set(kept)
 np.testing.assert_allclose(fits["ridge"].coef, posterior.coef, rtol=1e-9)  # the mode of a normal is its mean
-assert float(compared.loc["s1", ("ridge", "shift")]) < 1  # the prior moves s1 by 180 points, and the data do not mind
+assert (
+    float(compared.loc["s1", ("ridge", "difference")]) < 1
+)  # the prior moves s1 by 180 points, and the data do not mind
 assert posterior.std_error.sel(coef="s1") < ml.std_error.sel(coef="s1") / 5
 assert (both["mode"].coef == 0).sum() >= 3
 assert (both["posterior"].coef != 0).all()

@@ -12,7 +12,6 @@ from probreg.errors import DataError
 from probreg.numerics.linalg import (
     ColumnRank,
     downdate,
-    inverse_upper,
     merge,
     rank_of,
     reduce_rows,
@@ -154,14 +153,6 @@ class Moments:
         beta = np.zeros(self.p)
         beta[list(self.rank.kept)] = solve_upper(R, z[: len(R)]) if len(R) else 0
         return beta, self.rank
-
-    @cached_property
-    def unscaled_covariance(self) -> Array:
-        """(X'WX)^-1 (p, p), times sigma^2 the covariance of the estimate; nan where a column was dropped."""
-        T = inverse_upper(self._kept_system[0])
-        V = np.full((self.p, self.p), np.nan)
-        V[np.ix_(self.rank.kept, self.rank.kept)] = T @ T.T
-        return V
 
     def __add__(self, other: "Moments") -> Self:
         """The moments of both sets of rows."""

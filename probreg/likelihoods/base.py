@@ -26,7 +26,7 @@ from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
 from probreg.registry import Registry
 
 FAR = 700.0  # on the link scale, where a mean at the edge of its range has its likelihood
-_DENSITY = frozenset({"log_prob", "expansion", "score", "information", "mean"})
+_DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
 LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood", words=LIKELIHOOD_WORDS)
 

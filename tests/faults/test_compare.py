@@ -39,13 +39,15 @@ def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
         "compare": lambda: compare(wrong),
         "report": lambda: pr.report(wrong, tmp_path / "page.html"),
         "compare_models": lambda: pr.compare_models(wrong),
-        "panel": lambda: pr.interval_panel(wrong, "x"),
-        "influence": lambda: pr.prior_weight(wrong),
+        "interval_panel": lambda: pr.interval_panel(wrong, "x"),
+        "prior_weight": lambda: pr.prior_weight(wrong),
         "audit": lambda: pr.audit(wrong, draws=2, chains=2),
         "diagnose": lambda: pr.diagnose(wrong),
         "path": lambda: pr.path(wrong),
     }
-    taken = {pr.Fit: {"panel", "influence", "diagnose"}, pr.Model: {"audit", "path"}}.get(type(wrong), set())
+    taken = {pr.Fit: {"interval_panel", "prior_weight", "diagnose"}, pr.Model: {"audit", "path"}}.get(
+        type(wrong), set()
+    )
     for name in called.keys() - taken:
         with pytest.raises(pr.ProbregError, match=f"^(a )?{name}[: ]"):
             called[name]()

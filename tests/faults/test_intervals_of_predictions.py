@@ -161,7 +161,7 @@ def test_a_panel_is_of_one_quantity():
         interval_panel(fit, "x1", at=[[0.0]])
     with pytest.raises(pr.DataError, match="no coefficient is called 'x9'; there are: Intercept, x1"):
         interval_panel(fit, "x9")
-    with pytest.raises(pr.DataError, match="a panel is of one row, and at= has 2"):
+    with pytest.raises(pr.DataError, match="interval_panel is of one row, and at= has 2"):
         interval_panel(fit, at=[[0.0], [1.0]])
     with pytest.raises(pr.DataError, match="at least one fit"):
         interval_panel({}, "x1")

@@ -20,7 +20,6 @@ from probreg.assess.after.reset import reset
 from probreg.assess.before import condition_indices, design_leverage, separation, vif
 from probreg.comparison.tuning.psis import PSIS
 from probreg.data import PlainColumns
-from probreg.inference.uncertainty.covariance import COVARIANCES
 from probreg.inference.uncertainty.information import estimate_of, expected_part, meat_part
 from probreg.show.plot import PLOTS
 
@@ -168,9 +167,8 @@ OF_A_FIT: dict[str, Answer] = {
     "save": lambda a: a.mode.save("never.nc", rows=True),
     "covariance cluster": lambda a: a.mode.covariance("cluster", groups=np.arange(N) % 7),
 }
-for kind in COVARIANCES:
-    if kind not in ("cluster", "bootstrap"):
-        OF_A_FIT[f"covariance {kind}"] = lambda a, kind=kind: a.mode.covariance(kind)
+for kind in ("classical", "ml", "observed", "expected", "sampling", "HC0", "HC1", "HC2", "HC3", "HAC"):
+    OF_A_FIT[f"covariance {kind}"] = lambda a, kind=kind: a.mode.covariance(kind)
 for kind in ("t", "wald", "profile", "score"):
     OF_A_FIT[f"interval {kind}"] = lambda a, kind=kind: a.mode.interval(kind=kind)["lower"]
 
@@ -205,10 +203,10 @@ ROOMS: dict[str, Answer] = {
     "curvature": lambda a: [test.statistic for test in curvature(a.mode).values()],
     "hypothesis": lambda a: numbers(pr.hypothesis(a.mode, "x = z").table),
     "hypothesis of a posterior": lambda a: numbers(pr.hypothesis(a.post, "x > 0").table),
-    "influence": lambda a: numbers(pr.prior_weight(a.post).table),
-    "measures": lambda a: pr.influence_measures(a.mode),
-    "panel": lambda a: numbers(pr.interval_panel(a.mode, "x", kinds=["wald", "HC3"]).table),
-    "panel at a row": lambda a: numbers(pr.interval_panel(a.mode, at=unseen().iloc[:1], kinds=["wald"]).table),
+    "prior_weight": lambda a: numbers(pr.prior_weight(a.post).table),
+    "influence_measures": lambda a: pr.influence_measures(a.mode),
+    "interval_panel": lambda a: numbers(pr.interval_panel(a.mode, "x", kinds=["wald", "HC3"]).table),
+    "interval_panel at a row": lambda a: numbers(pr.interval_panel(a.mode, at=unseen().iloc[:1], kinds=["wald"]).table),
     "path": lambda a: pr.path(a.prior, n=4).coef,
     "path of a lasso": lambda a: pr.path(a.lasso, n=4).coef,
     "power_scaling": lambda a: numbers(pr.power_scaling(a.post)),
@@ -219,13 +217,13 @@ ROOMS: dict[str, Answer] = {
     "simulate": lambda a: pr.simulate(a.proper, np.random.default_rng(0)).beta,
     "slopes": lambda a: numbers(pr.slopes(a.mode, "x").table),
     "slopes, other rows": lambda a: numbers(pr.slopes(a.mode, "x", data=unseen()).table),
-    "choose by psis": lambda a: chosen(a, PSIS(pr.LaplaceApproximation(**FEW))),
+    "tune by psis": lambda a: chosen(a, PSIS(pr.LaplaceApproximation(**FEW))),
 }
 for name in ("cv", "loo", "aic", "bic", "evidence"):
-    ROOMS[f"choose by {name}"] = lambda a, name=name: chosen(a, name)
+    ROOMS[f"tune by {name}"] = lambda a, name=name: chosen(a, name)
 
 PICTURES: dict[str, Answer] = {
-    f"plot {name}": lambda a, name=name: drawn(PLOTS[name](a.post if name == "influence" else a.mode))
+    f"plot {name}": lambda a, name=name: drawn(PLOTS[name](a.post if name == "prior_weight" else a.mode))
     for name in PLOTS
     if name not in ("trace", "rank")  # of chains
 }
@@ -266,7 +264,7 @@ RECIPES = {
 }
 
 
-IN_PART = ("compare", "hypothesis", "panel")  # of a saved fit: with a sentence for what is missing, see below
+IN_PART = ("compare", "hypothesis", "interval_panel")  # of a saved fit: with a sentence for what is missing, see below
 
 
 def answer(ask: Answer, fits: Fits) -> tuple[Any, pr.ProbregError | None]:
@@ -309,13 +307,13 @@ def test_the_answer_is_that_of_rows_in_memory_or_says_why_there_is_none(
 
 NEEDS_ROWS = (
     "predict at the rows", "covariance cluster", "covariance HAC", "interval profile", "interval score", "eta", "to_pymc",
-    "design_leverage", "check", "measures", "residuals", "reset", "conformal", "coverage", "simulate", "sbc", "predictions",
-    "bias_variance", "panel at a row", "choose by cv", "choose by loo", "choose by psis", "fit bootstrap", "fit sgd", "save",
+    "design_leverage", "check", "influence_measures", "residuals", "reset", "conformal", "coverage", "simulate", "sbc", "predictions",
+    "bias_variance", "interval_panel at a row", "tune by cv", "tune by loo", "tune by psis", "fit bootstrap", "fit sgd", "save",
 )  # fmt: skip
 NEEDS_SUMS = (
     "covariance observed", "covariance expected", "covariance sampling", "covariance HC0", "covariance HC1", "covariance HC2",
-    "covariance HC3", "spread", "gradient", "information", "scaled prior", "compare", "compare_models", "hypothesis", "influence",
-    "power_scaling", "path", "path of a lasso", "choose by aic", "choose by bic", "choose by evidence", "fit newton", "fit laplace",
+    "covariance HC3", "spread", "gradient", "information", "scaled prior", "compare", "compare_models", "hypothesis", "prior_weight",
+    "power_scaling", "path", "path of a lasso", "tune by aic", "tune by bic", "tune by evidence", "fit newton", "fit laplace",
     "fit importance", "fit proximal_newton", "fit auto",
 )  # fmt: skip
 

@@ -10,6 +10,13 @@ from probreg.data.moments import Moments
 from probreg.errors import DataError
 from tests.conftest import reference_path
 
+
+def unscaled_covariance(m: Moments) -> np.ndarray:
+    """(X'WX)^-1 of columns of full rank: R^-1 R^-T."""
+    root = np.linalg.inv(m.R)
+    return root @ root.T
+
+
 NAMES = ("const", "a", "b", "c")
 
 
@@ -38,7 +45,7 @@ def test_least_squares_against_numpy():
     )  # numpy's error: EPS times condition 30, times 1/0.2
     np.testing.assert_allclose(m.rss, rss[0], rtol=1e-12)
     gram = (X.T * w) @ X
-    np.testing.assert_allclose(m.unscaled_covariance, np.linalg.inv(gram), rtol=1e-9)  # numpy's: EPS times condition^2
+    np.testing.assert_allclose(unscaled_covariance(m), np.linalg.inv(gram), rtol=1e-9)  # numpy's: EPS times condition^2
     for mine, theirs in zip(m.gram, (gram, X.T @ (w * y), y @ (w * y))):
         np.testing.assert_allclose(mine, theirs, rtol=1e-13)
 
@@ -102,8 +109,6 @@ def test_collinear_columns_get_zero_and_are_known():
     np.testing.assert_allclose(beta[:4], plain.least_squares()[0], rtol=1e-11)
     np.testing.assert_array_equal(beta[4:], 0)
     assert m.rss == pytest.approx(plain.rss, rel=1e-12)
-    np.testing.assert_allclose(m.unscaled_covariance[:4, :4], plain.unscaled_covariance, rtol=1e-10)
-    assert np.isnan(m.unscaled_covariance[4:]).all()
 
 
 def test_fewer_rows_than_columns_interpolate():
@@ -194,7 +199,7 @@ def test_digits_of_nist(name, coefficients, errors):
     truth = {key: np.array([float(s) for s in data["certified"][f"{key}_str"]]) for key in ("coef", "sd")}
     assert m.rank.rank == len(model["columns"])
     assert digits(m.least_squares()[0], truth["coef"]) >= coefficients
-    sd = np.sqrt(m.rss / (m.n - m.p) * np.diag(m.unscaled_covariance))
+    sd = np.sqrt(m.rss / (m.n - m.p) * np.diag(unscaled_covariance(m)))
     assert digits(sd, truth["sd"]) >= errors
 
 

@@ -104,7 +104,7 @@ def path() -> RegularisationPath:
 
 
 @cache
-def run() -> pr.online.Path:
+def run() -> pr.online.Run:
     return pr.online.run(pr.online.lms(0.01), X, Y, record=pr.online.Record(every=1))
 
 
@@ -146,15 +146,15 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 # made by the package, from numbers that it has checked or computed
 RESULTS = {
-    "Audit", "Choice", "Comparison", "Fit", "Path", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
-    "Regret", "State", "Status", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "Block", "Hyper",
-    "JointPrior", "Penalty", "Rows", "Expansion", "Recession", "joint", "project",
+    "Audit", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
+    "Regret", "State", "RunStatus", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "BlockPrior", "Hyper",
+    "JointPrior", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint", "project",
 }  # fmt: skip
 METHODS_OF = {
     pr.Fit: (fitted, ["covariance", "interval", "aux_interval", "summary", "predict", "save"]),
     pr.Model: (model, ["prior_predictive", "penalty"]),
     RegularisationPath: (path, ["model_at", "fit_at", "scale_at"]),
-    pr.online.Path: (run, ["average", "exponential_average", "draw"]),
+    pr.online.Run: (run, ["average", "exponential_average", "draw"]),
 }
 
 

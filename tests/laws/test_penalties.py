@@ -303,7 +303,7 @@ def test_what_cannot_be_converted_is_said():
 
 
 def rows_of_the_table() -> list[tuple[Any, str, Any]]:
-    from probreg.priors.conversions import CONVERSIONS
+    from .conversions import CONVERSIONS
 
     pairs = [
         (c, f.strip(), kind) for c in CONVERSIONS for f in c.likelihood.split(",") for kind in ("normal", "laplace")
@@ -326,6 +326,6 @@ def test_the_formulas_of_the_table_are_the_numbers(row, family, kind):
 def test_the_page_holds_the_table():
     from pathlib import Path
 
-    from probreg.priors.conversions import conversions
+    from .conversions import conversions
 
     assert conversions() in (Path(__file__).parents[2] / "docs" / "penalties.md").read_text()

@@ -63,7 +63,7 @@ def residuals(fit: Fit, kind: Word = "response") -> Any:
 
     if kind not in KINDS:
         raise DataError(
-            f"residuals are of kind {', '.join(KINDS)}, and measures(fit) has studentised ones; got {kind!r}"
+            f"residuals are of kind {', '.join(KINDS)}, and influence_measures(fit) has studentised ones; got {kind!r}"
         )
     reachable(fit)
     if kind == "quantile":

@@ -90,7 +90,7 @@ def interval_panel(
     """
     several = _named(fits)
     if (coef is None) == (at is None):
-        raise DataError("a panel is of one quantity: give the name of a coefficient, or one row at=")
+        raise DataError("interval_panel is of one quantity: give the name of a coefficient, or one row at=")
     if coef is not None and not isinstance(coef, str):
         raise DataError(f"coef is the name of a coefficient, got {type(coef).__name__}; a row of data is given as at=")
     wanted = chosen(kinds)
@@ -121,10 +121,10 @@ def _words(q: Estimand, coef: str | None) -> tuple[str, str]:
 def _named(fits: Fit | Mapping[str, Fit]) -> dict[str, Fit]:
     several = {fits.method.name: fits} if isinstance(fits, Fit) else dict(fits)
     if not several:
-        raise DataError("a panel needs at least one fit")
+        raise DataError("interval_panel needs at least one fit")
     if wrong := [n for n, f in several.items() if not isinstance(f, Fit)]:
         raise Incompatible(
-            f"panel takes a Fit or a mapping of names to Fits, and {wrong[0]!r} is a {type(several[wrong[0]]).__name__}"
+            f"interval_panel takes a Fit or a mapping of names to Fits, and {wrong[0]!r} is a {type(several[wrong[0]]).__name__}"
         )
     return several
 

@@ -112,8 +112,8 @@ def at_row(fit: Fit, data: Any) -> Estimand:
         )
     design = fit.model.design.at(data)
     if design.n != 1:
-        raise DataError(f"a panel is of one row, and at= has {design.n}")
-    fit.model.design.need_rows("a panel at a row")
+        raise DataError(f"interval_panel is of one row, and at= has {design.n}")
+    fit.model.design.need_rows("interval_panel at a row")
     x = design.X[0]
     j = int(np.argmax(np.abs(x))) if fit.model.design.intercept is None else fit.model.design.intercept
     if not x[j]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.registry import Registry
 
@@ -85,4 +86,6 @@ class PredictiveDensityLoss(PredictionLoss):
     name, title = "predictive", "negative log posterior predictive density"
 
     def __call__(self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
-        raise NotImplementedError("the predictive density is no function of a point prediction")
+        raise Incompatible(
+            "the predictive density integrates over the coefficients: it has no value at a point prediction"
+        )

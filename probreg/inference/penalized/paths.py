@@ -10,14 +10,13 @@ others by Newton's or the proximal Newton method from the mode before. `default_
 priors from the scale at which the first coefficient leaves its kink, a thousandfold up; for others over the eigenvalues
 of the information.
 
-PathSolution holds plain arrays over the S scales: beta (S, p, m) on the raw columns, aux (name -> (S,)), objective (the
-negative log posterior over (beta, log aux), the prior's constant included), kkt (distance of zero from the subdifferential
-in conditional standard errors; zero for a closed form, for Newton's method its decrement), gap (duality gap in nats given aux, nan where there is none), df (degrees of freedom of the
-fit given aux), log_lik, and `status`; `model(i)` is the model with the i-th prior, of which beta[i] is the mode.
+PathSolution holds plain arrays over the S scales: beta (S, p, m) on the raw columns, aux (name -> (S,)), kkt (distance of zero from the
+subdifferential in conditional standard errors; zero for a closed form, for Newton's method its decrement), gap (duality gap in
+nats given aux, nan where there is none), df (degrees of freedom of the fit given aux), log_lik, and `status`; `model(i)` is the model with the i-th prior, of which beta[i] is the mode.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -36,7 +35,7 @@ from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_s
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model
-from probreg.priors import Flat, HierarchicalPrior, JointPrior, Prior
+from probreg.priors import HierarchicalPrior, Prior
 
 _DECADES = 3.0  # a path of a kinked prior ends at a thousand times the scale at which it starts
 
@@ -49,7 +48,6 @@ class PathSolution:
     scales: Array
     beta: Array
     aux: Mapping[str, Array]
-    objective: Array
     kkt: Array
     gap: Array
     df: Array
@@ -93,31 +91,16 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
         status = tuple(Status.NOT_IDENTIFIED if v.good else v for v in status)
     aux = {a: np.array([s.aux[a] for s in found]) for a in model.unknown}
     log_lik = np.array([s.log_lik for s in found])
-    log_prior = np.array([_log_prior(model, f, s) for f, s in zip(grid, found)])
     return PathSolution(
         base=model,
         scales=grid,
         beta=beta,
         aux=aux,
-        objective=-(log_lik + log_prior),
         kkt=np.array([s.kkt for s in found]),
         gap=np.array([s.gap for s in found]),
         df=np.array([s.df for s in found]),
         log_lik=log_lik,
         status=status,
-    )
-
-
-def _log_prior(model: Model, factor: float, step: Step) -> float:
-    """log p(beta, log aux) at this scale."""
-    blocks = tuple(
-        replace(b, prior=b.prior if isinstance(b.prior, Flat) else b.prior.times(float(factor)))
-        for b in model.joint.blocks
-    )
-    known = {**model.fixed, **step.aux}
-    total = float(JointPrior(blocks).log_prob(step.beta, known.get("sigma", 1.0)))
-    return total + sum(
-        float(model.aux_prior(a).log_prob(np.asarray(v))) + float(np.log(v)) for a, v in step.aux.items()
     )
 
 

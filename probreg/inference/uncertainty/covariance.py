@@ -261,4 +261,3 @@ _KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
     "HAC": _newey_west,
     "bootstrap": replicated,
 }
-COVARIANCES = tuple(_KINDS)

@@ -46,8 +46,10 @@ def loops_of(kernel: CompiledDensity) -> Loops:
         parts = {"tile": tile, "total": total}
     parts["weigh"], curved = _inline(loops.weigh), None
     if kernel.hessian is not None:
-        bends = _inline(_density(kernel.hessian), _AS_WRITTEN)
-        parts["bends"] = bends if kernel.tile is not None else _inline(_bound(loops.hessians_of_rows, {"bend": bends}))
+        hessians = _inline(_density(kernel.hessian), _AS_WRITTEN)
+        parts["hessians"] = (
+            hessians if kernel.tile is not None else _inline(_bound(loops.hessians_of_rows, {"hessian": hessians}))
+        )
         shared = (loops.predictors, loops.weighted_products)
         curved = _stored(loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name)
     gradient, slopes, values = (_stored(f, parts, name) for f in (loops.gradient, loops.row_slopes, loops.values))

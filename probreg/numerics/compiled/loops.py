@@ -5,6 +5,8 @@ arithmetic is on consecutive numbers and a tile is read once while it stays in t
 Weights of shape (0,) and offsets of shape (0, n) stand for none. y is (n,), or (n, c) where a row's response is c numbers.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,25 +15,12 @@ B = 512  # rows in a tile: with 20 columns 80 kB, and the work arrays stay in th
 C = 128  # rows in a tile whose columns are multiplied by each other: two copies stay in the first cache
 
 
-def row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
-    """Stands for the kernel's density of a row, set in before compilation; so do the four below."""
-    raise NotImplementedError
-
-
-def tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
-    raise NotImplementedError
-
-
-def total(y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array) -> float:
-    raise NotImplementedError
-
-
-def hessian(y: float, eta: float, t: Array) -> float:
-    raise NotImplementedError
-
-
-def hessians(y: Array, eta: Array, t: Array, curve: Array) -> None:
-    raise NotImplementedError
+# The density, set in under these names before compilation.
+row: Callable[[float, float, Array], tuple[float, float, float]]
+tile: Callable[[Array, Array, Array, Array, Array], None]
+total: Callable[[Array, Array, Array, Array, Array, Array], float]
+hessian: Callable[[float, float, Array], float]
+hessians: Callable[[Array, Array, Array, Array], None]
 
 
 def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
