@@ -17,7 +17,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_scale_matrix
 from probreg.likelihoods import Bernoulli, Gaussian, OfTrials, Poisson, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model.model import Model
-from probreg.numerics.frame import entries
+from probreg.numerics.frame import vec_entries
 from probreg.priors import (
     Flat,
     HierarchicalPrior,
@@ -177,7 +177,7 @@ def _concave(fit: Fit, P: Array) -> Array:
     m = fit.solution.beta.shape[1]
     out = np.diagonal(P) >= 0
     for b in fit.model.joint.blocks:
-        at = entries(b.columns, m)
+        at = vec_entries(b.columns, m)
         part = P[np.ix_(at, at)]
         if np.isfinite(part).all() and (part - np.diag(np.diagonal(part))).any():
             out[at] = np.linalg.eigvalsh(part)[0] >= -1e-9 * np.abs(part).max()

@@ -12,10 +12,10 @@ import numpy as np
 Array = np.ndarray
 
 
-def entries(columns: Sequence[int] | Array, m: int) -> Array:
+def vec_entries(columns: Sequence[int] | Array, m: int) -> Array:
     """The places in vec(beta) of the coefficients of some columns, (len(columns) m,).
 
-    >>> entries([0, 2], 2)
+    >>> vec_entries([0, 2], 2)
     array([0, 1, 4, 5])
     """
     # vec(beta)[j m + k] = beta[j, k]

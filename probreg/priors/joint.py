@@ -9,7 +9,7 @@ import numpy as np
 
 from probreg.arguments.scalars import shown_value
 from probreg.errors import DataError
-from probreg.numerics.frame import entries
+from probreg.numerics.frame import vec_entries
 from probreg.priors.base import Array, GaussianPrior, Prior, PriorData, SmoothPrior
 from probreg.priors.flat import Flat
 
@@ -115,7 +115,7 @@ class JointPrior:
             assert isinstance(b.prior, SmoothPrior)  # callers ask `smooth` first
             inside = beta[list(b.columns)]
             g, H = b.prior.derivatives(inside, unit)
-            at = entries(b.columns, m)
+            at = vec_entries(b.columns, m)
             gradient[at] += g
             curvature[np.ix_(at, at)] += H
             if b.prior.sigma_units:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probreg.numerics.frame import covariance_through, entries, map_of_columns, map_of_predictors, with_aux
+from probreg.numerics.frame import covariance_through, map_of_columns, map_of_predictors, vec_entries, with_aux
 
 RNG = np.random.default_rng(4)
 
@@ -19,7 +19,7 @@ def test_a_map_of_predictors_acts_on_each_column_alike():
 
 def test_entries_are_those_of_the_vector():
     beta = RNG.normal(size=(5, 3))
-    np.testing.assert_array_equal(beta.ravel()[entries((3, 1), 3)], beta[[3, 1]].ravel())
+    np.testing.assert_array_equal(beta.ravel()[vec_entries((3, 1), 3)], beta[[3, 1]].ravel())
 
 
 def test_nuisance_parameters_stay_as_they_are():

@@ -8,12 +8,13 @@ import pytest
 
 from probreg.data.moments import Moments
 from probreg.errors import DataError
+from probreg.numerics.linalg import inverse_upper
 from tests.conftest import reference_path
 
 
 def unscaled_covariance(m: Moments) -> np.ndarray:
     """(X'WX)^-1 of columns of full rank: R^-1 R^-T."""
-    root = np.linalg.inv(m.R)
+    root = inverse_upper(m.R)
     return root @ root.T
 
 

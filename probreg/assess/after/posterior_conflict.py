@@ -11,7 +11,7 @@ from probreg.errors import ProbregError
 from probreg.fits.fit import Fit
 from probreg.inference import Auto, Solution
 from probreg.model.model import Model
-from probreg.numerics.frame import entries, map_of_columns
+from probreg.numerics.frame import map_of_columns, vec_entries
 from probreg.priors import Flat
 from probreg.system.terminal import p_said
 
@@ -51,7 +51,7 @@ class ConflictDiagnostic(Diagnostic):
                 "the data alone have no estimate of all coefficients, so that they cannot contradict the prior"
             )
         where, m = np.flatnonzero(model.joint.informative), model.shape[1]
-        slots = entries(where, m)
+        slots = vec_entries(where, m)
         sigma = model.fixed.get("sigma", alone.stats.get("sigma_unbiased", alone.aux.get("sigma", 1.0)))
         prior = map_of_columns(np.linalg.inv(model.joint.precision(sigma)[np.ix_(where, where)]), m)
         shift = (alone.beta - model.joint.center[:, None]).ravel()[slots]

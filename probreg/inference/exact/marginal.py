@@ -25,7 +25,7 @@ from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode
 from probreg.model.model import Model
-from probreg.numerics.frame import entries, map_of_columns
+from probreg.numerics.frame import map_of_columns, vec_entries
 from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, Prior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -224,7 +224,7 @@ class LaplaceSurface:
         (_, m), at = model.shape, 0
         self._roots = np.zeros((model.shape[0] * m, sum(len(g.columns) for g in groups) * m))
         for g in groups:
-            index = entries(g.columns, m)
+            index = vec_entries(g.columns, m)
             self._roots[index, at : at + len(index)] = map_of_columns(g.root, m)
             at += len(index)
         self._of = np.repeat(np.arange(len(groups)), [len(g.columns) * m for g in groups])

@@ -16,7 +16,7 @@ from probreg.inference.base import Array
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
-from probreg.numerics.frame import entries
+from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import weighted_gram
 
 
@@ -32,7 +32,7 @@ def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
     columns = np.flatnonzero(free.any(1))
     off = free[columns].ravel()
     H = information_of(model, beta, columns, **aux)[np.ix_(off, off)]
-    at = entries(columns, m)[off]
+    at = vec_entries(columns, m)[off]
     P = smooth_prior_curvature(model, beta, **aux)[np.ix_(at, at)]
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny))  # a strong prior must not hide the rest
     H, P = H / np.outer(d, d), P / np.outer(d, d)

@@ -10,7 +10,7 @@ import numpy as np
 
 from probreg.inference.base import Array
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
-from probreg.numerics.frame import entries
+from probreg.numerics.frame import vec_entries
 from probreg.priors import LocationScale
 
 _PASSES = 10  # of coordinate descent between two systems, at least
@@ -192,7 +192,7 @@ class Proximal:
         m, out = self.nonsmooth.shape[1], []
         for part in self.nonsmooth.parts:
             for where, prior in _columns(part):
-                at = entries(where, m)
+                at = vec_entries(where, m)
                 own = np.repeat(self.scale[where], m)
                 if np.ptp(own) > 0:  # one step serves a group: its largest
                     raise AssertionError("a prior of several columns at once needs columns of one scale")

@@ -18,7 +18,7 @@ from probreg.inference.sampling.reparameterisation import AffineMap, affine_map
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import entries_of, loops_of, tiles_of
-from probreg.numerics.frame import entries
+from probreg.numerics.frame import vec_entries
 from probreg.priors import BlockPrior, Flat, GaussianPrior, HierarchicalPrior, Reference
 from probreg.priors.location_scale import LocationScale
 
@@ -172,7 +172,7 @@ def _priors(model: Model) -> list[Sum]:
 
 def _entries(model: Model, block: BlockPrior) -> Array:
     m = model.shape[1]
-    return entries(block.columns, m)
+    return vec_entries(block.columns, m)
 
 
 def _unit(model: Model, block: BlockPrior) -> tuple[bool, int | None]:

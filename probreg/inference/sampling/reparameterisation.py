@@ -22,7 +22,7 @@ from probreg.inference.modes.newton import covariance_at, find_mode
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import unit_prior
-from probreg.numerics.frame import entries, map_of_columns, with_aux
+from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
 from probreg.priors import (
     BlockPrior,
     ExponentialPower,
@@ -186,7 +186,7 @@ def rough_sigma(model: Model) -> float:
 def _loose(model: Model, i: int, spread: float) -> StretchedBlocks:
     block, m = model.joint.blocks[i], model.shape[1]
     location = getattr(unit_prior(block), "location", 0.0)
-    index = entries(block.columns, m)
+    index = vec_entries(block.columns, m)
     return StretchedBlocks(i, index, np.repeat(np.broadcast_to(location, len(block.columns)), m).astype(float), spread)
 
 

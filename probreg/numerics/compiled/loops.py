@@ -5,7 +5,7 @@ arithmetic is on consecutive numbers and a tile is read once while it stays in t
 Weights of shape (0,) and offsets of shape (0, n) stand for none. y is (n,), or (n, c) where a row's response is c numbers.
 """
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,11 @@ C = 128  # rows in a tile whose columns are multiplied by each other: two copies
 
 
 # The density, set in under these names before compilation.
-row: Callable[[float, float, Array], tuple[float, float, float]]
-tile: Callable[[Array, Array, Array, Array, Array], None]
-total: Callable[[Array, Array, Array, Array, Array, Array], float]
-hessian: Callable[[float, float, Array], float]
-hessians: Callable[[Array, Array, Array, Array], None]
+row: Any = None  # (y, eta, t) -> log p, its slope over eta, its slope over log aux
+tile: Any = None  # the same of a tile of rows, (y, eta, t, log p, slopes)
+total: Any = None  # the sum over a tile, with weights
+hessian: Any = None  # (y, eta, t) -> the negative second derivative over eta
+hessians: Any = None  # the same of a tile of rows
 
 
 def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
