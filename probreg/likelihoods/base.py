@@ -234,11 +234,11 @@ class SmoothLikelihood(Likelihood):
         forget_inherited(cls, _DENSITY)
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
-        """The array t of the kernel, number by number: functions of aux (each may be an array) and of what is given."""
+        """The array t of the density, number by number: functions of aux (each may be an array) and of what is given."""
         return ()
 
     def base_measure(self, y: Array) -> Array:
-        """What the kernel leaves out of log p, a function of y alone, (n,)."""
+        """What the density leaves out of log p, a function of y alone, (n,)."""
         return np.zeros(len(y))
 
 

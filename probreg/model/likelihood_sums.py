@@ -2,7 +2,7 @@
 
 Each takes a `Block` of any size and returns what its rows add, so that it serves a whole matrix in memory, a batch of a
 file and a partition on another machine alike. All are module-level functions of arrays and values: they can be pickled.
-Blocks that ask for many densities are summed by the compiled kernel of their likelihood, others by NumPy: see COMPILED.
+Blocks that ask for many densities are summed by the compiled density of their likelihood, others by NumPy: see COMPILED.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,8 +38,8 @@ def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping
     """
 
     points = np.broadcast_shapes(beta.shape[:-2], *(np.shape(v)[:-1] for v in known.values()))
-    if kernel := _compiled(likelihood, block, prod(points)):
-        return _values(block, kernel, likelihood, beta, known, points)
+    if density := _compiled(likelihood, block, prod(points)):
+        return _values(block, density, likelihood, beta, known, points)
 
     def part(some: Block) -> Sums:
         log_p = likelihood.log_prob(some.y, some.eta(beta), **likelihood.at_rows(known, some.precision))
@@ -49,7 +49,7 @@ def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping
 
 
 def _compiled(likelihood: Likelihood, block: Block, points: int) -> CompiledDensity | None:
-    """The kernel, where compiled code serves: there is one, and enough to do."""
+    """The density, where compiled code serves: there is one, and enough to do."""
     if not isinstance(likelihood, SmoothLikelihood) or block.rows * points * likelihood.width < COMPILED:
         return None
     return likelihood.compiled_density
@@ -57,14 +57,14 @@ def _compiled(likelihood: Likelihood, block: Block, points: int) -> CompiledDens
 
 def _values(
     block: Block,
-    kernel: CompiledDensity,
+    density: CompiledDensity,
     likelihood: Any,
     beta: Array,
     known: Mapping[str, Array],
     points: tuple[int, ...],
 ) -> Sums:
     """`log_lik` by compiled code, at every point of the batch while a tile of rows is in cache."""
-    values, m = loops_of(kernel).values, likelihood.width
+    values, m = loops_of(density).values, likelihood.width
     at = np.broadcast_to(np.swapaxes(beta, -1, -2), (*points, m, beta.shape[-2])).reshape(-1, m, beta.shape[-2])
     at = _writable(at)
     settings = likelihood.settings(**{k: np.asarray(v)[..., 0] for k, v in known.items()})
@@ -100,7 +100,7 @@ def _writable(values: Array) -> Array:
 
 
 def _base_measure(some: Block, likelihood: SmoothLikelihood) -> float:
-    """What the kernel leaves out of the log-likelihood: of rows that are multiplied by root w, also log(w) / 2."""
+    """What the density leaves out of the log-likelihood: of rows that are multiplied by root w, also log(w) / 2."""
     carried = likelihood.base_measure(some.y)
     if some.precision is not None:
         carried = carried + 0.5 * np.log(some.precision)
@@ -117,11 +117,11 @@ def value_grad_hessian(
     `curved` the curvatures (p m, p m), (p, m, a) and (a, a). Without curvature and aux the value is nan.
     """
     (p, m), a = gamma.shape, len(unknown)
-    kernel = _compiled(likelihood, block, 1)
-    if kernel is not None and not curved:
-        return block.sweep(_slopes(kernel, likelihood, gamma, basis, known, a))
-    if kernel is not None and kernel.hessian is not None and not a and (m > 1 or p <= NARROW):
-        return block.sweep(_curved(kernel, likelihood, gamma, basis, known))
+    density = _compiled(likelihood, block, 1)
+    if density is not None and not curved:
+        return block.sweep(_slopes(density, likelihood, gamma, basis, known, a))
+    if density is not None and density.hessian is not None and not a and (m > 1 or p <= NARROW):
+        return block.sweep(_curved(density, likelihood, gamma, basis, known))
     pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
 
     def part(some: Block) -> Sums:
@@ -144,7 +144,7 @@ def value_grad_hessian(
 
 
 def _slopes(
-    kernel: CompiledDensity,
+    density: CompiledDensity,
     likelihood: SmoothLikelihood,
     gamma: Array,
     basis: Basis | None,
@@ -152,7 +152,7 @@ def _slopes(
     a: int,
 ) -> Callable[[Block], Sums]:
     """The slopes of a part by compiled code."""
-    slopes, (p, m) = loops_of(kernel).slopes, gamma.shape
+    slopes, (p, m) = loops_of(density).slopes, gamma.shape
     beta, t = _writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
 
     def part(some: Block) -> Sums:
@@ -165,10 +165,10 @@ def _slopes(
 
 
 def _curved(
-    kernel: CompiledDensity, likelihood: SmoothLikelihood, gamma: Array, basis: Basis | None, known: Mapping[str, float]
+    density: CompiledDensity, likelihood: SmoothLikelihood, gamma: Array, basis: Basis | None, known: Mapping[str, float]
 ) -> Callable[[Block], Sums]:
     """Slopes and curvature of a part by compiled code; there is no unknown nuisance parameter."""
-    curved, (p, m) = loops_of(kernel).curved, gamma.shape
+    curved, (p, m) = loops_of(density).curved, gamma.shape
     assert curved is not None  # see `value_grad_hessian`
     beta, t = _writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
     pairs, even = np.triu_indices(m), p + p % 2

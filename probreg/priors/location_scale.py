@@ -49,7 +49,7 @@ class LocationScale(Prior):
 
     @property
     def settings(self) -> tuple[float, ...]:
-        """The array t of the kernel."""
+        """The array t of the density."""
         return ()
 
     def _check(self) -> None:

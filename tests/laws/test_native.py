@@ -329,7 +329,7 @@ def test_auto_takes_native_where_there_are_kernels_and_says_so():
     assert fit.tree.attrs["engine"] == fit.summary().attrs["engine"] == "compiled"
     assert "compiled engine" in " ".join(fit.described["notes"])
     assert other.tree.attrs["engine"] == "pymc"
-    assert "the laplace prior of x1, x2, x3 has no compiled kernel" in " ".join(other.described["notes"])
+    assert "the laplace prior of x1, x2, x3 has no compiled density" in " ".join(other.described["notes"])
     assert set(fit.tree.groups) == set(other.tree.groups)
     assert set(fit.tree["sample_stats"].data_vars) == set(other.tree["sample_stats"].data_vars)
     assert fit.tree["posterior"]["beta"].dims == other.tree["posterior"]["beta"].dims
@@ -338,8 +338,8 @@ def test_auto_takes_native_where_there_are_kernels_and_says_so():
 @pytest.mark.parametrize(
     ("likelihood", "prior", "aux", "words"),
     [
-        (pr.Bernoulli(), pr.Laplace(1.0), {}, "the laplace prior of x1, x2, x3 has no compiled kernel"),
-        (pr.Bernoulli(), pr.Normal(pr.HalfNormal(1.0)), {}, "has no compiled kernel"),
+        (pr.Bernoulli(), pr.Laplace(1.0), {}, "the laplace prior of x1, x2, x3 has no compiled density"),
+        (pr.Bernoulli(), pr.Normal(pr.HalfNormal(1.0)), {}, "has no compiled density"),
         (
             pr.Gaussian(),
             pr.Normal(1.0),
@@ -427,7 +427,7 @@ def test_a_kernel_that_is_another_density_is_refused_before_it_is_sampled():
     X, y = np.linspace(-1.0, 1.0, 300)[:, None], np.arange(300) % 4
     for more in ({}, {"weights": np.arange(300) % 3, "offset": np.linspace(0.0, 1.0, 300)}):
         with pytest.raises(
-            Incompatible, match=r"kernel of the poisson likelihood is another density .* slopes that differ"
+            Incompatible, match=r"density of the poisson likelihood is another density .* slopes that differ"
         ):
             ReparameterisedDensity.of(pr.Model.from_arrays(X, y, likelihood=Off(), **more), compiled=True)
         ReparameterisedDensity.of(pr.Model.from_arrays(X, y, likelihood=pr.Poisson(), **more), compiled=True)

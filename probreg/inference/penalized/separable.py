@@ -1,6 +1,6 @@
 """Separable penalties R(x) = sum_j R_j(x_j) with kinks: value, subdifferential, curvature off the kinks, coordinate descent.
 
-Absolute values and powers go by compiled kernels, any other prior by its own proximal map.
+Absolute values and powers go by compiled loops, any other prior by its own proximal map.
 """
 
 from dataclasses import dataclass, replace
@@ -66,7 +66,7 @@ class WeightedAbsolute:
         return self.ridge
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
-        """Coordinate descent by the compiled kernel."""
+        """Coordinate descent by compiled loops."""
         from probreg.inference.penalized.lasso_loops import descend_lasso
 
         H = np.ascontiguousarray(G)
@@ -120,7 +120,7 @@ class Powers:
         return self.ridge + np.where(r == 0, 0.0, self.weight * e * (e - 1) * size ** (e - 2))
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
-        """Coordinate descent by the compiled kernel."""
+        """Coordinate descent by compiled loops."""
         from probreg.inference.penalized.lasso_loops import descend_powers
 
         H = np.ascontiguousarray(G) + np.diag(self.ridge)

@@ -1,4 +1,4 @@
-"""Whether a kernel, which anyone may write, is the density that NumPy has: asked of some rows before a chain climbs it."""
+"""Whether a density, which anyone may write, is the density that NumPy has: asked of some rows before a chain starts."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ _CLOSE = 1e-6  # of the sums of sizes; rounding is 1e-13, a wrong term is above
 
 
 def check_compiled_density(model: Model, point: Array) -> None:
-    """Incompatible where kernel and `value_grad_hessian` differ at (vec beta, log aux) = point, over some of the rows."""
+    """Incompatible where density and `value_grad_hessian` differ at (vec beta, log aux) = point, over some of the rows."""
     likelihood, d, (p, m) = model.likelihood, model.design, model.shape
     assert isinstance(likelihood, SmoothLikelihood)
     assert likelihood.compiled_density is not None
@@ -35,6 +35,6 @@ def check_compiled_density(model: Model, point: Array) -> None:
     if np.isfinite(exact).all() and (far.any() or not np.isfinite(np.r_[value, slopes]).all()):
         what = f"log p {value:g} and {exact[0]:g}" if far[0] else "slopes that differ"
         raise Incompatible(
-            f"the kernel of the {likelihood.name} likelihood is another density than its log_prob and expansion: over "
-            f"{len(y)} rows they have {what}. Write kernel, settings and carrier to match them, or set kernel = None"
+            f"the density of the {likelihood.name} likelihood is another density than its log_prob and value_grad_hessian: over "
+            f"{len(y)} rows they have {what}. Write compiled_density, settings and base_measure to match them, or set compiled_density = None"
         )

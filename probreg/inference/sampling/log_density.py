@@ -1,7 +1,7 @@
-"""The log posterior as a native sampler climbs it: compiled sums over rows, in coordinates that make it nearly round.
+"""The log posterior as the compiled sampler evaluates it: compiled sums over rows, in coordinates that make it nearly round.
 
 (vec beta, log aux) = centre + A z, with the mode for centre and A A' the inverse curvature there, so that z is nearly
-standard normal. The likelihood is summed by its compiled kernel, by NumPy where rows are few, and a Gaussian one
+standard normal. The likelihood is summed by its compiled density, by NumPy where rows are few, and a Gaussian one
 from its moments, at a cost that does not grow with the rows. Priors are compiled too, or quadratic forms.
 """
 
@@ -29,27 +29,27 @@ Sum = Callable[[Array, Mapping[str, float], Array], float]  # (theta, aux, slope
 
 
 def compiled_obstacle(model: Model) -> str | None:
-    """Why there is no native density of this model, or None."""
+    """Why there is no compiled density of this model, or None."""
     likelihood = model.likelihood
     if not isinstance(likelihood, Gaussian):
         if not isinstance(likelihood, SmoothLikelihood) or likelihood.compiled_density is None:
-            return f"the {likelihood.name} likelihood has no compiled kernel"
+            return f"the {likelihood.name} likelihood has no compiled density"
         if said := likelihood.compiled_density.unfit:
-            return f"the kernel of the {likelihood.name} likelihood cannot be compiled: {said}"
+            return f"the density of the {likelihood.name} likelihood cannot be compiled: {said}"
         if not model.design.n:
             return model.design.rows_absent
     for b in model.joint.blocks:
-        if not (isinstance(b.prior, GaussianPrior) or _kernel(b) is not None):
+        if not (isinstance(b.prior, GaussianPrior) or _density_of(b) is not None):
             columns = ", ".join(model.design.columns[j] for j in b.columns)
             unknown = " with its unknown scale" if isinstance(b.prior, HierarchicalPrior) else ""
-            return f"the {b.prior.name} prior of {columns}{unknown} has no compiled kernel"
+            return f"the {b.prior.name} prior of {columns}{unknown} has no compiled density"
     for a in model.unknown:
         if model.aux_prior(a).bounded:
             return f"the {model.aux_prior(a).name} prior of {a} has an edge"
     return None
 
 
-def _kernel(block: BlockPrior) -> Any:
+def _density_of(block: BlockPrior) -> Any:
     return block.prior.compiled_density if isinstance(block.prior, LocationScale) else None
 
 
@@ -165,7 +165,7 @@ def _of_numpy(model: Model) -> Sum:
 
 
 def _priors(model: Model) -> list[Sum]:
-    blocks = [_compiled_block(model, b) if _kernel(b) else _quadratic(model, b) for b in model.joint.blocks
+    blocks = [_compiled_block(model, b) if _density_of(b) else _quadratic(model, b) for b in model.joint.blocks
               if not isinstance(b.prior, Flat)]  # fmt: skip
     return blocks + [_aux(model, i, a) for i, a in enumerate(model.unknown)]
 

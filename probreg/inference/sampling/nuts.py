@@ -1,7 +1,7 @@
 """The No-U-Turn sampler, run by nutpie on one of two densities.
 
-The native one is compiled from the kernels of likelihood and priors (see `whitened`). The other is PyMC's model, for what
-has no kernel, and to judge by: the likelihood and the priors each name their PyMC distribution. Both are written in
+The compiled engine is made from the densities of likelihood and priors (see `log_density`). The other is PyMC's model, for what
+has no density, and to judge by: the likelihood and the priors each name their PyMC distribution. Both are written in
 coordinates z with beta = centre + A z that make the posterior nearly round (the mode and its curvature, or the
 triangular factor of the rows for a Gaussian model), so that short tuning suffices. A Gaussian likelihood enters through
 its sufficient statistics: ||y - X beta||^2 = RSS + ||R beta - Q'y||^2, at a cost that does not grow with the rows.
@@ -30,7 +30,7 @@ from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
 from probreg.inference.sampling.laplace import further_modes
-from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle as no_kernel
+from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import proxy_prior
 from probreg.inference.sampling.sampler import Density, SamplerOutput, SamplerSettings, density_of, sample
 from probreg.likelihoods import Gaussian, SeparableLikelihood
@@ -49,13 +49,13 @@ class NUTS(Method):
 
     `draws` per chain after `tune` steps of adaptation (300 with the compiled engine, 400 with PyMC's, unless given); a flat
     prior is allowed where the posterior is proper. `engine` "compiled" is the compiled density of this package, "pymc" the
-    graph of `to_pymc`; "auto" takes native where likelihood and priors carry kernels, and says which and why. Divergent
+    graph of `to_pymc`; "auto" takes compiled where likelihood and priors have compiled densities, and says which and why. Divergent
     steps and chains that disagree (R-hat above 1.01) are the status of the fit, never hidden.
 
     >>> from probreg.priors import Laplace
     >>> model = Model.from_arrays([0.0, 0.0, 1.0, 1.0], [0, 1, 1, 1], likelihood="bernoulli")
     >>> NUTS(engine="compiled").obstacle(model.with_prior({"x1": Laplace(1.0)}))
-    'nuts: the compiled engine cannot sample this model: the laplace prior of x1 has no compiled kernel'
+    'nuts: the compiled engine cannot sample this model: the laplace prior of x1 has no compiled density'
     """
 
     draws: Count = 1000
@@ -72,7 +72,7 @@ class NUTS(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        missing = no_kernel(model)
+        missing = compiled_obstacle(model)
         if missing is not None and self.engine == "compiled":
             return f"nuts: the compiled engine cannot sample this model: {missing}"
         if not model.design.n and not isinstance(model.likelihood, Gaussian):
@@ -102,7 +102,7 @@ class NUTS(Method):
         """The engine, and the sentence that says why."""
         if self.engine != "auto":
             return self.engine, f"sampled by the {_WORDS[self.engine]}, as asked"
-        missing = no_kernel(model)
+        missing = compiled_obstacle(model)
         if missing is None:
             return "compiled", f"sampled by the {_WORDS['compiled']}"
         return "pymc", f"sampled by the {_WORDS['pymc']}: {missing}"

@@ -1,4 +1,4 @@
-"""From a kernel to its compiled loops: one copy of each template with the density set in, kept on disk.
+"""From a density to its compiled loops: one copy of each template with the density set in, kept on disk.
 
 The copy's name carries a digest of the density's code, so that numba finds a stored copy again in the next process, and
 never one of a density that has changed.
@@ -24,31 +24,31 @@ class Loops(NamedTuple):
     gradient: Callable[..., float]
     slopes: Callable[..., float]
     values: Callable[..., None]
-    curved: Callable[..., float] | None  # where the kernel has its curvature
+    curved: Callable[..., float] | None  # where the density has its curvature
 
 
 @cache
-def loops_of(kernel: CompiledDensity) -> Loops:
-    """The loops of a likelihood's kernel; the first use ever compiles each, which takes about a second. Incompatible for
+def loops_of(density: CompiledDensity) -> Loops:
+    """The loops of a likelihood's density; the first use ever compiles each, which takes about a second. Incompatible for
     what cannot be compiled."""
     from probreg.numerics.compiled import loops
 
-    if kernel.unfit:
-        raise Incompatible(f"this kernel cannot be compiled: {kernel.unfit}")
+    if density.unfit:
+        raise Incompatible(f"this density cannot be compiled: {density.unfit}")
 
-    name = _digest(kernel)
-    if kernel.tile is not None:
-        tile = _inline(_density(kernel.tile), _AS_WRITTEN)
+    name = _digest(density)
+    if density.tile is not None:
+        tile = _inline(_density(density.tile), _AS_WRITTEN)
         parts = {"tile": tile, "total": _inline(_bound(loops.total_of_tile, {"tile": tile}))}
     else:
-        row = {"row": _inline(_density(_of(kernel)), _AS_WRITTEN)}
+        row = {"row": _inline(_density(_of(density)), _AS_WRITTEN)}
         tile, total = (_inline(_bound(f, row)) for f in (loops.tile_of_rows, loops.total_of_rows))
         parts = {"tile": tile, "total": total}
     parts["weigh"], curved = _inline(loops.weigh), None
-    if kernel.hessian is not None:
-        hessians = _inline(_density(kernel.hessian), _AS_WRITTEN)
+    if density.hessian is not None:
+        hessians = _inline(_density(density.hessian), _AS_WRITTEN)
         parts["hessians"] = (
-            hessians if kernel.tile is not None else _inline(_bound(loops.hessians_of_rows, {"hessian": hessians}))
+            hessians if density.tile is not None else _inline(_bound(loops.hessians_of_rows, {"hessian": hessians}))
         )
         shared = (loops.predictors, loops.weighted_products)
         curved = _stored(loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name)
@@ -57,16 +57,16 @@ def loops_of(kernel: CompiledDensity) -> Loops:
 
 
 @cache
-def entries_of(kernel: CompiledDensity) -> Callable[..., tuple[float, float]]:
-    """The compiled sum over coefficients of a prior's kernel."""
+def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
+    """The compiled sum over coefficients of a prior's density."""
     from probreg.numerics.compiled import loops
 
-    return _stored(loops.entries, {"row": _inline(_density(_of(kernel)), _AS_WRITTEN)}, _digest(kernel))
+    return _stored(loops.entries, {"row": _inline(_density(_of(density)), _AS_WRITTEN)}, _digest(density))
 
 
-def _of(kernel: CompiledDensity) -> Callable[..., Any]:
-    assert kernel.row is not None
-    return kernel.row
+def _of(density: CompiledDensity) -> Callable[..., Any]:
+    assert density.row is not None
+    return density.row
 
 
 def _density(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,11 +100,11 @@ def _stored(f: Callable[..., Any], parts: dict[str, Any], name: str) -> Any:
     return kept(nogil=True, error_model="numpy", fastmath=_SUMS)(_bound(f, parts, f"_{name}"))
 
 
-def _digest(kernel: CompiledDensity) -> str:
+def _digest(density: CompiledDensity) -> str:
     """Of the density's code, the numbers it names, and the files that numba would not see change."""
     out = hashlib.sha256((Path(__file__).with_name("elementary.py")).read_bytes())
     out.update(Path(__file__).read_bytes())
-    for f in kernel:
+    for f in density:
         if f is not None:
             out.update(repr(_written(f)).encode())
     return out.hexdigest()[:16]

@@ -22,7 +22,7 @@ class CompiledDensity(NamedTuple):
     Where a row's response is several numbers, y is their array: (c,) in a `row`, (b, c) in a `tile` or its `bend`. A plain
     function of a module, of the same arithmetic, may be called from either.
 
-    `t` is an array of what does not vary by row: see `settings` of whoever carries the kernel. What log p owes to y alone
+    `t` is an array of what does not vary by row: see `settings` of whoever carries the density. What log p owes to y alone
     may be left out, where it is stated (`Likelihood.carrier`).
     """
 
@@ -59,6 +59,6 @@ def _known(value: Any) -> bool:
 
 
 def forget_inherited(cls: Any, methods: frozenset[str]) -> None:
-    """A class that writes one of these methods anew, but no kernel, has none: that of its base is another density."""
+    """A class that writes one of these methods anew, but no density, has none: that of its base is another density."""
     if methods & vars(cls).keys() and "compiled_density" not in vars(cls):
         cls.compiled_density = None

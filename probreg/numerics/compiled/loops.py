@@ -1,6 +1,6 @@
-"""The loops over rows that every kernel shares: templates, in which `tile`, `total`, `row` and `bend` stand for its density.
+"""The loops over rows that every density shares: templates, in which `tile`, `total`, `row` and `hessian` stand for its density.
 
-`probreg.numerics.compiled.build` compiles one copy of each per kernel. X comes in tiles (T, p, b), rows innermost, so that all of the
+`probreg.numerics.compiled.build` compiles one copy of each per density. X comes in tiles (T, p, b), rows innermost, so that all of the
 arithmetic is on consecutive numbers and a tile is read once while it stays in the first cache; or as it is (n, p).
 Weights of shape (0,) and offsets of shape (0, n) stand for none. y is (n,), or (n, c) where a row's response is c numbers.
 """
