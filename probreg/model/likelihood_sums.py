@@ -165,7 +165,11 @@ def _slopes(
 
 
 def _curved(
-    density: CompiledDensity, likelihood: SmoothLikelihood, gamma: Array, basis: Basis | None, known: Mapping[str, float]
+    density: CompiledDensity,
+    likelihood: SmoothLikelihood,
+    gamma: Array,
+    basis: Basis | None,
+    known: Mapping[str, float],
 ) -> Callable[[Block], Sums]:
     """Slopes and curvature of a part by compiled code; there is no unknown nuisance parameter."""
     curved, (p, m) = loops_of(density).curved, gamma.shape

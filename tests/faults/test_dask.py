@@ -129,7 +129,7 @@ def test_files_that_changed_are_noticed(tmp_path):
 @pytest.fixture
 def cluster(tmp_path):
     """One worker process, since these tests end it."""
-    own = {"dashboard_address": None, "local_directory": str(tmp_path), "silence_logs": 60}
+    own = {"dashboard_address": ":0", "local_directory": str(tmp_path), "silence_logs": 60}
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, **own) as cluster:
         yield cluster
 

@@ -25,7 +25,7 @@ SUM = 1e-10  # sums of a thousand terms in another order differ by 1e-13 of thei
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     """Two worker processes; not dask's default, so that a model without a client shows what dask's own threads do."""
-    own = {"dashboard_address": None, "local_directory": str(tmp_path_factory.mktemp("workers"))}
+    own = {"dashboard_address": ":0", "local_directory": str(tmp_path_factory.mktemp("workers"))}
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, **own) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,

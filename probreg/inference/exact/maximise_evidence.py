@@ -11,6 +11,7 @@ from probreg.inference.modes.newton import newton_step
 from probreg.model.model import LocalModel
 
 _VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
+_ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
 _HELD = 1e5  # it is held at a scale this much smaller still, where its coefficients are zero to 1e-16
 
 
@@ -33,8 +34,9 @@ def maximise_log_scales(surface: Surface, theta: Array, sizes: Array, *, tol: fl
         free = ~vanished
         step = np.zeros(len(theta))
         step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], -at.hessian[np.ix_(free, free)]))
-        decrement = float(np.sqrt(max(float(at.gradient @ step), 0.0)))
-        if decrement < tol and convex:
+        before, decrement = decrement, float(np.sqrt(max(float(at.gradient @ step), 0.0)))
+        # So near the maximum each step squares the error: a decrement that no longer falls is rounding of the surface.
+        if convex and (decrement < tol or before <= decrement < _ROUNDING):
             up = theta + np.log(_HELD) * vanished
             back = vanished & (surface(up).gradient > 0) if vanished.any() else vanished
             if not back.any():

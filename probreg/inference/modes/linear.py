@@ -28,7 +28,7 @@ from probreg.priors import FisherPrior, GaussianPrior, JointPrior
 
 Array = np.ndarray
 ILL = 1e3  # condition of the columns, each of unit length, from which coefficients are refined
-FEW = 1e-11  # relative error of standard errors, cond(R) eps, from which they are too,
+FEW = 1e-12  # relative error of standard errors, cond(R) eps, from which they are too,
 MANY = 10**6  # up to so many rows times squared columns, a fifth of a second
 
 

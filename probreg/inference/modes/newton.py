@@ -32,6 +32,8 @@ from probreg.priors import SmoothPrior
 
 _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
 _EXACT = 30.0  # |eta| up to which 1 - p keeps three digits or more
+_FLAT = 1e-4  # of g'H^-1 g, the squared distance to the mode in standard errors: the value changes by half of it
+_ROUNDING = 1e-5  # of a decrement, in standard errors: below it, what is left after a Newton step is rounding
 _FAR_OFF = 1e-4  # of its size: a response that varies by less is searched about one of its values
 _NEAR = 0.2  # of sqrt(n) standard errors: within it the curvature changes by some tenths at most
 _SMALL = 20_000  # rows from which a start on a sample of the rows saves more than it costs
@@ -116,12 +118,16 @@ def find_mode(
     status, decrement, number = Status.STEP_LIMIT, np.inf, 0
     for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
         step, convex = newton_step(local)
-        decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
+        before, decrement = decrement, float(np.sqrt(max(local.gradient @ step, 0.0)))
         if decrement < tol and convex:
             # From here the error squares, so the last step needs no new gradient; the curvature, which gives the
             # standard errors, is taken anew where that costs little.
             point = point + step
             local = local if many else _evaluate(model, point, shape)
+            status = Status.CONVERGED
+            break
+        if convex and before <= decrement < _ROUNDING:
+            # So near the mode each step squares the error: a decrement that no longer falls is rounding.
             status = Status.CONVERGED
             break
         if many and convex and decrement < _NEAR * np.sqrt(n):
@@ -132,7 +138,7 @@ def find_mode(
         moved = _halve(model, point, step, local, shape)
         if moved is None:
             # No step rises: the maximum is reached to rounding, or the point is none.
-            status = Status.CONVERGED if decrement < 1e-5 and convex else Status.SADDLE
+            status = Status.CONVERGED if decrement < _ROUNDING and convex else Status.SADDLE
             break
         point, local = moved
     return Mode(point[:k].reshape(shape), point[k:], local, decrement, number, status)
@@ -241,6 +247,12 @@ def _halve(
     model: Model, point: Array, step: Array, local: LocalModel, shape: tuple[int, int]
 ) -> tuple[Array, LocalModel] | None:
     slope, noise = float(local.gradient @ step), 1e-13 * abs(local.value)
+    if slope < _FLAT:
+        # The value is a sum in which large terms may cancel; so near the mode the gradient judges the step: g'H^-1 g falls.
+        at = _evaluate(model, point + step, shape)
+        left, _ = newton_step(local._replace(gradient=at.gradient))
+        if np.isfinite(at.value) and np.isfinite(at.curvature).all() and 0.0 <= at.gradient @ left < 0.25 * slope:
+            return point + step, at
     for t in 0.5 ** np.arange(40):
         new = point + t * step
         at = _evaluate(model, new, shape)
