@@ -18,14 +18,38 @@ from probreg.inference.modes.wide import refuse_written_out
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Fits by name and their numbers: `data` is a Dataset over (fit, param), unrounded.
+    """Fits by name and their numbers beside those of a baseline, over (fit, param), unrounded; made by `compare`.
 
-    Its variables: estimate, error (SE of a mode, SD of a posterior, as coordinate `error_name` says), lower, upper,
-    kind; difference = (estimate - baseline) / SE of the baseline and se_ratio = error / baseline's; prior (raw units), penalty
-    (its negative log in words), weight (of the penalty), lam (in RSS + lam R, Gaussian only);
-    prior_weight, (P H^-1)_jj (of sigma P / H over log sigma, with the prior of coefficients in its units); mcse (Monte
-    Carlo error of a mean) and skewness (of a posterior). nan: does not exist, or is not defined.
+    Parameters
+    ----------
+    fits : mapping from str to Fit
+        The fits.
+    baseline : str
+        The fit that the others are held against.
+    prob : float
+        Probability of every interval.
+    data : Dataset (fit, param)
+        estimate; error (SE of a mode, SD of a posterior, as coordinate `error_name` says); lower, upper, kind;
+        difference = (estimate - baseline) / SE of the baseline; se_ratio = error / baseline's; prior (raw units);
+        penalty (its negative log in words), weight (of the penalty), lam (in RSS + lam R, Gaussian only); prior_weight,
+        (P H^-1)_jj (of sigma P / H over log sigma, with the prior of coefficients in its units); mcse (Monte Carlo
+        error of a mean) and skewness (of a posterior). nan: does not exist, or is not defined.
+    apart : float
+        Differences beyond so many SE of the baseline get a reason.
 
+    Attributes
+    ----------
+    reasons : dict
+        For each parameter that differs, what would have made such a difference.
+    causes : DataFrame
+        The same by name.
+    spellings : dict
+        For each fit whose prior is a penalty of scikit-learn, the estimator with its alpha or C.
+    notes : tuple of str
+        What a reader has to know of the table.
+
+    Examples
+    --------
     >>> from probreg import Model, Normal
     >>> from probreg.fits.fit import fit
     >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"], aux={"sigma": 1.0})
@@ -113,12 +137,36 @@ def compare(
     baseline: Word | None = None,
     apart: Positive = 0.1,
 ) -> Comparison:
-    """Fits of the same rows and columns as one table, differences and ratios against the fit named `baseline` (the first).
+    """Fits of the same rows and columns as one table, with differences and ratios against a baseline.
 
-    `prob` is the probability of every interval; `kind` ("t", "wald", "eti", "hdi") is used by the fits that have it, the
-    others keep their own, and each interval says its kind. Differences beyond `apart` SE of the baseline get a reason. A sequence of fits is named by their methods. DataError for
-    fits that do not share response, columns, rows, levels and link; Incompatible for a kind that none of them has.
+    Parameters
+    ----------
+    fits : mapping from str to Fit, or sequence of Fit
+        A sequence is named by the methods.
+    prob : float
+        Probability of every interval, between 0 and 1.
+    kind : str, optional
+        "t", "wald", "eti" or "hdi", used by the fits that have it; the others keep their own, and each interval says
+        its kind.
+    baseline : str, optional
+        The name of the fit to hold the others against; the first by default.
+    apart : float
+        Differences beyond so many SE of the baseline get a reason.
 
+    Returns
+    -------
+    Comparison
+        The table, the reasons and the notes.
+
+    Raises
+    ------
+    DataError
+        For fits that do not share response, columns, rows, levels and link.
+    Incompatible
+        For a kind that none of them has.
+
+    Examples
+    --------
     >>> from probreg import Model, Normal
     >>> from probreg.fits.fit import fit
     >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"])

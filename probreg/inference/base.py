@@ -110,7 +110,19 @@ class Resolved(NamedTuple):
 
 
 class Method(ABC):
-    """A way to fit; its class says which likelihoods and priors it takes."""
+    """A way from a Model to a Solution; its class says which likelihoods and priors it takes.
+
+    Attributes
+    ----------
+    name : str
+        In the registry `METHODS`.
+    likelihood : type
+        The kind of likelihood it takes.
+    prior : type or tuple of types
+        The kinds of prior it takes, beside a flat one.
+    target : str
+        "mode" or "posterior".
+    """
 
     name: ClassVar[str]
     likelihood: ClassVar[type] = Likelihood

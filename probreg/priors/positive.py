@@ -96,8 +96,15 @@ class Reference(AuxPrior):
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class HalfNormal(AuxPrior):
-    """v = |N(0, scale^2)|.
+    """The distribution of |N(0, scale^2)|: p(v) ∝ exp(-v^2 / (2 scale^2)), v > 0.
 
+    Parameters
+    ----------
+    scale : float
+        In units of the parameter.
+
+    Examples
+    --------
     >>> float(HalfNormal(2.0).log_prob(np.array(1.0)).round(6))
     -1.043939
     """

@@ -18,9 +18,19 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval as it is asked for: its kind (None is the default of the fit), the covariance behind it, and for
-    `coverage` the method that fits (None is "auto" for a mode, "conjugate" or else "laplace" for a posterior).
+    """An interval as it is asked for: its kind, the covariance behind it, and for `coverage` the method that fits.
 
+    Parameters
+    ----------
+    kind : str, optional
+        As in `Fit.interval`; None is the default of the fit.
+    covariance : str, optional
+        The name of a kind such as "HC3".
+    method : str or Method, optional
+        None is "auto" for a mode, "conjugate" or else "laplace" for a posterior.
+
+    Examples
+    --------
     >>> Interval(covariance="HC3").name, Interval("profile").name
     ('HC3', 'profile')
     """

@@ -145,13 +145,39 @@ class RegularisationPath:
 
 @checked
 def path(model: Model, scales: Any = None, *, n: Count = 100) -> RegularisationPath:
-    """The mode of a model at `n` scales of its prior (or at the `scales` given), each started from the one before.
+    """The mode of a model at each scale of its prior, each started from the one before: a regularisation path.
 
     A scale multiplies every scale of the model's prior, so 1 is the model itself, small is a strong prior and large is
-    maximum likelihood. The grid runs, for priors with kinks, from where the first coefficient leaves its kink a thousandfold
-    up, for others over the eigenvalues of the information. Incompatible for a flat prior, or one of unknown scale;
-    DataError for one without a scale. Warns where a mode was not found. Source: Friedman, Hastie & Tibshirani 2010.
+    maximum likelihood. The grid of a prior with kinks runs from where the first coefficient leaves its kink a
+    thousandfold up, for others over the eigenvalues of the information. It warns where a mode was not found.
 
+    Parameters
+    ----------
+    model : Model
+        A model.
+    scales : sequence of float, optional
+        The scales; a grid of `n` of them otherwise.
+    n : int
+        Number of scales of the grid.
+
+    Returns
+    -------
+    RegularisationPath
+        `coef` over (scale, coef).
+
+    Raises
+    ------
+    Incompatible
+        For a flat prior, or one of unknown scale.
+    DataError
+        For a prior without a scale.
+
+    References
+    ----------
+    Friedman, Hastie & Tibshirani 2010.
+
+    Examples
+    --------
     >>> from probreg.priors import Laplace
     >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1.0), aux={"sigma": 1.0})
     >>> path(model, [1 / 3, 1 / 1.5, 1 / 0.3]).coef.sel(coef="x1").values.round(9)

@@ -21,13 +21,26 @@ _ROUNDING = (2 * np.finfo(float).eps) ** 2  # of y'y: a residual sum of squares 
 @METHODS.register
 @dataclass(frozen=True)
 class Conjugate(Method):
-    """beta | sigma ~ N(m, sigma^2 V), sigma^2 ~ InvGamma(a, b): exact posterior, independent draws, log evidence.
+    """The exact posterior beta | sigma ~ N(m, sigma^2 V), sigma^2 ~ InvGamma(a, b), with its log evidence.
 
-    V = (X'X + P)^-1 and m = V (P b0 + X'y), a = a0 + (n + q - p)/2, b = b0 + (least penalised RSS)/2, q the columns with
-    a proper prior; so beta_j is Student-t on 2a degrees of freedom with scale^2 (b/a) V_jj. Takes sigma given, or with
-    p(sigma) ∝ 1/sigma (where flat priors give the classical t interval), p(sigma) ∝ 1, or InverseGamma on sigma^2;
-    normal priors then in units of sigma. Source: O'Hagan & Forster 2004, chapter 11.
+    V = (X'X + P)^-1 and m = V (P b0 + X'y), a = a0 + (n + q - p)/2, b = b0 + (least penalised RSS)/2, q the columns
+    with a proper prior; so beta_j is Student-t on 2a degrees of freedom with scale^2 (b/a) V_jj. It takes sigma given,
+    or with p(sigma) ∝ 1/sigma (where flat priors give the classical t interval), p(sigma) ∝ 1, or InverseGamma on
+    sigma^2; normal priors then in units of sigma.
 
+    Parameters
+    ----------
+    draws : int
+        Draws of each chain.
+    chains : int
+        Number of chains, which here are independent draws dealt into groups.
+
+    References
+    ----------
+    O'Hagan & Forster 2004, chapter 11.
+
+    Examples
+    --------
     >>> from probreg.model.model import Model
     >>> model = Model.from_arrays(np.ones((5, 1)), np.arange(5.0), intercept=False)
     >>> found = Conjugate(draws=1).solve(model, np.random.default_rng(0))

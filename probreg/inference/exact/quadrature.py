@@ -22,13 +22,25 @@ _DEPTH = 60.0  # the integrand is followed down to exp(-60) of its peak
 @METHODS.register
 @dataclass(frozen=True)
 class Quadrature(Method):
-    """p(beta | y) = integral of N(beta; m(sigma), sigma^2 V(sigma)) p(sigma | y), by Gauss-Legendre nodes over log sigma.
+    """The posterior p(beta | y) = integral of N(beta; m(sigma), sigma^2 V(sigma)) p(sigma | y) d sigma.
 
-    Given sigma the posterior of beta is normal, whatever the normal prior; p(sigma | y) has the closed form
-    p(y | sigma) p(sigma). Mean, covariance and log evidence carry the error of the quadrature only, which falls
-    exponentially in the number of nodes; so do the ends of intervals of beta and of sigma, which are quantiles of the
-    mixture over these nodes. Draws are independent, and serve what is no function of one coefficient.
+    The integral is by Gauss-Legendre nodes over log sigma. Given sigma the posterior of beta is normal, whatever the
+    normal prior; p(sigma | y) has up to a constant the closed form p(y | sigma) p(sigma). Mean, covariance and log
+    evidence carry the error of the quadrature only, which falls exponentially in the number of nodes. So do the ends of
+    intervals of beta and of sigma, which are quantiles of the mixture over these nodes. Draws are independent, and
+    serve what is no function of one coefficient.
 
+    Parameters
+    ----------
+    draws : int
+        Draws of each chain.
+    chains : int
+        Number of chains, which here are independent draws dealt into groups.
+    nodes : int
+        Number of nodes.
+
+    Examples
+    --------
     With p(sigma) ∝ 1/sigma, n rows and p columns E[sigma^2] = RSS / (n - p - 2):
 
     >>> from probreg.model.model import Model

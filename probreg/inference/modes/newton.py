@@ -49,14 +49,26 @@ class Mode(NamedTuple):
 @METHODS.register
 @dataclass(frozen=True)
 class Newton(Method):
-    """argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
+    """The mode argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
 
     sigma, where the likelihood has one, is found jointly on its log scale, so that p(sigma) ∝ 1/sigma gives maximum
-    likelihood. The covariance is the inverse observed curvature over (beta, log aux). `start` is a (p, m) array of
-    coefficients on the raw columns (a warm start); it stops at a decrement of `tol` sqrt(n) standard errors, after which
-    one more step squares the error.
-    Source: Boyd & Vandenberghe 2004, section 9.5.
+    likelihood. The covariance is the inverse observed curvature over (beta, log aux).
 
+    Parameters
+    ----------
+    tol : float
+        It stops at a decrement of `tol` sqrt(n) standard errors, after which one more step squares the error.
+    max_steps : int
+        The most Newton steps.
+    start : array (p, m), optional
+        Coefficients on the raw columns to start from.
+
+    References
+    ----------
+    Boyd & Vandenberghe 2004, section 9.5.
+
+    Examples
+    --------
     >>> from probreg.likelihoods import Bernoulli
     >>> model = Model.from_arrays([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [0, 0, 1, 0, 1, 1], likelihood=Bernoulli())
     >>> found = Newton().solve(model, np.random.default_rng(0))

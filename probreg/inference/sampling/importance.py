@@ -52,13 +52,38 @@ class Weighted(NamedTuple):
 class Importance(Method):
     """p(beta, log aux | y) by weights p / q on draws of q = Student-t(df, mode, H^-1), H the curvature at the mode.
 
-    The largest weights are smoothed by a Pareto tail of shape k-hat. Above `max_k`, by default min(1 - 1 / log10 S, 0.7) for
-    S weighed points, means do not settle and NotConverged is raised. Reported means, standard deviations and the evidence
-    (with its Monte Carlo error) are those of the weighted points; the draws of each chain are resampled from its own
-    points, copies side by side, so that they count alike. `df` is by default 10, or the number of parameters where that is
-    more (the radius of a Student-t in d dimensions is as spread as a normal's only from df = d), and inf for a normal. What lies beyond the reach
-    of q, such as another mode, no weight can tell. Source: Vehtari et al. 2024; Geweke 1989.
+    The largest weights are smoothed by a Pareto tail of shape k-hat. Reported means, standard deviations and the
+    evidence (with its Monte Carlo error) are those of the weighted points. The draws of each chain are resampled from
+    its own points, copies side by side, so that they count alike. What lies beyond the reach of q, such as another
+    mode, no weight can tell.
 
+    Parameters
+    ----------
+    draws : int
+        Draws of each chain.
+    chains : int
+        Number of chains, each with its own points.
+    df : float, optional
+        Degrees of freedom of q, inf for a normal. By default 10, or the number of parameters where that is more: the
+        radius of a Student-t in d dimensions is as spread as a normal's only from df = d.
+    max_k : float, optional
+        The largest k-hat, by default min(1 - 1 / log10 S, 0.7) for S weighed points.
+    tol : float
+        Of the mode, as in `Newton`.
+    max_steps : int
+        Of the search for the mode.
+
+    Raises
+    ------
+    NotConverged
+        Where k-hat is above `max_k`, since means do not settle.
+
+    References
+    ----------
+    Vehtari et al. 2024; Geweke 1989.
+
+    Examples
+    --------
     >>> from probreg.likelihoods import Bernoulli
     >>> x = np.arange(20.0)
     >>> model = Model.from_arrays(x, x % 3 > 1, likelihood=Bernoulli())
