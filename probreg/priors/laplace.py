@@ -73,15 +73,18 @@ class Laplace(ProximalLocationScale):
         return cls(scale / read.sigma(), sigma_units=True, scaled=True)
 
     def standard_log_prob(self, r: Array) -> Array:
+        # log p(r) = -|r| - log 2
         return -np.abs(r) - np.log(2.0)
 
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return rng.laplace(size=shape)
 
     def standard_prox(self, r: Array, step: Array) -> Array:
+        # Soft thresholding: argmin_u (u - r)^2 / (2 step) + |u|.
         return np.sign(r) * np.maximum(np.abs(r) - step, 0.0)
 
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
+        # d|r| = sign(r), and the interval [-1, 1] at the kink.
         return np.where(r > 0, 1.0, -1.0), np.where(r < 0, -1.0, 1.0)
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:

@@ -96,6 +96,7 @@ class Normal(LocationScale, GaussianPrior):
         return q
 
     def standard_log_prob(self, r: Array) -> Array:
+        # log p(r) = -r^2/2 - log(2 pi)/2
         return -0.5 * r * r - 0.5 * _LOG_2PI
 
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -106,12 +107,15 @@ class Normal(LocationScale, GaussianPrior):
             return super().log_prob(beta, unit)
         P = np.array(self.precision_matrix)
         r, log_unit = self.standardised(beta, unit)
+        # log p = log |P|^(1/2) - (q/2) log(2 pi) - q log u - d'P d / (2 u^2), d = beta - location, one for each
+        # predictor.
         constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
         per_predictor = -0.5 * ((r @ P) * r).sum(-1) - len(P) * log_unit[..., 0] + constant
         return per_predictor.sum(-1)
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         z = rng.standard_normal(shape)
+        # P = L L': beta = location + u L'^-1 z has covariance u^2 P^-1.
         L = np.linalg.cholesky(self.precision(shape[-2]))
         return self.center(shape[-2])[:, None] + unit * np.linalg.solve(L.T, z)
 

@@ -185,6 +185,7 @@ class _Problem:
     def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""
         m = self.model.design.moments
+        # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
         far = top.theta[-1] < np.log(_NO_NOISE * (m.y_scale or 1.0))
         return bool(far or -top.at.hessian[-1, -1] < 1e-6 * m.weight)
 

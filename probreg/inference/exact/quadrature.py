@@ -79,6 +79,8 @@ class Quadrature(Method):
         weight = np.exp(log_weight - log_evidence)
         sigma = np.exp(u)
         w, gamma = density.conditional(sigma)
+        # The law of total variance over the nodes: cov = E[sigma^2 diag(1/w)] + cov(E[gamma | sigma]), then from gamma
+        # to beta.
         mean = weight @ gamma
         spread = np.sqrt(weight)[:, None] * (gamma - mean)
         inner = np.diag((weight * sigma**2) @ (1.0 / w)) + spread.T @ spread
@@ -109,6 +111,7 @@ class Quadrature(Method):
     def _nodes(self, density: "_Density") -> tuple[Array, Array]:
         """Nodes in log sigma over the range that matters, and log(weight * integrand) at each."""
         low, high = _range(density)
+        # Gauss-Legendre on (low, high): u_k = (high - low)/2 x_k + (high + low)/2, weights (high - low)/2 w_k.
         x, w = np.polynomial.legendre.leggauss(self.nodes)
         u = (high - low) / 2 * x + (high + low) / 2
         return u, density(u) + np.log(w * (high - low) / 2)
@@ -119,6 +122,7 @@ class Quadrature(Method):
 
         value = density(u)
         grid = np.linspace(u[0], u[-1], 8001)
+        # sigma = F^-1(U), F by the trapezoidal rule of the density of log sigma on the grid.
         height = np.exp(CubicSpline(u, value - value.max())(grid))
         cdf = np.concatenate([[0.0], np.cumsum((height[1:] + height[:-1]) / 2)])
         sigma = np.exp(np.interp(rng.random(self.chains * self.draws) * cdf[-1], cdf, grid))
@@ -149,9 +153,13 @@ class _Density:
         power = moments.weight + self.prior.size - moments.p
         w, _ = self.conditional(s)
         d = self._diagonal
+        # min over gamma of |C gamma - c|^2 + t |S gamma - d|^2 is sum_j t (C_j d_j - S_j c_j)^2 / w_j, w = C^2 + t S^2,
+        # and |X'X + P(sigma)| = |R|^2 prod_j w_j.
         t = np.square(s[:, None] / d.at)
         rss = d.least + (t * np.square(d.C * d.d - d.S * d.c) / w).sum(1)
         log_det_R = d.log_det + 0.5 * np.log(w).sum(1)
+        # log p(y | sigma) = -(n + q - p)/2 log(2 pi sigma^2) + log |P|^(1/2) - log |X'X + P|^(1/2) - RSS_P / (2
+        # sigma^2); priors in raw units gain log sigma for each of their rows, since P there is in units of 1/sigma^2.
         fit = 0.5 * moments.log_precision - 0.5 * power * np.log(2.0 * np.pi * s**2) - log_det_R - rss / (2.0 * s**2)
         return fit + self.prior.log_det(1.0) + raw * u + self.sigma.log_prob(s) + u
 
@@ -159,6 +167,7 @@ class _Density:
         """Precision w (K, p) in units of 1/sigma^2 and mean (K, p) of gamma, whose components are independent."""
         d = self._diagonal
         t = np.square(sigma[:, None] / d.at)
+        # (C^2 + t S^2) gamma_mean = C c + t S d, the normal equations, one coordinate at a time.
         w = d.C**2 + t * d.S**2
         return w, (d.C * d.c + t * d.S * d.d) / w
 
@@ -176,6 +185,8 @@ class _Density:
             one = np.ones(p)
             return _Diagonal(at, F[:p, :p], np.eye(p), one, 0 * one, F[:p, p], 0 * one, float(F[p, p] ** 2))
         A = at * prior.absolute
+        # [F; s0 A] = Q R with Q1 = U1 C V', Q2 = U2 S V', so that F beta = U1 C gamma and s0 A beta = U2 S gamma, gamma
+        # = V'R beta.
         Q, R = np.linalg.qr(np.vstack([F[:p, :p], A[:, :p]]))
         U1, C, V, S, U2 = _cosine_sine(Q[:p], Q[p:])
         return _Diagonal(at, R, V, C, S, U1.T @ F[:p, p], U2.T @ A[:, p], float(F[p, p] ** 2))

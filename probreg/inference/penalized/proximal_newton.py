@@ -114,6 +114,7 @@ def kinked_solution(
         )
     elif (opened := open_directions(model)) is not None:
         (N, detail), status = opened, Status.NOT_IDENTIFIED
+        # The member of least norm of beta + N c: beta - N N^+ beta.
         beta = beta - N @ np.linalg.pinv(N) @ beta
         not_estimable = np.repeat(touched(N)[:, None], len(model.likelihood.contrast_matrix), 1)
     elif status is Status.SADDLE and stats["kkt"] < 1e-5:

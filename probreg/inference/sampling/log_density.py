@@ -72,6 +72,7 @@ def affine_map(model: Model) -> AffineMap:
     if found is not None:
         return found
     T, a = np.kron(model.design.basis.T, np.eye(model.shape[1])), len(model.unknown)
+    # No curvature to whiten by: beta = T gamma, one z for each entry of gamma and each log aux.
     A = np.eye(len(T) + a)
     A[: len(T), : len(T)] = T
     start = model.likelihood.initial_eta(model.design.observed)[1] if a and model.design.n else {}
@@ -87,6 +88,7 @@ def _at_mode(model: Model) -> AffineMap | None:
     k = mode.gamma.size
     T = np.eye(len(cov))
     T[:k, :k] = np.kron(model.design.basis.T, np.eye(model.shape[1]))
+    # (beta, log aux) = T (gamma, log aux), H^-1 = L L' at the mode: A = T L, so that A A' = cov(beta, log aux).
     centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
     return AffineMap(
         centre, T @ np.linalg.cholesky(cov), True, "sampled in coordinates whitened by the curvature at the mode"
@@ -101,6 +103,8 @@ def _moments(model: Model) -> AffineMap | None:
         return None
     root, a = sigma * np.asarray(given.root, dtype=float), len(model.unknown)
     A = np.zeros((len(root) + a, root.shape[1] + a))
+    # beta | sigma ~ N(mean, sigma^2 root root'); log sigma has the standard deviation (2 n)^(-1/2) of its Fisher
+    # information.
     A[: len(root), : root.shape[1]] = root
     A[len(root) :, root.shape[1] :] = np.eye(a) / np.sqrt(2.0 * max(moments.weight, 1.0))
     note = "sampled on the sufficient statistics of the rows, in whitened coordinates"
@@ -146,6 +150,7 @@ def _density(model: Model, at: AffineMap, parts: list[Sum]) -> Density:
     def log_prob(z: Array) -> tuple[float, Array]:
         point, slopes = centre + A.dot(z), np.zeros(len(centre))
         aux = {**fixed, **{a: np.exp(point[k + i]) for i, a in enumerate(unknown)}}
+        # The chain rule for point = centre + A z: d log p / dz = A' d log p / d point. |A| is constant and left out.
         value = sum(part(point[:k], aux, slopes) for part in parts)
         return value, back.dot(slopes)
 
@@ -160,6 +165,7 @@ def _of_moments(model: Model) -> Sum:
 
     def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         sigma = aux["sigma"]
+        # S = RSS + |z - R beta|^2: d/d beta = R'(z - R beta) / sigma^2, d/d log sigma = S / sigma^2 - W.
         r = z - R.dot(theta)
         square = (rss + r.dot(r)) / sigma**2
         slopes[: len(theta)] += r.dot(R) / sigma**2
@@ -205,6 +211,7 @@ def _of_numpy(model: Model) -> Sum:
     w = np.ones(d.n) if d.weights is None else d.weights
 
     def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        # d/d beta = X' diag(w) d log p / d eta, d/d log aux = sum_i w_i d log p_i / d log aux.
         eta = d.X.dot(theta.reshape(model.shape))
         eta = eta if d.offset is None else eta + d.offset
         log_p, g, _ = likelihood.value_grad_hessian(d.observed, eta, **likelihood.at_rows(aux, d.precision))
@@ -265,6 +272,8 @@ def _quadratic(model: Model, block: BlockPrior) -> Sum:
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         unit = aux["sigma"] if relative else 1.0
+        # log p = top - d'P d / (2 u^2) - q m log u, u = sigma where scales are in its units and 1 elsewhere:
+        # d/d beta = -P d / u^2, d/d log sigma = d'P d / u^2 - q m.
         d = theta[at].reshape(q, m) - center
         pull = P.dot(d) / unit**2
         square = float((d * pull).sum())
@@ -283,6 +292,7 @@ def _aux(model: Model, i: int, name: str) -> Sum:
         return lambda theta, aux, slopes: 0.0
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        # As a density of log v: log p(v) + log v.
         v = aux[name]
         slopes[place] += prior.slopes(v)[0]
         return float(prior.log_prob(np.asarray(v)) + np.log(v))
