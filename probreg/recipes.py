@@ -8,16 +8,17 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from probreg.arguments.scalars import Flag, Number, Share, checked
+from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.fits.fit import Fit, fit
 from probreg.inference import Evidence
-from probreg.likelihoods import Likelihood
+from probreg.likelihoods import Likelihood, LikelihoodName
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, ExponentialPower, Jeffreys, Laplace, Normal, Reference
 from probreg.priors.base import PositivePerColumn
 
 
 @checked
-def ols(x: Any, data: Any, **options: Any) -> Fit:
+def ols(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     """Least squares, argmin ||y - X beta||^2: Gaussian noise and a flat prior.
 
     Intervals are Student-t with n - rank degrees of freedom.
@@ -51,8 +52,8 @@ def ols(x: Any, data: Any, **options: Any) -> Fit:
 
 @checked
 def ridge(
-    x: Any, data: Any, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
-    likelihood: Likelihood | str = "gaussian", **options: Any,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """Ridge regression: the posterior mode under N(0, scale^2) on every coefficient but the intercept.
 
@@ -104,8 +105,8 @@ def ridge(
 
 @checked
 def lasso(
-    x: Any, data: Any, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
-    likelihood: Likelihood | str = "gaussian", **options: Any,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """The lasso: the posterior mode under Laplace(0, scale) on every coefficient but the intercept.
 
@@ -157,8 +158,8 @@ def lasso(
 
 @checked
 def elastic_net(
-    x: Any, data: Any, *, scale: PositivePerColumn, ratio: Share = 0.5, sigma_units: Flag = False, scaled: Flag = False,
-    likelihood: Likelihood | str = "gaussian", **options: Any,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, ratio: Share = 0.5, sigma_units: Flag = False, scaled: Flag = False,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """The elastic net: the posterior mode under ElasticNet(scale, ratio) on every coefficient but the intercept.
 
@@ -210,8 +211,8 @@ def elastic_net(
 
 @checked
 def bridge(
-    x: Any, data: Any, *, scale: PositivePerColumn, q: Annotated[float, Number(0.0, 2.0, closed=(False, True))], sigma_units: Flag = False, scaled: Flag = False,
-    likelihood: Likelihood | str = "gaussian", **options: Any,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, q: Annotated[float, Number(0.0, 2.0, closed=(False, True))], sigma_units: Flag = False, scaled: Flag = False,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """Bridge regression: the posterior mode under ExponentialPower(scale, q) on every coefficient but the intercept.
 
@@ -262,7 +263,7 @@ def bridge(
 
 
 @checked
-def bayesian_ridge(x: Any, data: Any, *, scaled: Flag = False, **options: Any) -> Fit:
+def bayesian_ridge(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any) -> Fit:
     """Ridge regression whose prior scale tau and noise sigma maximise the evidence p(y | tau, sigma).
 
     beta is integrated out (type-II maximum likelihood) under N(0, tau^2) on every coefficient but the intercept;
@@ -305,7 +306,7 @@ def bayesian_ridge(x: Any, data: Any, *, scaled: Flag = False, **options: Any) -
 
 
 @checked
-def ard(x: Any, data: Any, *, scaled: Flag = False, **options: Any) -> Fit:
+def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any) -> Fit:
     """Automatic relevance determination: N(0, tau_j^2) on each coefficient, scales at a maximum of the evidence.
 
     The scales are every tau_j and sigma. Columns whose tau_j runs to zero are pruned: their coefficients are held at 0,
@@ -347,7 +348,9 @@ def ard(x: Any, data: Any, *, scaled: Flag = False, **options: Any) -> Fit:
 
 
 @checked
-def firth(x: Any, data: Any, *, likelihood: Likelihood | str = "bernoulli", **options: Any) -> Fit:
+def firth(
+    x: str | ArrayLike, data: RowsLike, *, likelihood: Likelihood | LikelihoodName = "bernoulli", **options: Any
+) -> Fit:
     """Firth's estimate: the posterior mode under Jeffreys' prior |I(beta)|^(1/2), finite under separation.
 
     Standard errors are those of the posterior's curvature. `fit.covariance("expected")` and profile intervals
@@ -387,7 +390,7 @@ def firth(x: Any, data: Any, *, likelihood: Likelihood | str = "bernoulli", **op
 
 
 @checked
-def logistic(x: Any, data: Any, **options: Any) -> Fit:
+def logistic(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     """Logistic regression by maximum likelihood: P(y = event) = 1 / (1 + exp(-X beta)).
 
     Parameters
@@ -418,7 +421,7 @@ def logistic(x: Any, data: Any, **options: Any) -> Fit:
 
 
 @checked
-def softmax(x: Any, data: Any, **options: Any) -> Fit:
+def softmax(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     """Multinomial logistic regression by maximum likelihood: P(y = k) ∝ exp(x'beta_k).
 
     Parameters
@@ -449,7 +452,7 @@ def softmax(x: Any, data: Any, **options: Any) -> Fit:
 
 
 @checked
-def poisson(x: Any, data: Any, **options: Any) -> Fit:
+def poisson(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     """Poisson regression by maximum likelihood: log E[y] = X beta + offset.
 
     Parameters

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from probreg.arguments.scalars import Positive, Probability, Word, checked
+from probreg.arguments.types import DataFrame, Dataset
 from probreg.comparison.numbers import NUMBERS, WORDS, dataset
 from probreg.comparison.prior_terms import spelling
 from probreg.comparison.reasons import Reason, found, reasons_by_parameter
@@ -63,10 +63,10 @@ class Comparison:
     fits: Mapping[str, Fit]
     baseline: str
     prob: float
-    data: Any
+    data: Dataset
     apart: float = 0.1
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> DataFrame:
         """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""
         import pandas as pd
 
@@ -76,7 +76,7 @@ class Comparison:
         table.attrs = dict(self.data.attrs)
         return table
 
-    def tidy(self) -> Any:
+    def tidy(self) -> DataFrame:
         """One row per parameter and fit, every quantity a column; unrounded."""
         order = ["param", "fit", *(v for v in self.data.coords if v not in ("param", "fit")), *NUMBERS, *WORDS]
         table = self.data.transpose("param", "fit").to_dataframe().reset_index()[order]
@@ -90,7 +90,7 @@ class Comparison:
         return {p: tuple(said.values()) for p, said in self._reasons.items()}
 
     @cached_property
-    def causes(self) -> Any:
+    def causes(self) -> DataFrame:
         """The same by name: DataFrame with param, fit, cause and evidence, one row for each cause of a difference.
 
         A cause is "likelihood", "sigma held", "prior", "prior of sigma", "separation", "identification", "sampler",

@@ -16,7 +16,17 @@ import numpy as np
 
 from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import Flag, Natural, Probability, Seed, Word, Workers, checked
-from probreg.data.weights import RowWeights, refuse_sampling
+from probreg.arguments.types import (
+    ArrayLike,
+    CovarianceLike,
+    DataArray,
+    DataFrame,
+    Dataset,
+    DataTree,
+    RowsLike,
+    TableLike,
+)
+from probreg.data.weights import RowWeights, WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
 from probreg.fits import storage
 from probreg.fits.inference_data import (
@@ -34,7 +44,7 @@ from probreg.fits.inference_data import (
     to_save,
 )
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
-from probreg.inference import METHODS, Method, Solution, Status
+from probreg.inference import METHODS, Method, MethodName, Solution, Status
 from probreg.inference.design_based import method_obstacle, with_errors
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.inference.sampling.mixing import mixing_table
@@ -98,7 +108,7 @@ class Fit:
         return self.method.target
 
     @cached_property
-    def estimate(self) -> Any:
+    def estimate(self) -> Dataset:
         """The mode, or posterior means and standard deviations.
 
         Returns
@@ -109,7 +119,7 @@ class Fit:
         return estimate_group(self.model, self.solution)
 
     @property
-    def coef(self) -> Any:
+    def coef(self) -> DataArray:
         """Coefficients on the raw columns: the mode, or posterior means.
 
         Returns
@@ -120,7 +130,7 @@ class Fit:
         return self.estimate["beta"]
 
     @property
-    def minimum_norm(self) -> Any:
+    def minimum_norm(self) -> DataArray:
         """Coefficients of least norm among those that maximise the posterior: A⁺y for least squares.
 
         Where columns X are combinations of others, beta + N c is as good for every c, N the null space of X; this is the
@@ -155,7 +165,7 @@ class Fit:
         return self.coef if s.null_space is None else labelled(self.model, reported_coefficients(self.model, s.beta))
 
     @property
-    def std_error(self) -> Any:
+    def std_error(self) -> DataArray:
         """Standard errors of a point estimate, standard deviations of a posterior.
 
         Returns
@@ -196,11 +206,11 @@ class Fit:
         self,
         kind: Word | None = None,
         *,
-        groups: Any = None,
-        data: Any = None,
+        groups: str | ArrayLike | tuple[str, str] | None = None,
+        data: TableLike | None = None,
         lags: Natural | None = None,
         small_sample: SmallSample = "stata",
-    ) -> Any:
+    ) -> DataArray:
         """Covariance of the coefficients, with every convention in its attributes.
 
         Without a kind it is sigma^2 (X'X)^-1 for least squares and the inverse observed information for other point
@@ -249,7 +259,7 @@ class Fit:
         matrix = reported_scale(self.model, replace(self.solution, scale=spread.matrix))
         return covariance_array(self.model, matrix, spread.words)
 
-    def spread(self, covariance: Any = None) -> Spread:
+    def spread(self, covariance: CovarianceLike | None = None) -> Spread:
         """The squared scale of the model's own coefficients, with its degrees of freedom and what it is.
 
         Parameters
@@ -315,7 +325,9 @@ class Fit:
     # ---- intervals -------------------------------------------------------------------------------------------------
 
     @checked
-    def interval(self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: Any = None) -> Any:
+    def interval(
+        self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: CovarianceLike | None = None
+    ) -> Dataset:
         """Interval of each coefficient with probability `prob`.
 
         Parameters
@@ -394,7 +406,9 @@ class Fit:
         return self._intervals.of_aux(name, prob, kind)
 
     @checked
-    def summary(self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: Any = None) -> Any:
+    def summary(
+        self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: CovarianceLike | None = None
+    ) -> DataFrame:
         """One row per coefficient, auxiliary parameter and sampled prior scale, unrounded.
 
         Parameters
@@ -436,7 +450,12 @@ class Fit:
 
     @only_known
     def predictive(
-        self, data: Any = None, *, offset: Any = None, weights: Any = None, trials: Any = None
+        self,
+        data: RowsLike | None = None,
+        *,
+        offset: ArrayLike | None = None,
+        weights: RowWeights | None = None,
+        trials: ArrayLike | None = None,
     ) -> Predictive:
         """The predictive distribution p(y_new | y) at these rows.
 
@@ -473,13 +492,13 @@ class Fit:
     @checked
     def predict(
         self,
-        data: Any = None,
+        data: RowsLike | None = None,
         prob: Probability = 0.95,
         *,
-        offset: Any = None,
-        weights: Any = None,
-        trials: Any = None,
-    ) -> Any:
+        offset: ArrayLike | None = None,
+        weights: RowWeights | None = None,
+        trials: ArrayLike | None = None,
+    ) -> Dataset:
         """Mean, interval of the mean and interval of a new observation at these rows.
 
         A new observation has the noise scale sigma, and sigma / sqrt(w) with `weights=pr.weights.precision(w)`.
@@ -566,7 +585,15 @@ class Fit:
     # ---- more rows -------------------------------------------------------------------------------------------------
 
     @only_known
-    def update(self, data: Any, y: Any = None, *, weights: Any = None, offset: Any = None, trials: Any = None) -> "Fit":
+    def update(
+        self,
+        data: RowsLike | Model,
+        y: ArrayLike | None = None,
+        *,
+        weights: WeightsLike | None = None,
+        offset: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+    ) -> "Fit":
         """The posterior after more rows: this one is the prior there, and the same method fits it.
 
         Exact for `conjugate`: the posterior of both sets of rows together. Otherwise the posterior so far enters as a
@@ -633,7 +660,7 @@ class Fit:
         return {}
 
     @cached_property
-    def tree(self) -> Any:
+    def tree(self) -> DataTree:
         """The xarray.DataTree with the groups that ArviZ expects; see `probreg.fits.inference_data`."""
         return to_inference_data(self.model, self.method, self.solution, self.seed, self._attrs())
 
@@ -712,7 +739,7 @@ class Fit:
 @checked
 def fit(
     model: Model,
-    method: str | Method = "auto",
+    method: Method | MethodName = "auto",
     *,
     seed: Seed = 0,
     strict: Flag = False,

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -15,14 +16,15 @@ import numpy as np
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import shown_value
+from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design, as_response, from_arrays, from_reading, trying
 from probreg.data.blocks.files import files_of
 from probreg.data.blocks.slices import array_blocks, slices
 from probreg.data.formula.layout import Counted
-from probreg.data.weights import RowWeights, kind_of_blocks, precision, read_weights, sampling
+from probreg.data.weights import RowWeights, WeightsLike, kind_of_blocks, precision, read_weights, sampling
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
-from probreg.likelihoods.base import Level
+from probreg.likelihoods.base import Level, LikelihoodName
 from probreg.model.compatibility import counting, of_rows, with_unused, without_zero_weights
 from probreg.model.from_dask import from_dask, from_dask_arrays
 from probreg.model.from_files import Response, from_files, from_slices
@@ -52,13 +54,13 @@ class FromData(ABC):
     def from_formula(
         cls,
         formula: str,
-        data: Any,
+        data: TableLike,
         *,
-        likelihood: Likelihood | str | None = None,
+        likelihood: Likelihood | LikelihoodName | None = None,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
-        weights: Any = None,
-        offset: Any = None,
+        weights: WeightsLike | None = None,
+        offset: str | ArrayLike | None = None,
         event: Level | None = None,
         reference: Level | None = None,
         missing: Literal["raise", "drop"] = "raise",
@@ -119,17 +121,17 @@ class FromData(ABC):
     @only_known
     def from_arrays(
         cls,
-        X: Any,
-        y: Any,
+        X: ArrayLike,
+        y: ArrayLike,
         *,
         columns: Sequence[str] | None = None,
         intercept: bool = True,
-        likelihood: Likelihood | str | None = None,
+        likelihood: Likelihood | LikelihoodName | None = None,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
-        weights: Any = None,
-        offset: Any = None,
-        trials: Any = None,
+        weights: WeightsLike | None = None,
+        offset: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
         event: Level | None = None,
         reference: Level | None = None,
         response: str = "y",
@@ -204,7 +206,7 @@ class FromData(ABC):
         )  # fmt: skip
 
     @classmethod
-    def from_parquet(cls, formula: str, path: Any, **settings: Any) -> Self:
+    def from_parquet(cls, formula: str, path: str | Path | Sequence[str | Path], **settings: Any) -> Self:
         """A model of rows that stay in Parquet files, read by the block: `from_files(..., format="parquet")`.
 
         Parameters
@@ -228,10 +230,10 @@ class FromData(ABC):
     def from_files(
         cls,
         formula: str,
-        path: Any,
+        path: str | Path | Sequence[str | Path],
         *,
         format: Literal["parquet", "arrow", "csv", "tsv"] | None = None,
-        likelihood: Likelihood | str | None = None,
+        likelihood: Likelihood | LikelihoodName | None = None,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: str | RowWeights | None = None,
@@ -299,7 +301,7 @@ class FromData(ABC):
         *,
         columns: Sequence[str] | None = None,
         intercept: bool = True,
-        likelihood: Likelihood | str = GAUSSIAN,
+        likelihood: Likelihood | LikelihoodName = GAUSSIAN,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: Callable[[Any], RowWeights] | None = None,
@@ -369,7 +371,7 @@ class FromData(ABC):
         data: Any,
         *,
         client: Any = None,
-        likelihood: Likelihood | str | None = None,
+        likelihood: Likelihood | LikelihoodName | None = None,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: str | RowWeights | None = None,
@@ -437,7 +439,7 @@ class FromData(ABC):
         client: Any = None,
         columns: Sequence[str] | None = None,
         intercept: bool = True,
-        likelihood: Likelihood | str = GAUSSIAN,
+        likelihood: Likelihood | LikelihoodName = GAUSSIAN,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: Any = None,

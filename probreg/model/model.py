@@ -16,6 +16,7 @@ import numpy as np
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import Positive, Probability, Seed, Several, check_fields, checked
+from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import (
     INTERCEPT,
     Basis,
@@ -25,7 +26,7 @@ from probreg.data import (
     by_kind,
     trying,
 )
-from probreg.data.weights import read_weights, refuse_sampling
+from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import Binomial, Gaussian, Likelihood, OfTrials, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
@@ -148,7 +149,15 @@ class Model(FromData):
         return replace(self, aux={**self.aux, **aux})
 
     @only_known
-    def at(self, data: Any, y: Any = None, *, weights: Any = None, offset: Any = None, trials: Any = None) -> "Model":
+    def at(
+        self,
+        data: RowsLike,
+        y: ArrayLike | None = None,
+        *,
+        weights: WeightsLike | None = None,
+        offset: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+    ) -> "Model":
         """The same columns, likelihood and priors at new rows with their response.
 
         A prior that is stated relative to the rows is then relative to the new ones.

@@ -104,7 +104,7 @@ def path() -> RegularisationPath:
 
 
 @cache
-def run() -> pr.online.Path:
+def run() -> pr.online.Run:
     return pr.online.run(pr.online.lms(0.01), X, Y, record=pr.online.Record(every=1))
 
 
@@ -154,7 +154,7 @@ METHODS_OF = {
     pr.Fit: (fitted, ["covariance", "interval", "aux_interval", "summary", "predict", "save"]),
     pr.Model: (model, ["prior_predictive", "penalty"]),
     RegularisationPath: (path, ["model_at", "fit_at", "scale_at"]),
-    pr.online.Path: (run, ["average", "exponential_average", "draw"]),
+    pr.online.Run: (run, ["average", "exponential_average", "draw"]),
 }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import checked
+from probreg.arguments.types import Dataset
 from probreg.assess.after.base import noiseless, reachable
 from probreg.assess.after.local import Local, local, local_obstacle
 from probreg.assess.after.residuals import deviance
@@ -17,7 +18,7 @@ Array = np.ndarray
 
 
 @checked
-def influence_measures(fit: Fit) -> Any:
+def influence_measures(fit: Fit) -> Dataset:
     """What leaving out one observation of a row would do to the estimate.
 
     It is exact for least squares, otherwise one Newton step from the estimate.

@@ -6,11 +6,10 @@ the distance being the root of the cumulative Jensen-Shannon divergence, between
 (Kallioinen, Paananen, Bürkner & Vehtari 2024).
 """
 
-from typing import Any
-
 import numpy as np
 
 from probreg.arguments.scalars import checked
+from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
@@ -43,7 +42,7 @@ def sensitivity(draws: Array, log_density: Array) -> Array:
 
 
 @checked
-def power_scaling(fit: Fit) -> Any:
+def power_scaling(fit: Fit) -> DataFrame:
     """Sensitivity of each coefficient and nuisance parameter to the powers of prior and likelihood.
 
     Only proper parts of the prior are scaled: a flat one has no strength. It does not need the rows when the model

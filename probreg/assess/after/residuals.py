@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from probreg.arguments.scalars import Word, checked
+from probreg.arguments.types import DataArray
 from probreg.assess.after.base import noiseless, reachable
 from probreg.assess.after.local import roots
 from probreg.assess.after.observed import uniforms
@@ -33,7 +34,7 @@ class ResidualKind(NamedTuple):
 
 
 @checked
-def residuals(fit: Fit, kind: Word = "response") -> Any:
+def residuals(fit: Fit, kind: Word = "response") -> DataArray:
     """Residuals at the estimate (posterior mean), one per row whatever its weight; y - E[y] by default.
 
     A row of precision w has noise scale sigma / sqrt(w): Pearson, deviance and quantile residuals are in its units, and

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.arguments.scalars import Count, Seed, checked
+from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.assess.bias_variance.parts import AVERAGE, PER_ROW, DecompositionParts, closed, linear, moments, shares
 from probreg.assess.bias_variance.simulation import simulate_predictions
 from probreg.assess.bias_variance.truth import Mean, Truth, linear_predictors, noise_variance, with_known_aux
@@ -18,7 +19,7 @@ from probreg.data import Design
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.inference import METHODS, Method
+from probreg.inference import METHODS, Method, MethodName
 from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal
@@ -64,10 +65,10 @@ class BiasVariance:
 @checked
 def bias_variance(
     model: Model,
-    truth: Truth | Fit | Mean | Any,
-    x: Any = None,
+    truth: Truth | Fit | Mean | ArrayLike,
+    x: RowsLike | None = None,
     *,
-    method: str | Method = "auto",
+    method: Method | MethodName = "auto",
     reps: Count = 200,
     scales: Sequence[float] | None = None,
     seed: Seed = 0,

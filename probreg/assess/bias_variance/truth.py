@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
+from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design
 from probreg.data.formula.variables import variables
 from probreg.errors import DataError, Incompatible
@@ -27,8 +28,8 @@ class Truth:
 
     Parameters
     ----------
-    mean : array (p,) or (p, m), or callable
-        Coefficients, or a function of the variables by name that returns E[y] (n,), or class probabilities (n, K).
+    mean : array (p,) or (p, m), callable or Fit
+        Coefficients, a Fit, or a function of the variables by name that returns E[y] (n,) or class probabilities (n, K).
     aux : mapping from str to float
         Nuisance parameters, such as sigma.
     data : table, optional
@@ -41,9 +42,9 @@ class Truth:
     1.0
     """
 
-    mean: Any
+    mean: ArrayLike | Mean | Fit
     aux: Mapping[str, float] = field(default_factory=dict)
-    data: Any = None
+    data: TableLike | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.aux, Mapping):

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
+from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.assess.conformal.base import KINDS, Calibrated, ConformalMethod, blocks
 from probreg.data import Design, PlainColumns
+from probreg.data.weights import RowWeights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import row_labels
@@ -37,7 +39,14 @@ class Conformal:
     def _what(self) -> str:
         return "set" if self.fit.model.likelihood.levels else "interval"
 
-    def predict(self, data: Any = None, *, offset: Any = None, weights: Any = None, trials: Any = None) -> Any:
+    def predict(
+        self,
+        data: RowsLike | None = None,
+        *,
+        offset: ArrayLike | None = None,
+        weights: RowWeights | None = None,
+        trials: ArrayLike | None = None,
+    ) -> Dataset:
         """At these rows (by default those of the fit): Dataset over (obs) with mean, lower and upper; for classes over
         (obs, level) with mean, their probabilities, and `set`, True for the classes that belong to the set. Where a row counts
         trials the mean is per trial, and lower and upper are successes out of the row's trials (`trials` at new rows).
@@ -72,12 +81,12 @@ class Conformal:
 @checked
 def conformal(
     fit: Fit,
-    data: Any = None,
+    data: RowsLike | None = None,
     *,
-    y: Any = None,
-    offset: Any = None,
-    weights: Any = None,
-    trials: Any = None,
+    y: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    weights: RowWeights | None = None,
+    trials: ArrayLike | None = None,
     prob: Probability = 0.9,
     kind: str | ConformalMethod = "split",
 ) -> Conformal:

@@ -16,7 +16,7 @@ from probreg.assess.simulation.simulate import draw, unrolled
 from probreg.assess.simulation.uniform import simultaneous, uniformity
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.inference_data import reported_coefficients
-from probreg.inference import METHODS, Auto, Method, Solution
+from probreg.inference import METHODS, Auto, Method, MethodName, Solution
 from probreg.model.model import Model
 from probreg.system.terminal import printed, table_lines
 
@@ -145,7 +145,7 @@ def _reading(mean: float, spread: float, n: int) -> str:
 @checked
 def sbc(
     model: Model,
-    method: str | Method,
+    method: Method | MethodName,
     reps: Count = 200,
     *,
     seed: Seed = 0,

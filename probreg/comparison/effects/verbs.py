@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from probreg.arguments.scalars import Names, Probability, Word, checked
+from probreg.arguments.types import CovarianceLike, TableLike
 from probreg.comparison.effects.result import PLAIN, RATIO, AveragedEffect, Effects, Scale, evaluate_effects
 from probreg.comparison.effects.scenarios import Population, _require_variable, groups, moves, population, settings
 from probreg.data.formula.variables import categories
@@ -20,11 +21,11 @@ MEASURES = {"difference": PLAIN, "ratio": RATIO, "odds_ratio": Scale(LOGIT, LOG,
 def predictions(
     fit: Fit,
     *,
-    data: Any = None,
+    data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     prob: Probability = 0.95,
-    covariance: Any = None,
+    covariance: CovarianceLike | None = None,
 ) -> Effects:
     """The mean response averaged over rows, sum_i w_i E[y | x_i] / sum_i w_i; each class of a softmax.
 
@@ -87,11 +88,11 @@ def comparisons(
     variables: Names | Mapping[str, Any] | None = None,
     *,
     measure: Word = "difference",
-    data: Any = None,
+    data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     prob: Probability = 0.95,
-    covariance: Any = None,
+    covariance: CovarianceLike | None = None,
 ) -> Effects:
     """The average of E[y | x_i with v = b] against that with v = a, all else as it was.
 
@@ -162,11 +163,11 @@ def slopes(
     fit: Fit,
     variables: Names | None = None,
     *,
-    data: Any = None,
+    data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     prob: Probability = 0.95,
-    covariance: Any = None,
+    covariance: CovarianceLike | None = None,
 ) -> Effects:
     """The average of d E[y | x_i] / d v over rows: the average marginal effect of a number v.
 

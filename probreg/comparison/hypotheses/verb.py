@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Names, Probability, checked
+from probreg.arguments.types import CovarianceLike
 from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
 from probreg.comparison.hypotheses.posterior import (
     Belief,
@@ -37,7 +38,7 @@ def hypothesis(
     text: str,
     *,
     prob: Probability = 0.95,
-    covariance: Any = None,
+    covariance: CovarianceLike | None = None,
     tests: Names = ("wald", "likelihood"),
 ) -> Hypothesis:
     """A test of L beta = r, or the probability of L beta > r, as `text` says it.

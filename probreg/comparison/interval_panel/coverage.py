@@ -238,7 +238,7 @@ def _fitted(model: Model, method: str | Method, seed: int) -> Fit | str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what went wrong is counted
         try:
-            return fit(model, method, seed=seed)
+            return fit(model, METHODS.resolve(method), seed=seed)
         except (ProbregError, np.linalg.LinAlgError) as error:
             return type(error).__name__
 

@@ -10,7 +10,7 @@ import numpy as np
 from probreg.arguments.scalars import check_fields, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.inference import Bootstrap, Conjugate, Method
+from probreg.inference import Bootstrap, Conjugate, Method, MethodName
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -37,7 +37,7 @@ class Interval:
 
     kind: str | None = None
     covariance: str | None = None
-    method: str | Method | None = None
+    method: MethodName | str | Method | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
+from probreg.arguments.types import DataFrame, RowsLike
 from probreg.comparison.interval_panel.kinds import Interval, chosen
 from probreg.comparison.interval_panel.quantity import Estimand, asked, at_row, coefficient
 from probreg.comparison.interval_panel.reasons import FoundInterval, interval_reasons
@@ -28,7 +29,7 @@ class IntervalPanel:
     quantity: str
     unit: str
     prob: float
-    table: Any
+    table: DataFrame
     why: tuple[str, ...]
 
     @property
@@ -69,7 +70,7 @@ def interval_panel(
     fits: Fit | Mapping[str, Fit],
     coef: str | None = None,
     *,
-    at: Any = None,
+    at: RowsLike | None = None,
     prob: Probability = 0.95,
     kinds: Iterable[str] | Mapping[str, Interval] | None = None,
 ) -> IntervalPanel:

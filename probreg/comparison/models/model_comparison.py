@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import checked
+from probreg.arguments.types import DataFrame, TableLike
 from probreg.comparison.models.leave_one_out import LeftOut, leave_one_out, log_mean_density
 from probreg.comparison.models.same_data import refuse_other_data
 from probreg.comparison.models.stacking import stacking
@@ -52,8 +53,8 @@ class ModelComparison:
     by stacking; heldout and its SE; loo, how it was had.
     """
 
-    table: Any
-    pointwise: Any
+    table: DataFrame
+    pointwise: DataFrame
     notes: tuple[str, ...]
 
     def difference(self, first: str, second: str) -> tuple[float, float]:
@@ -83,7 +84,7 @@ def _shown(value: float) -> str:
 
 
 @checked
-def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: Any = None) -> ModelComparison:
+def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: TableLike | None = None) -> ModelComparison:
     """Models of the same observations by what they say of data that they have not seen.
 
     Leave-one-out is exact for least squares and conjugate posteriors (closed form) and for other modes (refits), and

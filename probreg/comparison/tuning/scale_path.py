@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Count, Positive, Seed, checked, read_argument
+from probreg.arguments.types import ArrayLike, DataArray, Dataset
 from probreg.comparison.tuning.criteria import Array, all_aux_at, has_mode, modes
 from probreg.comparison.tuning.evidence import has_closed_evidence, log_evidence
 from probreg.comparison.tuning.information import criteria
@@ -16,7 +17,7 @@ from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregWarning
 from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import coefficient_dims, labelled, model_coordinates, reported_coefficients
-from probreg.inference import Method, PathSolution, default_scales, mode_path
+from probreg.inference import Method, MethodName, PathSolution, default_scales, mode_path
 from probreg.inference.penalized.paths import rescaled
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -41,7 +42,7 @@ class RegularisationPath:
     solution: PathSolution
 
     @cached_property
-    def data(self) -> Any:
+    def data(self) -> Dataset:
         """Everything along the path, labelled; attrs say what df is and what the scale multiplies."""
         import xarray as xr
 
@@ -67,7 +68,7 @@ class RegularisationPath:
         return self.solution.scales
 
     @property
-    def coef(self) -> Any:
+    def coef(self) -> DataArray:
         """Coefficients on the raw columns, DataArray (scale, coef[, outcome])."""
         return self.data["beta"]
 
@@ -77,7 +78,7 @@ class RegularisationPath:
         return rescaled(self.model, float(scale))
 
     @checked
-    def fit_at(self, scale: Positive, method: str | Method = "auto", *, seed: Seed = 0) -> Fit:
+    def fit_at(self, scale: Positive, method: Method | MethodName = "auto", *, seed: Seed = 0) -> Fit:
         """`fit(path.model_at(scale), method)`: the mode there with all that a Fit says, or its posterior."""
         return fit(self.model_at(scale), method, seed=seed)
 
@@ -144,7 +145,7 @@ class RegularisationPath:
 
 
 @checked
-def path(model: Model, scales: Any = None, *, n: Count = 100) -> RegularisationPath:
+def path(model: Model, scales: ArrayLike | None = None, *, n: Count = 100) -> RegularisationPath:
     """The mode of a model at each scale of its prior, each started from the one before: a regularisation path.
 
     A scale multiplies every scale of the model's prior, so 1 is the model itself, small is a strong prior and large is

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.arguments.scalars import Seed, checked
+from probreg.arguments.types import ArrayLike, DataFrame
 from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, modes
 from probreg.comparison.tuning.losses import LOSSES, PredictionLoss
 from probreg.comparison.tuning.scale_path import grid_of
@@ -29,7 +30,7 @@ class TuningResult:
 
     model: Model
     scale: float
-    table: Any
+    table: DataFrame
     said: str
     criterion: Criterion
     rule: str
@@ -55,9 +56,9 @@ def tune(
     model: Model,
     by: str | Criterion = "cv",
     *,
-    scales: Any = None,
-    folds: Any = 10,
-    groups: Any = None,
+    scales: ArrayLike | None = None,
+    folds: ArrayLike = 10,
+    groups: ArrayLike | None = None,
     rule: Literal["min", "1se"] = "min",
     score: str | PredictionLoss = "log",
     seed: Seed = 0,

@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Array, Method, Resolved, Solution, edges
+from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, edges
 from probreg.inference.exact.marginal import GaussianSurface, LaplaceSurface, ScaleGroup, as_groups
 from probreg.inference.exact.maximise_evidence import EvidenceMaximum, maximise_log_scales
 from probreg.inference.modes.closed_form import require_full_rank
@@ -62,7 +62,7 @@ class Evidence(Method):
     (1.0816, 1.0816)
     """
 
-    method: str | Method = "auto"
+    method: MethodName | str | Method = "auto"
     per_column: Flag = False
     max_steps: Count = 300
 

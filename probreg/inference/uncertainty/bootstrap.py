@@ -12,7 +12,7 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Several, Workers, check_fields
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
-from probreg.inference.base import METHODS, Array, Method, Resolved, Solution, Status
+from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status
 from probreg.inference.modes.newton import Newton
 from probreg.inference.uncertainty.covariance import covariance_of_kind, influence_of
 from probreg.inference.uncertainty.resample import SAMPLERS, Source
@@ -73,7 +73,7 @@ class Bootstrap(Method):
     ((99, 2, 1), array([1.006]))
     """
 
-    method: str | Method = "auto"
+    method: MethodName | str | Method = "auto"
     kind: Literal["pairs", "residual", "parametric", "wild"] = "pairs"
     reps: Several = 999
     interval: Literal["percentile", "bca", "studentised"] = "percentile"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probreg.arguments.scalars import Probability, Word, checked
+from probreg.arguments.types import TableLike
 from probreg.assess.after import DIAGNOSTICS, diagnose
 from probreg.assess.before import Findings, Verdict, check
 from probreg.comparison import compare
@@ -27,7 +28,7 @@ def report(
     *,
     prob: Probability = 0.95,
     title: Word | None = None,
-    data: Any = None,
+    data: TableLike | None = None,
 ) -> Path:
     """Writes the analysis of `fits` (of the same rows) as one self-contained HTML page.
 
