@@ -8,18 +8,42 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from probreg.arguments.scalars import Flag, Number, Share, checked
+from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.fits.fit import Fit, fit
 from probreg.inference import Evidence
-from probreg.likelihoods import Likelihood
+from probreg.likelihoods import Likelihood, LikelihoodName
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, ExponentialPower, Jeffreys, Laplace, Normal, Reference
 from probreg.priors.base import PositivePerColumn
 
 
 @checked
-def ols(x: Any, data: Any, **options: Any) -> Fit:
-    """Least squares: Gaussian noise and a flat prior, argmin ||y - X beta||^2; t intervals with n - rank degrees of freedom.
+def ols(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
+    """Least squares, argmin ||y - X beta||^2: Gaussian noise and a flat prior.
 
+    Intervals are Student-t with n - rank degrees of freedom.
+
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `columns`, `aux`, ...
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, naming column and row.
+
+    Examples
+    --------
     >>> ols([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"]).coef.sel(coef="x").round(6).item()
     2.5
     """
@@ -28,17 +52,50 @@ def ols(x: Any, data: Any, **options: Any) -> Fit:
 
 @checked
 def ridge(
-    x: Any, data: Any, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
-    likelihood: Likelihood | str = "gaussian", **options: Any,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """Posterior mode under the prior N(0, scale^2) on every coefficient but the intercept; any likelihood.
+    """Ridge regression: the posterior mode under N(0, scale^2) on every coefficient but the intercept.
 
-    For Gaussian noise in raw units (the default) argmin RSS + (sigma/scale)^2 |beta|^2, where sigma is given as
-    `aux={"sigma": ...}` (one linear solve), or else is at its joint mode with beta over log sigma (Newton's method). With
-    `sigma_units` the scale is scale * sigma, so that sigma cancels: argmin RSS + |beta|^2 / scale^2, one linear solve.
-    `scale` is one number or one per penalised column, `scaled=True` states it for standardised columns;
-    `Normal.from_ridge` reads the settings of other packages. Hoerl & Kennard 1970.
+    For Gaussian noise in raw units (the default) it is argmin RSS + (sigma/scale)^2 |beta|^2. There sigma is given as
+    `aux={"sigma": ...}` (one linear solve), or is at its joint mode with beta over log sigma (Newton's method). With
+    `sigma_units` it is argmin RSS + |beta|^2 / scale^2, one linear solve. `Normal.from_ridge` reads the settings of
+    other packages.
 
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    scale : float or tuple of float
+        Positive, in units of y (of the linear predictor) per unit of the column: one number, or one per penalised
+        column.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether `scale` is stated for standardised columns.
+    likelihood : Likelihood or str
+        A likelihood, or its name in `LIKELIHOODS`.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `columns`, `aux`, ...
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, and for settings out of range.
+
+    References
+    ----------
+    Hoerl & Kennard 1970.
+
+    Examples
+    --------
     >>> ridge([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], scale=1.0, sigma_units=True, columns=["x"]).coef.sel(coef="x").item()
     1.666666666666...
     """
@@ -48,15 +105,49 @@ def ridge(
 
 @checked
 def lasso(
-    x: Any, data: Any, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
-    likelihood: Likelihood | str = "gaussian", **options: Any,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, sigma_units: Flag = False, scaled: Flag = False,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """Posterior mode under the prior Laplace(0, scale) on every coefficient but the intercept; any likelihood.
+    """The lasso: the posterior mode under Laplace(0, scale) on every coefficient but the intercept.
 
     -log p = sum_j |beta_j| / scale: coefficients that the data do not support are exactly zero. A mode at a kink has no
-    standard errors; the posterior is `fit(model, "nuts")`, whose means are never zero. Other arguments as in `ridge`;
-    `Laplace.from_lasso` reads the settings of other packages. Tibshirani 1996.
+    standard errors. The posterior is `fit(model, "nuts")`, whose means are never zero. `Laplace.from_lasso` reads the
+    settings of other packages.
 
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    scale : float or tuple of float
+        Positive, in units of y (of the linear predictor) per unit of the column: one number, or one per penalised
+        column.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether `scale` is stated for standardised columns.
+    likelihood : Likelihood or str
+        A likelihood, or its name in `LIKELIHOODS`.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `columns`, `aux`, ...
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, and for settings out of range.
+
+    References
+    ----------
+    Tibshirani 1996.
+
+    Examples
+    --------
     >>> X = [[-1.0, 1.0], [0.0, -2.0], [1.0, 1.0]]
     >>> lasso(X, [1.0, 3.0, 6.0], scale=0.8, aux={"sigma": 1.0}).coef.values.round(6).tolist()
     [3.333333, 1.875, 0.0]
@@ -67,14 +158,50 @@ def lasso(
 
 @checked
 def elastic_net(
-    x: Any, data: Any, *, scale: PositivePerColumn, ratio: Share = 0.5, sigma_units: Flag = False, scaled: Flag = False,
-    likelihood: Likelihood | str = "gaussian", **options: Any,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, ratio: Share = 0.5, sigma_units: Flag = False, scaled: Flag = False,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """Posterior mode under the prior ElasticNet(scale, ratio) on every coefficient but the intercept; any likelihood.
+    """The elastic net: the posterior mode under ElasticNet(scale, ratio) on every coefficient but the intercept.
 
-    -log p = sum_j ratio |r_j| + (1 - ratio) r_j^2 / 2 with r_j = beta_j / scale. Other arguments as in `lasso`;
-    `ElasticNet.from_elastic_net` reads the settings of other packages. Zou & Hastie 2005.
+    -log p = sum_j ratio |r_j| + (1 - ratio) r_j^2 / 2 with r_j = beta_j / scale. `ElasticNet.from_elastic_net` reads
+    the settings of other packages.
 
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    scale : float or tuple of float
+        Positive, in units of y (of the linear predictor) per unit of the column: one number, or one per penalised
+        column.
+    ratio : float
+        Share of the absolute values, from 0 (ridge) to 1 (lasso).
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether `scale` is stated for standardised columns.
+    likelihood : Likelihood or str
+        A likelihood, or its name in `LIKELIHOODS`.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `columns`, `aux`, ...
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, and for settings out of range.
+
+    References
+    ----------
+    Zou & Hastie 2005.
+
+    Examples
+    --------
     >>> elastic_net([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], scale=1.0, ratio=0.5, aux={"sigma": 1.0}).coef.values.round(6).tolist()
     [3.333333, 1.8]
     """
@@ -84,14 +211,50 @@ def elastic_net(
 
 @checked
 def bridge(
-    x: Any, data: Any, *, scale: PositivePerColumn, q: Annotated[float, Number(0.0, 2.0, closed=(False, True))], sigma_units: Flag = False, scaled: Flag = False,
-    likelihood: Likelihood | str = "gaussian", **options: Any,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, q: Annotated[float, Number(0.0, 2.0, closed=(False, True))], sigma_units: Flag = False, scaled: Flag = False,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
-    """Posterior mode under the prior ExponentialPower(scale, q), 0 < q <= 2, on every coefficient but the intercept.
+    """Bridge regression: the posterior mode under ExponentialPower(scale, q) on every coefficient but the intercept.
 
-    -log p = sum_j |beta_j / scale|^q: q = 1 is the lasso, q = 2 ridge with the scale sqrt(2) times smaller; below 1 the
-    mode that is found is one of several, and the fit says so. Other arguments as in `lasso`. Frank & Friedman 1993.
+    -log p = sum_j |beta_j / scale|^q: q = 1 is the lasso, q = 2 ridge with the scale sqrt(2) times smaller. Below 1 the
+    mode that is found is one of several, and the fit says so.
 
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    scale : float or tuple of float
+        Positive, in units of y (of the linear predictor) per unit of the column: one number, or one per penalised
+        column.
+    q : float
+        The power, above 0 and at most 2.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether `scale` is stated for standardised columns.
+    likelihood : Likelihood or str
+        A likelihood, or its name in `LIKELIHOODS`.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `columns`, `aux`, ...
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, and for settings out of range.
+
+    References
+    ----------
+    Frank & Friedman 1993.
+
+    Examples
+    --------
     >>> bridge([[-1.0], [0.0], [1.0]], [1.0, 3.0, 6.0], scale=1.0, q=2.0, aux={"sigma": 1.0}).coef.values.round(6).tolist()
     [3.333333, 1.25]
     """
@@ -100,13 +263,40 @@ def bridge(
 
 
 @checked
-def bayesian_ridge(x: Any, data: Any, *, scaled: Flag = False, **options: Any) -> Fit:
-    """Ridge regression whose scale tau and noise sigma are at the maximum of the evidence, beta integrated out (type-II
-    maximum likelihood; MacKay 1992): N(0, tau^2) on every coefficient but the intercept, sigma^2 / tau^2 is the ridge weight.
+def bayesian_ridge(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any) -> Fit:
+    """Ridge regression whose prior scale tau and noise sigma maximise the evidence p(y | tau, sigma).
 
-    The fit is the posterior mode and covariance at those scales, which stand in its notes; `scaled` states tau for
-    standardised columns and response. Exact whatever the scale of the data.
+    beta is integrated out (type-II maximum likelihood) under N(0, tau^2) on every coefficient but the intercept;
+    sigma^2 / tau^2 is the ridge weight. The fit is the posterior mode and covariance at those scales, which stand in
+    its notes. It is exact whatever the scale of the data.
 
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    scaled : bool
+        Whether tau is stated for standardised columns and response.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `columns`, `aux`, ...
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, naming column and row.
+
+    References
+    ----------
+    MacKay 1992.
+
+    Examples
+    --------
     >>> x = [[-1.0, 0.0], [0.0, 1.0], [1.0, 0.5], [2.0, -1.0], [3.0, 0.3]]
     >>> bayesian_ridge(x, [1e7, 2.1e7, 2.9e7, 4.2e7, 4.8e7], columns=["a", "b"]).notes[1]
     'prior scale (times what was stated) of a, b ...e+06'
@@ -116,11 +306,39 @@ def bayesian_ridge(x: Any, data: Any, *, scaled: Flag = False, **options: Any) -
 
 
 @checked
-def ard(x: Any, data: Any, *, scaled: Flag = False, **options: Any) -> Fit:
-    """Automatic relevance determination: N(0, tau_j^2) on each coefficient, every tau_j and sigma at a maximum of the evidence
-    (MacKay 1992; Tipping 2001). Columns whose tau_j runs to zero are pruned: their coefficients are held at 0, and the notes
-    name them.
+def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any) -> Fit:
+    """Automatic relevance determination: N(0, tau_j^2) on each coefficient, scales at a maximum of the evidence.
 
+    The scales are every tau_j and sigma. Columns whose tau_j runs to zero are pruned: their coefficients are held at 0,
+    and the notes name them.
+
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    scaled : bool
+        Whether tau_j is stated for standardised columns and response.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `columns`, `aux`, ...
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, naming column and row.
+
+    References
+    ----------
+    MacKay 1992; Tipping 2001.
+
+    Examples
+    --------
     >>> x = [[-1.0, 1.0], [0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 1.0]]
     >>> ard(x, [1.0, 2.1, 2.9, 4.1, 5.0], columns=["a", "b"]).notes[2]
     'pruned, since the evidence rises as their scale falls to 0: b; their coefficients are held at 0'
@@ -130,12 +348,41 @@ def ard(x: Any, data: Any, *, scaled: Flag = False, **options: Any) -> Fit:
 
 
 @checked
-def firth(x: Any, data: Any, *, likelihood: Likelihood | str = "bernoulli", **options: Any) -> Fit:
-    """Firth's estimate: the posterior mode under Jeffreys' prior, |I(beta)|^(1/2); finite under separation.
+def firth(
+    x: str | ArrayLike, data: RowsLike, *, likelihood: Likelihood | LikelihoodName = "bernoulli", **options: Any
+) -> Fit:
+    """Firth's estimate: the posterior mode under Jeffreys' prior |I(beta)|^(1/2), finite under separation.
 
-    Standard errors are those of the posterior's curvature; `fit.covariance("expected")` and profile intervals
-    (`fit.interval(kind="profile")`) are there too. Firth 1993; Heinze & Schemper 2002.
+    Standard errors are those of the posterior's curvature. `fit.covariance("expected")` and profile intervals
+    (`fit.interval(kind="profile")`) are there too.
 
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    likelihood : Likelihood or str
+        A likelihood, or its name in `LIKELIHOODS`.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `columns`, `aux`, ...
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, naming column and row.
+
+    References
+    ----------
+    Firth 1993; Heinze & Schemper 2002.
+
+    Examples
+    --------
     >>> firth([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 1]).coef.values.round(6).tolist()
     [-1.609438, 3.218876]
     """
@@ -143,9 +390,30 @@ def firth(x: Any, data: Any, *, likelihood: Likelihood | str = "bernoulli", **op
 
 
 @checked
-def logistic(x: Any, data: Any, **options: Any) -> Fit:
-    """Logistic regression by maximum likelihood: P(y = event) = 1 / (1 + exp(-X beta)); `event=` names the level.
+def logistic(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
+    """Logistic regression by maximum likelihood: P(y = event) = 1 / (1 + exp(-X beta)).
 
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`; `event=` names the modelled level.
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, naming column and row.
+
+    Examples
+    --------
     >>> logistic([[0.0], [0.0], [1.0], [1.0]] * 3, [0, 1, 1, 1] * 2 + [0, 0, 1, 0]).coef.round(6).values.tolist()
     [-0.693147, 2.302585]
     """
@@ -153,9 +421,30 @@ def logistic(x: Any, data: Any, **options: Any) -> Fit:
 
 
 @checked
-def softmax(x: Any, data: Any, **options: Any) -> Fit:
-    """Multinomial logistic regression by maximum likelihood; `reference=` names the class of the log odds' base.
+def softmax(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
+    """Multinomial logistic regression by maximum likelihood: P(y = k) ∝ exp(x'beta_k).
 
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`; `reference=` names the class of the log odds' base.
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, naming column and row.
+
+    Examples
+    --------
     >>> softmax([[0.0], [1.0]] * 4, ["a", "a", "b", "b", "c", "c", "a", "b"]).coef.sizes["outcome"]
     2
     """
@@ -163,9 +452,30 @@ def softmax(x: Any, data: Any, **options: Any) -> Fit:
 
 
 @checked
-def poisson(x: Any, data: Any, **options: Any) -> Fit:
+def poisson(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     """Poisson regression by maximum likelihood: log E[y] = X beta + offset.
 
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `columns`, `aux`, ...
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, naming column and row.
+
+    Examples
+    --------
     >>> poisson([[0.0], [0.0], [1.0], [1.0]], [1, 3, 5, 3]).coef.round(6).values.tolist()
     [0.693147, 0.693147]
     """

@@ -157,6 +157,11 @@ class Text(ArgumentKind):
         return value
 
 
+@dataclass(frozen=True)
+class RegistryName:
+    """Marks the words of a registry, which are for editors: any text passes, for the registry knows the word that is meant."""
+
+
 @dataclass(frozen=True, repr=False)
 class Listed(ArgumentKind):
     """A name, or several."""
@@ -300,6 +305,8 @@ def _parts(annotation: Any) -> list[Any]:
     origin = get_origin(annotation)
     if origin is Annotated:
         base, *more = get_args(annotation)
+        if any(isinstance(m, RegistryName) for m in more):
+            return [str]
         return [*_parts(base), *(m for m in more if isinstance(m, ArgumentKind))]
     if origin in (Union, UnionType):
         return [p for part in get_args(annotation) for p in _parts(part)]

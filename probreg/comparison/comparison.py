@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from probreg.arguments.scalars import Positive, Probability, Word, checked
+from probreg.arguments.types import DataFrame, Dataset
 from probreg.comparison.numbers import NUMBERS, WORDS, dataset
 from probreg.comparison.prior_terms import spelling
 from probreg.comparison.reasons import Reason, found, reasons_by_parameter
@@ -18,14 +18,38 @@ from probreg.inference.modes.wide import refuse_written_out
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Fits by name and their numbers: `data` is a Dataset over (fit, param), unrounded.
+    """Fits by name and their numbers beside those of a baseline, over (fit, param), unrounded; made by `compare`.
 
-    Its variables: estimate, error (SE of a mode, SD of a posterior, as coordinate `error_name` says), lower, upper,
-    kind; difference = (estimate - baseline) / SE of the baseline and se_ratio = error / baseline's; prior (raw units), penalty
-    (its negative log in words), weight (of the penalty), lam (in RSS + lam R, Gaussian only);
-    prior_weight, (P H^-1)_jj (of sigma P / H over log sigma, with the prior of coefficients in its units); mcse (Monte
-    Carlo error of a mean) and skewness (of a posterior). nan: does not exist, or is not defined.
+    Parameters
+    ----------
+    fits : mapping from str to Fit
+        The fits.
+    baseline : str
+        The fit that the others are held against.
+    prob : float
+        Probability of every interval.
+    data : Dataset (fit, param)
+        estimate; error (SE of a mode, SD of a posterior, as coordinate `error_name` says); lower, upper, kind;
+        difference = (estimate - baseline) / SE of the baseline; se_ratio = error / baseline's; prior (raw units);
+        penalty (its negative log in words), weight (of the penalty), lam (in RSS + lam R, Gaussian only); prior_weight,
+        (P H^-1)_jj (of sigma P / H over log sigma, with the prior of coefficients in its units); mcse (Monte Carlo
+        error of a mean) and skewness (of a posterior). nan: does not exist, or is not defined.
+    apart : float
+        Differences beyond so many SE of the baseline get a reason.
 
+    Attributes
+    ----------
+    reasons : dict
+        For each parameter that differs, what would have made such a difference.
+    causes : DataFrame
+        The same by name.
+    spellings : dict
+        For each fit whose prior is a penalty of scikit-learn, the estimator with its alpha or C.
+    notes : tuple of str
+        What a reader has to know of the table.
+
+    Examples
+    --------
     >>> from probreg import Model, Normal
     >>> from probreg.fits.fit import fit
     >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"], aux={"sigma": 1.0})
@@ -39,10 +63,10 @@ class Comparison:
     fits: Mapping[str, Fit]
     baseline: str
     prob: float
-    data: Any
+    data: Dataset
     apart: float = 0.1
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> DataFrame:
         """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""
         import pandas as pd
 
@@ -52,7 +76,7 @@ class Comparison:
         table.attrs = dict(self.data.attrs)
         return table
 
-    def tidy(self) -> Any:
+    def tidy(self) -> DataFrame:
         """One row per parameter and fit, every quantity a column; unrounded."""
         order = ["param", "fit", *(v for v in self.data.coords if v not in ("param", "fit")), *NUMBERS, *WORDS]
         table = self.data.transpose("param", "fit").to_dataframe().reset_index()[order]
@@ -66,7 +90,7 @@ class Comparison:
         return {p: tuple(said.values()) for p, said in self._reasons.items()}
 
     @cached_property
-    def causes(self) -> Any:
+    def causes(self) -> DataFrame:
         """The same by name: DataFrame with param, fit, cause and evidence, one row for each cause of a difference.
 
         A cause is "likelihood", "sigma held", "prior", "prior of sigma", "separation", "identification", "sampler",
@@ -113,12 +137,36 @@ def compare(
     baseline: Word | None = None,
     apart: Positive = 0.1,
 ) -> Comparison:
-    """Fits of the same rows and columns as one table, differences and ratios against the fit named `baseline` (the first).
+    """Fits of the same rows and columns as one table, with differences and ratios against a baseline.
 
-    `prob` is the probability of every interval; `kind` ("t", "wald", "eti", "hdi") is used by the fits that have it, the
-    others keep their own, and each interval says its kind. Differences beyond `apart` SE of the baseline get a reason. A sequence of fits is named by their methods. DataError for
-    fits that do not share response, columns, rows, levels and link; Incompatible for a kind that none of them has.
+    Parameters
+    ----------
+    fits : mapping from str to Fit, or sequence of Fit
+        A sequence is named by the methods.
+    prob : float
+        Probability of every interval, between 0 and 1.
+    kind : str, optional
+        "t", "wald", "eti" or "hdi", used by the fits that have it; the others keep their own, and each interval says
+        its kind.
+    baseline : str, optional
+        The name of the fit to hold the others against; the first by default.
+    apart : float
+        Differences beyond so many SE of the baseline get a reason.
 
+    Returns
+    -------
+    Comparison
+        The table, the reasons and the notes.
+
+    Raises
+    ------
+    DataError
+        For fits that do not share response, columns, rows, levels and link.
+    Incompatible
+        For a kind that none of them has.
+
+    Examples
+    --------
     >>> from probreg import Model, Normal
     >>> from probreg.fits.fit import fit
     >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"])

@@ -57,12 +57,33 @@ class PriorWeight:
 
 @checked
 def prior_weight(fit: Fit) -> PriorWeight:
-    """What the prior of a fit did: prior weight, difference from maximum likelihood, pull, conflict and power-scaling sensitivity.
+    """What the prior of a fit did: prior weight, difference from maximum likelihood, pull, conflict, sensitivity.
 
-    Numbers that do not exist are nan: no maximum likelihood estimate under separation, no curvature at a kink. Incompatible
-    for a model whose priors are all flat. Sources: MacKay 1992 (effective numbers); Box 1980 and Evans & Moshonov 2006
-    (conflict); Kallioinen et al. 2024 (power scaling).
+    The prior weight of coefficient j is (P H^-1)_jj; sensitivity is that to power scaling. Numbers that do not exist
+    are nan: no maximum likelihood estimate under separation, no curvature at a kink.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+
+    Returns
+    -------
+    PriorWeight
+        `sentences` in words.
+
+    Raises
+    ------
+    Incompatible
+        For a model whose priors are all flat.
+
+    References
+    ----------
+    MacKay 1992 (effective numbers); Box 1980 and Evans & Moshonov 2006 (conflict); Kallioinen et al. 2024 (power
+    scaling).
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays([1.0, 2.0, 3.0, 4.0], [1.1, 1.9, 3.2, 3.9], columns=["x"], aux={"sigma": 0.2})
     >>> prior_weight(pr.fit(model.with_prior(pr.Normal(0.05, location=0.9)))).sentences[0]

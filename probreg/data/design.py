@@ -262,7 +262,7 @@ class Design:
         """The number of the intercept column, if there is one."""
         return self.columns.index(INTERCEPT) if INTERCEPT in self.columns else None
 
-    def at(self, data: Any, *, offset: Array | None = None, trials: Any = None) -> "Design":
+    def at(self, data: Any, *, offset: Any = None, trials: Any = None) -> "Design":
         """The same columns at new rows (no response): training knots, means and levels; trials are those of the table where
         none are given. DataError as in the recipe."""
         X = self.recipe.matrix(data)

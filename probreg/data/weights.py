@@ -11,10 +11,11 @@ None of them is a power of the likelihood: a tempered likelihood is another mode
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError, Incompatible
 
 Array = np.ndarray
@@ -39,10 +40,17 @@ class RowWeights:
     """
 
     kind: WeightKind
-    values: Any
+    values: ArrayLike | str
 
 
-def precision(w: Any) -> RowWeights:
+if TYPE_CHECKING:
+    # One frequency per row, the name of their column, or weights that say their kind.
+    WeightsLike = ArrayLike | str | RowWeights
+else:
+    WeightsLike = Any
+
+
+def precision(w: ArrayLike | str) -> RowWeights:
     """Weights as precisions: the noise of row i has variance sigma^2 / w_i, its standard deviation is sigma / sqrt(w_i).
 
     The likelihood is p(y_i | eta_i, sigma / sqrt(w_i)), so that n counts rows and log p gains sum_i log(w_i) / 2; for
@@ -68,7 +76,7 @@ def precision(w: Any) -> RowWeights:
     return RowWeights("precision", w)
 
 
-def sampling(w: Any) -> RowWeights:
+def sampling(w: ArrayLike | str) -> RowWeights:
     """Weights as inverse probabilities of selection: row i stands for w_i units of a population.
 
     The estimate maximises the pseudo-likelihood sum_i w_i log p(y_i | eta_i), w normalised to sum to n; its errors are the

@@ -28,6 +28,13 @@ class Catalogue(tuple[DatasetCard, ...]):
 def list_datasets() -> Catalogue:
     """The cards of all data sets, in alphabetical order.
 
+    Returns
+    -------
+    Catalogue
+        A sequence of cards, which prints as a table.
+
+    Examples
+    --------
     >>> [card.name for card in list_datasets()]
     ['anes96', 'challenger', 'fair', 'longley', 'penguins', 'spector', 'stackloss']
     """
@@ -38,8 +45,23 @@ def list_datasets() -> Catalogue:
 def describe_dataset(name: Word) -> DatasetCard:
     """The provenance of one data set: its source, licence, columns with units, and a question to ask of it.
 
-    Raises DataError when no data set has that name.
+    Parameters
+    ----------
+    name : str
+        One of `list_datasets`.
 
+    Returns
+    -------
+    DatasetCard
+        The card.
+
+    Raises
+    ------
+    DataError
+        When no data set has that name.
+
+    Examples
+    --------
     >>> card = describe_dataset("challenger")
     >>> card.response, card.columns["temperature"].unit
     ('damage', '°F')
@@ -53,8 +75,23 @@ def describe_dataset(name: Word) -> DatasetCard:
 def load_dataset(name: Word) -> "pd.DataFrame":
     """The rows of one data set, a pandas column for each column of its card, missing values kept as missing.
 
-    Raises DataError when no data set has that name, or when its rows lie in a package that is not installed.
+    Parameters
+    ----------
+    name : str
+        One of `list_datasets`.
 
+    Returns
+    -------
+    DataFrame
+        The rows.
+
+    Raises
+    ------
+    DataError
+        When no data set has that name, or when its rows lie in a package that is not installed.
+
+    Examples
+    --------
     >>> load_dataset("challenger")[["temperature", "damage"]].head(2)
        temperature  damage
     0         66.0       0

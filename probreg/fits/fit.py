@@ -16,7 +16,17 @@ import numpy as np
 
 from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import Flag, Natural, Probability, Seed, Word, Workers, checked
-from probreg.data.weights import RowWeights, refuse_sampling
+from probreg.arguments.types import (
+    ArrayLike,
+    CovarianceLike,
+    DataArray,
+    DataFrame,
+    Dataset,
+    DataTree,
+    RowsLike,
+    TableLike,
+)
+from probreg.data.weights import RowWeights, WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
 from probreg.fits import storage
 from probreg.fits.inference_data import (
@@ -34,7 +44,7 @@ from probreg.fits.inference_data import (
     to_save,
 )
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
-from probreg.inference import METHODS, Method, Solution, Status
+from probreg.inference import METHODS, Method, MethodName, Solution, Status
 from probreg.inference.design_based import method_obstacle, with_errors
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.inference.sampling.mixing import mixing_table
@@ -59,7 +69,29 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A model, the method that fitted it, and the solution; made by `fit`, read by everything else."""
+    """A model, the method that fitted it, and the solution, labelled; made by `fit`, read by everything else.
+
+    Parameters
+    ----------
+    model : Model
+        What was fitted.
+    method : Method
+        What fitted it.
+    solution : Solution
+        Its plain arrays: estimate, scale, draws, status.
+    seed : int
+        The seed it was fitted with.
+    notes : tuple of str
+        What has to be known of it, in words.
+    likelihood_at_estimate : float, optional
+        The log-likelihood of a saved fit whose rows were not kept.
+
+    Examples
+    --------
+    >>> found = fit(Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["x"]))
+    >>> found.target, found.coef.round(3).values.tolist()
+    ('mode', [0.643, 2.129])
+    """
 
     model: Model
     method: Method
@@ -72,21 +104,33 @@ class Fit:
 
     @property
     def target(self) -> str:
-        """ "mode" for a point estimate, "posterior" for a posterior."""
+        """The word "mode" for a point estimate, "posterior" for a posterior."""
         return self.method.target
 
     @cached_property
-    def estimate(self) -> Any:
-        """Dataset of beta, std_error and auxiliary parameters: the mode, or posterior means and standard deviations."""
+    def estimate(self) -> Dataset:
+        """The mode, or posterior means and standard deviations.
+
+        Returns
+        -------
+        Dataset
+            beta, std_error and auxiliary parameters.
+        """
         return estimate_group(self.model, self.solution)
 
     @property
-    def coef(self) -> Any:
-        """Coefficients on the raw columns, DataArray (coef) or (coef, outcome); nan where no estimate exists."""
+    def coef(self) -> DataArray:
+        """Coefficients on the raw columns: the mode, or posterior means.
+
+        Returns
+        -------
+        DataArray (coef) or (coef, outcome)
+            In units of the linear predictor per unit of the column; nan where no estimate exists.
+        """
         return self.estimate["beta"]
 
     @property
-    def minimum_norm(self) -> Any:
+    def minimum_norm(self) -> DataArray:
         """Coefficients of least norm among those that maximise the posterior: A⁺y for least squares.
 
         Where columns X are combinations of others, beta + N c is as good for every c, N the null space of X; this is the
@@ -121,8 +165,14 @@ class Fit:
         return self.coef if s.null_space is None else labelled(self.model, reported_coefficients(self.model, s.beta))
 
     @property
-    def std_error(self) -> Any:
-        """Standard errors of a point estimate, standard deviations of a posterior; as `coef`."""
+    def std_error(self) -> DataArray:
+        """Standard errors of a point estimate, standard deviations of a posterior.
+
+        Returns
+        -------
+        DataArray (coef) or (coef, outcome)
+            In the units of `coef`.
+        """
         if self.target == "mode":
             return self.estimate["std_error"]
         diagonal = self._covariance().diagonal()
@@ -130,13 +180,24 @@ class Fit:
 
     @property
     def aux(self) -> dict[str, float]:
-        """Auxiliary parameters: estimated, and those held fixed."""
+        """Auxiliary parameters such as sigma: estimated, and those held fixed.
+
+        Returns
+        -------
+        dict of float
+            One number per name.
+        """
         return {**self.model.fixed, **self.solution.aux}
 
     @property
     def aux_of_rows(self) -> dict[str, Any]:
-        """The same of each training row: under precisions w (n,) its noise scale is that over sqrt(w_i); and its trials, where
-        a row counts them."""
+        """Auxiliary parameters of each training row, and its trials where a row counts them.
+
+        Returns
+        -------
+        dict
+            Numbers, or arrays (n,): under precisions w the noise scale of row i is that over sqrt(w_i).
+        """
         model = self.model
         return model.likelihood.at_rows(self.aux, model.design.precision) | model.given(model.design)
 
@@ -145,20 +206,47 @@ class Fit:
         self,
         kind: Word | None = None,
         *,
-        groups: Any = None,
-        data: Any = None,
+        groups: str | ArrayLike | tuple[str, str] | None = None,
+        data: TableLike | None = None,
         lags: Natural | None = None,
         small_sample: SmallSample = "stata",
-    ) -> Any:
-        """Covariance of the coefficients, DataArray (param, param_) whose attrs say the kind and every convention in it.
+    ) -> DataArray:
+        """Covariance of the coefficients, with every convention in its attributes.
 
-        Without a kind: sigma^2 (X'X)^-1 for least squares, the inverse observed information for other point estimates, the
-        posterior covariance for a posterior, that of the replicates after a bootstrap. Kinds for a point estimate:
-        "classical" (RSS/(n - rank)), "ml" (RSS/n), "observed", "expected", "sampling", "HC0" to "HC3", "cluster" (`groups`: a
-        column's name, one label per row, or a pair of these for two ways; `data` is the table a name stands in), "HAC"
-        (Bartlett; `lags`, by default floor(4 (n/100)^(2/9))). `small_sample` is "stata", "full", "none" for the last two,
-        "each" for two ways of groups; see docs/intervals.md. DataError, Incompatible or NotConverged where there is none, and why.
+        Without a kind it is sigma^2 (X'X)^-1 for least squares and the inverse observed information for other point
+        estimates. For a posterior it is the posterior covariance, after a bootstrap that of the replicates.
+        docs/intervals.md says more.
 
+        Parameters
+        ----------
+        kind : str, optional
+            For a point estimate: "classical" (RSS/(n - rank)), "ml" (RSS/n), "observed", "expected", "sampling", "HC0"
+            to "HC3", "cluster" or "HAC" (Bartlett).
+        groups : str or array (n,) or pair of these, optional
+            For "cluster": a column's name, one label per row, or two of these for two ways.
+        data : table, optional
+            The table in which a name of `groups` stands.
+        lags : int, optional
+            For "HAC"; by default floor(4 (n/100)^(2/9)).
+        small_sample : {"stata", "each", "full", "none"}
+            Finite-sample factor of "cluster" and "HAC"; "each" is for two ways of groups.
+
+        Returns
+        -------
+        DataArray (param, param_)
+            Its attrs say the kind and every convention in it.
+
+        Raises
+        ------
+        DataError
+            For an unknown kind or settings that do not go with it.
+        Incompatible
+            Where the kind does not exist for this fit.
+        NotConverged
+            Where there is no estimate.
+
+        Examples
+        --------
         >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [5.0]], [1.0, 3.0, 2.0, 5.0], columns=["x"])
         >>> fit(model).covariance("HC1").sel(param="x", param_="x").round(4).item()
         0.1277
@@ -171,9 +259,19 @@ class Fit:
         matrix = reported_scale(self.model, replace(self.solution, scale=spread.matrix))
         return covariance_array(self.model, matrix, spread.words)
 
-    def spread(self, covariance: Any = None) -> Spread:
-        """The squared scale (p m, p m) of the model's own coefficients, vec(beta) column first, then predictor, with its
-        degrees of freedom and what it is: of this fit, or of `covariance`, a kind's name or what `covariance(...)` gave."""
+    def spread(self, covariance: CovarianceLike | None = None) -> Spread:
+        """The squared scale of the model's own coefficients, with its degrees of freedom and what it is.
+
+        Parameters
+        ----------
+        covariance : str or DataArray, optional
+            A kind's name, or what `covariance(...)` gave; by default that of this fit.
+
+        Returns
+        -------
+        Spread
+            `matrix` (p m, p m) over vec(beta), column first, then predictor; `df`; `words`.
+        """
         s = self.solution
         if covariance is None:
             return Spread(s.scale, s.df, reported(self.model, self.method, s))
@@ -202,7 +300,20 @@ class Fit:
 
     @cached_property
     def log_likelihood(self) -> float:
-        """log p(y | estimate), summed over the observations; at the posterior mean for a posterior."""
+        """The log-likelihood log p(y | estimate), summed over the observations; at the posterior mean for a posterior.
+
+        Returns
+        -------
+        float
+            In nats; inf where sigma = 0.
+
+        Raises
+        ------
+        Incompatible
+            Under sampling weights, which make a pseudo-likelihood.
+        NotConverged
+            Without an estimate.
+        """
         refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
         if self.likelihood_at_estimate is not None:
             return self.likelihood_at_estimate
@@ -214,15 +325,33 @@ class Fit:
     # ---- intervals -------------------------------------------------------------------------------------------------
 
     @checked
-    def interval(self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: Any = None) -> Any:
-        """Interval of each coefficient with probability `prob`: Dataset with lower, upper, attributes prob and kind.
+    def interval(
+        self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: CovarianceLike | None = None
+    ) -> Dataset:
+        """Interval of each coefficient with probability `prob`.
 
-        For a point estimate "t" (where least squares has degrees of freedom; the default there) or "wald", both from
-        `covariance` when it is given (the name of a kind, or what `covariance(...)` returned); "profile" and "score", which
-        invert the likelihood ratio and Rao's test, an end being infinite where the likelihood never falls far enough;
-        "bootstrap" (the default after one), or "percentile", "bca", "studentised" by name. For a posterior "eti"
-        (equal-tailed, the default) or "hdi" (highest density). NotConverged when a coefficient has no estimate, but for
-        profile and score, which need none.
+        Parameters
+        ----------
+        prob : float
+            Probability, between 0 and 1.
+        kind : str, optional
+            For a point estimate "t" (the default where least squares has degrees of freedom) or "wald", from
+            `covariance` where that is given. "profile" and "score" invert the likelihood ratio and Rao's test: an end
+            is infinite where the likelihood never falls far enough. "bootstrap" is the default after one, or
+            "percentile", "bca", "studentised" by name. For a posterior "eti" (equal-tailed, the default) or "hdi"
+            (highest density).
+        covariance : str or DataArray, optional
+            The name of a kind, or what `covariance(...)` returned.
+
+        Returns
+        -------
+        Dataset
+            `lower` and `upper`, with the attributes prob, kind and method.
+
+        Raises
+        ------
+        NotConverged
+            When a coefficient has no estimate; profile and score need none.
         """
         given = None if covariance is None else self._given(covariance)
         asked = self._intervals.kind(kind, given)
@@ -249,23 +378,53 @@ class Fit:
 
     @property
     def default_kind(self) -> str:
-        """The interval that is meant when none is named."""
+        """The kind of interval that is meant when none is named."""
         return self._intervals.default
 
     @checked
     def aux_interval(self, name: Word, prob: Probability = 0.95, kind: Word | None = None) -> tuple[float, float]:
-        """Interval of an auxiliary parameter, or of a prior scale that was sampled: chi-square for the sigma of least squares, Wald on the log scale for
-        other point estimates, or of the kind that is named (profile, score and bootstrap on the log scale too);
-        equal-tailed or highest-density for a posterior."""
+        """Interval of an auxiliary parameter, or of a prior scale that was sampled.
+
+        By default it is chi-square for the sigma of least squares, and Wald on the log scale for other point estimates.
+        Profile, score and bootstrap are on the log scale too. A posterior has an equal-tailed or highest-density
+        interval.
+
+        Parameters
+        ----------
+        name : str
+            Of the parameter, such as "sigma".
+        prob : float
+            Probability, between 0 and 1.
+        kind : str, optional
+            As in `interval`.
+
+        Returns
+        -------
+        tuple of float
+            Lower and upper end.
+        """
         return self._intervals.of_aux(name, prob, kind)
 
     @checked
-    def summary(self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: Any = None) -> Any:
-        """One row per coefficient, auxiliary parameter and sampled prior scale, unrounded: pandas DataFrame with estimate and std_error (a
-        point estimate) or mean and sd (a posterior), lower, upper; after MCMC also ess_bulk, ess_tail and r_hat. With
-        `covariance` standard errors and intervals of the coefficients are its, as in `interval`.
+    def summary(
+        self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: CovarianceLike | None = None
+    ) -> DataFrame:
+        """One row per coefficient, auxiliary parameter and sampled prior scale, unrounded.
 
-        `attrs` say prob, kind, method, what is modelled, the status and the notes.
+        Parameters
+        ----------
+        prob : float
+            Probability of the intervals, between 0 and 1.
+        kind : str, optional
+            Of the intervals, as in `interval`.
+        covariance : str or DataArray, optional
+            Where standard errors and intervals of the coefficients come from, as in `interval`.
+
+        Returns
+        -------
+        DataFrame
+            estimate and std_error (a point estimate) or mean and sd (a posterior), lower, upper; after MCMC also
+            ess_bulk, ess_tail and r_hat. `attrs` say prob, kind, method, what is modelled, the status and the notes.
         """
         import pandas as pd
 
@@ -291,11 +450,40 @@ class Fit:
 
     @only_known
     def predictive(
-        self, data: Any = None, *, offset: Any = None, weights: Any = None, trials: Any = None
+        self,
+        data: RowsLike | None = None,
+        *,
+        offset: ArrayLike | None = None,
+        weights: RowWeights | None = None,
+        trials: ArrayLike | None = None,
     ) -> Predictive:
-        """The predictive distribution at these rows (the training rows by default): one atom for a point estimate,
-        one per draw for a posterior. The noise is sigma, with `weights=pr.weights.precision(w)` sigma / sqrt(w); training
-        rows have their own. `trials` (n,) are those of new rows whose table does not hold them."""
+        """The predictive distribution p(y_new | y) at these rows.
+
+        It has one atom for a point estimate, one per draw for a posterior.
+
+        Parameters
+        ----------
+        data : table or array (n, q), optional
+            New rows; the training rows by default.
+        offset : array (n,) or (n, m), optional
+            Added to the linear predictor.
+        weights : RowWeights, optional
+            `pr.weights.precision(w)` of new rows, whose noise scale is sigma / sqrt(w); training rows have their own.
+        trials : array (n,), optional
+            Of new rows whose table does not hold them.
+
+        Returns
+        -------
+        Predictive
+            A mixture of the likelihood over the atoms.
+
+        Raises
+        ------
+        DataError
+            For rows that the model cannot read.
+        NotConverged
+            Without an estimate.
+        """
         refuse_sampling(self.model.design.weight_kind, "a predictive distribution")
         require_predictive(self.solution, self.method)
         design = self._design(data, offset, weights, trials)
@@ -304,26 +492,47 @@ class Fit:
     @checked
     def predict(
         self,
-        data: Any = None,
+        data: RowsLike | None = None,
         prob: Probability = 0.95,
         *,
-        offset: Any = None,
-        weights: Any = None,
-        trials: Any = None,
-    ) -> Any:
-        """Mean, interval of the mean and interval of a new observation at these rows: Dataset over (obs) with mean,
-        mean_lower, mean_upper, new_lower, new_upper; for a softmax over (obs, level) with the probabilities of the
-        classes, their intervals and `likely`, the smallest set of classes that holds probability `prob`.
+        offset: ArrayLike | None = None,
+        weights: RowWeights | None = None,
+        trials: ArrayLike | None = None,
+    ) -> Dataset:
+        """Mean, interval of the mean and interval of a new observation at these rows.
 
-        A new observation has the noise scale sigma, and sigma / sqrt(w) with `weights=pr.weights.precision(w)`; training rows
-        have their own precisions, those of weight 0 count as new rows. Sampling weights say nothing of a new observation,
-        so that there is the mean alone.
+        A new observation has the noise scale sigma, and sigma / sqrt(w) with `weights=pr.weights.precision(w)`.
+        Training rows have their own precisions, those of weight 0 count as new rows. Sampling weights say nothing of a
+        new observation: there is the mean alone.
 
-        Where a row counts trials the mean is the probability of a success, per trial, and a new observation is successes out
-        of the row's trials: those of `data` where it has their column, or `trials` (n,); without them there is no new_lower
-        and new_upper, and `kind` says so.
+        Where a row counts trials the mean is the probability of a success, per trial. A new observation is then
+        successes out of the row's trials. Without trials there is no new_lower and new_upper, and `kind` says so.
 
-        DataError for rows the model cannot read (missing column, unseen level); NotConverged without an estimate.
+        Parameters
+        ----------
+        data : table or array (n, q), optional
+            New rows; the training rows by default.
+        prob : float
+            Probability of both intervals, between 0 and 1.
+        offset : array (n,) or (n, m), optional
+            Added to the linear predictor.
+        weights : RowWeights, optional
+            Precisions of new rows.
+        trials : array (n,), optional
+            Of new rows whose table does not have their column.
+
+        Returns
+        -------
+        Dataset (obs)
+            mean, mean_lower, mean_upper, new_lower, new_upper. For a softmax over (obs, level): the probabilities of
+            the classes, their intervals and `likely`, the smallest set of classes that holds probability `prob`.
+
+        Raises
+        ------
+        DataError
+            For rows the model cannot read: a missing column, an unseen level.
+        NotConverged
+            Without an estimate.
         """
         import xarray as xr
 
@@ -350,11 +559,23 @@ class Fit:
     # ---- theorems --------------------------------------------------------------------------------------------------
 
     def guarantee(self) -> "Guarantee":
-        """What a theorem promises for the steps that made this fit, against what they suffered: `lms` and `perceptron`.
+        """What a theorem promises for the steps that made this fit, against what they suffered.
 
-        The mistakes of all passes against (r / margin)^2, or their squared loss against that of the answer, on
-        standardised columns. It is about those rounds and says nothing of a new row. Incompatible for other methods.
+        For `lms` and `perceptron`: the mistakes of all passes against (r / margin)^2, or their squared loss against
+        that of the answer, on standardised columns. It is about those rounds and says nothing of a new row.
 
+        Returns
+        -------
+        Guarantee
+            `kept` says whether the promise held.
+
+        Raises
+        ------
+        Incompatible
+            For other methods.
+
+        Examples
+        --------
         >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [5.0]], [0, 0, 1, 1], likelihood="bernoulli")
         >>> fit(model, "perceptron").guarantee().kept
         True
@@ -364,14 +585,45 @@ class Fit:
     # ---- more rows -------------------------------------------------------------------------------------------------
 
     @only_known
-    def update(self, data: Any, y: Any = None, *, weights: Any = None, offset: Any = None, trials: Any = None) -> "Fit":
+    def update(
+        self,
+        data: RowsLike | Model,
+        y: ArrayLike | None = None,
+        *,
+        weights: WeightsLike | None = None,
+        offset: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+    ) -> "Fit":
         """The posterior after more rows: this one is the prior there, and the same method fits it.
 
-        `data` is a table (or X with `y`; see Model.at) or a Model of the same columns and likelihood, whose own priors do not
-        count: this posterior takes their place. Exact for
-        `conjugate`: the posterior of both sets of rows together. Otherwise the posterior so far enters as a normal with
-        its mean and covariance, and the notes say so. Incompatible for a point estimate.
+        Exact for `conjugate`: the posterior of both sets of rows together. Otherwise the posterior so far enters as a
+        normal with its mean and covariance, and the notes say so.
 
+        Parameters
+        ----------
+        data : table or array (n, q) or Model
+            The new rows. Of a Model, which has the same columns and likelihood, its own priors do not count.
+        y : array (n,), optional
+            Their response, where `data` is X.
+        weights : array (n,) or RowWeights, optional
+            As in `Model.at`.
+        offset : array (n,) or (n, m), optional
+            As in `Model.at`.
+        trials : array (n,), optional
+            As in `Model.at`.
+
+        Returns
+        -------
+        Fit
+            The posterior given both.
+
+        Raises
+        ------
+        Incompatible
+            For a point estimate.
+
+        Examples
+        --------
         >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 2.5, 2.0, 4.0])
         >>> whole = fit(Model.from_arrays(X, y), "conjugate")
         >>> fit(Model.from_arrays(X[:3], y[:3]), "conjugate").update(X[3:], y[3:]).coef.round(9).equals(whole.coef.round(9))
@@ -387,7 +639,18 @@ class Fit:
     # ---- everything in one place -----------------------------------------------------------------------------------
 
     def once[T](self, make: "Callable[[Fit], T]") -> T:
-        """make(self), computed when it is first asked for and kept as long as this fit: what several readers share."""
+        """The value of make(self), computed when first asked for and kept as long as this fit.
+
+        Parameters
+        ----------
+        make : callable
+            A function of the fit.
+
+        Returns
+        -------
+        object
+            What `make` returned.
+        """
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]
@@ -397,8 +660,8 @@ class Fit:
         return {}
 
     @cached_property
-    def tree(self) -> Any:
-        """xarray.DataTree with the groups that ArviZ expects; see `probreg.fits.inference_data`."""
+    def tree(self) -> DataTree:
+        """The xarray.DataTree with the groups that ArviZ expects; see `probreg.fits.inference_data`."""
         return to_inference_data(self.model, self.method, self.solution, self.seed, self._attrs())
 
     def _attrs(self) -> dict[str, Any]:
@@ -423,10 +686,27 @@ class Fit:
 
     @checked
     def save(self, path: str | Path, *, rows: Flag = False) -> Path:
-        """Writes netCDF: specification, estimate or draws, moments of a Gaussian model; the training rows only if asked.
+        """Writes the fit as netCDF: specification, estimate or draws, and the moments of a Gaussian model.
 
-        The file takes its place when it is whole and synced: whatever stops the writing, the one before it is left as it
-        was. DataError where it cannot be written. docs/storage.md says what is in it, and what of the format is promised.
+        The file takes its place when it is whole and synced: whatever stops the writing, the one before it is left as
+        it was. docs/storage.md says what is in it, and what of the format is promised.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+        rows : bool
+            Whether the training rows are written too.
+
+        Returns
+        -------
+        Path
+            The path.
+
+        Raises
+        ------
+        DataError
+            Where it cannot be written.
         """
         destination(path)
         stats = {**self.solution.stats, **self._known_likelihood()}
@@ -459,20 +739,46 @@ class Fit:
 @checked
 def fit(
     model: Model,
-    method: str | Method = "auto",
+    method: Method | MethodName = "auto",
     *,
     seed: Seed = 0,
     strict: Flag = False,
     threads: Workers | None = None,
 ) -> Fit:
-    """Fits a model: `method` is a name ("auto", "closed_form", "newton", "conjugate", "quadrature", "laplace",
-    "importance", "nuts", "posterior", "coordinate_descent", "proximal_newton", "evidence", "sgd", "lms", "perceptron",
-    "bootstrap") or a Method with its settings, such as `NUTS(draws=2000)`.
+    """Fits a model: its maximum, its posterior, or an approximation of it, as `method` says.
 
-    Incompatible, with the methods that would do, when the method cannot fit the model. A fit that did not end well warns
-    with what to do, or raises NotConverged when `strict`. The same seed gives the same answer, on any number of `threads`
-    (one per core by default; they serve blocks of rows and chains, and BLAS is kept to one within each).
+    The same seed gives the same answer, on any number of `threads`.
 
+    Parameters
+    ----------
+    model : Model
+        What to fit.
+    method : str or Method
+        A name in `METHODS`, or a Method with its settings, such as `NUTS(draws=2000)`. Names are "auto", "closed_form",
+        "newton", "conjugate", "quadrature", "laplace", "importance", "nuts", "posterior", "coordinate_descent",
+        "proximal_newton", "evidence", "sgd", "lms", "perceptron" and "bootstrap".
+    seed : int
+        Of everything random, from 0.
+    strict : bool
+        Whether a fit that did not end well is an error in place of a warning.
+    threads : int, optional
+        Number of threads, one per core by default. They serve blocks of rows and chains; BLAS is kept to one within
+        each.
+
+    Returns
+    -------
+    Fit
+        The labelled estimate or draws; everything after only reads it.
+
+    Raises
+    ------
+    Incompatible
+        Where the method cannot fit the model; the message names those that can.
+    NotConverged
+        When `strict` and the fit did not end well; it warns with what to do otherwise.
+
+    Examples
+    --------
     >>> model = Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["x"])
     >>> fit(model).coef.sel(coef="x").round(3).item()
     2.129
@@ -500,9 +806,33 @@ def fit(
 
 
 def load_fit(path: str | Path) -> Fit:
-    """The fit that `Fit.save` wrote: summarises, compares and predicts at new data; runs no code from the file.
+    """The fit that `Fit.save` wrote: it summarises, compares and predicts at new data.
 
-    DataError for a file that is missing, is not a saved fit, or was damaged or changed since it was saved.
+    No code from the file is run.
+
+    Parameters
+    ----------
+    path : str or Path
+        The netCDF file.
+
+    Returns
+    -------
+    Fit
+        The fit as it was saved; without its rows unless they were saved too.
+
+    Raises
+    ------
+    DataError
+        For a file that is missing, is not a saved fit, or was damaged or changed since it was saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> whole = fit(Model.from_arrays([1.0, 2.0, 4.0], [1.0, 2.0, 6.0]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = load_fit(whole.save(f"{folder}/line.nc"))
+    >>> saved.coef.equals(whole.coef)
+    True
     """
     model, method, solution, seed = storage.read_saved(path)
     return Fit(model, method, solution, seed, likelihood_at_estimate=solution.stats.get("log_likelihood"))

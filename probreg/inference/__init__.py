@@ -4,6 +4,7 @@ from probreg.inference.auto import Auto as Auto
 from probreg.inference.base import (
     METHODS as METHODS,
     Method as Method,
+    MethodName as MethodName,
     Resolved as Resolved,
     Solution as Solution,
     Status as Status,

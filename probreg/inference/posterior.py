@@ -22,12 +22,27 @@ _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
 @METHODS.register
 @dataclass(frozen=True)
 class Posterior(Method):
-    """conjugate or quadrature where they apply, else importance where its k-hat is at most `max_k` and its effective sample
-    size at least 100 per chain, else nuts.
+    """The first posterior that will do: conjugate or quadrature, else importance, else nuts.
 
-    The fit is that of the method taken, with the same draws as if it had been asked for by name; why the others were not
-    stands in its notes. A k-hat of one half is where the variance of the weights ceases to be finite (Vehtari et al. 2024).
+    Importance is taken where its k-hat is at most `max_k` and its effective sample size at least 100 per chain. The fit
+    is that of the method taken, with the same draws as if it had been asked for by name. Why the others were not stands
+    in its notes. A k-hat of one half is where the variance of the weights ceases to be finite.
 
+    Parameters
+    ----------
+    draws : int
+        Draws of each chain.
+    chains : int
+        Number of chains.
+    max_k : float
+        The largest k-hat with which importance sampling is taken.
+
+    References
+    ----------
+    Vehtari et al. 2024.
+
+    Examples
+    --------
     >>> from probreg.likelihoods import Bernoulli
     >>> x = np.arange(20.0)
     >>> model = Model.from_arrays(x, x % 3 > 1, likelihood=Bernoulli())

@@ -4,6 +4,7 @@ from probreg.likelihoods.base import (
     LIKELIHOODS as LIKELIHOODS,
     ExponentialFamily as ExponentialFamily,
     Likelihood as Likelihood,
+    LikelihoodName as LikelihoodName,
     OfClasses as OfClasses,
     OfTrials as OfTrials,
     OrderedLikelihood as OrderedLikelihood,

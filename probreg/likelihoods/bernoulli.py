@@ -38,10 +38,15 @@ def _hessian(y: float, eta: float, t: Array) -> float:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Bernoulli(ExponentialFamily, SeparableLikelihood, OfClasses):
-    """y in {0, 1} with P(y = 1) = 1 / (1 + exp(-eta)), log p = y eta - log(1 + exp(eta)).
+    """One of two classes, P(y = 1) = 1 / (1 + exp(-eta)): log p = y eta - log(1 + exp(eta)).
 
-    `levels` are (the other level, the event); without them the event is the level that sorts last.
+    Parameters
+    ----------
+    levels : tuple
+        (the other level, the event); without them the event is the level that sorts last.
 
+    Examples
+    --------
     >>> float(Bernoulli().log_prob(np.array(1.0), np.array([0.0])).round(6))
     -0.693147
     """

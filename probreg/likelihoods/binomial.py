@@ -39,11 +39,19 @@ def _hessian(y: Array, eta: float, t: Array) -> float:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Binomial(ExponentialFamily, SeparableLikelihood, OfTrials):
-    """k successes of n trials with P(success) = p = 1 / (1 + exp(-eta)), log p = log (n over k) + k log p + (n - k) log(1 - p).
+    """Successes k of n trials with P(success) = p = 1 / (1 + exp(-eta)): binomial counts.
+
+    log p(k) = log (n over k) + k log p + (n - k) log(1 - p).
 
     A row y is (k, n) and one observation; its mean is p, per trial. Bernoulli is the case n = 1 with named levels.
-    `trials` is the number of trials of every row, where it is one number; else each row brings its own.
 
+    Parameters
+    ----------
+    trials : int, optional
+        The number of trials of every row, where it is one number; else each row brings its own.
+
+    Examples
+    --------
     >>> float(Binomial().log_prob(np.array([1.0, 2.0]), np.array([0.0])).round(6))
     -0.693147
     >>> float(Binomial().information(np.array([[0.0]]), trials=10)[0, 0, 0])

@@ -47,8 +47,21 @@ def _hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Categorical(SoftmaxLikelihood):
-    """y is one of K classes, with the probabilities of a softmax: see `Softmax` for C, `reference` and `symmetric`.
+    """One of K classes, with the probabilities of a softmax: log p = log p_y, p = softmax(C eta).
 
+    See `Softmax` for C, `reference` and `symmetric`.
+
+    Parameters
+    ----------
+    levels : tuple
+        The classes, in order.
+    reference : level, optional
+        The base class of the log odds; without it the first.
+    symmetric : bool
+        Whether every class has its own coefficients, none being the base.
+
+    Examples
+    --------
     >>> three = Categorical(levels=("a", "b", "c"))
     >>> three.mean(np.array([[0.0, np.log(2.0)]])).tolist()
     [[0.25, 0.25, 0.5]]

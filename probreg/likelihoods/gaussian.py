@@ -16,8 +16,12 @@ _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Gaussian(OrderedLikelihood, SmoothLikelihood):
-    """y ~ N(eta, sigma^2), log p = -log(sigma) - log(2 pi)/2 - (y - eta)^2 / (2 sigma^2); sigma in units of y.
+    """Normal noise, y ~ N(eta, sigma^2), with sigma in units of y.
 
+    log p = -log(sigma) - log(2 pi)/2 - (y - eta)^2 / (2 sigma^2).
+
+    Examples
+    --------
     >>> float(Gaussian().log_prob(np.array(1.0), np.array([0.0]), sigma=2.0).round(6))
     -1.737086
     """

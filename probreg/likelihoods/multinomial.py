@@ -57,10 +57,22 @@ def _hessian(y: Array, eta: Array, t: Array, curve: Array) -> None:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Multinomial(SoftmaxLikelihood, OfTrials):
-    """y = (y_1, ..., y_K) counts how often each of K classes came in the n = sum y trials of a row, which is one observation:
-    log p = log (n! / (y_1! ... y_K!)) + sum_k y_k log p_k, with the probabilities p of a softmax (see `Softmax` for C,
-    `reference` and `symmetric`). Its mean is p, per trial; Categorical is the case n = 1.
+    """Counts y_1, ..., y_K of K classes in n trials: log p = log (n! / (y_1! ... y_K!)) + sum_k y_k log p_k.
 
+    n = sum y; a row is one observation, and p are the probabilities of a softmax (see `Softmax` for C, `reference` and
+    `symmetric`). Its mean is p, per trial; Categorical is the case n = 1.
+
+    Parameters
+    ----------
+    levels : tuple
+        The classes, in order.
+    reference : level, optional
+        The base class of the log odds; without it the first.
+    symmetric : bool
+        Whether every class has its own coefficients, none being the base.
+
+    Examples
+    --------
     >>> three = Multinomial(levels=("a", "b", "c"))
     >>> float(np.exp(three.log_prob(np.array([1.0, 0.0, 1.0]), np.array([0.0, 0.0]))).round(6))
     0.222222

@@ -26,8 +26,10 @@ def _hessian(y: float, eta: float, t: Array) -> float:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class Poisson(ExponentialFamily, SeparableLikelihood):
-    """y in {0, 1, 2, ...} with mean exp(eta), log p = y eta - exp(eta) - log(y!).
+    """Counts y in {0, 1, 2, ...} with mean exp(eta): log p = y eta - exp(eta) - log(y!).
 
+    Examples
+    --------
     >>> float(Poisson().log_prob(np.array(2.0), np.array([0.0])).round(6))
     -1.693147
     """

@@ -24,11 +24,22 @@ def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class StudentT(OrderedLikelihood, SmoothLikelihood):
-    """y = eta + sigma t with t Student-t on nu degrees of freedom; nu > 0 is given, not estimated; sigma is a scale,
-    the standard deviation being sigma sqrt(nu / (nu - 2)) for nu > 2 (Lange, Little & Taylor 1989).
+    """Heavy-tailed noise, y = eta + sigma t with t Student-t on nu degrees of freedom.
 
-    The log-likelihood is not concave in eta, so that a maximum found may be a local one.
+    sigma is a scale, the standard deviation being sigma sqrt(nu / (nu - 2)) for nu > 2. The log-likelihood is not
+    concave in eta, so that a maximum found may be a local one.
 
+    Parameters
+    ----------
+    nu : float
+        Degrees of freedom, positive; given, not estimated.
+
+    References
+    ----------
+    Lange, Little & Taylor 1989.
+
+    Examples
+    --------
     >>> float(StudentT(nu=1.0).log_prob(np.array(0.0), np.array([0.0]), sigma=1.0).round(6))
     -1.14473
     """

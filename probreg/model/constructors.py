@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -15,14 +16,15 @@ import numpy as np
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import shown_value
+from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design, as_response, from_arrays, from_reading, trying
 from probreg.data.blocks.files import files_of
 from probreg.data.blocks.slices import array_blocks, slices
 from probreg.data.formula.layout import Counted
-from probreg.data.weights import RowWeights, kind_of_blocks, precision, read_weights, sampling
+from probreg.data.weights import RowWeights, WeightsLike, kind_of_blocks, precision, read_weights, sampling
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
-from probreg.likelihoods.base import Level
+from probreg.likelihoods.base import Level, LikelihoodName
 from probreg.model.compatibility import counting, of_rows, with_unused, without_zero_weights
 from probreg.model.from_dask import from_dask, from_dask_arrays
 from probreg.model.from_files import Response, from_files, from_slices
@@ -52,26 +54,58 @@ class FromData(ABC):
     def from_formula(
         cls,
         formula: str,
-        data: Any,
+        data: TableLike,
         *,
-        likelihood: Likelihood | str | None = None,
+        likelihood: Likelihood | LikelihoodName | None = None,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
-        weights: Any = None,
-        offset: Any = None,
+        weights: WeightsLike | None = None,
+        offset: str | ArrayLike | None = None,
         event: Level | None = None,
         reference: Level | None = None,
         missing: Literal["raise", "drop"] = "raise",
     ) -> Self:
-        """A model from a formula such as `"y ~ x1 + C(g) + bs(x2, df=4)"` and a table (pandas, polars, arrow, mapping).
+        """A model from a formula such as `"y ~ x1 + C(g) + bs(x2, df=4)"` and a table.
 
-        `likelihood` is Gaussian unless stated, but for responses that count: `p(successes, trials) ~ x` is Binomial and
-        `counts(a, b, c) ~ x` Multinomial, a row being one observation.
-        `weights` are frequencies (a column's name or an array), or say their kind: `pr.weights.precision(w)`,
-        `pr.weights.sampling(w)`; `offset` is an expression over columns or an array;
-        `event` is the modelled level of a Bernoulli response, `reference` the base class of a softmax;
-        `missing="drop"` leaves incomplete rows out and says which.
-        DataError for what is wrong with the data, naming column, row and value.
+        Parameters
+        ----------
+        formula : str
+            Response and terms. `p(successes, trials) ~ x` counts trials and `counts(a, b, c) ~ x` classes, a row being
+            one observation.
+        data : table
+            pandas, polars, arrow, or a mapping from names to columns.
+        likelihood : Likelihood or str, optional
+            Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
+        prior : Prior or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        aux : mapping
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+        weights : str or array (n,) or RowWeights, optional
+            Frequencies (a column's name or an array), or `pr.weights.precision(w)`, `pr.weights.sampling(w)`.
+        offset : str or array (n,) or (n, m), optional
+            An expression over columns, or an array; added to the linear predictor.
+        event : level, optional
+            The modelled level of a Bernoulli response; without it the one that sorts last.
+        reference : level, optional
+            The base class of a softmax.
+        missing : {"raise", "drop"}
+            "drop" leaves incomplete rows out and says which.
+
+        Returns
+        -------
+        Model
+            The model.
+
+        Raises
+        ------
+        DataError
+            For what is wrong with the data, naming column, row and value.
+
+        Examples
+        --------
+        >>> from probreg.model.model import Model
+        >>> Model.from_formula("y ~ x", {"y": [1.0, 2.0, 4.0], "x": [0.0, 1.0, 2.0]}).design.columns
+        ('Intercept', 'x')
         """
         from probreg.data.formula.formula import read_formula
 
@@ -87,25 +121,67 @@ class FromData(ABC):
     @only_known
     def from_arrays(
         cls,
-        X: Any,
-        y: Any,
+        X: ArrayLike,
+        y: ArrayLike,
         *,
         columns: Sequence[str] | None = None,
         intercept: bool = True,
-        likelihood: Likelihood | str | None = None,
+        likelihood: Likelihood | LikelihoodName | None = None,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
-        weights: Any = None,
-        offset: Any = None,
-        trials: Any = None,
+        weights: WeightsLike | None = None,
+        offset: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
         event: Level | None = None,
         reference: Level | None = None,
         response: str = "y",
     ) -> Self:
-        """A model from a matrix X (n, q) and a response y (n,), or counts by class (n, K), no formula needed.
+        """A model from a matrix X and a response y, no formula needed.
 
-        `columns` names the columns (x1, x2, ... without it); a column of ones is put in front unless `intercept=False`.
-        With `trials` (n,) y counts successes (Binomial); counts (n, K) are Multinomial. Other arguments as in `from_formula`. DataError as there.
+        Parameters
+        ----------
+        X : array (n, q)
+            The columns, without a column of ones.
+        y : array (n,) or (n, K)
+            The response; counts (n, K) are Multinomial.
+        columns : sequence of str, optional
+            Names of the columns; x1, x2, ... without it.
+        intercept : bool
+            Whether a column of ones is put in front.
+        likelihood : Likelihood or str, optional
+            Gaussian unless stated; Binomial where there are `trials`.
+        prior : Prior or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        aux : mapping
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+        weights : array (n,) or RowWeights, optional
+            Frequencies, or `pr.weights.precision(w)`, `pr.weights.sampling(w)`.
+        offset : array (n,) or (n, m), optional
+            Added to the linear predictor.
+        trials : array (n,), optional
+            With it y counts successes (Binomial).
+        event : level, optional
+            The modelled level of a Bernoulli response; without it the one that sorts last.
+        reference : level, optional
+            The base class of a softmax.
+        response : str
+            The name of y.
+
+        Returns
+        -------
+        Model
+            The model.
+
+        Raises
+        ------
+        DataError
+            For what is wrong with the data, naming column, row and value.
+
+        Examples
+        --------
+        >>> from probreg.model.model import Model
+        >>> Model.from_arrays([0.0, 1.0, 2.0], [1.0, 2.0, 4.0], columns=["dose"]).design.columns
+        ('Intercept', 'dose')
         """
         same_rows(X=X, y=y, weights=weights, offset=offset, trials=trials)
         named = _stated(likelihood) or counting(None, None if trials is None else "p")[0]
@@ -130,8 +206,23 @@ class FromData(ABC):
         )  # fmt: skip
 
     @classmethod
-    def from_parquet(cls, formula: str, path: Any, **settings: Any) -> Self:
-        """A model of rows that stay in Parquet files, read by the block: `from_files(..., format="parquet")`."""
+    def from_parquet(cls, formula: str, path: str | Path | Sequence[str | Path], **settings: Any) -> Self:
+        """A model of rows that stay in Parquet files, read by the block: `from_files(..., format="parquet")`.
+
+        Parameters
+        ----------
+        formula : str
+            As in `from_formula`.
+        path : path or list of paths
+            Files or folders.
+        **settings
+            As in `from_files`.
+
+        Returns
+        -------
+        Model
+            The model.
+        """
         return cls.from_files(formula, path, format="parquet", **settings)
 
     @classmethod
@@ -139,10 +230,10 @@ class FromData(ABC):
     def from_files(
         cls,
         formula: str,
-        path: Any,
+        path: str | Path | Sequence[str | Path],
         *,
         format: Literal["parquet", "arrow", "csv", "tsv"] | None = None,
-        likelihood: Likelihood | str | None = None,
+        likelihood: Likelihood | LikelihoodName | None = None,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: str | RowWeights | None = None,
@@ -154,11 +245,46 @@ class FromData(ABC):
     ) -> Self:
         """A model of rows that stay in Parquet, Arrow IPC (feather) or CSV files: memory does not grow with their number.
 
-        `path` is a file, a folder (its files by name) or a list of these, whose format their names tell unless `format`
-        does. The other arguments are those of `from_formula`, with `weights` the name of a column and `offset` a column or an
-        expression. `progress` writes a line per pass to stderr (None: when a pass takes a second at a terminal). What needs
-        all rows at once, such as residuals, refuses; see docs/rows.md. DataError names file, column, row and value of what is
-        wrong; Incompatible when pyarrow is not installed.
+        What needs all rows at once, such as residuals, refuses; see docs/rows.md.
+
+        Parameters
+        ----------
+        formula : str
+            As in `from_formula`.
+        path : path or list of paths
+            A file, a folder (its files by name), or a list of these.
+        format : {"parquet", "arrow", "csv", "tsv"}, optional
+            Of the files; their names tell it otherwise.
+        likelihood : Likelihood or str, optional
+            Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
+        prior : Prior or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        aux : mapping
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+        weights : str or RowWeights, optional
+            The name of a column of frequencies, or a column with its kind: `pr.weights.precision("w")`.
+        offset : str, optional
+            A column or an expression; added to the linear predictor.
+        event : level, optional
+            The modelled level of a Bernoulli response; without it the one that sorts last.
+        reference : level, optional
+            The base class of a softmax.
+        missing : {"raise", "drop"}
+            "drop" leaves incomplete rows out and says which.
+        progress : bool, optional
+            Whether a line per pass goes to stderr; without it when a pass takes a second at a terminal.
+
+        Returns
+        -------
+        Model
+            The model.
+
+        Raises
+        ------
+        DataError
+            Naming file, column, row and value of what is wrong.
+        Incompatible
+            When pyarrow is not installed.
         """
         kind = _stated(likelihood)
         design, bound = from_files(
@@ -175,7 +301,7 @@ class FromData(ABC):
         *,
         columns: Sequence[str] | None = None,
         intercept: bool = True,
-        likelihood: Likelihood | str = GAUSSIAN,
+        likelihood: Likelihood | LikelihoodName = GAUSSIAN,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: Callable[[Any], RowWeights] | None = None,
@@ -185,13 +311,45 @@ class FromData(ABC):
         width: int | None = None,
         progress: bool | None = None,
     ) -> Self:
-        """A model of rows that come in blocks (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset,
-        trials), None standing for what there is not, one at a time.
+        """A model of rows that come in blocks (X, y), one at a time, with weights, offset and trials if there are any.
 
-        `blocks` is called at the start of each pass and yields the same blocks each time (a list of blocks does too).
-        `weights` says what the third array of each block is, `pr.weights.precision` or `pr.weights.sampling`; frequencies
-        without it. Other arguments as in `from_arrays`; `width` is the number of columns, for a `blocks` whose first block is costly to make twice.
+        Parameters
+        ----------
+        blocks : callable or sequence
+            Called at the start of each pass, it yields the same blocks each time; a list of blocks does too. A block is
+            (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials), None standing for what
+            there is not.
+        columns : sequence of str, optional
+            Names of the columns; x1, x2, ... without it.
+        intercept : bool
+            Whether a column of ones is put in front.
+        likelihood : Likelihood or str
+            A likelihood, or its name in `LIKELIHOODS`.
+        prior : Prior or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        aux : mapping
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+        weights : callable, optional
+            What the third array of each block is: `pr.weights.precision` or `pr.weights.sampling`; frequencies without
+            it.
+        event : level, optional
+            The modelled level of a Bernoulli response; without it the one that sorts last.
+        reference : level, optional
+            The base class of a softmax.
+        response : str
+            The name of y.
+        width : int, optional
+            The number of columns, for a `blocks` whose first block is costly to make twice.
+        progress : bool, optional
+            Whether a line per pass goes to stderr; without it when a pass takes a second at a terminal.
 
+        Returns
+        -------
+        Model
+            The model.
+
+        Examples
+        --------
         >>> from probreg.model.model import Model
         >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 2.5, 2.0, 4.0])
         >>> Model.from_blocks([(X[:3], y[:3]), (X[3:], y[3:])], columns=["dose"])
@@ -213,7 +371,7 @@ class FromData(ABC):
         data: Any,
         *,
         client: Any = None,
-        likelihood: Likelihood | str | None = None,
+        likelihood: Likelihood | LikelihoodName | None = None,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: str | RowWeights | None = None,
@@ -222,14 +380,48 @@ class FromData(ABC):
         reference: Level | None = None,
         missing: Literal["raise", "drop"] = "raise",
     ) -> Self:
-        """A model of rows that stay on the workers of a dask cluster: sums over partitions are all that travels, with at
-        most 20,000 evenly spaced rows.
+        """A model of rows that stay on the workers of a dask cluster: what travels are sums over partitions.
 
-        `data` is a dask DataFrame, or the path of Parquet files (a list of them) that every worker can read; what dask has
-        persisted stays in the memory of the workers, anything else is made anew in each pass. `client` is the
-        dask.distributed.Client to use; without it dask's current one, or its threads on this machine. The other arguments are
-        those of `from_files`. DataError names partition, column, row and value of what is wrong; Incompatible when dask is
-        not installed; a fit raises ProbregError when workers or client are lost. See docs/cluster.md.
+        With them travel at most 20,000 evenly spaced rows. What dask has persisted stays in the memory of the workers;
+        anything else is made anew in each pass. A fit raises ProbregError when workers or client are lost. See
+        docs/cluster.md.
+
+        Parameters
+        ----------
+        formula : str
+            As in `from_formula`.
+        data : dask DataFrame or path or list of paths
+            The rows, or Parquet files that every worker can read.
+        client : dask.distributed.Client, optional
+            The client to use; without it dask's current one, or its threads on this machine.
+        likelihood : Likelihood or str, optional
+            Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
+        prior : Prior or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        aux : mapping
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+        weights : str or RowWeights, optional
+            The name of a column of frequencies, or a column with its kind: `pr.weights.precision("w")`.
+        offset : str, optional
+            A column or an expression; added to the linear predictor.
+        event : level, optional
+            The modelled level of a Bernoulli response; without it the one that sorts last.
+        reference : level, optional
+            The base class of a softmax.
+        missing : {"raise", "drop"}
+            "drop" leaves incomplete rows out and says which.
+
+        Returns
+        -------
+        Model
+            The model.
+
+        Raises
+        ------
+        DataError
+            Naming partition, column, row and value of what is wrong.
+        Incompatible
+            When dask is not installed.
         """
         design, bound = from_dask(
             formula, data, _stated(likelihood), Response(event, reference), client=client, weights=weights,
@@ -247,7 +439,7 @@ class FromData(ABC):
         client: Any = None,
         columns: Sequence[str] | None = None,
         intercept: bool = True,
-        likelihood: Likelihood | str = GAUSSIAN,
+        likelihood: Likelihood | LikelihoodName = GAUSSIAN,
         prior: Prior | Mapping[Key, Prior] = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: Any = None,
@@ -257,8 +449,50 @@ class FromData(ABC):
         reference: Level | None = None,
         response: str = "y",
     ) -> Self:
-        """The same of dask arrays: X (n, q), y (n,) or counts (n, K), and `weights` (n,), `offset` (n,) or (n, m) and `trials`
-        (n,) if there are any, which are cut where X is. Other arguments as in `from_arrays`, errors as in `from_dask`.
+        """A model of dask arrays that stay on the workers of a cluster.
+
+        Parameters
+        ----------
+        X : dask array (n, q)
+            The columns.
+        y : dask array (n,) or (n, K)
+            The response, or counts by class.
+        client : dask.distributed.Client, optional
+            As in `from_dask`.
+        columns : sequence of str, optional
+            Names of the columns; x1, x2, ... without it.
+        intercept : bool
+            Whether a column of ones is put in front.
+        likelihood : Likelihood or str
+            A likelihood, or its name in `LIKELIHOODS`.
+        prior : Prior or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        aux : mapping
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+        weights : dask array (n,) or RowWeights, optional
+            As in `from_arrays`, cut where X is.
+        offset : dask array (n,) or (n, m), optional
+            Cut where X is.
+        trials : dask array (n,), optional
+            Cut where X is.
+        event : level, optional
+            The modelled level of a Bernoulli response; without it the one that sorts last.
+        reference : level, optional
+            The base class of a softmax.
+        response : str
+            The name of y.
+
+        Returns
+        -------
+        Model
+            The model.
+
+        Raises
+        ------
+        DataError
+            As in `from_dask`.
+        Incompatible
+            When dask is not installed.
         """
         design, bound = from_dask_arrays(
             X, y, _named(likelihood), Response(event, reference), client=client, columns=columns,

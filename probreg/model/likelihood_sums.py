@@ -42,6 +42,7 @@ def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping
         return _values(block, density, likelihood, beta, known, points)
 
     def part(some: Block) -> Sums:
+        # sum_i w_i log p(y_i | eta_i, aux), eta_i = x_i beta + offset_i
         log_p = likelihood.log_prob(some.y, some.eta(beta), **likelihood.at_rows(known, some.precision))
         return ((log_p if some.weights is None else log_p * some.weights).sum(-1),)
 
@@ -134,9 +135,12 @@ def value_grad_hessian(
             return np.array(np.nan), np.dot(U.T, g), np.zeros(0)
         each = likelihood.value_grad_hessian(some.y, eta, **likelihood.at_rows(known, some.precision))
         log_p, g, h = _weighted(some, each, pick)
+        # d/d gamma = U'(w g), g_i = d log p_i / d eta_i; d/d log aux = sum_i w_i d log p_i / d log aux.
         slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
         if not curved:
             return slopes
+        # With h_i = -d^2 log p_i over (eta_i, log aux): H = sum_i w_i u_i u_i' kron h_i^(eta eta), the cross term
+        # sum_i w_i u_i h_i^(eta aux), and sum_i w_i h_i^(aux aux).
         cross = np.einsum("np,nka->pka", U, h[:, :m, m:]) if a else np.zeros((p, m, 0))
         return *slopes, weighted_gram(U, h[:, :m, :m]), cross, h[:, m:, m:].sum(0)
 
@@ -205,6 +209,7 @@ def expected_information(
 ) -> Sums:
     """X' W X (p m, p m) with W the expected information of each row, times its weight."""
     known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
+    # W_i = E[-d^2 log p_i / d eta_i^2] under the model: the Fisher information of eta_i.
     W = likelihood.information(block.eta(beta), **known)
     return (weighted_gram(block.X, times_weights(W, block.weights)),)
 
@@ -213,6 +218,8 @@ def information_slope(block: Block, *, likelihood: SmoothLikelihood, beta: Array
     """sum_i x_i tr(h_i dW_i / d eta_i) / 2 (p, m), with h_i the part of X I^-1 X' that belongs to row i, times its weight;
     `inverse` is I^-1 as (p, m, p, m)."""
     X, m = block.X, beta.shape[1]
+    # d log |I|^(1/2) / d beta = tr(I^-1 dI/d beta) / 2 with I = sum_i w_i x_i' W_i x_i, hence tr(h_i dW_i) / 2 row by
+    # row, h_i = x_i I^-1 x_i' (m, m).
     h = np.stack([np.stack([((X @ inverse[:, a, :, b]) * X).sum(1) for b in range(m)], -1) for a in range(m)], 1)
     h = times_weights(h, block.weights)
     slope = likelihood.information_slope(block.eta(beta), **likelihood.given(block.y))
@@ -254,6 +261,7 @@ def largest_block(block: Block, *, root: Array) -> float:
 def log_lik_of_moments(moments: Moments, beta: Array, sigma: Array) -> Array:
     """The Gaussian log-likelihood -W/2 log(2 pi sigma^2) + sum_i log(w_i) / 2 - (RSS + |z - R beta|^2) / (2 sigma^2) with
     precisions w, shape (...,) for beta (..., p, 1) and sigma (...,), at a cost free of the number of rows."""
+    # |y - X beta|^2 = RSS + |z - R beta|^2, [R z; 0 RSS^(1/2)] the triangular factor of [X y].
     r = beta[..., 0] @ np.asarray(moments.R, dtype=float).T - np.asarray(moments.z, dtype=float)
     square = float(moments.factor[-1, -1]) ** 2 + (r**2).sum(-1)
     normalised = 0.5 * moments.log_precision - 0.5 * moments.weight * np.log(2.0 * np.pi * sigma**2)
@@ -267,6 +275,8 @@ def of_moments(
     S = RSS + r'r, log p = -W log sigma - S / (2 sigma^2) + constant, over (beta, log sigma)."""
     R, z = np.asarray(moments.R, dtype=float), np.asarray(moments.z, dtype=float)
     r = z - R @ beta[:, 0]
+    # d/d beta = R'r / sigma^2, d/d log sigma = S / sigma^2 - W; the negative second derivatives are R'R / sigma^2,
+    # 2 R'r / sigma^2 and 2 S / sigma^2.
     S, w = float(moments.factor[-1, -1]) ** 2 + r @ r, 1.0 / sigma**2
     g = (R.T @ r * w)[:, None]
     a = int(unknown)

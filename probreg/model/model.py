@@ -16,6 +16,7 @@ import numpy as np
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import Positive, Probability, Seed, Several, check_fields, checked
+from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import (
     INTERCEPT,
     Basis,
@@ -26,7 +27,7 @@ from probreg.data import (
     trying,
 )
 from probreg.data.absent import plus_offset
-from probreg.data.weights import read_weights, refuse_sampling
+from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import Binomial, Gaussian, Likelihood, OfTrials, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
@@ -65,14 +66,27 @@ class LocalModel(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Model(FromData):
-    """log p(beta, aux | y) = sum_i w_i log p(y_i | x_i beta + offset_i, aux) + log p(beta | aux) + log p(aux) + constant.
+    """Likelihood and prior on one design: log p(beta, aux | y) = log p(y | eta, aux) + log p(beta, aux) + constant.
 
-    w_i is a frequency; weights of other kinds say so (`probreg.data.weights`): precisions divide sigma^2 instead.
+    log p(y | eta, aux) = sum_i w_i log p(y_i | eta_i, aux) with eta_i = x_i beta + offset_i, and log p(beta, aux) = log
+    p(beta | aux) + log p(aux). w_i is a frequency; weights of other kinds say so (`probreg.weights`): precisions divide
+    sigma^2 instead. A model is made by `from_formula`, `from_arrays`, or of rows that stay where they are:
+    `from_files`, `from_blocks`, `from_dask`.
 
-    `prior` is one Prior for every column but the intercept, or a mapping from columns to Priors; `aux` maps a nuisance
-    parameter to a number (held fixed) or to a prior (unknown); unknown by default with p(sigma) ∝ 1/sigma. It is made by
-    `from_formula`, `from_arrays`, or of rows that stay where they are: `from_files`, `from_blocks`, `from_dask`.
+    Parameters
+    ----------
+    design : Design
+        Columns, response, weights and offset.
+    likelihood : Likelihood
+        The density p(y | eta, aux).
+    prior : Prior or mapping
+        One Prior for every column but the intercept, or a mapping from columns to Priors.
+    aux : mapping
+        From a nuisance parameter to a number (held fixed) or to a prior (unknown). Without an entry it is unknown with
+        p(sigma) ∝ 1/sigma.
 
+    Examples
+    --------
     >>> model = Model.from_arrays(np.array([2.0, 3.0, 4.0]), np.array([5.0, 7.0, 9.5]), columns=["x"])
     >>> model
     Model: the mean of y, with Gaussian noise of standard deviation sigma
@@ -107,22 +121,71 @@ class Model(FromData):
         return cls(design, likelihood, prior, dict(aux))
 
     def with_prior(self, prior: Prior | Mapping[Key, Prior]) -> "Model":
-        """The same data and likelihood under another prior."""
+        """The same data and likelihood under another prior.
+
+        Parameters
+        ----------
+        prior : Prior or mapping
+            As in `Model`.
+
+        Returns
+        -------
+        Model
+            The new model; this one is unchanged.
+        """
         return replace(self, prior=prior)
 
     def with_aux(self, **aux: float | AuxPrior) -> "Model":
-        """The same model with these nuisance parameters held fixed (a number) or under this prior."""
+        """The same model with these nuisance parameters held fixed, or under these priors.
+
+        Parameters
+        ----------
+        **aux : float or AuxPrior
+            A number holds the parameter fixed, a prior leaves it unknown.
+
+        Returns
+        -------
+        Model
+            The new model; this one is unchanged.
+        """
         return replace(self, aux={**self.aux, **aux})
 
     @only_known
-    def at(self, data: Any, y: Any = None, *, weights: Any = None, offset: Any = None, trials: Any = None) -> "Model":
+    def at(
+        self,
+        data: RowsLike,
+        y: ArrayLike | None = None,
+        *,
+        weights: WeightsLike | None = None,
+        offset: ArrayLike | None = None,
+        trials: ArrayLike | None = None,
+    ) -> "Model":
         """The same columns, likelihood and priors at new rows with their response.
 
-        For a model of a formula `data` is a table that holds the response too; for one of arrays it is X, with `y`.
-        `weights`, `offset`, `trials` are arrays, as in from_arrays; without `weights` each new row counts once, with the
-        noise scale sigma. A prior that
-        is stated relative to the rows is then relative to the new ones. DataError for rows that the model cannot read: a
-        missing column, an unseen level, a new class.
+        A prior that is stated relative to the rows is then relative to the new ones.
+
+        Parameters
+        ----------
+        data : table or array (n, q)
+            For a model of a formula a table that holds the response too; for one of arrays it is X, with `y`.
+        y : array (n,), optional
+            The response, where the table does not hold it.
+        weights : array (n,) or RowWeights, optional
+            As in `from_arrays`; without it each new row counts once, with the noise scale sigma.
+        offset : array (n,) or (n, m), optional
+            Added to the linear predictor.
+        trials : array (n,), optional
+            Of each row, where it counts them.
+
+        Returns
+        -------
+        Model
+            The model of the new rows.
+
+        Raises
+        ------
+        DataError
+            For rows that the model cannot read: a missing column, an unseen level, a new class.
         """
         same_rows(**{"the data": data, "y": y, "weights": weights, "offset": offset, "trials": trials})
         design = self.design.at(data, offset=offset)
@@ -163,8 +226,18 @@ class Model(FromData):
         return len(self.design.columns), self.likelihood.width
 
     def given(self, design: Design) -> dict[str, Array]:
-        """What the likelihood is told of the rows of a design beside eta and aux: `trials` (n,) where it counts them and they
-        are known, of the response or of the new rows."""
+        """What the likelihood is told of the rows of a design beside eta and aux.
+
+        Parameters
+        ----------
+        design : Design
+            Training rows or new ones.
+
+        Returns
+        -------
+        dict
+            `trials` (n,) where the likelihood counts them and they are known, of the response or of the new rows.
+        """
         if design.y is not None and len(design.y):
             return self.likelihood.given(design.y)
         if not isinstance(self.likelihood, OfTrials):
@@ -179,8 +252,10 @@ class Model(FromData):
 
     @property
     def with_prior_frozen(self) -> "Model":
-        """The same model with its prior in raw units, as it is at these rows: leaving rows out does not move it. A prior of
-        all coefficients together follows its rows."""
+        """The same model with its prior in raw units, as it is at these rows: leaving rows out does not move it.
+
+        A prior of all coefficients together follows its rows.
+        """
         columns = self.design.columns
         if isinstance(self.prior, Prior) and (self.prior.whole or not self.prior.data_dependent):
             return self
@@ -188,23 +263,34 @@ class Model(FromData):
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Nuisance parameters to be estimated."""
+        """Names of the nuisance parameters that are estimated."""
         return tuple(a for a in self.likelihood.aux if a not in self.fixed)
 
     @property
     def fixed(self) -> dict[str, float]:
-        """Nuisance parameters held fixed."""
+        """Nuisance parameters held fixed, by name."""
         return {k: float(v) for k, v in self.aux.items() if not isinstance(v, AuxPrior)}
 
     def aux_prior(self, name: str) -> AuxPrior:
-        """The prior of an unknown nuisance parameter."""
+        """The prior of an unknown nuisance parameter.
+
+        Parameters
+        ----------
+        name : str
+            Such as "sigma".
+
+        Returns
+        -------
+        AuxPrior
+            `Reference()` unless stated.
+        """
         prior = self.aux.get(name, Reference())
         assert isinstance(prior, AuxPrior)
         return prior
 
     @property
     def flat(self) -> bool:
-        """No prior information anywhere: the posterior mode is the maximum likelihood estimate."""
+        """Whether there is no prior information anywhere, so that the posterior mode is the maximum likelihood estimate."""
         return not self.joint.informative.any() and all(isinstance(self.aux_prior(a), Reference) for a in self.unknown)
 
     def __repr__(self) -> str:
@@ -227,9 +313,18 @@ class Model(FromData):
 
     @property
     def penalty_setting(self) -> Setting:
-        """What another package's criterion needs to know of these data; y_sd with divisor N, after the offset, and of rows with
-        precisions neither N nor y_sd. Incompatible for a softmax with a reference class: the others penalise the coefficients of
-        all classes alike."""
+        """What another package's criterion needs to know of these data.
+
+        Returns
+        -------
+        Setting
+            y_sd has divisor N and is after the offset; of rows with precisions neither N nor y_sd is stated.
+
+        Raises
+        ------
+        Incompatible
+            For a softmax with a reference class: the others penalise the coefficients of all classes alike.
+        """
         if isinstance(self.likelihood, SoftmaxLikelihood) and not self.likelihood.symmetric:
             raise Incompatible(
                 "other packages penalise the softmax of all classes, whose mode is another than that of log odds against a "
@@ -248,10 +343,25 @@ class Model(FromData):
     def penalty(self, *, sigma: Positive | None = None) -> Spellings:
         """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
 
-        One scale for all columns but a free intercept, Normal, Laplace or ElasticNet about zero. `sigma` is the noise
-        scale to convert at, where the model does not hold it and it does not cancel (`fit.aux["sigma"]`). Incompatible
-        for a prior that no package spells.
+        It is for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero.
 
+        Parameters
+        ----------
+        sigma : float, optional
+            The noise scale to convert at, where the model does not hold it and it does not cancel (`fit.aux["sigma"]`).
+
+        Returns
+        -------
+        Spellings
+            One call per package, by its name.
+
+        Raises
+        ------
+        Incompatible
+            For a prior that no package spells.
+
+        Examples
+        --------
         >>> from probreg.priors import Normal
         >>> prior = Normal(0.5, sigma_units=True)
         >>> model = Model.from_arrays([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"], prior=prior)
@@ -283,13 +393,42 @@ class Model(FromData):
     # ---- densities -------------------------------------------------------------------------------------------------
 
     def eta(self, beta: Array) -> Array:
-        """X beta + offset, shape (..., n, m) for beta (..., p, m). DataError where the rows are not in memory."""
+        """The linear predictor X beta + offset of every row.
+
+        Parameters
+        ----------
+        beta : array (..., p, m)
+            Coefficients on the raw columns.
+
+        Returns
+        -------
+        array (..., n, m)
+            On the link scale.
+
+        Raises
+        ------
+        DataError
+            Where the rows are not in memory.
+        """
         self.design.need_rows("the linear predictor of every row")
         eta = self.design.X @ beta
         return plus_offset(eta, self.design.offset)
 
     def pointwise(self, beta: Array, **aux: Any) -> Array:
-        """log p(y_i | ...) per row, shape (..., n); a frequency weight multiplies it."""
+        """The log density log p(y_i | x_i beta, aux) of each row; a frequency weight multiplies it.
+
+        Parameters
+        ----------
+        beta : array (..., p, m)
+            Coefficients on the raw columns.
+        **aux : float or array (...,)
+            Unknown nuisance parameters by name.
+
+        Returns
+        -------
+        array (..., n)
+            In nats.
+        """
         aux = {k: np.asarray(v)[..., None] for k, v in {**self.fixed, **aux}.items()}
         out = self.likelihood.log_prob(
             self.design.observed, self.eta(beta), **self.likelihood.at_rows(aux, self.design.precision)
@@ -297,7 +436,20 @@ class Model(FromData):
         return out if self.design.weights is None else out * self.design.weights
 
     def log_lik(self, beta: Array, **aux: Any) -> Array:
-        """log p(y | beta, aux), shape (...,) for beta (..., p, m) and aux (...,); from moments where they stand for the rows."""
+        """The log-likelihood log p(y | beta, aux), summed over rows; from moments where they stand for the rows.
+
+        Parameters
+        ----------
+        beta : array (..., p, m)
+            Coefficients on the raw columns.
+        **aux : float or array (...,)
+            Unknown nuisance parameters by name.
+
+        Returns
+        -------
+        array (...,)
+            In nats.
+        """
         beta, known = np.asarray(beta), {**self.fixed, **aux}
         if self._of_moments or not self.design.reachable:
             return self._log_lik_of_moments(beta, known)
@@ -319,7 +471,20 @@ class Model(FromData):
         return sums.log_lik_of_moments(kept, beta, np.asarray(known["sigma"], dtype=float))
 
     def log_prior(self, beta: Array, **aux: Any) -> Array:
-        """log p(beta | aux) + log p(aux), shape (...,); improper parts count as stated in their class."""
+        """The log prior log p(beta | aux) + log p(aux); improper parts count as stated in their class.
+
+        Parameters
+        ----------
+        beta : array (..., p, m)
+            Coefficients on the raw columns.
+        **aux : float or array (...,)
+            Unknown nuisance parameters by name.
+
+        Returns
+        -------
+        array (...,)
+            In nats.
+        """
         known = {**self.fixed, **aux}
         total = self.joint.log_prob(beta, known.get("sigma", 1.0))
         for name in self.unknown:
@@ -327,15 +492,54 @@ class Model(FromData):
         return total
 
     def log_posterior(self, beta: Array, **aux: Any) -> Array:
-        """log p(beta, aux | y) up to the evidence, as a density in aux itself, shape (...,)."""
+        """The log posterior log p(beta, aux | y) up to the log evidence, as a density in aux itself.
+
+        Parameters
+        ----------
+        beta : array (..., p, m)
+            Coefficients on the raw columns.
+        **aux : float or array (...,)
+            Unknown nuisance parameters by name.
+
+        Returns
+        -------
+        array (...,)
+            In nats.
+        """
         return self.log_lik(beta, **aux) + self.log_prior(beta, **aux)
 
     def gradient(self, beta: Array, **aux: float) -> Array:
-        """d log p / d vec(beta) of the log posterior, shape (p m,), row by row; smooth priors only."""
+        """The gradient d log p / d vec(beta) of the log posterior, row by row; smooth priors only.
+
+        Parameters
+        ----------
+        beta : array (p, m)
+            Coefficients on the raw columns.
+        **aux : float
+            Unknown nuisance parameters by name.
+
+        Returns
+        -------
+        array (p m,)
+            Column first, then predictor.
+        """
         return self.value_grad_hessian(beta, **aux).gradient[: beta.size]
 
     def information(self, beta: Array, **aux: float) -> Array:
-        """X' W X with W the expected information of each row, plus the curvature of the prior: (p m, p m)."""
+        """The expected information X' W X, W that of each row, plus the curvature of the prior.
+
+        Parameters
+        ----------
+        beta : array (p, m)
+            Coefficients on the raw columns.
+        **aux : float
+            Unknown nuisance parameters by name.
+
+        Returns
+        -------
+        array (p m, p m)
+            Of the log posterior.
+        """
         self._need_rows()
         known = {**self.fixed, **aux}
         fn = partial(sums.expected_information, likelihood=_smooth(self.likelihood), beta=np.asarray(beta), known=known)
@@ -345,15 +549,53 @@ class Model(FromData):
         """The log posterior with gradient and negative Hessian over (vec beta, log aux), on the raw columns.
 
         On the log scale of aux the density gains its Jacobian, so the value differs from `log_posterior` by log aux.
+
+        Parameters
+        ----------
+        beta : array (p, m)
+            Coefficients on the raw columns.
+        **aux : float
+            Unknown nuisance parameters by name.
+
+        Returns
+        -------
+        LocalModel
+            `value`, `gradient` (k,) and `curvature` (k, k).
         """
         return self._expand(beta, np.eye(len(beta)), None, aux)
 
     def value_grad_hessian_standardised(self, gamma: Array, **aux: float) -> LocalModel:
-        """The same over (vec gamma, log aux) for coefficients gamma of the standardised columns, beta = T gamma."""
+        """The log posterior with gradient and negative Hessian over (vec gamma, log aux), on the standardised columns.
+
+        Parameters
+        ----------
+        gamma : array (p, m)
+            Coefficients of the standardised columns, beta = T gamma.
+        **aux : float
+            Unknown nuisance parameters by name.
+
+        Returns
+        -------
+        LocalModel
+            `value`, `gradient` (k,) and `curvature` (k, k).
+        """
         return self._in_basis(gamma, aux, curved=True)
 
     def gradient_standardised(self, gamma: Array, **aux: float) -> LocalModel:
-        """The gradient alone, at a third of the cost; the value is nan and the curvature empty."""
+        """The gradient alone over (vec gamma, log aux), at a third of the cost.
+
+        Parameters
+        ----------
+        gamma : array (p, m)
+            Coefficients of the standardised columns, beta = T gamma.
+        **aux : float
+            Unknown nuisance parameters by name.
+
+        Returns
+        -------
+        LocalModel
+            `gradient` (k,); the value is nan and the curvature empty.
+        """
         return self._in_basis(gamma, aux, curved=False)
 
     def _in_basis(self, gamma: Array, aux: Aux, *, curved: bool) -> LocalModel:
@@ -417,12 +659,27 @@ class Model(FromData):
 
     @checked
     def prior_predictive(self, draws: Several = 1000, *, prob: Probability = 0.95, seed: Seed = 0) -> PriorPredictive:
-        """What the priors alone say, in outcome units: draws of coefficients, means and outcomes at the rows of the model
-        (the evenly spaced sample of rows that are read by the block),
-        and for each column how far one standard deviation of it can move the outcome with prior probability `prob`.
+        """What the priors alone say, in outcome units: draws of coefficients, means and outcomes at the rows of the model.
 
-        Flat priors have no draws: what needs them is left out, and the notes say so.
+        For each column it says how far one standard deviation of it can move the outcome. Rows that are read by the
+        block are an evenly spaced sample. Flat priors have no draws: what needs them is left out, and the notes say so.
 
+        Parameters
+        ----------
+        draws : int
+            Number of draws.
+        prob : float
+            Prior probability of the stated moves, between 0 and 1.
+        seed : int
+            Of the draws.
+
+        Returns
+        -------
+        PriorPredictive
+            Draws, and `moves` with a sentence for each column.
+
+        Examples
+        --------
         >>> from probreg.priors import Normal
         >>> model = Model.from_arrays([-1.0, 1.0], [0, 1], columns=["x"], likelihood="bernoulli", prior=Normal(1.0))
         >>> model.prior_predictive().moves[0].sentence
@@ -435,7 +692,13 @@ class Model(FromData):
         return prior_predictive(design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed)
 
     def to_pymc(self) -> Any:
-        """The plain PyMC model: all rows, named dims, `beta` (coef) or (coef, outcome), for use with anything of PyMC."""
+        """The plain PyMC model: all rows, named dims, for use with anything of PyMC.
+
+        Returns
+        -------
+        pymc.Model
+            With `beta` (coef) or (coef, outcome).
+        """
         self.design.need_rows("PyMC's model")
         refuse_sampling(self.design.weight_kind, "PyMC's model")
         return build_pymc_model(

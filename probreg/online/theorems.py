@@ -76,6 +76,7 @@ def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
     holds = all(a.holds for a in claim.assumptions)
     if u is None:
         u = best.ridge_comparator(claim.moments, claim.B / claim.A if holds else 0.0, path.start.w)
+    # L_u = sum_t (y_t - u'x_t)^2 = |F (u, -1)|^2 with F'F the moments of [X y].
     theirs = float(np.sum((claim.moments @ np.r_[u, -1.0]) ** 2))
     bound = claim.A * theirs + claim.B * float(np.sum((u - path.start.w) ** 2)) + claim.C if holds else np.inf
     rest = claim.suffered, bound, path.totals.rounds, claim.assumptions, u, theirs
@@ -116,6 +117,7 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
         Assumption("forgetting = 1", learner.forgetting, learner.forgetting == 1),
         Assumption("the run starts at round 1, from no weights", path.start.t + 1, path.start.t == 0 and same),
     )
+    # log det(1 + X'X / lambda) = sum_j log(1 + d_j^2 / lambda), d_j the singular values of X.
     squares = np.linalg.svd(F[:-1, :-1], compute_uv=False) ** 2
     C = path.totals.worst * float(np.log1p(squares / lam).sum()) if lam > 0 else np.inf
     source = "Azoury & Warmuth 2001; Cesa-Bianchi & Lugosi 2006, theorem 11.7"
@@ -131,6 +133,7 @@ def widrow_hoff_pass(theirs: float, apart: float, step: float, largest: float) -
     >>> widrow_hoff_pass(0.0, 1.0, 1.0, 1.0)
     1.0
     """
+    # k L - 2 (L L_u)^(1/2) <= D, a quadratic in L^(1/2).
     k, D = 2 - step * largest, apart / step
     return float((np.sqrt(theirs) + np.sqrt(theirs + k * D)) / k) ** 2 if k > 0 else np.inf
 
@@ -145,6 +148,7 @@ def _of_exponentiated(path: Rounds, u: Array | None) -> Guarantee:
     rate = s * R**2 / 4
     small = Assumption("step R^2 / 4 < 1, R the range of a row's values", rate, rate < 1)
     A = 1 / (1 - rate) if rate < 1 else 1.0
+    # The comparator of the least bound: argmin_v A L_v + (2 / step) d(v, w_1), d the relative entropy.
     v = best.entropic(path.moments, A, 2 / s, start, norm) if u is None else _unfolded(u, start, norm)
     w = v if len(v) == len(path.start.w) else norm * (v[: len(v) // 2] - v[len(v) // 2 :])
     theirs = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
@@ -221,9 +225,11 @@ def novikoff(
         none = Assumption("some u separates the classes (margin > 0)", 0.0, False)
         return _mistakes("Novikoff", run, np.inf, (*known, none), None, np.nan)
     margins = y * (X @ u)
+    # u is scaled to margin 1, where the hinge losses H vanish and ||u|| = 1 / margin.
     if margins.min() > 0:
         u, margins = u / margins.min(), margins / margins.min()
     lack = float(np.maximum(0.0, 1.0 - margins).sum()) * run.rounds / len(margins)
+    # M - H <= (q M)^(1/2) with q = ||u||^2 r^2 B, a quadratic in M^(1/2).
     q = float(u @ u) * run.largest * run.batch
     bound = q if lack < 1e-9 else (np.sqrt(q) + np.sqrt(q + 4 * lack)) ** 2 / 4
     wide = Assumption("margin of u / ||u|| > 0", float(margins.min() / np.sqrt(u @ u)), bool(margins.min() > 0))
@@ -250,6 +256,7 @@ def _of_winnow(path: Rounds, u: Array | None) -> Guarantee:
     positive = len(start) == len(path.start.w)
     u = best.widest_simplex(*path.rows(), positive, norm) if u is None else u
     v, margin = _unfolded(u, start, norm), float(_margins(path, u).min())
+    # Each mistake lowers d(u, w_t) by at least step g - step^2 R^2 / 8, and d(u, w_1) is all there is to lose.
     gain = s * margin - s**2 * R**2 / 8
     wide = Assumption("margin - step R^2 / 8 > 0", margin - s * R**2 / 8, gain > 0)
     known = (_reached(v), wide, _on_the_simplex(path, start))
@@ -308,6 +315,8 @@ def _of_descent(path: Rounds, u: Array | None) -> Guarantee:
         known.append(Assumption("weights held in a ball, as the step falls", radius, bool(np.isfinite(radius))))
         D = 2 * radius
     theirs = path.loss_of(u)
+    # sum_t g_t'(w_t - u) <= D^2 / (2 step_T) + sum_t step_t |g_t|^2 / 2 (Zinkevich 2003), and convexity makes regret of
+    # it.
     bound = theirs + learner.loss.derivative * (D**2 / (2 * last) + path.totals.gradient_cost / 2)
     holds = all(a.holds is not False for a in known)
     rest = path.loss, bound if holds else np.inf, path.totals.rounds, tuple(known), u, theirs

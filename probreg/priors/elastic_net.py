@@ -69,6 +69,7 @@ class ElasticNet(ProximalLocationScale):
         return float(np.log(2.0 * tau * _ROOT_HALF_PI * erfcx(self.ratio * tau / np.sqrt(2.0))))
 
     def standard_log_prob(self, r: Array) -> Array:
+        # log p(r) = -ratio |r| - (1 - ratio) r^2 / 2 - log of the mass
         return -self.ratio * np.abs(r) - 0.5 * (1.0 - self.ratio) * r * r - self._log_mass
 
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -81,6 +82,7 @@ class ElasticNet(ProximalLocationScale):
         return sign * (-tau * ndtri_exp(log_beyond) - self.ratio * tau**2)
 
     def standard_prox(self, r: Array, step: Array) -> Array:
+        # argmin_u (u - r)^2 / (2 step) + ratio |u| + (1 - ratio) u^2 / 2: soft thresholding, then shrinkage.
         return np.sign(r) * np.maximum(np.abs(r) - step * self.ratio, 0.0) / (1.0 + step * (1.0 - self.ratio))
 
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:

@@ -42,20 +42,24 @@ class ExponentialPower(ProximalLocationScale):
         return self.q >= 1
 
     def standard_log_prob(self, r: Array) -> Array:
+        # log p(r) = -|r|^q - log 2 - log Gamma(1 + 1/q)
         return -(np.abs(r) ** self.q) - np.log(2.0) - gammaln(1.0 + 1.0 / self.q)
 
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        # |r|^q ~ Gamma(1/q, 1).
         return rng.choice([-1.0, 1.0], shape) * rng.gamma(1.0 / self.q, size=shape) ** (1.0 / self.q)
 
     def standard_prox(self, r: Array, step: Array) -> Array:
         """The largest root u of u + step q u^(q-1) = |r|; below q = 1 zero, where that is lower."""
         size, step = np.broadcast_arrays(np.abs(r).astype(float), np.asarray(step, dtype=float))
         u = _root(size, step, self.q)
+        # The objective (u - |r|)^2 / (2 step) + u^q at the root, against that at zero.
         better = 0.5 * (u - size) ** 2 / step + u**self.q < 0.5 * size**2 / step
         return np.sign(r) * np.where((u > 0) & (better | self.convex), u, 0.0)
 
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
         with np.errstate(divide="ignore", invalid="ignore"):
+            # d|r|^q / dr = sign(r) q |r|^(q - 1)
             slope = np.sign(r) * self.q * np.abs(r) ** (self.q - 1.0)
         at_zero = np.inf if self.q < 1 else self.q * _TINY ** (self.q - 1.0)
         return np.where(r == 0, -at_zero, slope), np.where(r == 0, at_zero, slope)
@@ -105,6 +109,7 @@ def _root_of_power(size: Array, step: Array, q: float) -> Array:
     for _ in range(100):
         hessian = shift + (q - 1.0) * w
         value = np.logaddexp(w, hessian)
+        # Newton on log(e^w + step q e^((q - 1) w)) = log size.
         move = (value - target) / (np.exp(w - value) + (q - 1.0) * np.exp(hessian - value))
         w = w - move
         if (np.abs(move) <= 4e-16 * np.maximum(np.abs(w), 1.0)).all():
@@ -114,6 +119,7 @@ def _root_of_power(size: Array, step: Array, q: float) -> Array:
 
 def _root_of_cusp(size: Array, step: Array, q: float) -> Array:
     """q < 1: the left side is convex, and least at `turn`, left of which no root is the largest."""
+    # d/du [u + step q u^(q - 1)] = 1 - step q (1 - q) u^(q - 2) vanishes at u = turn.
     turn = (step * q * (1.0 - q)) ** (1.0 / (2.0 - q))
     exists, u = size > turn + step * q * turn ** (q - 1.0), np.maximum(size, turn)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -12,8 +12,10 @@ from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty
 @PRIORS.register
 @dataclass(frozen=True)
 class Flat(GaussianPrior):
-    """p(beta) ∝ 1, improper: the normal prior of infinite scale, log p = 0.
+    """The flat prior p(beta) ∝ 1, improper: the normal prior of infinite scale, log p = 0.
 
+    Examples
+    --------
     >>> float(Flat().log_prob(np.ones((3, 1))))
     0.0
     """

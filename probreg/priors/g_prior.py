@@ -59,6 +59,7 @@ def unit_information_normal(rows: PriorData, name: str) -> Normal:
     G = rows.gram()
     _require_independent(G, rows, name)
     information = 1.0 if rows.unit_information is None else rows.unit_information
+    # Precision i X'WX / (n sigma^2): the information of one average row.
     P = (G + G.T) / 2.0 * (information / rows.n)
     return Normal(precision_matrix=tuple(map(tuple, P)), sigma_units=rows.response_sd() is not None)
 
@@ -70,6 +71,7 @@ def _require_independent(G: Array, rows: PriorData, name: str) -> None:
         raise DataError(
             f"column {rows.columns[int(np.argmin(d))]!r} does not vary, so the {name} prior has no scale for it"
         )
+    # 1 - c'C_jj^-1 c, the part of column j's variation that the columns before it leave.
     C = G / np.outer(d, d)
     for j in range(1, len(C)):
         b = np.linalg.solve(C[:j, :j], C[:j, j])

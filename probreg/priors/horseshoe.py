@@ -75,6 +75,8 @@ class Horseshoe(HierarchicalPrior):
         return {"tau": Hyper(HalfCauchy(self.tau)), "lambda": Hyper(HalfCauchy(1.0), each=True)}
 
     def spread(self, **values: Any) -> Any:
+        # sd = c s / (c^2 + s^2)^(1/2), s = tau lambda: s where s is small, c where it is large (Piironen & Vehtari
+        # 2017).
         s = values["tau"] * values["lambda"]
         return self.slab * s / (self.slab**2 + s**2) ** 0.5
 
@@ -128,6 +130,8 @@ class _Rule:
     def log_prob(self, size: Array) -> Array:
         """(N,) for |b| (N, q)."""
         with np.errstate(over="ignore"):
+            # p(b) = int p(tau) prod_j [int N(b_j; 0, sd(s)^2) p(s | tau) ds] dtau, each by a sum over nodes; the
+            # largest term of the inner sum is taken out before it is exponentiated.
             log_n = -0.5 * np.square(size[..., None] / self.spread) - np.log(self.spread) - 0.5 * np.log(2.0 * np.pi)
         highest = log_n.max(-1, keepdims=True)
         inner = np.exp(log_n - highest) @ self.given_tau

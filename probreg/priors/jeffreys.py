@@ -76,6 +76,7 @@ class FisherPrior(WholePrior):
             move = np.zeros(beta.size)
             move[j] = h
             ahead, behind = (self.fisher(beta + s * move.reshape(beta.shape))[1] for s in (1.0, -1.0))
+            # -d^2 log p / d beta_j d beta by (g(beta + h e_j) - g(beta - h e_j)) / (2 h).
             H[j] = -(ahead - behind) / (2.0 * h)
         return g, 0.5 * (H + H.T)
 
@@ -95,6 +96,7 @@ def half_log_det(information: Array) -> float:
     d = np.sqrt(np.abs(np.diagonal(information)))
     if not (np.isfinite(d).all() and (d > 0).all()):
         return -np.inf
+    # log |I|^(1/2) = log |D^-1 I D^-1| / 2 + log |D|, D = diag(I)^(1/2).
     sign, value = np.linalg.slogdet(information / np.outer(d, d))
     return float(0.5 * value + np.log(d).sum()) if sign > 0 else -np.inf
 

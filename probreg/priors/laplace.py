@@ -15,10 +15,27 @@ from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_
 @PRIORS.register
 @dataclass(frozen=True)
 class Laplace(ProximalLocationScale):
-    """p(beta_j) = exp(-|beta_j - location_j| / scale_j) / (2 scale_j): its mode is the lasso (Tibshirani 1996).
+    """The double exponential p(beta_j) = exp(-|beta_j - location_j| / scale_j) / (2 scale_j); its mode is the lasso.
 
     The posterior mode has exact zeros; a posterior mean never has.
 
+    Parameters
+    ----------
+    scale : float or tuple of float or AuxPrior
+        Positive, one number or one per column; a prior for an unknown scale.
+    location : float or tuple of float
+        The centre, one number or one per column.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether the scale is stated on standardised columns.
+
+    References
+    ----------
+    Tibshirani 1996.
+
+    Examples
+    --------
     >>> float(Laplace(0.5).log_prob(np.array([[1.0]])))
     -2.0
     >>> Laplace(0.5).prox(np.array([[3.0], [-1.0]]), 1.0).ravel()
@@ -56,15 +73,18 @@ class Laplace(ProximalLocationScale):
         return cls(scale / read.sigma(), sigma_units=True, scaled=True)
 
     def standard_log_prob(self, r: Array) -> Array:
+        # log p(r) = -|r| - log 2
         return -np.abs(r) - np.log(2.0)
 
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         return rng.laplace(size=shape)
 
     def standard_prox(self, r: Array, step: Array) -> Array:
+        # Soft thresholding: argmin_u (u - r)^2 / (2 step) + |u|.
         return np.sign(r) * np.maximum(np.abs(r) - step, 0.0)
 
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
+        # d|r| = sign(r), and the interval [-1, 1] at the kink.
         return np.where(r > 0, 1.0, -1.0), np.where(r < 0, -1.0, 1.0)
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:

@@ -107,6 +107,7 @@ class LocationScale(Prior):
         return (np.swapaxes(beta, -1, -2) - np.asarray(self.location)) / s, np.log(s)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        # log p(beta) = sum_j [log f(r_j) - log s_j], r_j = (beta_j - location_j) / s_j.
         r, log_s = self.standardised(beta, unit)
         return (self.standard_log_prob(r) - log_s).sum((-1, -2))
 
@@ -134,6 +135,7 @@ class SmoothLocationScale(LocationScale, SmoothPrior):
 
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         s = self.on_columns(self.scales, len(beta)) * unit
+        # d/d beta = f'/f (r) / s, and 1/s^2 for the second derivative.
         first, second = self.standard_slopes((beta - self.on_columns(self.location, len(beta))) / s)
         return first / s, second / s**2
 
@@ -151,6 +153,7 @@ class ProximalLocationScale(LocationScale, ProximalPrior):
 
     def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
         center, s = self.on_columns(self.location, len(beta)), self.on_columns(self.scales, len(beta)) * unit
+        # In units of s the squared distance counts s^2 times: prox of step / s^2.
         found = self.standard_prox((beta - center) / s, step / s**2)
         return np.where(found == 0.0, center, center + s * found)
 

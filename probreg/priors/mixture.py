@@ -103,6 +103,8 @@ class ScaleMixture(HierarchicalPrior):
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         """By quadrature over log tau, with an error near rounding."""
+        # log p(beta) = log int p(beta | tau = v) p(v) dv, dv = v d log v: log sum_k exp(log p(beta | v_k) + log
+        # weight_k).
         v, weight = log_rule(self.tau, beta.shape[-2] * beta.shape[-1])
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             unit = np.asarray(unit, dtype=float)

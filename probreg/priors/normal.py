@@ -22,13 +22,26 @@ def _row(y: float, r: float, t: Array) -> tuple[float, float, float]:
 @PRIORS.register
 @dataclass(frozen=True)
 class Normal(LocationScale, GaussianPrior):
-    """beta_j ~ N(location_j, scale_j^2), or beta ~ N(location, precision_matrix^-1); scales on the raw columns.
+    """The normal prior beta_j ~ N(location_j, scale_j^2), or beta ~ N(location, precision_matrix^-1).
 
-    Its mode is ridge regression: -log p = sum_j (beta_j - location_j)^2 / (2 scale_j^2) + constant. With
-    `sigma_units=True` the scale is scale * sigma, the conjugate prior beta | sigma ~ N(location, sigma^2 V0).
-    `location` and `scale` are numbers or one number per column; `precision_matrix` (q, q) takes the place of `scale`.
-    `scaled=True` states the scale on standardised columns; a scale that is a prior is unknown (`Normal(HalfNormal(1.0))`).
+    Its mode is ridge regression: -log p = sum_j (beta_j - location_j)^2 / (2 scale_j^2) + constant, on the raw columns.
+    With `sigma_units=True` it is the conjugate prior beta | sigma ~ N(location, sigma^2 V0).
 
+    Parameters
+    ----------
+    scale : float or tuple of float or AuxPrior
+        Positive, one number or one per column; a prior for an unknown scale.
+    location : float or tuple of float
+        The centre, one number or one per column.
+    precision_matrix : array (q, q), optional
+        In the place of `scale`.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether the scale is stated on standardised columns.
+
+    Examples
+    --------
     >>> Normal(2.0).precision(2)
     array([[0.25, 0.  ],
            [0.  , 0.25]])
@@ -83,6 +96,7 @@ class Normal(LocationScale, GaussianPrior):
         return q
 
     def standard_log_prob(self, r: Array) -> Array:
+        # log p(r) = -r^2/2 - log(2 pi)/2
         return -0.5 * r * r - 0.5 * _LOG_2PI
 
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -93,12 +107,15 @@ class Normal(LocationScale, GaussianPrior):
             return super().log_prob(beta, unit)
         P = np.array(self.precision_matrix)
         r, log_unit = self.standardised(beta, unit)
+        # log p = log |P|^(1/2) - (q/2) log(2 pi) - q log u - d'P d / (2 u^2), d = beta - location, one for each
+        # predictor.
         constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
         per_predictor = -0.5 * ((r @ P) * r).sum(-1) - len(P) * log_unit[..., 0] + constant
         return per_predictor.sum(-1)
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         z = rng.standard_normal(shape)
+        # P = L L': beta = location + u L'^-1 z has covariance u^2 P^-1.
         L = np.linalg.cholesky(self.precision(shape[-2]))
         return self.center(shape[-2])[:, None] + unit * np.linalg.solve(L.T, z)
 

@@ -96,8 +96,15 @@ class Reference(AuxPrior):
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class HalfNormal(AuxPrior):
-    """v = |N(0, scale^2)|.
+    """The distribution of |N(0, scale^2)|: p(v) ∝ exp(-v^2 / (2 scale^2)), v > 0.
 
+    Parameters
+    ----------
+    scale : float
+        In units of the parameter.
+
+    Examples
+    --------
     >>> float(HalfNormal(2.0).log_prob(np.array(1.0)).round(6))
     -1.043939
     """
@@ -109,10 +116,12 @@ class HalfNormal(AuxPrior):
         check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
+        # log p(v) = log(2/pi)/2 - log s - v^2 / (2 s^2)
         return 0.5 * np.log(2.0 / np.pi) - np.log(self.scale) - 0.5 * np.square(v / self.scale)
 
     def slopes(self, v: float) -> tuple[float, float]:
         r = (v / self.scale) ** 2
+        # Over u = log v: d/du [log p + u] = 1 - v^2/s^2.
         return 1.0 - r, -2.0 * r
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
@@ -143,9 +152,11 @@ class HalfStudentT(AuxPrior):
     def log_prob(self, v: Array) -> Array:
         nu = self.nu
         constant = np.log(2.0) + gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi)
+        # Twice the Student-t density on v > 0.
         return constant - np.log(self.scale) - (nu + 1) / 2 * np.log1p(np.square(v / self.scale) / nu)
 
     def slopes(self, v: float) -> tuple[float, float]:
+        # Over u = log v, q = v^2 / (nu s^2) and dq/du = 2 q: 1 - (nu + 1) q/(1 + q).
         q = (v / self.scale) ** 2 / self.nu
         return 1.0 - (self.nu + 1) * q / (1 + q), -2.0 * (self.nu + 1) * q / (1 + q) ** 2
 
@@ -207,6 +218,7 @@ class Exponential(AuxPrior):
         return -np.asarray(v) / self.scale - np.log(self.scale)
 
     def slopes(self, v: float) -> tuple[float, float]:
+        # Over u = log v: d/du [-v/s + u] = 1 - v/s.
         return 1.0 - v / self.scale, -v / self.scale
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
@@ -290,10 +302,12 @@ class InverseGamma(AuxPrior):
 
     def log_prob(self, v: Array) -> Array:
         a, b = self.shape, self.scale
+        # p(v) = p(v^2) 2 v: the Jacobian of the variance.
         return np.log(2.0) + a * np.log(b) - gammaln(a) - (2 * a + 1) * np.log(v) - b / np.square(v)
 
     def slopes(self, v: float) -> tuple[float, float]:
         r = self.scale / v**2
+        # Over u = log v: d/du [-(2 a + 1) u - b e^(-2u) + u] = -2 a + 2 b / v^2.
         return -2.0 * self.shape + 2.0 * r, -4.0 * r
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
@@ -330,6 +344,7 @@ class LogNormal(AuxPrior):
         return -0.5 * np.square((u - self.location) / self.scale) - u - np.log(self.scale) - 0.5 * np.log(2.0 * np.pi)
 
     def slopes(self, v: float) -> tuple[float, float]:
+        # Over u = log v the density is N(location, scale^2).
         return float(self.location - np.log(v)) / self.scale**2, -1.0 / self.scale**2
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:

@@ -37,11 +37,13 @@ class BetaPrime(AuxPrior):
         check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
+        # w = (v/s)^2 ~ BetaPrime(a, b): p(v) = p(w) dw/dv, dw/dv = 2 w / v.
         log_w = 2.0 * np.log(np.asarray(v, dtype=float) / self.scale)
         tail = (self.a + self.b) * np.logaddexp(0.0, log_w)
         return np.log(2.0) - np.log(v) + self.a * log_w - tail - betaln(self.a, self.b)
 
     def slopes(self, v: float) -> tuple[float, float]:
+        # Over u = log v, with R = w/(1 + w) and dR/du = 2 R (1 - R): 2 a - 2 (a + b) R.
         share = 1.0 / (1.0 + (self.scale / v) ** 2)  # R
         total = self.a + self.b
         return 2.0 * (self.a - total * share), -4.0 * total * share * (1.0 - share)
@@ -84,5 +86,6 @@ class R2(DataDependentPrior):
         check_fields(self)
 
     def prepare(self, rows: PriorData) -> Prior:
+        # tau^2 = g/n = R^2/(1 - R^2)/q, and R^2/(1 - R^2) ~ BetaPrime(a, b): a scale of q^(-1/2).
         hyper = BetaPrime(self.a, self.b, scale=float(len(rows.columns) ** -0.5))
         return ScaleMixture(unit_information_normal(rows, self.name), hyper)

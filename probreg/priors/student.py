@@ -29,10 +29,12 @@ class _Student(SmoothLocationScale):
 
     def standard_log_prob(self, r: Array) -> Array:
         nu, constant = self.settings
+        # log p(r) = constant - (nu + 1)/2 log(1 + r^2/nu)
         return constant - (nu + 1) / 2 * np.log1p(r * r / nu)
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         nu = self.nu
+        # d/dr = -(nu + 1) r / (nu + r^2), d^2/dr^2 = -(nu + 1)(nu - r^2) / (nu + r^2)^2, positive beyond r^2 = nu.
         return -(nu + 1) * r / (nu + r * r), -(nu + 1) * (nu - r * r) / (nu + r * r) ** 2
 
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -132,6 +132,7 @@ def compare_scores(
     w = frequencies(weights, a.shape)
     n, d = float(w.sum()), a - b
     mean = float(d @ w / n)
+    # d_i = S_1i - S_2i: mean d -+ t_(n - 1) (sum_i (d_i - mean d)^2 / (n - 1) / n)^(1/2).
     variance = float(w @ (d - mean) ** 2 / (n - 1)) if n > 1 else np.inf
     error = float(np.sqrt(variance / n))
     half = float(stdtrit(n - 1, (1 + prob) / 2)) * error if n > 1 else np.inf
@@ -152,6 +153,7 @@ def compare_scores(
 def _hoeffding(mean: float, span: Array, w: Array, prob: float) -> tuple[float, float]:
     with np.errstate(invalid="ignore"):
         total = np.where(w > 0, w * span**2, 0.0).sum()
+    # P(|mean d - E| >= t) <= 2 exp(-2 n^2 t^2 / sum_i c_i^2), solved for t at probability delta (Hoeffding 1963).
     half = float(np.sqrt(0.5 * np.log(2.0 / (1.0 - prob)) * total) / w.sum())
     return mean - half, mean + half
 

@@ -55,6 +55,8 @@ def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Go
     p, h, _ = both(truth, forecast)
     unit = r.pair if s.pair else 1.0
     with np.errstate(invalid="ignore"):  # infinite losses on both sides
+        # gap_ik = S(h_i, k) - S(p_i, k): its mean over k ~ p_i is the divergence, and gap_(i y_i) less that mean is
+        # chance, of variance sum_k p_ik (gap_ik - divergence_i)^2.
         gap = np.where(p > 0, r.losses(h) - r.losses(p), 0.0)
     centre = (p * gap).sum(-1)
     happened = np.take_along_axis(gap, s.outcome[:, None], -1)[:, 0]
@@ -146,6 +148,8 @@ def _parts(r: Rule, s: Scored, place: Array, w: Array, unit: float) -> Decomposi
     h, o = _group_means(s.p, place, w), _group_means(happened, place, w)
     share, overall = count[keep] / count.sum(), (w @ happened) / w.sum()
     everywhere = np.broadcast_to(overall, o[keep].shape)
+    # S(h; o) = sum_k o_k S(h, k): calibration = mean_g [S(h_g; o_g) - S(o_g; o_g)], resolution = mean_g [S(o; o_g) -
+    # S(o_g; o_g)], uncertainty = S(o; o), o the overall share (Broecker 2009).
     inner = r.mean(o[keep], o[keep])
     score = r.at(s.outcome, s.p)
     with np.errstate(invalid="ignore"):  # infinite on both sides where a repeated forecast is 0; set to 0 below

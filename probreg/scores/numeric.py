@@ -26,6 +26,7 @@ def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
     y, mean, sd = finite_numbers(y, "y"), finite_numbers(mean, "the mean"), positive_numbers(sd, "sd")
     alike(y=y, mean=mean, sd=sd)
     z = (y - mean) / sd
+    # CRPS = sd (z (2 Phi(z) - 1) + 2 phi(z) - pi^(-1/2)) (Gneiting & Raftery 2007, equation 21)
     return sd * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * np.exp(-0.5 * z**2) / _ROOT_2PI - 1.0 / _ROOT_PI)
 
 
@@ -42,6 +43,7 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     df = positive_numbers(df, "df", above=1.0)
     alike(y=y, centre=centre, scale=scale, df=df)
     z = (y - centre) / scale
+    # f(z) = Gamma((df + 1)/2) / (Gamma(df/2) (df pi)^(1/2)) (1 + z^2/df)^(-(df + 1)/2)
     log_density = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
     density = np.exp(log_density - (df + 1) / 2 * np.log1p(z**2 / df))
     spread = 2.0 * np.sqrt(df) / (df - 1) * np.exp(betaln(0.5, df - 0.5) - 2.0 * betaln(0.5, df / 2))
@@ -65,6 +67,7 @@ def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
     if s < 1 + fair:
         raise DataError(f"the CRPS of a sample needs {1 + fair} or more draws, got {s}")
     r = np.sort(x - y, axis=0)  # about y, where no digits are lost
+    # mean |x - x'| / 2 = sum_k (2 k - S - 1) x_(k) / S^2 of the sorted draws x_(k).
     rank = (2.0 * np.arange(1, s + 1) - s - 1.0).reshape(-1, *(1,) * y.ndim)
     return np.abs(r).mean(0) - (rank * r).sum(0) / (s * (s - 1.0) if fair else s**2)
 
@@ -79,6 +82,7 @@ def pinball(y: Any, quantile: Any, *, prob: Any) -> Array:
     """
     y, q, prob = finite_numbers(y, "y"), finite_numbers(quantile, "the quantile"), level(prob)
     alike(y=y, quantile=q, prob=prob)
+    # prob (y - q) above the quantile, (1 - prob)(q - y) below.
     return np.maximum(prob * (y - q), (prob - 1.0) * (y - q))
 
 

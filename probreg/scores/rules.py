@@ -67,6 +67,7 @@ class BrierRule(Rule):
     pair = 0.5
 
     def losses(self, p: Array) -> Array:
+        # sum_j (p_j - 1[j = k])^2 = sum_j p_j^2 - p_k^2 + (1 - p_k)^2
         return (p**2).sum(-1, keepdims=True) - p**2 + (1.0 - p) ** 2  # (1-p)^2 - p^2 without cancellation near 1
 
 
@@ -78,6 +79,7 @@ class SphericalRule(Rule):
     name, title, proper = "spherical", "spherical score", "strictly"
 
     def losses(self, p: Array) -> Array:
+        # S(p, k) = 1 - p_k / |p|
         return 1.0 - p / np.sqrt((p**2).sum(-1, keepdims=True))
 
 
@@ -102,6 +104,7 @@ class AbsoluteRule(Rule):
     pair = 0.5
 
     def losses(self, p: Array) -> Array:
+        # sum_j |p_j - 1[j = k]| = (1 - p_k) + sum_(j not k) p_j
         return 2.0 * (1.0 - p)
 
 

@@ -40,12 +40,31 @@ from probreg.registry import Registry
 
 @checked
 def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True) -> Findings:
-    """All findings on a fit, worst first; with `before` those of `check` on its model as well.
+    """All findings on a fit, worst first; each says what to do and names the picture that shows it.
 
-    `skipped` adds the diagnostics that have no meaning for this fit, each with its reason. Every finding says what to
-    do and names the picture that shows it. Without rows in memory the finding "rows" says what was not asked. Incompatible
-    for what is no Fit.
+    Without rows in memory the finding "rows" says what was not asked.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    skipped : bool
+        Whether diagnostics that have no meaning for this fit are listed, each with its reason.
+    before : bool
+        Whether the findings of `check` on its model come too.
+
+    Returns
+    -------
+    Findings
+        Each with verdict, sentence and remedy.
+
+    Raises
+    ------
+    Incompatible
+        For what is no Fit.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> found = diagnose(pr.fit(pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"))))
     >>> found.worst.name, [f.check for f in found.at_least(found.worst)]

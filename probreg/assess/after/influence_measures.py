@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import checked
+from probreg.arguments.types import Dataset
 from probreg.assess.after.base import noiseless, reachable
 from probreg.assess.after.local import Local, local, local_obstacle
 from probreg.assess.after.residuals import deviance
@@ -17,18 +18,43 @@ Array = np.ndarray
 
 
 @checked
-def influence_measures(fit: Fit) -> Any:
-    """What leaving out one observation of a row would do: Dataset over obs, exact for least squares, otherwise one
-    Newton step from the estimate (Pregibon 1981); for a posterior at its mean.
+def influence_measures(fit: Fit) -> Dataset:
+    """What leaving out one observation of a row would do to the estimate.
 
-    leverage: h_i, the diagonal of the hat matrix (its trace over the predictors of a softmax); internal: the residual
-    over its estimated standard deviation sqrt(1 - h_i); studentised: the same with sigma estimated without the
-    observation, for other likelihoods the deletion residual of Williams (1987); cook: Cook's distance; dffits: change of
-    the linear predictor in its standard errors; dfbetas (obs, coef): change beta - beta_(i) in standard errors.
-    nan where a row alone decides its own fit (h_i = 1), and at rows of weight 0, whose leverage is 0. For a softmax internal, studentised and dffits
-    are lengths, without a sign. DataError without rows, NotConverged without an estimate, Incompatible with a prior
-    that is not quadratic. Source: Belsley, Kuh & Welsch (1980).
+    It is exact for least squares, otherwise one Newton step from the estimate.
 
+    A posterior is judged at its mean. nan stands where a row alone decides its own fit (h_i = 1), and at rows of weight
+    0, whose leverage is 0. For a softmax internal, studentised and dffits are lengths, without a sign.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+
+    Returns
+    -------
+    Dataset (obs)
+        leverage: h_i, the diagonal of the hat matrix (its trace over the predictors of a softmax); internal: the
+        residual over its estimated standard deviation sqrt(1 - h_i); studentised: the same with sigma estimated without
+        the observation, for other likelihoods the deletion residual of Williams (1987); cook: Cook's distance; dffits:
+        change of the linear predictor in its standard errors; dfbetas (obs, coef): change beta - beta_(i) in standard
+        errors.
+
+    Raises
+    ------
+    DataError
+        Without rows.
+    NotConverged
+        Without an estimate.
+    Incompatible
+        With a prior that is not quadratic.
+
+    References
+    ----------
+    Belsley, Kuh & Welsch 1980; Pregibon 1981; Williams 1987.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> fit = pr.fit(pr.Model.from_arrays([1.0, 2.0, 3.0, 9.0], [1.0, 2.0, 2.0, 7.0]))
     >>> influence_measures(fit)["leverage"].round(3).values.tolist()

@@ -6,11 +6,10 @@ the distance being the root of the cumulative Jensen-Shannon divergence, between
 (Kallioinen, Paananen, Bürkner & Vehtari 2024).
 """
 
-from typing import Any
-
 import numpy as np
 
 from probreg.arguments.scalars import checked
+from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
@@ -43,14 +42,30 @@ def sensitivity(draws: Array, log_density: Array) -> Array:
 
 
 @checked
-def power_scaling(fit: Fit) -> Any:
-    """Sensitivity of each coefficient and nuisance parameter to the powers of prior and likelihood, as pandas DataFrame.
+def power_scaling(fit: Fit) -> DataFrame:
+    """Sensitivity of each coefficient and nuisance parameter to the powers of prior and likelihood.
 
-    Columns: `prior` and `likelihood`, slopes as in `sensitivity`, and `reading`: "" where the prior matters little,
-    "strong prior" where it moves the parameter and the data hardly do, "possible conflict" where both do. Only proper parts of the
-    prior are scaled: a flat one has no strength. Independent of the rows when the model keeps its moments. Incompatible
-    for a point estimate and for a model without a proper prior.
+    Only proper parts of the prior are scaled: a flat one has no strength. It does not need the rows when the model
+    keeps its moments.
 
+    Parameters
+    ----------
+    fit : Fit
+        A posterior.
+
+    Returns
+    -------
+    DataFrame
+        `prior` and `likelihood`, slopes as in `sensitivity`, and `reading`: "" where the prior matters little, "strong
+        prior" where it moves the parameter and the data hardly do, "possible conflict" where both do.
+
+    Raises
+    ------
+    Incompatible
+        For a point estimate and for a model without a proper prior.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays([1.0, 2.0, 3.0, 4.0], [1.1, 1.9, 3.2, 3.9], columns=["x"], aux={"sigma": 0.2})
     >>> power_scaling(pr.fit(model.with_prior(pr.Normal(0.02)), "conjugate")).loc["x", "reading"]

@@ -192,13 +192,35 @@ def _row(rung: Rung, apart: Distance | None, stands: Agreement, params: list[str
 
 @checked
 def audit(model: Model, *, draws: Several = 1000, chains: Several = 4, seed: Seed = 0) -> Audit:
-    """The posterior of a model by every rung side by side: exact where there is such a method, Laplace, importance
-    sampling, NUTS, each with `draws` in each of `chains`; how far they are apart, what they cost, and whether NUTS was
-    needed.
+    """The posterior of a model by every rung side by side: an exact method, Laplace, importance sampling and NUTS.
 
-    A rung that refuses stands in the table with its reason; importance sampling is run whatever its k-hat, which the
-    table shows, and counts as refused above the limit of `Importance`. Incompatible for what is no Model.
+    It says how far they are apart, what they cost, and whether NUTS was needed. A rung that refuses stands in the table
+    with its reason. Importance sampling is run whatever its k-hat, which the table shows; it counts as refused above
+    the limit of `Importance`.
 
+    Parameters
+    ----------
+    model : Model
+        A model.
+    draws : int
+        Draws of each chain.
+    chains : int
+        Number of chains of each rung.
+    seed : int
+        Of everything random.
+
+    Returns
+    -------
+    Audit
+        Table, verdict and fits.
+
+    Raises
+    ------
+    Incompatible
+        For what is no Model.
+
+    Examples
+    --------
     >>> from probreg.priors import Normal
     >>> x = [1.0, 2.0, 3.0, 5.0, 7.0, 8.0]
     >>> found = audit(Model.from_arrays(x, [1.0, 2.5, 2.0, 4.0, 7.0, 7.5]), draws=200, chains=2)

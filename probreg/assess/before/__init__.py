@@ -27,8 +27,22 @@ from probreg.model.model import Model
 
 @checked
 def check(model: Model, *, cheap: Flag = False) -> Findings:
-    """All findings on a model, worst first; only those of the cheap checks when `cheap` is set.
+    """All findings on a model before it is fitted, worst first.
 
+    Parameters
+    ----------
+    model : Model
+        A model.
+    cheap : bool
+        Whether only the cheap checks are made.
+
+    Returns
+    -------
+    Findings
+        Each with verdict, sentence and remedy.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> check(Model.from_arrays(np.array([1.0, 2.0, 3.0]), [0, 0, 1], likelihood="bernoulli")).worst.name
     'PROBLEM'

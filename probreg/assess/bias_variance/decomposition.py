@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.arguments.scalars import Count, Seed, checked
+from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.assess.bias_variance.parts import AVERAGE, PER_ROW, DecompositionParts, closed, linear, moments, shares
 from probreg.assess.bias_variance.simulation import simulate_predictions
 from probreg.assess.bias_variance.truth import Mean, Truth, linear_predictors, noise_variance, with_known_aux
@@ -18,7 +19,7 @@ from probreg.data import Design
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.inference import METHODS, Method
+from probreg.inference import METHODS, Method, MethodName
 from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal
@@ -64,28 +65,60 @@ class BiasVariance:
 @checked
 def bias_variance(
     model: Model,
-    truth: Truth | Fit | Mean | Any,
-    x: Any = None,
+    truth: Truth | Fit | Mean | ArrayLike,
+    x: RowsLike | None = None,
     *,
-    method: str | Method = "auto",
+    method: Method | MethodName = "auto",
     reps: Count = 200,
     scales: Sequence[float] | None = None,
     seed: Seed = 0,
 ) -> BiasVariance:
-    """Bias and variance of the predicted mean g at the rows `x` (the training rows by default) when the truth is f.
+    """Bias E[g] - f and variance Var[g] of the predicted mean g at the rows `x` when the truth is f.
 
-    `truth`: coefficients, a Fit (of this model or of a richer one at the same rows), a function of the variables, or a
-    `Truth`, which also takes nuisance parameters. `scales` multiply the scales of the prior (of Normal(1.0), in place of a
-    flat one) and give a sweep. With "auto" a Gaussian model whose prior does not depend on y is a linear smoother
-    g = S y + c, and bias S f + c - f and variance sigma^2 |S_i|^2 are exact; otherwise, and for any named method, `reps`
-    responses are drawn, the same for every scale, and fitted. Moments over the draws have divisor `reps`, so that the
-    identity holds exactly; the bias^2 so estimated is too high by variance / reps, and the noise of a method's own draws
-    counts as variance. Rows of precision w have the noise variance sigma^2 / w, and new rows `x` sigma^2; averages count
-    each row once.
+    With "auto" a Gaussian model whose prior does not depend on y is a linear smoother g = S y + c. Then bias S f + c -
+    f and variance sigma^2 |S_i|^2 are exact. Otherwise, and for any named method, `reps` responses are drawn, the same
+    for every scale, and fitted. Moments over the draws have divisor `reps`, so that the identity holds exactly. The
+    bias^2 so estimated is too high by variance / reps, and the noise of a method's own draws counts as variance. Rows
+    of precision w have the noise variance sigma^2 / w, and new rows `x` sigma^2; averages count each row once.
 
-    DataError when the truth has the wrong shape, lies outside the range of a mean or lacks sigma; Incompatible when the
-    method cannot fit the model; NotConverged when hardly any fit had an estimate. Geman, Bienenstock & Doursat (1992).
+    Parameters
+    ----------
+    model : Model
+        A model.
+    truth : array (p,) or (p, m), Fit, callable or Truth
+        Coefficients, a Fit (of this model or of a richer one at the same rows), a function of the variables, or a
+        `Truth`, which also takes nuisance parameters.
+    x : table or array (n, q), optional
+        The rows; the training rows by default.
+    method : str or Method
+        What fits the responses.
+    reps : int
+        Number of responses drawn.
+    scales : sequence of float, optional
+        They multiply the scales of the prior (of Normal(1.0), in place of a flat one) and give a sweep.
+    seed : int
+        Of everything random.
 
+    Returns
+    -------
+    BiasVariance
+        `data` holds bias and variance of each row.
+
+    Raises
+    ------
+    DataError
+        When the truth has the wrong shape, lies outside the range of a mean or lacks sigma.
+    Incompatible
+        When the method cannot fit the model.
+    NotConverged
+        When hardly any fit had an estimate.
+
+    References
+    ----------
+    Geman, Bienenstock & Doursat 1992.
+
+    Examples
+    --------
     >>> model = Model.from_arrays([[-1.0], [0.0], [1.0]], [1.0, 2.0, 4.0], columns=["x"], prior=Normal(1.0), aux={"sigma": 1.0})
     >>> found = bias_variance(model, [0.0, 3.0])  # x'x = 2 and a penalty of 1: two thirds of the slope are left
     >>> found.data["bias"].values.round(6), found.data["variance"].values.round(6)

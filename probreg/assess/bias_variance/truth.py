@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
+from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design
 from probreg.data.absent import plus_offset
 from probreg.data.formula.variables import variables
@@ -26,14 +27,25 @@ _NOISE_DRAWS = 20_000  # behind Var(y) of a likelihood that does not state it
 class Truth:
     """What the responses are drawn from: the likelihood of the model with this mean and these nuisance parameters.
 
-    `mean` is coefficients (p,) or (p, m), or a function of the variables by name that returns E[y] (n,), or class
-    probabilities (n, K). `data` is the table of the training rows, needed where the function asks for a variable that
-    cannot be read back from the columns (behind a spline, say).
+    Parameters
+    ----------
+    mean : array (p,) or (p, m), callable or Fit
+        Coefficients, a Fit, or a function of the variables by name that returns E[y] (n,) or class probabilities (n, K).
+    aux : mapping from str to float
+        Nuisance parameters, such as sigma.
+    data : table, optional
+        The training rows, needed where the function asks for a variable that cannot be read back from the columns
+        (behind a spline, say).
+
+    Examples
+    --------
+    >>> Truth([0.0, 3.0], {"sigma": 1.0}).aux["sigma"]
+    1.0
     """
 
-    mean: Any
+    mean: ArrayLike | Mean | Fit
     aux: Mapping[str, float] = field(default_factory=dict)
-    data: Any = None
+    data: TableLike | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.aux, Mapping):

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
+from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.assess.conformal.base import KINDS, Calibrated, ConformalMethod, blocks
 from probreg.data import Design, PlainColumns
+from probreg.data.weights import RowWeights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import row_labels
@@ -37,7 +39,14 @@ class Conformal:
     def _what(self) -> str:
         return "set" if self.fit.model.likelihood.levels else "interval"
 
-    def predict(self, data: Any = None, *, offset: Any = None, weights: Any = None, trials: Any = None) -> Any:
+    def predict(
+        self,
+        data: RowsLike | None = None,
+        *,
+        offset: ArrayLike | None = None,
+        weights: RowWeights | None = None,
+        trials: ArrayLike | None = None,
+    ) -> Dataset:
         """At these rows (by default those of the fit): Dataset over (obs) with mean, lower and upper; for classes over
         (obs, level) with mean, their probabilities, and `set`, True for the classes that belong to the set. Where a row counts
         trials the mean is per trial, and lower and upper are successes out of the row's trials (`trials` at new rows).
@@ -72,25 +81,56 @@ class Conformal:
 @checked
 def conformal(
     fit: Fit,
-    data: Any = None,
+    data: RowsLike | None = None,
     *,
-    y: Any = None,
-    offset: Any = None,
-    weights: Any = None,
-    trials: Any = None,
+    y: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    weights: RowWeights | None = None,
+    trials: ArrayLike | None = None,
     prob: Probability = 0.9,
     kind: str | ConformalMethod = "split",
 ) -> Conformal:
     """Intervals around a fit that hold a new response with probability `prob` whatever the model, for exchangeable rows.
 
-    `kind` is "split" (any fit: `Split(share, score, seed)` fits a part of the rows anew and calibrates on the others)
-    or "jackknife+" (least squares and ridge, no row given up, with the guarantee 2 prob - 1). With `data`, rows the fit
-    has not seen, a split fits nothing anew: their response is `y` (successes of
-    `trials`), or the column of that name, their precisions `weights=pr.weights.precision(w)`. Frequency weights count as so
-    many rows; under precisions w scores are in units of 1 / sqrt(w); sampling weights are refused.
+    Frequency weights count as so many rows; under precisions w scores are in units of 1 / sqrt(w); sampling weights are
+    refused.
 
-    DataError for too few rows; Incompatible where the kind does not apply; NotConverged where the part has no estimate.
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    data : table or array (n, q), optional
+        Rows the fit has not seen: with them a split fits nothing anew.
+    y : array (n,), optional
+        Their response (successes of `trials`); without it the column of that name in `data`.
+    offset : array (n,), optional
+        Of `data`.
+    weights : RowWeights, optional
+        Precisions of `data`, `pr.weights.precision(w)`.
+    trials : array (n,), optional
+        Of `data`.
+    prob : float
+        Probability, between 0 and 1.
+    kind : str or ConformalMethod
+        "split" (any fit: `Split(share, score, seed)` fits a part of the rows anew and calibrates on the others) or
+        "jackknife+" (least squares and ridge, no row given up, with the guarantee 2 prob - 1).
 
+    Returns
+    -------
+    Conformal
+        `predict` gives the intervals at new rows.
+
+    Raises
+    ------
+    DataError
+        For too few rows.
+    Incompatible
+        Where the kind does not apply.
+    NotConverged
+        Where the part has no estimate.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> x = np.linspace(0.0, 1.0, 40)
     >>> found = conformal(pr.ols(x, 2 * x + np.sin(40 * x)), prob=0.8)

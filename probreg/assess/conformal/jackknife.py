@@ -28,12 +28,25 @@ _ALONE = 1e-10  # 1 - leverage of a row without which there is no estimate, roun
 @KINDS.register
 @dataclass(frozen=True)
 class JackknifePlus(ConformalMethod):
-    """The k-th largest of x'b_(i) - r_(i) and the k-th smallest of x'b_(i) + r_(i), k = ceil((n + 1) prob), where b_(i) is
-    the estimate without row i and r_(i) = |y_i - x_i'b_(i)| (Barber, Candès, Ramdas & Tibshirani 2021).
+    """From the k-th largest of x'b_(i) - r_(i) to the k-th smallest of x'b_(i) + r_(i), k = ceil((n + 1) prob).
 
-    No row is given up to calibration. For least squares, and for ridge with sigma held or its prior in units of sigma:
-    b_(i) = b - V x_i e_i / (1 - h_i) with V = (X'X + P)^-1 and h_i = x_i'V x_i, so that n fits cost one. Rows of precision w
-    stand as sqrt(w) (x, y), and r_(i) is in units of 1 / sqrt(w).
+    b_(i) is the estimate without row i and r_(i) = |y_i - x_i'b_(i)|. No row is given up to calibration. It is for
+    least squares, and for ridge with sigma held or its prior in units of sigma: b_(i) = b - V x_i e_i / (1 - h_i) with
+    V = (X'X + P)^-1 and h_i = x_i'V x_i, so that n fits cost one. Rows of precision w stand as sqrt(w) (x, y), and
+    r_(i) is in units of 1 / sqrt(w).
+
+    References
+    ----------
+    Barber, Candès, Ramdas & Tibshirani 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probreg as pr
+    >>> x = np.arange(12.0)
+    >>> found = pr.conformal(pr.ols(x, x + np.cos(x)), prob=0.8, kind=JackknifePlus())
+    >>> found.predict([[5.5]]).sizes["obs"]
+    1
     """
 
     name = "jackknife+"

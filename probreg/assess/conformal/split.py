@@ -31,11 +31,32 @@ from probreg.model.predictive import Predictive
 @KINDS.register
 @dataclass(frozen=True)
 class Split(ConformalMethod):
-    """The model is fitted anew on a random `share` of the rows and calibrated on the others (Lei et al. 2018).
+    """Split conformal: the model is fitted anew on a random `share` of the rows and calibrated on the others.
 
     P(y_new in its interval) >= prob, and at most prob + 1/(n + 1) with n calibrating rows and scores without ties, for
-    exchangeable rows and whatever the model. `score` is "absolute" or "pit" for numbers, "pit" for counts, "probability" or
-    "adaptive" for classes (of one trial in a row); without it the first of these. The `seed` deals the rows out.
+    exchangeable rows and whatever the model.
+
+    Parameters
+    ----------
+    share : float
+        Of the rows that fit, between 0 and 1.
+    score : str, optional
+        "absolute" or "pit" for numbers, "pit" for counts, "probability" or "adaptive" for classes (of one trial in a
+        row); without it the first of these.
+    seed : int
+        Deals the rows out.
+
+    References
+    ----------
+    Lei et al. 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 1.0, 40)
+    >>> pr.conformal(pr.ols(x, np.sin(9 * x)), prob=0.8, kind=Split(share=0.25)).calibrated.count
+    30
     """
 
     share: Fraction = 0.5

@@ -16,7 +16,7 @@ from probreg.assess.simulation.simulate import draw, unrolled
 from probreg.assess.simulation.uniform import simultaneous, uniformity
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.inference_data import reported_coefficients
-from probreg.inference import METHODS, Auto, Method, Solution
+from probreg.inference import METHODS, Auto, Method, MethodName, Solution
 from probreg.model.model import Model
 from probreg.system.terminal import printed, table_lines
 
@@ -145,7 +145,7 @@ def _reading(mean: float, spread: float, n: int) -> str:
 @checked
 def sbc(
     model: Model,
-    method: str | Method,
+    method: Method | MethodName,
     reps: Count = 200,
     *,
     seed: Seed = 0,
@@ -153,17 +153,51 @@ def sbc(
     bins: Several = 20,
     workers: Workers = 1,
 ) -> SBC:
-    """Ranks of the true coefficients, nuisance parameters and log-likelihood among `draws` posterior draws, over `reps`
-    data sets simulated from the model's own proper priors, with an exact test of their uniformity.
+    """Simulation-based calibration: ranks of the truth among posterior draws, and a test that they are uniform.
 
-    The draws of a fit are thinned evenly to `draws`, which must be fewer than it has; those of Markov chains then are
-    nearly independent where the thinning is ten-fold or more. The log-likelihood sees what no coefficient alone does,
-    such as a posterior that ignores the data (Modrák et al. 2023). A method that refuses some data sets is judged on the
-    others, whose ranks are as uniform, for the choice was made by the data; how many there were is stated. `workers` above 1 are processes, for which a script
-    needs its `if __name__ == "__main__"`; the result does not depend on them. Incompatible for an improper prior and for
-    a method without a posterior; DataError for settings that do not go together. Source: Talts et al. 2018; Säilynoja,
-    Bürkner & Vehtari 2022.
+    Data sets are simulated from the model, the truth from its own proper priors; ranked are coefficients, nuisance
+    parameters and the log-likelihood. The log-likelihood sees what no coefficient alone does, such as a posterior that
+    ignores the data. The test is exact. Draws of a fit are thinned evenly to `draws`, which must be fewer than it has.
+    Those of Markov chains then are nearly independent where the thinning is ten-fold or more. A method that refuses
+    some data sets is judged on the others, whose ranks are as uniform, for the choice was made by the data; how many
+    there were is stated.
 
+    Parameters
+    ----------
+    model : Model
+        A model.
+    method : str or Method
+        A method with a posterior.
+    reps : int
+        Number of data sets.
+    seed : int
+        Of everything random.
+    draws : int
+        Draws of each fit among which the truth is ranked.
+    bins : int
+        Of the histogram of ranks.
+    workers : int
+        Above 1 they are processes, for which a script needs its `if __name__ == "__main__"`; the result does not depend
+        on them.
+
+    Returns
+    -------
+    SBC
+        `uniform` says whether the ranks are.
+
+    Raises
+    ------
+    Incompatible
+        For an improper prior and for a method without a posterior.
+    DataError
+        For settings that do not go together.
+
+    References
+    ----------
+    Talts et al. 2018; Säilynoja, Bürkner & Vehtari 2022; Modrák et al. 2023 (the log-likelihood).
+
+    Examples
+    --------
     >>> from probreg.priors import InverseGamma, Normal
     >>> prior = {"Intercept": Normal(2.0, sigma_units=True), "x1": Normal(1.0, sigma_units=True)}
     >>> aux = {"sigma": InverseGamma(3.0, 2.0)}

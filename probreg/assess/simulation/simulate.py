@@ -26,9 +26,28 @@ class Simulation(NamedTuple):
 def simulate(model: Model, rng: np.random.Generator) -> Simulation:
     """One draw of the joint distribution: (beta, aux) ~ prior, y_i ~ p(y | x_i beta + offset_i, aux) at the model's rows.
 
-    A row whose weight is a whole number w becomes w rows, for it stands for w observations. Incompatible names the
-    columns and nuisance parameters whose prior is improper, and sampling weights; precisions divide the noise variance.
+    A row whose weight is a whole number w becomes w rows, for it stands for w observations. Precisions divide the noise
+    variance.
 
+    Parameters
+    ----------
+    model : Model
+        A model.
+    rng : numpy.random.Generator
+        The source of randomness.
+
+    Returns
+    -------
+    Simulation
+        `beta`, `aux` and the model of the drawn responses.
+
+    Raises
+    ------
+    Incompatible
+        Naming the columns and nuisance parameters whose prior is improper, and for sampling weights.
+
+    Examples
+    --------
     >>> from probreg.priors import InverseGamma, Normal
     >>> model = Model.from_arrays(np.eye(3), [1.0, 2.0, 4.0], intercept=False, prior=Normal(2.0), aux={"sigma": 0.5})
     >>> simulate(model, np.random.default_rng(0)).beta.ravel().round(3)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from probreg.arguments.scalars import Names, Probability, Word, checked
+from probreg.arguments.types import CovarianceLike, TableLike
 from probreg.comparison.effects.result import PLAIN, RATIO, AveragedEffect, Effects, Scale, evaluate_effects
 from probreg.comparison.effects.scenarios import Population, _require_variable, groups, moves, population, settings
 from probreg.data.formula.variables import categories
@@ -20,21 +21,49 @@ MEASURES = {"difference": PLAIN, "ratio": RATIO, "odds_ratio": Scale(LOGIT, LOG,
 def predictions(
     fit: Fit,
     *,
-    data: Any = None,
+    data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     prob: Probability = 0.95,
-    covariance: Any = None,
+    covariance: CovarianceLike | None = None,
 ) -> Effects:
-    """sum_i w_i E[y | x_i] / sum_i w_i: the mean response (each class of a softmax), averaged over rows.
+    """The mean response averaged over rows, sum_i w_i E[y | x_i] / sum_i w_i; each class of a softmax.
 
-    Averaged over the training rows with their frequency weights, or over the rows of another table `data`, each once;
-    `data` is also needed, as the table that the model was fitted to, where a formula hides its variables. `at` sets
-    variables to values first (a list of values makes one row of the result each), `by` averages within groups.
-    Intervals: Wald on the link scale by the delta method, with `covariance` (the name of a kind such
-    as "HC3", or what `fit.covariance(...)` returned) in the place of the fit's own; of a posterior equal-tailed from the draws. DataError for variables that are not there;
-    NotConverged without an estimate; Incompatible for averages that the rows do not determine.
+    Rows are the training rows with their frequency weights, or those of another table `data`, each once. Intervals are
+    Wald on the link scale by the delta method; those of a posterior are equal-tailed from the draws.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    data : table, optional
+        Rows to average over. It is also needed, as the table that the model was fitted to, where a formula hides its
+        variables.
+    at : mapping, optional
+        Values to set variables to first; a list of values makes one row of the result each.
+    by : str or list of str
+        Averages within these groups.
+    prob : float
+        Probability of every interval, between 0 and 1.
+    covariance : str or DataArray, optional
+        The name of a kind such as "HC3", or what `fit.covariance(...)` returned, in place of the fit's own.
+
+    Returns
+    -------
+    Effects
+        `table` with one row per average.
+
+    Raises
+    ------
+    DataError
+        For variables that are not there.
+    NotConverged
+        Without an estimate.
+    Incompatible
+        For averages that the rows do not determine.
+
+    Examples
+    --------
     >>> from probreg import Model
     >>> from probreg.fits.fit import fit
     >>> X, y = [[0.0], [0.0], [0.0], [1.0], [1.0], [1.0]], [0, 0, 1, 0, 1, 1]
@@ -59,20 +88,52 @@ def comparisons(
     variables: Names | Mapping[str, Any] | None = None,
     *,
     measure: Word = "difference",
-    data: Any = None,
+    data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     prob: Probability = 0.95,
-    covariance: Any = None,
+    covariance: CovarianceLike | None = None,
 ) -> Effects:
-    """The average of E[y | x_i with v = b] against that with v = a: what moving one variable does to the mean, all else
-    as it was.
+    """The average of E[y | x_i with v = b] against that with v = a, all else as it was.
 
-    `variables` are names, or a mapping from a name to its move: a number d (x to x + d; 1 by default), a pair (a, b), "sd",
-    "iqr", "minmax"; for a category "reference" (every level against the first), "pairwise", "sequential" or a pair.
-    `measure` "difference", "ratio" of the two averages or "odds_ratio"; the last two with intervals on the log scale. Other
-    arguments and errors as in `predictions`.
+    It says what moving one variable does to the mean.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    variables : str, list of str, or mapping, optional
+        Names, or a mapping from a name to its move: a number d (x to x + d; 1 by default), a pair (a, b), "sd", "iqr",
+        "minmax". For a category "reference" (every level against the first), "pairwise", "sequential" or a pair.
+    measure : {"difference", "ratio", "odds_ratio"}
+        Of the two averages; the last two with intervals on the log scale.
+    data : table, optional
+        As in `predictions`.
+    at : mapping, optional
+        As in `predictions`.
+    by : str or list of str
+        As in `predictions`.
+    prob : float
+        Probability of every interval, between 0 and 1.
+    covariance : str or DataArray, optional
+        The name of a kind such as "HC3", or what `fit.covariance(...)` returned, in place of the fit's own.
+
+    Returns
+    -------
+    Effects
+        `table` with one row per contrast.
+
+    Raises
+    ------
+    DataError
+        For variables that are not there.
+    NotConverged
+        Without an estimate.
+    Incompatible
+        For averages that the rows do not determine.
+
+    Examples
+    --------
     >>> from probreg import Model
     >>> from probreg.fits.fit import fit
     >>> model = Model.from_formula("y ~ g", {"y": [1.0, 2.0, 5.0, 6.0], "g": ["a", "a", "b", "b"]})
@@ -102,17 +163,49 @@ def slopes(
     fit: Fit,
     variables: Names | None = None,
     *,
-    data: Any = None,
+    data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     prob: Probability = 0.95,
-    covariance: Any = None,
+    covariance: CovarianceLike | None = None,
 ) -> Effects:
-    """The average of d E[y | x_i] / d v over rows: the average marginal effect of a number v, through every column it is in.
+    """The average of d E[y | x_i] / d v over rows: the average marginal effect of a number v.
 
-    By default of every numeric variable. Arguments and errors as in `predictions`; DataError for a category, which has
-    comparisons and no slope.
+    It is through every column that v is in.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    variables : str or list of str, optional
+        Numeric variables; every one by default.
+    data : table, optional
+        As in `predictions`.
+    at : mapping, optional
+        As in `predictions`.
+    by : str or list of str
+        As in `predictions`.
+    prob : float
+        Probability of every interval, between 0 and 1.
+    covariance : str or DataArray, optional
+        The name of a kind such as "HC3", or what `fit.covariance(...)` returned, in place of the fit's own.
+
+    Returns
+    -------
+    Effects
+        `table` with one row per average.
+
+    Raises
+    ------
+    DataError
+        For variables that are not there, and for a category, which has comparisons and no slope.
+    NotConverged
+        Without an estimate.
+    Incompatible
+        For averages that the rows do not determine.
+
+    Examples
+    --------
     >>> from probreg import Model
     >>> from probreg.fits.fit import fit
     >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"])

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Names, Probability, checked
+from probreg.arguments.types import CovarianceLike
 from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
 from probreg.comparison.hypotheses.posterior import (
     Belief,
@@ -38,20 +39,47 @@ def hypothesis(
     text: str,
     *,
     prob: Probability = 0.95,
-    covariance: Any = None,
+    covariance: CovarianceLike | None = None,
     tests: Names = ("wald", "likelihood"),
 ) -> Hypothesis:
-    """L beta = r, or L beta > r, as `text` says it: "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3", "x1 > 0".
+    """A test of L beta = r, or the probability of L beta > r, as `text` says it.
 
-    Names are coefficients as the fit calls them, in backquotes if need be; for a softmax "b: x1 = c: x1", where a bare
-    "x1 = 0" is said of every outcome. A maximum likelihood fit gets Wald's test (F and t for least squares), the likelihood
-    ratio and the score test; one inequality is tested one-sided against its opposite. `covariance`, the name of a kind
-    such as "HC3" or what `fit.covariance(...)` returned, replaces the fit's own and leaves Wald's test alone, as `tests="wald"` does. A posterior gets the
-    probability of inequalities, and for equalities the credible level at which they are reached.
+    A maximum likelihood fit gets Wald's test (F and t for least squares), the likelihood ratio and the score test. One
+    inequality is tested one-sided against its opposite. A posterior gets the probability of inequalities, and for
+    equalities the credible level at which they are reached.
 
-    DataError for a text that is no hypothesis; NotConverged without an estimate; Incompatible for coefficients that are not
-    identified, for equalities mixed with inequalities, and for several inequalities of a point estimate.
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    text : str
+        "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are coefficients as the fit calls them, in
+        backquotes if need be. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" is said of every outcome.
+    prob : float
+        Probability of every interval, between 0 and 1.
+    covariance : str or DataArray, optional
+        The name of a kind such as "HC3" or what `fit.covariance(...)` returned. It replaces the fit's own and leaves
+        Wald's test alone, as `tests="wald"` does.
+    tests : str or list of str
+        "wald", "likelihood" or both.
 
+    Returns
+    -------
+    Hypothesis
+        The tests, or the probability.
+
+    Raises
+    ------
+    DataError
+        For a text that is no hypothesis.
+    NotConverged
+        Without an estimate.
+    Incompatible
+        For coefficients that are not identified, for equalities mixed with inequalities, and for several inequalities
+        of a point estimate.
+
+    Examples
+    --------
     >>> from probreg import Model
     >>> from probreg.fits.fit import fit
     >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"])

@@ -100,14 +100,43 @@ def coverage(
 ) -> Coverage:
     """The share of simulated data sets whose intervals hold the truth, with its Monte Carlo error.
 
-    Responses are drawn from the likelihood of `model` at `truth`, a Fit (its estimate) or values by name (coefficients
-    as in `fit.parameter_names`, and sigma), at the model's own rows, or at `n` rows drawn from them anew each time; a
-    row of weight w counts as w rows. Each is fitted under the model's prior. `kinds` as in `interval_panel`; by default t (or wald),
-    HC3, profile and score. Data set k has its own seed, so that `workers` (threads) change nothing. Data sets without an
-    interval (separated, collinear) are left out of the shares and counted by cause.
+    Responses are drawn from the likelihood of `model` at `truth`, and each data set is fitted under the model's prior.
+    A row of weight w counts as w rows. Data set k has its own seed, so that `workers` change nothing. Data sets without
+    an interval (separated, collinear) are left out of the shares and counted by cause.
 
-    DataError for parameters that are missing or unknown; Incompatible for an interval that this model cannot have.
+    Parameters
+    ----------
+    model : Model
+        A model.
+    truth : Fit or mapping from str to float
+        A Fit (its estimate) or values by name: coefficients as in `fit.parameter_names`, and sigma.
+    kinds : iterable of str, or mapping, optional
+        As in `interval_panel`; by default t (or wald), HC3, profile and score.
+    reps : int
+        Number of data sets.
+    n : int, optional
+        Rows of each, drawn anew from the model's; without it the model's own rows.
+    prob : float
+        Probability of every interval, between 0 and 1.
+    seed : int
+        Of everything random.
+    workers : int
+        Threads.
 
+    Returns
+    -------
+    Coverage
+        `table` with `held`, the share, and its error, over (param, kind).
+
+    Raises
+    ------
+    DataError
+        For parameters that are missing or unknown.
+    Incompatible
+        For an interval that this model cannot have.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays(np.arange(8.0), [0.0, 1.0, 1.0, 3.0, 4.0, 4.0, 7.0, 7.0], columns=["x"])
     >>> found = coverage(model, {"Intercept": 0.0, "x": 1.0, "sigma": 0.5}, kinds=["t", "wald"], reps=200)
@@ -209,7 +238,7 @@ def _fitted(model: Model, method: str | Method, seed: int) -> Fit | str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what went wrong is counted
         try:
-            return fit(model, method, seed=seed)
+            return fit(model, METHODS.resolve(method), seed=seed)
         except (ProbregError, np.linalg.LinAlgError) as error:
             return type(error).__name__
 

@@ -10,7 +10,7 @@ import numpy as np
 from probreg.arguments.scalars import check_fields, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.inference import Bootstrap, Conjugate, Method
+from probreg.inference import Bootstrap, Conjugate, Method, MethodName
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -18,16 +18,26 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval as it is asked for: its kind (None is the default of the fit), the covariance behind it, and for
-    `coverage` the method that fits (None is "auto" for a mode, "conjugate" or else "laplace" for a posterior).
+    """An interval as it is asked for: its kind, the covariance behind it, and for `coverage` the method that fits.
 
+    Parameters
+    ----------
+    kind : str, optional
+        As in `Fit.interval`; None is the default of the fit.
+    covariance : str, optional
+        The name of a kind such as "HC3".
+    method : str or Method, optional
+        None is "auto" for a mode, "conjugate" or else "laplace" for a posterior.
+
+    Examples
+    --------
     >>> Interval(covariance="HC3").name, Interval("profile").name
     ('HC3', 'profile')
     """
 
     kind: str | None = None
     covariance: str | None = None
-    method: str | Method | None = None
+    method: MethodName | str | Method | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)

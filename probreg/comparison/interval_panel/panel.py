@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
+from probreg.arguments.types import DataFrame, RowsLike
 from probreg.comparison.interval_panel.kinds import Interval, chosen
 from probreg.comparison.interval_panel.quantity import Estimand, asked, at_row, coefficient
 from probreg.comparison.interval_panel.reasons import FoundInterval, interval_reasons
@@ -28,7 +29,7 @@ class IntervalPanel:
     quantity: str
     unit: str
     prob: float
-    table: Any
+    table: DataFrame
     why: tuple[str, ...]
 
     @property
@@ -69,18 +70,41 @@ def interval_panel(
     fits: Fit | Mapping[str, Fit],
     coef: str | None = None,
     *,
-    at: Any = None,
+    at: RowsLike | None = None,
     prob: Probability = 0.95,
     kinds: Iterable[str] | Mapping[str, Interval] | None = None,
 ) -> IntervalPanel:
     """Every interval that each fit offers for one coefficient, or for the mean at one row `at`, and why they differ.
 
-    `coef` is a name of `fit.parameter_names` ("x", or "x: b" for class b); `at` one row of data as for `predict`, with the
-    interval of a new observation beside those of the mean. `kinds` are names of `INTERVALS` (all of them by default) or
-    a mapping of names to `Interval(kind, covariance)`. Kinds that a fit does not have stand in the table with the reason.
+    Kinds that a fit does not have stand in the table with the reason.
 
-    DataError for an unknown coefficient or kind, or not exactly one of coef and at; Incompatible for unordered classes.
+    Parameters
+    ----------
+    fits : Fit or mapping from str to Fit
+        One fit, or several by name.
+    coef : str, optional
+        A name of `fit.parameter_names` ("x", or "x: b" for class b).
+    at : table or array, optional
+        One row of data as for `predict`, with the interval of a new observation beside those of the mean.
+    prob : float
+        Probability of every interval, between 0 and 1.
+    kinds : iterable of str, or mapping, optional
+        Names of `INTERVALS` (all of them by default) or a mapping of names to `Interval(kind, covariance)`.
 
+    Returns
+    -------
+    IntervalPanel
+        `table` with the ends and widths, `why` with the reasons.
+
+    Raises
+    ------
+    DataError
+        For an unknown coefficient or kind, or not exactly one of coef and at.
+    Incompatible
+        For unordered classes.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> found = interval_panel(pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["x"]), "x", kinds=["t", "wald", "eti"])
     >>> found.table["width"].round(3).tolist()

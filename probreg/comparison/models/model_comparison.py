@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import checked
+from probreg.arguments.types import DataFrame, TableLike
 from probreg.comparison.models.leave_one_out import LeftOut, leave_one_out, log_mean_density
 from probreg.comparison.models.same_data import refuse_other_data
 from probreg.comparison.models.stacking import stacking
@@ -52,8 +53,8 @@ class ModelComparison:
     by stacking; heldout and its SE; loo, how it was had.
     """
 
-    table: Any
-    pointwise: Any
+    table: DataFrame
+    pointwise: DataFrame
     notes: tuple[str, ...]
 
     def difference(self, first: str, second: str) -> tuple[float, float]:
@@ -83,14 +84,34 @@ def _shown(value: float) -> str:
 
 
 @checked
-def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: Any = None) -> ModelComparison:
+def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: TableLike | None = None) -> ModelComparison:
     """Models of the same observations by what they say of data that they have not seen.
 
-    Leave-one-out is exact for least squares and conjugate posteriors (closed form) and for other modes (refits), and PSIS
-    for other posteriors. `heldout` is a table of further rows with their response, scored by the predictive density of
-    every fit. Rows that are read by the block have the criteria but no leave-one-out, and the notes say so. DataError unless
-    all fits have the same rows, response and weights; Incompatible for a density beside probabilities.
+    Leave-one-out is exact for least squares and conjugate posteriors (closed form) and for other modes (refits), and
+    PSIS for other posteriors. Rows that are read by the block have the criteria but no leave-one-out, and the notes say
+    so.
 
+    Parameters
+    ----------
+    fits : mapping from str to Fit, or sequence of Fit
+        A sequence is named by the methods.
+    heldout : table, optional
+        Further rows with their response, scored by the predictive density of every fit.
+
+    Returns
+    -------
+    ModelComparison
+        `table` with k, AIC, elpd_loo and more, one row per fit.
+
+    Raises
+    ------
+    DataError
+        Unless all fits have the same rows, response and weights.
+    Incompatible
+        For a density beside probabilities.
+
+    Examples
+    --------
     >>> from probreg import Model
     >>> from probreg.fits.fit import fit
     >>> rows = {"y": [1.0, 2.1, 2.9, 4.2, 5.1, 5.8], "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Count, Positive, Seed, checked, read_argument
+from probreg.arguments.types import ArrayLike, DataArray, Dataset
 from probreg.comparison.tuning.criteria import Array, all_aux_at, has_mode, modes
 from probreg.comparison.tuning.evidence import has_closed_evidence, log_evidence
 from probreg.comparison.tuning.information import criteria
@@ -16,7 +17,7 @@ from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregWarning
 from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import coefficient_dims, labelled, model_coordinates, reported_coefficients
-from probreg.inference import Method, PathSolution, default_scales, mode_path
+from probreg.inference import Method, MethodName, PathSolution, default_scales, mode_path
 from probreg.inference.penalized.paths import rescaled
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -41,7 +42,7 @@ class RegularisationPath:
     solution: PathSolution
 
     @cached_property
-    def data(self) -> Any:
+    def data(self) -> Dataset:
         """Everything along the path, labelled; attrs say what df is and what the scale multiplies."""
         import xarray as xr
 
@@ -67,7 +68,7 @@ class RegularisationPath:
         return self.solution.scales
 
     @property
-    def coef(self) -> Any:
+    def coef(self) -> DataArray:
         """Coefficients on the raw columns, DataArray (scale, coef[, outcome])."""
         return self.data["beta"]
 
@@ -77,7 +78,7 @@ class RegularisationPath:
         return rescaled(self.model, float(scale))
 
     @checked
-    def fit_at(self, scale: Positive, method: str | Method = "auto", *, seed: Seed = 0) -> Fit:
+    def fit_at(self, scale: Positive, method: Method | MethodName = "auto", *, seed: Seed = 0) -> Fit:
         """`fit(path.model_at(scale), method)`: the mode there with all that a Fit says, or its posterior."""
         return fit(self.model_at(scale), method, seed=seed)
 
@@ -144,14 +145,40 @@ class RegularisationPath:
 
 
 @checked
-def path(model: Model, scales: Any = None, *, n: Count = 100) -> RegularisationPath:
-    """The mode of a model at `n` scales of its prior (or at the `scales` given), each started from the one before.
+def path(model: Model, scales: ArrayLike | None = None, *, n: Count = 100) -> RegularisationPath:
+    """The mode of a model at each scale of its prior, each started from the one before: a regularisation path.
 
     A scale multiplies every scale of the model's prior, so 1 is the model itself, small is a strong prior and large is
-    maximum likelihood. The grid runs, for priors with kinks, from where the first coefficient leaves its kink a thousandfold
-    up, for others over the eigenvalues of the information. Incompatible for a flat prior, or one of unknown scale;
-    DataError for one without a scale. Warns where a mode was not found. Source: Friedman, Hastie & Tibshirani 2010.
+    maximum likelihood. The grid of a prior with kinks runs from where the first coefficient leaves its kink a
+    thousandfold up, for others over the eigenvalues of the information. It warns where a mode was not found.
 
+    Parameters
+    ----------
+    model : Model
+        A model.
+    scales : sequence of float, optional
+        The scales; a grid of `n` of them otherwise.
+    n : int
+        Number of scales of the grid.
+
+    Returns
+    -------
+    RegularisationPath
+        `coef` over (scale, coef).
+
+    Raises
+    ------
+    Incompatible
+        For a flat prior, or one of unknown scale.
+    DataError
+        For a prior without a scale.
+
+    References
+    ----------
+    Friedman, Hastie & Tibshirani 2010.
+
+    Examples
+    --------
     >>> from probreg.priors import Laplace
     >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1.0), aux={"sigma": 1.0})
     >>> path(model, [1 / 3, 1 / 1.5, 1 / 0.3]).coef.sel(coef="x1").values.round(9)

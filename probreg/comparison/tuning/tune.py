@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.arguments.scalars import Seed, checked
+from probreg.arguments.types import ArrayLike, DataFrame
 from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, modes
 from probreg.comparison.tuning.losses import LOSSES, PredictionLoss
 from probreg.comparison.tuning.scale_path import grid_of
@@ -29,7 +30,7 @@ class TuningResult:
 
     model: Model
     scale: float
-    table: Any
+    table: DataFrame
     said: str
     criterion: Criterion
     rule: str
@@ -55,23 +56,54 @@ def tune(
     model: Model,
     by: str | Criterion = "cv",
     *,
-    scales: Any = None,
-    folds: Any = 10,
-    groups: Any = None,
+    scales: ArrayLike | None = None,
+    folds: ArrayLike = 10,
+    groups: ArrayLike | None = None,
     rule: Literal["min", "1se"] = "min",
     score: str | PredictionLoss = "log",
     seed: Seed = 0,
 ) -> TuningResult:
     """The model with its prior's scales multiplied by the factor that a criterion likes best.
 
-    `by` is "cv" (`folds`: their number, or one label per row; `groups`: rows that stay together), "loo" (in closed form for
-    Gaussian models with normal priors, else by one Newton step and said so), "evidence", "aic", "bic", "psis" (leave-one-out
-    of the posterior), or a Criterion with its settings such as `PSIS(method="nuts")`. `score` is the loss of a held-out
-    observation: "log", "squared", "zero_one", or "predictive" with loo. The rule "1se" takes the strongest prior whose score
-    is within one standard error of the least. The prior is bound to all rows once, so every fold has the same.
-    DataError for settings that cannot be, Incompatible for a criterion that cannot judge this model, NotConverged when no
-    scale has a score.
+    The prior is bound to all rows once, so every fold has the same.
 
+    Parameters
+    ----------
+    model : Model
+        A model.
+    by : str or Criterion
+        "cv", "loo" (in closed form for Gaussian models with normal priors, else by one Newton step and said so),
+        "evidence", "aic", "bic", "psis" (leave-one-out of the posterior), or a Criterion with its settings such as
+        `PSIS(method="nuts")`.
+    scales : sequence of float, optional
+        The factors to try.
+    folds : int or array (n,)
+        For "cv": their number, or one label per row.
+    groups : array (n,), optional
+        For "cv": rows with the same label stay together.
+    rule : {"min", "1se"}
+        "1se" takes the strongest prior whose score is within one standard error of the least.
+    score : str or PredictionLoss
+        The loss of a held-out observation: "log", "squared", "zero_one", or "predictive" with loo.
+    seed : int
+        Of the folds.
+
+    Returns
+    -------
+    TuningResult
+        The model at the chosen scale, and the scores.
+
+    Raises
+    ------
+    DataError
+        For settings that cannot be.
+    Incompatible
+        For a criterion that cannot judge this model.
+    NotConverged
+        When no scale has a score.
+
+    Examples
+    --------
     >>> from probreg.priors import Normal
     >>> model = Model.from_arrays([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.2, 1.8, 3.1], prior=Normal(1.0), aux={"sigma": 0.2})
     >>> tune(model, "evidence", scales=[0.01, 1.0, 100.0])

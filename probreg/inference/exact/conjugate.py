@@ -21,13 +21,26 @@ _ROUNDING = (2 * np.finfo(float).eps) ** 2  # of y'y: a residual sum of squares 
 @METHODS.register
 @dataclass(frozen=True)
 class Conjugate(Method):
-    """beta | sigma ~ N(m, sigma^2 V), sigma^2 ~ InvGamma(a, b): exact posterior, independent draws, log evidence.
+    """The exact posterior beta | sigma ~ N(m, sigma^2 V), sigma^2 ~ InvGamma(a, b), with its log evidence.
 
-    V = (X'X + P)^-1 and m = V (P b0 + X'y), a = a0 + (n + q - p)/2, b = b0 + (least penalised RSS)/2, q the columns with
-    a proper prior; so beta_j is Student-t on 2a degrees of freedom with scale^2 (b/a) V_jj. Takes sigma given, or with
-    p(sigma) ∝ 1/sigma (where flat priors give the classical t interval), p(sigma) ∝ 1, or InverseGamma on sigma^2;
-    normal priors then in units of sigma. Source: O'Hagan & Forster 2004, chapter 11.
+    V = (X'X + P)^-1 and m = V (P b0 + X'y), a = a0 + (n + q - p)/2, b = b0 + (least penalised RSS)/2, q the columns
+    with a proper prior; so beta_j is Student-t on 2a degrees of freedom with scale^2 (b/a) V_jj. It takes sigma given,
+    or with p(sigma) ∝ 1/sigma (where flat priors give the classical t interval), p(sigma) ∝ 1, or InverseGamma on
+    sigma^2; normal priors then in units of sigma.
 
+    Parameters
+    ----------
+    draws : int
+        Draws of each chain.
+    chains : int
+        Number of chains, which here are independent draws dealt into groups.
+
+    References
+    ----------
+    O'Hagan & Forster 2004, chapter 11.
+
+    Examples
+    --------
     >>> from probreg.model.model import Model
     >>> model = Model.from_arrays(np.ones((5, 1)), np.arange(5.0), intercept=False)
     >>> found = Conjugate(draws=1).solve(model, np.random.default_rng(0))
@@ -72,12 +85,17 @@ class Conjugate(Method):
         if not model.unknown:
             return self._given_sigma(model, given, prior, z)
         a0, b0, constant = _known(_inverse_gamma(model.aux_prior("sigma")))
+        # sigma^2 | y ~ InvGamma(a0 + (n + q - p)/2, b0 + RSS_P/2), RSS_P = min_beta |y - X beta|^2 + (beta - b)'P(beta
+        # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
         power = moments.weight + prior.size - moments.p
         a, b = a0 + power / 2, b0 + given.rss / 2
         rss = moments.rss if prior.size or given.exact is None else given.rss
         if a <= 0 or b <= _ROUNDING * float(np.square(moments.factor[:, -1]).sum()):
             raise Incompatible(_no_sigma(moments.weight, moments.p, exact=a > 0))
+        # sigma^2 = b / G with G ~ Gamma(a, 1).
         sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
+        # p(y) = exp(constant) (2 pi)^(-(n + q - p)/2) |P|^(1/2) |X'X + P|^(-1/2) Gamma(a) b^(-a), with prod w_i^(1/2)
+        # before it for rows of precision w.
         evidence = (
             constant
             + 0.5 * moments.log_precision
@@ -91,6 +109,7 @@ class Conjugate(Method):
         mean, sd = _moments_of_sigma(a, b)
         return Solution(
             beta=given.mean[:, None],
+            # beta_j - m_j = (b/a V_jj)^(1/2) t with t Student-t on 2 a degrees of freedom.
             scale=(b / a) * given.unscaled,
             aux={"sigma": mean},
             aux_sd={"sigma": sd},
@@ -117,6 +136,7 @@ class Conjugate(Method):
 
 
 def _draws(given: Conditional, z: np.ndarray, sigma: np.ndarray, chains: int) -> dict[str, np.ndarray]:
+    # beta | sigma = m + sigma R^-1 z, cov = sigma^2 (R'R)^-1.
     beta = given.mean + sigma[:, None] * (z @ np.asarray(given.root, dtype=float).T)
     return {"beta": chains_of(beta[..., None], chains)}
 
@@ -139,6 +159,7 @@ def _known[T](value: T | None) -> T:
 
 def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
     """Mean and sd of sigma when sigma^2 ~ InvGamma(a, b); the mean needs a > 1/2, the sd a > 1."""
+    # E[sigma] = b^(1/2) Gamma(a - 1/2) / Gamma(a), E[sigma^2] = b / (a - 1).
     mean = float(np.sqrt(b) * np.exp(gammaln(a - 0.5) - gammaln(a))) if a > 0.5 else np.inf
     return mean, float(np.sqrt(b / (a - 1) - mean**2)) if a > 1 else np.inf
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Array, Method, Resolved, Solution, edges
+from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, edges
 from probreg.inference.exact.marginal import GaussianSurface, LaplaceSurface, ScaleGroup, as_groups
 from probreg.inference.exact.maximise_evidence import EvidenceMaximum, maximise_log_scales
 from probreg.inference.modes.closed_form import require_full_rank
@@ -24,18 +24,34 @@ _NO_NOISE = 1e-9  # of the spread of y
 @METHODS.register
 @dataclass(frozen=True)
 class Evidence(Method):
-    """argmax over (log tau, log sigma) of log p(y | tau, sigma) + log p(tau) + log p(sigma), with beta integrated out; then
-    `method` fits the model at these scales, which are taken as known.
+    """The scales that maximise log p(y | tau, sigma) + log p(tau) + log p(sigma), beta integrated out.
 
-    tau is the unknown scale of a block of coefficients: `Normal(HalfNormal(1.0))`, `Normal(Reference())` for type-II maximum
-    likelihood proper, `GPrior(...)`, `R2(...)`. `per_column=True` gives each column its own (automatic relevance
-    determination): columns whose scale runs to zero are pruned, and named. Densities are of the logs, on which
-    `Reference()` is flat. Exact for Gaussian likelihoods (Newton's method from the moments, whatever the scale of the
-    data); for other smooth ones log p(y | tau) is its Laplace approximation. The maximum is the best one above a grid of
-    common scales, with many scales a local one. At it, with flat densities of the scales, MacKay's
-    equations hold: |m|^2 / tau^2 = gamma and RSS / sigma^2 = n - gamma - (flat columns), m the posterior mean and gamma the
-    number of parameters that the data settle. MacKay 1992; Tipping 2001.
+    Then `method` fits the model at these scales, which are taken as known. tau is the unknown scale of a block of
+    coefficients: `Normal(HalfNormal(1.0))`, `Normal(Reference())` for type-II maximum likelihood proper, `GPrior(...)`,
+    `R2(...)`. Densities are of the logs, on which `Reference()` is flat.
 
+    Exact for Gaussian likelihoods (Newton's method from the moments, whatever the scale of the data). For other smooth
+    ones log p(y | tau) is its Laplace approximation. The maximum is the best one above a grid of common scales, with
+    many scales a local one. At it, with flat densities of the scales, MacKay's equations hold: |m|^2 / tau^2 = gamma
+    and RSS / sigma^2 = n - gamma - (flat columns). m is the posterior mean and gamma the number of parameters that the
+    data settle.
+
+    Parameters
+    ----------
+    method : str or Method
+        What fits the model at these scales.
+    per_column : bool
+        Whether each column has its own scale (automatic relevance determination). Columns whose scale runs to zero are
+        pruned, and named.
+    max_steps : int
+        The most steps of the search.
+
+    References
+    ----------
+    MacKay 1992; Tipping 2001.
+
+    Examples
+    --------
     >>> from probreg.model.model import Model
     >>> from probreg.priors import Normal, Reference
     >>> x = np.array([-1.0, 0.0, 1.0, 2.0])
@@ -46,7 +62,7 @@ class Evidence(Method):
     (1.0816, 1.0816)
     """
 
-    method: str | Method = "auto"
+    method: MethodName | str | Method = "auto"
     per_column: Flag = False
     max_steps: Count = 300
 
@@ -169,6 +185,7 @@ class _Problem:
     def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""
         m = self.model.design.moments
+        # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
         far = top.theta[-1] < np.log(_NO_NOISE * (m.y_scale or 1.0))
         return bool(far or -top.at.hessian[-1, -1] < 1e-6 * m.weight)
 

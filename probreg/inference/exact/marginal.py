@@ -70,15 +70,18 @@ class Pieces(NamedTuple):
 
 def pieces(S: Array, m: Array, alpha: Array, of: Array) -> Pieces:
     """From S (r, r), or its diagonal (r,), the mean m (r,) and the group of each coordinate."""
+    # Z_ik = alpha_k where coordinate i is of group k, and 0 elsewhere.
     Z = np.equal.outer(of, np.arange(len(alpha))) * alpha
     if S.ndim == 1:
         return Pieces(S @ Z, (m * m) @ Z, (Z.T * S**2) @ Z, (Z.T * (m * m * S)) @ Z)
+    # trace_k = alpha_k sum_(i in k) S_ii, size_k = alpha_k |m_k|^2, and the double sums over i in k, j in l.
     V = Z * m[:, None]
     return Pieces(np.diagonal(S) @ Z, (m * m) @ Z, Z.T @ (S * S) @ Z, V.T @ S @ V)
 
 
 def over_alpha(found: Pieces, n: Array) -> tuple[Array, Array]:
     """Gradient and Hessian over log alpha, the curvature of the likelihood held."""
+    # d f / d log alpha_k = (n_k - alpha_k tr_k S - alpha_k |m_k|^2) / 2 (MacKay 1992), see the head of this file.
     g = 0.5 * (n - found.trace - found.size)
     return g, 0.5 * found.square + found.cross - 0.5 * np.diag(found.trace + found.size)
 
@@ -104,9 +107,12 @@ class GaussianSurface:
         F, p = np.asarray(moments.factor, dtype=float), moments.p
         inside = [j for g in self.groups for j in g.columns]
         flat = [j for j in range(p) if j not in set(inside)]
+        # |y - X b|^2 = |R_ff b_f + R_fi b_i - z_f|^2 + |W b_i - z|^2 + rest: with flat columns first, integrating over
+        # b_f takes one factor sigma sqrt(2 pi) for each, hence n - k, and 1 / |R_ff|.
         R, k = np.linalg.qr(F[:, [*flat, *inside, p]], mode="r"), len(flat)
         log_det = float(np.log(np.abs(np.diagonal(R)[:k])).sum())
         W, z = R[k:p, k:p], R[k:p, p]
+        # b_i = mu + L'^-1 gamma: z <- z - W mu, and W <- W L'^-1 group by group.
         mu = np.concatenate([g.base.center(len(g.columns)) for g in self.groups])
         z = z - W @ mu
         ends = np.cumsum([len(g.columns) for g in self.groups])
@@ -121,6 +127,7 @@ class GaussianSurface:
         W, z, *_ = self._reduced
         if len(self.groups) > 1:
             return W, z
+        # |z - W gamma|^2 = |U'z - diag(d) V'gamma|^2, and |gamma| = |V'gamma|: everything is diagonal.
         U, d, _ = np.linalg.svd(W)
         return d, U.T @ z
 
@@ -132,6 +139,7 @@ class GaussianSurface:
     def _map(self) -> Array:
         """d (log alpha, log 1/sigma^2) / d theta, (K + 1, len(theta))."""
         K, fixed = self.unknown, not self.model.unknown
+        # log alpha_k = -2 log tau_k - 2 log sigma (the last in units of sigma), log 1/sigma^2 = -2 log sigma.
         E = np.zeros((len(self.groups) + 1, K + 1))
         E[:K, :K] = -2.0 * np.eye(K)
         E[:-1, K] = [-2.0 * g.base.sigma_units for g in self.groups]
@@ -152,15 +160,20 @@ class GaussianSurface:
         alpha, noise = np.exp(logs[:-1]), float(np.exp(logs[-1]))
         S, m, log_det_H, rss = self._given(alpha, noise)
         found = pieces(S, m, alpha, self._of)
+        # log p(y | tau, sigma) = [n (log noise - log 2 pi) + sum_k n_k log alpha_k - log |H| - sum_k alpha_k |m_k|^2 -
+        # noise RSS] / 2 - log |R_ff| + sum_i log(w_i) / 2, with noise = 1 / sigma^2.
         size = np.bincount(self._of, minlength=len(alpha)).astype(float)
         rss = noise * (rss + rest)
         evidence = 0.5 * (n * (logs[-1] - _LOG_2PI) + size @ logs[:-1] - log_det_H - found.size.sum() - rss) - log_det
         evidence += 0.5 * self.model.design.moments.log_precision
         g, H = over_alpha(found, size)
         # the data term: S times its precision is 1 - S alpha, and its pull balances the priors'
+        # d f / d log noise = (n - noise tr S W'W - noise RSS) / 2, where noise tr S W'W = r - sum_k alpha_k tr_k S.
         trace = len(m) - found.trace.sum()
         square = found.trace - found.square.sum(1)
         g = np.append(g, 0.5 * (n - trace - rss))
+        # d^2 f / d log alpha_k d log noise = alpha_k noise tr_k(S W'W S) / 2 + alpha_k noise m_k'(S W'(W m - z))_k,
+        # where noise W'(z - W m) = diag(alpha) m: what the data pull is what the priors hold.
         both = np.append(0.5 * square - found.cross.sum(1), 0.0)
         both[-1] = 0.5 * (trace - square.sum()) + found.cross.sum() - 0.5 * (trace + rss)
         full = np.zeros((len(g), len(g)))
@@ -175,9 +188,12 @@ class GaussianSurface:
         W, z = self._coordinates
         a = alpha[self._of]
         if W.ndim == 1:
+            # H = noise d^2 + alpha, m = noise d z / H, z - d m = alpha z / H, coordinate by coordinate.
             h = noise * W**2 + a
             return 1.0 / h, noise * W * z / h, float(np.log(h).sum()), float(np.square(a * z / h).sum())
         q, root = len(z), np.sqrt(noise)
+        # [noise^(1/2) W; diag(alpha)^(1/2)] = Q R: R'R = H, S = R^-1 R'^-1, m = R^-1 Q'[noise^(1/2) z; 0], log |H| = 2
+        # log |R|.
         R = np.linalg.qr(np.vstack([root * np.c_[W, z], np.c_[np.diag(np.sqrt(a)), np.zeros(q)]]), mode="r")
         T = solve_triangular(R[:q, :q], np.eye(q))
         m = T @ R[:q, q]
@@ -187,6 +203,7 @@ class GaussianSurface:
         """The best of a grid of common ratios of noise to prior, sigma at its maximum given each; with several scales also
         one where noise is a third of the response, since many columns may explain it all."""
         W, _, rest, n, _ = self._reduced
+        # The mean of W'W's diagonal: the ratio sigma^2 / tau^2 at which data and prior weigh the same.
         typical = np.square(W).sum() / W.shape[1] or 1.0
         points = [self._at_ratio(typical * r, rest, n) for r in np.logspace(-10, 8, 19)]
         best = max(points, key=lambda theta: self(theta).value)
@@ -197,6 +214,7 @@ class GaussianSurface:
 
     def _at_ratio(self, ratio: float, rest: float, n: float) -> Array:
         _, m, _, rss = self._given(np.full(len(self.groups), ratio), 1.0)
+        # Given the ratio r = sigma^2 / tau^2 in all groups: sigma^2 = (RSS + r |m|^2) / n, and tau = sigma r^(-1/2).
         least = 1e-20 * self.model.design.moments.y_scale**2
         sigma = self.model.fixed.get("sigma") or np.sqrt(max(rss + rest + ratio * m @ m, least, 1e-300) / max(n, 1.0))
         tau = [-0.5 * np.log(ratio) + (0.0 if g.base.sigma_units else np.log(sigma)) for g in self.groups if g.tau]
@@ -205,6 +223,7 @@ class GaussianSurface:
 
 def with_priors(at: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]) -> EvidencePoint:
     """Times the density of each scale, as one of its log."""
+    # As a density of the log: log p(v) + log v, whose two derivatives are the slopes.
     slopes = np.array([p.slopes(float(np.exp(t))) for p, t in zip(priors, theta)])
     log_p = sum(float(p.log_prob(np.exp(t))) + t for p, t in zip(priors, theta))
     return at._replace(
@@ -254,10 +273,13 @@ class LaplaceSurface:
         found = pieces(C.T @ S @ C, m, alpha, self._of)
         size = np.bincount(self._of).astype(float)
         g, H = over_alpha(found, size)
+        # The mode solves grad = 0, so that d mode / d log alpha_k = -S C_k m_k alpha_k (implicit function theorem).
         moves = [-S @ (C[:, self._of == i] @ m[self._of == i]) * a for i, a in enumerate(alpha)]
         g = g - np.array([_log_det_slope(model, mode.gamma, aux, local.curvature, d) for d in moves])
+        # Laplace: log p(y | tau) = log p(y, mode) + (d/2) log 2 pi - log |H| / 2, with beta = T gamma: |T|^m more.
         shift = model.shape[1] * np.linalg.slogdet(basis.T)[1]
         evidence = local.value + shift + 0.5 * (len(S) * _LOG_2PI - np.linalg.slogdet(local.curvature)[1])
+        # log alpha = -2 log tau: d/d log tau = -2 d/d log alpha, and 4 times the second derivatives.
         at = EvidencePoint(evidence, -2.0 * g, 4.0 * H, evidence, size - found.trace)
         return with_priors(at, theta, [p.tau for p in self.groups if p.tau])
 
@@ -265,6 +287,7 @@ class LaplaceSurface:
         """The best of a few common scales about that where prior and data weigh the same."""
         model, (p, m) = self.model, self.model.shape
         J = replace(model, prior=Flat()).information(np.zeros((p, m)), **dict.fromkeys(model.unknown, 1.0))
+        # Where alpha is the mean of the diagonal of L^-1 J L'^-1, J the information of the rows at beta = 0.
         L = np.linalg.inv(self._roots[(self._roots != 0).any(1)])
         index = (self._roots != 0).any(1)
         typical = float(np.trace(L @ J[np.ix_(index, index)] @ L.T)) / len(L) or 1.0

@@ -32,11 +32,14 @@ def maximise_log_scales(surface: Surface, theta: Array, sizes: Array, *, tol: fl
     decrement = np.inf
     for number in range(1, max_steps + 1):
         free = ~vanished
+        # Newton on the free logs: -f'' step = f', made to rise where -f'' is not positive definite; decrement
+        # (f'step)^(1/2).
         step = np.zeros(len(theta))
         step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], -at.hessian[np.ix_(free, free)]))
         before, decrement = decrement, float(np.sqrt(max(float(at.gradient @ step), 0.0)))
         # So near the maximum each step squares the error: a decrement that no longer falls is rounding of the surface.
         if convex and (decrement < tol or before <= decrement < _ROUNDING):
+            # A pruned scale comes back where the evidence rises with it: d f / d log tau_k > 0.
             up = theta + np.log(_HELD) * vanished
             back = vanished & (surface(up).gradient > 0) if vanished.any() else vanished
             if not back.any():
@@ -44,10 +47,12 @@ def maximise_log_scales(surface: Surface, theta: Array, sizes: Array, *, tol: fl
             vanished, theta = vanished & ~back, np.where(back, up, theta)
             at = surface(theta)
             continue
+        # No log moves by more than 2 at once: the expansion is of no use farther away.
         moved = _rise(surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), at)
         if moved is None:
             return EvidenceMaximum(theta, at, vanished[:K], number, decrement)
         theta, at = moved
+        # gamma_k = n_k - alpha_k tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0.
         lost = ~vanished[:K] & (at.effective < _VANISHED * sizes) & (at.gradient[:K] < 0)
         if lost.any():
             vanished[:K] |= lost

@@ -22,13 +22,25 @@ _DEPTH = 60.0  # the integrand is followed down to exp(-60) of its peak
 @METHODS.register
 @dataclass(frozen=True)
 class Quadrature(Method):
-    """p(beta | y) = integral of N(beta; m(sigma), sigma^2 V(sigma)) p(sigma | y), by Gauss-Legendre nodes over log sigma.
+    """The posterior p(beta | y) = integral of N(beta; m(sigma), sigma^2 V(sigma)) p(sigma | y) d sigma.
 
-    Given sigma the posterior of beta is normal, whatever the normal prior; p(sigma | y) has the closed form
-    p(y | sigma) p(sigma). Mean, covariance and log evidence carry the error of the quadrature only, which falls
-    exponentially in the number of nodes; so do the ends of intervals of beta and of sigma, which are quantiles of the
-    mixture over these nodes. Draws are independent, and serve what is no function of one coefficient.
+    The integral is by Gauss-Legendre nodes over log sigma. Given sigma the posterior of beta is normal, whatever the
+    normal prior; p(sigma | y) has up to a constant the closed form p(y | sigma) p(sigma). Mean, covariance and log
+    evidence carry the error of the quadrature only, which falls exponentially in the number of nodes. So do the ends of
+    intervals of beta and of sigma, which are quantiles of the mixture over these nodes. Draws are independent, and
+    serve what is no function of one coefficient.
 
+    Parameters
+    ----------
+    draws : int
+        Draws of each chain.
+    chains : int
+        Number of chains, which here are independent draws dealt into groups.
+    nodes : int
+        Number of nodes.
+
+    Examples
+    --------
     With p(sigma) ∝ 1/sigma, n rows and p columns E[sigma^2] = RSS / (n - p - 2):
 
     >>> from probreg.model.model import Model
@@ -67,6 +79,8 @@ class Quadrature(Method):
         weight = np.exp(log_weight - log_evidence)
         sigma = np.exp(u)
         w, gamma = density.conditional(sigma)
+        # The law of total variance over the nodes: cov = E[sigma^2 diag(1/w)] + cov(E[gamma | sigma]), then from gamma
+        # to beta.
         mean = weight @ gamma
         spread = np.sqrt(weight)[:, None] * (gamma - mean)
         inner = np.diag((weight * sigma**2) @ (1.0 / w)) + spread.T @ spread
@@ -97,6 +111,7 @@ class Quadrature(Method):
     def _nodes(self, density: "_Density") -> tuple[Array, Array]:
         """Nodes in log sigma over the range that matters, and log(weight * integrand) at each."""
         low, high = _range(density)
+        # Gauss-Legendre on (low, high): u_k = (high - low)/2 x_k + (high + low)/2, weights (high - low)/2 w_k.
         x, w = np.polynomial.legendre.leggauss(self.nodes)
         u = (high - low) / 2 * x + (high + low) / 2
         return u, density(u) + np.log(w * (high - low) / 2)
@@ -107,6 +122,7 @@ class Quadrature(Method):
 
         value = density(u)
         grid = np.linspace(u[0], u[-1], 8001)
+        # sigma = F^-1(U), F by the trapezoidal rule of the density of log sigma on the grid.
         height = np.exp(CubicSpline(u, value - value.max())(grid))
         cdf = np.concatenate([[0.0], np.cumsum((height[1:] + height[:-1]) / 2)])
         sigma = np.exp(np.interp(rng.random(self.chains * self.draws) * cdf[-1], cdf, grid))
@@ -137,9 +153,13 @@ class _Density:
         power = moments.weight + self.prior.size - moments.p
         w, _ = self.conditional(s)
         d = self._diagonal
+        # min over gamma of |C gamma - c|^2 + t |S gamma - d|^2 is sum_j t (C_j d_j - S_j c_j)^2 / w_j, w = C^2 + t S^2,
+        # and |X'X + P(sigma)| = |R|^2 prod_j w_j.
         t = np.square(s[:, None] / d.at)
         rss = d.least + (t * np.square(d.C * d.d - d.S * d.c) / w).sum(1)
         log_det_R = d.log_det + 0.5 * np.log(w).sum(1)
+        # log p(y | sigma) = -(n + q - p)/2 log(2 pi sigma^2) + log |P|^(1/2) - log |X'X + P|^(1/2) - RSS_P / (2
+        # sigma^2); priors in raw units gain log sigma for each of their rows, since P there is in units of 1/sigma^2.
         fit = 0.5 * moments.log_precision - 0.5 * power * np.log(2.0 * np.pi * s**2) - log_det_R - rss / (2.0 * s**2)
         return fit + self.prior.log_det(1.0) + raw * u + self.sigma.log_prob(s) + u
 
@@ -147,6 +167,7 @@ class _Density:
         """Precision w (K, p) in units of 1/sigma^2 and mean (K, p) of gamma, whose components are independent."""
         d = self._diagonal
         t = np.square(sigma[:, None] / d.at)
+        # (C^2 + t S^2) gamma_mean = C c + t S d, the normal equations, one coordinate at a time.
         w = d.C**2 + t * d.S**2
         return w, (d.C * d.c + t * d.S * d.d) / w
 
@@ -164,6 +185,8 @@ class _Density:
             one = np.ones(p)
             return _Diagonal(at, F[:p, :p], np.eye(p), one, 0 * one, F[:p, p], 0 * one, float(F[p, p] ** 2))
         A = at * prior.absolute
+        # [F; s0 A] = Q R with Q1 = U1 C V', Q2 = U2 S V', so that F beta = U1 C gamma and s0 A beta = U2 S gamma, gamma
+        # = V'R beta.
         Q, R = np.linalg.qr(np.vstack([F[:p, :p], A[:, :p]]))
         U1, C, V, S, U2 = _cosine_sine(Q[:p], Q[p:])
         return _Diagonal(at, R, V, C, S, U1.T @ F[:p, p], U2.T @ A[:, p], float(F[p, p] ** 2))

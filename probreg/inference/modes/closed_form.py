@@ -26,13 +26,16 @@ SIGMA_FREE = "closed_form with a normal prior needs sigma: its mode moves with s
 @METHODS.register
 @dataclass(frozen=True)
 class ClosedForm(Method):
-    """argmin ||y - X beta||^2 + (beta - b)'P(beta - b) by QR, for a Gaussian likelihood with flat or normal priors.
+    """The mode argmin ||y - X beta||^2 + (beta - b)'P(beta - b) by QR: Gaussian likelihood, flat or normal priors.
 
     With flat priors this is least squares. sigma is then estimated by maximum likelihood, sqrt(RSS/n), and standard
-    errors use the unbiased sqrt(RSS/(n - rank)) with n - rank degrees of freedom; both are reported. With a normal prior
-    sigma has to be given, or to scale the prior: its joint mode over log sigma is sqrt((RSS + penalty)/(n + q)).
-    Columns that are combinations of others: the coefficients of least norm, those involved marked as not identified.
+    errors use the unbiased sqrt(RSS/(n - rank)) with n - rank degrees of freedom; both are reported. With a normal
+    prior sigma has to be given, or to scale the prior: its joint mode over log sigma is sqrt((RSS + penalty)/(n + q)).
+    Columns that are combinations of others have the coefficients of least norm; those involved are marked as not
+    identified.
 
+    Examples
+    --------
     >>> from probreg.model.model import Model
     >>> model = Model.from_arrays([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"])
     >>> found = ClosedForm().solve(model, np.random.default_rng(0))

@@ -53,14 +53,26 @@ class Mode(NamedTuple):
 @METHODS.register
 @dataclass(frozen=True)
 class Newton(Method):
-    """argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
+    """The mode argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
 
     sigma, where the likelihood has one, is found jointly on its log scale, so that p(sigma) ∝ 1/sigma gives maximum
-    likelihood. The covariance is the inverse observed curvature over (beta, log aux). `start` is a (p, m) array of
-    coefficients on the raw columns (a warm start); it stops at a decrement of `tol` sqrt(n) standard errors, after which
-    one more step squares the error.
-    Source: Boyd & Vandenberghe 2004, section 9.5.
+    likelihood. The covariance is the inverse observed curvature over (beta, log aux).
 
+    Parameters
+    ----------
+    tol : float
+        It stops at a decrement of `tol` sqrt(n) standard errors, after which one more step squares the error.
+    max_steps : int
+        The most Newton steps.
+    start : array (p, m), optional
+        Coefficients on the raw columns to start from.
+
+    References
+    ----------
+    Boyd & Vandenberghe 2004, section 9.5.
+
+    Examples
+    --------
     >>> from probreg.likelihoods import Bernoulli
     >>> model = Model.from_arrays([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [0, 0, 1, 0, 1, 1], likelihood=Bernoulli())
     >>> found = Newton().solve(model, np.random.default_rng(0))
@@ -118,6 +130,8 @@ def find_mode(
     status, decrement, number = Status.STEP_LIMIT, np.inf, 0
     for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
         step, convex = newton_step(local)
+        # lambda = (g' H^-1 g)^(1/2), the Newton decrement: the distance to the maximum in standard errors
+        # (Boyd & Vandenberghe 2004, section 9.5).
         before, decrement = decrement, float(np.sqrt(max(local.gradient @ step, 0.0)))
         if decrement < tol and convex:
             # From here the error squares, so the last step needs no new gradient; the curvature, which gives the
@@ -191,12 +205,14 @@ def _approach(model: Model, point: Array, gradient: Array, H: Array, tol: float)
         decrement = float(np.sqrt(max(gradient @ step, 0.0)))
         if decrement < tol / 3:
             break
+        # Linear convergence: the next decrement is about lambda^2 / lambda_before.
         if before and decrement**2 / before < tol / 30:
             return point + step  # it shrinks by what it shrank by before, or more, and the next pass finds out
         before = decrement
         new = _slope(model, point + step, (p, m))
         if not np.abs(new).max() < 0.7 * np.abs(gradient).max():
             break
+        # (s, y) with y = -(change of g): H s is about y, as H is the negative Hessian.
         pairs.append((step, gradient - new))
         point, gradient = point + step, new
     return point
@@ -206,10 +222,12 @@ def _two_loops(gradient: Array, H: Array, pairs: list[tuple[Array, Array]]) -> A
     """The quasi-Newton step: H corrected by the (step, fall of the gradient) pairs seen, solved against the gradient."""
     q = gradient
     used: list[float] = []
+    # Newest pair first: a_i = s_i'q / s_i'y_i, q <- q - a_i y_i.
     for s, y in reversed(pairs):
         a = (s @ q) / (s @ y)
         q, used = q - a * y, [a, *used]
     r, _ = newton_step(LocalModel(np.nan, q, H))
+    # Oldest pair first: r <- r + s_i (a_i - y_i'r / s_i'y_i).
     for (s, y), a in zip(pairs, used):
         r = r + s * (a - (y @ r) / (s @ y))
     return r
@@ -233,9 +251,11 @@ def newton_step(local: LocalModel) -> tuple[Array, bool]:
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
     scaled = H / np.outer(d, d)
     try:
+        # H^-1 g = D^-1 (D^-1 H D^-1)^-1 D^-1 g with D = diag(H)^(1/2), free of the units of the columns.
         return cho_solve(cho_factor(scaled), g / d) / d, True
     except np.linalg.LinAlgError:
         value, vector = np.linalg.eigh(scaled)
+        # D^-1 H D^-1 = V diag(v) V', and the step D^-1 V diag(1/|v|) V' D^-1 g rises along every direction.
         floor = 1e-10 * max(float(np.abs(value).max()), 1.0)
         null = np.abs(value) <= floor
         value = np.where(null, np.inf, np.abs(value))  # no step along directions that change nothing
@@ -246,6 +266,7 @@ def newton_step(local: LocalModel) -> tuple[Array, bool]:
 def _halve(
     model: Model, point: Array, step: Array, local: LocalModel, shape: tuple[int, int]
 ) -> tuple[Array, LocalModel] | None:
+    # Armijo: log p(x + t d) >= log p(x) + 1e-4 t g'd, up to rounding of log p.
     slope, noise = float(local.gradient @ step), 1e-13 * abs(local.value)
     if slope < _FLAT:
         # The value is a sum in which large terms may cancel; so near the mode the gradient judges the step: g'H^-1 g falls.
@@ -284,6 +305,7 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
     if found.status is not Status.CONVERGED:
         return *_rough(model), None
     to_part = part.design.basis.T_inverse @ design.basis.T
+    # T_part gamma_part = T gamma = beta, so that gamma_part = M gamma and H over gamma is M' H_part M.
     M = with_aux(map_of_columns(to_part, found.gamma.shape[1]), len(found.log_aux))
     return np.linalg.solve(to_part, found.gamma), found.log_aux, M.T @ found.local.curvature @ M
 
@@ -323,6 +345,7 @@ def _rough(model: Model) -> tuple[Array, Array]:
     weight = likelihood.information(eta, **known)
     weight = np.einsum("nkk->n", weight) * (1.0 if design.weights is None else design.weights)
     U = model.design.basis.rows(design.X)
+    # gamma = argmin sum_i v_i |eta_i - offset_i - u_i gamma|^2, v_i = w_i tr W_i at the rough eta: one step of IRLS.
     H = weighted_gram(U, weight)
     gamma = np.linalg.lstsq(H, U.T @ (weight[:, None] * target), rcond=1e-10)[0]
     return gamma, log_aux
@@ -335,6 +358,7 @@ def covariance_at(mode: Mode) -> Array | None:
     if not (np.isfinite(d).all() and (d > 0).all()):
         return None
     try:
+        # H^-1 = D^-1 (D^-1 H D^-1)^-1 D^-1, D = diag(H)^(1/2).
         inverse = cho_solve(cho_factor(H / np.outer(d, d)), np.eye(len(H)))
     except np.linalg.LinAlgError:
         return None
@@ -355,13 +379,16 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     elif cov is None or np.linalg.cond(mode.local.curvature[:k, :k]) > 1e13:
         cov, null = _deficient(model, mode, T, cov)
         if null is not None:
+            # The member of least norm of beta + N c: beta - N N^+ beta.
             beta, status = beta - null @ np.linalg.pinv(null) @ beta, Status.NOT_IDENTIFIED
             detail = combinations(model.design.moments.rank, model.design.columns)
             not_estimable = np.repeat(touched(null)[:, None], len(model.likelihood.contrast_matrix), 1)
     else:
+        # beta = T gamma, so that cov(beta, log aux) = S cov(gamma, log aux) S' with S = diag(T, 1).
         S = with_aux(T, len(mode.log_aux))
         cov = S @ cov @ S.T
     aux = np.exp(mode.log_aux)
+    # The delta method: sd(v) = v sd(log v).
     sd = aux * np.sqrt(np.diagonal(cov)[k:])
     return Solution(
         beta=beta,

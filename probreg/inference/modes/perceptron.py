@@ -25,17 +25,27 @@ class PerceptronSearch(NamedTuple):
 @METHODS.register
 @dataclass(frozen=True)
 class Perceptron(Method):
-    """gamma += s u at every mistake, s = -1 or +1 the class of the row u: Rosenblatt's rule on standardised columns.
+    """Rosenblatt's rule on standardised columns: gamma += s u at every mistake, s = -1 or +1 the class of the row u.
 
-    Where the classes can be separated it ends after at most (R / margin)^2 mistakes (Novikoff 1962), with a direction whose
-    sign is right in every row. Where they cannot it never settles: after `epochs` passes the answer is the average of the
-    last pass (Freund & Schapire 1999), and the status says so. The order of rows is new in each pass; a row of weight w
-    moves gamma w times as far. There are no standard errors and no probabilities: `predict` refuses, and
-    np.sign(X @ coef) says on which side a row lies, the event's being +1.
+    Where the classes can be separated it ends after at most (R / margin)^2 mistakes, with a direction whose sign is
+    right in every row. Where they cannot it never settles: after `epochs` passes the answer is the average of the last
+    pass, and the status says so. The order of rows is new in each pass; a row of weight w moves gamma w times as far.
 
-    `stats` hold mistakes, passes, rows left on the wrong side, and the margin, min s u'gamma / ||gamma|| on standardised
-    columns, which is negative where a row is on the wrong side.
+    There are no standard errors and no probabilities: `predict` refuses, and np.sign(X @ coef) says on which side a row
+    lies, the event's being +1. `stats` hold mistakes, passes, rows left on the wrong side, and the margin, min s
+    u'gamma / ||gamma|| on standardised columns. The margin is negative where a row is on the wrong side.
 
+    Parameters
+    ----------
+    epochs : int
+        The most passes over the rows.
+
+    References
+    ----------
+    Novikoff 1962; Freund & Schapire 1999.
+
+    Examples
+    --------
     >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [5.0]], [0, 0, 1, 1], likelihood="bernoulli")
     >>> found = Perceptron().solve(model, np.random.default_rng(0))
     >>> found.status.name, np.sign(model.design.X @ found.beta[:, 0])

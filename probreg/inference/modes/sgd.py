@@ -77,20 +77,42 @@ class Stochastic(Method):
 @METHODS.register
 @dataclass(frozen=True)
 class SGD(Stochastic):
-    """The averaged iterate of gamma += (step / batch) sum of d log p_i / d gamma over a batch of rows, for a smooth
-    likelihood with flat or normal priors, on standardised columns and in an order of the rows new in each pass.
+    """Stochastic gradient: the averaged iterate of gamma += (step / batch) sum of d log p_i / d gamma.
 
-    step = rate / L / sqrt(passes before this stage), L the bound of the curvature (see `Rows.curvature`), so that
-    `rate` has no units: from 2 on a step may overshoot. `batch` rows share a step (by default so many that a pass has 64
-    steps); with all rows in a step this is gradient descent, whose steps stay at rate / L and whose answer is the last
-    iterate. `epochs` is the budget of passes, and it stops at a distance of `tol` standard errors from the maximum. With
-    `average=False` the answer is the last iterate. A row of weight w counts as w rows, a prior is shared out over the
-    rows, and sigma is maximised at the coefficients after each pass (for a Gaussian with flat priors, sqrt(RSS/n)).
+    The sum is over a batch of rows. It is for a smooth likelihood with flat or normal priors, on standardised columns,
+    in an order of the rows new in each pass. step = rate / L / sqrt(passes before this stage), L the bound of the
+    curvature (see `Rows.curvature`). So `rate` has no units: from 2 on a step may overshoot. A row of weight w counts
+    as w rows and a prior is shared out over the rows. sigma is maximised at the coefficients after each pass (for a
+    Gaussian with flat priors, sqrt(RSS/n)).
 
-    Standard errors are the plug-in sandwich H^-1 S H^-1, H the curvature of the log posterior and S the sum of the squared
-    gradients of the rows, over (beta, log sigma): the asymptotic covariance of the average of one pass.
-    NotConverged when the steps grow without end. Sources: Robbins & Monro 1951; Ruppert 1988; Polyak & Juditsky 1992.
+    With all rows in a step this is gradient descent, whose steps stay at rate / L and whose answer is the last iterate.
+    Standard errors are the plug-in sandwich H^-1 S H^-1 over (beta, log sigma): the asymptotic covariance of the
+    average of one pass. H is the curvature of the log posterior and S the sum of the squared gradients of the rows.
 
+    Parameters
+    ----------
+    rate : float
+        Factor of the step, without units.
+    epochs : int
+        The most passes over the rows.
+    average : bool
+        Whether the answer is the average of the iterates; the last one otherwise.
+    batch : int, optional
+        Rows that share a step; by default so many that a pass has 64 steps.
+    tol : float
+        Distance from the maximum at which it stops, in standard errors.
+
+    Raises
+    ------
+    NotConverged
+        When the steps grow without end.
+
+    References
+    ----------
+    Robbins & Monro 1951; Ruppert 1988; Polyak & Juditsky 1992.
+
+    Examples
+    --------
     >>> model = Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["x"])
     >>> found = SGD().solve(model, np.random.default_rng(0))
     >>> found.status.name, found.stats["distance"] < 0.1
@@ -121,13 +143,29 @@ class SGD(Stochastic):
 @METHODS.register
 @dataclass(frozen=True)
 class LMS(Stochastic):
-    """The averaged iterate of gamma += step (y - u'gamma) u, one row at a time: least mean squares on standardised columns.
+    """Least mean squares: the averaged iterate of gamma += step (y - u'gamma) u, row by row, u standardised.
 
     step = rate / max ||u||^2 / sqrt(passes before this stage), and below rate 2 no step overshoots its row. With flat
     priors a pass is `probreg.online.run` of `probreg.online.lms` on the rows times the roots of their weights; a normal
     prior is shared out over the rows. Everything else as for `SGD`, whose single-row Gaussian case this is.
-    Sources: Widrow & Hoff 1960; the average: Polyak & Juditsky 1992.
 
+    Parameters
+    ----------
+    rate : float
+        Factor of the step, without units.
+    epochs : int
+        The most passes over the rows.
+    average : bool
+        Whether the answer is the average of the iterates; the last one otherwise.
+    tol : float
+        Distance from the maximum at which it stops, in standard errors.
+
+    References
+    ----------
+    Widrow & Hoff 1960; the average: Polyak & Juditsky 1992.
+
+    Examples
+    --------
     >>> model = Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["x"])
     >>> LMS().solve(model, np.random.default_rng(0)).status.name
     'CONVERGED'

@@ -230,14 +230,25 @@ def _fixed_point(step: Callable[[float], float], u: float, good: Callable[[], bo
 @METHODS.register
 @dataclass(frozen=True)
 class CoordinateDescent(Method):
-    """argmin ||y - X beta||^2 / (2 sigma^2) + sum_j -log p(beta_j): the lasso and the elastic net, flat columns unpenalised.
+    """The mode argmin ||y - X beta||^2 / (2 sigma^2) - sum_j log p(beta_j): lasso and elastic net.
 
-    For a Gaussian likelihood with Laplace, elastic-net, diagonal normal and flat priors, from rows or from moments.
-    Given sigma the problem is convex; stats hold the duality gap in nats ("gap") and the distance of zero from the
-    subdifferential in conditional standard errors ("kkt"), at most `tol`. Zeros are exactly zero. An unknown sigma is
-    found jointly on its log scale; then "gap" is that given sigma. A mode at a kink has no curvature: the covariance is nan.
-    Source: Friedman, Hastie & Tibshirani 2010.
+    It is for a Gaussian likelihood with Laplace, elastic-net, diagonal normal and flat priors, from rows or from
+    moments; flat columns are unpenalised. Given sigma the problem is convex. stats hold the duality gap in nats ("gap")
+    and the distance of zero from the subdifferential in conditional standard errors ("kkt"), at most `tol`. Zeros are
+    exactly zero. An unknown sigma is found jointly on its log scale; then "gap" is that given sigma. A mode at a kink
+    has no curvature: the covariance is nan.
 
+    Parameters
+    ----------
+    tol : float
+        The largest "kkt", in conditional standard errors.
+
+    References
+    ----------
+    Friedman, Hastie & Tibshirani 2010.
+
+    Examples
+    --------
     >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1 / 1.5), aux={"sigma": 1.0})
     >>> CoordinateDescent().solve(model, np.random.default_rng(0)).beta[:, 0].round(9)
     array([0.  , 0.25])

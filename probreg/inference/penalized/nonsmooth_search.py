@@ -63,6 +63,8 @@ class SearchCoordinates:
             return np.r_[np.repeat(values, m), np.full(len(self.model.unknown), rest)]
 
         center = out(self.nonsmooth.center * scale)
+        # gamma_j = scale_j beta_j: weights of |beta_j| are divided by scale_j, of beta_j^2 by scale_j^2, of |beta_j|^e
+        # by scale_j^e.
         if weights is not None:
             return WeightedAbsolute(out(weights[0] / scale), out(weights[1] / scale**2), center)
         if powers is not None:
@@ -103,12 +105,16 @@ class SearchCoordinates:
     def at(self, x: Array) -> SearchPoint:
         """-log p at x without the kinked part, whose own -q m log sigma is counted here."""
         k, (_, m) = self._k, self.model.shape
+        # kappa = a + u (x - a), u = sigma^s: the coefficients on standardised columns, of which f = -log p has g and H.
         units, kappa = self.units(x), self._kappa(x)
         with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
             value, g, H = self._expansion(kappa, self.aux(x))
         value, g, H = -value, -g, H.copy()
         moving = self.nonsmooth.moving
         if moving.any():
+            # d kappa_j / d x_j = u_j, d kappa_j / d log sigma = s_j (kappa_j - a_j): the new gradient is J'g, the new
+            # Hessian J'H J + sum_j g_j d^2 kappa_j, with d^2 kappa_j / d x_j d log sigma = s_j u_j and d^2 kappa_j / d
+            # (log sigma)^2 = s_j (kappa_j - a_j). -log p(phi) gains log sigma for every entry in units of sigma.
             s = np.repeat(moving, m)
             u, r = np.repeat(units.ravel(), m), (kappa - self._center).ravel()
             J = np.eye(len(x))
@@ -187,6 +193,7 @@ def _rough(search: SearchCoordinates) -> Array:
     A, b = root * U, root * (minus_offset(eta, design.offset))
     k, m = search._k, model.shape[1]
     G, c = np.zeros((len(x), len(x))), np.zeros(len(x))
+    # x = argmin x'G x / 2 - c'x + penalty(x): weighted least squares of the rough eta, with the kinked prior.
     G[:k, :k], c[:k] = map_of_columns(A.T @ A, m), (A.T @ b).ravel()
     G[:k, :k] += 1e-8 * np.diag(np.diagonal(G)[:k])
     G[range(k, len(x)), range(k, len(x))], c[k:] = 1.0, x[k:]
@@ -201,6 +208,7 @@ def rounder(model: Model) -> Model:
         this: Any = b.prior
         if isinstance(b.prior, ProximalPrior):
             q = b.prior.q if isinstance(b.prior, ExponentialPower) else 1.0
+            # sd of p(r) proportional to exp(-|r|^q): (Gamma(3/q) / Gamma(1/q))^(1/2).
             spread = float(np.exp(0.5 * (gammaln(3.0 / q) - gammaln(1.0 / q))))
             this = Normal(this.scales * spread, location=this.location, sigma_units=this.sigma_units)
         if model.joint.informative[list(b.columns)].any():
@@ -220,6 +228,8 @@ def minimise_nonsmooth(search: SearchCoordinates, x: Array, *, tol: float, max_s
             break
         H = _convexified(at.curvature)
         inner = max(0.1 * tol, min(0.1, kkt) * 0.01 * kkt)
+        # aim = argmin g'(x - x_t) + (x - x_t)'H(x - x_t)/2 + penalty(x), that is x'H x/2 - (H x_t - g)'x + penalty(x)
+        # (Lee, Sun & Saunders 2014).
         aim, _ = minimise(H, H @ at.x - at.gradient, search.penalty, at.x, tol=inner)
         moved = _halve(search, at, aim - at.x)
         if moved is None:
@@ -244,6 +254,8 @@ def _convexified(H: Array) -> Array:
 def _halve(search: SearchCoordinates, at: SearchPoint, step: Array) -> SearchPoint | None:
     """The first of x + t step, t = 1, 1/2, ..., at which the objective falls enough, None when none does."""
     penalty, here = search.penalty, search.penalty.value(at.x)
+    # The fall that the expansion promises: Delta = g'd + penalty(x + d) - penalty(x) < 0, and f(x + t d) + penalty(x +
+    # t d) <= f(x) + penalty(x) + 1e-4 t Delta is asked for.
     slope = float(at.gradient @ step) + penalty.value(at.x + step) - here
     noise = 1e-13 * (abs(at.smooth) + abs(here))
     if not slope < noise:

@@ -25,13 +25,24 @@ _FAR = 12.0  # |eta| beyond which it is time to ask whether a maximum exists, as
 @METHODS.register
 @dataclass(frozen=True)
 class ProximalNewton(Method):
-    """argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood and a prior that has kinks in some blocks.
+    """The mode argmax log p(y | X beta, aux) + log p(beta, aux): smooth likelihood, a prior with kinks.
 
     It stops on a certificate: zero lies within `tol` of the subdifferential of the negative log posterior over (beta,
-    log aux), coordinate by coordinate, in conditional standard errors (stats "kkt"). Entries at a kink are exactly there.
-    Where the prior is not convex (bridge with q < 1) the mode is a local one, sought from the ridge solution. A mode at a
-    kink has no curvature, so the covariance is nan. `start` is a (p, m) array of coefficients on the raw columns.
+    log aux), coordinate by coordinate (stats "kkt"). Entries at a kink are exactly there. Where the prior is not convex
+    (bridge with q < 1) the mode is a local one, sought from the ridge solution. A mode at a kink has no curvature, so
+    the covariance is nan.
 
+    Parameters
+    ----------
+    tol : float
+        The largest "kkt", in conditional standard errors.
+    max_steps : int
+        The most Newton steps.
+    start : array (p, m), optional
+        Coefficients on the raw columns to start from.
+
+    Examples
+    --------
     >>> from probreg.priors import Laplace
     >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1 / 1.5), aux={"sigma": 1.0})
     >>> ProximalNewton().solve(model, np.random.default_rng(0)).beta[:, 0].round(9)
@@ -103,6 +114,7 @@ def kinked_solution(
         )
     elif (opened := open_directions(model)) is not None:
         (N, detail), status = opened, Status.NOT_IDENTIFIED
+        # The member of least norm of beta + N c: beta - N N^+ beta.
         beta = beta - N @ np.linalg.pinv(N) @ beta
         not_estimable = np.repeat(touched(N)[:, None], len(model.likelihood.contrast_matrix), 1)
     elif status is Status.SADDLE and stats["kkt"] < 1e-5:

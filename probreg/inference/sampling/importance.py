@@ -44,6 +44,7 @@ class Weighted(NamedTuple):
     @property
     def ess(self) -> float:
         """Effective sample size 1 / sum of squared weights (Kong 1992)."""
+        # ESS = 1 / sum_s w_s^2 with sum_s w_s = 1.
         return float(np.exp(-np.logaddexp.reduce(2.0 * self.log_weight, axis=None)))
 
 
@@ -52,13 +53,38 @@ class Weighted(NamedTuple):
 class Importance(Method):
     """p(beta, log aux | y) by weights p / q on draws of q = Student-t(df, mode, H^-1), H the curvature at the mode.
 
-    The largest weights are smoothed by a Pareto tail of shape k-hat. Above `max_k`, by default min(1 - 1 / log10 S, 0.7) for
-    S weighed points, means do not settle and NotConverged is raised. Reported means, standard deviations and the evidence
-    (with its Monte Carlo error) are those of the weighted points; the draws of each chain are resampled from its own
-    points, copies side by side, so that they count alike. `df` is by default 10, or the number of parameters where that is
-    more (the radius of a Student-t in d dimensions is as spread as a normal's only from df = d), and inf for a normal. What lies beyond the reach
-    of q, such as another mode, no weight can tell. Source: Vehtari et al. 2024; Geweke 1989.
+    The largest weights are smoothed by a Pareto tail of shape k-hat. Reported means, standard deviations and the
+    evidence (with its Monte Carlo error) are those of the weighted points. The draws of each chain are resampled from
+    its own points, copies side by side, so that they count alike. What lies beyond the reach of q, such as another
+    mode, no weight can tell.
 
+    Parameters
+    ----------
+    draws : int
+        Draws of each chain.
+    chains : int
+        Number of chains, each with its own points.
+    df : float, optional
+        Degrees of freedom of q, inf for a normal. By default 10, or the number of parameters where that is more: the
+        radius of a Student-t in d dimensions is as spread as a normal's only from df = d.
+    max_k : float, optional
+        The largest k-hat, by default min(1 - 1 / log10 S, 0.7) for S weighed points.
+    tol : float
+        Of the mode, as in `Newton`.
+    max_steps : int
+        Of the search for the mode.
+
+    Raises
+    ------
+    NotConverged
+        Where k-hat is above `max_k`, since means do not settle.
+
+    References
+    ----------
+    Vehtari et al. 2024; Geweke 1989.
+
+    Examples
+    --------
     >>> from probreg.likelihoods import Bernoulli
     >>> x = np.arange(20.0)
     >>> model = Model.from_arrays(x, x % 3 > 1, likelihood=Bernoulli())
@@ -135,10 +161,12 @@ class Importance(Method):
         aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
         with np.errstate(all="ignore"):  # far points overflow to weight zero
             log_p = _log_posterior(model, beta, aux) + log_aux.sum(1)
+        # theta = centre + root z: q(theta) = q(z) / |root|, so that log w = log p(y, theta) - log q(z) + log |root|.
         log_w = np.where(np.isnan(log_p), -np.inf, log_p) - log_q + at.log_det
         log_weight, k_hat = smoothed(log_w)
         total = float(np.logaddexp.reduce(log_weight))
         log_weight = log_weight - total
+        # p(y) = E_q[w], estimated by the mean of S weights; its relative error is sd(w / mean w) / S^(1/2).
         evidence = total - float(np.log(len(z)))
         error = float(np.std(np.exp(log_weight + np.log(len(z)))) / np.sqrt(len(z)))
         into = (self.chains, self.points)
@@ -156,6 +184,7 @@ def resampled(weight: Array, draws: int, rng: np.random.Generator) -> Array:
     [0, 0, 0, 0, 2, 2, 3, 3]
     """
     total = np.cumsum(weight)
+    # Tooth j at (j + U) / draws of the sum of the weights, one U for all (systematic resampling).
     comb = (np.arange(draws) + rng.random()) / draws * total[-1]
     return np.minimum(np.searchsorted(total, comb, side="right"), len(weight) - 1)
 
@@ -165,6 +194,7 @@ def _student(rng: np.random.Generator, n: int, dim: int, df: float) -> tuple[Arr
     z = rng.standard_normal((n, dim))
     if np.isinf(df):
         return z, -0.5 * (z**2).sum(1) - 0.5 * dim * np.log(2.0 * np.pi)
+    # t = z / (chi^2_df / df)^(1/2), log q = constant - (df + d)/2 log(1 + |t|^2 / df).
     z = z / np.sqrt(rng.chisquare(df, n) / df)[:, None]
     constant = gammaln((df + dim) / 2) - gammaln(df / 2) - 0.5 * dim * np.log(df * np.pi)
     return z, constant - 0.5 * (df + dim) * np.log1p((z**2).sum(1) / df)
@@ -191,10 +221,13 @@ def _log_lik(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
 def _moments(at: Peak, z: Array, w: Array) -> tuple[Array, Array, tuple[float, float]]:
     """Mean and covariance of (vec beta, log aux), and the largest Monte Carlo errors of a mean, in sd, and of an sd, in
     proportion. The mean of z under q is zero, so that only weighted less plain mean is estimated (a control variate)."""
+    # E_p[z] is about sum_s (w_s - 1/S) z_s, since sum_s z_s / S estimates E_q[z] = 0.
     pull = w - 1.0 / len(w)
     centred = z - w @ z
     cov = at.root @ (centred.T @ (w[:, None] * centred)) @ at.root.T
     x = centred @ at.root.T / np.sqrt(np.diagonal(cov))
+    # Delta method of self-normalised weights, x in posterior standard deviations:
+    # se(mean) = (sum_s (w_s - 1/S)^2 x_s^2)^(1/2), se(sd)/sd = (sum_s w_s^2 (x_s^2 - 1)^2)^(1/2) / 2.
     of_mean = np.sqrt((pull**2) @ x**2)
     of_sd = 0.5 * np.sqrt((w**2) @ (x**2 - 1.0) ** 2)
     return at.centre + at.root @ (pull @ z), cov, (float(of_mean.max()), float(of_sd.max()))

@@ -79,11 +79,33 @@ def further_modes(model: Model) -> str | None:
 @METHODS.register
 @dataclass(frozen=True)
 class LaplaceApproximation(Method):
-    """q(beta, log aux) = N(mode, H^-1), H the negative Hessian of the log posterior at the mode; independent draws.
+    """The normal q(beta, log aux) = N(mode, H^-1), H the negative Hessian of the log posterior at the mode.
 
-    Each draw carries log q, its density under the approximation as a density of (beta, aux), beside log p, the log
-    posterior, from which importance weights follow. Exact when the log posterior is quadratic. Needs a mode that
-    exists. Source: Tierney & Kadane 1986; Gelman et al., BDA3, section 4.1.
+    Draws are independent. Each carries log q, its density under the approximation as a density of (beta, aux). Beside
+    it stands log p, the log posterior, from which importance weights follow. Exact when the log posterior is quadratic.
+    It needs a mode that exists.
+
+    Parameters
+    ----------
+    draws : int
+        Draws of each chain.
+    chains : int
+        Number of chains, which here are independent draws dealt into groups.
+    tol : float
+        Of the mode, as in `Newton`.
+    max_steps : int
+        Of the search for the mode.
+
+    References
+    ----------
+    Tierney & Kadane 1986; Gelman et al., BDA3, section 4.1.
+
+    Examples
+    --------
+    >>> from probreg.likelihoods import Bernoulli
+    >>> model = Model.from_arrays([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [0, 0, 1, 0, 1, 1], likelihood=Bernoulli())
+    >>> LaplaceApproximation(draws=10).solve(model, np.random.default_rng(0)).draws["beta"].shape
+    (4, 10, 2, 1)
     """
 
     draws: Count = 1000

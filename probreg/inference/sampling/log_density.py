@@ -92,6 +92,7 @@ def _density(model: Model, at: AffineMap, parts: list[Sum]) -> Density:
     def log_prob(z: Array) -> tuple[float, Array]:
         point, slopes = centre + A.dot(z), np.zeros(len(centre))
         aux = {**fixed, **{a: np.exp(point[k + i]) for i, a in enumerate(unknown)}}
+        # The chain rule for point = centre + A z: d log p / dz = A' d log p / d point. |A| is constant and left out.
         value = sum(part(point[:k], aux, slopes) for part in parts)
         return value, back.dot(slopes)
 
@@ -106,6 +107,7 @@ def _of_moments(model: Model) -> Sum:
 
     def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         sigma = aux["sigma"]
+        # S = RSS + |z - R beta|^2: d/d beta = R'(z - R beta) / sigma^2, d/d log sigma = S / sigma^2 - W.
         r = z - R.dot(theta)
         square = (rss + r.dot(r)) / sigma**2
         slopes[: len(theta)] += r.dot(R) / sigma**2
@@ -151,6 +153,7 @@ def _of_numpy(model: Model) -> Sum:
     w = full_weights(d.weights, d.n)
 
     def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        # d/d beta = X' diag(w) d log p / d eta, d/d log aux = sum_i w_i d log p_i / d log aux.
         eta = d.X.dot(theta.reshape(model.shape))
         eta = plus_offset(eta, d.offset)
         log_p, g, _ = likelihood.value_grad_hessian(d.observed, eta, **likelihood.at_rows(aux, d.precision))
@@ -211,6 +214,8 @@ def _quadratic(model: Model, block: BlockPrior) -> Sum:
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         unit = aux["sigma"] if relative else 1.0
+        # log p = top - d'P d / (2 u^2) - q m log u, u = sigma where scales are in its units and 1 elsewhere:
+        # d/d beta = -P d / u^2, d/d log sigma = d'P d / u^2 - q m.
         d = theta[at].reshape(q, m) - center
         pull = P.dot(d) / unit**2
         square = float((d * pull).sum())
@@ -229,6 +234,7 @@ def _aux(model: Model, i: int, name: str) -> Sum:
         return lambda theta, aux, slopes: 0.0
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        # As a density of log v: log p(v) + log v.
         v = aux[name]
         slopes[place] += prior.slopes(v)[0]
         return float(prior.log_prob(np.asarray(v)) + np.log(v))

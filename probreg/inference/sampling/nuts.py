@@ -45,13 +45,33 @@ Engine = Literal["auto", "compiled", "pymc"]
 @METHODS.register
 @dataclass(frozen=True)
 class NUTS(Method):
-    """Draws of p(beta, aux | y) by Hamiltonian Monte Carlo (Hoffman & Gelman 2014), for any likelihood and any prior.
+    """Draws of p(beta, aux | y) by Hamiltonian Monte Carlo, for any likelihood and any prior.
 
-    `draws` per chain after `tune` steps of adaptation (300 with the compiled engine, 400 with PyMC's, unless given); a flat
-    prior is allowed where the posterior is proper. `engine` "compiled" is the compiled density of this package, "pymc" the
-    graph of `to_pymc`; "auto" takes compiled where likelihood and priors have compiled densities, and says which and why. Divergent
-    steps and chains that disagree (R-hat above 1.01) are the status of the fit, never hidden.
+    A flat prior is allowed where the posterior is proper. Divergent steps and chains that disagree (R-hat above 1.01)
+    are the status of the fit, never hidden.
 
+    Parameters
+    ----------
+    draws : int
+        Draws of each chain.
+    tune : int, optional
+        Steps of adaptation of each chain; 300 with the compiled engine, 400 with PyMC's, unless given.
+    chains : int
+        Number of Markov chains.
+    target_accept : float
+        Mean acceptance probability that adaptation aims at, between 0 and 1.
+    progress : bool
+        Whether progress is shown.
+    engine : {"auto", "compiled", "pymc"}
+        "compiled" is the compiled density of this package, "pymc" the graph of `to_pymc`. "auto" takes the compiled one
+        where likelihood and priors carry compiled densities, and says which and why.
+
+    References
+    ----------
+    Hoffman & Gelman 2014.
+
+    Examples
+    --------
     >>> from probreg.priors import Laplace
     >>> model = Model.from_arrays([0.0, 0.0, 1.0, 1.0], [0, 1, 1, 1], likelihood="bernoulli")
     >>> NUTS(engine="compiled").obstacle(model.with_prior({"x1": Laplace(1.0)}))

@@ -83,6 +83,7 @@ def affine_map(model: Model) -> AffineMap:
     if found is not None:
         return found
     T, a = map_of_columns(model.design.basis.T, model.shape[1]), len(model.unknown)
+    # No curvature to whiten by: beta = T gamma, one z for each entry of gamma and each log aux.
     A = with_aux(T, a)
     start = model.likelihood.initial_eta(model.design.observed)[1] if a and model.design.n else {}
     centre = np.r_[np.zeros(len(T)), [np.log(start.get(name, 1.0)) for name in model.unknown]]
@@ -98,6 +99,7 @@ def _by_mode(model: Model) -> AffineMap | None:
     if mode.status is not Status.CONVERGED or mode.steps > _STEPS or cov is None:
         return None
     T = with_aux(map_of_columns(model.design.basis.T, model.shape[1]), len(mode.log_aux))
+    # (beta, log aux) = T (gamma, log aux), H^-1 = L L' at the mode: A = T L, so that A A' = cov(beta, log aux).
     centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
     return AffineMap(
         centre, T @ np.linalg.cholesky(cov), True, "sampled in coordinates whitened by the curvature at the mode"
@@ -112,6 +114,7 @@ def _by_moments(model: Model) -> AffineMap | None:
         return None
     root, a = sigma * np.asarray(given.root, dtype=float), len(model.unknown)
     A = np.zeros((len(root) + a, root.shape[1] + a))
+    # beta | sigma ~ N(mean, sigma^2 root root'); log sigma has the standard deviation (2 n)^(-1/2) of its Fisher information.
     A[: len(root), : root.shape[1]] = root
     A[len(root) :, root.shape[1] :] = np.eye(a) / np.sqrt(2.0 * max(moments.weight, 1.0))
     note = "sampled on the sufficient statistics of the rows, in whitened coordinates"
@@ -153,6 +156,7 @@ def with_blocks_apart(model: Model) -> Model:
 
 def _away(model: Model, at: Reparameterisation, b: BlockPrior) -> Array:
     """(q,) bool: columns of a block whose coefficients the data hold far from their location."""
+    # cov(vec beta) = A A': the standard deviation of an entry is the length of its row of A.
     sd = np.linalg.norm(at.A, axis=1).reshape(model.shape)
     location = np.broadcast_to(getattr(unit_prior(b), "location", 0.0), len(b.columns))
     away = np.abs(at.centre.reshape(model.shape)[list(b.columns)] - location[:, None])
@@ -180,6 +184,7 @@ def _whitened(near: Model) -> Reparameterisation:
 def rough_sigma(model: Model) -> float:
     """A sigma near the posterior's."""
     m = model.design.moments
+    # sigma^2 = RSS / (n - rank), and not less than 1e-12 of the variance of y.
     return model.fixed.get("sigma") or float(np.sqrt(max(m.rss, 1e-12 * m.y_scale**2) / max(m.weight - m.rank.rank, 1)))
 
 
@@ -197,6 +202,9 @@ def _loosened(model: Model, at: Reparameterisation, loose: tuple[StretchedBlocks
         return at
     n = np.concatenate([b.entries for b in loose])
     f = np.setdiff1d(np.arange(len(at.centre)), n)
+    # The regression of the others f on the loose entries n, as of a normal with covariance S:
+    # E[beta_f | beta_n] = centre_f + follow (beta_n - centre_n), follow = S_fn S_nn^-1,
+    # cov(beta_f | beta_n) = S_ff - follow S_nf = A_ff A_ff'.
     S = at.A @ at.A.T
     follow = np.linalg.solve(_balanced(S[np.ix_(n, n)]), S[np.ix_(n, f)] / _sizes(S, n)[:, None]).T / _sizes(S, n)
     A, centre = np.zeros_like(S), at.centre.copy()
@@ -208,6 +216,7 @@ def _loosened(model: Model, at: Reparameterisation, loose: tuple[StretchedBlocks
         elif isinstance(prior, ScaleMixture):
             A[np.ix_(b.entries, b.entries)] = _root(S[np.ix_(b.entries, b.entries)])
         else:
+            # Non-centred: z = (theta - location) / sd under the prior at the typical scale.
             A[b.entries, b.entries] = _prior_sd(model, b)
             centre[b.entries] = b.location
     return replace(at, A=A[:, A.any(0)], centre=centre, loose=loose, follow=follow)
@@ -238,6 +247,7 @@ def _balanced(S: Array) -> Array:
 def _root(S: Array) -> Array:
     """L with L L' = S, through unit diagonal; a lost digit of a difference is made up by a touch of the diagonal."""
     d = np.sqrt(np.diagonal(S))
+    # S = D C D with C of unit diagonal: L = D chol(C).
     return d[:, None] * np.linalg.cholesky(_balanced(S) + 1e-12 * np.eye(len(S)))
 
 
@@ -294,6 +304,7 @@ def _by_evidence(model: Model) -> list[tuple[float, float]] | None:
     except (Incompatible, np.linalg.LinAlgError):
         return None
     size = np.array([len(g.columns) for g in problem.unknown]) * model.shape[1]
+    # gamma_k / n_k, the share of the block's coefficients that the data settle (MacKay 1992).
     return list(zip(np.exp(top.theta[: len(size)]).tolist(), (top.at.effective / size).tolist()))
 
 
@@ -332,6 +343,7 @@ def _normal(prior: Prior, spread: float | None = None) -> Prior:
         return _normal(prior.base.times(typical))
     this: Any = prior
     factor = 1.0
+    # Var(r) = Gamma(3/q) / Gamma(1/q) for p(r) proportional to exp(-|r|^q).
     if isinstance(prior, ExponentialPower):  # its standard deviation, far from its scale where q is small
         factor = float(np.exp(0.5 * (gammaln(3.0 / prior.q) - gammaln(1.0 / prior.q))))
     scale: Any = np.asarray(this.scale) * factor

@@ -13,7 +13,7 @@ from probreg.arguments.scalars import Flag, Several, Workers, check_fields
 from probreg.data.absent import full_weights
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
-from probreg.inference.base import METHODS, Array, Method, Resolved, Solution, Status
+from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status
 from probreg.inference.modes.newton import Newton
 from probreg.inference.uncertainty.covariance import covariance_of_kind, influence_of
 from probreg.inference.uncertainty.resample import SAMPLERS, Source
@@ -38,25 +38,43 @@ class Replicate(NamedTuple):
 class Bootstrap(Method):
     """The sampling distribution of a point estimate, from `reps` runs of its method on resampled data.
 
-    The estimate is that of `method`; its covariance is that of the replicates. `kind`: `pairs` draws observations (right
-    whatever the variance), `residual` draws residuals (Gaussian and StudentT, equal variances), `wild` flips their signs
-    (Gaussian and StudentT, any variances; says nothing of sigma), `parametric` draws responses from the likelihood at the estimate (right if the
-    model is). `interval` is what kind="bootstrap" means later: `percentile`, `bca` (corrected for bias and skewness, the
-    acceleration from the infinitesimal jackknife), `studentised` (by each replicate's own standard error: a sandwich after
-    pairs and wild, the method's own otherwise).
+    The estimate is that of `method`; its covariance is that of the replicates. Replicate k has its own seed, so that it
+    is the same whatever the number of `workers`. A replicate without an estimate (separation, a factor level that was
+    not drawn) is counted and said in the status. Where it ran to infinity it counts as that in percentile and bca
+    intervals, and it is left out of standard errors.
 
-    Replicate k has its own seed, so that it is the same whatever the number of `workers` (threads; None is one per core).
-    A replicate without an estimate (separation, a factor level that was not drawn) is counted and said in the status; where
-    it ran to infinity it counts as that in percentile and bca intervals, and it is left out of standard errors.
-    Sources: Efron & Tibshirani 1993; Davison & Hinkley 1997, chapter 6.
+    Parameters
+    ----------
+    method : str or Method
+        The point estimate.
+    kind : {"pairs", "residual", "parametric", "wild"}
+        "pairs" draws observations (right whatever the variance). "residual" draws residuals (Gaussian and StudentT,
+        equal variances). "wild" flips their signs (Gaussian and StudentT, any variances; says nothing of sigma).
+        "parametric" draws responses from the likelihood at the estimate (right if the model is).
+    reps : int
+        Number of replicates.
+    interval : {"percentile", "bca", "studentised"}
+        What kind="bootstrap" means later. "bca" is corrected for bias and skewness, the acceleration from the
+        infinitesimal jackknife. "studentised" is by each replicate's own standard error: a sandwich after pairs and
+        wild, the method's own otherwise.
+    workers : int, optional
+        Threads; None is one per core.
+    progress : bool
+        Whether progress is shown.
 
+    References
+    ----------
+    Efron & Tibshirani 1993; Davison & Hinkley 1997, chapter 6.
+
+    Examples
+    --------
     >>> model = Model.from_arrays(np.arange(8.0), [1.0, 2.1, 2.9, 4.2, 4.8, 6.1, 7.3, 7.9], columns=["x"])
     >>> found = Bootstrap("closed_form", reps=99).solve(model, np.random.default_rng(0))
     >>> found.replicates["coef"].shape, found.beta[1].round(3)
     ((99, 2, 1), array([1.006]))
     """
 
-    method: str | Method = "auto"
+    method: MethodName | str | Method = "auto"
     kind: Literal["pairs", "residual", "parametric", "wild"] = "pairs"
     reps: Several = 999
     interval: Literal["percentile", "bca", "studentised"] = "percentile"

@@ -118,6 +118,7 @@ def _least_squares(model: Model, solution: Solution, settings: Settings) -> Spre
             "sigma^2 (X'X)^-1 is the covariance of least squares, a Gaussian likelihood with flat priors; for this model ask "
             "for 'observed', 'expected' or 'sampling'"
         )
+    # V = s^2 (X'X)^-1, s^2 = RSS/(n - rank), or sigma^2 where it is given.
     found = ClosedForm().solve(replace(model, prior=Flat(), aux=model.fixed), np.random.default_rng(0))
     if found.df is None:
         return Spread(found.scale, None, {"sigma2": model.fixed["sigma"] ** 2, "sigma2_is": "given"})
@@ -129,22 +130,26 @@ def _maximum_likelihood(model: Model, solution: Solution, settings: Settings) ->
     if found.df is None:
         return found
     n = model.design.total
+    # RSS/n = s^2 (n - rank)/n: no correction for the coefficients.
     words: Words = {"sigma2": float(found.words["sigma2"]) * found.df / n, "sigma2_is": "RSS/n"}
     return Spread(found.matrix * found.df / n, None, words)
 
 
 def _observed(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "observed information")
+    # V = (-d^2 log posterior)^-1 at the mode.
     return Spread(at.on_theta(at.observed), None, {})
 
 
 def _expected(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "expected information")
+    # V = (I + P)^-1, I the expected information of the rows and P the prior's curvature.
     return Spread(at.on_theta(at.expected), None, {})
 
 
 def _sampling(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "sampling covariance")
+    # cov of the estimator over new responses: V I V, which is V where the prior is flat.
     return Spread(at.on_theta(at.expected @ at.data_information @ at.expected), None, {})
 
 
@@ -154,6 +159,8 @@ def _sampling(model: Model, solution: Solution, settings: Settings) -> Spread:
 def _heteroscedastic(power: float | None, *, corrected: bool = False) -> Callable[[Model, Solution, Settings], Spread]:
     def make(model: Model, solution: Solution, settings: Settings) -> Spread:
         at = estimate_of(model, solution, "a sandwich covariance")
+        # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
+        # HC3 by 1 - h_i (MacKinnon & White 1985).
         factor = _full(at) if corrected else 1.0
         return Spread(_sandwich(at, factor * at.meat(power)), solution.df, {"factor": factor})
 
@@ -166,6 +173,7 @@ def _sandwich(at: Estimate, meat: Array) -> Array:
 
 def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "a cluster covariance", each=True)
+    # M = sum_g s_g s_g', s_g the sum of w_i u_i over group g (Liang & Zeger 1986).
     rows = at.score_rows(at.scores) * at.weights[:, None]
     ways = settings.groups
     sets = [*ways, crossed(*ways)] if len(ways) == 2 else ways
@@ -192,6 +200,7 @@ _WAYS = "two: V1 + V2 - V12 (Cameron, Gelbach & Miller 2011), with a factor "
 def _positive_part(first: Array, second: Array, both: Array) -> tuple[Array, str]:
     """V1 + V2 - V12, which need not be a covariance: negative eigenvalues, in units of the standard errors without V12, are
     set to 0, and that is said."""
+    # V1 + V2 - V12, the third by the groups that both ways make (Cameron, Gelbach & Miller 2011).
     V = first + second - both
     d = np.sqrt(np.diagonal(first + second))
     value, vector = np.linalg.eigh(V / np.outer(d, d))
@@ -205,6 +214,7 @@ def _positive_part(first: Array, second: Array, both: Array) -> tuple[Array, str
 
 
 def _cluster_factor(at: Estimate, groups: int, small_sample: SmallSample) -> float:
+    # G/(G - 1), and for least squares also (n - 1)/(n - k).
     few = groups / (groups - 1.0)
     n, k = at.model.design.total, at.identified
     linear = few * (n - 1.0) / (n - k)
@@ -228,6 +238,7 @@ def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
         "small_sample": f"{settings.small_sample}: {LAG_FACTORS[settings.small_sample]}",
         "factor": factor[settings.small_sample],
     }
+    # M = S_0 + sum_l (1 - l/(L + 1)) (S_l + S_l'), S_l = sum_t u_t u_(t-l)' (Newey & West 1987).
     meat = factor[settings.small_sample] * bartlett_square(at.score_rows(at.scores), int(lags))
     return Spread(_sandwich(at, meat), solution.df, words)
 

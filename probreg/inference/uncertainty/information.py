@@ -106,6 +106,7 @@ class Estimate:
         """The inverse negative Hessian of the log posterior over phi, (r, r)."""
         gamma = self.model.design.basis.T_inverse @ self.solution.beta
         with np.errstate(all="ignore"):  # an exact fit has sigma = 0, which is met below
+            # V = (inside' H inside)^-1: the bread, over the identified directions phi.
             H = self.model.value_grad_hessian_standardised(gamma, **self.solution.aux).curvature
         return inverse(self.inside.T @ H @ self.inside)
 
@@ -117,12 +118,14 @@ class Estimate:
     @cached_property
     def data_information(self) -> Array:
         """The expected information of the rows over the coefficients among phi."""
+        # I = sum_i w_i x_i' W_i x_i, W_i = E[-d^2 log p / d eta^2].
         (H,) = self.model.design.fold(partial(expected_part, at=self.at))
         S = self._coefficients
         return S.T @ H @ S
 
     @cached_property
     def _prior_information(self) -> Array:
+        # beta = T gamma, gamma = S phi: the prior's curvature over phi is (T S)' H (T S).
         H = self.model.joint.curvature(self.solution.beta, self.known.get("sigma", 1.0))
         F = map_of_columns(self.model.design.basis.T, self.model.shape[1]) @ self._coefficients
         return F.T @ H @ F
@@ -134,6 +137,7 @@ class Estimate:
 
     def on_theta(self, over_phi: Array) -> Array:
         """A matrix over phi, or over its coefficients only, as the (p m, p m) matrix of the coefficients."""
+        # beta = F phi + constant: cov(beta) = F cov(phi) F'.
         F = self.frame[: self.size, : len(over_phi)]
         return F @ over_phi @ F.T
 
@@ -148,23 +152,28 @@ class Estimate:
     def score_rows(self, scores: Array) -> Array:
         """Scores over phi, row by row (n, r), from scores over (eta, log aux)."""
         m = self.model.shape[1]
+        # The score of row i over (vec gamma, log aux) is (u_i kron s_i, s_i^aux), and over phi its product with
+        # `inside`.
         beta = (self._every.U[:, :, None] * scores[:, None, :m]).reshape(len(scores), -1)
         return np.hstack([beta, scores[:, m:]]) @ self.inside
 
     def influence(self) -> Array:
         """The change of theta when one more observation like row i joins, to first order, (n, p m + a): the
         infinitesimal jackknife, V u_i (Efron 1982, chapter 6)."""
+        # The infinitesimal jackknife: d theta / d w_i = V u_i.
         return self.score_rows(self.scores) @ self.observed @ self.frame.T
 
     @cached_property
     def _root(self) -> Array:
         """A (p, m, r - a) with A_i = x_i A and G_i = A_i A_i'."""
+        # cov(eta_i) = x_i F (I + P)^-1 F' x_i' = A_i A_i'.
         root = self._coefficients @ np.linalg.cholesky(self.expected)
         return root.reshape(*self.model.shape, -1)
 
     @cached_property
     def leverage(self) -> Array:
         """trace(W_i G_i), (n,): of a sum that is the number of coefficients when the prior is flat."""
+        # h_i = tr W_i G_i; for least squares x_i (X'X)^-1 x_i', the diagonal of the hat matrix.
         return np.einsum("nkl,nlk->n", self._every.curves, self._every.spread(self._root))
 
 
@@ -229,6 +238,7 @@ class RowDerivatives:
         m, every = self.at.beta.shape[1], self.spread(root)
         out, live = self.scores.copy(), np.einsum("nkk->n", every) > 0
         G, W = every[live], self.curves[live]
+        # G = L L' and L'W L = Q diag(v) Q': (1 - W G)^-power = L'^-1 Q diag((1 - v)^-power) Q' L'.
         L = np.linalg.cholesky(G)
         value, Q = np.linalg.eigh(L.swapaxes(1, 2) @ W @ L)
         if len(bad := np.flatnonzero(1.0 - value[:, -1] < _FULL)):
@@ -252,6 +262,7 @@ def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array]:
 def meat_part(block: Block, *, at: BlockEstimate, root: Array | None, power: float) -> tuple[Array]:
     """What the rows of a block add to the sum of squares of the scores over (vec gamma, log aux): sum_i w_i u_i u_i' of
     frequencies w, sum_i w_i^2 u_i u_i' of sampling weights."""
+    # M = sum_i w_i u_i u_i' in blocks: gamma with gamma, gamma with log aux, log aux with log aux.
     rows, (p, m) = RowDerivatives(at, block), at.beta.shape
     scores = rows.scores if root is None else rows.less_leverage(root, power)
     eta, aux, w, k = scores[:, :m], scores[:, m:], rows.weights, p * m
@@ -289,6 +300,7 @@ def inverse(H: Array) -> Array:
     try:
         if not (np.isfinite(H).all() and (d > 0).all()):
             raise np.linalg.LinAlgError
+        # H^-1 = D^-1 (D^-1 H D^-1)^-1 D^-1, D = diag(H)^(1/2).
         scaled = cho_factor(H / np.outer(d, d))
     except np.linalg.LinAlgError:
         raise NotConverged(

@@ -138,6 +138,7 @@ def weighted_gram(X: Array, W: Array) -> Array:
     upper = list(zip(*np.triu_indices(m), strict=True))
 
     def block(rows: slice, A: Array) -> Sums:
+        # The (k, c) block of H over a block of rows: sum_i x_i' W_i[k, c] x_i.
         return (np.stack([dot(A.T, A * W[rows, k, c, None]) for k, c in upper]),)
 
     H = np.empty((p, m, p, m))
@@ -150,5 +151,6 @@ def _weighted_block(A: Array, w: Array) -> Array:
     if w.min(initial=0) < 0:
         G = dot(A.T, A * w[:, None])
         return (G + G.T) / 2
+    # A' diag(w) A = Z'Z with Z = diag(w)^(1/2) A: symmetric to the last bit, and half the work in BLAS.
     Z = A * np.sqrt(w)[:, None]
     return dot(Z.T, Z)

@@ -23,6 +23,7 @@ def solve_upper(R: Array, b: Array, *, transpose: bool = False) -> Array:
     x = np.array(b, dtype=np.longdouble)
     for i in order:
         done = slice(0, i) if transpose else slice(i + 1, None)
+        # x_i = (b_i - sum_(j done) R_ij x_j) / R_ii
         x[i] = (x[i] - L[i, done] @ x[done]) / L[i, i]
     return x
 
@@ -71,6 +72,7 @@ def householder(A: Array) -> Array:
         if norm == 0:
             continue
         T[j, j], T[j, j + 1 :] = -np.copysign(norm, v[0]), 0
+        # v = a + sign(a_1) |a| e_1: the reflection 1 - 2 v v'/v'v takes a to -sign(a_1) |a| e_1, without cancellation.
         v[0] += np.copysign(norm, v[0])
         T[j + 1 :, j:] -= (T[j + 1 :, j:] @ v * (2 / (v @ v)))[:, None] * v
     F = np.zeros((q, q), dtype=np.longdouble)
@@ -93,6 +95,7 @@ def semidefinite(G: Array, tol: float) -> Array:
                 "these rows are not among the others"
             )
         if G[j, j] > 0:
+            # Cholesky by outer products: row j of L is G_j / G_jj^(1/2), and G <- G - L_j'L_j.
             L[j, j:] = G[j, j:] / np.sqrt(G[j, j])
             G[j:, j:] -= np.outer(L[j, j:], L[j, j:])
     return L

@@ -29,6 +29,7 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     >>> two_sum(np.float64(1.0), np.float64(2.0**-60))
     (np.float64(1.0), np.float64(8.673617379884035e-19))
     """
+    # Knuth: e = (a - (s - t)) + (b - t) with t = s - a is exact whatever the sizes of a and b.
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
@@ -40,12 +41,14 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
     >>> two_product(np.float64(1 + 2.0**-30), np.float64(1 + 2.0**-30))[1] == 2.0**-60
     np.True_
     """
+    # Dekker: with a = a1 + a2 and b = b1 + b2 of half the digits, a1 b1, a1 b2, a2 b1 and a2 b2 are exact.
     p = a * b
     (a1, a2), (b1, b2) = _halves(a), _halves(b)
     return p, a2 * b2 - (((p - a1 * b1) - a2 * b1) - a1 * b2)
 
 
 def _halves(a: Array) -> tuple[Array, Array]:
+    # Veltkamp: with c = (2^27 + 1) a, c - (c - a) is a rounded to its upper 26 bits.
     c = _SPLIT * a
     high = c - (c - a)
     return high, a - high
@@ -112,6 +115,7 @@ def refine(
     high, low, last = b, np.zeros_like(b), np.inf
     for _ in range(_PASSES):
         found = sums((high, low))
+        # R'R d = X'W r + c in two triangular solves; |R d| = |half| measures the correction in the norm of the fit.
         half = solve_upper(R, found.slope + c, transpose=True)
         d = np.asarray(solve_upper(R, half), dtype=float)
         size = float(half @ half)
@@ -123,4 +127,5 @@ def refine(
         if np.all(np.abs(d) <= _CLOSE * np.abs(high)) or size == 0.0:
             break
         last = size
+    # |W^(1/2)(r - X d)|^2 = r'W r - |R d|^2 at the solution of least squares.
     return high, max(found.square - size, 0.0)

@@ -32,6 +32,7 @@ def downdate(F1: Array, F2: Array) -> Array:
     A, B = (np.asarray(F / scale, dtype=np.longdouble) for F in (F1, F2))
     if rank_of(A).rank == len(A):  # I - P'P with P = F2 F1^-1 loses nothing to the condition of F1
         P = solve_upper(A, B.T, transpose=True).T
+        # A'A - B'B = A'(1 - P'P)A = (L A)'(L A) with L'L = 1 - P'P.
         left = semidefinite(np.eye(len(A), dtype=np.longdouble) - P.T @ P, 1e-8) @ A
     else:
         left = semidefinite(A.T @ A - B.T @ B, 1e-8)

@@ -44,6 +44,7 @@ def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
     S = R / scale
     kept, dropped, T = list(range(R.shape[1])), [], S
     while (j := _first_dependent(T, tol)) is not None:
+        # b = R_11^-1 R_12: what is left of a column beside the first j is the length of its lower part.
         share = np.abs(solve_upper(T[:j, :j], T[:j, j:])).sum(axis=0) if j else np.zeros(len(kept))
         gone = np.sqrt((T[j:, j:] ** 2).sum(axis=0)) <= tol * (1 + share)
         gone[0] = True
@@ -61,6 +62,7 @@ def _first_dependent(S: Array, tol: float) -> int | None:
     tiny = np.sign(np.diag(S)) * 1e-30 + (np.diag(S) == 0) * 1e-30
     T = S - np.diag(np.diag(S)) + np.diag(np.where(np.abs(np.diag(S)) < 1e-30, tiny, np.diag(S)))
     with np.errstate(all="ignore"):
+        # |R^-1 e_j|_1 = (1 + sum_k |b_k|) / |R_jj|, as column j of R^-1 is (-b, 1) / R_jj.
         norms = np.abs(inverse_upper(T)).sum(axis=0)
     bad = np.flatnonzero(~(norms < 1 / tol))
     return int(bad[0]) if bad.size else None

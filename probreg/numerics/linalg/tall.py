@@ -87,6 +87,7 @@ def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
         for rows in row_blocks(len(X), q):
             A = np.hstack([X[rows], Y[rows]])
             A = A if w is None else A * np.sqrt(w[rows])[:, None]
+            # The factor of the rows so far and the next block: F'F <- F'F + A'A (TSQR).
             F = np.linalg.qr(np.vstack([F, A]), mode="r")
     return factor_of(F)
 
@@ -100,6 +101,7 @@ def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float) -> Reduction
     R, condition = _scaled_cholesky(G)
     if R is None or condition > POOR:
         return None
+    # X = Q R with R'R = X'X: Z = Q'Y = R'^-1 X'Y, and Y'Y - Z'Z of the part outside the span of X.
     Z, rest = solve_upper(R, C, transpose=True), np.zeros_like(S)
     if condition > WELL:
         again = _second_pass(X, Y, w, R, Z)
@@ -111,7 +113,9 @@ def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float) -> Reduction
         rest = S - Z.T @ Z
         if condition > EASY or np.any(np.diag(rest) < CLOSE * np.diag(S)):
             step, rest = _residual_pass(X, Y, w, R, Z)
+            # Seminormal equations: B <- B + R^-1 step, Z <- Z + step, and the residual products fall by step'step.
             Z, rest = Z + step, rest - step.T @ step
+    # F = [R Z; 0 L], L'L = rest.
     F = np.block([[R, Z], [np.zeros((Y.shape[1], len(R))), semidefinite(rest, np.inf)]])
     return Reduction(
         F, *_centre_gram(X, Y, w, np.r_[*sums] / total, np.r_[np.diag(G), np.diag(S)] / total, total), total
@@ -144,6 +148,7 @@ def _second_pass(X: Array, Y: Array, w: Array | None, R: Array, Z: Array) -> tup
     S, condition = _scaled_cholesky(G)
     if S is None or condition > WELL:
         return None
+    # X = (Q S^-1)(S R) with S'S = Q'Q: the second factor is S R. With Y = X B + E it has Z = S R B + S'^-1 Q'E.
     R2 = np.triu(S @ R)
     return R2, R2 @ B + solve_upper(S, QE, transpose=True)
 
@@ -167,6 +172,7 @@ def _scaled_cholesky(G: Array) -> tuple[Array | None, float]:
     if not np.all((scale > 0) & (scale < np.inf)):
         return None, np.inf
     try:
+        # G = D C D with C of unit diagonal: chol(G) = chol(C) D, and the condition is that of unit columns.
         R = cholesky(G / np.outer(scale, scale), check_finite=False)
     except np.linalg.LinAlgError:
         return None, np.inf
@@ -193,6 +199,7 @@ def _centre_blocks(X: Array, Y: Array, w: Array | None, total: float) -> tuple[A
 
 def _centre_gram(X: Array, Y: Array, w: Array | None, mean: Array, square: Array, total: float) -> tuple[Array, Array]:
     """From sums of squares; columns that vary little about their mean are done again by centring first."""
+    # E[a^2] - E[a]^2 has lost its digits where it is a small part of E[a^2]: those are centred first.
     variance = np.maximum(square - mean**2, 0)
     for j in np.flatnonzero(variance < 1e-4 * square):
         a = X[:, j] if j < X.shape[1] else Y[:, j - X.shape[1]]

@@ -23,6 +23,7 @@ from probreg.data.weights import named_weights
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference import METHODS, NUTS
+from probreg.likelihoods import LIKELIHOODS
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal
 from probreg.show.cli.files import read_file, response_level
@@ -271,6 +272,6 @@ def _model(
     if missing not in ("raise", "drop"):
         raise DataError(f"--missing is raise or drop, got {missing!r}")
     return Model.from_formula(
-        formula, rows, likelihood=likelihood, prior=parse_prior(prior), aux=parse_aux(aux), weights=named_weights(weights),
+        formula, rows, likelihood=None if likelihood is None else LIKELIHOODS.resolve(likelihood), prior=parse_prior(prior), aux=parse_aux(aux), weights=named_weights(weights),
         offset=offset, event=response_level(event, formula, rows), reference=response_level(reference, formula, rows), missing="drop" if missing == "drop" else "raise",
     )  # fmt: skip

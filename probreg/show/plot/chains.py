@@ -1,6 +1,6 @@
 """Draws of one Markov chain Monte Carlo run, parameter by parameter. Numbers only."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def chains(fit: Fit) -> Chains:
     """The first 12 parameters. Incompatible for a fit that has no chains."""
     if not has_chains(fit):
         raise Incompatible(f"{fit.method.name} runs no Markov chains, so they cannot be looked at; fit with 'nuts'")
-    posterior = fit.tree["posterior"]
+    posterior: Any = fit.tree["posterior"]
     beta = posterior["beta"].values
     flat = beta.reshape(*beta.shape[:2], -1)
     names = [str(n) for n in fit.parameter_names]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probreg.arguments.scalars import Probability, Word, checked
+from probreg.arguments.types import TableLike
 from probreg.assess.after import DIAGNOSTICS, diagnose
 from probreg.assess.before import Findings, Verdict, check
 from probreg.comparison import compare
@@ -27,15 +28,37 @@ def report(
     *,
     prob: Probability = 0.95,
     title: Word | None = None,
-    data: Any = None,
+    data: TableLike | None = None,
 ) -> Path:
-    """Writes the analysis of `fits` (by name, of the same rows) as one self-contained HTML page; returns its path.
+    """Writes the analysis of `fits` (of the same rows) as one self-contained HTML page.
 
     The file takes its place when it is whole, and one that was there before is lost no sooner.
 
-    `prob` is the probability of every interval. `data`, the table the formula was read from, is needed only to draw
-    curves along variables that the formula transforms. DataError when the fits cannot stand in one table.
+    Parameters
+    ----------
+    fits : mapping from str to Fit
+        The fits by name.
+    path : str or Path
+        Where to write.
+    prob : float
+        Probability of every interval, between 0 and 1.
+    title : str, optional
+        Of the page.
+    data : table, optional
+        The table the formula was read from, needed only to draw curves along variables that the formula transforms.
 
+    Returns
+    -------
+    Path
+        The path.
+
+    Raises
+    ------
+    DataError
+        When the fits cannot stand in one table.
+
+    Examples
+    --------
     >>> import tempfile, probreg as pr
     >>> orings = pr.load_dataset("challenger")
     >>> model = pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli")

@@ -1,0 +1,103 @@
+"""Laws of the docstrings of public names: a summary that is a sentence, every parameter named, what comes back, an example that runs."""
+
+import dataclasses
+import inspect
+import re
+import types
+
+import pytest
+
+import probreg as pr
+
+ERRORS = {"DataError", "Incompatible", "NotConverged", "ProbregError", "ProbregWarning"}
+# A class that one inherits from shows its example where it is inherited from: docs/how-to/method.md.
+WITHOUT_EXAMPLE = {"Method"}
+DOCUMENTED = {
+    name: getattr(pr, name)
+    for name in pr.__all__
+    if name not in ERRORS and isinstance(getattr(pr, name), type | types.FunctionType)
+}
+MEMBERS = {
+    f"{cls.__name__}.{name}": getattr(cls, name)
+    for cls in (pr.Fit, pr.Model)
+    for name in dir(cls)
+    if not name.startswith("_")
+    and callable(getattr(cls, name))
+    and inspect.unwrap(getattr(cls, name)).__module__.startswith("probreg")
+}
+HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
+
+
+def read(thing) -> tuple[str, dict[str, str]]:
+    """The text before the first heading, and the text under each."""
+    text, *rest = HEADING.split(inspect.getdoc(thing) or "")
+    return text.strip(), dict(zip(rest[::2], rest[1::2], strict=True))
+
+
+def parameters(thing) -> list[str]:
+    """The names that a caller may write, stars as in the signature."""
+    if dataclasses.is_dataclass(thing):
+        return [f.name for f in dataclasses.fields(thing) if f.init]
+    if isinstance(thing, type):
+        return []
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    found = inspect.signature(thing).parameters.values()
+    return [stars.get(p.kind, "") + p.name for p in found if p.name not in ("self", "cls")]
+
+
+def named(section: str) -> list[str]:
+    """The entries of a section of parameters: `name : type`, or the name alone, at the margin."""
+    return [line.split(" : ")[0].strip() for line in section.splitlines() if line and not line.startswith(" ")]
+
+
+EVERY = pytest.mark.parametrize("name", sorted(DOCUMENTED | MEMBERS))
+
+
+@EVERY
+def test_the_summary_is_one_line_that_ends_with_a_period(name):
+    text, _ = read((DOCUMENTED | MEMBERS)[name])
+    summary, *rest = text.splitlines()
+    assert summary.endswith("."), summary
+    assert not rest or rest[0] == ""
+
+
+@EVERY
+def test_the_parameters_are_those_of_the_signature(name):
+    thing = (DOCUMENTED | MEMBERS)[name]
+    _, sections = read(thing)
+    assert named(sections.get("Parameters", "")) == parameters(thing)
+    undescribed = re.findall(r"^(\S.*)\n(?! {4}\S)", sections.get("Parameters", "").strip() + "\n", re.MULTILINE)
+    assert undescribed == []
+
+
+@EVERY
+def test_a_function_says_what_it_returns(name):
+    thing = (DOCUMENTED | MEMBERS)[name]
+    if not isinstance(thing, type):
+        assert read(thing)[1]["Returns"].strip()
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTED))
+def test_there_is_an_example(name):
+    _, sections = read(DOCUMENTED[name])
+    assert (">>> " in sections.get("Examples", "")) == (name not in WITHOUT_EXAMPLE)
+
+
+@EVERY
+def test_sections_are_in_the_order_that_readers_know(name):
+    order = ["Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples"]
+    headings = list(read((DOCUMENTED | MEMBERS)[name])[1])
+    assert headings == sorted(headings, key=order.index)
+
+
+def test_the_law_sees_a_parameter_that_is_missing():
+    def wrong(x, *, y):
+        """Adds.
+
+        Parameters
+        ----------
+        x : int
+            One.
+        """
+
+    assert named(read(wrong)[1]["Parameters"]) == ["x"] != parameters(wrong)
