@@ -1,6 +1,7 @@
 """A saved fit: the same answers after loading, none of the training rows, and no trust in the file."""
 
 import json
+import pathlib
 import subprocess
 import sys
 from typing import Any
@@ -225,3 +226,25 @@ def test_directions_without_an_estimate_are_saved(tmp_path):
     assert again.predict(new).equals(fit.predict(new))
     with pytest.raises(pr.Incompatible, match="x2 = 2 x1"):
         again.predict(np.array([[1.5, 3.1]]))
+
+
+SAVED = pathlib.Path(__file__).parents[1] / "reference" / "data" / "saved"
+
+
+def test_a_file_of_this_format_is_read_for_ever():
+    """The names in a file are the format's own: renaming a field of the code must not change what an old file says."""
+    fit = pr.load_fit(SAVED / "format_2.h5")
+    model = pr.Model.from_formula(
+        "damage ~ temperature", pr.load_dataset("challenger"), likelihood="bernoulli", prior={"temperature": Normal(0.1)}
+    )
+    again = pr.fit(model, "newton")
+    np.testing.assert_allclose(fit.coef, again.coef, rtol=1e-9)
+    np.testing.assert_allclose(fit.std_error, again.std_error, rtol=1e-9)
+    assert fit.described["status"] == again.described["status"]
+    assert repr(fit.model.prior) == repr(model.prior)
+    np.testing.assert_allclose(fit.predict({"temperature": [31.0]})["mean"], 0.983, atol=5e-3)
+
+
+def test_a_file_of_the_format_before_is_refused_with_its_name():
+    with pytest.raises(pr.DataError, match=r"or written in format 1, before 0\.1\.0: fit and save again"):
+        pr.load_fit(SAVED / "format_1.h5")

@@ -40,7 +40,7 @@ def unsealed(data: bytes, name: str) -> memoryview:
     if end < 0 or data[end : end + len(MAGIC)] != MAGIC:
         raise DataError(
             f"{name} is not a saved fit, or not all of one: the digest that save writes at its end is missing. "
-            "It was cut short, changed by another program, or not written by Fit.save"
+            "It was cut short, changed by another program, not written by Fit.save, or written in format 1, before 0.1.0: fit and save again"
         )
     image = memoryview(data)[:end]
     if data[end:] != seal(image):
