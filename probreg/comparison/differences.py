@@ -36,7 +36,7 @@ def summary(fit: Fit) -> str:
 def has_monte_carlo_error(fit: Fit) -> bool:
     """Numbers of this fit carry Monte Carlo error: chains, weighted draws or replicates."""
     s = fit.solution
-    return "diverging" in s.sample_stats or "mcse_mean" in s.stats or s.replicates is not None
+    return fit.method.makes_chains or "mcse_mean" in s.stats or s.replicates is not None
 
 
 def _covariance(fit: Fit) -> str:

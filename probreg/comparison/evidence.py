@@ -54,7 +54,7 @@ def telling(ratio: float, df: float) -> bool:
 
 def r_hats(fit: Fit) -> Mapping[str, float]:
     """R-hat of every parameter of a sampled posterior; empty for what was not sampled by a chain."""
-    if "diverging" not in fit.solution.sample_stats:
+    if not fit.method.makes_chains:
         return {}
     table = fit.summary()
     names = [" ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in table.index]

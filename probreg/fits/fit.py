@@ -47,7 +47,7 @@ from probreg.fits.prediction import Prediction, predict, predictive, require_pre
 from probreg.inference import METHODS, Method, MethodName, Solution, Status
 from probreg.inference.design_based import method_obstacle, with_errors
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
-from probreg.inference.sampling.mixing import mixing_table
+from probreg.inference.sampling.convergence import judged, mixing
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.conventions import SmallSample, check_estimator, check_settings
 from probreg.inference.uncertainty.covariance import Settings, Spread, covariance_of_kind, reported
@@ -441,8 +441,8 @@ class Fit:
             sd = {**s.aux_sd, **s.hyper_sd}.get(name, np.nan)
             row = [value, sd, *self.aux_interval(name, prob, ends.attrs["kind"])]
             table.loc[("", name) if self.model.likelihood.outcomes else name] = row
-        if "diverging" in self.solution.sample_stats:
-            table = table.join(pd.DataFrame(mixing_table(self.model, self.solution), index=table.index))
+        if self.method.makes_chains:
+            table = table.join(pd.DataFrame(mixing(self.model, self.solution), index=table.index))
         table.attrs = {**ends.attrs, **self.described}
         return table
 
@@ -796,6 +796,7 @@ def fit(
         rng = np.random.default_rng(seed)
         model, chosen, notes, stats, solved = chosen.resolve(model, rng)
         solution = with_errors(model, chosen.solve(model, rng) if solved is None else solved)
+        solution = judged(model, solution) if chosen.makes_chains else solution
     solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
     if not solution.status.good:
         message = f"{chosen.name}: {solution.status.value}" + (f" ({solution.detail})" if solution.detail else "")

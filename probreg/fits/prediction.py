@@ -20,7 +20,7 @@ from probreg.inference.modes.wide import Factored
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
-from probreg.likelihoods import Gaussian, OfTrials, OrderedLikelihood
+from probreg.likelihoods import Gaussian, OfTrials, UnivariateLikelihood
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
 from probreg.numerics.linalg import one_blas_thread
@@ -106,7 +106,7 @@ def predict(model: Model, solution: Solution, method: Method, design: Design, *,
     require_predictive(solution, method)
     _estimable(model, solution, design)
     point = solution.draws is None
-    spread = point and isinstance(model.likelihood, OrderedLikelihood) and not _errorless(model, solution)
+    spread = point and isinstance(model.likelihood, UnivariateLikelihood) and not _errorless(model, solution)
     if model.design.weight_kind == "sampling":
         return _of_means(model, solution, design, prob)
     if _exact(model, solution):
@@ -177,7 +177,7 @@ def _of_draws(model: Model, solution: Solution, design: Design, atoms: Mapping[s
     p = _mixture(model, atoms, design)
     means = p.means()
     mean, interval = means.mean(0), equal_tail(means, prob)
-    if not isinstance(model.likelihood, OrderedLikelihood):
+    if not isinstance(model.likelihood, UnivariateLikelihood):
         kind = "equal-tailed posterior intervals of the class probabilities"
         return Prediction(mean, interval, None, _likely(mean, prob), kind)
     new, said = _new(model, p, prob, f"posterior predictive of at most {_ATOMS} draws")
@@ -193,13 +193,13 @@ def _of_point(model: Model, solution: Solution, design: Design, atoms: Mapping[s
     mean = model.likelihood.mean(_eta(design, solution.beta), **{**model.fixed, **solution.aux})
     if _errorless(model, solution):
         none = np.full(mean.shape, np.nan)
-        if not isinstance(model.likelihood, OrderedLikelihood):
+        if not isinstance(model.likelihood, UnivariateLikelihood):
             return Prediction(mean, (none, none), None, _likely(mean, prob), f"no intervals: {NO_ERRORS}")
         noise = "that of a new observation is of the noise alone, the estimate taken as the truth"
         new, said = _new(model, _mixture(model, atoms, design), prob, noise)
         return Prediction(mean, (none, none), new, None, f"no interval of the mean: {NO_ERRORS}; {said}")
     interval = _mean_interval(model, solution, design, prob)
-    if not isinstance(model.likelihood, OrderedLikelihood):
+    if not isinstance(model.likelihood, UnivariateLikelihood):
         kind = "Wald intervals of the class probabilities on the logit scale (delta method)"
         return Prediction(mean, interval, None, _likely(mean, prob), kind)
     drawn = f"a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"

@@ -61,6 +61,7 @@ class Status(Enum):
     SAMPLED = "sampled, with no sign of trouble"
     RESAMPLED = "resampled: the estimate is that of its method, its spread that of the replicates"
     UNMIXED = "sampled, but the chains do not agree: draw more, raise target_accept, or use a more informative prior"
+    TOO_SHORT = "sampled, but the draws are worth too few independent ones: draw more"
     DIVERGED = "sampled, but some steps diverged: raise target_accept, or use a more informative prior"
     UNSETTLED = "weighted draws whose means do not settle: sample with nuts, or use a more informative prior"
     SEPARATED = "converged: the classes are separated, without a mistake"
@@ -72,6 +73,7 @@ class Status(Enum):
         "some columns are combinations of others: drop them or give a prior; coefficients involved are not identified"
     )
     NO_MAXIMUM = "no maximum likelihood estimate exists, the likelihood rises for ever: give a prior such as Normal(2.5), or drop columns"
+    AT_ZERO = "a nuisance parameter has no estimate, the likelihood rises as it runs to 0: fit the model of that limit, or give it a proper prior"
 
     @property
     def good(self) -> bool:
@@ -152,6 +154,9 @@ class Method(ABC):
     likelihood: ClassVar[type] = Likelihood
     prior: ClassVar[type | tuple[type, ...]] = Prior  # the kinds of prior it takes, beside a flat one
     target: ClassVar[str] = "mode"  # "mode" or "posterior"
+    makes_chains: ClassVar[bool] = (
+        False  # its draws are Markov chains: R-hat, effective sizes, traces and a verdict follow
+    )
     probabilities: ClassVar[bool] = True  # False for a classifier, whose coefficients say nothing of P(y)
     in_memory: ClassVar[bool] = False  # it takes rows one by one, so that sums over blocks of them will not do
     pseudo: ClassVar[bool] = (

@@ -5,12 +5,12 @@ from probreg.likelihoods.base import (
     ExponentialFamily as ExponentialFamily,
     Likelihood as Likelihood,
     LikelihoodName as LikelihoodName,
+    MayDiverge as MayDiverge,
     OfClasses as OfClasses,
     OfTrials as OfTrials,
-    OrderedLikelihood as OrderedLikelihood,
     Recession as Recession,
-    SeparableLikelihood as SeparableLikelihood,
     SmoothLikelihood as SmoothLikelihood,
+    UnivariateLikelihood as UnivariateLikelihood,
     ValueGradHessian as ValueGradHessian,
 )
 from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli

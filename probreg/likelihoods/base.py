@@ -15,6 +15,7 @@ returns the likelihood that knows its levels; `encode` turns response values int
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -69,6 +70,11 @@ class Likelihood(ABC):
     aux: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, e.g. ("sigma",)
     # the one of them, s, in which p(y | eta, s) = f((y - eta) / s) / s: what precision weights divide by root w
     noise_scale: ClassVar[str | None] = None
+    # whether the likelihood of some data rises for ever, so that no estimate exists; None: not known, and found out
+    # from where a search ended (`probreg.inference.modes.existence`). True goes with `recession`: see `MayDiverge`
+    may_diverge: ClassVar[bool | None] = None
+    # what the model is when a nuisance parameter is 0, e.g. {"alpha": "the Poisson model"}: where an estimate may run to
+    at_zero: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @abstractmethod
     def prepare(
@@ -173,7 +179,7 @@ class Likelihood(ABC):
         return {**aux, self.noise_scale: aux[self.noise_scale] / np.sqrt(precision)}
 
 
-class OrderedLikelihood(Likelihood):
+class UnivariateLikelihood(Likelihood):
     """One linear predictor and a response with an order: it has a distribution function."""
 
     @property
@@ -248,8 +254,10 @@ class SmoothLikelihood(Likelihood):
         return np.zeros(len(y))
 
 
-class SeparableLikelihood(Likelihood):
+class MayDiverge(Likelihood):
     """Its maximum may lie at infinity: separation is a question, and a linear programme answers it."""
+
+    may_diverge = True
 
     @abstractmethod
     def recession(self, y: Array) -> Recession:
@@ -287,7 +295,7 @@ def told_trials(kind: str, known: Mapping[str, Any]) -> Any:
     return np.asarray(known["trials"])
 
 
-class ExponentialFamily(OrderedLikelihood, SmoothLikelihood):
+class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     """A one-parameter exponential family in its canonical link: d mu / d eta is the variance V(mu), so that a row that sums
     n draws has the score y - n mu, and n V(mu) for its observed and its expected information (McCullagh & Nelder 1989,
     section 2.2); n is 1 but where y counts trials."""

@@ -13,9 +13,9 @@ from probreg.likelihoods.base import (
     ExponentialFamily,
     Level,
     Likelihood,
+    MayDiverge,
     OfClasses,
     Recession,
-    SeparableLikelihood,
 )
 from probreg.likelihoods.binomial import Binomial
 from probreg.likelihoods.links import LOGIT
@@ -37,7 +37,7 @@ def _hessian(y: float, eta: float, t: Array) -> float:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Bernoulli(ExponentialFamily, SeparableLikelihood, OfClasses):
+class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
     """One of two classes, P(y = 1) = 1 / (1 + exp(-eta)): log p = y eta - log(1 + exp(eta)).
 
     Parameters

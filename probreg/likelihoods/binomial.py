@@ -14,9 +14,9 @@ from probreg.likelihoods.base import (
     Array,
     ExponentialFamily,
     Level,
+    MayDiverge,
     OfTrials,
     Recession,
-    SeparableLikelihood,
     told_trials,
 )
 from probreg.likelihoods.links import LOGIT
@@ -38,7 +38,7 @@ def _hessian(y: Array, eta: float, t: Array) -> float:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Binomial(ExponentialFamily, SeparableLikelihood, OfTrials):
+class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     """Successes k of n trials with P(success) = p = 1 / (1 + exp(-eta)): binomial counts.
 
     log p(k) = log (n over k) + k log p + (n - k) log(1 - p).

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr
 
-from probreg.likelihoods.base import LIKELIHOODS, Array, Level, OrderedLikelihood, SmoothLikelihood, ValueGradHessian
+from probreg.likelihoods.base import LIKELIHOODS, Array, Level, SmoothLikelihood, UnivariateLikelihood, ValueGradHessian
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.response import finite_response, refuse, varied
 
@@ -15,7 +15,7 @@ _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Gaussian(OrderedLikelihood, SmoothLikelihood):
+class Gaussian(UnivariateLikelihood, SmoothLikelihood):
     """Normal noise, y ~ N(eta, sigma^2), with sigma in units of y.
 
     log p = -log(sigma) - log(2 pi)/2 - (y - eta)^2 / (2 sigma^2).
@@ -29,6 +29,7 @@ class Gaussian(OrderedLikelihood, SmoothLikelihood):
     name = "gaussian"
     aux = ("sigma",)
     noise_scale = "sigma"
+    may_diverge = False
     levels = ()
     support = "real"
     link = IDENTITY

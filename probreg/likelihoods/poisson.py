@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, pdtr
 
 from probreg.errors import DataError
-from probreg.likelihoods.base import LIKELIHOODS, Array, ExponentialFamily, Level, Recession, SeparableLikelihood
+from probreg.likelihoods.base import LIKELIHOODS, Array, ExponentialFamily, Level, MayDiverge, Recession
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.response import exact_counts, finite_response, refuse
 from probreg.numerics.compiled.density import CompiledDensity
@@ -25,7 +25,7 @@ def _hessian(y: float, eta: float, t: Array) -> float:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Poisson(ExponentialFamily, SeparableLikelihood):
+class Poisson(ExponentialFamily, MayDiverge):
     """Counts y in {0, 1, 2, ...} with mean exp(eta): log p = y eta - exp(eta) - log(y!).
 
     Examples

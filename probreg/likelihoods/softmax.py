@@ -9,7 +9,7 @@ from scipy.special import logsumexp, softmax
 
 from probreg.arguments.scalars import Flag, check_fields
 from probreg.errors import DataError
-from probreg.likelihoods.base import FAR, Array, Level, OfClasses, SeparableLikelihood, SmoothLikelihood
+from probreg.likelihoods.base import FAR, Array, Level, MayDiverge, OfClasses, SmoothLikelihood
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import one_of
 
@@ -86,7 +86,7 @@ def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
 
 
 @dataclass(frozen=True)
-class SoftmaxLikelihood(SmoothLikelihood, SeparableLikelihood, OfClasses):
+class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
     """P(class k) = exp(f_k) / sum_l exp(f_l) with f = C eta: K classes on K - 1 linear predictors.
 
     A common shift of all f changes nothing, so the K columns are written through a (K, K - 1) contrast C.

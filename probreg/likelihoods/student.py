@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, stdtr
 
 from probreg.arguments.scalars import Positive, check_fields
-from probreg.likelihoods.base import LIKELIHOODS, Array, Level, OrderedLikelihood, SmoothLikelihood, ValueGradHessian
+from probreg.likelihoods.base import LIKELIHOODS, Array, Level, SmoothLikelihood, UnivariateLikelihood, ValueGradHessian
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.response import finite_response, refuse, varied
 from probreg.numerics.compiled.density import CompiledDensity
@@ -23,7 +23,7 @@ def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class StudentT(OrderedLikelihood, SmoothLikelihood):
+class StudentT(UnivariateLikelihood, SmoothLikelihood):
     """Heavy-tailed noise, y = eta + sigma t with t Student-t on nu degrees of freedom.
 
     sigma is a scale, the standard deviation being sigma sqrt(nu / (nu - 2)) for nu > 2. The log-likelihood is not
@@ -49,6 +49,7 @@ class StudentT(OrderedLikelihood, SmoothLikelihood):
     name = "student"
     aux = ("sigma",)
     noise_scale = "sigma"
+    may_diverge = False
     levels = ()
     support = "real"
     link = IDENTITY

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from probreg.errors import Incompatible
-from probreg.likelihoods import Likelihood, OrderedLikelihood
+from probreg.likelihoods import Likelihood, UnivariateLikelihood
 
 Array = np.ndarray
 _FEW = 32  # atoms that tell nearly where a quantile of many lies
@@ -174,8 +174,8 @@ class Predictive:
             low, high = np.where(short_low, centre - width, low), np.where(short_high, centre + width, high)
         return low, high
 
-    def _ordered(self) -> OrderedLikelihood:
-        if not isinstance(self.likelihood, OrderedLikelihood):
+    def _ordered(self) -> UnivariateLikelihood:
+        if not isinstance(self.likelihood, UnivariateLikelihood):
             raise Incompatible(
                 f"a {self.likelihood.name} response has no order, so it has no quantiles; ask for class probabilities"
             )

@@ -152,6 +152,9 @@ def test_numbers_that_are_no_penalty_are_refused():
         Normal.from_ridge(of="glmnet", lam=1.0, n=1, y_sd=1.0, standardize=True)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:nuts. sampled, but:probreg.errors.ProbregWarning"
+)  # thirty draws are enough to save
 def test_a_horseshoe_on_standardised_columns_is_bound_after_loading(tmp_path):
     few = pr.NUTS(draws=30, tune=60, chains=1)
     fit = pr.fit(model("bernoulli", Horseshoe(scaled=True)), few, seed=1)

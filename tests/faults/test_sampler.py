@@ -156,7 +156,8 @@ def test_a_sigma_that_a_prior_alone_holds_does_not_end_in_an_overflow(aux):
 def test_the_smallest_of_runs():
     x = np.arange(10.0)
     model = pr.Model.from_arrays(x, x % 3 > 1, likelihood="bernoulli", prior=pr.Normal(1.0))
-    fit = pr.fit(model, pr.NUTS(draws=2, tune=1, chains=1), threads=1)
+    with pytest.warns(pr.ProbregWarning, match="worth too few independent ones"):
+        fit = pr.fit(model, pr.NUTS(draws=2, tune=1, chains=1), threads=1)
     assert fit.solution.draws["beta"].shape == (1, 2, 2, 1)
 
 

@@ -76,7 +76,7 @@ def test_priors_and_likelihoods_without_the_gradient_it_needs():
 
 
 def test_a_likelihood_that_is_not_smooth_is_refused():
-    class Rough(pr.likelihoods.OrderedLikelihood):
+    class Rough(pr.likelihoods.UnivariateLikelihood):
         name = "rough"
 
     Rough.__abstractmethods__ = frozenset()

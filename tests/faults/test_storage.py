@@ -235,7 +235,10 @@ def test_a_file_of_this_format_is_read_for_ever():
     """The names in a file are the format's own: renaming a field of the code must not change what an old file says."""
     fit = pr.load_fit(SAVED / "format_2.h5")
     model = pr.Model.from_formula(
-        "damage ~ temperature", pr.load_dataset("challenger"), likelihood="bernoulli", prior={"temperature": Normal(0.1)}
+        "damage ~ temperature",
+        pr.load_dataset("challenger"),
+        likelihood="bernoulli",
+        prior={"temperature": Normal(0.1)},
     )
     again = pr.fit(model, "newton")
     np.testing.assert_allclose(fit.coef, again.coef, rtol=1e-9)

@@ -1,14 +1,20 @@
-"""The proof that a maximum exists never contradicts the linear programme, and is found at every maximum that does exist."""
+"""Whether a maximum exists: the proof from its neighbourhood and the walk along lines against the linear programme, and no
+likelihood of which it is unknown is told that its maximum is finite."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.modes.existence import exists
+from probreg.inference.base import Status
+from probreg.inference.modes.existence import exists, rising
 from probreg.inference.modes.newton import find_mode, newton_step
 from probreg.inference.modes.separation import separation
+from probreg.likelihoods import LIKELIHOODS, MayDiverge
+
+from .unregistered import Geometric
 
 
 def small(kind: str, seed: int) -> pr.Model:
@@ -59,3 +65,77 @@ def test_a_fit_far_out_needs_no_linear_programme(monkeypatch: Any) -> None:
     fit = pr.fit(model, "newton")
     assert np.abs(model.eta(fit.solution.beta)).max() > 15.0
     assert fit.solution.status.good
+
+
+@pytest.mark.parametrize("kind", ["bernoulli", "poisson"])
+def test_lines_that_do_not_fall_and_the_linear_programme(kind: str) -> None:
+    """Which coefficients run away, told from where the search ended as if the likelihood had declared nothing."""
+    undeclared = type("Undeclared", (LIKELIHOODS[kind],), {"may_diverge": None})()
+    met: set[bool] = set()
+    for seed in range(60):
+        model = small(kind, seed)
+        expected = separation(model)
+        mode = find_mode(model)
+        asked = replace(model, likelihood=undeclared)
+        found = rising(asked, mode.gamma, mode.log_aux, mode.local, newton_step(mode.local)[0])
+        met.add(bool(expected))
+        assert (found is not None) == bool(expected)
+        if found is not None:
+            np.testing.assert_array_equal(found.not_estimable, expected.not_estimable)
+            assert found.labels == expected.labels
+    assert met == {True, False}
+
+
+def zeros_at_one(seed: int = 0) -> pr.Model:
+    """Twenty rows at 0 and twenty at 1, where every count is zero: the likelihood rises as the slope falls for ever."""
+    x = np.array([0.0] * 20 + [1.0] * 20)
+    y = np.r_[np.random.default_rng(seed).poisson(2.0, 20), np.zeros(20, int)]
+    return pr.Model.from_arrays(x, y, columns=["x"], likelihood=Geometric())
+
+
+@pytest.mark.parametrize("method", ["newton", "auto", "sgd"])
+def test_a_fit_that_runs_away_says_so_whatever_the_likelihood_declares(method: str) -> None:
+    with pytest.warns(pr.ProbregWarning, match="no maximum likelihood estimate exists.* as x runs to infinity"):
+        fit = pr.fit(zeros_at_one(), method)
+    assert fit.solution.status is Status.NO_MAXIMUM
+    assert np.isnan(fit.coef.sel(coef="x"))
+    assert np.isnan(fit.std_error.sel(coef="x"))
+    if method != "sgd":
+        assert fit.coef.sel(coef="Intercept") == pytest.approx(np.log(zeros_at_one().design.observed[:20].mean()))
+        low, high = (fit.interval(kind="profile")[end].sel(coef="x") for end in ("lower", "upper"))
+        assert low == -np.inf
+        assert np.isfinite(high)
+
+
+def test_no_sampler_and_no_kinked_mode_hides_it() -> None:
+    z = np.random.default_rng(1).normal(size=40)
+    x, y = zeros_at_one().design.X[:, 1], zeros_at_one().design.observed
+    model = pr.Model.from_arrays(
+        np.c_[x, z], y, columns=["x", "z"], likelihood=Geometric(), prior={"z": pr.Laplace(1.0)}
+    )
+    with pytest.warns(pr.ProbregWarning, match="as x runs to infinity"):
+        assert pr.fit(model).method.name == "proximal_newton"
+    with pytest.raises(pr.Incompatible, match=r"posterior is improper.*as x runs to infinity"):
+        pr.fit(zeros_at_one(), "nuts")
+    with pytest.raises(pr.Incompatible, match="as x runs to infinity"):
+        pr.fit(zeros_at_one(), "laplace")
+    held = pr.fit(zeros_at_one().with_prior(pr.Normal(2.5)))  # a prior keeps it finite
+    assert held.solution.status.good
+    assert np.isfinite(held.std_error).all()
+
+
+def test_what_is_not_declared_reads_unknown() -> None:
+    model = zeros_at_one()
+    for found in (pr.check(model), pr.diagnose(pr.fit(model.with_prior({"x": pr.Normal(2.5)})))):
+        (said,) = found["separation"]
+        assert said.verdict.name == "NOTE"
+        assert said.sentence.startswith("unknown before the fit: a geometric likelihood does not declare")
+    (said,) = pr.check(model.with_prior({"Intercept": pr.Normal(9.0), "x": pr.Normal(2.5)}))["separation"]
+    assert said.verdict.name == "OK"
+    assert "never at infinity" not in said.sentence
+
+
+def test_what_may_diverge_says_where() -> None:
+    for cls in LIKELIHOODS.values():
+        assert cls.may_diverge in (True, False, None)
+        assert (cls.may_diverge is True) == issubclass(cls, MayDiverge)

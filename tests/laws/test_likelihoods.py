@@ -11,10 +11,10 @@ from probreg.likelihoods import (
     LIKELIHOODS,
     ExponentialFamily,
     Likelihood,
+    MayDiverge,
     OfTrials,
-    OrderedLikelihood,
-    SeparableLikelihood,
     SmoothLikelihood,
+    UnivariateLikelihood,
 )
 from probreg.registry import Registry
 
@@ -42,7 +42,7 @@ def of_kind(kind: type) -> Any:
     return pytest.mark.parametrize("likelihood", [v for v in CASES if isinstance(v, kind)], ids=named)
 
 
-smooth, ordered, separable = of_kind(SmoothLikelihood), of_kind(OrderedLikelihood), of_kind(SeparableLikelihood)
+smooth, ordered, separable = of_kind(SmoothLikelihood), of_kind(UnivariateLikelihood), of_kind(MayDiverge)
 
 
 def rows(likelihood: Likelihood, n: int = 25) -> tuple[Array, Array]:
@@ -166,7 +166,7 @@ def test_draws_follow_the_density(likelihood):
     for i, e in enumerate(eta):
         at = np.broadcast_to(e, (n, len(e)))
         y = likelihood.sample(np.random.default_rng(i), at, **aux, **told(likelihood))
-        if isinstance(likelihood, OrderedLikelihood):
+        if isinstance(likelihood, UnivariateLikelihood):
             drawn = np.sort(likelihood.drawn(y))
             steps = np.searchsorted(drawn, drawn, side="right") / n
             met = likelihood.joined(drawn, **told(likelihood))
@@ -184,7 +184,7 @@ def test_leading_axes_are_draws(likelihood):
     draws = np.random.default_rng(0).normal(size=(2, 3, 1, 1)) + eta
     values = {a: np.linspace(0.5, 1.5, 6).reshape(2, 3, 1) for a in likelihood.aux}
     functions = ["log_prob"] + ["score"] * isinstance(likelihood, SmoothLikelihood)
-    functions += ["cdf"] * isinstance(likelihood, OrderedLikelihood)
+    functions += ["cdf"] * isinstance(likelihood, UnivariateLikelihood)
     together = {f: getattr(likelihood, f)(y, draws, **values) for f in functions}
     together |= {"mean": likelihood.mean(draws, **values)}
     given = likelihood.given(y)

@@ -82,7 +82,7 @@ def chains(seed=0, size=(4, 500), **stats):
     fit = gaussian(y, X, aux={"sigma": 1.0})
     draws = {"beta": stats.pop("beta", rng.normal(size=(*size, 3, 1)))}
     known = {"diverging": np.zeros(size, bool), "energy": rng.normal(size=size)} | stats
-    return replace(fit, solution=replace(fit.solution, draws=draws, sample_stats=known))
+    return replace(fit, method=pr.NUTS(), solution=replace(fit.solution, draws=draws, sample_stats=known))
 
 
 def walk(size, rho, seed=0):

@@ -12,7 +12,7 @@ from probreg.assess.after.residuals import counted_residuals, predictor
 from probreg.assess.before.base import Finding, Verdict
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Gaussian, OrderedLikelihood, SmoothLikelihood
+from probreg.likelihoods import Gaussian, SmoothLikelihood, UnivariateLikelihood
 from probreg.system.terminal import p_said
 
 Array = np.ndarray
@@ -50,7 +50,7 @@ class AutocorrelationDiagnostic(Diagnostic):
         likelihood, design = fit.model.likelihood, fit.model.design
         if design.weights is not None:
             return "rows that stand for several observations have no order in time"
-        if not isinstance(likelihood, OrderedLikelihood):
+        if not isinstance(likelihood, UnivariateLikelihood):
             return "classes have no single residual"
         if not isinstance(likelihood, SmoothLikelihood):
             return "this likelihood has no Pearson residual"

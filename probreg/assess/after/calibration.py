@@ -12,7 +12,7 @@ from probreg.assess.before.base import Finding
 from probreg.data.absent import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OfClasses, OrderedLikelihood, SoftmaxLikelihood
+from probreg.likelihoods import OfClasses, SoftmaxLikelihood, UnivariateLikelihood
 from probreg.system.terminal import p_said
 
 Array = np.ndarray
@@ -117,7 +117,7 @@ def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
     w = full_weights(fit.model.design.weights, fit.model.design.n)
     p, tally = _probabilities(fit), likelihood.tally(fit.model.design.observed)
     trials = tally.sum(1)
-    classes = [1] if isinstance(likelihood, OrderedLikelihood) else range(p.shape[1])
+    classes = [1] if isinstance(likelihood, UnivariateLikelihood) else range(p.shape[1])
     share = tally / np.where(trials > 0, trials, 1.0)[:, None]
     parts = [_curve(p[:, k], share[:, k], w * trials, bins, check_prob(prob)) for k in classes]
     table = np.full((5, len(parts), bins), np.nan)

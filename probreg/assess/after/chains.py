@@ -10,9 +10,15 @@ Array = np.ndarray
 
 def no_chains(fit: Fit) -> str | None:
     """Why a question about Markov chains has no meaning for this fit, or None."""
-    if "diverging" in fit.solution.sample_stats:
+    if fit.method.makes_chains:
         return None
     return f"the draws of {fit.method.name} are independent, no Markov chain made them"
+
+
+def number_of_chains(fit: Fit) -> int:
+    """How many chains the draws are of."""
+    assert fit.solution.draws is not None  # the target is a posterior
+    return len(fit.solution.draws["beta"])
 
 
 def parameters(fit: Fit) -> tuple[list[str], Array]:

@@ -10,7 +10,7 @@ from probreg.assess.after.residuals import quantile_residuals
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, Gaussian, OrderedLikelihood
+from probreg.likelihoods import Bernoulli, Gaussian, UnivariateLikelihood
 
 
 @DIAGNOSTICS.register
@@ -36,7 +36,7 @@ class DistributionDiagnostic(Diagnostic):
             return "this is what normality asks of a Gaussian response"
         if isinstance(likelihood, Bernoulli):
             return "two levels have no distribution beyond their probability; see calibration"
-        if not isinstance(likelihood, OrderedLikelihood):
+        if not isinstance(likelihood, UnivariateLikelihood):
             return "classes have no distribution beyond their probabilities; see calibration"
         return of_classes(fit.model) or zero_weight_obstacle(fit)
 

@@ -11,7 +11,7 @@ from probreg.assess.after.residuals import counted_residuals, quantile_residuals
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Gaussian, OrderedLikelihood
+from probreg.likelihoods import Gaussian, UnivariateLikelihood
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.system.terminal import p_said
 
@@ -46,7 +46,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
-        if not isinstance(likelihood, OrderedLikelihood) or not isinstance(likelihood.support, str):
+        if not isinstance(likelihood, UnivariateLikelihood) or not isinstance(likelihood.support, str):
             return f"the spread of a {likelihood.name} response follows from its mean; see dispersion"
         if len(fit.model.design.columns) == int(fit.model.design.intercept is not None):
             return "there is no column that the spread could change with"

@@ -15,7 +15,7 @@ from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.design_leverage import listed, row_names
 from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OfTrials, OrderedLikelihood
+from probreg.likelihoods import OfTrials, UnivariateLikelihood
 from probreg.system.terminal import p_said
 
 Array = np.ndarray
@@ -67,7 +67,7 @@ class OutlierDiagnostic(Diagnostic):
 def surprise(fit: Fit) -> Array:
     """The probability of a response at least as far out as that of each row, (n,)."""
     likelihood, every = fit.model.likelihood, np.arange(fit.model.design.n)
-    if not isinstance(likelihood, OrderedLikelihood):
+    if not isinstance(likelihood, UnivariateLikelihood):
         p = likelihood.mean(predictor(fit), **fit.aux_of_rows)
         if isinstance(likelihood, OfTrials):
             return _of_counts(likelihood.tally(fit.model.design.observed), p)

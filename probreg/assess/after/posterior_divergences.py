@@ -23,7 +23,8 @@ class DivergenceDiagnostic(Diagnostic):
     picture = "plot.trace"
 
     def applies(self, fit: Fit) -> str | None:
-        return no_chains(fit)
+        kept = "diverging" in fit.solution.sample_stats
+        return no_chains(fit) or (None if kept else f"{fit.method.name} keeps no count of divergent steps")
 
     def run(self, fit: Fit) -> list[Finding]:
         diverging = np.asarray(fit.solution.sample_stats["diverging"], dtype=bool)

@@ -14,7 +14,7 @@ from probreg.data import Design
 from probreg.data.absent import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
-from probreg.likelihoods import OrderedLikelihood
+from probreg.likelihoods import UnivariateLikelihood
 from probreg.model.model import Model
 from probreg.system.terminal import p_said
 
@@ -42,7 +42,7 @@ def _left_out(model: Model, some: Design, beta: Array, known: dict[str, Any], co
     from arviz_stats.base import array_stats
 
     likelihood = model.likelihood
-    assert isinstance(likelihood, OrderedLikelihood)  # `applies` has asked
+    assert isinstance(likelihood, UnivariateLikelihood)  # `applies` has asked
     eta = plus_offset(some.X @ beta, some.offset)
     known = likelihood.at_rows(known, some.precision)
     log_lik = likelihood.log_prob(some.observed, eta, **known)
@@ -77,7 +77,7 @@ class LooPitDiagnostic(Diagnostic):
     picture = "plot.residuals"
 
     def applies(self, fit: Fit) -> str | None:
-        if not isinstance(fit.model.likelihood, OrderedLikelihood):
+        if not isinstance(fit.model.likelihood, UnivariateLikelihood):
             return "classes have no order; predictive_checks looks at their rates"
         if fit.model.likelihood.levels:
             return "two outcomes have no shape; calibration is their question"

@@ -3,12 +3,13 @@
 import numpy as np
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.chains import no_chains
+from probreg.assess.after.chains import no_chains, number_of_chains
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
+from probreg.inference.sampling.convergence import R_HAT
 from probreg.system.terminal import percent
 
-R_HAT, ESS_PER_CHAIN, R_HAT_BAD = 1.01, 100.0, 1.05  # Vehtari et al. 2021
+ESS_PER_CHAIN, R_HAT_BAD = 100.0, 1.05  # Vehtari et al. 2021
 
 
 @DIAGNOSTICS.register
@@ -32,7 +33,7 @@ class MixingDiagnostic(Diagnostic):
         )
         r_hat, bulk, tail = (table[c].to_numpy(float) for c in ("r_hat", "ess_bulk", "ess_tail"))
         ess = np.fmin(bulk, tail)
-        chains = np.shape(fit.solution.sample_stats["diverging"])[0]
+        chains = number_of_chains(fit)
         found = _disagreement(self, names, r_hat) if chains > 1 else [_alone(self)]
         found += _few(self, names, ess, ESS_PER_CHAIN * chains)
         if found:

@@ -1,7 +1,7 @@
 """What can be done where a response is spread otherwise than its likelihood says: only what there is."""
 
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Gaussian, OfClasses, OfTrials, OrderedLikelihood, StudentT
+from probreg.likelihoods import Gaussian, OfClasses, OfTrials, StudentT, UnivariateLikelihood
 
 
 def heavier_tails(fit: Fit) -> str:
@@ -13,7 +13,7 @@ def heavier_tails(fit: Fit) -> str:
         return "take fewer degrees of freedom nu"
     if isinstance(likelihood, OfTrials):
         return "trials of a row depend on one another, or the mean lacks a term: see dispersion"
-    if isinstance(likelihood, OrderedLikelihood) and not isinstance(likelihood, OfClasses):
+    if isinstance(likelihood, UnivariateLikelihood) and not isinstance(likelihood, OfClasses):
         return "look for a column that the mean lacks; no likelihood of counts here has heavier tails"
     return "look for a wrong label, or a column that the probabilities lack"
 

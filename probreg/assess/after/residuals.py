@@ -19,7 +19,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import predictive
-from probreg.likelihoods import Likelihood, OrderedLikelihood, SmoothLikelihood, SoftmaxLikelihood
+from probreg.likelihoods import Likelihood, SmoothLikelihood, SoftmaxLikelihood, UnivariateLikelihood
 from probreg.model.predictive import Predictive
 
 Array = np.ndarray
@@ -172,7 +172,7 @@ def deviance(fit: Fit, eta: Array) -> Array:
     aux = fit.aux_of_rows
     gain = likelihood.log_prob(y, likelihood.saturated(y), **aux) - likelihood.log_prob(y, eta, **aux)
     length = np.sqrt(2.0 * np.maximum(gain, 0.0))
-    if not isinstance(likelihood, OrderedLikelihood):
+    if not isinstance(likelihood, UnivariateLikelihood):
         return length
     return np.asarray(np.sign(likelihood.response(y) - likelihood.mean(eta, **aux)) * length)
 
@@ -215,7 +215,7 @@ def _quantile(fit: Fit) -> ResidualKind:
 def quantile_residuals(fit: Fit, rows: Array) -> Array:
     """Quantile residuals of these rows (repeated rows are drawn anew), with the seed of the fit."""
     likelihood = fit.model.likelihood
-    if not isinstance(likelihood, OrderedLikelihood):
+    if not isinstance(likelihood, UnivariateLikelihood):
         raise Incompatible(
             f"quantile residuals need an ordered response, and the classes of a {likelihood.name} have no order; response, pearson and "
             "partial residuals are class by class, deviance residuals one of each row"
@@ -231,7 +231,7 @@ def quantile_residuals(fit: Fit, rows: Array) -> Array:
 def tails(fit: Fit, rows: Array) -> tuple[Array, Array]:
     """P(Y <= y) and P(Y < y) of these rows under the predictive distribution."""
     likelihood, y = fit.model.likelihood, fit.model.design.observed[rows]
-    assert isinstance(likelihood, OrderedLikelihood)
+    assert isinstance(likelihood, UnivariateLikelihood)
     told = _thinned(fit, rows)
     upper = told.cdf(y)
     if isinstance(likelihood.support, str):

@@ -17,10 +17,10 @@ from probreg.likelihoods import (
     Gaussian,
     Likelihood,
     Multinomial,
-    OrderedLikelihood,
     Poisson,
     SoftmaxLikelihood,
     StudentT,
+    UnivariateLikelihood,
 )
 
 Array = np.ndarray
@@ -45,7 +45,7 @@ class Statistic(NamedTuple):
 def statistics(likelihood: Likelihood, fitted: Array) -> tuple[Statistic, ...]:
     """The statistics of a likelihood; `fitted` (n, m) are the linear predictors at the posterior mean, by which rows are
     grouped. Without an entry of its own a likelihood with an order has mean, standard deviation, smallest and largest."""
-    if not isinstance(likelihood, OrderedLikelihood):
+    if not isinstance(likelihood, UnivariateLikelihood):
         return ()
     each: dict[str, Callable[..., Any]] = {
         "mean": np.mean,

@@ -113,7 +113,7 @@ def _moments(made: Fit) -> PosteriorMoments:
     none = np.zeros_like(mean)
     if isinstance(made.method, Importance):
         return PosteriorMoments(mean, sd, s.stats["mcse_mean"] * sd, none + s.stats["mcse_sd"])
-    if "diverging" not in s.sample_stats:  # moments by a formula
+    if not made.method.makes_chains:  # moments by a formula
         return PosteriorMoments(mean, sd, none, none)
     from arviz_stats.base import array_stats
 

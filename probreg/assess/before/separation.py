@@ -6,7 +6,6 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.inference.modes.separation import Separation, separation
-from probreg.likelihoods import SeparableLikelihood
 from probreg.model.model import Model
 from probreg.priors import Flat
 
@@ -26,10 +25,13 @@ class SeparationCheck(Check):
     cheap: ClassVar[bool] = False
 
     def run(self, model: Model) -> list[Finding]:
-        if not isinstance(model.likelihood, SeparableLikelihood):
-            return self.fine(
-                f"does not apply: the maximum of a {model.likelihood.name} likelihood is never at infinity"
-            )
+        name = model.likelihood.name
+        if model.likelihood.may_diverge is False:
+            return self.fine(f"does not apply: the maximum of a {name} likelihood is never at infinity")
+        if not model.likelihood.may_diverge and not model.joint.informative.all():
+            return [self.say(Verdict.NOTE, f"unknown before the fit: a {name} likelihood {_UNKNOWN}", _LOOK)]
+        if not model.likelihood.may_diverge:
+            return self.fine(f"every column has a prior, which keeps its estimate finite under a {name} likelihood too")
         if found := separation(model):
             return [self.say(Verdict.PROBLEM, _sentence(found), _remedy(found), found.columns)]
         if model.joint.informative.any() and (rows := separation(model.with_prior(Flat()))):
@@ -53,6 +55,8 @@ def _hidden(found: Separation) -> str:
     return f"{what} by {named}: the prior alone makes the estimates finite"
 
 
+_UNKNOWN = "does not declare whether its maximum may lie at infinity"
+_LOOK = "fit it: newton looks where its search ends, and says where the likelihood does not fall"
 _NAMED = 5  # columns of a sentence
 _HELD = "the estimates are as much the prior's as the rows': report what it rests on, and how they move under another"
 

@@ -14,7 +14,7 @@ from probreg.data.formula.variables import variables
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
-from probreg.likelihoods import Gaussian, Likelihood, OfTrials, OrderedLikelihood, SoftmaxLikelihood, StudentT
+from probreg.likelihoods import Gaussian, Likelihood, OfTrials, SoftmaxLikelihood, StudentT, UnivariateLikelihood
 from probreg.likelihoods.base import ExponentialFamily, told_trials
 from probreg.model.model import Model
 
@@ -96,7 +96,7 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
         )
     there = fit.model.design if x is None else fit.model.design.at(x)
     etas = [linear_predictor(d, fit.solution.beta) for d in (fit.model.design, there)]
-    if ours == theirs or isinstance(ours, OrderedLikelihood):
+    if ours == theirs or isinstance(ours, UnivariateLikelihood):
         return etas[0], etas[1]
     here, away = (_inverse(ours, theirs.mean(e)) for e in etas)  # another reference class
     return here, away
@@ -119,7 +119,7 @@ def _coefficients(values: Any, model: Model) -> Array:
 
 def _of_mean(function: Mean, values: Mapping[str, Any], likelihood: Likelihood, n: int) -> Array:
     mean = floats(function(values), "the function of the true mean")
-    expected = (n,) if isinstance(likelihood, OrderedLikelihood) else (n, len(likelihood.levels))
+    expected = (n,) if isinstance(likelihood, UnivariateLikelihood) else (n, len(likelihood.levels))
     if mean.ndim == 0 and len(expected) == 1:
         mean = np.full(expected, float(mean))
     if mean.shape != expected:

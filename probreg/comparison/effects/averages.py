@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from probreg.data.absent import plus_offset
-from probreg.likelihoods import Likelihood, OrderedLikelihood
+from probreg.likelihoods import Likelihood, UnivariateLikelihood
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -80,7 +80,7 @@ def jacobian(likelihood: Likelihood, eta: Array) -> Array:
 
 def _mean(likelihood: Likelihood, eta: Array, aux: Aux) -> Array:
     mean = likelihood.mean(eta, **aux)
-    return mean[..., None] if isinstance(likelihood, OrderedLikelihood) else mean
+    return mean[..., None] if isinstance(likelihood, UnivariateLikelihood) else mean
 
 
 def _along(likelihood: Likelihood, eta: Array, v: Array) -> Array:
@@ -121,7 +121,7 @@ def average_of_draws(model: Model, target: Target, groups: list[RowGroup], draws
 
 
 def _parts(draws: Mapping[str, Array], n: int, model: Model) -> Iterator[dict[str, Array]]:
-    classes = 1 if isinstance(model.likelihood, OrderedLikelihood) else len(model.likelihood.levels)
+    classes = 1 if isinstance(model.likelihood, UnivariateLikelihood) else len(model.likelihood.levels)
     size = max(1, _NUMBERS // (n * classes * model.shape[1]))
     for i in range(0, len(draws["beta"]), size):
         yield {k: v[i : i + size] for k, v in draws.items()}

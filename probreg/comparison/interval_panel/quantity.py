@@ -14,7 +14,7 @@ from probreg.comparison import prior_weights
 from probreg.comparison.interval_panel.kinds import Interval
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OrderedLikelihood
+from probreg.likelihoods import UnivariateLikelihood
 from probreg.numerics.frame import map_of_columns
 
 Array = np.ndarray
@@ -106,7 +106,7 @@ def coefficient(fit: Fit, name: str) -> Estimand:
 
 def at_row(fit: Fit, data: Any) -> Estimand:
     """The mean of a new response at one row. DataError unless there is one row; Incompatible for unordered classes."""
-    if not isinstance(fit.model.likelihood, OrderedLikelihood):
+    if not isinstance(fit.model.likelihood, UnivariateLikelihood):
         raise Incompatible(
             f"a {fit.model.likelihood.name} fit has a mean for every class: fit.predict gives their intervals"
         )

@@ -4,7 +4,7 @@ import numpy as np
 
 from probreg.inference.modes.recession import Cone, _maximise
 from probreg.inference.modes.separation import _basis, _coordinates, separation
-from probreg.likelihoods import SeparableLikelihood
+from probreg.likelihoods import MayDiverge
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -22,7 +22,7 @@ def escapes(model: Model) -> Array:
     """
     likelihood, D = model.likelihood, model.likelihood.contrast_matrix
     out = np.zeros((2, model.shape[0], len(D)), bool)
-    if not isinstance(likelihood, SeparableLikelihood):
+    if not isinstance(likelihood, MayDiverge):
         return out
     found = separation(model)
     design = model.design.take(slice(None) if model.design.weights is None else model.design.weights > 0)

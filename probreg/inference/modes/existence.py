@@ -1,12 +1,24 @@
-"""Whether a maximum of the likelihood exists, proved from what a search found, at the cost of one pass over the rows."""
+"""Whether a maximum of the likelihood exists, told from where a search ended.
+
+`exists` proves it for likelihoods in their canonical link, in one pass over the rows. `rising` shows the contrary for any
+likelihood: from the end of the search it walks along straight lines, and a maximum is one from which every line goes down.
+"""
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from probreg.inference.base import Array
+from probreg.inference.modes.linear import unidentified
+from probreg.inference.modes.separation import labels_of, non_zero
 from probreg.model.likelihood_sums import largest_block
-from probreg.model.model import Model
+from probreg.model.model import LocalModel, Model
+
+_ERRORS = 4.0  # standard errors that a line goes out: a quadratic falls by 8 there
+_FALL = 1e-3  # what the log posterior falls there at least, were there a maximum
+_FAR = 30.0  # on the scale of eta: exp(-30) of a tail is left
+_WEAKEST = 8  # directions of least curvature that are walked, beside that of the last step
 
 
 def exists(model: Model, gradient: Array, cov: Array) -> bool:
@@ -29,3 +41,107 @@ def exists(model: Model, gradient: Array, cov: Array) -> bool:
         return False
     R = np.sqrt(min(m, 2.0)) * model.design.fold(partial(largest_block, root=root), max)
     return bool(nu * R < 0.25)  # a fourth, for rounding
+
+
+class Rising(NamedTuple):
+    """Where the log posterior does not fall however far one goes: no estimate there."""
+
+    not_estimable: Array  # (p, D) bool, reported coefficients that have no finite estimate
+    labels: tuple[str, ...]
+    to_zero: tuple[str, ...]  # nuisance parameters that run to 0
+    to_infinity: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        return (
+            f"the likelihood does not fall as {', '.join(self.labels)} run{'s' * (len(self.labels) == 1)} to infinity"
+        )
+
+
+def asked(model: Model) -> tuple[list[str], bool]:
+    """The nuisance parameters that may run to the edge, and whether it is unknown if coefficients may run to infinity."""
+    names = [name for name in model.unknown if name != model.likelihood.noise_scale]
+    return names, model.likelihood.may_diverge is None and not model.joint.informative.all()
+
+
+def rising(model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: Array) -> Rising | None:
+    """Where the log posterior rises for ever from the point at which a search ended, or None: along lines over the
+    coefficients unless the likelihood says `may_diverge` (an exact method decides where that is True), and over the log of
+    every nuisance parameter but a noise scale. `step` is Newton's from there.
+
+    At a maximum with curvature H a line along d falls by t^2 d'Hd / 2 to second order, by 8 at four standard errors
+    t = 4 / sqrt(d'Hd). Towards infinity the log-likelihood has gone flat: d'Hd is next to nothing, and four of these enormous
+    standard errors out it has not fallen at all.
+    """
+    k, H = gamma.size, local.curvature
+    names, free = asked(model)
+    lines = Lines(model, gamma, log_aux)
+    flat = _flat_directions(lines, H, step) if free else np.zeros((k, 0))
+    sides = {name: _side(lines, H, k + model.unknown.index(name)) for name in names}
+    if not flat.shape[1] and not any(sides.values()):
+        return None
+    not_estimable = non_zero(model.design.basis.T, model.likelihood.contrast_matrix, flat.reshape(*gamma.shape, -1))
+    to_zero, to_infinity = (tuple(name for name, side in sides.items() if side == s) for s in (-1, 1))
+    return Rising(not_estimable, labels_of(model, not_estimable), to_zero, to_infinity)
+
+
+class Lines:
+    """The log posterior along straight lines over (vec gamma, log aux) from a point."""
+
+    def __init__(self, model: Model, gamma: Array, log_aux: Array):
+        self.model, self.shape = model, gamma.shape
+        self.point = np.concatenate([gamma.ravel(), log_aux])
+        self.top = self.value(self.point)
+
+    def value(self, point: Array) -> float:
+        k = self.shape[0] * self.shape[1]
+        with np.errstate(all="ignore"):  # far out densities overflow: -inf is a fall, nan says nothing
+            aux = dict(zip(self.model.unknown, np.exp(point[k:])))
+            beta = self.model.design.basis.T @ point[:k].reshape(self.shape)
+            return float(self.model.log_posterior(beta, **aux)) + float(point[k:].sum())
+
+    def rises(self, direction: Array, H: Array) -> bool:
+        """Whether the log posterior has hardly fallen four standard errors out, or as near to that as numbers reach."""
+        length = float(np.linalg.norm(direction))
+        if not (np.isfinite(length) and length > 0):
+            return False
+        d = direction / length
+        t = _ERRORS / np.sqrt(max(float(d @ H @ d), 1e-300))
+        while np.isnan(there := self.value(self.point + t * d)) and t > 2.0 * _FAR:
+            t = max(t / 16.0, _FAR)
+        return bool(there >= self.top - _FALL)
+
+
+def _flat_directions(lines: Lines, H: Array, step: Array) -> Array:
+    """Orthonormal directions (p m, r) of the coefficients without curvature, where some line does not fall; (p m, 0) where all
+    that were walked do. Directions that leave X beta as it is are another matter (rank), and left out."""
+    k = lines.shape[0] * lines.shape[1]
+    Q = _identified(lines.model)
+    values, vectors = np.linalg.eigh(Q.T @ H[:k, :k] @ Q)
+    vectors, pad = Q @ vectors, np.zeros(len(H) - k)
+    weak = [s * v for v in vectors.T[:_WEAKEST] for s in (1.0, -1.0)]
+    for d in (Q @ (Q.T @ step[:k]), Q @ (Q.T @ lines.point[:k]), *weak):
+        if lines.rises(np.concatenate([d, pad]), H):
+            # curvature of this order has gone to zero too; the rest stands well above it, unless everything ran away
+            least = max(float(d @ H[:k, :k] @ d) / float(d @ d), 0.0)
+            return vectors[:, values <= max(min(1e4 * least, np.sqrt(least * values[-1])), 1e-13 * values[-1])]
+    return np.zeros((k, 0))
+
+
+def _identified(model: Model) -> Array:
+    """An orthonormal basis (p m, r) of the coefficients of standardised columns that have no prior and that the rows can tell
+    apart."""
+    basis, rank = model.design.basis, model.design.moments.rank
+    free = basis.T_inverse[:, ~model.joint.informative]
+    if any(not model.joint.informative[j] for j in rank.dropped):
+        null = np.linalg.qr(basis.T_inverse @ unidentified(rank, model.shape[0]))[0]
+        free = free - null @ (null.T @ free)
+    left, size, _ = np.linalg.svd(free, full_matrices=False)
+    return np.kron(left[:, size > 1e-10 * size.max(initial=1.0)], np.eye(model.shape[1]))
+
+
+def _side(lines: Lines, H: Array, i: int) -> int:
+    """-1 where the log of a nuisance parameter runs to -infinity, 1 to infinity, 0 where it stays."""
+    line = np.zeros(len(H))
+    line[i] = 1.0
+    return next((side for side in (-1, 1) if lines.rises(side * line, H)), 0)

@@ -5,6 +5,7 @@ not positive definite, and is halved until the log posterior rises. It stops on 
 sqrt(g' H^-1 g), which is the distance to the maximum in standard errors.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -18,12 +19,12 @@ from probreg.data.absent import full_weights, minus_offset
 from probreg.data.moments import refuse_too_wide
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
-from probreg.inference.modes.existence import exists
+from probreg.inference.modes.existence import Rising, asked, exists, rising
 from probreg.inference.modes.linear import combinations, touched, undetermined, unidentified
 from probreg.inference.modes.runaway import runaway
 from probreg.inference.modes.separation import Separation
 from probreg.inference.modes.wide import rotated
-from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood
+from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, with_aux
@@ -373,9 +374,15 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     status, detail, not_estimable, null = mode.status, "", None, None
     cov = covariance_at(mode)
     separated, said = _separated(model, mode)
+    lost = None if separated is not None else runs_away(model, mode.gamma, mode.log_aux, mode.local)
     if separated is not None:
         status, detail, not_estimable = Status.NO_MAXIMUM, _words(separated), separated.not_estimable
-        cov = _bounded_part(mode, T, not_estimable)
+        cov = _bounded_part(mode, T, not_estimable, ())
+    elif lost is not None:
+        status, detail, not_estimable = lost_words(model, lost)
+        cov = _bounded_part(
+            mode, T, lost.not_estimable, [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
+        )
     elif cov is None or np.linalg.cond(mode.local.curvature[:k, :k]) > 1e13:
         cov, null = _deficient(model, mode, T, cov)
         if null is not None:
@@ -413,8 +420,8 @@ def solution_at(model: Model, mode: Mode) -> Solution:
 
 def _ended(mode: Mode, status: Status) -> str:
     """Where the search ended; a distance to the maximum only where there is one."""
-    if status is Status.NO_MAXIMUM:
-        return f"stopped after {mode.steps} steps, where the likelihood still rises towards infinity"
+    if status in (Status.NO_MAXIMUM, Status.AT_ZERO):
+        return f"stopped after {mode.steps} steps, where the likelihood still rises towards {'infinity' if status is Status.NO_MAXIMUM else '0'}"
     if status is Status.SADDLE:
         return f"stopped after {mode.steps} steps at a point that is no maximum"
     return f"distance to the maximum {mode.decrement:.1e} standard errors after {mode.steps} steps"
@@ -422,7 +429,7 @@ def _ended(mode: Mode, status: Status) -> str:
 
 def _separated(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, ...]]:
     """Asks the linear programme only where the fit looks like running away: it is exact and takes time."""
-    if not isinstance(model.likelihood, SeparableLikelihood) or model.joint.informative.all():
+    if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()
     if mode.status is Status.CONVERGED:
         far = _largest_direction(model, model.design.basis.T @ mode.gamma)
@@ -449,14 +456,32 @@ def _words(found: Separation) -> str:
     return f"{found.kind} separation by {', '.join(found.labels)}"
 
 
-def _bounded_part(mode: Mode, T: Array, not_estimable: Array) -> Array:
-    """Covariance with the runaway coefficients held where they are: nan for those, finite for the others."""
+def runs_away(model: Model, gamma: Array, log_aux: Array, local: LocalModel) -> Rising | None:
+    """Where the likelihood does not fall from the end of a search, for what no exact method decides."""
+    if not any(asked(model)) or not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
+        return None
+    return rising(model, gamma, log_aux, local, newton_step(local)[0])
+
+
+def lost_words(model: Model, lost: Rising) -> tuple[Status, str, Array | None]:
+    """Status, detail and the coefficients without an estimate, of a search along which the likelihood does not fall."""
+    limits = model.likelihood.at_zero
+    told = [f"{name} runs to 0" + (f": {limits[name]}" if name in limits else "") for name in lost.to_zero]
+    told += [f"{name} runs to infinity" for name in lost.to_infinity]
+    if not lost.not_estimable.any():
+        return Status.NO_MAXIMUM if lost.to_infinity else Status.AT_ZERO, "; ".join(told), None
+    return Status.NO_MAXIMUM, "; ".join([lost.words, *told]), lost.not_estimable
+
+
+def _bounded_part(mode: Mode, T: Array, not_estimable: Array, gone_aux: Sequence[int]) -> Array:
+    """Covariance with runaway coefficients and nuisance parameters held where they are: nan for those, finite for others."""
     S = with_aux(T, len(mode.log_aux))
     H = np.linalg.solve(S.T, mode.local.curvature) @ np.linalg.inv(S)
     m = mode.gamma.shape[1]
     # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
     gone = not_estimable if not_estimable.shape[1] == m else np.repeat(not_estimable.any(1)[:, None], m, 1)
     keep = np.concatenate([~gone.ravel(), np.ones(len(mode.log_aux), bool)])
+    keep[gone.size + np.array(gone_aux, dtype=int)] = False
     cov = np.full(H.shape, np.nan)
     if keep.any():
         cov[np.ix_(keep, keep)] = np.linalg.pinv(H[np.ix_(keep, keep)], hermitian=True)

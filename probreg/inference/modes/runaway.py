@@ -14,7 +14,7 @@ import numpy as np
 from probreg.data import Block, Design
 from probreg.data.blocks.survey import join_surveys, kept_rows
 from probreg.inference.modes.separation import Separation, separation
-from probreg.likelihoods import SeparableLikelihood
+from probreg.likelihoods import MayDiverge
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -42,7 +42,7 @@ class Along(NamedTuple):
 def runaway(model: Model) -> tuple[Separation, tuple[str, ...]]:
     """Whether the maximum lies at infinity, and how that was found out where not all rows could be asked at once."""
     design, likelihood = model.design, model.likelihood
-    if design.source is None or not isinstance(likelihood, SeparableLikelihood):
+    if design.source is None or not isinstance(likelihood, MayDiverge):
         return separation(model), ()
     part = design.sample
     size = np.sqrt((part.X**2).mean(0))[:, None]
@@ -69,7 +69,7 @@ def runaway(model: Model) -> tuple[Separation, tuple[str, ...]]:
     )
 
 
-def along(block: Block, *, likelihood: SeparableLikelihood, direction: Array, least: float) -> Along:
+def along(block: Block, *, likelihood: MayDiverge, direction: Array, least: float) -> Along:
     """The rows of a block along a direction (p, m) of the coefficients; `least` is the movement of the linear predictor from
     which it counts."""
     cone = likelihood.recession(block.y)

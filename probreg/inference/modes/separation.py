@@ -10,7 +10,7 @@ import numpy as np
 
 from probreg.data.design import Basis
 from probreg.inference.modes.recession import Cone
-from probreg.likelihoods import SeparableLikelihood
+from probreg.likelihoods import MayDiverge
 from probreg.model.model import Model
 from probreg.numerics.linalg import inverse_upper, rank_of, triangular
 
@@ -22,12 +22,12 @@ class Separation:
     """Whether the log-likelihood has a finite maximiser over the coefficients with a flat prior.
 
     `complete`: along `direction` every row's log-likelihood rises; `quasi`: that of some rows, and the others
-    stay; `none`: a maximiser exists. `not_estimable` (p, D) marks the reported coefficients, D per column, that have
-    no finite estimate; `columns` names their columns and `labels` each of them; `direction` (p, m), or None,
+    stay; `none`: a maximiser exists; `unknown`: the likelihood does not say in which directions it never falls.
+    `not_estimable` (p, D) marks the reported coefficients, D per column, that have no finite estimate; `columns` names their columns and `labels` each of them; `direction` (p, m), or None,
     is one along which the likelihood never falls; `rows` counts the rows whose log-likelihood rises.
     """
 
-    kind: Literal["none", "quasi", "complete"]
+    kind: Literal["none", "quasi", "complete", "unknown"]
     columns: tuple[str, ...]
     labels: tuple[str, ...]
     not_estimable: Array
@@ -36,7 +36,7 @@ class Separation:
     intercept: int | None = None
 
     def __bool__(self) -> bool:
-        return self.kind != "none"
+        return self.kind in ("quasi", "complete")
 
 
 def separation(model: Model) -> Separation:
@@ -58,8 +58,10 @@ def separation(model: Model) -> Separation:
     likelihood, p = model.likelihood, model.shape[0]
     none = Separation("none", (), (), np.zeros((p, len(likelihood.contrast_matrix)), bool), None, 0)
     free = np.flatnonzero(~model.joint.informative)
-    if not isinstance(likelihood, SeparableLikelihood) or not len(free):
+    if not len(free) or likelihood.may_diverge is False:
         return none
+    if not isinstance(likelihood, MayDiverge):
+        return replace(none, kind="unknown")
     model.design.need_rows("the linear programme that decides separation")
     present = slice(None) if model.design.weights is None else model.design.weights > 0
     design = model.design.take(present)
@@ -69,12 +71,8 @@ def separation(model: Model) -> Separation:
     if not strict.any():
         return none
     span = cone.span(~strict).reshape(*cone.shape, -1)
-    not_estimable = _non_zero(T, likelihood.contrast_matrix, span)
-    names = model.design.columns
-    labels = tuple(
-        f"{names[j]} ({likelihood.outcomes[k]})" if likelihood.outcomes else names[j]
-        for j, k in np.argwhere(not_estimable)
-    )
+    not_estimable = non_zero(T, likelihood.contrast_matrix, span)
+    names, labels = model.design.columns, labels_of(model, not_estimable)
     columns = tuple(names[j] for j in np.flatnonzero(not_estimable.any(1)))
     rows = len(np.unique(cone.recession.rows[strict]))
     kind: Literal["quasi", "complete"] = "complete" if strict.all() else "quasi"
@@ -108,7 +106,13 @@ def _spanning(U: Array) -> list[int]:
     return kept
 
 
-def _non_zero(T: Array, display: Array, span: Array) -> Array:
+def labels_of(model: Model, which: Array) -> tuple[str, ...]:
+    """The names of the reported coefficients that are marked in (p, D)."""
+    names, outcomes = model.design.columns, model.likelihood.outcomes
+    return tuple(f"{names[j]} ({outcomes[k]})" if outcomes else names[j] for j, k in np.argwhere(which))
+
+
+def non_zero(T: Array, display: Array, span: Array) -> Array:
     """(p, D) bool: reported coefficients that are not zero, up to rounding, on span (k, m, r)."""
     value = np.einsum("pk,dm,kmr->pdr", T, display, span)
     largest = np.linalg.norm(T, axis=1)[:, None] * np.linalg.norm(display, axis=1)  # span is orthonormal

@@ -9,11 +9,13 @@ import numpy as np
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.modes.existence import Rising, asked
 from probreg.inference.modes.linear import combinations, touched, unidentified
+from probreg.inference.modes.newton import lost_words, runs_away
 from probreg.inference.modes.runaway import runaway
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, start_of
-from probreg.likelihoods import SeparableLikelihood, SmoothLikelihood, StudentT
+from probreg.likelihoods import SmoothLikelihood, StudentT
 from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import Model
 from probreg.numerics.linalg import rank_of, triangular
@@ -112,6 +114,8 @@ def kinked_solution(
             found.not_estimable,
             f"{found.kind} separation by {', '.join(found.labels)}",
         )
+    elif lost := _rising(model, beta, aux):
+        status, detail, not_estimable = lost_words(model, lost)
     elif (opened := open_directions(model)) is not None:
         (N, detail), status = opened, Status.NOT_IDENTIFIED
         # The member of least norm of beta + N c: beta - N N^+ beta.
@@ -138,11 +142,21 @@ def kinked_solution(
 
 def _runaway(model: Model, beta: Array, status: Status, steps: int) -> Any:
     """The separation by flat columns, asked for only where the fit looks like running away."""
-    if not isinstance(model.likelihood, SeparableLikelihood) or model.joint.informative.all():
+    if not model.likelihood.may_diverge or model.joint.informative.all():
         return None
     if status is Status.CONVERGED and steps < 15 and _largest_direction(model, beta) < _FAR:
         return None
     return runaway(model)[0] or None
+
+
+def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Rising | None:
+    """The same from where the search ended, for a likelihood that does not say in which directions it never falls."""
+    if not any(asked(model)):
+        return None
+    gamma, log_aux = model.design.basis.T_inverse @ beta, np.log([aux[a] for a in model.unknown])
+    with np.errstate(all="ignore"):
+        local = model.with_prior(Flat()).value_grad_hessian_standardised(gamma, **aux)
+    return runs_away(model, gamma, log_aux, local)
 
 
 def _largest_direction(model: Model, beta: Array) -> float:

@@ -26,18 +26,19 @@ from probreg.inference.base import (
 )
 from probreg.inference.interrupts import Interrupts
 from probreg.inference.modes.closed_form import require_full_rank
+from probreg.inference.modes.existence import Rising
 from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
+from probreg.inference.modes.newton import find_mode, runs_away
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
 from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import proxy_prior
 from probreg.inference.sampling.sampler import Density, SamplerOutput, SamplerSettings, density_of, sample
-from probreg.likelihoods import Gaussian, SeparableLikelihood
+from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
-from probreg.priors import HierarchicalPrior
+from probreg.priors import HierarchicalPrior, SmoothPrior
 
-_R_HAT = 1.01  # Vehtari et al. 2021
 _TUNE = {"compiled": 300, "pymc": 400}
 Engine = Literal["auto", "compiled", "pymc"]
 
@@ -47,8 +48,8 @@ Engine = Literal["auto", "compiled", "pymc"]
 class NUTS(Method):
     """Draws of p(beta, aux | y) by Hamiltonian Monte Carlo, for any likelihood and any prior.
 
-    A flat prior is allowed where the posterior is proper. Divergent steps and chains that disagree (R-hat above 1.01)
-    are the status of the fit, never hidden.
+    A flat prior is allowed where the posterior is proper. Divergent steps, and chains that disagree
+    or are too short, are the status of the fit, never hidden (see `convergence`).
 
     Parameters
     ----------
@@ -87,6 +88,7 @@ class NUTS(Method):
 
     name = "nuts"
     target = "posterior"
+    makes_chains = True
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -136,7 +138,6 @@ def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str,
     shared, local = pymc_engine.hyper_draws(model, drawn.posterior)
     mean, cov = moments_of_draws(draws["beta"])
     draws |= {**shared, **local}
-    status, detail = _verdict(draws, drawn.stats["diverging"])
     return Solution(
         beta=mean,
         scale=cov,
@@ -147,8 +148,7 @@ def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str,
         hyper_sd={k: float(v.std()) for k, v in shared.items()},
         draws=draws,
         sample_stats=drawn.stats,
-        status=status,
-        detail=detail,
+        status=Status.SAMPLED,
         notes=(*sigma_note(model, "sigma is sampled with beta"), *notes),
         engine=engine,
     )
@@ -183,13 +183,15 @@ def _proper(model: Model) -> None:
     require_full_rank(
         posterior_given_sigma(moments, PriorRows.of(replace(model, prior=proxy_prior(model)).joint), 1.0), model, "nuts"
     )
-    if isinstance(model.likelihood, SeparableLikelihood) and not model.joint.informative.all():
-        found = separation(model)
-        if found:
-            raise Incompatible(
-                f"nuts: the posterior is improper: {found.kind} separation by {', '.join(found.labels)}, whose prior is flat; "
-                "give these columns a proper prior such as Normal(2.5)"
-            )
+    if found := separation(model):
+        raise Incompatible(
+            f"nuts: the posterior is improper: {found.kind} separation by {', '.join(found.labels)}, whose prior is flat; "
+            "give these columns a proper prior such as Normal(2.5)"
+        )
+    if found.kind == "unknown" and (lost := _runs_away(model)) is not None:
+        raise Incompatible(
+            f"nuts: the posterior is improper: {lost.words}, with a flat prior; give a proper one such as Normal(2.5)"
+        )
     if "sigma" in model.unknown and not model.aux_prior("sigma").proper:
         exact = moments.rss <= (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
         if exact or moments.weight <= moments.rank.rank:
@@ -199,14 +201,10 @@ def _proper(model: Model) -> None:
             )
 
 
-def _verdict(draws: dict[str, Array], diverging: Array) -> tuple[Status, str]:
-    from arviz_stats.base import array_stats
-
-    beta = draws["beta"].reshape(*draws["beta"].shape[:2], -1)
-    each = [beta[..., j] for j in range(beta.shape[-1])] + [v for k, v in draws.items() if k != "beta"]
-    worst = max(float(array_stats.rhat(v, method="rank")) for v in each) if draws["beta"].shape[0] > 1 else 1.0
-    if worst > _R_HAT:
-        return Status.UNMIXED, f"largest R-hat {worst:.3f}"
-    if diverging.any():
-        return Status.DIVERGED, f"{int(diverging.sum())} of {diverging.size} draws"
-    return Status.SAMPLED, ""
+def _runs_away(model: Model) -> Rising | None:
+    """Where Newton's search runs to, where the likelihood does not say whether it may and has the derivatives to ask."""
+    if not isinstance(model.likelihood, SmoothLikelihood) or not model.joint.of_kind(SmoothPrior):
+        return None
+    mode = find_mode(model)
+    lost = runs_away(model, mode.gamma, mode.log_aux, mode.local)
+    return lost if lost is not None and lost.not_estimable.any() else None

@@ -108,6 +108,9 @@ def _open(model: Model, solution: Solution) -> Array:
     """(2, p, outcomes) bool: sides on which the likelihood does not fall: separated, or not identified at all."""
     if solution.not_estimable is None:
         return np.zeros((2, model.shape[0], len(model.likelihood.contrast_matrix)), bool)
-    if solution.status is Status.NO_MAXIMUM:
+    if solution.status is Status.NO_MAXIMUM and model.likelihood.may_diverge:
         return escapes(model)
+    if solution.status is Status.NO_MAXIMUM:  # shown by the search alone, which has gone far to the side it went to
+        side = solution.beta @ model.likelihood.contrast_matrix.T > 0
+        return np.stack([solution.not_estimable & ~side, solution.not_estimable & side])
     return np.stack([solution.not_estimable, solution.not_estimable])

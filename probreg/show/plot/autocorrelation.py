@@ -10,7 +10,7 @@ from probreg.assess.after.autocorrelation import autocorrelations
 from probreg.assess.after.residuals import residuals
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OrderedLikelihood
+from probreg.likelihoods import UnivariateLikelihood
 from probreg.show.plot.style import GREY, INK, LIGHT, footnote, label, paper, top_legend
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def autocorrelation(fit: Fit, lags: Count | None = None, prob: Probability = 0.9
     """
     from matplotlib.ticker import MaxNLocator
 
-    if not isinstance(fit.model.likelihood, OrderedLikelihood) or fit.model.design.weights is not None:
+    if not isinstance(fit.model.likelihood, UnivariateLikelihood) or fit.model.design.weights is not None:
         raise Incompatible("an autocorrelation needs one residual for each observation, in order of time")
     e = residuals(fit, "pearson").values[fit.model.design.places]
     lags = max(1, min(int(10 * np.log10(len(e))), len(e) - 1)) if lags is None else lags

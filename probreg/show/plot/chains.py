@@ -12,16 +12,17 @@ MOST = 12  # parameters in one picture
 
 
 class Chains(NamedTuple):
-    """Draws (chain, draw) by parameter, divergent steps (chain, draw), and what was left out."""
+    """Draws (chain, draw) by parameter, divergent steps (chain, draw) with how many in words, and what was left out."""
 
     draws: dict[str, Array]
     diverging: Array
+    steps: str
     note: str
 
 
 def has_chains(fit: Fit) -> bool:
     """Whether the draws of a fit are Markov chains."""
-    return "diverging" in fit.solution.sample_stats
+    return fit.method.makes_chains
 
 
 def chains(fit: Fit) -> Chains:
@@ -36,7 +37,9 @@ def chains(fit: Fit) -> Chains:
     every |= {name: posterior[name].values for name in fit.solution.aux}
     note = f"the first {MOST} of {len(every)} parameters" if len(every) > MOST else ""
     kept = dict(list(every.items())[:MOST])
-    return Chains(kept, np.asarray(fit.solution.sample_stats["diverging"], dtype=bool), note)
+    diverging = np.asarray(fit.solution.sample_stats.get("diverging", np.zeros(beta.shape[:2])), dtype=bool)
+    counted = "diverging" in fit.solution.sample_stats
+    return Chains(kept, diverging, f"; {int(diverging.sum())} divergent steps" if counted else "", note)
 
 
 def density(x: Array, at: Array) -> Array:

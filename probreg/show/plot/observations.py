@@ -13,7 +13,7 @@ from probreg.data.weights import refuse_sampling
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import predictive, require_predictive
-from probreg.likelihoods import OfClasses, OrderedLikelihood
+from probreg.likelihoods import OfClasses, UnivariateLikelihood
 from probreg.model.predictive import Predictive
 
 Array = np.ndarray
@@ -57,7 +57,7 @@ def observed_quantile_residuals(fit: Fit, seen: Observations) -> Array:
     For counts the value is drawn between P(Y < y) and P(Y <= y) (Dunn & Smyth 1996), with the seed of the fit.
     """
     upper = seen.predictive.cdf(seen.y)
-    if isinstance(seen.predictive.likelihood, OrderedLikelihood) and isinstance(
+    if isinstance(seen.predictive.likelihood, UnivariateLikelihood) and isinstance(
         seen.predictive.likelihood.support, str
     ):
         u = upper

@@ -7,7 +7,7 @@ import numpy as np
 from probreg.arguments.scalars import Probability, checked
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OrderedLikelihood
+from probreg.likelihoods import UnivariateLikelihood
 from probreg.show.plot.observations import normal_order, observations, observed_quantile_residuals
 from probreg.show.plot.style import GREY, LIGHT, MANY, footnote, label, legend, mark, paper
 
@@ -30,7 +30,7 @@ def qq(fit: Fit, prob: Probability = 0.95) -> "Figure":
     'quantile residual'
     """
     likelihood = fit.model.likelihood
-    if not isinstance(likelihood, OrderedLikelihood):
+    if not isinstance(likelihood, UnivariateLikelihood):
         raise Incompatible(f"classes of a {likelihood.name} response have no quantiles: use plot.calibration(fit)")
     seen = observations(fit)
     fig, axes = paper(size=(4.6, 4.0))

@@ -26,7 +26,7 @@ def rank(fit: Fit) -> "Figure":
     found = chains(fit)
     cols = min(len(found.draws), 3)
     deep = -(-len(found.draws) // cols)
-    n = found.diverging.shape[0]
+    n = len(found.diverging)
     fig, axes = paper(deep, cols, size=(7.2, 0.5 + deep * (0.5 + 0.35 * n)), sharex=True, sharey=True)
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(found.draws))

@@ -9,7 +9,7 @@ from scipy.special import bdtrik
 from probreg.arguments.scalars import Probability, checked
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OfClasses, OrderedLikelihood
+from probreg.likelihoods import OfClasses, UnivariateLikelihood
 from probreg.scores import Decomposition, decompose
 from probreg.show.plot.observations import observations
 from probreg.show.plot.style import GREY, LIGHT, SMALL, footnote, label, mark, paper, shorten
@@ -105,7 +105,7 @@ def _of_fit(fit: Fit) -> tuple[list[_Panel], str, Any, str]:
     met, weights = np.tile(np.arange(K), len(seen.tally)), (seen.tally * seen.weights[:, None]).ravel()
     use = weights > 0
     rows = np.repeat(np.arange(len(seen.tally)), K)[use]
-    if isinstance(likelihood, OrderedLikelihood):
+    if isinstance(likelihood, UnivariateLikelihood):
         words = f"predicted {shorten(likelihood.mean_name(response))}"
         return [_Panel(None, seen.mean[rows], met[use].astype(float))], words, weights[use], note
     panels = [

@@ -7,7 +7,7 @@ import numpy as np
 from probreg.arguments.scalars import checked
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, OrderedLikelihood
+from probreg.likelihoods import Bernoulli, UnivariateLikelihood
 from probreg.show.plot.observations import Observations, observations, observed_quantile_residuals, smooth
 from probreg.show.plot.qq import against_normal
 from probreg.show.plot.style import GREY, MANY, footnote, label, legend, mark, paper, shorten
@@ -34,7 +34,7 @@ def residuals(fit: Fit) -> "Figure":
     """
     likelihood = fit.model.likelihood
     response = shorten(likelihood.mean_name(fit.model.design.response))
-    if not isinstance(likelihood, OrderedLikelihood) or isinstance(likelihood, Bernoulli):
+    if not isinstance(likelihood, UnivariateLikelihood) or isinstance(likelihood, Bernoulli):
         raise Incompatible(f"residuals of a {likelihood.name} response say little: use plot.calibration(fit)")
     seen = observations(fit)
     z = observed_quantile_residuals(fit, seen)

@@ -10,7 +10,7 @@ from probreg.assess.after.local import local_obstacle
 from probreg.assess.after.residuals import residuals
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, OrderedLikelihood
+from probreg.likelihoods import Bernoulli, UnivariateLikelihood
 from probreg.show.plot.observations import smooth
 from probreg.show.plot.style import GREY, MANY, footnote, label, mark, paper, shorten, top_legend
 
@@ -35,7 +35,7 @@ def scale_location(fit: Fit) -> "Figure":
     """
     likelihood = fit.model.likelihood
     response = shorten(likelihood.mean_name(fit.model.design.response))
-    if not isinstance(likelihood, OrderedLikelihood) or isinstance(likelihood, Bernoulli):
+    if not isinstance(likelihood, UnivariateLikelihood) or isinstance(likelihood, Bernoulli):
         raise Incompatible(f"the spread of a {likelihood.name} response is its mean's: use plot.calibration(fit)")
     kind = "Pearson" if local_obstacle(fit) else "internally studentised"
     found = residuals(fit, "pearson") if local_obstacle(fit) else influence_measures(fit)["internal"]

@@ -37,7 +37,7 @@ def trace(fit: Fit) -> "Figure":
         ". ".join(
             p
             for p in (
-                f"{found.diverging.shape[0]} chains; {int(found.diverging.sum())} divergent steps",
+                f"{len(next(iter(found.draws.values())))} chains{found.steps}",
                 found.note,
             )
             if p

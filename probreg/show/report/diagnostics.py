@@ -10,9 +10,10 @@ import numpy as np
 
 from probreg.comparison import decimals, rounded
 from probreg.fits.fit import Fit
+from probreg.inference.sampling.convergence import R_HAT
 from probreg.show.report.tables import TextTable, minus, plain_table
 
-R_HAT, ESS = 1.01, 400.0  # Vehtari et al. 2021
+ESS = 400.0  # Vehtari et al. 2021
 _MOST = 20_000_000  # numbers in a pointwise log likelihood that is still quick to smooth
 _LIBRARIES = ("probreg", "numpy", "scipy", "xarray", "pymc", "nutpie", "arviz", "matplotlib")
 
@@ -34,12 +35,13 @@ def mixing_summary(name: str, fit: Fit) -> Mixing:
     rows = [[label, *_row(*map(float, own))] for label, own in zip(labels, numbers)]
     heads = ["parameter", "mean", "SD", "MC error", "ESS bulk", "ESS tail", "R-hat"]
     worst, least = float(np.nanmax(numbers[:, 4])), float(np.nanmin(numbers[:, 2:4]))
-    diverging = fit.solution.sample_stats["diverging"]
-    divergent = int(np.sum(diverging))
+    divergent = int(np.sum(fit.solution.sample_stats.get("diverging", 0)))
     good = worst <= R_HAT and least >= ESS and not divergent
-    chains, draws = np.shape(diverging)
+    assert fit.solution.draws is not None  # chains are draws
+    chains, draws = fit.solution.draws["beta"].shape[:2]
+    steps = f"{divergent} divergent steps; " if "diverging" in fit.solution.sample_stats else ""
     sentence = (
-        f"{chains} chains of {draws} draws; {divergent} divergent steps; largest R-hat {worst:.3f} (good up to {R_HAT}); "
+        f"{chains} chains of {draws} draws; {steps}largest R-hat {worst:.3f} (good up to {R_HAT}); "
         f"smallest effective sample size {least:.0f} (good from {ESS:.0f})."
     )
     return Mixing(name, sentence, good, plain_table(heads, rows))

@@ -51,7 +51,7 @@ def pictures(fits: Mapping[str, Fit], prob: float, data: Any) -> list[Shown]:
     ]  # fmt: skip
     out += _influence(judged, fit) + _leverage(fits)
     for name, one in fits.items():
-        if "diverging" in one.solution.sample_stats:
+        if one.method.makes_chains:
             out += _chains(name, one)
     return out
 

@@ -1,0 +1,59 @@
+"""Whether Markov chains are to be believed: effective sample sizes, R-hat, and one verdict for every method that makes chains."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from probreg.inference.base import Array, Solution, Status
+from probreg.inference.uncertainty.parameter_maps import reported_coefficients
+from probreg.model.model import Model
+
+R_HAT = 1.01  # chains that agree stay below it (Vehtari et al. 2021)
+ESS = 100.0  # effective draws in all, at which the Monte Carlo error of a mean is a tenth of its standard deviation
+
+
+def mixing(model: Model, solution: Solution) -> dict[str, Array]:
+    """ess_bulk, ess_tail and r_hat (Vehtari et al. 2021): of the reported coefficients outcome by outcome, then of the
+    nuisance parameters and prior scales that were sampled."""
+    return _measured(model, solution, (*solution.aux, *solution.hyper))
+
+
+def judged(model: Model, solution: Solution) -> Solution:
+    """The solution with the verdict on its chains, unless it ended badly by its own word.
+
+    Chains disagree where the rank-normalised split R-hat of some parameter is above 1.01, or not a number since one stood
+    still. They are too short where the bulk or tail effective sample size of some parameter is below 100. Steps that
+    diverged are counted where the sampler keeps them. Source: Vehtari et al. 2021.
+    """
+    if not solution.status.good or solution.draws is None:
+        return solution
+    with np.errstate(all="ignore"):
+        table = _measured(model, solution, [name for name in solution.draws if name != "beta"])
+    worst, least = float(table["r_hat"].max()), float(np.min([table["ess_bulk"], table["ess_tail"]]))
+    diverging = np.asarray(solution.sample_stats.get("diverging", False))
+    status, detail = Status.SAMPLED, ""
+    if len(solution.draws["beta"]) > 1 and not worst <= R_HAT:  # nan too
+        status, detail = Status.UNMIXED, f"largest R-hat {worst:.3f}"
+    elif not least >= ESS:
+        status, detail = Status.TOO_SHORT, f"smallest effective sample size {least:.0f}"
+    elif diverging.any():
+        status, detail = Status.DIVERGED, f"{int(diverging.sum())} of {diverging.size} draws"
+    return replace(solution, status=status, detail=detail)
+
+
+def _measured(model: Model, solution: Solution, names: Iterable[str]) -> dict[str, Array]:
+    """The measures of the reported coefficients and of the draws of these names, each (chain, draw) or (chain, draw, k)."""
+    from arviz_stats.base import array_stats
+
+    assert solution.draws is not None
+    beta = reported_coefficients(model, solution.draws["beta"])
+    by_outcome = beta[..., None] if beta.ndim == 3 else beta
+    each = [by_outcome[..., j, k] for k in range(by_outcome.shape[3]) for j in range(by_outcome.shape[2])]
+    for draws in (solution.draws[name] for name in names):
+        each += [*np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)]
+    return {
+        "ess_bulk": np.array([array_stats.ess(v, method="bulk") for v in each], dtype=float),
+        "ess_tail": np.array([array_stats.ess(v, method="tail", prob=(0.05, 0.95)) for v in each], dtype=float),
+        "r_hat": np.array([array_stats.rhat(v, method="rank") for v in each], dtype=float),
+    }
