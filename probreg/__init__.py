@@ -72,6 +72,7 @@ from probreg.likelihoods import (
     Categorical,
     Gaussian,
     Multinomial,
+    NegativeBinomial,
     Poisson,
     StudentT,
 )
@@ -131,6 +132,7 @@ __all__ = [
     "Method",
     "Model",
     "Multinomial",
+    "NegativeBinomial",
     "Newton",
     "Normal",
     "NotConverged",

@@ -9,7 +9,7 @@ from typing import Any
 from probreg.errors import Incompatible
 
 _POSITIVE = "is not available; for positive numbers, likelihood='gaussian' of log(y)"
-_SPREAD = "counts that vary more than a Poisson's have no likelihood; likelihood='poisson' fits their mean, fit.covariance('HC1') its errors"
+_SPREAD = "counts that vary more than a Poisson's are likelihood='negative_binomial'"
 
 LIKELIHOOD_WORDS = {
     **dict.fromkeys(
@@ -33,8 +33,9 @@ LIKELIHOOD_WORDS = {
         for name in ("gamma", "lognormal", "log_normal", "inverse_gaussian", "tweedie", "exponential", "weibull")
     },
     "beta": "a beta likelihood is not available; shares of known trials are 'p(successes, trials) ~ x'",
+    **dict.fromkeys(("negativebinomial", "negbinomial", "negbin", "nb", "nb2", "overdispersed"), _SPREAD),
     **dict.fromkeys(
-        ("negative_binomial", "negativebinomial", "negbinomial", "negbin", "nb", "quasipoisson", "quasi"), _SPREAD
+        ("quasipoisson", "quasi"), f"{_SPREAD}; likelihood='poisson' fits their mean, fit.covariance('HC1') its errors"
     ),
     **dict.fromkeys(
         ("ordinal", "ordered", "cumulative", "ordered_logit"),

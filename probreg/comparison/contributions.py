@@ -146,16 +146,18 @@ def _arms(
     whole = np.where(np.isfinite(whole), whole, sizes)
     here = np.where(np.isfinite(sizes), sizes, 0.0)
     coefficient = np.array([name not in swap.here.model.likelihood.aux for name in params])
-    s = [f.aux.get("sigma", np.nan) for f in fits]
+    s = [f.model.noise(f.aux, np.nan) for f in fits]
     noise = float(np.log(s[1] / s[0])) if "likelihood" not in out and np.isfinite(s).all() and min(s) > 0 else 0.0
     sigma = np.where(coefficient, noise, 0.0)
+    scale = fits[0].model.likelihood.noise_scale
+    place = params.index(scale) if scale in params else None
     curving = next(name for name in _CURVING if name in out)
     if "sigma held" in out:
         _widen(out["sigma held"], sigma)
         here = here - sigma
         sigma = 0.0 * sigma
     _widen(out[curving], here)
-    for name, part in _parts_of_sigma(out, params, s[0], noise, curving).items():
+    for name, part in _parts_of_sigma(out, place, s[0], noise, curving).items():
         _widen(out[name], part * sigma)
     along = np.nan_to_num(whole - here - sigma - (noise * coefficient if "sigma held" in out else 0.0))
     largest = max(out, key=lambda name: float(np.nanmax(np.abs(out[name].move / base), initial=0.0)))
@@ -167,12 +169,13 @@ def _widen(effect: Effect, by: Array) -> None:
 
 
 def _parts_of_sigma(
-    out: dict[str, Effect], params: tuple[str, ...], sigma: float, change: float, rest: str
+    out: dict[str, Effect], place: int | None, sigma: float, change: float, rest: str
 ) -> dict[str, float]:
-    """Which causes moved log sigma by `change`, in proportion; `rest` where none would have moved it so."""
-    if "sigma" not in params or not change:
+    """Which causes moved log sigma by `change`, in proportion; its place is among the parameters;
+    `rest` where none would have moved it so."""
+    if place is None or not change:
         return {}
-    moves = {name: float(one.move[params.index("sigma")]) / sigma for name, one in out.items()}
+    moves = {name: float(one.move[place]) / sigma for name, one in out.items()}
     toward = {name: v for name, v in moves.items() if v * change > _SLIGHT * change**2}
     total = sum(toward.values())
     return {name: v / total for name, v in toward.items()} if toward else {rest: 1.0}

@@ -65,7 +65,7 @@ def same_prior(base: Fit, fit: Fit) -> bool:
     size = np.abs(ends[0]) + np.abs(ends[1]) + 1e-3
     rng = np.random.default_rng(0)
     places = np.array([*ends, *(ends[k % 2] + size * rng.normal(size=size.shape) for k in range(6))])
-    sigmas = {f.aux.get("sigma", 1.0) for f in (base, fit)} - {0.0}
+    sigmas = {f.model.noise(f.aux) for f in (base, fit)} - {0.0}
     return all(_constant(a.joint.log_prob(places, s) - b.joint.log_prob(places, s)) for s in sigmas)
 
 

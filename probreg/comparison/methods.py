@@ -74,7 +74,7 @@ def _summary(pair: Pair, part: str, j: int) -> str:
     if part == "own" and not known and abs(pair.effects["own"].move[j]) < 3.0 * pair.noise(j)[0]:
         return "Monte Carlo error"
     normal = any(summary(f) == "normal at the mode" for f, _ in pair.named.values())
-    integrated = all("sigma" in f.model.unknown for f, _ in pair.named.values()) and bool(pair.coefficient[j])
+    integrated = all(f.model.noise_unknown for f, _ in pair.named.values()) and bool(pair.coefficient[j])
     if integrated and not known and part != "own":
         return "small sample"
     return "approximation" if normal and any(summary(f) == "posterior" for f, _ in pair.named.values()) else "skewness"

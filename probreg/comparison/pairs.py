@@ -13,7 +13,6 @@ from probreg.comparison.numbers import NUMBERS, WORDS, Compared
 from probreg.comparison.prior_terms import rss_at
 from probreg.fits.fit import Fit
 from probreg.inference import Status
-from probreg.likelihoods import Gaussian
 
 Array = np.ndarray
 _END = 2.7  # sqrt(p (1 - p)) / phi(z) at p = 0.025
@@ -62,7 +61,7 @@ class Pair:
     @cached_property
     def rss(self) -> dict[str, float]:
         """The residual sums of squares at both estimates; nothing for another likelihood than the Gaussian."""
-        if not all(isinstance(f.model.likelihood, Gaussian) for f, _ in self.named.values()):
+        if not all(f.model.likelihood.least_squares for f, _ in self.named.values()):
             return {}
         return {name: rss_at(f) for name, (f, _) in self.named.items()}
 

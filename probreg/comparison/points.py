@@ -15,7 +15,7 @@ from probreg.comparison.numbers import by_outcome
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients, reported_scale_matrix
 from probreg.inference import Status
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
 from probreg.priors import Flat
@@ -83,8 +83,8 @@ def terms_at(
 
 def _likelihood(model: Model, beta: Array, known: Mapping[str, float]) -> TermDerivatives | None:
     k, a = beta.size, len(model.unknown)
-    if isinstance(model.likelihood, Gaussian):
-        found = sums.of_moments(model.design.moments, beta, known["sigma"], bool(a))
+    if model.likelihood.least_squares:
+        found = sums.of_moments(model.design.moments, beta, known[model.noise_scale], bool(a))
         _, g, slope, J, cross, J_aux = found
         H = np.zeros((k + a, k + a))
         H[:k, :k], H[k:, k:] = J, J_aux
@@ -105,10 +105,10 @@ def _prior(model: Model, beta: Array, known: Mapping[str, float]) -> TermDerivat
         return TermDerivatives(np.zeros(k + a), np.zeros((k + a, k + a)))
     if not model.joint.smooth:
         return None
-    _, g, H = model.joint.value_grad_hessian(beta, known.get("sigma", 1.0))
-    size = k + int("sigma" in model.unknown)
+    _, g, H = model.joint.value_grad_hessian(beta, model.likelihood.noise(known))
+    size = k + int(model.noise_unknown)
     out = TermDerivatives(np.zeros(k + a), np.zeros((k + a, k + a)))
-    here = [*range(k), *(k + i for i, name in enumerate(model.unknown) if name == "sigma")]
+    here = [*range(k), *(k + i for i, name in enumerate(model.unknown) if name == model.likelihood.noise_scale)]
     out.g[here] = g[:size]
     out.H[np.ix_(here, here)] = H[:size, :size]
     return out

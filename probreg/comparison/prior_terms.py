@@ -39,10 +39,10 @@ Array = np.ndarray
 
 def priors(fit: Fit) -> dict[str, list[Any]]:
     """prior, penalty, weight, lam and prior weight of every estimated parameter, in the order of the summary."""
-    model, sigma = fit.model, fit.aux.get("sigma", 1.0)
+    model, sigma = fit.model, fit.model.noise(fit.aux)
     p, copies = model.shape[0], len(model.likelihood.outcomes) or 1
     text, penalty, weight = ["flat"] * p, [""] * p, np.zeros(p)
-    lam = np.full(p, 0.0 if isinstance(model.likelihood, Gaussian) else np.nan)
+    lam = np.full(p, 0.0 if model.likelihood.least_squares else np.nan)
     for b in model.joint.blocks:
         q = len(b.columns)
         said, read = _words(b.prior, q, sigma), in_raw_units(b.prior, sigma).as_penalty(q)
@@ -134,7 +134,11 @@ def _each(start: str, prior: LocationScale, q: int, unit: str) -> list[str]:
 
 def _aux_words(model: Model, name: str) -> str:
     own = aux_prior_words(model, name)
-    return f"{own} times p(beta | sigma)" if name == "sigma" and model.joint.sigma_units.any() else own
+    return (
+        f"{own} times p(beta | sigma)"
+        if name == model.likelihood.noise_scale and model.joint.sigma_units.any()
+        else own
+    )
 
 
 def aux_prior_words(model: Model, name: str) -> str:
@@ -195,7 +199,7 @@ def curvature_over_log(fit: Fit, name: str) -> float:
     prior in units of sigma has -log p = q m log sigma + r'P r / (2 sigma^2), of curvature 2 r'P r / sigma^2."""
     model, s = fit.model, fit.solution
     own = float(-model.aux_prior(name).slopes(s.aux[name])[1])
-    if name != "sigma" or not model.joint.sigma_units.any():
+    if name != model.likelihood.noise_scale or not model.joint.sigma_units.any():
         return own
     if model.joint.gaussian:
         return own + float(model.joint.value_grad_hessian(s.beta, s.aux[name])[2][-1, -1])
@@ -207,7 +211,7 @@ def curvature_over_log(fit: Fit, name: str) -> float:
 def prior_curvature_of_fit(fit: Fit) -> Array:
     """P, the negative Hessian of log p(beta) at the estimate, (p m, p m) over vec(beta): nan where it does not exist, at a
     kink, and for a fit without its rows, where no share is known."""
-    beta, sigma = fit.solution.beta, fit.aux.get("sigma", 1.0)
+    beta, sigma = fit.solution.beta, fit.model.noise(fit.aux)
     P = np.zeros((beta.size, beta.size))
     if rowless(fit):
         return np.full(P.shape, np.nan)
@@ -230,8 +234,8 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     aux. From the moments of a Gaussian model, else from the rows; nan for a fit without them."""
     model, s = fit.model, fit.solution
     k = s.beta.size
-    if isinstance(model.likelihood, Gaussian):
-        F, sigma = np.asarray(model.design.moments.factor, dtype=float), fit.aux["sigma"]
+    if model.likelihood.least_squares:
+        F, sigma = np.asarray(model.design.moments.factor, dtype=float), fit.aux[model.noise_scale]
         return F[:, :k].T @ F[:, :k] / sigma**2, np.full(len(s.aux), 2.0 * rss_at(fit) / sigma**2)
     if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
         return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
@@ -258,7 +262,7 @@ def kinked(model: Model) -> set[str]:
 
 def rowless(fit: Fit) -> bool:
     """No sum over its rows can be taken, and no moments tell as much."""
-    return not fit.model.design.reachable and not isinstance(fit.model.likelihood, Gaussian)
+    return not fit.model.design.reachable and not fit.model.likelihood.least_squares
 
 
 def _along(fit: Fit, matrix: Array) -> Array:
@@ -290,7 +294,7 @@ def spelling(fit: Fit) -> str:
     if model.design.offset is not None or number_of_observations(fit) is None or not (served and settled):
         return ""
     try:
-        found = model.penalty(sigma=fit.aux.get("sigma"))
+        found = model.penalty(sigma=fit.model.noise(fit.aux, None))
     except (DataError, Incompatible):
         return ""
     calls = [row.call for row in found.rows if row.package == "sklearn"]

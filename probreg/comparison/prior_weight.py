@@ -141,7 +141,7 @@ def _pull(fit: Fit) -> Array:
     """H^-1 times the slope of the log prior at the estimate, for the reported coefficients; nan at a kink."""
     model, s = fit.model, fit.solution
     slope = np.zeros(s.beta.shape)
-    sigma = fit.aux.get("sigma", 1.0)
+    sigma = fit.model.noise(fit.aux)
     for b in model.joint.blocks:
         where, unit = list(b.columns), sigma if b.prior.sigma_units else 1.0
         if not isinstance(b.prior, Flat):
@@ -172,7 +172,7 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
     p, k = model.shape[0], fit.coef.size // model.shape[0]
     out = np.full((p, k), np.nan)
     rng = np.random.default_rng([fit.seed, 3])
-    sigma = fit.aux.get("sigma", 1.0)
+    sigma = fit.model.noise(fit.aux)
     ml, se = ml.reshape(p, k), se.reshape(p, k)
     for b in model.joint.blocks:
         where = list(b.columns)

@@ -78,7 +78,7 @@ def _carried(pair: Pair, j: int, k: int) -> str:
     c = pair.correlation[j, k]
     if abs(c * pair.here["difference"][k]) > pair.apart / 2:
         return f"; correlation {c:.3g} with {pair.params[j]} in {pair.base_name}"
-    sigma = [f.aux.get("sigma", np.nan) for f in (pair.fit, pair.base_fit)]
+    sigma = [f.model.noise(f.aux, np.nan) for f in (pair.fit, pair.base_fit)]
     return (
         f"; sigma {sigma[0]:.3g} against {sigma[1]:.3g}" if pair.alike and sigma[0] != sigma[1] and sigma[0] > 0 else ""
     )
@@ -105,9 +105,9 @@ def _restraint(pair: Pair) -> str:
 
 
 def _prior_of_sigma(pair: Pair, j: int) -> str:
-    words = {n: aux_prior_words(f.model, "sigma") for n, (f, _) in pair.named.items()}
+    words = {n: aux_prior_words(f.model, f.model.noise_scale) for n, (f, _) in pair.named.items()}
     said = f"prior of sigma: {words[pair.name]} in {pair.name}, {words[pair.base_name]} in {pair.base_name}"
-    a, b = pair.base_fit.aux["sigma"], pair.fit.aux["sigma"]
+    a, b = (f.model.noise(f.aux) for f in (pair.base_fit, pair.fit))
     return f"{said}; sigma {b:.3g} against {a:.3g}" if pair.coefficient[j] else said
 
 

@@ -262,7 +262,7 @@ def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
     """One log prior density per variable; an improper one counts as its class states it."""
     import xarray as xr
 
-    sigma = draws.get("sigma", model.fixed.get("sigma", 1.0))
+    sigma = model.noise(draws)
     dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
     # of the coefficients alone: where scales are unknown it is an integral at each draw, so made when it is read
     density = lazy(dims, shape, lambda: model.joint.log_prob(draws["beta"], sigma))

@@ -20,7 +20,7 @@ from probreg.inference.modes.wide import Factored
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
-from probreg.likelihoods import Gaussian, OfTrials, UnivariateLikelihood
+from probreg.likelihoods import OfTrials, UnivariateLikelihood
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
 from probreg.numerics.linalg import one_blas_thread
@@ -148,10 +148,10 @@ def _joined(parts: list[Prediction]) -> Prediction:
 
 def _exact(model: Model, solution: Solution) -> bool:
     """The Gaussian predictive is Student-t or normal: least squares, a conjugate posterior, or sigma given."""
-    if not isinstance(model.likelihood, Gaussian) or not solution.known_marginals:
+    if not model.likelihood.least_squares or not solution.known_marginals:
         return False
     t = solution.df is not None and (solution.draws is None or "sigma2_scale" in solution.stats)
-    return t or "sigma" in model.fixed
+    return t or model.noise_held is not None
 
 
 def _closed(model: Model, solution: Solution, design: Design, prob: float) -> Prediction:
@@ -163,7 +163,7 @@ def _closed(model: Model, solution: Solution, design: Design, prob: float) -> Pr
     mean = _eta(design, solution.beta)[:, 0]
     stats, df = solution.stats, solution.df
     unknown = stats.get("sigma2_scale", stats.get("sigma_unbiased", np.nan) ** 2)
-    s2 = model.fixed["sigma"] ** 2 if "sigma" in model.fixed else unknown
+    s2 = unknown if model.noise_held is None else model.noise_held**2
     variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
     noise = s2 if design.precision is None else s2 / design.precision
     half, wide = (quantile(prob, df) * np.sqrt(np.maximum(v, 0.0)) for v in (variance, variance + noise))

@@ -18,7 +18,7 @@ from probreg.arguments.scalars import RegistryName
 from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
-from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior
+from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
 from probreg.registry import Registry
 
 if TYPE_CHECKING:
@@ -204,6 +204,20 @@ def edges(method: Method, model: Model) -> str | None:
     return None
 
 
+def improper(method: Method, model: Model) -> str | None:
+    """Why a posterior has no finite mass at the edge of a nuisance parameter, in words; None where no such edge is known.
+
+    Where the likelihood at v = 0 is that of a model, it does not fall as v goes to 0, and the integral of dv / v diverges.
+    """
+    for name in model.unknown:
+        if name in model.likelihood.at_zero and isinstance(model.aux_prior(name), Reference):
+            return (
+                f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at {name} = 0, "
+                f"{model.likelihood.at_zero[name]}: give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
+            )
+    return None
+
+
 def chains_of(values: Array, chains: int) -> Array:
     """(chain draw, ...) cut into (chain, draw, ...)."""
     return values.reshape(chains, -1, *values.shape[1:])
@@ -211,9 +225,9 @@ def chains_of(values: Array, chains: int) -> Array:
 
 def sigma_note(model: Model, how: str) -> tuple[str, ...]:
     """The sentence about sigma that every solution carries when the likelihood has one."""
-    if "sigma" in model.fixed:
-        return (f"sigma is held at {model.fixed['sigma']:g}",)
-    return (how,) if "sigma" in model.likelihood.aux else ()
+    if model.noise_held is not None:
+        return (f"{model.noise_scale} is held at {model.noise_held:g}",)
+    return (how,) if model.noise_unknown else ()
 
 
 def moments_of_draws(draws: Array) -> tuple[Array, Array]:

@@ -13,7 +13,6 @@ from probreg.inference.exact.quadrature import Quadrature
 from probreg.inference.sampling.importance import Importance
 from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.nuts import NUTS
-from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 
 _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
@@ -87,7 +86,7 @@ class Posterior(Method):
                     said = str(error)
                 else:
                     return Resolved(model, exact, (_taken(exact, [*why, f"{exact.name} is exact"]),), solution=solution)
-            if isinstance(model.likelihood, Gaussian):
+            if model.likelihood.least_squares:
                 why.append(said)
         why = why or [f"a {model.likelihood.name} likelihood has no exact posterior"]
         weighted = self.weighted

@@ -16,8 +16,11 @@ from probreg.likelihoods.base import (
 from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
 from probreg.likelihoods.binomial import Binomial as Binomial
 from probreg.likelihoods.categorical import Categorical as Categorical
+from probreg.likelihoods.counts import CountLikelihood as CountLikelihood
 from probreg.likelihoods.gaussian import Gaussian as Gaussian
+from probreg.likelihoods.location_scale import LocationScaleLikelihood as LocationScaleLikelihood
 from probreg.likelihoods.multinomial import Multinomial as Multinomial
+from probreg.likelihoods.negative_binomial import NegativeBinomial as NegativeBinomial
 from probreg.likelihoods.poisson import Poisson as Poisson
 from probreg.likelihoods.softmax import SoftmaxLikelihood as SoftmaxLikelihood
 from probreg.likelihoods.student import StudentT as StudentT

@@ -67,12 +67,16 @@ class Likelihood(ABC):
     """p(y | eta, aux): a density of one observation as a function of its linear predictors."""
 
     name: ClassVar[str]
-    aux: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, e.g. ("sigma",)
+    aux: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, by name
     # the one of them, s, in which p(y | eta, s) = f((y - eta) / s) / s: what precision weights divide by root w
     noise_scale: ClassVar[str | None] = None
+    # log p = -(y - eta)^2 / (2 s^2) - log s + constant, s the noise scale: least squares, of which the moments of the rows are enough
+    least_squares: ClassVar[bool] = False
     # whether the likelihood of some data rises for ever, so that no estimate exists; None: not known, and found out
     # from where a search ended (`probreg.inference.modes.existence`). True goes with `recession`: see `MayDiverge`
     may_diverge: ClassVar[bool | None] = None
+    # what allows responses further from their mean, in words: the remedy where they vary more than this likelihood says
+    wider: ClassVar[str] = ""
     # what the model is when a nuisance parameter is 0, e.g. {"alpha": "the Poisson model"}: where an estimate may run to
     at_zero: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
@@ -160,6 +164,10 @@ class Likelihood(ABC):
     def mean(self, eta: Array, **aux: Any) -> Array:
         """E[y | eta], shape (..., n), per trial where y counts trials; class probabilities (..., n, K) for classes."""
 
+    def response_variance(self, eta: Array, **known: Any) -> Array | None:
+        """Var of a new response on the scale of `mean`; None where there is no formula, so that it is simulated."""
+        return None
+
     @abstractmethod
     def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         """link(mean) (..., n, D) and its derivative over eta (..., n, D, m)."""
@@ -171,6 +179,10 @@ class Likelihood(ABC):
     @abstractmethod
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         """PyMC's distribution class and its parameters at a symbolic eta (n, m)."""
+
+    def noise(self, aux: Mapping[str, Any], default: Any = 1.0) -> Any:
+        """The noise scale among these nuisance parameters; `default` where the likelihood has none, or it is not among them."""
+        return default if self.noise_scale is None else aux.get(self.noise_scale, default)
 
     def at_rows(self, aux: Mapping[str, Any], precision: Array | None) -> dict[str, Any]:
         """The auxiliary parameters of rows with precisions w (n,): the noise scale of row i is s / sqrt(w_i)."""
@@ -296,15 +308,22 @@ def told_trials(kind: str, known: Mapping[str, Any]) -> Any:
 
 
 class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
-    """A one-parameter exponential family in its canonical link: d mu / d eta is the variance V(mu), so that a row that sums
-    n draws has the score y - n mu, and n V(mu) for its observed and its expected information (McCullagh & Nelder 1989,
-    section 2.2); n is 1 but where y counts trials."""
+    """A link mu(eta) and a variance V(mu): the generalised linear models (McCullagh & Nelder 1989, section 2.2).
 
-    concave = True
+    d log p / d eta = (y - n mu) theta', theta' = mu' / V the slope of the natural parameter, so that the expected information is
+    n mu' theta' and the observed one that less (y - n mu) theta''. A `canonical` link has theta = eta. n is 1 but where y
+    counts trials. A nuisance parameter says its own derivatives in `aux_expansion`.
+    """
+
+    canonical: ClassVar[bool] = False
 
     @abstractmethod
-    def variance(self, mu: Array) -> Array:
+    def variance(self, mu: Array, **aux: Any) -> Array:
         """Var of one draw as a function of its mean."""
+
+    @abstractmethod
+    def variance_slope(self, mu: Array, **aux: Any) -> Array:
+        """dV / d mu."""
 
     def size(self, **known: Any) -> Any:
         """n, the number of draws whose sum y is, of what is given."""
@@ -313,13 +332,51 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     def mean(self, eta: Array, **known: Any) -> Array:
         return self.link.inverse(eta[..., 0])
 
+    def response_variance(self, eta: Array, **known: Any) -> Array | None:
+        return self.variance(self.mean(eta), **known) / self.size(**known)
+
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return (self.drawn(y) - self.size(**self.given(y)) * self.mean(eta))[..., None]
+        rest = self.drawn(y) - self.size(**self.given(y)) * self.mean(eta)
+        return (rest if self.canonical else rest * self._natural(eta, aux)[0])[..., None]
 
     def information(self, eta: Array, **known: Any) -> Array:
-        return (self.size(**known) * self.variance(self.mean(eta)))[..., None, None]
+        mu = self.mean(eta)
+        if self.canonical:  # mu' = V
+            return (self.size(**known) * self.variance(mu, **known))[..., None, None]
+        return (self.size(**known) * self.link.slope(eta[..., 0]) * self._natural(eta, known)[0])[..., None, None]
+
+    def information_slope(self, eta: Array, **known: Any) -> Array:
+        mu, n = self.mean(eta), self.size(**known)
+        if self.canonical:
+            return (n * self.variance_slope(mu, **known) * self.variance(mu, **known))[..., None, None, None]
+        first, second = self._natural(eta, known)
+        e = eta[..., 0]
+        return (n * (self.link.hessian(e) * first + self.link.slope(e) * second))[..., None, None, None]
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        mu, n = self.mean(eta), self.size(**self.given(y))
-        g, h = self.drawn(y) - n * mu, n * self.variance(mu)
-        return ValueGradHessian(self.log_prob(y, eta), g[:, None], h[:, None, None])
+        n = self.size(**self.given(y))
+        rest = self.drawn(y) - n * self.mean(eta)
+        if self.canonical:
+            g, h = rest, n * self.variance(self.mean(eta), **aux)
+        else:
+            first, second = self._natural(eta, aux)
+            g, h = rest * first, n * self.link.slope(eta[..., 0]) * first - rest * second
+        if not self.aux:
+            return ValueGradHessian(self.log_prob(y, eta, **aux), g[:, None], h[:, None, None])
+        own, cross, curvature = self.aux_expansion(y, eta, **aux)
+        rows = [np.concatenate([h[:, None], cross], -1)[:, None], np.concatenate([cross[..., None], curvature], -1)]
+        return ValueGradHessian(
+            self.log_prob(y, eta, **aux), np.concatenate([g[:, None], own], -1), np.concatenate(rows, -2)
+        )
+
+    def aux_expansion(self, y: Array, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
+        """The slopes (n, a) of log p over the log of each nuisance parameter, with the negative second derivatives over it
+        and eta (n, a), and over two of them (n, a, a)."""
+        raise NotImplementedError(f"{type(self).__name__} has {', '.join(self.aux)}, and no derivatives over it")
+
+    def _natural(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, Array]:
+        """theta' = mu' / V and theta'' = mu'' / V - mu'^2 V' / V^2, over eta."""
+        e, mu = eta[..., 0], self.mean(eta)
+        V, slope = self.variance(mu, **aux), self.link.slope(e)
+        first = slope / V
+        return first, self.link.hessian(e) / V - first**2 * self.variance_slope(mu, **aux)

@@ -55,7 +55,7 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
 
     name = "bernoulli"
     support = np.arange(2.0)
-    link = LOGIT
+    link, canonical, concave = LOGIT, True, True
     compiled_density = CompiledDensity(_row, hessian=_hessian)
 
     def prepare(
@@ -104,12 +104,11 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return np.where(y < 0, 0.0, np.where(y < 1, self.mean(-eta), 1.0))
 
-    def variance(self, mu: Array) -> Array:
+    def variance(self, mu: Array, **aux: Any) -> Array:
         return mu * (1.0 - mu)
 
-    def information_slope(self, eta: Array, **aux: Any) -> Array:
-        mu = self.mean(eta)
-        return (mu * (1.0 - mu) * (1.0 - 2.0 * mu))[..., None, None, None]
+    def variance_slope(self, mu: Array, **aux: Any) -> Array:
+        return 1.0 - 2.0 * mu
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         return (rng.random(eta.shape[:-1]) < self.mean(eta)).astype(float)

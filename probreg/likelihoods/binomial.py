@@ -64,7 +64,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     classes = ("failure", "success")
     levels = ()
     support = np.arange(500.0)
-    link = LOGIT
+    link, canonical, concave = LOGIT, True, True
     compiled_density = CompiledDensity(_row, hessian=_hessian)
 
     def __post_init__(self) -> None:
@@ -164,12 +164,11 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         inside = betainc(np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, self.mean(-eta))
         return np.where(k < 0, 0.0, np.where(k >= n, 1.0, inside))
 
-    def variance(self, mu: Array) -> Array:
+    def variance(self, mu: Array, **aux: Any) -> Array:
         return mu * (1.0 - mu)
 
-    def information_slope(self, eta: Array, **known: Any) -> Array:
-        mu = self.mean(eta)
-        return (self.size(**known) * mu * (1.0 - mu) * (1.0 - 2.0 * mu))[..., None, None, None]
+    def variance_slope(self, mu: Array, **aux: Any) -> Array:
+        return 1.0 - 2.0 * mu
 
     def sample(self, rng: np.random.Generator, eta: Array, **known: Any) -> Array:
         n = np.broadcast_to(self.size(**known), eta.shape[:-1])

@@ -11,7 +11,7 @@ Elementwise = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link by its three functions: forward mu -> eta, inverse eta -> mu, slope d mu / d eta.
+    """A link by its functions: forward mu -> eta, inverse eta -> mu, slope d mu / d eta, bend d2 mu / d eta2.
 
     >>> float(LOGIT.inverse(LOGIT.forward(np.array(0.3))))
     0.3
@@ -21,8 +21,14 @@ class Link:
     forward: Elementwise
     inverse: Elementwise
     slope: Elementwise
+    hessian: Elementwise
 
 
-IDENTITY = Link("identity", lambda m: m, lambda e: e, np.ones_like)
-LOG = Link("log", np.log, np.exp, np.exp)
-LOGIT = Link("logit", logit, expit, lambda e: np.exp(log_expit(e) + log_expit(-e)))
+def _logistic(eta: np.ndarray) -> np.ndarray:
+    """mu (1 - mu), without the difference that loses the digits of a mean near 1."""
+    return np.exp(log_expit(eta) + log_expit(-eta))
+
+
+IDENTITY = Link("identity", lambda m: m, lambda e: e, np.ones_like, np.zeros_like)
+LOG = Link("log", np.log, np.exp, np.exp, np.exp)
+LOGIT = Link("logit", logit, expit, _logistic, lambda e: -_logistic(e) * np.tanh(e / 2))

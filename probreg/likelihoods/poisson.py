@@ -1,16 +1,14 @@
-"""Counts with a log link."""
+"""Counts whose variance is their mean."""
 
 from dataclasses import dataclass
 from math import exp
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, pdtr
 
-from probreg.errors import DataError
-from probreg.likelihoods.base import LIKELIHOODS, Array, ExponentialFamily, Level, MayDiverge, Recession
-from probreg.likelihoods.links import LOG
-from probreg.likelihoods.response import exact_counts, finite_response, refuse
+from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.likelihoods.counts import CountLikelihood
 from probreg.numerics.compiled.density import CompiledDensity
 
 
@@ -25,7 +23,7 @@ def _hessian(y: float, eta: float, t: Array) -> float:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Poisson(ExponentialFamily, MayDiverge):
+class Poisson(CountLikelihood):
     """Counts y in {0, 1, 2, ...} with mean exp(eta): log p = y eta - exp(eta) - log(y!).
 
     Examples
@@ -35,34 +33,10 @@ class Poisson(ExponentialFamily, MayDiverge):
     """
 
     name = "poisson"
-    levels = ()
     support = np.arange(500.0)
-    link = LOG
+    wider = "fit a NegativeBinomial likelihood, whose variance is mean + alpha mean^2"
+    canonical = concave = True
     compiled_density = CompiledDensity(_row, hessian=_hessian)
-
-    def prepare(
-        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
-    ) -> Self:
-        refuse("Poisson", event=event, reference=reference)
-        if not self.encode(values).any():
-            raise DataError(
-                f"the response is 0 in every one of {len(values)} rows: the Poisson mean is estimated as 0, at infinity on the log scale"
-            )
-        return self
-
-    def encode(self, values: Array) -> Array:
-        y = finite_response(values, "Poisson")
-        if len(bad := np.flatnonzero((y < 0) | (y % 1 != 0))):
-            raise DataError(
-                f"a Poisson response is a count 0, 1, 2, ...; row {bad[0]} holds {y[bad[0]]:g} ({len(bad)} such rows)"
-            )
-        return exact_counts(y, "Poisson")
-
-    def describe(self, response: str) -> str:
-        return f"the mean count of {response} on the log scale"
-
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        return np.log(y + 0.5)[:, None], {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         e = eta[..., 0]
@@ -72,20 +46,20 @@ class Poisson(ExponentialFamily, MayDiverge):
     def base_measure(self, y: Array) -> Array:
         return -gammaln(np.asarray(y) + 1.0)
 
-    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return np.where(y < 0, 0.0, pdtr(np.maximum(np.floor(y), 0.0), self.mean(eta)))
+    def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
+        return pdtr(k, mu)
 
-    def variance(self, mu: Array) -> Array:
+    def variance(self, mu: Array, **aux: Any) -> Array:
         return mu
 
-    def information_slope(self, eta: Array, **aux: Any) -> Array:
-        return self.mean(eta)[..., None, None, None]
+    def variance_slope(self, mu: Array, **aux: Any) -> Array:
+        return np.ones_like(mu)
+
+    def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:
+        return 1.0 / mu
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         return rng.poisson(self.mean(eta)).astype(float)
-
-    def recession(self, y: Array) -> Recession:
-        return Recession(np.arange(len(y)), -np.ones((len(y), 1)), y > 0)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -163,6 +163,11 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
     def mean(self, eta: Array, **aux: Any) -> Array:
         return softmax(self.scores(eta), -1)
 
+    def response_variance(self, eta: Array, **aux: Any) -> Array:
+        """Of one trial, class by class."""
+        p = self.mean(eta)
+        return p * (1.0 - p)
+
     def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         f, k = self.scores(eta), len(self.levels)
         others = np.where(np.eye(k, dtype=bool), -np.inf, f[..., None, :])  # row k: the scores of all classes but k

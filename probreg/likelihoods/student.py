@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass
 from math import log1p
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, stdtr
 
 from probreg.arguments.scalars import Positive, check_fields
-from probreg.likelihoods.base import LIKELIHOODS, Array, Level, SmoothLikelihood, UnivariateLikelihood, ValueGradHessian
-from probreg.likelihoods.links import IDENTITY
-from probreg.likelihoods.response import finite_response, refuse, varied
+from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.numerics.compiled.density import CompiledDensity
 
 
@@ -23,7 +22,7 @@ def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class StudentT(UnivariateLikelihood, SmoothLikelihood):
+class StudentT(LocationScaleLikelihood):
     """Heavy-tailed noise, y = eta + sigma t with t Student-t on nu degrees of freedom.
 
     sigma is a scale, the standard deviation being sigma sqrt(nu / (nu - 2)) for nu > 2. The log-likelihood is not
@@ -47,26 +46,11 @@ class StudentT(UnivariateLikelihood, SmoothLikelihood):
     nu: Positive = 4.0
 
     name = "student"
-    aux = ("sigma",)
-    noise_scale = "sigma"
-    may_diverge = False
-    levels = ()
-    support = "real"
-    link = IDENTITY
+    wider = "take fewer degrees of freedom nu"
     compiled_density = CompiledDensity(_row)
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-    def prepare(
-        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
-    ) -> Self:
-        refuse("StudentT", event=event, reference=reference)
-        varied(finite_response(values, "StudentT"), "StudentT")
-        return self
-
-    def encode(self, values: Array) -> Array:
-        return finite_response(values, "StudentT")
 
     def describe(self, response: str) -> str:
         return f"the centre of {response}, with Student-t noise ({self.nu:g} degrees of freedom) of scale sigma"
@@ -75,46 +59,34 @@ class StudentT(UnivariateLikelihood, SmoothLikelihood):
         spread = np.subtract(*np.quantile(y, [0.75, 0.25])) / 1.35
         return y[:, None], {"sigma": float(spread) or float(np.std(y)) or 1.0}
 
-    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        nu, sigma = self.nu, aux["sigma"]
-        r = (y - eta[..., 0]) / sigma
-        return self._constant - np.log(sigma) - (nu + 1) / 2 * np.log1p(r * r / nu)
+    @property
+    def standard_variance(self) -> float:
+        return self.nu / (self.nu - 2.0) if self.nu > 2 else np.inf
+
+    @property
+    def standard_information(self) -> float:
+        return (self.nu + 1.0) / (self.nu + 3.0)
 
     @property
     def _constant(self) -> float:
         nu = self.nu
         return float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi))
 
+    def standard_log_prob(self, r: Array) -> Array:
+        return self._constant - (self.nu + 1) / 2 * np.log1p(r * r / self.nu)
+
+    def standard_slopes(self, r: Array) -> tuple[Array, Array]:
+        nu, d = self.nu, self.nu + r * r
+        return (nu + 1) * r / d, (nu + 1) * (nu - r * r) / d**2
+
+    def standard_cdf(self, r: Array) -> Array:
+        return stdtr(self.nu, r)
+
+    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        return rng.standard_t(self.nu, shape)
+
     def settings(self, **aux: Any) -> tuple[Any, ...]:
         return self.nu, aux["sigma"], self._constant - np.log(aux["sigma"])
-
-    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return stdtr(self.nu, (y - eta[..., 0]) / aux["sigma"])
-
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        return eta[..., 0]
-
-    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
-        return eta[..., 0] + aux["sigma"] * rng.standard_t(self.nu, eta.shape[:-1])
-
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        r = (y - eta[..., 0]) / aux["sigma"]
-        return ((self.nu + 1) * r / (self.nu + r * r) / aux["sigma"])[..., None]
-
-    def information(self, eta: Array, **aux: Any) -> Array:
-        value = (self.nu + 1) / (self.nu + 3) / np.square(aux["sigma"])
-        return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
-
-    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        nu, s = self.nu, aux["sigma"]
-        r = (y - eta[:, 0]) / s
-        d = nu + r * r
-        g = (nu + 1) * r / d  # -d log p / d r
-        h = (nu + 1) * (nu - r * r) / d**2  # -d2 log p / d r2
-        gradient = np.stack([g / s, r * g - 1.0], -1)
-        cross = (g + r * h) / s
-        rows = [np.stack([h / s**2, cross], -1), np.stack([cross, r * g + r * r * h], -1)]
-        return ValueGradHessian(self.log_prob(y, eta, sigma=s), gradient, np.stack(rows, -2))
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -1,6 +1,6 @@
 """Whether a design, a likelihood and priors go together: refusals in words, before any work."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from probreg.data.weights import read_weights
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import Binomial, Gaussian, Likelihood, Multinomial, SoftmaxLikelihood
 from probreg.likelihoods.response import whole_counts
-from probreg.priors import AuxPrior, GaussianPrior, JointPrior, Prior, WholePrior
+from probreg.priors import AuxPrior, FisherPrior, GaussianPrior, JointPrior, Prior, WholePrior
 
 Array = np.ndarray
 
@@ -35,7 +35,7 @@ def counting(likelihood: Likelihood | None, counted: Counted | None) -> tuple[Li
     found, wanted = likelihood.of_counts(), Binomial if counted == "p" else Multinomial
     if not isinstance(found, wanted):
         what = "successes out of trials" if counted == "p" else "counts by class"
-        hint = "; for two classes write p(a, a + b)" if isinstance(found, Binomial) else ""
+        hint = "; for two classes write p(a, a + b)" if found is not None and wanted is Multinomial else ""
         raise Incompatible(f"{what} are {wanted.__name__} observations, not {likelihood.name}{hint}")
     if found is likelihood:
         return likelihood, ()
@@ -162,9 +162,15 @@ def check_offset(design: Design, likelihood: Likelihood) -> None:
         )
 
 
-def check_joint(prior: JointPrior, likelihood: Likelihood) -> None:
+def check_joint(prior: JointPrior, likelihood: Likelihood, unknown: Sequence[str]) -> None:
     """Incompatible for priors that mean nothing under this likelihood."""
-    if prior.sigma_units.any() and "sigma" not in likelihood.aux:
+    varies = [name for name in unknown if name != likelihood.noise_scale]
+    if varies and any(isinstance(b.prior, FisherPrior) for b in prior.blocks):
+        raise Incompatible(
+            f"Jeffreys' prior is that of the coefficients at a known {varies[0]}, with which their information varies: hold "
+            f"it, aux={{{varies[0]!r}: 1.0}}, or name another prior"
+        )
+    if prior.sigma_units.any() and likelihood.noise_scale is None:
         raise Incompatible(
             f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
         )

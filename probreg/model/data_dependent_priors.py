@@ -3,6 +3,7 @@
 A prior asks through `Rows`, lazily; nothing here is computed for one that is stated in raw units.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -18,9 +19,9 @@ Array = np.ndarray
 _STILL = 1e-12  # of its own size: a column that varies less is constant, and what is left is rounding
 
 
-def rows_for(design: Design, likelihood: Likelihood, where: tuple[int, ...]) -> PriorData:
-    """What a prior of these columns may know: standard deviations have the divisor N - 1."""
-    index, noisy = list(where), "sigma" in likelihood.aux
+def rows_for(design: Design, likelihood: Likelihood, held: Mapping[str, float], where: tuple[int, ...]) -> PriorData:
+    """What a prior of these columns may know, `held` being nuisance parameters that are fixed: standard deviations have the divisor N - 1."""
+    index, noisy = list(where), likelihood.noise_scale is not None
     stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))
     return PriorData(
         columns=tuple(design.columns[i] for i in where),
@@ -28,8 +29,8 @@ def rows_for(design: Design, likelihood: Likelihood, where: tuple[int, ...]) -> 
         spread=lambda: column_spreads(design)[index] * stretch,
         response_sd=lambda: float(design.moments.y_scale * stretch) if noisy else None,
         gram=lambda: centred_gram(design, moments_by_trials(design, likelihood))[np.ix_(index, index)],
-        unit_information=_unit_information(likelihood),
-        fisher=None if noisy or not isinstance(likelihood, SmoothLikelihood) else Fisher(design, likelihood),
+        unit_information=_unit_information(likelihood, held),
+        fisher=None if noisy or not isinstance(likelihood, SmoothLikelihood) else Fisher(design, likelihood, held),
     )
 
 
@@ -68,11 +69,11 @@ def centred_gram(design: Design, moments: Moments | None = None) -> Array:
     return (T.T @ T)[np.ix_(back, back)]
 
 
-def _unit_information(likelihood: Likelihood) -> float | None:
+def _unit_information(likelihood: Likelihood, held: Mapping[str, float]) -> float | None:
     """Fisher information of one observation (one trial) about its own linear predictor, at eta = 0 and a noise scale of 1."""
     if not isinstance(likelihood, SmoothLikelihood):
         return None
-    known = dict.fromkeys(likelihood.aux, 1.0)
+    known = {name: 1.0 if name == likelihood.noise_scale else held.get(name, 1.0) for name in likelihood.aux}
     if isinstance(likelihood, OfTrials):
         known["trials"] = 1.0
     return float(likelihood.information(np.zeros((1, likelihood.width)), **known)[0, 0, 0])
@@ -84,14 +85,14 @@ class Fisher:
     The gradient is sum_i x_i tr(h_i dW_i / d eta_i) / 2, with h_i the block of X I^-1 X' that belongs to row i.
     """
 
-    def __init__(self, design: Design, likelihood: SmoothLikelihood) -> None:
-        self.design, self.likelihood = design, likelihood
+    def __init__(self, design: Design, likelihood: SmoothLikelihood, held: Mapping[str, float]) -> None:
+        self.design, self.likelihood, self.held = design, likelihood, held
 
     def __call__(self, beta: Array) -> tuple[Array, Array]:
         d, likelihood, (p, m) = self.design, self.likelihood, beta.shape
         if not d.reachable:
             raise DataError(f"the Fisher information of Jeffreys' prior is a sum over the rows, and {d.rows_needed}")
-        information = d.fold(partial(sums.expected_information, likelihood=likelihood, beta=beta, known={}))[0]
+        information = d.fold(partial(sums.expected_information, likelihood=likelihood, beta=beta, known=self.held))[0]
         size = np.sqrt(np.abs(np.diagonal(information)))
         size = np.where(size > 0, size, 1.0)
         try:
@@ -99,5 +100,6 @@ class Fisher:
         except np.linalg.LinAlgError:
             return information, np.full(p * m, np.nan)
         inverse = V.reshape(p, m, p, m)
-        slope = d.fold(partial(sums.information_slope, likelihood=likelihood, beta=beta, inverse=inverse))[0]
+        fn = partial(sums.information_slope, likelihood=likelihood, beta=beta, inverse=inverse, known=self.held)
+        slope = d.fold(fn)[0]
         return information, slope.ravel()

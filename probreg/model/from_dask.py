@@ -33,7 +33,7 @@ from probreg.data.blocks.slices import array_blocks
 from probreg.data.blocks.survey import survey_of
 from probreg.data.design import of_trials
 from probreg.data.weights import read_weights
-from probreg.likelihoods import Gaussian, Likelihood
+from probreg.likelihoods import Likelihood
 from probreg.model.compatibility import counting, of_rows
 from probreg.model.from_files import Response, design_of, first_code, normalised_survey, of_survey, require_survey
 
@@ -99,6 +99,6 @@ def _recipe(
 def _survey(
     partitions: Partitions, parts: OfPart, columns: tuple[str, ...], likelihood: Likelihood
 ) -> tuple[Survey, Tally]:
-    fn = partial(survey_of, columns=columns, moments=isinstance(likelihood, Gaussian))
+    fn = partial(survey_of, columns=columns, moments=likelihood.least_squares)
     survey, tally = partitions.reduce(partial(survey_in, parts, fn), surveyed_both)
     return require_survey(survey, partitions.name), tally

@@ -22,7 +22,7 @@ from probreg.data.blocks.survey import Orders, Survey, survey_of
 from probreg.data.design import of_trials
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
-from probreg.likelihoods import Binomial, Gaussian, Likelihood
+from probreg.likelihoods import Binomial, Likelihood
 from probreg.likelihoods.base import Level
 from probreg.model.compatibility import counting
 
@@ -93,7 +93,7 @@ def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
 def _survey(
     making: Making, columns: tuple[str, ...], likelihood: Likelihood, name: str, progress: bool | None
 ) -> Survey:
-    fn = partial(survey_of, columns=columns, moments=isinstance(likelihood, Gaussian))
+    fn = partial(survey_of, columns=columns, moments=likelihood.least_squares)
     return require_survey(one_pass(making, fn, add, name=name, rows=None, progress=progress)[0], name)
 
 

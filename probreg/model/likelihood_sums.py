@@ -214,7 +214,9 @@ def expected_information(
     return (weighted_gram(block.X, times_weights(W, block.weights)),)
 
 
-def information_slope(block: Block, *, likelihood: SmoothLikelihood, beta: Array, inverse: Array) -> Sums:
+def information_slope(
+    block: Block, *, likelihood: SmoothLikelihood, beta: Array, inverse: Array, known: Mapping[str, float]
+) -> Sums:
     """sum_i x_i tr(h_i dW_i / d eta_i) / 2 (p, m), with h_i the part of X I^-1 X' that belongs to row i, times its weight;
     `inverse` is I^-1 as (p, m, p, m)."""
     X, m = block.X, beta.shape[1]
@@ -222,7 +224,7 @@ def information_slope(block: Block, *, likelihood: SmoothLikelihood, beta: Array
     # row, h_i = x_i I^-1 x_i' (m, m).
     h = np.stack([np.stack([((X @ inverse[:, a, :, b]) * X).sum(1) for b in range(m)], -1) for a in range(m)], 1)
     h = times_weights(h, block.weights)
-    slope = likelihood.information_slope(block.eta(beta), **likelihood.given(block.y))
+    slope = likelihood.information_slope(block.eta(beta), **known, **likelihood.given(block.y))
     return (X.T @ (0.5 * np.einsum("nab,nabc->nc", h, slope)),)
 
 

@@ -29,7 +29,7 @@ from probreg.data import (
 from probreg.data.absent import plus_offset
 from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods import Binomial, Gaussian, Likelihood, OfTrials, SmoothLikelihood, SoftmaxLikelihood
+from probreg.likelihoods import Likelihood, OfTrials, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
     check_aux,
@@ -104,7 +104,7 @@ class Model(FromData):
         check_names(self.design, self.likelihood)
         check_offset(self.design, self.likelihood)
         check_precisions(self.design, self.likelihood)
-        check_joint(self.joint, self.likelihood)
+        check_joint(self.joint, self.likelihood, self.unknown)
 
     @classmethod
     def _of(
@@ -202,7 +202,7 @@ class Model(FromData):
                 raise DataError(
                     f"{str(error).rstrip('.')}. The response is read from the rows too, or given as y="
                 ) from error
-            counts = None if values.ndim == 1 else "p" if isinstance(self.likelihood, Binomial) else "counts"
+            counts = None if values.ndim == 1 else "counts" if self.likelihood.levels else "p"
         if counts is not None and not isinstance(self.likelihood, OfTrials):
             raise Incompatible(
                 f"this model is of one trial per row ({self.likelihood.name}), not of rows that count several"
@@ -248,7 +248,12 @@ class Model(FromData):
     @cached_property
     def joint(self) -> JointPrior:
         """The prior column by column."""
-        return joint(self.prior, self.design.columns, self.design.free, partial(rows_for, self.design, self.likelihood))
+        return joint(
+            self.prior,
+            self.design.columns,
+            self.design.free,
+            partial(rows_for, self.design, self.likelihood, self.fixed),
+        )
 
     @property
     def with_prior_frozen(self) -> "Model":
@@ -287,6 +292,31 @@ class Model(FromData):
         prior = self.aux.get(name, Reference())
         assert isinstance(prior, AuxPrior)
         return prior
+
+    @property
+    def noise_scale(self) -> str:
+        """The name of the noise scale, of a likelihood that has one."""
+        assert self.likelihood.noise_scale is not None  # who asks has asked the likelihood
+        return self.likelihood.noise_scale
+
+    def noise(self, aux: Mapping[str, Any] = MappingProxyType({}), default: Any = 1.0) -> Any:
+        """The value of the noise scale, held or among `aux`; `default` where there is none."""
+        return self.likelihood.noise({**self.fixed, **aux}, default)
+
+    @property
+    def noise_held(self) -> float | None:
+        """The noise scale that is held fixed; None where it is unknown, or there is none."""
+        return self.likelihood.noise(self.fixed, None)
+
+    @property
+    def noise_unknown(self) -> bool:
+        """A noise scale is to be estimated."""
+        return self.likelihood.noise_scale in self.unknown
+
+    @property
+    def noise_prior(self) -> AuxPrior:
+        """The prior of the noise scale, where it is unknown."""
+        return self.aux_prior(self.noise_scale)
 
     @property
     def flat(self) -> bool:
@@ -330,14 +360,13 @@ class Model(FromData):
                 "other packages penalise the softmax of all classes, whose mode is another than that of log odds against a "
                 "reference class: use Categorical(symmetric=True)"
             )
-        noisy = "sigma" in self.likelihood.aux
         if self.design.weight_kind == "precision":  # what N is beside a weighted RSS, packages say differently
-            return Setting(self.likelihood.name, sigma=self.fixed.get("sigma"))
-        y_sd = float(self.design.moments.y_scale) if noisy else None
+            return Setting(self.likelihood.name, sigma=self.noise_held)
+        y_sd = float(self.design.moments.y_scale) if self.likelihood.noise_scale else None
         if isinstance(self.likelihood, OfTrials):  # the others take trials as rows of weights
             n = float(self.design.fold(partial(sums.trials, likelihood=self.likelihood))[0])
             return Setting(self.likelihood.single, n)
-        return Setting(self.likelihood.name, self.design.total or None, self.fixed.get("sigma"), y_sd)
+        return Setting(self.likelihood.name, self.design.total or None, self.noise_held, y_sd)
 
     @checked
     def penalty(self, *, sigma: Positive | None = None) -> Spellings:
@@ -371,7 +400,7 @@ class Model(FromData):
         l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)
         columns, at = tuple(np.array(self.design.columns)[self.joint.informative].tolist()), self.penalty_setting
         if sigma is not None:
-            check_aux(self.likelihood, {"sigma": sigma})
+            check_aux(self.likelihood, {self.likelihood.noise_scale or "sigma": sigma})
             at = replace(at, sigma=float(sigma))
         if relative and not l1 and at.sigma is None:
             at = replace(at, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
@@ -459,16 +488,16 @@ class Model(FromData):
     @property
     def _of_moments(self) -> bool:
         """A Gaussian model of rows that are read by the block: its moments say all, and take one pass for good."""
-        return self.design.source is not None and isinstance(self.likelihood, Gaussian)
+        return self.design.source is not None and self.likelihood.least_squares
 
     def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
         """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): rows that are gone live on in their moments."""
         kept = self.design.moments if self._of_moments else self.design.kept
-        if kept is None or not isinstance(self.likelihood, Gaussian):
+        if kept is None or not self.likelihood.least_squares:
             raise DataError(
                 "this model holds no rows (it was saved without them), so it has no log-likelihood; save with rows=True"
             )
-        return sums.log_lik_of_moments(kept, beta, np.asarray(known["sigma"], dtype=float))
+        return sums.log_lik_of_moments(kept, beta, np.asarray(known[self.noise_scale], dtype=float))
 
     def log_prior(self, beta: Array, **aux: Any) -> Array:
         """The log prior log p(beta | aux) + log p(aux); improper parts count as stated in their class.
@@ -486,7 +515,7 @@ class Model(FromData):
             In nats.
         """
         known = {**self.fixed, **aux}
-        total = self.joint.log_prob(beta, known.get("sigma", 1.0))
+        total = self.joint.log_prob(beta, self.likelihood.noise(known))
         for name in self.unknown:
             total = total + self.aux_prior(name).log_prob(np.asarray(known[name]))
         return total
@@ -543,7 +572,7 @@ class Model(FromData):
         self._need_rows()
         known = {**self.fixed, **aux}
         fn = partial(sums.expected_information, likelihood=_smooth(self.likelihood), beta=np.asarray(beta), known=known)
-        return self.design.fold(fn)[0] + self.joint.curvature(beta, known.get("sigma", 1.0))
+        return self.design.fold(fn)[0] + self.joint.curvature(beta, self.likelihood.noise(known))
 
     def value_grad_hessian(self, beta: Array, **aux: float) -> LocalModel:
         """The log posterior with gradient and negative Hessian over (vec beta, log aux), on the raw columns.
@@ -625,7 +654,7 @@ class Model(FromData):
         self._need_rows()
         if self._of_moments:
             value, g, slope, H, cross, H_aux = sums.of_moments(
-                self.design.moments, T @ gamma, known["sigma"], bool(self.unknown)
+                self.design.moments, T @ gamma, known[self.noise_scale], bool(self.unknown)
             )
             return value, T.T @ g, slope, T.T @ H @ T, np.einsum("jp,jka->pka", T, cross), H_aux
         fn = partial(
@@ -641,18 +670,20 @@ class Model(FromData):
             )
 
     def _add_prior(self, local: LocalModel, beta: Array, T: Array, known: Aux) -> LocalModel:
-        value, g, h = self.joint.value_grad_hessian(beta, known.get("sigma", 1.0))
+        value, g, h = self.joint.value_grad_hessian(beta, self.likelihood.noise(known))
         k = beta.size
-        a = list(range(k)) + ([k] if "sigma" in self.unknown else [])
+        # the prior's last derivative is over the log of the noise scale, which stands anywhere among the unknown
+        at = [k + self.unknown.index(self.noise_scale)] if self.noise_unknown else []
+        a, own = list(range(k)) + at, list(range(k + len(at)))
         S = with_aux(map_of_columns(T, beta.shape[1]), 1)
         g, h = S.T @ g, S.T @ h @ S
         total, gradient, curvature = local.value + value, local.gradient.copy(), local.curvature.copy()
-        gradient[a] += g[a]
+        gradient[a] += g[own]
         for i, name in enumerate(self.unknown):
             total += float(self.aux_prior(name).log_prob(np.asarray(known[name]))) + float(np.log(known[name]))
             gradient[k + i] += self.aux_prior(name).slopes(known[name])[0]
         if curvature.size:
-            curvature[np.ix_(a, a)] += h[np.ix_(a, a)]
+            curvature[np.ix_(a, a)] += h[np.ix_(own, own)]
             for i, name in enumerate(self.unknown):
                 curvature[k + i, k + i] -= self.aux_prior(name).slopes(known[name])[1]
         return LocalModel(total, gradient, curvature)

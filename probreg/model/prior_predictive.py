@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.data import Design
-from probreg.likelihoods import Bernoulli, Binomial, Likelihood, Poisson, SoftmaxLikelihood
+from probreg.likelihoods import CountLikelihood, Likelihood, OfClasses, SoftmaxLikelihood, UnivariateLikelihood
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import of_coefficient
 from probreg.system.terminal import printed
@@ -90,7 +90,7 @@ def prior_predictive(
     known = {k: _aux_draws(v, rng, draws) for k, v in aux.items()}
     lost = [k for k, v in known.items() if v is None]
     held = {k: v for k, v in known.items() if v is not None}
-    sigma = held.get("sigma")
+    sigma = likelihood.noise(held, None)
     beta = _coefficients(prior, (len(design.columns), likelihood.width), sigma, rng, draws)
     flat = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
     mean = y = None
@@ -115,7 +115,7 @@ def prior_predictive(
             notes.append(
                 f"no outcomes: the prior of {', '.join(lost)} is improper; give a proper one, e.g. aux={{{lost[0]!r}: HalfNormal(1.0)}}"
             )
-    moves = _moves(design, likelihood, prior, aux.get("sigma"), Draws(beta, sigma), prob)
+    moves = _moves(design, likelihood, prior, likelihood.noise(aux, None), Draws(beta, sigma), prob)
     return PriorPredictive(beta, held, mean, y, moves, design.columns, likelihood, tuple(notes))
 
 
@@ -140,7 +140,7 @@ def _coefficients(
 
 def _outcomes(likelihood: Likelihood, rng: np.random.Generator, eta: Array, aux: Mapping[str, Array]) -> Array | None:
     """What is drawn of y: (S, n), or (S, n, K) counts by class."""
-    if isinstance(likelihood, Poisson) and not (likelihood.mean(eta) < 1e18).all():
+    if isinstance(likelihood, CountLikelihood) and not (likelihood.mean(eta) < 1e18).all():
         return None
     return likelihood.drawn(likelihood.sample(rng, eta, **aux))
 
@@ -210,14 +210,14 @@ def _effect(likelihood: Likelihood, step: Array, response: str, unit: str) -> tu
     A step d of a logit changes a probability by at most tanh(d / 4): that is around one half. For a softmax d is the
     largest difference between two classes.
     """
-    if isinstance(likelihood, Bernoulli | Binomial):
+    if isinstance(likelihood, OfClasses) and isinstance(likelihood, UnivariateLikelihood):
         return np.tanh(np.abs(step[:, 0]) / 4.0), f"moves {likelihood.mean_name(response)} by at most {{}}"
     if isinstance(likelihood, SoftmaxLikelihood):
         scores = likelihood.scores(step)
         return np.tanh(
             np.ptp(scores, axis=-1) / 4.0
         ), f"moves the probability of any class of {response} by at most {{}}"
-    if isinstance(likelihood, Poisson):
+    if isinstance(likelihood, CountLikelihood):
         return np.exp(
             np.minimum(np.abs(step[:, 0]), 700.0)
         ), f"multiplies or divides the mean of {response} by at most {{}}"

@@ -27,9 +27,9 @@ def build_pymc_model(
 
     with pm.Model(coords=coords_of(design, likelihood, prior)) as model:
         known = {a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()}
-        several = bool(likelihood.outcomes)
+        several, unit = bool(likelihood.outcomes), likelihood.noise(known)
         hyper = hyper_variables(prior, design.columns, several)
-        beta = _assemble([_variable(b, i, known, hyper.get(i), several) for i, b in enumerate(prior.blocks)], prior)
+        beta = _assemble([_variable(b, i, unit, hyper.get(i), several) for i, b in enumerate(prior.blocks)], prior)
         shown = beta[:, 0] if not likelihood.outcomes else beta @ likelihood.contrast_matrix.T
         pm.Deterministic("beta", shown, dims=("coef", "outcome") if likelihood.outcomes else ("coef",))
         X = pm.Data("X", design.X, dims=("obs", "coef"))
@@ -87,10 +87,8 @@ def observe(design: Design, likelihood: Likelihood, eta: Any, known: Mapping[str
         pm.Potential("y", (design.weights * pm.logp(cls.dist(**parameters), y)).sum())
 
 
-def log_prior(
-    prior: JointPrior, beta: Any, known: Mapping[str, Any], hyper: Hypers, without: Sequence[int] = ()
-) -> Any:
-    """log p(beta) as a symbolic scalar, for beta (p, m), given hyperparameters; flat blocks and those that are to be left
+def log_prior(prior: JointPrior, beta: Any, unit: Any, hyper: Hypers, without: Sequence[int] = ()) -> Any:
+    """log p(beta) as a symbolic scalar, for beta (p, m), given the noise scale and hyperparameters; flat blocks and those that are to be left
     out add nothing."""
     total: Any = 0.0
     for i, b in enumerate(prior.blocks):
@@ -99,7 +97,7 @@ def log_prior(
         if isinstance(b.prior, WholePrior):
             total = total + b.prior.potential(beta)
             continue
-        total = total + log_density(b, beta[list(b.columns)], scale_factor(b, known, hyper.get(i)))
+        total = total + log_density(b, beta[list(b.columns)], scale_factor(b, unit, hyper.get(i)))
     return total
 
 
@@ -119,18 +117,16 @@ def unit_prior(block: BlockPrior) -> Prior:
     return block.prior.base if isinstance(block.prior, HierarchicalPrior) else block.prior
 
 
-def scale_factor(block: BlockPrior, known: Mapping[str, Any], hyper: Mapping[str, Any] | None) -> Any:
+def scale_factor(block: BlockPrior, unit: Any, hyper: Mapping[str, Any] | None) -> Any:
     """What multiplies the scales of this block's plain prior."""
     if not isinstance(block.prior, HierarchicalPrior):
-        return scale_unit(block, known)
-    return scale_unit(block, known) * block.prior.spread(**(hyper or {}))
+        return scale_unit(block, unit)
+    return scale_unit(block, unit) * block.prior.spread(**(hyper or {}))
 
 
-def _variable(
-    block: BlockPrior, i: int, known: Mapping[str, Any], hyper: Mapping[str, Any] | None, several: bool
-) -> Any:
+def _variable(block: BlockPrior, i: int, unit: Any, hyper: Mapping[str, Any] | None, several: bool) -> Any:
     """The block's coefficients as (q, m)."""
-    cls, parameters = unit_prior(block).pymc(scale_factor(block, known, hyper))
+    cls, parameters = unit_prior(block).pymc(scale_factor(block, unit, hyper))
     dims = ("predictor", f"coef_{i}") if several else (f"coef_{i}",)
     value = cls(f"beta_{i}_{block.prior.name}", **parameters, dims=dims)
     return value.T if several else value[:, None]
@@ -143,6 +139,6 @@ def _assemble(parts: list[Any], prior: JointPrior) -> Any:
     return pt.concatenate(parts, axis=0)[order]
 
 
-def scale_unit(block: BlockPrior, known: Mapping[str, Any]) -> Any:
-    """What multiplies the scales of this block."""
-    return known["sigma"] if block.prior.sigma_units else 1.0
+def scale_unit(block: BlockPrior, unit: Any) -> Any:
+    """What multiplies the scales of this block, at a noise scale of `unit`."""
+    return unit if block.prior.sigma_units else 1.0

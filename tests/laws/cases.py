@@ -117,6 +117,11 @@ def auxiliaries(likelihood: Likelihood) -> dict[str, float]:
     return dict.fromkeys(likelihood.aux, SIGMA)
 
 
+def proper_aux(likelihood: Likelihood) -> dict[str, Any]:
+    """Priors for the nuisance parameters under whose default a posterior has no finite mass: those that may run to 0."""
+    return {a: pr.HalfNormal(1.0) for a in likelihood.at_zero}
+
+
 def given_for(likelihood: Likelihood, n: int, seed: int = 4) -> dict[str, Array]:
     """What is given of n rows: trials that vary from row to row, where the likelihood counts them."""
     if not isinstance(likelihood, OfTrials) or likelihood.trials:

@@ -12,7 +12,7 @@ from probreg.assess.audit.rungs import PosteriorMoments, methods, parameter_name
 from probreg.inference import Status
 from probreg.priors import Normal
 
-from .cases import LIKELIHOOD_CASES, model_for, named
+from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux
 
 MODEL = model_for(pr.Poisson(), Normal(1.0), q=1)
 ZERO = np.zeros(2)
@@ -175,7 +175,7 @@ def test_what_is_given_is_escaped_in_html():
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 def test_rungs_that_do_not_sample_a_chain(likelihood):
     """Every rung but NUTS: its numbers are those of its fit, parameter by parameter."""
-    model = model_for(likelihood, Normal(1.0))
+    model = model_for(likelihood, Normal(1.0), aux=proper_aux(likelihood))
     for method in methods(model, 200, 2)[:-1]:
         found = run_rung(model, method, 3)
         alone = pr.fit(model, method, seed=3)

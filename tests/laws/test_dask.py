@@ -56,7 +56,11 @@ def table(n: int = N) -> pd.DataFrame:
 
 
 DATA = table()
-RESPONSE = {"binomial": "p(hits, trials)", "multinomial": "counts(hits, misses, poisson)"}
+RESPONSE = {
+    "negative_binomial": "poisson",
+    "binomial": "p(hits, trials)",
+    "multinomial": "counts(hits, misses, poisson)",
+}
 
 
 @pytest.fixture(scope="module")

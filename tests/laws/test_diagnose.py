@@ -24,7 +24,7 @@ from probreg.assess.after.local import local
 from probreg.assess.after.normality import normal_shape
 from probreg.assess.before import CHECKS, Verdict, check
 
-from .cases import LIKELIHOOD_CASES, model_for, named
+from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux
 
 MINE = [name for name, cls in DIAGNOSTICS.items() if "posterior_" not in cls.__module__]
 LIKELIHOODS = ["gaussian", "student", "bernoulli", "poisson", "categorical"]
@@ -596,7 +596,7 @@ def test_edges_get_an_answer_in_numbers(name):
 @pytest.mark.parametrize("method", ["auto", "laplace"])
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 def test_every_likelihood_and_either_target_get_an_answer(likelihood, method):
-    fit = pr.fit(model_for(likelihood), method)
+    fit = pr.fit(model_for(likelihood, aux=proper_aux(likelihood)), method)
     for name in MINE:
         diagnostic = DIAGNOSTICS[name]()
         if diagnostic.obstacle(fit) is None:

@@ -141,7 +141,7 @@ def test_priors_in_the_new_units_give_the_same_answer_in_them(likelihood, method
 
 @pytest.mark.parametrize("prior", [FLAT, Normal(0.8, location=0.3, sigma_units=True)], ids=named)
 @pytest.mark.parametrize("aux", [{}, {"sigma": 0.7}], ids=["unknown", "given"])
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if v.aux], ids=named)
+@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if v.noise_scale], ids=named)
 @pytest.mark.parametrize("method", ESTIMATORS, ids=named)
 def test_units_of_the_response_are_units_of_everything(likelihood, method, aux, prior):
     """y -> c y: coefficients, their errors and sigma are multiplied by c; a prior in units of sigma follows by itself."""

@@ -9,6 +9,7 @@ import pytest
 import probreg as pr
 from probreg.likelihoods import (
     LIKELIHOODS,
+    CountLikelihood,
     ExponentialFamily,
     Likelihood,
     MayDiverge,
@@ -228,10 +229,31 @@ def test_the_line_of_the_mean_and_its_slope(likelihood):
 
 
 @of_kind(ExponentialFamily)
-def test_the_slope_of_the_mean_is_the_variance(likelihood):
+def test_the_variance_is_that_of_the_density_and_its_slope_that_of_the_variance(likelihood):
     _, eta = rows(likelihood, 12)
-    mean = likelihood.mean(eta)
-    np.testing.assert_allclose(likelihood.variance(mean), likelihood.link.slope(eta[:, 0]), rtol=1e-12)
+    aux, mean = auxiliaries(likelihood), likelihood.mean(eta)
+    if likelihood.canonical:
+        np.testing.assert_allclose(likelihood.variance(mean, **aux), likelihood.link.slope(eta[:, 0]), rtol=1e-12)
+    numeric = slope(lambda h: likelihood.variance(mean * (1 + h), **aux)) / mean
+    np.testing.assert_allclose(likelihood.variance_slope(mean, **aux), numeric, rtol=1e-8, atol=1e-9)
+    numeric = slope(lambda h: likelihood.link.slope(eta[:, 0] + h))
+    np.testing.assert_allclose(likelihood.link.hessian(eta[:, 0]), numeric, rtol=1e-8, atol=1e-9)
+    for e in eta:
+        y, w = nodes(likelihood, e[0])
+        p = w * np.exp(likelihood.log_prob(y, np.broadcast_to(e, (len(y), 1)), **aux))
+        known = aux | told(likelihood)
+        spread = p @ (likelihood.response(y) - likelihood.mean(e[None])[0]) ** 2
+        assert float(likelihood.response_variance(e[None], **known)[0]) == pytest.approx(spread, rel=1e-8)
+
+
+@of_kind(CountLikelihood)
+def test_the_excess_kurtosis_is_the_fourth_cumulant(likelihood):
+    aux, y = auxiliaries(likelihood), likelihood.support
+    for e in (-0.5, 0.3, 1.4):
+        mu = likelihood.mean(np.array([[e]]))
+        p = np.exp(likelihood.log_prob(y, np.full((len(y), 1), e), **aux))
+        second, fourth = (p @ (y - mu) ** k for k in (2, 4))
+        assert float(likelihood.excess_kurtosis(mu, **aux)[0]) == pytest.approx(fourth / second**2 - 3.0, rel=1e-7)
 
 
 @separable
@@ -245,8 +267,9 @@ def test_the_recession_cone_is_where_the_likelihood_never_falls(likelihood):
     bad = np.where(cone.equal, np.abs(side) > 0, side < 0)
     outside = np.isin(np.arange(len(y)), cone.rows[bad])
     steps = np.linspace(0, 30, 40)[:, None, None]
-    path = likelihood.log_prob(y, eta + steps * direction)
-    far = likelihood.log_prob(y, eta + 1e6 * direction)  # counts that nearly balance fall late
+    aux = auxiliaries(likelihood)
+    path = likelihood.log_prob(y, eta + steps * direction, **aux)
+    far = likelihood.log_prob(y, eta + 1e6 * direction, **aux)  # counts that nearly balance fall late
     for i in range(len(y)):
         met.add((bool(outside[i]), bool(direction[i].any())))
         if outside[i]:

@@ -12,7 +12,7 @@ from probreg.assess.after.residuals import counted_residuals, predictor
 from probreg.assess.before.base import Finding, Verdict
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Gaussian, SmoothLikelihood, UnivariateLikelihood
+from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
 from probreg.system.terminal import p_said
 
 Array = np.ndarray
@@ -69,7 +69,7 @@ class AutocorrelationDiagnostic(Diagnostic):
             p = simulated(fit, lambda drawn: box_statistic(drawn.pearson, lags), box.p_value, ordered=True)
             box = Serial(box.statistic, p, SIMULATED)
         out = self._judged(f"Ljung-Box chi2({lags})", box, _correlation(e), along=_sorted(eta))
-        if isinstance(fit.model.likelihood, Gaussian) and fit.model.flat and fit.model.design.intercept is not None:
+        if fit.model.likelihood.least_squares and fit.model.flat and fit.model.design.intercept is not None:
             out = self._judged("Durbin-Watson d", durbin_watson_test(fit), _correlation(e), along=_sorted(eta)) + out
         return out
 

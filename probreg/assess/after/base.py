@@ -94,7 +94,7 @@ def _of_rows(fit: Fit) -> str | None:
 
 def noiseless(fit: Fit) -> str | None:
     """Why there is no residual to judge, up to rounding; None when there is."""
-    sigma, y = fit.aux.get("sigma"), fit.model.design.observed
+    sigma, y = fit.model.noise(fit.aux, None), fit.model.design.observed
     if sigma is None or sigma > _ROUNDING * np.abs(y).max():
         return None
     return f"the fit meets every response exactly (sigma = {sigma:.1g}), so that no residual is left"

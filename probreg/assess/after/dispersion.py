@@ -15,7 +15,7 @@ from probreg.assess.after.residuals import predictor
 from probreg.assess.before.base import Finding, Verdict
 from probreg.data.absent import full_weights
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, ExponentialFamily, Gaussian, OfClasses, OfTrials
+from probreg.likelihoods import CountLikelihood, OfClasses, OfTrials
 from probreg.system.terminal import p_said
 
 Array = np.ndarray
@@ -61,11 +61,13 @@ class DispersionDiagnostic(Diagnostic):
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
-        if isinstance(likelihood, Gaussian) or not isinstance(likelihood, ExponentialFamily | OfTrials):
+        if not isinstance(likelihood, CountLikelihood | OfClasses):
             return f"the mean of a {likelihood.name} response says nothing of its variance"
         if (why := local_obstacle(fit) or zero_weight_obstacle(fit)) is not None:
             return why
-        if isinstance(likelihood, Bernoulli | OfTrials):
+        if isinstance(likelihood, OfClasses):
+            if len(likelihood.classes) > 2 and not isinstance(likelihood, OfTrials):
+                return "classes without an order have no variance beside their probabilities"
             n = grouped(fit)[0].sum(1)
             if n.mean() < _TRIALS or len(n) <= fit.model.shape[0]:
                 least = f"{_TRIALS:g} trials per row on average, and more rows than coefficients"
@@ -74,8 +76,8 @@ class DispersionDiagnostic(Diagnostic):
         return None
 
     def run(self, fit: Fit) -> list[Finding]:
-        two = isinstance(fit.model.likelihood, Bernoulli | OfTrials)
-        test = grouped_dispersion(fit) if two else count_dispersion(fit)
+        classes = isinstance(fit.model.likelihood, OfClasses)
+        test = grouped_dispersion(fit) if classes else count_dispersion(fit)
         how = "more" if test.ratio > 1 else "less"
         told = [name for name, _, p in test.tests if p < SIGNIFICANT]
         numbers = ", ".join(f"{name} = {value:.3g} ({p_said(p)})" for name, value, p in test.tests)
@@ -89,31 +91,33 @@ class DispersionDiagnostic(Diagnostic):
             return self.fine(sentence, statistic=test.tests[0][1], p_value=test.p_value)
         wider = f"standard errors are {np.sqrt(test.ratio):.2g} times as large when the ratio is taken for true"
         verdict = Verdict.WARNING if test.p_value < STRONG else Verdict.NOTE
-        remedy = f"{wider}; {other_spread(fit)}"
+        remedy = f"{wider}; {other_spread(fit, more=test.ratio > 1)}"
         return [self.say(verdict, sentence, remedy, statistic=test.tests[0][1], p_value=test.p_value)]
 
 
 def count_dispersion(fit: Fit) -> Dispersion:
-    """Two tests against Var(y) = V(mu), with leverages h: the score test of V(mu) + phi mu^2 (Dean & Lawless 1989),
+    """Tests against Var(y) = V(mu), with leverages h: the score test of V(mu) + phi mu^2 (Dean & Lawless 1989),
 
         z = sum_i [(y - mu)^2 - (1 - h) V(mu)] / sqrt(2 sum_i V(mu)^2),
 
     which looks where means are large, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which looks at every row alike.
+    A nuisance parameter was fitted to phi, so that Pearson's alone is asked.
     """
     found, likelihood, w = local(fit), fit.model.likelihood, local(fit).w
-    assert isinstance(likelihood, ExponentialFamily)
+    assert isinstance(likelihood, CountLikelihood)
     mu = likelihood.mean(found.eta)
-    v = likelihood.variance(mu)
+    v = likelihood.variance(mu, **fit.aux)
     excess = (fit.model.design.observed - mu) ** 2 - (1.0 - found.leverage) * v
     z, df = float(w @ excess / np.sqrt(2.0 * (w @ v**2))), found.total - found.size
     x2 = float(w @ found.u[:, 0] ** 2)
     # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
-    far = float((x2 - df) / np.sqrt(2.0 * df + w @ (1.0 / v)))
+    far = float((x2 - df) / np.sqrt(2.0 * df + w @ likelihood.excess_kurtosis(mu, **fit.aux)))
     p_score, p_pearson = (float(2.0 * ndtr(-abs(t))) for t in (z, far))
     if drawable(fit):
         p_score = simulated(fit, _score, p_score)
         p_pearson = simulated(fit, partial(_pearson, df=df), p_pearson)
-    return Dispersion(x2 / df, (("score z", z, p_score), (f"Pearson chi2({df:.4g})", x2, p_pearson)))
+    tests = (("score z", z, p_score), (f"Pearson chi2({df:.4g})", x2, p_pearson))
+    return Dispersion(x2 / df, tests[1:] if fit.model.unknown else tests)
 
 
 def _score(drawn: Replicates) -> Array:

@@ -10,7 +10,7 @@ from probreg.assess.after.residuals import quantile_residuals
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, Gaussian, UnivariateLikelihood
+from probreg.likelihoods import OfClasses, OfTrials, UnivariateLikelihood
 
 
 @DIAGNOSTICS.register
@@ -32,9 +32,9 @@ class DistributionDiagnostic(Diagnostic):
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
-        if isinstance(likelihood, Gaussian):
+        if likelihood.least_squares:
             return "this is what normality asks of a Gaussian response"
-        if isinstance(likelihood, Bernoulli):
+        if isinstance(likelihood, OfClasses) and not isinstance(likelihood, OfTrials) and len(likelihood.classes) == 2:
             return "two levels have no distribution beyond their probability; see calibration"
         if not isinstance(likelihood, UnivariateLikelihood):
             return "classes have no distribution beyond their probabilities; see calibration"

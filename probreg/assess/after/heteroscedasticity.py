@@ -11,7 +11,7 @@ from probreg.assess.after.residuals import counted_residuals, quantile_residuals
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Gaussian, UnivariateLikelihood
+from probreg.likelihoods import UnivariateLikelihood
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.system.terminal import p_said
 
@@ -99,6 +99,6 @@ def _explained(v: Array, Z: Array) -> tuple[float, int]:
 
 
 def _noise(fit: Fit, rows: Array) -> Array:
-    if isinstance(fit.model.likelihood, Gaussian):
+    if fit.model.likelihood.least_squares:
         return counted_residuals(fit, "pearson")[rows]
     return quantile_residuals(fit, rows)

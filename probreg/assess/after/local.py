@@ -18,7 +18,7 @@ import numpy as np
 from probreg.data import Basis
 from probreg.data.absent import full_weights, plus_offset
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.numerics.frame import map_of_columns
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
@@ -130,7 +130,7 @@ def _found(fit: Fit) -> Local:
     w = full_weights(design.weights, design.n)
     Q, back = _orthonormal(fit, root, w)
     out = Local(eta, root, np.einsum("nab,nb->na", inverse, score), Q, back, w, None, not model.joint.informative.any())
-    free_sigma = isinstance(likelihood, Gaussian) and "sigma" in model.unknown
+    free_sigma = likelihood.least_squares and model.noise_unknown
     return replace(out, df=out.total - out.size) if free_sigma else out
 
 
@@ -164,7 +164,7 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     U, T = basis.rows(model.design.X)[:, kept], basis.T[:, kept]
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
     scale = np.repeat(np.sqrt(w), m)[:, None]
-    prior = map_of_columns(_half(T.T @ model.joint.precision(fit.aux.get("sigma", 1.0)) @ T), m)
+    prior = map_of_columns(_half(T.T @ model.joint.precision(fit.model.noise(fit.aux)) @ T), m)
     R = np.linalg.qr(np.vstack([stacked * scale, prior]), mode="r")
     R_inverse = np.linalg.inv(R)
     Q = (stacked @ R_inverse).reshape(n, m, -1)

@@ -11,7 +11,6 @@ from probreg.assess.after.residuals import counted_residuals
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Gaussian
 from probreg.system.terminal import p_said
 
 Array = np.ndarray
@@ -50,7 +49,7 @@ class NormalityDiagnostic(Diagnostic):
     picture: ClassVar[str] = "plot.qq"
 
     def applies(self, fit: Fit) -> str | None:
-        if not isinstance(fit.model.likelihood, Gaussian):
+        if not fit.model.likelihood.least_squares:
             return f"a {fit.model.likelihood.name} response has no normal noise; see distribution"
         return of_classes(fit.model) or zero_weight_obstacle(fit)
 

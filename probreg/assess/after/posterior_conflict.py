@@ -52,7 +52,7 @@ class ConflictDiagnostic(Diagnostic):
             )
         where, m = np.flatnonzero(model.joint.informative), model.shape[1]
         slots = vec_entries(where, m)
-        sigma = model.fixed.get("sigma", alone.stats.get("sigma_unbiased", alone.aux.get("sigma", 1.0)))
+        sigma = model.noise(default=alone.stats.get("sigma_unbiased", model.noise(alone.aux)))
         prior = map_of_columns(np.linalg.inv(model.joint.precision(sigma)[np.ix_(where, where)]), m)
         shift = (alone.beta - model.joint.center[:, None]).ravel()[slots]
         d2, q = conflict(shift, prior, alone.scale[np.ix_(slots, slots)]), len(slots)

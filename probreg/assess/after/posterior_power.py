@@ -6,7 +6,6 @@ from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
 from probreg.assess.after.power import SENSITIVE, has_prior, power_scaling
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Gaussian
 
 
 @DIAGNOSTICS.register
@@ -25,7 +24,7 @@ class PowerScalingDiagnostic(Diagnostic):
         if not has_prior(fit):
             return "every prior of this model is flat or improper, so there is no prior to scale"
         design = fit.model.design
-        known = design.reachable or isinstance(fit.model.likelihood, Gaussian)  # whose moments are enough
+        known = design.reachable or fit.model.likelihood.least_squares  # whose moments are enough
         return None if known else design.rows_absent
 
     def run(self, fit: Fit) -> list[Finding]:

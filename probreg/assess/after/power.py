@@ -98,7 +98,7 @@ def has_prior(fit: Fit) -> bool:
 def _log_prior(fit: Fit, beta: Array, aux: dict[str, Array]) -> Array:
     """log p (S,) of the proper parts of the prior at draws beta (S, p, m) and aux (S,)."""
     model, total = fit.model, np.zeros(len(beta))
-    sigma = np.asarray({**model.fixed, **aux}.get("sigma", 1.0))
+    sigma = np.asarray(model.noise(aux))
     for b in model.joint.blocks:
         if b.prior.proper:
             total += b.prior.log_prob(beta[:, b.columns, :], sigma if b.prior.sigma_units else 1.0)

@@ -176,5 +176,5 @@ def _drawn(fit: Fit, at: Replicates, rng: np.random.Generator, count: int) -> It
 def _pull(fit: Fit, found: Local) -> Array:
     """The gradient of the log prior over phi at the estimate, (k,)."""
     joint = fit.model.joint
-    slope = -joint.precision(fit.aux.get("sigma", 1.0)) @ (fit.solution.beta - joint.center[:, None])
+    slope = -joint.precision(fit.model.noise(fit.aux)) @ (fit.solution.beta - joint.center[:, None])
     return np.einsum("pmk,pm->k", found.back, slope)

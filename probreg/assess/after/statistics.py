@@ -14,10 +14,10 @@ from probreg.likelihoods import (
     Bernoulli,
     Binomial,
     Categorical,
+    CountLikelihood,
     Gaussian,
     Likelihood,
     Multinomial,
-    Poisson,
     SoftmaxLikelihood,
     StudentT,
     UnivariateLikelihood,
@@ -61,10 +61,12 @@ def statistics(likelihood: Likelihood, fitted: Array) -> tuple[Statistic, ...]:
 def _(likelihood: Gaussian, fitted: Array) -> tuple[Statistic, ...]:
     tails, shape = "likelihood=StudentT() for tails, or look at these rows", "a transformed response, such as log(y)"
     return (
-        Statistic("smallest residual", partial(_of_residuals, np.min), tails),
-        Statistic("largest residual", partial(_of_residuals, np.max), tails),
-        Statistic("skewness of residuals", partial(_of_residuals, _skewness), shape),
-        Statistic("standard deviation of residuals", partial(_of_residuals, np.std), "let sigma be unknown"),
+        Statistic("smallest residual", partial(_of_residuals, np.min, likelihood), tails),
+        Statistic("largest residual", partial(_of_residuals, np.max, likelihood), tails),
+        Statistic("skewness of residuals", partial(_of_residuals, _skewness, likelihood), shape),
+        Statistic(
+            "standard deviation of residuals", partial(_of_residuals, np.std, likelihood), "let sigma be unknown"
+        ),
     )
 
 
@@ -72,9 +74,9 @@ def _(likelihood: Gaussian, fitted: Array) -> tuple[Statistic, ...]:
 def _(likelihood: StudentT, fitted: Array) -> tuple[Statistic, ...]:
     remedy = "another number of degrees of freedom nu"
     return (
-        Statistic("smallest residual", partial(_of_residuals, np.min), remedy),
-        Statistic("largest residual", partial(_of_residuals, np.max), remedy),
-        Statistic("interquartile range of residuals", partial(_of_residuals, _iqr), "let sigma be unknown"),
+        Statistic("smallest residual", partial(_of_residuals, np.min, likelihood), remedy),
+        Statistic("largest residual", partial(_of_residuals, np.max, likelihood), remedy),
+        Statistic("interquartile range of residuals", partial(_of_residuals, _iqr, likelihood), "let sigma be unknown"),
     )
 
 
@@ -136,14 +138,14 @@ def _(likelihood: Multinomial, fitted: Array) -> tuple[Statistic, ...]:
 
 
 @statistics.register
-def _(likelihood: Poisson, fitted: Array) -> tuple[Statistic, ...]:
+def _(likelihood: CountLikelihood, fitted: Array) -> tuple[Statistic, ...]:
     spread = (
-        "look for a column that the mean lacks; no likelihood here holds counts that vary otherwise than their mean says; a "
-        "mode has robust standard errors, pr.fit(model).covariance('HC1'), and a posterior none"
+        f"look for a column that the mean lacks; {likelihood.wider or 'no likelihood here holds counts that vary more'}; a mode "
+        "has robust standard errors, pr.fit(model).covariance('HC1'), and a posterior none"
     )
     return (
         Statistic("share of zeros", lambda y, eta, aux: (y == 0).mean(-1), spread),
-        Statistic("dispersion (mean squared Pearson residual)", _dispersion, spread),
+        Statistic("dispersion (mean squared Pearson residual)", partial(_dispersion, likelihood), spread),
         Statistic("largest count", lambda y, eta, aux: y.max(-1), spread),
     )
 
@@ -155,8 +157,10 @@ def _of_response(f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str
     return f(y, axis=-1)
 
 
-def _of_residuals(f: Callable[..., Array], y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
-    return f((y - eta[..., 0]) / aux["sigma"], axis=-1)
+def _of_residuals(
+    f: Callable[..., Array], likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
+) -> Array:
+    return f((y - eta[..., 0]) / likelihood.noise(aux), axis=-1)
 
 
 def _skewness(r: Array, axis: int) -> Array:
@@ -169,9 +173,9 @@ def _iqr(r: Array, axis: int) -> Array:
     return np.subtract(*np.quantile(r, [0.75, 0.25], axis=axis))
 
 
-def _dispersion(y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
-    mu = np.exp(eta[..., 0])
-    return ((y - mu) ** 2 / mu).mean(-1)
+def _dispersion(likelihood: CountLikelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    mu = likelihood.mean(eta)
+    return ((y - mu) ** 2 / likelihood.variance(mu, **aux)).mean(-1)
 
 
 def _dispersion_of_trials(likelihood: Binomial, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:

@@ -26,7 +26,7 @@ class ResponseCheck(Check):
 
     def run(self, model: Model) -> list[Finding]:
         likelihood, response = model.likelihood, model.design.response
-        if "sigma" not in likelihood.aux:
+        if likelihood.noise_scale is None:
             return self.fine(f"does not apply: a {likelihood.name} response is checked when the model is made")
         if (two := two_values(model)) is None:
             return self.fine(f"{response} takes more than two values")
@@ -46,7 +46,7 @@ class ResponseCheck(Check):
 def two_values(model: Model) -> tuple[float, float] | None:
     """The two values of a response with a noise scale that takes no others, each some times; None otherwise."""
     design = model.design
-    if "sigma" not in model.likelihood.aux or not design.reachable:
+    if model.likelihood.noise_scale is None or not design.reachable:
         return None
     some = design.sample
     y = some.observed if some.weights is None else some.observed[some.weights > 0]

@@ -78,7 +78,7 @@ class ScaleCheck(Check):
         if scale is None:
             return []
         sd = spreads.scale
-        unit = spreads.y_scale if "sigma" in model.likelihood.aux and not block.prior.sigma_units else 1.0
+        unit = spreads.y_scale if model.likelihood.noise_scale is not None and not block.prior.sigma_units else 1.0
         far = (sd > 0) & ((sd < NEAR_ONE[0]) | (sd > NEAR_ONE[1]))
         rows = model.design.sample.X
         met = [
@@ -100,7 +100,7 @@ class ScaleCheck(Check):
         columns, m, of = tuple(model.design.columns[j] for _, j in moves), _spreads(model), ""
         if block.prior.sigma_units:
             of = " sigma"
-        elif "sigma" in model.likelihood.aux:
+        elif model.likelihood.noise_scale is not None:
             of = f" (sd of {model.design.response}: {m.y_scale:.3g})"
         fixed = verdict is Verdict.WARNING
         if len(moves) == 1:

@@ -132,7 +132,7 @@ def bias_variance(
     models = [model] if scales is None else [times(model, s) for s in checked_scales(scales)]
     f = model.likelihood.mean(eta_x, **given.aux)
     if method == "auto" and all(linear(m) for m in models):
-        parts = [closed(m, eta, target, f, given.aux["sigma"]) for m in models]
+        parts = [closed(m, eta, target, f, model.noise(given.aux)) for m in models]
         how: Literal["closed form", "simulation"] = "closed form"
     else:
         draws = simulate_predictions(models, eta, given.aux, target, METHODS.resolve(method), reps, seed)

@@ -10,7 +10,6 @@ from probreg.data import Design
 from probreg.data.absent import full_weights
 from probreg.errors import Incompatible
 from probreg.inference.modes.linear import PriorRows, combinations, posterior_given_sigma
-from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -28,7 +27,7 @@ class DecompositionParts:
 
 def linear(model: Model) -> bool:
     """The fitted mean is S y + c: Gaussian, normal priors that do not depend on y, and no weight that sigma moves."""
-    if not isinstance(model.likelihood, Gaussian) or not model.joint.gaussian:
+    if not model.likelihood.least_squares or not model.joint.gaussian:
         return False
     if model.unknown and (model.joint.informative & ~model.joint.sigma_units).any():
         return False
@@ -43,7 +42,7 @@ def closed(model: Model, eta: Array, target: Design, f: Array, sigma: float) -> 
     """E g is the fit to the noise-free response; Cov(beta) = sigma^2 A^-1 X'WX A^-1 with A = X'WX + P, W the weights, which
     are frequencies or precisions: X'W Cov(y) WX = sigma^2 X'WX for both."""
     design = replace(model.design, y=eta[:, 0])
-    given = posterior_given_sigma(design.moments, PriorRows.of(model.joint), model.fixed.get("sigma", 1.0))
+    given = posterior_given_sigma(design.moments, PriorRows.of(model.joint), model.noise())
     if given.rank.dropped:
         raise Incompatible(
             f"these columns are not identified: {combinations(given.rank, design.columns)}. Drop one, or give a proper prior"

@@ -14,8 +14,8 @@ from probreg.data.formula.variables import variables
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
-from probreg.likelihoods import Gaussian, Likelihood, OfTrials, SoftmaxLikelihood, StudentT, UnivariateLikelihood
-from probreg.likelihoods.base import ExponentialFamily, told_trials
+from probreg.likelihoods import Likelihood, OfTrials, SoftmaxLikelihood, UnivariateLikelihood
+from probreg.likelihoods.base import told_trials
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -154,15 +154,8 @@ def noise_variance(
     if isinstance(likelihood, OfTrials):
         n = told_trials(type(likelihood).__name__, given)
         return mean * (1.0 - mean) / (n[:, None] if mean.ndim == 2 else n)
-    match likelihood:
-        case Gaussian():
-            return np.broadcast_to(np.square(aux["sigma"]), mean.shape)
-        case StudentT(nu=nu):
-            return np.broadcast_to(np.square(aux["sigma"]) * (nu / (nu - 2) if nu > 2 else np.inf), mean.shape)
-        case ExponentialFamily():
-            return likelihood.variance(mean)
-        case SoftmaxLikelihood():
-            return mean * (1.0 - mean)
+    if (known := likelihood.response_variance(eta, **aux)) is not None:
+        return known
     rng = np.random.default_rng([seed, 5])
     each = [{k: np.broadcast_to(v, len(eta))[i] for k, v in aux.items()} for i in range(len(eta))]
     return np.stack([likelihood.sample(rng, np.repeat(e[None], _NOISE_DRAWS, 0), **a).var() for e, a in zip(eta, each)])

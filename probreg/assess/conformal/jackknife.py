@@ -19,7 +19,6 @@ from probreg.data import Design
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.modes.linear import PriorRows, combinations, posterior_given_sigma
-from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 
 _ALONE = 1e-10  # 1 - leverage of a row without which there is no estimate, rounding included
@@ -58,7 +57,7 @@ class JackknifePlus(ConformalMethod):
         design, notes = rows_by_frequency(fit.model.design)
         ConformalRank(prob, design.n)
         model = fit.model
-        given = posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), model.fixed.get("sigma", 1.0))
+        given = posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), model.noise())
         if given.rank.dropped:
             raise Incompatible(
                 f"the jackknife+ needs columns that are not combinations of others: {combinations(given.rank, design.columns)}. "
@@ -80,7 +79,7 @@ class JackknifePlus(ConformalMethod):
 
 def _linear(model: Model) -> None:
     """Incompatible unless the estimate of beta is linear in y, whatever sigma is."""
-    if not isinstance(model.likelihood, Gaussian):
+    if not model.likelihood.least_squares:
         raise Incompatible(
             f"the jackknife+ has a closed form for a gaussian likelihood, not {model.likelihood.name}: use kind='split'"
         )

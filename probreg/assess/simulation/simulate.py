@@ -83,7 +83,7 @@ def draw(model: Model, rng: np.random.Generator) -> Simulation:
     """The same for a model that is `unrolled`, without its checks."""
     aux = {a: float(model.aux_prior(a).sample(rng, 1)[0]) for a in model.unknown}
     known = {**model.fixed, **aux}
-    beta = model.joint.sample(rng, model.shape, known.get("sigma", 1.0))
+    beta = model.joint.sample(rng, model.shape, model.likelihood.noise(known))
     known = model.likelihood.at_rows(known, model.design.precision) | model.given(model.design)
     y = model.likelihood.sample(rng, model.eta(beta), **known)
     return Simulation(beta, aux, replace(model, design=replace(model.design, y=y)))

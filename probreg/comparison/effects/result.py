@@ -10,7 +10,6 @@ from probreg.comparison.effects.averages import RowGroup, Target, average, avera
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
-from probreg.likelihoods import Gaussian
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.numerics.frame import covariance_through, map_of_columns
 from probreg.system.terminal import printed, table_lines
@@ -95,7 +94,7 @@ def _labels(fit: Fit, q: AveragedEffect) -> list[dict[str, Any]]:
 
 def _exact(fit: Fit, scale: Scale) -> bool:
     """Linear in coefficients whose posterior is Student-t or normal by a formula."""
-    return isinstance(fit.model.likelihood, Gaussian) and fit.solution.known_marginals and scale.back is IDENTITY
+    return fit.model.likelihood.least_squares and fit.solution.known_marginals and scale.back is IDENTITY
 
 
 def _of_delta(

@@ -7,7 +7,6 @@ from scipy.special import chdtr, fdtr, gammaln, ndtr, stdtr
 
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
-from probreg.likelihoods import Gaussian
 from probreg.priors import InverseGamma
 
 Array = np.ndarray
@@ -25,7 +24,7 @@ class Belief:
 
 def has_exact_law(fit: Fit) -> bool:
     """Linear combinations of the coefficients are Student-t or normal by a formula."""
-    return isinstance(fit.model.likelihood, Gaussian) and fit.solution.known_marginals
+    return fit.model.likelihood.least_squares and fit.solution.known_marginals
 
 
 def combinations_drawn(fit: Fit, L: Array) -> Array:
@@ -99,10 +98,10 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
         return None
     V = np.zeros((len(involved), len(involved)))
     unknown = bool(model.unknown)
-    V[np.ix_(own, own)] = np.linalg.inv(model.joint.precision(model.fixed.get("sigma", 1.0))[np.ix_(own, own)])
+    V[np.ix_(own, own)] = np.linalg.inv(model.joint.precision(model.noise())[np.ix_(own, own)])
     df: float | None = None
     if unknown:
-        prior = model.aux_prior("sigma")
+        prior = model.noise_prior
         if not isinstance(prior, InverseGamma) or not model.joint.sigma_units[own].all():
             return None
         df, V = 2.0 * prior.shape, V * prior.scale / prior.shape

@@ -15,7 +15,7 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
 from probreg.inference.uncertainty.constrained import Surface, identified, start
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
 
@@ -104,7 +104,7 @@ def root(t: float, df: float | None, tail: int = 0) -> Test:
 
 def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
     """LR and score, by fitting the restricted model; least squares by its sums of squares."""
-    if isinstance(fit.model.likelihood, Gaussian):
+    if fit.model.likelihood.least_squares:
         lr, score = _of_least_squares(fit, found)
     else:
         if not fit.model.design.reachable:

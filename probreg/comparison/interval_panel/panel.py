@@ -10,7 +10,7 @@ import numpy as np
 from probreg.arguments.scalars import Probability, checked
 from probreg.arguments.types import DataFrame, RowsLike
 from probreg.comparison.interval_panel.kinds import Interval, chosen
-from probreg.comparison.interval_panel.quantity import Estimand, asked, at_row, coefficient
+from probreg.comparison.interval_panel.quantity import Estimand, at_row, coefficient, ends_asked
 from probreg.comparison.interval_panel.reasons import FoundInterval, interval_reasons
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
@@ -124,7 +124,7 @@ def interval_panel(
         new = [] if coef is not None else [_new(name, several[name], at, prob)]
         estimate = new[0][2] if new else q.estimate
         for kind, interval in wanted.items():
-            lower, upper, reason = asked(q, interval, prob)
+            lower, upper, reason = ends_asked(q, interval, prob)
             rows.append((name, kind, estimate, q.shown(lower), q.shown(upper), reason))
             found += [] if reason else [FoundInterval(name, kind, lower, upper, interval)]
         rows += new

@@ -59,7 +59,7 @@ class Estimand:
             return 0.0
         if not joint.gaussian:
             return np.nan
-        P = map_of_columns(joint.precision(self.origin.aux.get("sigma", 1.0)), len(names) // joint.p)
+        P = map_of_columns(joint.precision(self.origin.model.noise(self.origin.aux)), len(names) // joint.p)
         v = self.origin.covariance().values @ self.direction
         return float(v @ P @ v / (self.direction @ v))
 
@@ -134,7 +134,7 @@ def _exchanged(fit: Fit, x: Array, j: int) -> Fit:
     return replace(fit, model=replace(model, design=replace(model.design, X=X, kept=None)), solution=solution)
 
 
-def asked(quantity: Estimand, interval: Interval, prob: float) -> tuple[float, float, str]:
+def ends_asked(quantity: Estimand, interval: Interval, prob: float) -> tuple[float, float, str]:
     """Lower, upper and no reason; or nan twice and why there is none."""
     try:
         lower, upper = quantity.ends(interval, prob)

@@ -219,7 +219,7 @@ def _likelihood(names: Names, both: Both) -> str:
 
 def _sigma_held(names: Names, both: Both) -> str:
     return "sigma, " + ", ".join(
-        f"{'held at' if q.origin.model.fixed else 'estimated as'} {q.origin.aux['sigma']:.3g} in {n}"
+        f"{'held at' if q.origin.model.fixed else 'estimated as'} {q.origin.model.noise(q.origin.aux):.3g} in {n}"
         for n, q in zip(names, both)
     )
 
@@ -232,7 +232,7 @@ def _prior(names: Names, both: Both) -> str:
 
 
 def _prior_of_sigma(names: Names, both: Both) -> str:
-    a, b = (q.origin.aux["sigma"] for q in both)
+    a, b = (q.origin.aux[q.origin.model.noise_scale] for q in both)
     return f"the prior of sigma, {b:.3g} for {a:.3g}" if abs(np.log(b / a)) > _HELD else ""
 
 
@@ -249,7 +249,7 @@ def _summary(names: Names, both: Both) -> str:
     skew = next((v for q in both if abs(v := _skewness(q)) > _SKEWED), 0.0)
     if skew:
         return f"skewness {skew:.2f} of the posterior, whose mean is not its mode"
-    if all("sigma" in q.origin.model.unknown for q in both):
+    if all(q.origin.model.noise_unknown for q in both):
         return "a small sample: one integrates over sigma, the other takes its mode"
     return "the mean of a posterior in one, its mode in the other"
 

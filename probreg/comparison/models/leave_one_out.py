@@ -19,7 +19,7 @@ from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import predictive
 from probreg.inference import ClosedForm, Solution
 from probreg.inference.modes.newton import newton_step
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -45,7 +45,7 @@ def leave_one_out(fit: Fit) -> LeftOut:
         if _conjugate(fit):
             return _of_conjugate(fit, rows, weight)
         return _by_importance(fit)
-    if isinstance(fit.model.likelihood, Gaussian) and not fit.model.joint.informative.any() and _reference(fit.model):
+    if fit.model.likelihood.least_squares and not fit.model.joint.informative.any() and _reference(fit.model):
         return _of_least_squares(fit, rows, weight)
     if not isinstance(fit.model.likelihood, SmoothLikelihood) or not fit.model.joint.smooth:
         return LeftOut(
@@ -62,7 +62,7 @@ def _reference(model: Model) -> bool:
 
 
 def _conjugate(fit: Fit) -> bool:
-    known = fit.solution.known_marginals and isinstance(fit.model.likelihood, Gaussian)
+    known = fit.solution.known_marginals and fit.model.likelihood.least_squares
     return known and ("sigma2_scale" in fit.solution.stats or not fit.model.unknown)
 
 
@@ -87,7 +87,7 @@ def _of_least_squares(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
     """N(y_i; x_i b(-i), RSS(-i) / (n - 1)), or the given sigma."""
     model, n = fit.model, fit.model.design.total
     s = ClosedForm().solve(model, np.random.default_rng(0))  # the hat matrix, whatever the method was
-    sigma = {**model.fixed, **s.aux}["sigma"]
+    sigma = model.noise(s.aux)
     unit = sigma**2 if s.df is None else s.stats["rss"] / s.df
     with np.errstate(divide="ignore", invalid="ignore"):
         e, rest = _residuals(model, s, unit)
@@ -100,7 +100,7 @@ def _of_least_squares(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
 def _of_conjugate(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
     """Student-t on 2a - 1 degrees of freedom about x_i m(-i), scale^2 = b(-i) / a(-i) / (1 - h_i); normal with sigma."""
     s = fit.solution
-    unit = fit.model.fixed["sigma"] ** 2 if s.df is None else s.stats["sigma2_scale"]
+    unit = fit.model.fixed[fit.model.noise_scale] ** 2 if s.df is None else s.stats["sigma2_scale"]
     with np.errstate(divide="ignore", invalid="ignore"):
         e, rest = _residuals(fit.model, s, unit)
         rest = np.where(rest > 0, rest, np.nan)

@@ -21,7 +21,7 @@ from probreg.comparison.tuning.criteria import (
 from probreg.comparison.tuning.losses import PredictionLoss
 from probreg.inference import PathSolution
 from probreg.inference.modes.linear import PriorRows, log_marginal, posterior_given_sigma
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, InverseGamma, Reference
 
@@ -30,12 +30,12 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 
 def has_closed_evidence(model: Model) -> bool:
     """The evidence is closed form: Gaussian with normal priors, sigma held, or unknown with all priors in its units."""
-    if not isinstance(model.likelihood, Gaussian) or not model.joint.gaussian:
+    if not model.likelihood.least_squares or not model.joint.gaussian:
         return False
     if not model.unknown:
         return True
     stated = not (model.joint.informative & ~model.joint.sigma_units).any()
-    return stated and isinstance(model.aux_prior("sigma"), Reference | InverseGamma)
+    return stated and isinstance(model.noise_prior, Reference | InverseGamma)
 
 
 def log_evidence(model: Model) -> float:
@@ -47,12 +47,12 @@ def log_evidence(model: Model) -> float:
     -3.542596
     """
     moments, prior = model.design.moments, PriorRows.of(model.joint)
-    given = posterior_given_sigma(moments, prior, model.fixed.get("sigma", 1.0))
+    given = posterior_given_sigma(moments, prior, model.noise())
     if given.rank.dropped:
         return float("nan")
     if not model.unknown:
-        return float(log_marginal(given, moments, prior, model.fixed["sigma"]))
-    a0, b0, constant = _inverse_gamma(model.aux_prior("sigma"))
+        return float(log_marginal(given, moments, prior, model.fixed[model.noise_scale]))
+    a0, b0, constant = _inverse_gamma(model.noise_prior)
     power = moments.weight + prior.size - moments.p
     a, b = a0 + power / 2.0, b0 + given.rss / 2.0
     if a <= 0 or b <= 0:

@@ -57,7 +57,7 @@ def without_each(model: Model, beta: Array, aux: dict[str, float]) -> Without:
 
 
 def _ridge(model: Model) -> Without:
-    d, prior, sigma = model.design, PriorRows.of(model.joint), model.fixed.get("sigma", 1.0)
+    d, prior, sigma = model.design, PriorRows.of(model.joint), model.noise()
     given = posterior_given_sigma(d.moments, prior, sigma)
     if given.rank.dropped:
         return Without(np.full((d.n, 1), np.nan), {})
@@ -67,7 +67,7 @@ def _ridge(model: Model) -> Without:
     e, rest = d.observed - eta, np.where(1.0 - h < 1e-10, np.nan, 1.0 - h)
     rss = given.rss - w * e**2 / rest
     power = d.moments.weight + prior.size - 1.0
-    held = {} if not model.unknown else {"sigma": np.sqrt(np.maximum(rss, 0.0) / power)}
+    held = {} if not model.unknown else {model.noise_scale: np.sqrt(np.maximum(rss, 0.0) / power)}
     return Without((d.observed - e / rest)[:, None], held, h, rss, power - d.moments.p)
 
 
@@ -97,7 +97,7 @@ def _leverage(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     else:
         H = likelihood_alone(model, aux).value_grad_hessian(beta).curvature + smooth_prior_curvature(model, beta, **aux)
         nonsmooth = NonsmoothTerms.of(model)
-        use = ~nonsmooth.at(nonsmooth.phi(beta, {**model.fixed, **aux}.get("sigma", 1.0))).ravel()
+        use = ~nonsmooth.at(nonsmooth.phi(beta, model.noise(aux))).ravel()
     k = len(H) - p * m
     at = np.r_[use, np.ones(k, bool)]
     V = np.zeros_like(H)
@@ -126,7 +126,7 @@ def predictive_loss(model: Model, found: Without) -> Array:
     w = 1.0 if model.design.precision is None else model.design.precision
     e, rest = model.design.observed - found.eta[:, 0], (1.0 - found.h) * w
     if not model.unknown:
-        variance = model.fixed["sigma"] ** 2 / rest
+        variance = model.fixed[model.noise_scale] ** 2 / rest
         return 0.5 * (np.log(2.0 * np.pi * variance) + e**2 / variance)
     df = found.power
     variance = found.rss / df / rest

@@ -19,7 +19,6 @@ from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import coefficient_dims, labelled, model_coordinates, reported_coefficients
 from probreg.inference import Method, MethodName, PathSolution, default_scales, mode_path
 from probreg.inference.penalized.paths import rescaled
-from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import Flat, LocationScale, Prior
 from probreg.priors.base import PositivePerColumn
@@ -204,7 +203,7 @@ def penalties(found: PathSolution) -> Array:
     """(S, p) weights of each column in -log p = weight R(w); 0 for a flat prior, nan for one that is no penalty."""
     out = np.zeros((len(found.scales), found.base.shape[0]))
     for i in range(len(out)):
-        sigma = all_aux_at(found, i).get("sigma", 1.0)
+        sigma = found.base.likelihood.noise(all_aux_at(found, i))
         for b in found.model(i).joint.blocks:
             if not isinstance(b.prior, Flat):
                 read = b.prior.as_penalty(len(b.columns), sigma if b.prior.sigma_units else 1.0)
@@ -213,9 +212,9 @@ def penalties(found: PathSolution) -> Array:
 
 
 def _in_rss(found: PathSolution, weight: Array) -> dict[str, Any]:
-    if not isinstance(found.base.likelihood, Gaussian):
+    if not found.base.likelihood.least_squares:
         return {}
-    sigma = np.array([all_aux_at(found, i)["sigma"] for i in range(len(weight))])
+    sigma = np.array([all_aux_at(found, i)[found.base.noise_scale] for i in range(len(weight))])
     return {"lam": (("scale", "coef"), 2.0 * sigma[:, None] ** 2 * weight)}
 
 

@@ -29,7 +29,7 @@ from probreg.fits.storage.checks import (
 from probreg.fits.storage.container import Container, image_of, seal, unsealed
 from probreg.inference import METHODS, Method, Solution, Status
 from probreg.inference.modes.wide import Factored, is_wide
-from probreg.likelihoods import LIKELIHOODS, Gaussian, OfTrials
+from probreg.likelihoods import LIKELIHOODS, OfTrials
 from probreg.model.data_dependent_priors import moments_by_trials
 from probreg.model.model import Model
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
@@ -57,7 +57,7 @@ def write_fit(path: Any, tree: Any, *, model: Model, method: Method, solution: S
             f"the prior of this model is stated relative to its rows, and the moments of {model.shape[0]:,} columns are "
             "larger than the rows: save(rows=True) keeps them"
         )
-    if not is_wide(model) and (isinstance(model.likelihood, Gaussian) or _relative(model)):
+    if not is_wide(model) and (model.likelihood.least_squares or _relative(model)):
         groups["moments"] = _moments_group(model.design.moments)
         if isinstance(model.likelihood, OfTrials):
             groups["moments_by_trials"] = _moments_group(moments_by_trials(model.design, model.likelihood))

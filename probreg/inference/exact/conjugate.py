@@ -66,25 +66,27 @@ class Conjugate(Method):
             return None
         if (model.joint.informative & ~model.joint.sigma_units).any():
             return "conjugate with unknown sigma needs normal priors in units of sigma (Normal(..., sigma_units=True)); for the others use quadrature, which is exact too"
-        if _inverse_gamma(model.aux_prior("sigma")) is None:
-            return f"conjugate takes sigma given or with a reference, uniform or inverse_gamma prior, and this model has {model.aux_prior('sigma').name}; use quadrature"
+        if _inverse_gamma(model.noise_prior) is None:
+            return f"conjugate takes sigma given or with a reference, uniform or inverse_gamma prior, and this model has {model.noise_prior.name}; use quadrature"
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         if (wide := rotated(model)) is not None:
             found = self.solve(wide.model, rng)
             assert found.draws is not None
-            unit, sigma = (found.stats["sigma2_scale"] ** 0.5, found.draws["sigma"]) if wide.relative else (1.0, 1.0)
+            unit, sigma = (
+                (found.stats["sigma2_scale"] ** 0.5, found.draws[model.noise_scale]) if wide.relative else (1.0, 1.0)
+            )
             draws = {**found.draws, "beta": wide.draws(found, sigma, rng)[0]}
             return replace(wide.back(found, unit), draws=draws)
         moments, prior = model.design.moments, PriorRows.of(model.joint)
-        held = model.fixed.get("sigma", 1.0)
+        held = model.noise()
         given = refined(posterior_given_sigma(moments, prior, held), model.design, prior, held)
         require_full_rank(given, model, self.name)
         z = rng.standard_normal((self.chains * self.draws, moments.p))
         if not model.unknown:
             return self._given_sigma(model, given, prior, z)
-        a0, b0, constant = _known(_inverse_gamma(model.aux_prior("sigma")))
+        a0, b0, constant = _known(_inverse_gamma(model.noise_prior))
         # sigma^2 | y ~ InvGamma(a0 + (n + q - p)/2, b0 + RSS_P/2), RSS_P = min_beta |y - X beta|^2 + (beta - b)'P(beta
         # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
         power = moments.weight + prior.size - moments.p
@@ -105,16 +107,16 @@ class Conjugate(Method):
             + gammaln(a)
             - a * np.log(b)
         )
-        proper = model.joint.informative.all() and model.aux_prior("sigma").proper
+        proper = model.joint.informative.all() and model.noise_prior.proper
         mean, sd = _moments_of_sigma(a, b)
         return Solution(
             beta=given.mean[:, None],
             # beta_j - m_j = (b/a V_jj)^(1/2) t with t Student-t on 2 a degrees of freedom.
             scale=(b / a) * given.unscaled,
-            aux={"sigma": mean},
-            aux_sd={"sigma": sd},
+            aux={model.noise_scale: mean},
+            aux_sd={model.noise_scale: sd},
             df=2 * a,
-            draws=_draws(given, z, sigma, self.chains) | {"sigma": chains_of(sigma, self.chains)},
+            draws=_draws(given, z, sigma, self.chains) | {model.noise_scale: chains_of(sigma, self.chains)},
             stats={"n": moments.weight, "rss": rss, "sigma2_scale": float(b / a)}
             | ({"log_evidence": float(evidence)} if proper else {}),
             notes=sigma_note(
@@ -123,7 +125,7 @@ class Conjugate(Method):
         )
 
     def _given_sigma(self, model: Model, given: Conditional, prior: PriorRows, z: np.ndarray) -> Solution:
-        sigma, moments = model.fixed["sigma"], model.design.moments
+        sigma, moments = model.fixed[model.noise_scale], model.design.moments
         evidence = log_marginal(given, moments, prior, sigma)
         return Solution(
             beta=given.mean[:, None],

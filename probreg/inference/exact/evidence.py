@@ -13,7 +13,7 @@ from probreg.inference.exact.marginal import GaussianSurface, LaplaceSurface, Sc
 from probreg.inference.exact.maximise_evidence import EvidenceMaximum, maximise_log_scales
 from probreg.inference.modes.closed_form import require_full_rank
 from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, Flat, GaussianPrior, HierarchicalPrior, Prior, ScaleMixture, SmoothPrior
 from probreg.priors.joint import Key
@@ -91,7 +91,7 @@ class Evidence(Method):
         return self._inner.obstacle(_Problem(model, self.per_column).starting_model)
 
     def _others(self, model: Model) -> str | None:
-        gaussian = isinstance(model.likelihood, Gaussian)
+        gaussian = model.likelihood.least_squares
         kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
         for b in model.joint.blocks:
             if not isinstance(b.prior, ScaleMixture | kind):
@@ -154,7 +154,7 @@ class _Problem:
 
     @property
     def exact(self) -> bool:
-        return isinstance(self.model.likelihood, Gaussian)
+        return self.model.likelihood.least_squares
 
     @cached_property
     def unknown(self) -> tuple[ScaleGroup, ...]:
@@ -250,7 +250,7 @@ class _Problem:
         """The scales whose prior is not flat in their log, so that it moved the maximum, in words; empty when all are."""
         priors = [("the prior scale", g.tau) for g in self.unknown if g.tau is not None]
         if self.exact and self.model.unknown:
-            priors.append(("sigma", self.model.aux_prior("sigma")))
+            priors.append((self.model.noise_scale, self.model.noise_prior))
         moved = {what: None for (what, p), t in zip(priors, top.theta) if any(p.slopes(float(np.exp(t))))}
         return " and ".join(moved)
 

@@ -150,7 +150,7 @@ class GaussianSurface:
         """(log alpha, log 1/sigma^2) at theta."""
         if self.model.unknown:
             return self._map @ theta
-        sigma = np.log(self.model.fixed["sigma"])
+        sigma = np.log(self.model.fixed[self.model.noise_scale])
         held = [-2.0 * sigma * g.base.sigma_units for g in self.groups]
         return self._map @ theta + np.array([*held, -2.0 * sigma])
 
@@ -216,7 +216,7 @@ class GaussianSurface:
         _, m, _, rss = self._given(np.full(len(self.groups), ratio), 1.0)
         # Given the ratio r = sigma^2 / tau^2 in all groups: sigma^2 = (RSS + r |m|^2) / n, and tau = sigma r^(-1/2).
         least = 1e-20 * self.model.design.moments.y_scale**2
-        sigma = self.model.fixed.get("sigma") or np.sqrt(max(rss + rest + ratio * m @ m, least, 1e-300) / max(n, 1.0))
+        sigma = self.model.noise_held or np.sqrt(max(rss + rest + ratio * m @ m, least, 1e-300) / max(n, 1.0))
         tau = [-0.5 * np.log(ratio) + (0.0 if g.base.sigma_units else np.log(sigma)) for g in self.groups if g.tau]
         return np.array([*tau, np.log(sigma)] if self.model.unknown else tau)
 

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from probreg.inference.base import Array
-from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.model.pymc_graph import coords_of, hyper_variables
 from probreg.priors import Flat, GaussianPrior, ScaleMixture
@@ -45,7 +44,7 @@ class Marginalised:
     def of(cls, model: Model) -> "Marginalised | None":
         """None unless the likelihood is Gaussian and one normal prior of unknown scale is all there is."""
         informed = [i for i, b in enumerate(model.joint.blocks) if not isinstance(b.prior, Flat)]
-        if not isinstance(model.likelihood, Gaussian) or len(informed) != 1:
+        if not model.likelihood.least_squares or len(informed) != 1:
             return None
         block = model.joint.blocks[informed[0]]
         if not isinstance(block.prior, ScaleMixture) or not isinstance(block.prior.base, GaussianPrior):
@@ -75,7 +74,7 @@ def marginalised_graph(model: Model, c: Marginalised) -> Any:
     with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
         known = {**model.fixed, **{a: model.aux_prior(a).pymc(a) for a in model.unknown}}
         tau = prior.spread(**hyper_variables(model.joint, model.design.columns, False)[c.block])
-        sigma = pt.as_tensor_variable(known["sigma"])
+        sigma = pt.as_tensor_variable(known[model.noise_scale])
         noise = sigma**-2.0
         alpha = (tau * sigma if prior.sigma_units else tau) ** -2.0
         h = noise * c.d**2 + alpha

@@ -42,7 +42,7 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
         )
     aux: dict[str, float | AuxPrior] = dict(model.fixed)
     if isinstance(method, Conjugate):
-        if "sigma" in model.fixed:
+        if model.noise_held is not None:
             prior = _normal(model, solution.beta, _inverse(solution.scale))
             return PosteriorAsPrior(
                 prior, aux, "the posterior before is the prior here, exactly: normal with sigma held"
@@ -50,7 +50,7 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
         assert solution.df is not None  # conjugate with unknown sigma has Student-t marginals
         a, square = solution.df / 2.0, solution.stats["sigma2_scale"]
         prior = _normal(model, solution.beta, _inverse(solution.scale / square), sigma_units=True)
-        aux["sigma"] = InverseGamma(a, a * square)
+        aux[model.noise_scale] = InverseGamma(a, a * square)
         return PosteriorAsPrior(
             prior, aux, "the posterior before is the prior here, exactly: normal times inverse gamma"
         )

@@ -73,7 +73,7 @@ class Quadrature(Method):
         require_full_rank(posterior_given_sigma(original, prior, _typical(original)), model, self.name)
         # Extended precision serves least squares; an integral to 1e-12 is done in double, a hundred times faster.
         moments = replace(original, factor=np.asarray(original.factor, dtype=float))
-        density = _Density(moments, prior, model.aux_prior("sigma"))
+        density = _Density(moments, prior, model.noise_prior)
         u, log_weight = self._nodes(density)
         log_evidence = float(np.logaddexp.reduce(log_weight))
         weight = np.exp(log_weight - log_evidence)
@@ -86,7 +86,7 @@ class Quadrature(Method):
         inner = np.diag((weight * sigma**2) @ (1.0 / w)) + spread.T @ spread
         root = density.to_beta(np.linalg.cholesky(inner).T)  # rows r with sum of r r' the covariance
         m_sigma = float(weight @ sigma)
-        proper = model.joint.informative.all() and model.aux_prior("sigma").proper
+        proper = model.joint.informative.all() and model.noise_prior.proper
         return Solution(
             beta=density.to_beta(mean)[:, None],
             scale=root.T @ root,
@@ -98,9 +98,9 @@ class Quadrature(Method):
                 # var(beta_j | sigma) = sigma^2 sum_i B_ij^2 / w_i, B the rows of beta for unit gamma_i
                 "sd": sigma[:, None] * np.sqrt((1.0 / w) @ density.to_beta(np.eye(moments.p)) ** 2),
             },
-            aux={"sigma": m_sigma},
-            aux_sd={"sigma": float(np.sqrt(weight @ (sigma - m_sigma) ** 2))},
-            draws=self._draw(density, rng, u),
+            aux={model.noise_scale: m_sigma},
+            aux_sd={model.noise_scale: float(np.sqrt(weight @ (sigma - m_sigma) ** 2))},
+            draws=self._draw(density, rng, u, model.noise_scale),
             stats={"n": moments.weight, "rss": moments.rss} | ({"log_evidence": log_evidence} if proper else {}),
             notes=sigma_note(
                 model,
@@ -116,7 +116,7 @@ class Quadrature(Method):
         u = (high - low) / 2 * x + (high + low) / 2
         return u, density(u) + np.log(w * (high - low) / 2)
 
-    def _draw(self, density: "_Density", rng: np.random.Generator, u: Array) -> dict[str, Array]:
+    def _draw(self, density: "_Density", rng: np.random.Generator, u: Array, scale: str) -> dict[str, Array]:
         """sigma by inverting its distribution function on a fine grid, beta from its normal given sigma."""
         from scipy.interpolate import CubicSpline
 
@@ -129,7 +129,7 @@ class Quadrature(Method):
         z = rng.standard_normal((len(sigma), density.moments.p))
         w, gamma = density.conditional(sigma)
         beta = density.to_beta(gamma + sigma[:, None] * z / np.sqrt(w))
-        return {"beta": chains_of(beta[..., None], self.chains), "sigma": chains_of(sigma, self.chains)}
+        return {"beta": chains_of(beta[..., None], self.chains), scale: chains_of(sigma, self.chains)}
 
 
 @dataclass(frozen=True, eq=False)

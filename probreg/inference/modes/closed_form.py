@@ -53,8 +53,8 @@ class ClosedForm(Method):
             return why
         if model.unknown and (model.joint.informative & ~model.joint.sigma_units).any():
             return SIGMA_FREE
-        if model.unknown and model.aux_prior("sigma").name != "reference":
-            return f"closed_form estimates sigma under p(sigma) ∝ 1/sigma only, and this model has {model.aux_prior('sigma').name}; use newton"
+        if model.unknown and model.noise_prior.name != "reference":
+            return f"closed_form estimates sigma under p(sigma) ∝ 1/sigma only, and this model has {model.noise_prior.name}; use newton"
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
@@ -64,7 +64,7 @@ class ClosedForm(Method):
         size = (
             prior.size + unseen
         )  # those that no row sees are at their centre: they add to the count, not to the penalty
-        sigma = model.fixed.get("sigma", 1.0)
+        sigma = model.noise()
         given = refined(posterior_given_sigma(moments, prior, sigma), model.design, prior, sigma)
         beta, unscaled, N = _coefficients(given, moments.p)
         rank = given.rank.rank
@@ -89,8 +89,8 @@ class ClosedForm(Method):
         found = Solution(
             beta=beta[:, None],
             scale=error**2 * unscaled,
-            aux={"sigma": ml} if model.unknown else {},
-            aux_sd={"sigma": ml / np.sqrt(2.0 * (n + size))} if model.unknown else {},
+            aux={model.noise_scale: ml} if model.unknown else {},
+            aux_sd={model.noise_scale: ml / np.sqrt(2.0 * (n + size))} if model.unknown else {},
             df=df if model.unknown else None,
             status=Status.NOT_IDENTIFIED if deficient else Status.EXACT,
             detail=combinations(given.rank, model.design.columns) if deficient else "",

@@ -69,7 +69,7 @@ class PassData:
         joint = self.model.joint
         if not joint.informative.any():
             return None
-        T, P = self.model.design.basis.T, joint.precision(aux.get("sigma", 1.0)) / self.model.design.total
+        T, P = self.model.design.basis.T, joint.precision(self.model.likelihood.noise(aux)) / self.model.design.total
         return Pull((T.T @ P @ joint.center)[:, None], T.T @ P @ T)
 
     @cached_property
@@ -171,10 +171,10 @@ def _aux_slopes(model: Model, beta: Array, eta: Array, log_aux: Array) -> tuple[
         [m + likelihood.aux.index(a) for a in model.unknown],
     )
     slope, curvature = weights @ local.gradient[:, where], weights @ local.curvature[:, where, where]
-    _, g, h = model.joint.value_grad_hessian(beta, known.get("sigma", 1.0))
+    _, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(known))
     for i, name in enumerate(model.unknown):
         first, second = model.aux_prior(name).slopes(known[name])
-        own = name == "sigma"
+        own = name == model.likelihood.noise_scale
         slope[i] += first + own * g[-1]
         curvature[i] += own * h[-1, -1] - second
     return slope, curvature

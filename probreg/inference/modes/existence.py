@@ -14,6 +14,7 @@ from probreg.inference.modes.linear import unidentified
 from probreg.inference.modes.separation import labels_of, non_zero
 from probreg.model.likelihood_sums import largest_block
 from probreg.model.model import LocalModel, Model
+from probreg.numerics.frame import map_of_columns
 
 _ERRORS = 4.0  # standard errors that a line goes out: a quadratic falls by 8 there
 _FALL = 1e-3  # what the log posterior falls there at least, were there a maximum
@@ -58,7 +59,7 @@ class Rising(NamedTuple):
         )
 
 
-def asked(model: Model) -> tuple[list[str], bool]:
+def undecided(model: Model) -> tuple[list[str], bool]:
     """The nuisance parameters that may run to the edge, and whether it is unknown if coefficients may run to infinity."""
     names = [name for name in model.unknown if name != model.likelihood.noise_scale]
     return names, model.likelihood.may_diverge is None and not model.joint.informative.all()
@@ -74,7 +75,7 @@ def rising(model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: 
     standard errors out it has not fallen at all.
     """
     k, H = gamma.size, local.curvature
-    names, free = asked(model)
+    names, free = undecided(model)
     lines = Lines(model, gamma, log_aux)
     flat = _flat_directions(lines, H, step) if free else np.zeros((k, 0))
     sides = {name: _side(lines, H, k + model.unknown.index(name)) for name in names}
@@ -137,7 +138,7 @@ def _identified(model: Model) -> Array:
         null = np.linalg.qr(basis.T_inverse @ unidentified(rank, model.shape[0]))[0]
         free = free - null @ (null.T @ free)
     left, size, _ = np.linalg.svd(free, full_matrices=False)
-    return np.kron(left[:, size > 1e-10 * size.max(initial=1.0)], np.eye(model.shape[1]))
+    return map_of_columns(left[:, size > 1e-10 * size.max(initial=1.0)], model.shape[1])
 
 
 def _side(lines: Lines, H: Array, i: int) -> int:

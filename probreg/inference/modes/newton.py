@@ -19,7 +19,7 @@ from probreg.data.absent import full_weights, minus_offset
 from probreg.data.moments import refuse_too_wide
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
-from probreg.inference.modes.existence import Rising, asked, exists, rising
+from probreg.inference.modes.existence import Rising, exists, rising, undecided
 from probreg.inference.modes.linear import combinations, touched, undetermined, unidentified
 from probreg.inference.modes.runaway import runaway
 from probreg.inference.modes.separation import Separation
@@ -100,7 +100,7 @@ class Newton(Method):
         if (wide := rotated(model)) is not None:
             start = None if self.start is None else wide.start(started(model, self.start))
             found = replace(self, start=start).solve(wide.tilted, rng)
-            return wide.back(found, found.aux["sigma"] if wide.relative else 1.0)
+            return wide.back(found, found.aux[model.noise_scale] if wide.relative else 1.0)
         mode = find_mode(model, tol=self.tol, max_steps=self.max_steps, start=self.start)
         return solution_at(model, mode)
 
@@ -441,10 +441,10 @@ def _separated(model: Model, mode: Mode) -> tuple[Separation | None, tuple[str, 
 
 def _proved(model: Model, mode: Mode) -> bool:
     """The maximum is proved to exist by its neighbourhood, where no prior has a part in that."""
-    cov = covariance_at(mode)
-    if cov is None or model.joint.informative.any() or np.linalg.cond(mode.local.curvature) > 1e13:
+    k, H = mode.gamma.size, mode.local.curvature
+    if model.joint.informative.any() or np.linalg.cond(H[:k, :k]) > 1e13:
         return False
-    return exists(model, mode.local.gradient, cov)
+    return exists(model, mode.local.gradient[:k], np.linalg.inv(H[:k, :k]))  # given the nuisance parameters
 
 
 def _largest_direction(model: Model, beta: Array) -> float:
@@ -458,7 +458,7 @@ def _words(found: Separation) -> str:
 
 def runs_away(model: Model, gamma: Array, log_aux: Array, local: LocalModel) -> Rising | None:
     """Where the likelihood does not fall from the end of a search, for what no exact method decides."""
-    if not any(asked(model)) or not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
+    if not any(undecided(model)) or not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
         return None
     return rising(model, gamma, log_aux, local, newton_step(local)[0])
 

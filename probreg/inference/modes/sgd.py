@@ -205,7 +205,7 @@ class LMS(Stochastic):
     def once(self, rows: PassData, gamma: Array, aux: Mapping[str, float], step: float) -> Pass:
         if rows.prior(aux) is not None:
             return gradient_pass(rows, gamma, aux, step, 1)
-        sigma = {**rows.model.fixed, **aux}["sigma"]
+        sigma = rows.model.noise(aux)
         root = np.sqrt(full_weights(rows.weights, len(rows.y)))
         root = root if rows.precision is None else root * np.sqrt(rows.precision)
         target = minus_offset(rows.y, rows.offset)

@@ -154,7 +154,7 @@ class Rotated:
         """The model for a joint mode with sigma: N(w; 0, sigma^2) at w = 0 is sigma^-unseen."""
         if not (self.relative and self.unseen):
             return self.model
-        return self.model.with_aux(sigma=Tilted(self.model.aux_prior("sigma"), float(self.unseen)))
+        return self.model.with_aux(**{self.model.noise_scale: Tilted(self.model.noise_prior, float(self.unseen))})
 
     def start(self, beta: Array) -> tuple[tuple[float, ...], ...]:
         """(f + n, m) from (p, m)."""
@@ -258,10 +258,10 @@ def _independent(model: Model) -> tuple[Array, Array, bool] | None:
         sd = b.prior.independent(len(b.columns)) if isinstance(b.prior, GaussianPrior) else None
         if sd is None or not isinstance(b.prior, GaussianPrior):
             return None
-        known = model.fixed.get("sigma", 1.0) if b.prior.sigma_units else 1.0
+        known = model.noise() if b.prior.sigma_units else 1.0
         center[list(b.columns)] = b.prior.center(len(b.columns))
         scale[list(b.columns)] = sd * known
-        units.add(b.prior.sigma_units and "sigma" not in model.fixed)
+        units.add(b.prior.sigma_units and model.noise_held is None)
     if len(units) != 1:
         return None
     G = model.joint.informative

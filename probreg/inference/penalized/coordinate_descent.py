@@ -151,12 +151,12 @@ def solve_joint(
     lasso: Lasso, model: Model, r: Array, *, sigma: float | None, tol: float, hint: Array | None = None
 ) -> Joint:
     """The mode, from r and sigma (None: that of y itself)."""
-    if "sigma" in model.fixed:
-        found = lasso.given(model.fixed["sigma"], r, tol, hint)
-        return Joint(found, model.fixed["sigma"], found.kkt)
+    if model.noise_held is not None:
+        found = lasso.given(model.noise_held, r, tol, hint)
+        return Joint(found, model.noise_held, found.kkt)
     if lasso.yy == 0.0:
         raise NotConverged(_collapse(model))
-    slopes = model.aux_prior("sigma").slopes
+    slopes = model.noise_prior.slopes
     top = float(np.sqrt(lasso.yy / lasso.parts.weight))
     at: list[ModeGivenSigma] = [ModeGivenSigma(r, lasso.c, lasso.yy, np.inf, np.inf, 0)]
     miss = 0.0
@@ -296,7 +296,7 @@ def solution_of(lasso: Lasso, model: Model, found: Joint, tol: float = 1e-8) -> 
         *(_several(model) if raw else ()),
         *local_notes(model),
     )
-    aux = {"sigma": found.sigma} if model.unknown else {}
+    aux = {model.noise_scale: found.sigma} if model.unknown else {}
     made = kinked_solution(model, lasso.beta(found.given.r), aux, status, stats=stats, notes=notes)
     return replace(made, stats=stats)
 

@@ -14,7 +14,7 @@ from probreg.data import Block
 from probreg.data.absent import times_weights
 from probreg.inference.base import Array
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import weighted_gram
@@ -24,7 +24,7 @@ def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
     """trace(H (H + P)^-1) over the coefficients off their kinks, given aux."""
     nonsmooth, (_, m) = NonsmoothTerms.of(model), model.shape
     known = {**model.fixed, **aux}
-    free = ~nonsmooth.at(nonsmooth.phi(beta, known.get("sigma", 1.0)))
+    free = ~nonsmooth.at(nonsmooth.phi(beta, model.likelihood.noise(known)))
     weights = nonsmooth.weights
     flat = ~model.joint.informative
     if weights is not None and not weights[1].any() and (nonsmooth.touched | flat).all() and flat.sum() < 2:
@@ -44,9 +44,9 @@ def information_of(model: Model, beta: Array, columns: Array | None = None, **au
     likelihood = model.likelihood
     known = {**model.fixed, **aux}
     columns = np.arange(model.shape[0]) if columns is None else columns
-    if isinstance(likelihood, Gaussian) and not model.design.n:
+    if likelihood.least_squares and not model.design.n:
         R = np.asarray(model.design.moments.R[:, columns], dtype=float)
-        return R.T @ R / known["sigma"] ** 2
+        return R.T @ R / known[model.noise_scale] ** 2
     assert isinstance(likelihood, SmoothLikelihood)
     fn = partial(_part, likelihood=likelihood, beta=beta, columns=columns, known=known)
     return np.asarray(model.design.fold(fn)[0])
@@ -64,7 +64,7 @@ def _part(
 
 def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
     """The curvature of -log prior over vec(beta), (p m, p m): of the kinked blocks off their kinks, zero at them."""
-    nonsmooth, sigma = NonsmoothTerms.of(model), {**model.fixed, **aux}.get("sigma", 1.0)
+    nonsmooth, sigma = NonsmoothTerms.of(model), model.noise(aux)
     unit = np.where(nonsmooth.moving, sigma, 1.0)[:, None]
     hessian = nonsmooth.hessian(nonsmooth.phi(beta, sigma)) / unit**2
     return smooth_part(model).joint.curvature(beta, sigma) + np.diag(hessian.ravel())

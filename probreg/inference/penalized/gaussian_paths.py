@@ -37,7 +37,7 @@ def ridge_steps(model: Model, scales: Array) -> list[Step]:
     With P = L L' the precision and U L'^-1 = W D V' what is left of the columns: beta = center + L'^-1 V D (D^2 + k)^-1 W'v,
     k = sigma^2 / s^2 (1 / s^2 where the prior is in units of sigma).
     """
-    parts, sigma = partial_out(model), model.fixed.get("sigma")
+    parts, sigma = partial_out(model), model.noise_held
     at, center = parts.columns, model.joint.center[parts.columns]
     L = np.linalg.cholesky(model.joint.precision(1.0 if sigma is None else sigma)[np.ix_(at, at)])
     U, v = parts.rows()
@@ -53,7 +53,7 @@ def ridge_steps(model: Model, scales: Array) -> list[Step]:
         rss = beyond - float(t @ t) + float(((k / (d * d + k) * t) ** 2).sum())
         penalty = k * float(((share * t) ** 2).sum())
         noise = float(np.sqrt((rss + penalty) / (parts.weight + len(at)))) if sigma is None else sigma
-        aux = {"sigma": noise} if sigma is None else {}
+        aux = {model.noise_scale: noise} if sigma is None else {}
         log_lik = _log_lik(parts.weight, rss, noise)
         df = float((d * share).sum()) + len(parts.flat)
         out.append(Step(parts.beta(b)[:, None], aux, log_lik, 0.0, np.nan, df, Status.EXACT))
@@ -69,14 +69,14 @@ def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
     for s in scales:
         w = base.weights
         lasso = replace(base, weights=w._replace(l1=w.l1 / s, l2=w.l2 / s**2))
-        about = sigma if sigma is not None else model.fixed.get("sigma", float(np.sqrt(base.yy / base.parts.weight)))
+        about = sigma if sigma is not None else model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
         weight = lasso.weights.at(about, base.parts.norm).weight
         hint = np.abs(base.c if before is None else before[0]) >= 2 * weight - (weight if before is None else before[1])
         with one_blas_thread():
             found = solve_joint(lasso, model, r, sigma=sigma, tol=tol, hint=hint)
         r, sigma = found.given.r, found.sigma if model.unknown else None
         before = found.given.gradient, lasso.weights.at(found.sigma, base.parts.norm).weight
-        aux = {} if sigma is None else {"sigma": sigma}
+        aux = {} if sigma is None else {model.noise_scale: sigma}
         status = (
             Status.CONVERGED
             if found.kkt <= max(tol, 1e-12 * float(np.sqrt(lasso.yy)) / found.sigma)

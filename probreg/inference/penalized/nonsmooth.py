@@ -85,9 +85,9 @@ class NonsmoothTerms:
         parts, moving = [], np.zeros(model.shape[0], bool)
         for b in model.joint.blocks:
             if isinstance(b.prior, ProximalPrior):
-                held = model.fixed.get("sigma", 1.0) if b.prior.sigma_units else 1.0
+                held = model.noise() if b.prior.sigma_units else 1.0
                 parts.append(NonsmoothBlock(b.prior, np.array(b.columns), held))
-                moving[list(b.columns)] = b.prior.sigma_units and "sigma" in model.unknown
+                moving[list(b.columns)] = b.prior.sigma_units and model.noise_unknown
         return cls(tuple(parts), model.shape, moving)
 
     @property

@@ -32,7 +32,7 @@ from probreg.inference.penalized.gaussian_paths import Step, lasso_steps, ridge_
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, rounder, start_of
 from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution, open_directions
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, Prior
@@ -196,7 +196,9 @@ def _leaving(model: Model) -> float:
         slope = _slopes(model, step)
         own = np.repeat(weight[0], model.shape[1])
         if model.joint.sigma_units.any() and model.unknown:
-            own = own / np.where(np.repeat(NonsmoothTerms.of(model).moving, model.shape[1]), step.aux["sigma"], 1.0)
+            own = own / np.where(
+                np.repeat(NonsmoothTerms.of(model).moving, model.shape[1]), step.aux[model.noise_scale], 1.0
+            )
         new = float(np.min(own[own > 0] / np.maximum(slope[own > 0], np.finfo(float).tiny)))
         if abs(new - scale) <= 1e-10 * new:
             break
@@ -207,9 +209,9 @@ def _leaving(model: Model) -> float:
 def _slopes(model: Model, step: Step) -> Array:
     """|d log p(y | beta) / d vec beta|, (p m,)."""
     known = {**model.fixed, **step.aux}
-    if isinstance(model.likelihood, Gaussian) and not model.design.n:
+    if model.likelihood.least_squares and not model.design.n:
         G, c, _ = model.design.moments.gram
-        return np.abs(c - G @ step.beta[:, 0]) / known["sigma"] ** 2
+        return np.abs(c - G @ step.beta[:, 0]) / known[model.noise_scale] ** 2
     assert isinstance(model.likelihood, SmoothLikelihood)
     fn = partial(
         value_grad_hessian,
@@ -241,6 +243,6 @@ def _spectrum(model: Model) -> tuple[float, float]:
 
 def _spread(model: Model) -> float:
     design = model.design
-    if isinstance(model.likelihood, Gaussian) and not design.n:
+    if model.likelihood.least_squares and not design.n:
         return max(float(design.moments.y_scale), 1e-300)
     return max(float(np.std(design.sample.observed)), 1e-300)

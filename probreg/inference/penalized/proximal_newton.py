@@ -9,13 +9,13 @@ import numpy as np
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
-from probreg.inference.modes.existence import Rising, asked
+from probreg.inference.modes.existence import Rising, undecided
 from probreg.inference.modes.linear import combinations, touched, unidentified
 from probreg.inference.modes.newton import lost_words, runs_away
 from probreg.inference.modes.runaway import runaway
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, start_of
-from probreg.likelihoods import SmoothLikelihood, StudentT
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import Model
 from probreg.numerics.linalg import rank_of, triangular
@@ -97,7 +97,8 @@ def local_notes(model: Model) -> tuple[str, ...]:
             "ridge solution, and zero is always a local mode of a cusp"
         )
     heavy = {p.name for p in blocks if not isinstance(p, Flat | Normal | ProximalPrior)}
-    heavy |= {"student likelihood"} if isinstance(model.likelihood, StudentT) else set()
+    concave = isinstance(model.likelihood, SmoothLikelihood) and model.likelihood.concave
+    heavy |= set() if concave else {f"{model.likelihood.name} likelihood"}
     if heavy:
         notes.append(f"-log p is not convex ({', '.join(sorted(heavy))}): this mode may be one of several")
     return (*notes, NO_ERRORS)
@@ -151,7 +152,7 @@ def _runaway(model: Model, beta: Array, status: Status, steps: int) -> Any:
 
 def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Rising | None:
     """The same from where the search ended, for a likelihood that does not say in which directions it never falls."""
-    if not any(asked(model)):
+    if not any(undecided(model)):
         return None
     gamma, log_aux = model.design.basis.T_inverse @ beta, np.log([aux[a] for a in model.unknown])
     with np.errstate(all="ignore"):

@@ -14,11 +14,11 @@ from scipy.special import gammaln
 
 from probreg.arguments.scalars import Count, Limit, Number, Positive, check_fields
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, improper, kinds, sigma_note
 from probreg.inference.modes.linear import undetermined
 from probreg.inference.sampling.laplace import Peak, further_modes, peak
 from probreg.inference.sampling.pareto import reliable, smoothed
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import log_lik_of_moments
 from probreg.model.model import Model
 from probreg.priors import Flat, SmoothPrior
@@ -109,7 +109,7 @@ class Importance(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
+        return kinds(self, model) or edges(self, model) or improper(self, model) or undetermined(model, self.name)
 
     @property
     def points(self) -> int:
@@ -212,9 +212,9 @@ def _log_posterior(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
 
 def _log_lik(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
     """A Gaussian's from the moments of the rows."""
-    if not isinstance(model.likelihood, Gaussian):
+    if not model.likelihood.least_squares:
         return model.log_lik(beta, **aux)
-    sigma = np.asarray(aux["sigma"] if model.unknown else model.fixed["sigma"])
+    sigma = np.asarray(model.noise(aux))
     return log_lik_of_moments(model.design.moments, beta, sigma)
 
 

@@ -16,6 +16,7 @@ from probreg.inference.base import (
     Status,
     chains_of,
     edges,
+    improper,
     kinds,
     sigma_note,
 )
@@ -122,7 +123,7 @@ class LaplaceApproximation(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
+        return kinds(self, model) or edges(self, model) or improper(self, model) or undetermined(model, self.name)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         if (wide := rotated(model)) is not None:
@@ -155,7 +156,7 @@ class LaplaceApproximation(Method):
                 found.notes[-1],
             ),
         )
-        return solution, found.aux.get("sigma", np.nan)
+        return solution, model.likelihood.noise(found.aux, np.nan)
 
     def _draw(self, model: Model, at: Peak, rng: np.random.Generator) -> tuple[dict[str, Array], Array]:
         z = rng.standard_normal((self.chains * self.draws, len(at.centre)))

@@ -15,7 +15,7 @@ from probreg.data.absent import full_weights, plus_offset
 from probreg.inference.base import Array
 from probreg.inference.sampling.compiled_check import check_compiled_density
 from probreg.inference.sampling.reparameterisation import AffineMap, affine_map
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import entries_of, loops_of, tiles_of
 from probreg.numerics.frame import vec_entries
@@ -31,7 +31,7 @@ Sum = Callable[[Array, Mapping[str, float], Array], float]  # (theta, aux, slope
 def compiled_obstacle(model: Model) -> str | None:
     """Why there is no compiled density of this model, or None."""
     likelihood = model.likelihood
-    if not isinstance(likelihood, Gaussian):
+    if not likelihood.least_squares:
         if not isinstance(likelihood, SmoothLikelihood) or likelihood.compiled_density is None:
             return f"the {likelihood.name} likelihood has no compiled density"
         if said := likelihood.compiled_density.unfit:
@@ -70,7 +70,7 @@ class ReparameterisedDensity:
     def of(cls, model: Model, at: AffineMap | None = None, *, compiled: bool | None = None) -> "ReparameterisedDensity":
         """`compiled` says whether the rows are summed by compiled code; by default where there are more than some."""
         at = affine_map(model) if at is None else at
-        by_moments = isinstance(model.likelihood, Gaussian)
+        by_moments = model.likelihood.least_squares
         compiled = not by_moments and (model.design.n > FEW if compiled is None else compiled)
         if compiled:
             check_compiled_density(model, at.centre)
@@ -103,10 +103,11 @@ def _of_moments(model: Model) -> Sum:
     """-W/2 log(2 pi sigma^2) + sum_i log(w_i) / 2 - (RSS + |z - R beta|^2) / (2 sigma^2) of precisions w, and slopes."""
     moments = model.design.moments
     R, z = np.asarray(moments.R, dtype=float), np.asarray(moments.z, dtype=float)
+    scale = model.noise_scale
     rss, W, top = float(moments.factor[-1, -1]) ** 2, moments.weight, 0.5 * moments.log_precision
 
     def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
-        sigma = aux["sigma"]
+        sigma = aux[scale]
         # S = RSS + |z - R beta|^2: d/d beta = R'(z - R beta) / sigma^2, d/d log sigma = S / sigma^2 - W.
         r = z - R.dot(theta)
         square = (rss + r.dot(r)) / sigma**2
@@ -180,7 +181,8 @@ def _entries(model: Model, block: BlockPrior) -> Array:
 
 def _unit(model: Model, block: BlockPrior) -> tuple[bool, int | None]:
     """Whether the scales are in units of sigma, and the place of log sigma if it is unknown."""
-    place = model.shape[0] * model.shape[1] if "sigma" in model.unknown else None
+    first = model.shape[0] * model.shape[1]
+    place = first + model.unknown.index(model.noise_scale) if model.noise_unknown else None
     return block.prior.sigma_units, place if block.prior.sigma_units else None
 
 
@@ -196,7 +198,9 @@ def _compiled_block(model: Model, block: BlockPrior) -> Sum:
     relative, place = _unit(model, block)
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
-        value, unit = density(theta, at, location, scale * aux["sigma"] if relative else scale, t, slopes)
+        value, unit = density(
+            theta, at, location, scale * model.likelihood.noise(aux) if relative else scale, t, slopes
+        )
         if place is not None:
             slopes[place] += unit
         return value
@@ -213,7 +217,7 @@ def _quadratic(model: Model, block: BlockPrior) -> Sum:
     relative, place = _unit(model, block)
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
-        unit = aux["sigma"] if relative else 1.0
+        unit = model.likelihood.noise(aux) if relative else 1.0
         # log p = top - d'P d / (2 u^2) - q m log u, u = sigma where scales are in its units and 1 elsewhere:
         # d/d beta = -P d / u^2, d/d log sigma = d'P d / u^2 - q m.
         d = theta[at].reshape(q, m) - center

@@ -21,6 +21,7 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
+    improper,
     moments_of_draws,
     sigma_note,
 )
@@ -35,7 +36,7 @@ from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import proxy_prior
 from probreg.inference.sampling.sampler import Density, SamplerOutput, SamplerSettings, density_of, sample
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior
 
@@ -94,10 +95,12 @@ class NUTS(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
+        if (why := improper(self, model)) is not None:
+            return why
         missing = compiled_obstacle(model)
         if missing is not None and self.engine == "compiled":
             return f"nuts: the compiled engine cannot sample this model: {missing}"
-        if not model.design.n and not isinstance(model.likelihood, Gaussian):
+        if not model.design.n and not model.likelihood.least_squares:
             return f"nuts passes over the rows at every step, and {model.design.rows_absent}; use laplace or importance"
         for b in model.joint.blocks:
             if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
@@ -192,7 +195,7 @@ def _proper(model: Model) -> None:
         raise Incompatible(
             f"nuts: the posterior is improper: {lost.words}, with a flat prior; give a proper one such as Normal(2.5)"
         )
-    if "sigma" in model.unknown and not model.aux_prior("sigma").proper:
+    if model.noise_unknown and not model.noise_prior.proper:
         exact = moments.rss <= (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
         if exact or moments.weight <= moments.rank.rank:
             raise Incompatible(

@@ -15,7 +15,6 @@ from probreg.inference.sampling.reparameterisation import (
     typical_scales,
     with_blocks_apart,
 )
-from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.model.pymc_graph import (
     Hypers,
@@ -50,8 +49,8 @@ def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
         prior = model.joint.blocks[i].prior
         if isinstance(prior, ScaleMixture):
             starts |= prior.tau.start(names["tau"], typical[i].spread)
-    if isinstance(model.likelihood, Gaussian) and model.unknown:
-        starts |= model.aux_prior("sigma").start("sigma", rough_sigma(model))
+    if model.likelihood.least_squares and model.unknown:
+        starts |= model.noise_prior.start(model.noise_scale, rough_sigma(model))
     for name, value in starts.items():
         made.set_initval(made[name], value)
     return made
@@ -66,16 +65,16 @@ def reparameterised_graph(model: Model, at: Reparameterisation) -> Any:
     with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
         z = pm.Flat("z", shape=at.A.shape[1])
         known = {**model.fixed, **{a: model.aux_prior(a).pymc(a) for a in model.unknown}}
-        hyper = hyper_variables(model.joint, model.design.columns, several)
+        hyper, unit = hyper_variables(model.joint, model.design.columns, several), model.likelihood.noise(known)
         theta = at.centre + at.A @ z
-        beta = pm.Deterministic("beta", _stretched(model, at, theta, known, hyper).reshape(model.shape))
+        beta = pm.Deterministic("beta", _stretched(model, at, theta, unit, hyper).reshape(model.shape))
         if model.joint.informative.any():
-            centred = log_prior(model.joint, beta, known, hyper, without=[b.block for b in at.loose])
-            pm.Potential("prior", pt.as_tensor_variable(centred + _loose_prior(model, at, theta, known)))
-        if isinstance(model.likelihood, Gaussian):
+            centred = log_prior(model.joint, beta, unit, hyper, without=[b.block for b in at.loose])
+            pm.Potential("prior", pt.as_tensor_variable(centred + _loose_prior(model, at, theta, unit)))
+        if model.likelihood.least_squares:
             moments = model.design.moments
             r = np.asarray(moments.R, dtype=float) @ beta[:, 0] - np.asarray(moments.z, dtype=float)
-            sigma = known["sigma"]
+            sigma = known[model.noise_scale]
             constant = 0.5 * moments.log_precision - 0.5 * moments.weight * np.log(2.0 * np.pi)
             square = float(moments.factor[-1, -1]) ** 2 + (r**2).sum()
             pm.Potential("y", constant - moments.weight * pm.math.log(sigma) - square / (2.0 * sigma**2))
@@ -87,7 +86,7 @@ def reparameterised_graph(model: Model, at: Reparameterisation) -> Any:
     return out
 
 
-def _stretched(model: Model, at: Reparameterisation, theta: Any, known: Mapping[str, Any], hyper: Hypers) -> Any:
+def _stretched(model: Model, at: Reparameterisation, theta: Any, unit: Any, hyper: Hypers) -> Any:
     """vec(beta) from vec(theta): see `Coordinates`."""
     import pytensor.tensor as pt
 
@@ -98,7 +97,7 @@ def _stretched(model: Model, at: Reparameterisation, theta: Any, known: Mapping[
         block, prior = model.joint.blocks[b.block], unit_prior(model.joint.blocks[b.block])
         if b.cusp and isinstance(prior, ExponentialPower):
             dims = ("predictor", f"coef_{b.block}") if several else (f"coef_{b.block}",)
-            value = prior.uniforms(f"beta_{b.block}", dims, scale_factor(block, known, hyper.get(b.block)))
+            value = prior.uniforms(f"beta_{b.block}", dims, scale_factor(block, unit, hyper.get(b.block)))
             parts.append((value.T if several else value[:, None]).ravel())
             continue
         this: Any = block.prior
@@ -112,7 +111,7 @@ def _stretched(model: Model, at: Reparameterisation, theta: Any, known: Mapping[
     return pt.concatenate([loose, rest])[np.argsort(np.concatenate([n, f]))]
 
 
-def _loose_prior(model: Model, at: Reparameterisation, theta: Any, known: Mapping[str, Any]) -> Any:
+def _loose_prior(model: Model, at: Reparameterisation, theta: Any, unit: Any) -> Any:
     """log p of the loose coordinates, which have the prior of one typical scale."""
     total: Any = 0.0
     for b in at.loose:
@@ -120,7 +119,7 @@ def _loose_prior(model: Model, at: Reparameterisation, theta: Any, known: Mappin
             continue
         block = model.joint.blocks[b.block]
         total = total + log_density(
-            block, theta[b.entries].reshape((-1, model.shape[1])), scale_unit(block, known) * b.spread
+            block, theta[b.entries].reshape((-1, model.shape[1])), scale_unit(block, unit) * b.spread
         )
     return total
 

@@ -19,7 +19,7 @@ from probreg.inference.base import Array, Status
 from probreg.inference.exact.evidence import Evidence, _Problem
 from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import covariance_at, find_mode
-from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import unit_prior
 from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
@@ -79,7 +79,7 @@ class Reparameterisation:
 
 def affine_map(model: Model) -> AffineMap:
     """Whitened by the curvature at the mode where there is one, else the standardised columns as they are."""
-    found = _by_moments(model) if isinstance(model.likelihood, Gaussian) else _by_mode(model)
+    found = _by_moments(model) if model.likelihood.least_squares else _by_mode(model)
     if found is not None:
         return found
     T, a = map_of_columns(model.design.basis.T, model.shape[1]), len(model.unknown)
@@ -185,7 +185,7 @@ def rough_sigma(model: Model) -> float:
     """A sigma near the posterior's."""
     m = model.design.moments
     # sigma^2 = RSS / (n - rank), and not less than 1e-12 of the variance of y.
-    return model.fixed.get("sigma") or float(np.sqrt(max(m.rss, 1e-12 * m.y_scale**2) / max(m.weight - m.rank.rank, 1)))
+    return model.noise_held or float(np.sqrt(max(m.rss, 1e-12 * m.y_scale**2) / max(m.weight - m.rank.rank, 1)))
 
 
 def _loose(model: Model, i: int, spread: float) -> StretchedBlocks:
@@ -229,7 +229,7 @@ def _has_cusp(model: Model, i: int) -> bool:
 
 def _prior_sd(model: Model, b: StretchedBlocks) -> Array:
     prior: Any = model.joint.blocks[b.block].prior
-    unit = (model.fixed.get("sigma") or model.design.moments.y_scale) if prior.sigma_units else 1.0
+    unit = (model.noise_held or model.design.moments.y_scale) if prior.sigma_units else 1.0
     sd = np.broadcast_to(prior.base.scales, len(model.joint.blocks[b.block].columns))
     return np.repeat(sd, model.shape[1]) * b.spread * unit
 

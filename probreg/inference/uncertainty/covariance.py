@@ -29,7 +29,6 @@ from probreg.inference.uncertainty.conventions import (
     Words,
 )
 from probreg.inference.uncertainty.information import Estimate, estimate_of
-from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat
@@ -113,7 +112,7 @@ def influence_of(model: Model, solution: Solution) -> Array:
 
 
 def _least_squares(model: Model, solution: Solution, settings: Settings) -> Spread:
-    if not isinstance(model.likelihood, Gaussian) or model.joint.informative.any():
+    if not model.likelihood.least_squares or model.joint.informative.any():
         raise Incompatible(
             "sigma^2 (X'X)^-1 is the covariance of least squares, a Gaussian likelihood with flat priors; for this model ask "
             "for 'observed', 'expected' or 'sampling'"
@@ -121,7 +120,7 @@ def _least_squares(model: Model, solution: Solution, settings: Settings) -> Spre
     # V = s^2 (X'X)^-1, s^2 = RSS/(n - rank), or sigma^2 where it is given.
     found = ClosedForm().solve(replace(model, prior=Flat(), aux=model.fixed), np.random.default_rng(0))
     if found.df is None:
-        return Spread(found.scale, None, {"sigma2": model.fixed["sigma"] ** 2, "sigma2_is": "given"})
+        return Spread(found.scale, None, {"sigma2": model.fixed[model.noise_scale] ** 2, "sigma2_is": "given"})
     return Spread(found.scale, found.df, {"sigma2": found.stats["rss"] / found.df, "sigma2_is": "RSS/(n - rank)"})
 
 
@@ -218,7 +217,7 @@ def _cluster_factor(at: Estimate, groups: int, small_sample: SmallSample) -> flo
     few = groups / (groups - 1.0)
     n, k = at.model.design.total, at.identified
     linear = few * (n - 1.0) / (n - k)
-    stata = linear if isinstance(at.model.likelihood, Gaussian) else few
+    stata = linear if at.model.likelihood.least_squares else few
     return {"stata": stata, "each": stata, "full": linear, "none": 1.0}[small_sample]
 
 
@@ -231,7 +230,7 @@ def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
     lags = default_lags(n) if lags is None else lags
     if isinstance(lags, bool) or not isinstance(lags, int | np.integer) or not 0 <= lags < n:
         raise DataError(f"lags is a whole number from 0 to n - 1 = {n - 1}, got {lags!r}")
-    factor = {"stata": _full(at) if isinstance(model.likelihood, Gaussian) else 1.0, "full": _full(at), "none": 1.0}
+    factor = {"stata": _full(at) if model.likelihood.least_squares else 1.0, "full": _full(at), "none": 1.0}
     words: Words = {
         "lags": float(lags),
         "lags_rule": rule,

@@ -126,7 +126,7 @@ class Estimate:
     @cached_property
     def _prior_information(self) -> Array:
         # beta = T gamma, gamma = S phi: the prior's curvature over phi is (T S)' H (T S).
-        H = self.model.joint.curvature(self.solution.beta, self.known.get("sigma", 1.0))
+        H = self.model.joint.curvature(self.solution.beta, self.model.likelihood.noise(self.known))
         F = map_of_columns(self.model.design.basis.T, self.model.shape[1]) @ self._coefficients
         return F.T @ H @ F
 

@@ -93,7 +93,9 @@ def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
         rows = model.likelihood.at_rows(known, d.precision) | model.given(d)
         W = model.likelihood.information(model.eta(beta), **rows)
         W = times_weights(W, d.weights)
-        return weighted_gram(d.basis.rows(d.X), W) + T.T @ model.joint.curvature(beta, known.get("sigma", 1.0)) @ T
+        return (
+            weighted_gram(d.basis.rows(d.X), W) + T.T @ model.joint.curvature(beta, model.likelihood.noise(known)) @ T
+        )
 
 
 def _possible(model: Model, solution: Solution, kind: str) -> None:

@@ -58,7 +58,7 @@ def prior_weight(fit: Fit) -> "Figure":
 def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
     """Draws of the reported coefficients from their prior (draws, parameters); None when it has none."""
     model, rng = fit.model, np.random.default_rng(0)
-    sigma = fit.aux.get("sigma", 1.0)
+    sigma = fit.model.noise(fit.aux)
     out = np.zeros((draws, *model.shape))
     for b in model.joint.blocks:
         if isinstance(b.prior, Flat):
@@ -85,7 +85,7 @@ def _density(fit: Fit, i: int) -> Callable[[Array], Array] | None:
     scale, location = (np.broadcast_to(np.asarray(v), len(block.columns))[at] for v in (prior.scales, prior.location))
     this: Any = prior
     single = replace(this, scale=float(scale), location=float(location))
-    unit = fit.aux.get("sigma", 1.0) if prior.sigma_units else 1.0
+    unit = fit.model.noise(fit.aux) if prior.sigma_units else 1.0
     return lambda x: np.exp(single.log_prob(x[:, None, None], unit))
 
 

@@ -169,7 +169,7 @@ class Intervals:
     def _known(self, name: str) -> Marginal | None:
         """The posterior of sigma, where it is known: by quadrature, or with sigma^2 inverse gamma (df / 2, df s^2 / 2)."""
         s = self.solution
-        if name != "sigma" or s.draws is None:
+        if name != self.model.likelihood.noise_scale or s.draws is None:
             return None
         if s.marginals is not None:
             return OnNodes(s.marginals["weight"], s.marginals["log_sigma"])

@@ -1,0 +1,70 @@
+"""Counts 0, 1, 2, ... with a log link: what they share, however they vary about their mean."""
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.likelihoods.base import Array, ExponentialFamily, Level, MayDiverge, Recession
+from probreg.likelihoods.links import LOG
+from probreg.likelihoods.response import exact_counts, finite_response, refuse
+
+
+class CountLikelihood(ExponentialFamily, MayDiverge):
+    """y in {0, 1, 2, ...} with mean exp(eta): reading, words, a start, and where the likelihood never falls.
+
+    A family says its name, its density, distribution function and draws, its `variance` with the slope over the mean, and its
+    PyMC distribution. A row with y = 0 gains as eta falls for ever, one with y > 0 loses on both sides.
+    """
+
+    levels = ()
+    support = np.arange(4000.0)
+    link = LOG
+
+    def prepare(
+        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+    ) -> Self:
+        kind = type(self).__name__
+        refuse(kind, event=event, reference=reference)
+        if not self.encode(values).any():
+            raise DataError(
+                f"the response is 0 in every one of {len(values)} rows: the {kind} mean is estimated as 0, at infinity on the log scale"
+            )
+        return self
+
+    def encode(self, values: Array) -> Array:
+        kind = type(self).__name__
+        y = finite_response(values, kind)
+        if len(bad := np.flatnonzero((y < 0) | (y % 1 != 0))):
+            raise DataError(
+                f"a {kind} response is a count 0, 1, 2, ...; row {bad[0]} holds {y[bad[0]]:g} ({len(bad)} such rows)"
+            )
+        return exact_counts(y, kind)
+
+    def describe(self, response: str) -> str:
+        return f"the mean count of {response} on the log scale"
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        mean = float(np.mean(y))
+        # of Var = mu + alpha mu^2: nuisance parameters of counts are such excesses, about 1
+        excess = (float(np.var(y)) - mean) / max(mean, 0.5) ** 2
+        return np.log(y + 0.5)[:, None], dict.fromkeys(self.aux, float(np.clip(excess, 0.05, 5.0)))
+
+    def recession(self, y: Array) -> Recession:
+        return Recession(np.arange(len(y)), -np.ones((len(y), 1)), y > 0)
+
+    @abstractmethod
+    def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:
+        """The fourth cumulant over the squared variance: how much a squared residual varies beyond that of a normal."""
+
+    def rounded(self, y: Array) -> Array:
+        """The whole number at or below y, at least 0: where a distribution function is asked."""
+        return np.maximum(np.floor(y), 0.0)
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return np.where(y < 0, 0.0, self.up_to(self.rounded(y), self.mean(eta), **aux))
+
+    @abstractmethod
+    def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
+        """P(Y <= k) for whole k >= 0."""

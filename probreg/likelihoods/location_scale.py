@@ -1,0 +1,105 @@
+"""A number with noise of one scale: y = eta + sigma e, e of a standard density."""
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.likelihoods.base import Array, Level, SmoothLikelihood, UnivariateLikelihood, ValueGradHessian
+from probreg.likelihoods.links import IDENTITY
+from probreg.likelihoods.response import finite_response, refuse, varied
+
+
+class LocationScaleLikelihood(UnivariateLikelihood, SmoothLikelihood):
+    """p(y | eta, sigma) = f((y - eta) / sigma) / sigma, of a standard density f that is symmetric about 0.
+
+    A family says log f with its slopes, its distribution function and draws, and the information of one row. Its density goes
+    to 0 on both sides, so that the maximum over the coefficients is never at infinity.
+    """
+
+    aux = ("sigma",)
+    noise_scale = "sigma"
+    may_diverge = False
+    levels = ()
+    support = "real"
+    link = IDENTITY
+
+    def prepare(
+        self, values: Array, *, levels: tuple[Level, ...] | None, event: Level | None, reference: Level | None
+    ) -> Self:
+        kind = type(self).__name__
+        refuse(kind, event=event, reference=reference)
+        varied(finite_response(values, kind), kind)
+        return self
+
+    def encode(self, values: Array) -> Array:
+        return finite_response(values, type(self).__name__)
+
+    @abstractmethod
+    def standard_log_prob(self, r: Array) -> Array:
+        """log f(r)."""
+
+    @abstractmethod
+    def standard_slopes(self, r: Array) -> tuple[Array, Array]:
+        """g = -d log f / d r and h = -d2 log f / d r2."""
+
+    @abstractmethod
+    def standard_cdf(self, r: Array) -> Array:
+        """The integral of f up to r."""
+
+    @abstractmethod
+    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Draws of f."""
+
+    @property
+    @abstractmethod
+    def standard_variance(self) -> float:
+        """The variance of f, inf where there is none."""
+
+    @property
+    @abstractmethod
+    def standard_information(self) -> float:
+        """E[h], the Fisher information about the location at a scale of 1."""
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        r, sigma = _residual(y, eta, aux)
+        return self.standard_log_prob(r) - np.log(sigma)
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return self.standard_cdf(_residual(y, eta, aux)[0])
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return eta[..., 0]
+
+    def response_variance(self, eta: Array, **aux: Any) -> Array:
+        return np.broadcast_to(self.standard_variance * np.square(aux["sigma"]), eta.shape[:-1])
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        mean, sigma = eta[..., 0], aux["sigma"]
+        return mean + sigma * self.standard_sample(rng, np.broadcast_shapes(mean.shape, np.shape(sigma)))
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        r, sigma = _residual(y, eta, aux)
+        return (self.standard_slopes(r)[0] / sigma)[..., None]
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        value = self.standard_information / np.square(aux["sigma"])
+        return (np.zeros(eta.shape[:-1]) + value)[..., None, None]
+
+    def information_slope(self, eta: Array, **aux: Any) -> Array:
+        return np.zeros((*eta.shape[:-1], 1, 1, 1))
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        # with r = (y - eta) / s: d/d eta = g / s, d/d log s = r g - 1; minus the second derivatives are h / s^2 over eta,
+        # (g + r h) / s over eta and log s, r g + r^2 h over log s
+        r, s = _residual(y, eta, aux)
+        g, h = self.standard_slopes(r)
+        cross = (g + r * h) / s
+        rows = [np.stack([h / s**2, cross], -1), np.stack([cross, r * g + r * r * h], -1)]
+        return ValueGradHessian(self.log_prob(y, eta, **aux), np.stack([g / s, r * g - 1.0], -1), np.stack(rows, -2))
+
+
+def _residual(y: Array, eta: Array, aux: Any) -> tuple[Array, Any]:
+    """r = (y - eta) / sigma, and sigma."""
+    sigma = aux["sigma"]
+    return (y - eta[..., 0]) / sigma, sigma

@@ -1,0 +1,118 @@
+"""The negative binomial of statsmodels (NB2) on its RAND health insurance counts, and what is said where alpha runs to 0."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+import probreg as pr
+from probreg.inference.base import Status
+
+
+@pytest.fixture(scope="module")
+def visits():
+    table = sm.datasets.randhie.load_pandas()
+    return table.exog.iloc[::10], table.endog.to_numpy()[::10]
+
+
+def test_estimates_alpha_and_standard_errors_are_those_of_statsmodels(visits):
+    X, y = visits
+    theirs = sm.NegativeBinomial(y, sm.add_constant(X)).fit(disp=0, method="newton", maxiter=500, tol=1e-13)
+    fit = pr.fit(pr.Model.from_arrays(X.to_numpy(), y, columns=list(X.columns), likelihood="negative_binomial"))
+    assert fit.solution.status is Status.CONVERGED
+    ours = np.append(fit.coef, fit.aux["alpha"])
+    errors = np.append(fit.std_error, fit.solution.aux_sd["alpha"])
+    np.testing.assert_allclose(ours, theirs.params, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(errors, theirs.bse, rtol=1e-8)
+    assert fit.log_likelihood == pytest.approx(theirs.llf, rel=1e-12)
+
+
+def test_coefficients_at_a_known_alpha_are_those_of_a_generalised_linear_model(visits):
+    X, y = visits
+    family = sm.families.NegativeBinomial(alpha=0.8)
+    theirs = sm.GLM(y, sm.add_constant(X), family=family).fit(tol=1e-13)
+    model = pr.Model.from_arrays(X.to_numpy(), y, likelihood="negative_binomial", aux={"alpha": 0.8})
+    fit = pr.fit(model)
+    np.testing.assert_allclose(fit.coef, theirs.params, rtol=1e-8, atol=1e-10)
+    expected = np.sqrt(np.diagonal(fit.covariance("expected")))
+    np.testing.assert_allclose(expected, theirs.bse, rtol=1e-8)
+    assert fit.log_likelihood == pytest.approx(theirs.llf, rel=1e-12)
+
+
+def even(seed=0):
+    """Counts that vary less than their mean: successes of ten trials."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=200)
+    return x, rng.binomial(10, 1 / (1 + np.exp(-x)))
+
+
+def test_alpha_that_runs_to_zero_is_said_and_the_rest_is_the_poisson_model():
+    x, y = even()
+    with pytest.warns(pr.ProbregWarning, match="alpha runs to 0: the Poisson model"):
+        fit = pr.fit(pr.Model.from_arrays(x, y, likelihood="negative_binomial"))
+    poisson = pr.fit(pr.Model.from_arrays(x, y, likelihood="poisson"))
+    assert fit.solution.status is Status.AT_ZERO
+    assert not fit.solution.status.good
+    np.testing.assert_allclose(fit.coef, poisson.coef, rtol=1e-6)
+    np.testing.assert_allclose(fit.std_error, poisson.std_error, rtol=1e-6)
+    assert np.isnan(fit.solution.aux_sd["alpha"])
+    assert fit.aux["alpha"] < 1e-10
+    assert fit.log_likelihood == pytest.approx(poisson.log_likelihood, rel=1e-9)
+
+
+def test_alpha_under_a_prior_stays():
+    x, y = even()
+    model = pr.Model.from_arrays(x, y, likelihood="negative_binomial", aux={"alpha": pr.priors.InverseGamma(2.0, 0.2)})
+    assert pr.fit(model).solution.status.good
+
+
+def test_a_posterior_needs_a_proper_prior_of_alpha(visits):
+    X, y = visits
+    model = pr.Model.from_arrays(X.to_numpy()[:200, :2], y[:200], likelihood="negative_binomial", prior=pr.Normal(1.0))
+    for method in ("nuts", "laplace", "importance"):
+        with pytest.raises(
+            pr.Incompatible, match=r"the posterior is improper, since .* the Poisson model: give it a proper"
+        ):
+            pr.fit(model, method)
+    proper = model.with_aux(alpha=pr.HalfNormal(2.0))
+    native, graph = (pr.fit(proper, pr.NUTS(engine=engine, draws=1000), seed=1) for engine in ("compiled", "pymc"))
+    mode = pr.fit(proper, "laplace", seed=1)
+    for fit in (graph, mode):
+        np.testing.assert_allclose(native.coef, fit.coef, atol=0.2 * float(native.std_error.max()))
+        assert native.aux["alpha"] == pytest.approx(fit.aux["alpha"], rel=0.1)
+
+
+def test_the_dispersion_of_a_poisson_fit_names_it_as_the_remedy():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=300)
+    y = rng.poisson(rng.gamma(1.0, np.exp(0.5 + 0.3 * x)))
+    fit = pr.fit(pr.Model.from_arrays(x, y, likelihood="poisson"))
+    (said,) = pr.diagnose(fit)["dispersion"]
+    assert said.verdict.name == "WARNING"
+    assert "fit a NegativeBinomial likelihood" in said.remedy
+    wide = pr.fit(pr.Model.from_arrays(x, y, likelihood="negative_binomial"))
+    (said,) = pr.diagnose(wide)["dispersion"]
+    assert said.verdict.name == "OK"
+    (said,) = pr.diagnose(wide)["distribution"]
+    assert said.verdict.name == "OK"
+    even_x, even_y = even()
+    (said,) = pr.diagnose(pr.fit(pr.Model.from_arrays(even_x, even_y, likelihood="poisson")))["dispersion"]
+    assert said.verdict.name != "OK"
+    assert "NegativeBinomial" not in said.remedy  # which would not vary less
+
+
+def test_jeffreys_prior_is_that_of_a_known_alpha():
+    x, y = even()
+    with pytest.raises(pr.Incompatible, match="Jeffreys' prior is that of the coefficients at a known alpha"):
+        pr.Model.from_arrays(x, y, likelihood="negative_binomial", prior=pr.priors.Jeffreys())
+    model = pr.Model.from_arrays(x, y, likelihood="negative_binomial", prior=pr.priors.Jeffreys(), aux={"alpha": 0.5})
+    fit, plain = pr.fit(model), pr.fit(model.with_prior(pr.Flat()))
+    # the gradient of log |I|^(1/2) is that of the log posterior, numerically
+    h = 1e-4
+    beta = fit.solution.beta
+    for j in range(2):
+        move = np.zeros_like(beta)
+        move[j] = h
+        up, down = (np.linalg.slogdet(model.with_prior(pr.Flat()).information(beta + s * move))[1] for s in (1, -1))
+        slope = model.with_prior(pr.Flat()).gradient(beta)[j] + (up - down) / (4 * h)
+        assert abs(slope) < 1e-6 * len(y)
+    assert not np.allclose(fit.coef, plain.coef, rtol=1e-6)
