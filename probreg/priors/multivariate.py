@@ -15,12 +15,20 @@ _LOG_2PI = np.log(2.0 * np.pi)
 @PRIORS.register
 @dataclass(frozen=True)
 class MultivariateNormal(WholePrior):
-    """vec(beta) ~ N(vec(mean), precision^-1) for mean (p, m) and precision (p m, p m), vec row by row: column first, then
-    linear predictor.
+    """The normal prior vec(beta) ~ N(vec(mean), precision^-1), vec row by row: column first, then linear predictor.
 
-    `Normal(precision_matrix=...)` gives every linear predictor the same prior; this one may differ between the classes of
-    a softmax, as yesterday's posterior does.
+    `Normal(precision_matrix=...)` gives every linear predictor the same prior; this one may differ between the classes
+    of a softmax, as yesterday's posterior does.
 
+    Parameters
+    ----------
+    mean : array (p, m)
+        The centre.
+    precision : array (p m, p m)
+        The inverse covariance.
+
+    Examples
+    --------
     >>> prior = MultivariateNormal(((0.0, 1.0),), ((1.0, 0.0), (0.0, 4.0)))
     >>> float(prior.log_prob(np.array([[0.0, 1.0]])).round(6))
     -1.14473
