@@ -20,9 +20,22 @@ class RLS(Learner):
 
     With forgetting f = 1 this is the posterior mean under w ~ N(0, sigma^2 I / precision), y ~ N(w'x, sigma^2), for any
     sigma, and `covariance` times sigma^2 is the posterior covariance. It keeps the triangular factor of the rows seen,
-    not the inverse of X'X, so nothing is lost to conditioning; precision 0 is the flat prior, and weights that the rows
-    so far do not determine are then 0. Source: Haykin, Adaptive Filter Theory (square-root RLS).
+    not the inverse of X'X, so nothing is lost to conditioning. Precision 0 is the flat prior, and weights that the rows
+    so far do not determine are then 0.
 
+    Parameters
+    ----------
+    forgetting : float
+        f, above 0 and at most 1.
+    precision : float
+        Not negative.
+
+    References
+    ----------
+    Haykin, Adaptive Filter Theory (square-root RLS).
+
+    Examples
+    --------
     >>> learner = RLS(precision=1.0)
     >>> state, _ = learner.step(learner.init(1), [2.0], 5.0)
     >>> state.w, learner.covariance(state)
@@ -79,10 +92,25 @@ def _solve(F: Array) -> Array:
 
 @dataclass(frozen=True)
 class AffineProjection(Learner):
-    """w += step A' (A A' + eps I)^-1 (b - A w), with A, b the last `order` rows and responses: NLMS for order 1.
+    """Affine projection w += step A' (A A' + eps I)^-1 (b - A w), with A, b the last `order` rows and responses.
 
-    Source: Ozeki & Umeda (1984).
+    It is NLMS for order 1.
 
+    Parameters
+    ----------
+    order : int
+        Number of rows.
+    step_size : float
+        Positive.
+    eps : float
+        Not negative.
+
+    References
+    ----------
+    Ozeki & Umeda 1984.
+
+    Examples
+    --------
     >>> learner = AffineProjection(order=1, step_size=1.0, eps=0.0)
     >>> learner.step(learner.init(2), [3.0, 4.0], 5.0)[0].w
     array([0.6, 0.8])
@@ -130,6 +158,15 @@ class Softmax(Learner):
 
     The loss of a round is -log h_y; predictions are the K linear predictors.
 
+    Parameters
+    ----------
+    levels : int
+        K.
+    rate : Rate
+        The step of each round.
+
+    Examples
+    --------
     >>> learner = Softmax(2, Rate(1.0))
     >>> learner.step(learner.init(1), [2.0], 1)[0].w
     array([[-1.,  1.]])
