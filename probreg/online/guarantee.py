@@ -115,6 +115,7 @@ class Guarantee:
         if not 0 < delta < 1:
             raise DataError(f"delta is {delta!r}: need a probability, between 0 and 1")
         self._refuse("weights drawn at random", self.sampling)
+        # Hoeffding-Azuma: P(mean risk - mean loss >= t) <= exp(-2 T t^2) for losses in [0, 1], solved for t at delta.
         return self.suffered / self.rounds + float(np.sqrt(np.log(1 / delta) / (2 * self.rounds)))
 
     def _on_new_rows(self, what: str, factor: float, *more: Assumption) -> float:
@@ -205,6 +206,7 @@ def multiplicative_step(spread: Positive, entropy: NonNegative, u_loss: NonNegat
 
 def _share(b: float, u_loss: float | None) -> float:
     """The z that minimises L_u / (1 - z) + b^2 / z, kept below 1."""
+    # d/dz [L / (1 - z) + b^2 / z] = 0 at z = b / (L^(1/2) + b).
     return 0.5 if u_loss is None else float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6)) if b > 0 else 0.5
 
 

@@ -181,6 +181,7 @@ class Gradient(Learner):
         f = float(state.w @ row)
         value, slope = self.loss.at(f, y)
         finite(value, state)
+        # g = l'(f) x + ridge w, theta <- theta - a g.
         g, a, memory = slope * row + self.ridge * state.w, self.rate.at(t, float(row @ row), value), {}
         if self.rate.kind == ADAGRAD:
             memory["squares"] = state.memory["squares"] + g * g

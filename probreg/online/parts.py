@@ -385,5 +385,6 @@ def project(w: Array, radius: scalars.Limit, ball: Literal["l1", "l2"] = "l2") -
     if ball == "l2":
         return w * (radius / size)
     u = np.sort(np.abs(w))[::-1]
+    # sign(w) (|w| - c)_+ with the c at which sum_i (|w_i| - c)_+ = radius, u the sizes in falling order.
     excess = (np.cumsum(u) - radius) / np.arange(1, len(u) + 1)
     return np.sign(w) * np.maximum(np.abs(w) - excess[u > excess][-1], 0.0)

@@ -58,6 +58,7 @@ class RLS(Learner):
         f = float(state.w @ row)
         value = (f - y) ** 2
         finite(value, state)
+        # F'F <- f F'F + (x, y)(x, y)': the moments of the rows so far, each weighed by f to its age.
         F = merge(np.sqrt(self.forgetting) * state.memory["factor"], np.r_[row, y][None])
         return State(_solve(F), state.t + 1, {"factor": F}), Info(f, value)
 
@@ -135,6 +136,7 @@ class AffineProjection(Learner):
         finite(value, state)
         A = np.vstack([row, state.memory["rows"][:-1]])
         b = np.r_[y, state.memory["responses"][:-1]]
+        # w += step A'(A A' + eps)^-1 (b - A w): with eps = 0 and step = 1 the nearest w that fits the last rows.
         solved = np.linalg.solve(A @ A.T + self.eps * np.eye(self.order), b - A @ state.w)
         return State(state.w + self.step_size * A.T @ solved, state.t + 1, {"rows": A, "responses": b}), Info(f, value)
 
@@ -193,6 +195,7 @@ class Softmax(Learner):
         finite(value, state)
         h = np.exp(f - f.max())
         h /= h.sum()
+        # d(-log h_y) / d W = x (h - e_y)'
         h[code] -= 1.0
         step = self.rate.at(state.t + 1, 0.0, 0.0)
         return State(state.w - step * np.outer(row, h), state.t + 1), Info(f, value)

@@ -59,6 +59,7 @@ class MultivariateNormal(WholePrior):
         return (beta - mean).reshape(*beta.shape[:-2], -1)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        # log p = log |P|^(1/2) - (p m / 2) log(2 pi) - r'P r / 2
         r, P = self._away(beta), np.array(self.precision)
         return -0.5 * ((r @ P) * r).sum(-1) + 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
 
@@ -73,6 +74,7 @@ class MultivariateNormal(WholePrior):
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         mean, L = np.array(self.mean), np.linalg.cholesky(np.array(self.precision))
         z = rng.standard_normal((*shape[:-2], mean.size))
+        # P = L L': L'^-1 z has covariance P^-1.
         return mean + np.linalg.solve(L.T, z[..., None])[..., 0].reshape(*shape[:-2], *mean.shape)
 
     def potential(self, beta: Any) -> Any:
