@@ -45,7 +45,7 @@ def watched(source: online.Parquet, taken: list[int]) -> Iterator[tuple[np.ndarr
         yield rows
 
 
-def follow(path: Path) -> tuple[online.Path, float]:
+def follow(path: Path) -> tuple[online.Run, float]:
     """The run over a file, and the most memory that arrays and the reader took on the way, in MB."""
     source, taken = online.Parquet(path, y="load", columns=names, rows=BLOCK), [0]
     tracemalloc.start()

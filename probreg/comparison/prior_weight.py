@@ -98,6 +98,7 @@ def prior_weight(fit: Fit) -> PriorWeight:
     estimate, sd = fit.coef.values.ravel(), fit.std_error.values.ravel()
     weights, _ = prior_weights(fit)
     with np.errstate(invalid="ignore", divide="ignore"):
+        # In standard errors of maximum likelihood.
         difference = (estimate - ml) / se
     table = pd.DataFrame(
         {
@@ -114,6 +115,7 @@ def prior_weight(fit: Fit) -> PriorWeight:
     informative = np.repeat(fit.model.joint.informative, outcomes)
     # the K directions that a symmetric softmax reports of K - 1 predictors have K / (K - 1) times their trace
     count = fit.solution.beta.size
+    # gamma = k - tr P H^-1, the number of parameters that the data settle (MacKay 1992).
     effective = count * (1.0 - float(table["prior_weight"].mean(skipna=False)))
     return PriorWeight(table, effective, count, tuple(_sentences(table, informative, status)), status)
 
@@ -150,6 +152,7 @@ def _pull(fit: Fit) -> Array:
     if not (np.isfinite(H).all() and np.isfinite(slope).all()):
         return np.full(fit.coef.size, np.nan)
     try:
+        # One Newton step: H^-1 d log p(beta) / d beta is where the prior pulls the estimate from that of the data.
         moved = np.linalg.solve(H, slope.ravel()).reshape(s.beta.shape)
     except np.linalg.LinAlgError:
         return np.full(fit.coef.size, np.nan)
@@ -185,6 +188,8 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
             continue  # a prior known up to a constant only
         reported = reported_coefficients(model, draws).reshape(len(draws), len(where), k)
         centre = np.median(reported, axis=0)
+        # The prior predictive of the estimate: beta ~ prior, b | beta ~ N(beta, se^2) (Box 1980; Evans & Moshonov
+        # 2006).
         expected = reported + se[where] * rng.standard_normal(reported.shape)
         beyond = (np.abs(expected - centre) >= np.abs(ml[where] - centre)).mean(0)
         out[where] = np.where(np.isfinite(ml[where]) & np.isfinite(se[where]), beyond, np.nan)

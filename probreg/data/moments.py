@@ -100,6 +100,7 @@ class Moments:
 
     def times(self, unit: float) -> Self:
         """The moments with every weight multiplied by `unit`."""
+        # F'F are sums of weights times squares.
         return replace(self, factor=self.factor * np.sqrt(unit), weight=self.weight * unit)
 
     @property
@@ -121,6 +122,7 @@ class Moments:
     def rss(self) -> float:
         """The least residual sum of squares, weighted."""
         dropped = self._kept_system[1][len(self.rank.kept) :]
+        # RSS = F_(p+1, p+1)^2, and what of z the kept columns do not reach.
         return float(self.factor[-1, -1] ** 2 + dropped @ dropped)
 
     @property
@@ -151,6 +153,7 @@ class Moments:
         """
         R, z = self._kept_system
         beta = np.zeros(self.p)
+        # R beta = z, the normal equations R'R beta = R'z after Q.
         beta[list(self.rank.kept)] = solve_upper(R, z[: len(R)]) if len(R) else 0
         return beta, self.rank
 
@@ -184,6 +187,7 @@ class Moments:
         s1, s2 = (np.r_[m.scale, m.y_scale] for m in (self, other))
         with np.errstate(divide="ignore", invalid="ignore"):  # no weight is left: neither mean nor scale exists
             mean = np.divide(a * m1 + b * m2, total)
+            # S = S_1 + S_2 + a b / (a + b) (m_2 - m_1)^2 of the sums of squares about the means.
             square = a * s1**2 + b * s2**2 + np.divide(a * b, total) * (m2 - m1) ** 2
             scale = np.sqrt(np.maximum(np.divide(square, total), 0))
         return replace(

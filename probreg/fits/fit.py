@@ -215,7 +215,7 @@ class Fit:
 
         Without a kind it is sigma^2 (X'X)^-1 for least squares and the inverse observed information for other point
         estimates. For a posterior it is the posterior covariance, after a bootstrap that of the replicates.
-        docs/intervals.md says more.
+        docs/explanation/intervals.md says more.
 
         Parameters
         ----------
@@ -689,7 +689,7 @@ class Fit:
         """Writes the fit as netCDF: specification, estimate or draws, and the moments of a Gaussian model.
 
         The file takes its place when it is whole and synced: whatever stops the writing, the one before it is left as
-        it was. docs/storage.md says what is in it, and what of the format is promised.
+        it was. docs/explanation/storage.md says what is in it, and what of the format is promised.
 
         Parameters
         ----------

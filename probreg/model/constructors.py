@@ -245,7 +245,7 @@ class FromData(ABC):
     ) -> Self:
         """A model of rows that stay in Parquet, Arrow IPC (feather) or CSV files: memory does not grow with their number.
 
-        What needs all rows at once, such as residuals, refuses; see docs/rows.md.
+        What needs all rows at once, such as residuals, refuses; see docs/how-to/rows.md.
 
         Parameters
         ----------
@@ -384,7 +384,7 @@ class FromData(ABC):
 
         With them travel at most 20,000 evenly spaced rows. What dask has persisted stays in the memory of the workers;
         anything else is made anew in each pass. A fit raises ProbregError when workers or client are lost. See
-        docs/cluster.md.
+        docs/how-to/cluster.md.
 
         Parameters
         ----------

@@ -14,7 +14,22 @@ from probreg.online.parts import Array
 
 @dataclass(frozen=True)
 class Assumption:
-    """One condition of a theorem, the value met so far where there is one, and whether it held: None if nothing can tell."""
+    """One condition of a theorem, the value met so far, and whether it held.
+
+    Parameters
+    ----------
+    statement : str
+        The condition.
+    met : float, optional
+        The value met so far, where there is one.
+    holds : bool, optional
+        None if nothing can tell.
+
+    Examples
+    --------
+    >>> print(Assumption("step < 1", 0.5, True))
+    met: step < 1 (so far 0.5)
+    """
 
     statement: str
     met: float | None
@@ -62,7 +77,7 @@ class Guarantee:
 
     @property
     def risk(self) -> float:
-        """bound / rounds, whose mean over samples bounds the mean loss of `Path.average()` on a new row.
+        """bound / rounds, whose mean over samples bounds the mean loss of `Run.average()` on a new row.
 
         Source: Cesa-Bianchi, Conconi & Gentile 2004, by Jensen's inequality. Incompatible where an assumption fails: rows
         seen more than once, or a loss that is not convex, as mistakes are not (see `random_risk`, `vote_risk`).
@@ -71,7 +86,7 @@ class Guarantee:
 
     @property
     def random_risk(self) -> float:
-        """bound / rounds, whose mean bounds the mean loss on a new row of `Path.draw()`, weights of a round drawn at random.
+        """bound / rounds, whose mean bounds the mean loss on a new row of `Run.draw()`, weights of a round drawn at random.
 
         The loss need not be convex. Incompatible where an assumption fails.
         """
@@ -79,7 +94,7 @@ class Guarantee:
 
     @property
     def vote_risk(self) -> float:
-        """2 bound / rounds, whose mean bounds the probability that `Path.vote` errs on a new row.
+        """2 bound / rounds, whose mean bounds the probability that `Run.vote` errs on a new row.
 
         The vote errs only where half of the weight vectors do (Freund & Schapire 1999). Incompatible for other
         quantities than mistakes, and where an assumption fails.
@@ -89,7 +104,7 @@ class Guarantee:
         return self._on_new_rows("the vote", 2.0)
 
     def random_risk_limit(self, delta: float = 0.05) -> float:
-        """suffered / rounds + sqrt(log(1/delta) / (2 rounds)): mistakes on a new row of `Path.draw()`, in the mean over its
+        """suffered / rounds + sqrt(log(1/delta) / (2 rounds)): mistakes on a new row of `Run.draw()`, in the mean over its
         draw, with probability 1 - delta over samples; twice that for the vote.
 
         The theorem itself is not used, only the rows: Hoeffding-Azuma for losses in [0, 1] (Cesa-Bianchi, Conconi &
@@ -100,6 +115,7 @@ class Guarantee:
         if not 0 < delta < 1:
             raise DataError(f"delta is {delta!r}: need a probability, between 0 and 1")
         self._refuse("weights drawn at random", self.sampling)
+        # Hoeffding-Azuma: P(mean risk - mean loss >= t) <= exp(-2 T t^2) for losses in [0, 1], solved for t at delta.
         return self.suffered / self.rounds + float(np.sqrt(np.log(1 / delta) / (2 * self.rounds)))
 
     def _on_new_rows(self, what: str, factor: float, *more: Assumption) -> float:
@@ -136,9 +152,26 @@ class Guarantee:
 
 @checked
 def additive_step(x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | None = None) -> float:
-    """The step that minimises L_u / (1 - step r^2) + ||u||^2 / step, Widrow-Hoff's bound: its least value is
-    (sqrt(L_u) + ||u|| r)^2. Without u_loss, step = 1 / (2 r^2).
+    """The step that minimises Widrow-Hoff's bound L_u / (1 - step r^2) + ||u||^2 / step.
 
+    Its least value is (sqrt(L_u) + ||u|| r)^2. Without u_loss, step = 1 / (2 r^2).
+
+    Parameters
+    ----------
+    x_norm : float
+        A bound r on ||x|| of every row.
+    u_norm : float
+        The norm of the comparator u.
+    u_loss : float, optional
+        The loss L_u of a comparator over the rounds.
+
+    Returns
+    -------
+    float
+        The step.
+
+    Examples
+    --------
     >>> additive_step(1.0, 2.0, 4.0)
     0.5
     """
@@ -149,6 +182,22 @@ def additive_step(x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | N
 def multiplicative_step(spread: Positive, entropy: NonNegative, u_loss: NonNegative | None = None) -> float:
     """The step that minimises L_u / (1 - step R^2 / 4) + 2 d / step, the bound of exponentiated gradient.
 
+    Parameters
+    ----------
+    spread : float
+        R, within which the values of a row lie.
+    entropy : float
+        d, the relative entropy of the comparator to the start.
+    u_loss : float, optional
+        The loss L_u of a comparator over the rounds.
+
+    Returns
+    -------
+    float
+        The step.
+
+    Examples
+    --------
     >>> multiplicative_step(2.0, 2.0, 4.0)
     0.5
     """
@@ -157,6 +206,7 @@ def multiplicative_step(spread: Positive, entropy: NonNegative, u_loss: NonNegat
 
 def _share(b: float, u_loss: float | None) -> float:
     """The z that minimises L_u / (1 - z) + b^2 / z, kept below 1."""
+    # d/dz [L / (1 - z) + b^2 / z] = 0 at z = b / (L^(1/2) + b).
     return 0.5 if u_loss is None else float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6)) if b > 0 else 0.5
 
 
@@ -164,11 +214,31 @@ def _share(b: float, u_loss: float | None) -> float:
 def risk_bound(
     step: Positive, rounds: Count, *, x_norm: NonNegative, u_norm: NonNegative, u_risk: NonNegative
 ) -> float:
-    """Online to batch: E[risk of the averaged weights] <= R_u / (1 - step r^2) + ||u||^2 / (step rounds), LMS, any u.
+    """Online to batch, LMS, any u: E[risk of the averaged weights] <= R_u / (1 - step r^2) + ||u||^2 / (step rounds).
 
-    It assumes one pass over rows drawn independently, ||x|| <= x_norm for every row there can be, and a step, x_norm and u
-    fixed before the rows were seen; nothing here can check that.
+    It assumes one pass over rows drawn independently, ||x|| <= x_norm for every row there can be, and a step, x_norm
+    and u fixed before the rows were seen. Nothing here can check that.
 
+    Parameters
+    ----------
+    step : float
+        Positive.
+    rounds : int
+        Rows of the pass.
+    x_norm : float
+        A bound r on ||x|| of every row.
+    u_norm : float
+        The norm of the comparator u.
+    u_risk : float
+        Its risk R_u.
+
+    Returns
+    -------
+    float
+        The bound; inf where step r^2 reaches 1.
+
+    Examples
+    --------
     >>> risk_bound(0.5, 100, x_norm=1.0, u_norm=1.0, u_risk=0.25)
     0.52
     """

@@ -117,9 +117,25 @@ def finite(value: float, state: State) -> None:
 class Gradient(Learner):
     """Online (sub)gradient or mirror descent: theta += -a (slope x + ridge w), w = w(theta), the sum over `batch` rounds.
 
-    loss x geometry x rate; `ridge` adds ridge ||w||^2 / 2 to every round's loss (in units where the squared loss is
-    (f - y)^2 / 2). Source: Shalev-Shwartz (2012), Online learning and online convex optimization.
+    Parameters
+    ----------
+    loss : Loss
+        What a round costs.
+    rate : Rate
+        The multiplier a.
+    geometry : Geometry
+        The map from theta to w.
+    ridge : float
+        It adds ridge ||w||^2 / 2 to every round's loss (in units where the squared loss is (f - y)^2 / 2).
+    batch : int
+        Rounds that share a step.
 
+    References
+    ----------
+    Shalev-Shwartz 2012, Online learning and online convex optimization.
+
+    Examples
+    --------
     >>> from probreg.online import SQUARED, Euclid, constant
     >>> learner = Gradient(SQUARED, constant(1 / 20), Euclid())
     >>> state, info = learner.step(State(np.array([1.0, 1.0])), [1.0, 2.0], 5.0)
@@ -165,6 +181,7 @@ class Gradient(Learner):
         f = float(state.w @ row)
         value, slope = self.loss.at(f, y)
         finite(value, state)
+        # g = l'(f) x + ridge w, theta <- theta - a g.
         g, a, memory = slope * row + self.ridge * state.w, self.rate.at(t, float(row @ row), value), {}
         if self.rate.kind == ADAGRAD:
             memory["squares"] = state.memory["squares"] + g * g

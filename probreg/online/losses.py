@@ -94,9 +94,25 @@ CODE = Labels("code", COUNT.valid, "class codes 0, 1, 2 ...; see numpy.unique(y,
 class Loss:
     """A loss l(f, y) >= 0 or a negative log-likelihood up to a constant, convex in the prediction f = w'x.
 
-    `function` (f, y, c) -> (value, slope) on numbers; `derivative` times slope is dl/df; c is the loss's one parameter.
     A loss of your own runs by pure steps: leave `code` at -1.
 
+    Parameters
+    ----------
+    name : str
+        In words and tables.
+    function : callable
+        (f, y, c) -> (value, slope) on numbers.
+    labels : Labels
+        The values of y it is defined for.
+    c : float
+        The loss's one parameter.
+    derivative : float
+        What the slope is multiplied by to give dl/df.
+    code : int
+        Of the compiled function; -1 for none.
+
+    Examples
+    --------
     >>> SQUARED.at(3.0, 5.0)
     (4.0, -2.0)
     """
@@ -153,8 +169,20 @@ LOSSES = {loss.name: loss for loss in (SQUARED, ABSOLUTE, INSENSITIVE, HINGE, PE
 
 @checked
 def insensitive(eps: NonNegative = 0.1) -> Loss:
-    """max(0, |f - y| - eps), the loss of support vector regression.
+    """The loss max(0, |f - y| - eps) of support vector regression.
 
+    Parameters
+    ----------
+    eps : float
+        Not negative, in units of y.
+
+    Returns
+    -------
+    Loss
+        For `descent`.
+
+    Examples
+    --------
     >>> insensitive(0.5).at(2.0, 0.0)
     (1.5, 1.0)
     """
@@ -163,8 +191,20 @@ def insensitive(eps: NonNegative = 0.1) -> Loss:
 
 @checked
 def hinge(margin: NonNegative = 1.0) -> Loss:
-    """max(0, margin - y f), y = -1 or +1.
+    """The hinge loss max(0, margin - y f), y = -1 or +1.
 
+    Parameters
+    ----------
+    margin : float
+        Not negative.
+
+    Returns
+    -------
+    Loss
+        For `descent`.
+
+    Examples
+    --------
     >>> hinge().at(0.25, 1.0)
     (0.75, -1.0)
     """
@@ -173,8 +213,20 @@ def hinge(margin: NonNegative = 1.0) -> Loss:
 
 @checked
 def perceptron_loss(threshold: Real = 0.0) -> Loss:
-    """max(0, -y (f - threshold)), with the slope of a mistake at exactly the threshold.
+    """The perceptron's loss max(0, -y (f - threshold)), with the slope of a mistake at exactly the threshold.
 
+    Parameters
+    ----------
+    threshold : float
+        Above it the prediction is +1.
+
+    Returns
+    -------
+    Loss
+        For `descent`.
+
+    Examples
+    --------
     >>> perceptron_loss().at(0.0, 1.0)
     (0.0, -1.0)
     """

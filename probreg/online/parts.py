@@ -36,9 +36,26 @@ class Info(NamedTuple):
 class Rate:
     """The multiplier a of w += -a slope x in round t = 1, 2 ..., with q = ||x||^2 and s = step t^-power.
 
-    kind PLAIN: s. NORMALISED: s / (eps + q). IMPLICIT: s / (1 + s q). PASSIVE: min(step, loss / (eps + q)).
-    ADAGRAD: s / (eps + sqrt(sum of squared gradients so far)) for each weight by itself (Duchi, Hazan & Singer 2011).
+    kind PLAIN: s. NORMALISED: s / (eps + q). IMPLICIT: s / (1 + s q). PASSIVE: min(step, loss / (eps + q)). ADAGRAD: s
+    / (eps + sqrt(sum of squared gradients so far)) for each weight by itself.
 
+    Parameters
+    ----------
+    step : float
+        Positive; inf for no bound of a passive one.
+    power : float
+        Not negative; 0 is a constant step.
+    kind : int
+        One of the five above.
+    eps : float
+        Not negative.
+
+    References
+    ----------
+    Duchi, Hazan & Singer 2011 (AdaGrad).
+
+    Examples
+    --------
     >>> Rate(0.5, power=0.5).at(4, 1.0, 0.0)
     0.25
     """
@@ -69,25 +86,99 @@ class Rate:
 
 @scalars.checked
 def constant(step: scalars.Positive) -> Rate:
-    """The same step in every round."""
+    """The constant rate: the same step in every round.
+
+    Parameters
+    ----------
+    step : float
+        Positive.
+
+    Returns
+    -------
+    Rate
+        For a learner's `step`.
+
+    Examples
+    --------
+    >>> constant(0.1).at(7, 1.0, 0.0)
+    0.1
+    """
     return Rate(step)
 
 
 @scalars.checked
 def inverse_time(step: scalars.Positive) -> Rate:
-    """step / t: for strongly convex losses, and to average noise away."""
+    """The rate step / t: for strongly convex losses, and to average noise away.
+
+    Parameters
+    ----------
+    step : float
+        Positive.
+
+    Returns
+    -------
+    Rate
+        For a learner's `step`.
+
+    Examples
+    --------
+    >>> inverse_time(1.0).at(4, 1.0, 0.0)
+    0.25
+    """
     return Rate(step, power=1.0)
 
 
 @scalars.checked
 def inverse_sqrt(step: scalars.Positive) -> Rate:
-    """step / sqrt(t): Zinkevich (2003), for any convex loss on a bounded set."""
+    """The rate step / sqrt(t), for any convex loss on a bounded set.
+
+    Parameters
+    ----------
+    step : float
+        Positive.
+
+    Returns
+    -------
+    Rate
+        For a learner's `step`.
+
+    References
+    ----------
+    Zinkevich 2003.
+
+    Examples
+    --------
+    >>> inverse_sqrt(1.0).at(4, 1.0, 0.0)
+    0.5
+    """
     return Rate(step, power=0.5)
 
 
 @scalars.checked
 def adagrad(step: scalars.Positive, eps: scalars.NonNegative = 1e-12) -> Rate:
-    """A step for each weight, divided by the root of its squared gradients so far."""
+    """A step for each weight, divided by the root of its squared gradients so far.
+
+    Parameters
+    ----------
+    step : float
+        Positive.
+    eps : float
+        Not negative; added to the root.
+
+    Returns
+    -------
+    Rate
+        For a learner's `step`.
+
+    References
+    ----------
+    Duchi, Hazan & Singer 2011.
+
+    Examples
+    --------
+    >>> adagrad(0.5).power
+    0.0
+    """
     return Rate(step, kind=ADAGRAD, eps=eps)
 
 
@@ -136,7 +227,20 @@ class Geometry(ABC):
 
 @dataclass(frozen=True)
 class Euclid(Geometry):
-    """theta = w: gradient descent. `ball` "l2" or "l1" projects w on the ball of that norm and `radius`."""
+    """The geometry theta = w: gradient descent, projected on a ball where there is a radius.
+
+    Parameters
+    ----------
+    radius : float
+        Of the ball; inf for none.
+    ball : {"l1", "l2"}
+        Its norm.
+
+    Examples
+    --------
+    >>> Euclid(radius=1.0).move(np.zeros(2), np.array([-3.0, -4.0]))
+    array([0.6, 0.8])
+    """
 
     code: ClassVar[int] = 0
     radius: scalars.Limit = np.inf
@@ -161,7 +265,13 @@ class Euclid(Geometry):
 
 @dataclass(frozen=True)
 class Simplex(Geometry):
-    """w = softmax(theta): exponentiated gradient, w_i proportional to w_i exp(-a slope x_i), w >= 0, sum(w) = 1."""
+    """The geometry w = softmax(theta): exponentiated gradient, w >= 0, sum(w) = 1.
+
+    Examples
+    --------
+    >>> Simplex().weights(Simplex().start(2))
+    array([0.5, 0.5])
+    """
 
     code: ClassVar[int] = 1
     size: ClassVar[float] = 1.0
@@ -175,7 +285,18 @@ class Simplex(Geometry):
 
 @dataclass(frozen=True)
 class Positive(Geometry):
-    """w = exp(theta): exponentiated gradient without normalisation, w > 0; every weight starts at `value` (1/p if None)."""
+    """The geometry w = exp(theta): exponentiated gradient without normalisation, w > 0.
+
+    Parameters
+    ----------
+    value : float, optional
+        Where every weight starts; 1/p without it.
+
+    Examples
+    --------
+    >>> Positive().weights(Positive().start(4))
+    array([0.25, 0.25, 0.25, 0.25])
+    """
 
     code: ClassVar[int] = 2
     size: ClassVar[float] = 1.0
@@ -193,7 +314,22 @@ class Positive(Geometry):
 
 @dataclass(frozen=True)
 class Signed(Geometry):
-    """w = norm (w+ - w-) with (w+, w-) = softmax(theta) (2p,): EG+-, all w with ||w||_1 < norm (Kivinen & Warmuth 1997)."""
+    """The geometry w = norm (w+ - w-) with (w+, w-) = softmax(theta): EG+-, all w with ||w||_1 < norm.
+
+    Parameters
+    ----------
+    norm : float
+        Positive.
+
+    References
+    ----------
+    Kivinen & Warmuth 1997.
+
+    Examples
+    --------
+    >>> Signed(2.0).weights(Signed(2.0).start(2))
+    array([0., 0.])
+    """
 
     code: ClassVar[int] = 3
     norm: scalars.Positive = 1.0
@@ -218,8 +354,28 @@ class Signed(Geometry):
 
 @scalars.checked
 def project(w: Array, radius: scalars.Limit, ball: Literal["l1", "l2"] = "l2") -> Array:
-    """The point nearest to w in the l2 or l1 ball of this radius (Duchi, Shalev-Shwartz, Singer & Chandra 2008 for l1).
+    """The point nearest to w in the l2 or l1 ball of this radius.
 
+    Parameters
+    ----------
+    w : array (p,)
+        A point.
+    radius : float
+        Of the ball.
+    ball : {"l1", "l2"}
+        Its norm.
+
+    Returns
+    -------
+    array (p,)
+        w itself where it is inside.
+
+    References
+    ----------
+    Duchi, Shalev-Shwartz, Singer & Chandra 2008 (l1).
+
+    Examples
+    --------
     >>> project(np.array([3.0, -1.0]), 2.0, "l1")
     array([ 2., -0.])
     """
@@ -229,5 +385,6 @@ def project(w: Array, radius: scalars.Limit, ball: Literal["l1", "l2"] = "l2") -
     if ball == "l2":
         return w * (radius / size)
     u = np.sort(np.abs(w))[::-1]
+    # sign(w) (|w| - c)_+ with the c at which sum_i (|w_i| - c)_+ = radius, u the sizes in falling order.
     excess = (np.cumsum(u) - radius) / np.arange(1, len(u) + 1)
     return np.sign(w) * np.maximum(np.abs(w) - excess[u > excess][-1], 0.0)

@@ -19,7 +19,24 @@ Recent = Annotated[float, Number(0.0, 1.0, closed=(False, True))]  # a share of 
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """Cumulative loss minus that of one fixed comparator u over the same rounds."""
+    """The regret of a run: its cumulative loss minus that of one fixed comparator u over the same rounds.
+
+    Parameters
+    ----------
+    value : float
+        The difference.
+    loss : float
+        Of the run.
+    comparator_loss : float
+        Of u.
+    comparator : array (p,)
+        u.
+
+    Examples
+    --------
+    >>> Regret(1.5, 2.0, 0.5, np.zeros(1)).value
+    1.5
+    """
 
     value: float
     loss: float

@@ -20,9 +20,22 @@ class RLS(Learner):
 
     With forgetting f = 1 this is the posterior mean under w ~ N(0, sigma^2 I / precision), y ~ N(w'x, sigma^2), for any
     sigma, and `covariance` times sigma^2 is the posterior covariance. It keeps the triangular factor of the rows seen,
-    not the inverse of X'X, so nothing is lost to conditioning; precision 0 is the flat prior, and weights that the rows
-    so far do not determine are then 0. Source: Haykin, Adaptive Filter Theory (square-root RLS).
+    not the inverse of X'X, so nothing is lost to conditioning. Precision 0 is the flat prior, and weights that the rows
+    so far do not determine are then 0.
 
+    Parameters
+    ----------
+    forgetting : float
+        f, above 0 and at most 1.
+    precision : float
+        Not negative.
+
+    References
+    ----------
+    Haykin, Adaptive Filter Theory (square-root RLS).
+
+    Examples
+    --------
     >>> learner = RLS(precision=1.0)
     >>> state, _ = learner.step(learner.init(1), [2.0], 5.0)
     >>> state.w, learner.covariance(state)
@@ -45,6 +58,7 @@ class RLS(Learner):
         f = float(state.w @ row)
         value = (f - y) ** 2
         finite(value, state)
+        # F'F <- f F'F + (x, y)(x, y)': the moments of the rows so far, each weighed by f to its age.
         F = merge(np.sqrt(self.forgetting) * state.memory["factor"], np.r_[row, y][None])
         return State(_solve(F), state.t + 1, {"factor": F}), Info(f, value)
 
@@ -79,10 +93,25 @@ def _solve(F: Array) -> Array:
 
 @dataclass(frozen=True)
 class AffineProjection(Learner):
-    """w += step A' (A A' + eps I)^-1 (b - A w), with A, b the last `order` rows and responses: NLMS for order 1.
+    """Affine projection w += step A' (A A' + eps I)^-1 (b - A w), with A, b the last `order` rows and responses.
 
-    Source: Ozeki & Umeda (1984).
+    It is NLMS for order 1.
 
+    Parameters
+    ----------
+    order : int
+        Number of rows.
+    step_size : float
+        Positive.
+    eps : float
+        Not negative.
+
+    References
+    ----------
+    Ozeki & Umeda 1984.
+
+    Examples
+    --------
     >>> learner = AffineProjection(order=1, step_size=1.0, eps=0.0)
     >>> learner.step(learner.init(2), [3.0, 4.0], 5.0)[0].w
     array([0.6, 0.8])
@@ -107,6 +136,7 @@ class AffineProjection(Learner):
         finite(value, state)
         A = np.vstack([row, state.memory["rows"][:-1]])
         b = np.r_[y, state.memory["responses"][:-1]]
+        # w += step A'(A A' + eps)^-1 (b - A w): with eps = 0 and step = 1 the nearest w that fits the last rows.
         solved = np.linalg.solve(A @ A.T + self.eps * np.eye(self.order), b - A @ state.w)
         return State(state.w + self.step_size * A.T @ solved, state.t + 1, {"rows": A, "responses": b}), Info(f, value)
 
@@ -130,6 +160,15 @@ class Softmax(Learner):
 
     The loss of a round is -log h_y; predictions are the K linear predictors.
 
+    Parameters
+    ----------
+    levels : int
+        K.
+    rate : Rate
+        The step of each round.
+
+    Examples
+    --------
     >>> learner = Softmax(2, Rate(1.0))
     >>> learner.step(learner.init(1), [2.0], 1)[0].w
     array([[-1.,  1.]])
@@ -156,6 +195,7 @@ class Softmax(Learner):
         finite(value, state)
         h = np.exp(f - f.max())
         h /= h.sum()
+        # d(-log h_y) / d W = x (h - e_y)'
         h[code] -= 1.0
         step = self.rate.at(state.t + 1, 0.0, 0.0)
         return State(state.w - step * np.outer(row, h), state.t + 1), Info(f, value)

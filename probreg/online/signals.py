@@ -21,15 +21,40 @@ class Lagged(NamedTuple):
 
 @checked
 def lags(s: ArrayLike, m: Count, *, delay: Natural = 1, target: ArrayLike | None = None) -> Lagged:
-    """The lagged design of a signal s (n,): rows (s[t - delay], ..., s[t - delay - m + 1]), targets y[t].
+    """The lagged design of a signal s: rows (s[t - delay], ..., s[t - delay - m + 1]), targets y[t].
 
     y is s itself, so that delay = 1 gives the autoregression of order m, for t = m .. n - 1. With delay = 0 and another
-    signal as `target`, a microphone's say, it is the tapped delay line (s[t], ..., s[t - m + 1]) of a filter with m taps.
-    There are n - m - delay + 1 rows, each with its whole past in s. Columns are named lag<k> for s[t - k].
+    signal as `target`, a microphone's say, it is the tapped delay line (s[t], ..., s[t - m + 1]) of a filter with m
+    taps. There are n - m - delay + 1 rows, each with its whole past in s.
 
-    Raises DataError where m < 1, delay < 0 (or 0, without a target: y would be a column of X), no row is left, signals are
-    not of one length, or a value is not finite. Source: Haykin, Adaptive Filter Theory (transversal filters).
+    Parameters
+    ----------
+    s : array (n,)
+        The signal.
+    m : int
+        Number of lags.
+    delay : int
+        The first lag; 0 needs a target.
+    target : array (n,), optional
+        Another signal, heard at the same times.
 
+    Returns
+    -------
+    Lagged
+        X, y and the names of the columns, lag<k> for s[t - k].
+
+    Raises
+    ------
+    DataError
+        Where delay is 0 without a target (y would be a column of X), no row is left, signals are not of one length, or
+        a value is not finite.
+
+    References
+    ----------
+    Haykin, Adaptive Filter Theory (transversal filters).
+
+    Examples
+    --------
     >>> X, y, columns = lags([1.0, 2.0, 3.0, 4.0], 2)
     >>> X
     array([[2., 1.],
@@ -53,11 +78,32 @@ def lags(s: ArrayLike, m: Count, *, delay: Natural = 1, target: ArrayLike | None
 def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: Count) -> Array:
     """Echo return loss enhancement over time, in dB: 10 log10(mean d^2 / mean e^2) over `window` rounds.
 
-    d (n,) is what the microphone heard, e (n,) what is left when the predicted echo is taken away. Value k of the result
-    (n - window + 1,) is that of rounds k .. k + window - 1: inf where nothing is left, -inf where nothing was heard, nan
-    where both are silent. Raises DataError for a window that is not 1 .. n, signals not of one length, or a value that is
-    not finite. Source: Haykin, Adaptive Filter Theory (echo cancellation).
+    Parameters
+    ----------
+    d : array (n,)
+        What the microphone heard.
+    e : array (n,)
+        What is left when the predicted echo is taken away.
+    window : int
+        Rounds, from 1 to n.
 
+    Returns
+    -------
+    array (n - window + 1,)
+        Value k is that of rounds k .. k + window - 1: inf where nothing is left, -inf where nothing was heard, nan
+        where both are silent.
+
+    Raises
+    ------
+    DataError
+        For a window that is not 1 .. n, signals not of one length, or a value that is not finite.
+
+    References
+    ----------
+    Haykin, Adaptive Filter Theory (echo cancellation).
+
+    Examples
+    --------
     >>> echo_return_loss([1.0, -1.0, 1.0], [1.0, 0.1, 0.1], window=1).round(9)
     array([ 0., 20., 20.])
     """

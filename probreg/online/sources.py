@@ -22,8 +22,21 @@ READ = 65_536  # bytes of a file that are read together
 
 @dataclass(frozen=True)
 class Parquet:
-    """A Parquet file as blocks (X, y) of `rows` rows; X are `columns`, or every column but `y`. With `trials`, the column of
-    their number, y counts successes of them. Needs pyarrow."""
+    """A Parquet file as blocks (X, y) of rows, read piece by piece; it needs pyarrow.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    y : str
+        The column of the response.
+    columns : sequence of str, optional
+        Those of X; every column but y without it.
+    rows : int
+        Of a block.
+    trials : str, optional
+        The column of the number of trials, whose successes y counts.
+    """
 
     path: str | FilePath
     y: str
@@ -49,8 +62,21 @@ class Parquet:
 
 @dataclass(frozen=True)
 class CSV:
-    """A text file with a header as blocks (X, y) of `rows` rows; X are `columns`, or every column but `y`. With `trials`, the
-    column of their number, y counts successes of them."""
+    """A text file with a header as blocks (X, y) of rows, read piece by piece.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    y : str
+        The column of the response.
+    columns : sequence of str, optional
+        Those of X; every column but y without it.
+    rows : int
+        Of a block.
+    trials : str, optional
+        The column of the number of trials, whose successes y counts.
+    """
 
     path: str | FilePath
     y: str

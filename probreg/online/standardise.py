@@ -19,11 +19,19 @@ OWN = ("mean", "square", "count")
 class Standardised(Learner):
     """A learner of columns scaled to mean 0 and population sd 1 by the rows so far.
 
-    Each round predicts with the moments of the rows before it, lets the row join them, and learns from the row as scaled
-    by the new ones. `constant` is the value of a column appended after scaling (0: none): its weight times that value is
-    the intercept, and moves constant^2 times as fast as at value 1. Weights are in units of the scaled columns;
-    `coefficients` gives them in raw units.
+    Each round predicts with the moments of the rows before it, lets the row join them, and learns from the row as
+    scaled by the new ones. Weights are in units of the scaled columns; `coefficients` gives them in raw units.
 
+    Parameters
+    ----------
+    learner : Learner
+        What learns.
+    constant : float
+        The value of a column appended after scaling (0: none). Its weight times that value is the intercept, and moves
+        constant^2 times as fast as at value 1.
+
+    Examples
+    --------
     >>> from probreg.online import lms
     >>> learner = Standardised(lms(0.1), constant=1.0)
     >>> state, info = learner.step(learner.init(1), [7.0], 3.0)

@@ -21,9 +21,21 @@ SNAPSHOTS = 200  # recorded weights of a stream; every other one is dropped when
 
 @dataclass(frozen=True)
 class Record:
-    """What a run keeps. every: rounds between recorded weights (a hundredth of an array run; blocks of a stream).
+    """What a run keeps of its rounds.
 
-    rows: keep each round's prediction and loss (yes for arrays, no for streams). compiled: False runs the pure steps.
+    Parameters
+    ----------
+    every : int, optional
+        Rounds between recorded weights; a hundredth of an array run, blocks of a stream.
+    rows : bool, optional
+        Whether each round's prediction and loss are kept; yes for arrays, no for streams.
+    compiled : bool, optional
+        False runs the pure steps.
+
+    Examples
+    --------
+    >>> Record(every=10).every
+    10
     """
 
     every: Count | None = None
@@ -46,17 +58,46 @@ def run(
     state: State | None = None,
     record: Record = Record(),
 ) -> Run:
-    """The path of a learner over the rows of arrays X (n, p), y (n,), or over a stream X of rows (x, y) or blocks (X, y).
+    """The run of a learner over rows: predict, see y, suffer, update.
 
-    trials: the number of trials of each row (n,), or one number, whose successes y counts: for a learner of such rows,
-    `binomial`; the rows of a stream are (x, (k, n)) then. passes: how often the rows are gone through; a perceptron stops earlier, after a pass without a mistake. shuffle: a
-    seed for a new order in each pass. state: where an earlier run ended, to go on from there. A stream is any iterable;
-    `Parquet` and `CSV` read files.
+    It warns when the step is too large for the rows. A perceptron stops before its last pass, after one without a
+    mistake.
 
-    Raises StreamError, a DataError, for a row of another width, with a value missing, or with a y the loss is not defined
-    for, and Diverged when a loss is not finite; both carry `state`, the state before that row. Warns when the step is too
-    large for the rows.
+    Parameters
+    ----------
+    learner : Learner
+        What learns.
+    X : array (n, p) or iterable
+        Rows, or a stream of rows (x, y) or of blocks (X, y); `Parquet` and `CSV` read files.
+    y : array (n,), optional
+        The responses of arrays.
+    trials : array (n,) or int, optional
+        The number of trials of each row, whose successes y counts: for a learner of such rows, `binomial`. The rows of
+        a stream are (x, (k, n)) then.
+    passes : int
+        How often the rows are gone through.
+    shuffle : int, optional
+        A seed for a new order in each pass.
+    state : State, optional
+        Where an earlier run ended, to go on from there.
+    record : Record
+        What is kept.
 
+    Returns
+    -------
+    Run
+        Predictions, losses, weights, regret and guarantees.
+
+    Raises
+    ------
+    StreamError
+        A DataError, for a row of another width, with a value missing, or with a y the loss is not defined for. It
+        carries `state`, the state before that row.
+    Diverged
+        When a loss is not finite; it carries `state` too.
+
+    Examples
+    --------
     >>> from probreg.online import lms
     >>> path = run(lms(0.5), [[1.0], [1.0], [1.0]], [1.0, 1.0, 1.0])
     >>> path.predictions, path.state.w

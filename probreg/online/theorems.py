@@ -125,11 +125,29 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
 
 
 def widrow_hoff_pass(theirs: float, apart: float, step: float, largest: float) -> float:
-    """The squared loss of least mean squares over a pass from w_1 is at most ((sqrt(L_u) + sqrt(L_u + k D)) / k)^2.
+    """The largest squared loss of least mean squares over a pass from w_1: ((sqrt(L_u) + sqrt(L_u + k D)) / k)^2.
 
-    theirs is L_u, apart ||u - w_1||^2, D = apart / step, and k = 2 - step max ||x||^2 > 0. The potential falls by step (k e^2 - 2 e g) at least, so that
-    k L <= 2 sqrt(L L_u) + D.
+    D = ||u - w_1||^2 / step and k = 2 - step max ||x||^2 > 0. The potential falls by step (k e^2 - 2 e g) at least, g
+    the residual of u, so that k L <= 2 sqrt(L L_u) + D.
 
+    Parameters
+    ----------
+    theirs : float
+        L_u, the loss of the comparator.
+    apart : float
+        ||u - w_1||^2.
+    step : float
+        Positive.
+    largest : float
+        max ||x||^2.
+
+    Returns
+    -------
+    float
+        The bound; inf where k <= 0.
+
+    Examples
+    --------
     >>> widrow_hoff_pass(0.0, 1.0, 1.0, 1.0)
     1.0
     """

@@ -18,11 +18,30 @@ _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)
 @PRIORS.register
 @dataclass(frozen=True)
 class ElasticNet(ProximalLocationScale):
-    """log p(beta_j) = -ratio |r_j| - (1 - ratio) r_j^2 / 2 + constant, r_j = (beta_j - location_j) / scale_j.
+    """The elastic-net prior log p(beta_j) = -ratio |r_j| - (1 - ratio) r_j^2 / 2 + constant.
 
-    `ratio` 1 is Laplace(scale), 0 is Normal(scale); its mode is the elastic net (Zou & Hastie 2005) with l1 weight
-    ratio / scale and l2 weight (1 - ratio) / scale^2 on the negative log density.
+    r_j = (beta_j - location_j) / scale_j. `ratio` 1 is Laplace(scale), 0 is Normal(scale). Its mode is the elastic net
+    with l1 weight ratio / scale and l2 weight (1 - ratio) / scale^2 on the negative log density.
 
+    Parameters
+    ----------
+    scale : float or tuple of float or AuxPrior
+        Positive, one number or one per column; a prior for an unknown scale.
+    ratio : float
+        Share of the absolute values, from 0 to 1.
+    location : float or tuple of float
+        The centre, one number or one per column.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether the scale is stated on standardised columns.
+
+    References
+    ----------
+    Zou & Hastie 2005.
+
+    Examples
+    --------
     >>> float(ElasticNet(2.0, ratio=0.0).log_prob(np.array([[1.0]])).round(6))
     -1.737086
     >>> ElasticNet(1.0, ratio=0.5).prox(np.array([[3.5], [-0.4]]), 1.0).ravel()

@@ -17,11 +17,30 @@ _TINY = np.finfo(float).tiny  # where a root is smaller it is 0, and the slope a
 @PRIORS.register
 @dataclass(frozen=True)
 class ExponentialPower(ProximalLocationScale):
-    """p(beta_j) = exp(-|(beta_j - location_j) / scale_j|^q) / (2 scale_j Gamma(1 + 1/q)), 0 < q <= 2: bridge regression.
+    """The bridge prior p(beta_j) = exp(-|(beta_j - location_j) / scale_j|^q) / (2 scale_j Gamma(1 + 1/q)), 0 < q <= 2.
 
-    q = 1 is Laplace(scale), q = 2 is Normal(scale / sqrt(2)); below 1 the density has a cusp, the penalty is not convex
-    and a mode is one of several. Source: Frank & Friedman 1993.
+    q = 1 is Laplace(scale), q = 2 is Normal(scale / sqrt(2)). Below 1 the density has a cusp, the penalty is not convex
+    and a mode is one of several.
 
+    Parameters
+    ----------
+    scale : float or tuple of float or AuxPrior
+        Positive, one number or one per column; a prior for an unknown scale.
+    q : float
+        The power, above 0 and at most 2.
+    location : float or tuple of float
+        The centre, one number or one per column.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether the scale is stated on standardised columns.
+
+    References
+    ----------
+    Frank & Friedman 1993.
+
+    Examples
+    --------
     >>> float(ExponentialPower(0.5, q=1.0).log_prob(np.array([[1.0]])))
     -2.0
     """

@@ -19,15 +19,28 @@ _ALONE = 1e-12  # of its own variation: a column with less left beside the other
 @PRIORS.register
 @dataclass(frozen=True)
 class GPrior(DataDependentPrior):
-    """beta ~ N(0, g (sigma^2 / i) (X'WX)^-1), X centred where there is an intercept: Zellner's g-prior (Zellner 1986).
+    """Zellner's g-prior beta ~ N(0, g (sigma^2 / i) (X'WX)^-1), X centred where there is an intercept.
 
-    i is the Fisher information of one observation at eta = 0 and sigma = 1, so 1 for a Gaussian likelihood and 1/4 for a
-    Bernoulli (Bové & Held 2011). `g` is a number, or None for g = n, the information of one observation (Kass & Wasserman
-    1995), or a prior of tau = sqrt(g / n). `jzs=True` is the Jeffreys-Zellner-Siow prior g/n ~ InverseGamma(1/2, r^2 / 2)
-    (Zellner & Siow 1980), a multivariate Cauchy with scale matrix r^2 n (sigma^2 / i) (X'WX)^-1; r = sqrt(2)/4 is the
-    "medium" scale of the R package BayesFactor. Independent over the predictors of a softmax. DataError at rows whose
-    columns do not vary or are combinations of one another.
+    i is the Fisher information of one observation at eta = 0 and sigma = 1, so 1 for a Gaussian likelihood and 1/4 for
+    a Bernoulli. It is independent over the predictors of a softmax. DataError at rows whose columns do not vary or are
+    combinations of one another.
 
+    Parameters
+    ----------
+    g : float or AuxPrior, optional
+        A number, a prior of tau = sqrt(g / n), or None for g = n, the information of one observation.
+    jzs : bool
+        Whether it is the Jeffreys-Zellner-Siow prior g/n ~ InverseGamma(1/2, r^2 / 2): a multivariate Cauchy with scale
+        matrix r^2 n (sigma^2 / i) (X'WX)^-1.
+    r : float
+        Its scale; sqrt(2)/4 is the "medium" scale of the R package BayesFactor.
+
+    References
+    ----------
+    Zellner 1986; Zellner & Siow 1980; Kass & Wasserman 1995; Bové & Held 2011.
+
+    Examples
+    --------
     >>> from probreg.model.model import Model
     >>> model = Model.from_arrays([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"], prior=GPrior(g=2.0))
     >>> model.joint.precision(sigma=1.0).round(9).tolist(), model.joint.sigma_units.tolist()  # sum (x - 1)^2 / g

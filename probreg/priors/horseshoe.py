@@ -22,15 +22,34 @@ _MOST = 2_000_000  # numbers held at once
 @PRIORS.register
 @dataclass(frozen=True)
 class Horseshoe(HierarchicalPrior):
-    """beta_j = scale_j b_j, b_j ~ N(0, c^2 s_j^2 / (c^2 + s_j^2)), s_j = tau lambda_j, lambda_j ~ HalfCauchy(1),
-    tau ~ HalfCauchy(tau0): the regularised horseshoe (Piironen & Vehtari 2017).
+    """The regularised horseshoe beta_j = scale_j b_j, b_j ~ N(0, c^2 s_j^2 / (c^2 + s_j^2)), s_j = tau lambda_j.
 
-    Small coefficients are pulled to zero by tau; large ones escape it through lambda_j and meet only the normal slab of
-    standard deviation c (`slab`, given). With p0 of q standardised columns thought to matter, tau0 = p0 / (q - p0) /
-    sqrt(n) in units of sigma. `scale` is the unit of tau and c, `scaled=True` states it for standardised columns and
-    response, `sigma_units=True` in units of sigma. The density of the coefficients alone is a double integral by
-    trapezoidal rules over log s and log tau, accurate to about 1e-10; it is infinite where a coefficient is 0. Sampled.
+    lambda_j ~ HalfCauchy(1) and tau ~ HalfCauchy(tau0). Small coefficients are pulled to zero by tau; large ones escape
+    it through lambda_j and meet only the normal slab of standard deviation c. With p0 of q standardised columns thought
+    to matter, tau0 = p0 / (q - p0) / sqrt(n) in units of sigma.
 
+    The density of the coefficients alone is a double integral by trapezoidal rules over log s and log tau, accurate to
+    about 1e-10; it is infinite where a coefficient is 0. The posterior is sampled.
+
+    Parameters
+    ----------
+    scale : float or tuple of float
+        The unit of tau and c, positive: one number or one per column.
+    tau : float
+        tau0, positive.
+    slab : float
+        c, positive, given.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether `scale` is stated for standardised columns and response.
+
+    References
+    ----------
+    Piironen & Vehtari 2017.
+
+    Examples
+    --------
     >>> two = Horseshoe(tau=0.5).log_prob(np.array([[0.3], [-1.0]]))
     >>> float(two.round(6))
     -3.292936

@@ -18,13 +18,19 @@ _STEP = 1e-4  # of a coefficient's standard error: differences of an exact gradi
 @PRIORS.register
 @dataclass(frozen=True)
 class Jeffreys(DataDependentPrior):
-    """p(beta) ∝ |I(beta)|^(1/2), I the Fisher information of all coefficients together, the intercept too; unnormalised.
+    """Jeffreys' prior p(beta) ∝ |I(beta)|^(1/2), I the Fisher information of all coefficients together; unnormalised.
 
-    Its mode takes the first-order bias out of maximum likelihood and is finite under separation (Firth 1993; Heinze &
-    Schemper 2002; for a softmax Kosmidis & Firth 2011). Where the noise has a scale (Gaussian, StudentT) the information
-    does not vary with beta: the prior is flat there, and the mode is maximum likelihood. Invariant under any change of
-    columns. It is one prior of all columns, so it is given alone.
+    The intercept counts too. Its mode takes the first-order bias out of maximum likelihood and is finite under
+    separation. Where the noise has a scale (Gaussian, StudentT) the information does not vary with beta: the prior is
+    flat there, and the mode is maximum likelihood. Invariant under any change of columns. It is one prior of all
+    columns, so it is given alone.
 
+    References
+    ----------
+    Firth 1993; Heinze & Schemper 2002; for a softmax Kosmidis & Firth 2011.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 1], likelihood="bernoulli", prior=Jeffreys())
     >>> pr.fit(model).coef.values.round(6)  # half a success and half a failure more in each cell

@@ -89,6 +89,7 @@ class JointPrior:
         out = np.zeros((self.p, self.p))
         for b in self.blocks:
             unit = sigma if b.prior.sigma_units else 1.0
+            # A scale of s sigma is a precision of s^-2 / sigma^2.
             out[np.ix_(b.columns, b.columns)] = _quadratic(b).precision(len(b.columns)) / unit**2
         return out
 
@@ -120,6 +121,8 @@ class JointPrior:
             curvature[np.ix_(at, at)] += H
             if b.prior.sigma_units:
                 r = (inside - _location(b)[:, None]).ravel()
+                # r = beta - location, log p = f(r / sigma) - q m log sigma: d/d log sigma = -r'g - q m, its negative
+                # second derivative r'H r - r'g, and the mixed one g - H r.
                 gradient[-1] -= r @ g + len(at)
                 curvature[-1, -1] += r @ H @ r - r @ g
                 curvature[-1, at] += g - H @ r

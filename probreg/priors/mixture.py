@@ -58,8 +58,17 @@ class HierarchicalPrior(Prior):
 
 @dataclass(frozen=True)
 class ScaleMixture(HierarchicalPrior):
-    """beta ~ base with every scale multiplied by tau, tau ~ hyper: a prior whose scale is unknown.
+    """A prior whose scale is unknown: beta ~ base with every scale multiplied by tau, tau ~ its own prior.
 
+    Parameters
+    ----------
+    base : Prior
+        The prior at tau = 1.
+    tau : AuxPrior
+        The prior of the scale.
+
+    Examples
+    --------
     >>> from probreg.priors import Normal, InverseGamma
     >>> t = ScaleMixture(Normal(1.0), InverseGamma(2.0, 2.0))  # a Student-t with 4 degrees of freedom
     >>> float(t.log_prob(np.array([[0.0]])).round(9)) == round(float(np.log(0.375)), 9)

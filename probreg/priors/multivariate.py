@@ -15,12 +15,20 @@ _LOG_2PI = np.log(2.0 * np.pi)
 @PRIORS.register
 @dataclass(frozen=True)
 class MultivariateNormal(WholePrior):
-    """vec(beta) ~ N(vec(mean), precision^-1) for mean (p, m) and precision (p m, p m), vec row by row: column first, then
-    linear predictor.
+    """The normal prior vec(beta) ~ N(vec(mean), precision^-1), vec row by row: column first, then linear predictor.
 
-    `Normal(precision_matrix=...)` gives every linear predictor the same prior; this one may differ between the classes of
-    a softmax, as yesterday's posterior does.
+    `Normal(precision_matrix=...)` gives every linear predictor the same prior; this one may differ between the classes
+    of a softmax, as yesterday's posterior does.
 
+    Parameters
+    ----------
+    mean : array (p, m)
+        The centre.
+    precision : array (p m, p m)
+        The inverse covariance.
+
+    Examples
+    --------
     >>> prior = MultivariateNormal(((0.0, 1.0),), ((1.0, 0.0), (0.0, 4.0)))
     >>> float(prior.log_prob(np.array([[0.0, 1.0]])).round(6))
     -1.14473
@@ -51,6 +59,7 @@ class MultivariateNormal(WholePrior):
         return (beta - mean).reshape(*beta.shape[:-2], -1)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        # log p = log |P|^(1/2) - (p m / 2) log(2 pi) - r'P r / 2
         r, P = self._away(beta), np.array(self.precision)
         return -0.5 * ((r @ P) * r).sum(-1) + 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
 
@@ -65,6 +74,7 @@ class MultivariateNormal(WholePrior):
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         mean, L = np.array(self.mean), np.linalg.cholesky(np.array(self.precision))
         z = rng.standard_normal((*shape[:-2], mean.size))
+        # P = L L': L'^-1 z has covariance P^-1.
         return mean + np.linalg.solve(L.T, z[..., None])[..., 0].reshape(*shape[:-2], *mean.shape)
 
     def potential(self, beta: Any) -> Any:

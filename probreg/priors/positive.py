@@ -67,8 +67,12 @@ def _improper() -> DataError:
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class Reference(AuxPrior):
-    """p(v) ∝ 1/v, flat in log v, improper: the default, under which a flat Gaussian posterior is the classical t.
+    """The reference prior p(v) ∝ 1/v, flat in log v and improper: the default of a noise scale.
 
+    Under it, and flat priors of the coefficients, a Gaussian posterior is the classical t.
+
+    Examples
+    --------
     >>> Reference().slopes(3.0)
     (0.0, 0.0)
     """
@@ -136,8 +140,21 @@ class HalfNormal(AuxPrior):
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class HalfStudentT(AuxPrior):
-    """v = scale |t| with t Student-t on nu degrees of freedom (Gelman 2006).
+    """The half-t prior v = scale |t| with t Student-t on nu degrees of freedom.
 
+    Parameters
+    ----------
+    scale : float
+        Positive, in units of the parameter.
+    nu : float
+        Degrees of freedom, positive.
+
+    References
+    ----------
+    Gelman 2006.
+
+    Examples
+    --------
     >>> float(HalfStudentT(2.0, nu=1.0).log_prob(np.array(0.0)).round(6))
     -1.14473
     """
@@ -172,8 +189,15 @@ class HalfStudentT(AuxPrior):
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class HalfCauchy(AuxPrior):
-    """v = scale |Cauchy|, the half-t with one degree of freedom.
+    """The half-Cauchy prior v = scale |Cauchy|, the half-t with one degree of freedom.
 
+    Parameters
+    ----------
+    scale : float
+        Positive, in units of the parameter.
+
+    Examples
+    --------
     >>> float(HalfCauchy(2.0).log_prob(np.array(0.0)).round(6))
     -1.14473
     """
@@ -202,8 +226,15 @@ class HalfCauchy(AuxPrior):
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class Exponential(AuxPrior):
-    """p(v) = exp(-v / scale) / scale; the mean is `scale` (a rate is its inverse).
+    """The exponential prior p(v) = exp(-v / scale) / scale; its mean is `scale` (a rate is its inverse).
 
+    Parameters
+    ----------
+    scale : float
+        Positive, in units of the parameter.
+
+    Examples
+    --------
     >>> float(Exponential(2.0).log_prob(np.array(2.0)).round(6))
     -1.693147
     """
@@ -233,8 +264,17 @@ class Exponential(AuxPrior):
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class Uniform(AuxPrior):
-    """p(v) constant on (low, high); `Uniform()` is p(v) ∝ 1 on (0, inf), improper.
+    """The uniform prior, p(v) constant on (low, high); `Uniform()` is p(v) ∝ 1 on (0, inf), improper.
 
+    Parameters
+    ----------
+    low : float
+        Not negative.
+    high : float
+        Above `low`; inf for none.
+
+    Examples
+    --------
     >>> float(Uniform(0.0, 4.0).log_prob(np.array(1.0)).round(6))
     -1.386294
     """
@@ -285,10 +325,19 @@ class Uniform(AuxPrior):
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class InverseGamma(AuxPrior):
-    """v^2 ~ InverseGamma(shape a, scale b): the conjugate prior of a variance, stated for v = sigma.
+    """The prior v^2 ~ InverseGamma(shape a, scale b), conjugate for a variance and stated for v = sigma.
 
     log p(v) = log 2 + a log b - log Gamma(a) - (2 a + 1) log v - b / v^2.
 
+    Parameters
+    ----------
+    shape : float
+        a, positive.
+    scale : float
+        b, positive, in squared units of v.
+
+    Examples
+    --------
     >>> float(InverseGamma(1.0, 1.0).log_prob(np.array(1.0)).round(6))
     -0.306853
     """
@@ -326,8 +375,17 @@ class InverseGamma(AuxPrior):
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class LogNormal(AuxPrior):
-    """log v ~ N(location, scale^2); the median is exp(location).
+    """The log-normal prior log v ~ N(location, scale^2); its median is exp(location).
 
+    Parameters
+    ----------
+    location : float
+        Mean of log v.
+    scale : float
+        Standard deviation of log v, positive.
+
+    Examples
+    --------
     >>> float(LogNormal(0.0, 1.0).log_prob(np.array(1.0)).round(6))
     -0.918939
     """

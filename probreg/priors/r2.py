@@ -20,10 +20,21 @@ Shape = Annotated[float, Number(0.01, 1e4, closed=(True, True))]
 @AUX_PRIORS.register
 @dataclass(frozen=True)
 class BetaPrime(AuxPrior):
-    """v^2 = scale^2 R / (1 - R) with R ~ Beta(a, b): the scale of a signal that explains the share R of a variance.
+    """The scale v of a signal that explains the share R of a variance: v^2 = scale^2 R / (1 - R) with R ~ Beta(a, b).
 
     With w = (v / scale)^2, log p(v) = log 2 - log v + a log w - (a + b) log(1 + w) - log B(a, b).
 
+    Parameters
+    ----------
+    a : float
+        Of the Beta distribution, positive.
+    b : float
+        Of the Beta distribution, positive.
+    scale : float
+        Positive, in units of the parameter.
+
+    Examples
+    --------
     >>> float(BetaPrime(1.0, 1.0).log_prob(np.array(1.0)).round(6))  # 2 v / (1 + v^2)^2
     -0.693147
     """
@@ -64,13 +75,26 @@ class BetaPrime(AuxPrior):
 @PRIORS.register
 @dataclass(frozen=True)
 class R2(DataDependentPrior):
-    """R² ~ Beta(a, b), the expected share of the variance that q centred columns explain; beta has the directions of a
-    g-prior: beta | R² ~ N(0, g (sigma^2 / i) (X'WX)^-1) with g / n = R² / (1 - R²) / q.
+    """The prior R² ~ Beta(a, b) of the expected share of the variance that q centred columns explain.
 
-    The variance of X beta over the rows is then sigma^2 R² / (1 - R²) in expectation; without a noise scale sigma^2 / i is
-    the variance of the linear predictor's pseudo-observation, 1 / i of one observation at eta = 0 (4 for a Bernoulli).
-    a = b = 1 is uniform in R². Source: Gelman, Hill & Vehtari 2020, section 12.7; Zhang et al. 2022 (R2-D2).
+    beta has the directions of a g-prior: beta | R² ~ N(0, g (sigma^2 / i) (X'WX)^-1) with g / n = R² / (1 - R²) / q.
+    The variance of X beta over the rows is then sigma^2 R² / (1 - R²) in expectation. Without a noise scale sigma^2 / i
+    is the variance of the linear predictor's pseudo-observation, 1 / i of one observation at eta = 0 (4 for a
+    Bernoulli). a = b = 1 is uniform in R².
 
+    Parameters
+    ----------
+    a : float
+        Of the Beta distribution, positive.
+    b : float
+        Of the Beta distribution, positive.
+
+    References
+    ----------
+    Gelman, Hill & Vehtari 2020, section 12.7; Zhang et al. 2022 (R2-D2).
+
+    Examples
+    --------
     >>> from probreg.model.model import Model
     >>> model = Model.from_arrays([[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["x"], prior=R2(2.0, 3.0))
     >>> model.joint.blocks[-1].prior.tau

@@ -54,8 +54,27 @@ class _Student(SmoothLocationScale):
 @PRIORS.register
 @dataclass(frozen=True)
 class StudentT(_Student):
-    """beta_j = location_j + scale_j t with t Student-t on nu degrees of freedom (Gelman et al. 2008); nu = 1 is Cauchy.
+    """The Student-t prior beta_j = location_j + scale_j t, t on nu degrees of freedom; nu = 1 is Cauchy.
 
+    Parameters
+    ----------
+    scale : float or tuple of float or AuxPrior
+        Positive, one number or one per column; a prior for an unknown scale.
+    nu : float
+        Degrees of freedom, positive.
+    location : float or tuple of float
+        The centre, one number or one per column.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether the scale is stated on standardised columns.
+
+    References
+    ----------
+    Gelman et al. 2008.
+
+    Examples
+    --------
     >>> float(StudentT(2.0, nu=1.0).log_prob(np.array([[0.0]])).round(6))
     -1.837877
     """
@@ -75,9 +94,28 @@ class StudentT(_Student):
 @PRIORS.register
 @dataclass(frozen=True)
 class Cauchy(_Student):
-    """p(beta_j) = scale_j / (pi (scale_j^2 + (beta_j - location_j)^2)), the Student-t with one degree of freedom; the weakly
-    informative default of Gelman et al. (2008) is `Cauchy(2.5, scaled=True)` on columns of standard deviation 0.5.
+    """The Cauchy prior p(beta_j) = scale_j / (pi (scale_j^2 + (beta_j - location_j)^2)).
 
+    It is the Student-t prior with one degree of freedom. The weakly informative default of Gelman et al. (2008) is
+    `Cauchy(2.5, scaled=True)` on columns of standard deviation 0.5.
+
+    Parameters
+    ----------
+    scale : float or tuple of float or AuxPrior
+        Positive, one number or one per column; a prior for an unknown scale.
+    location : float or tuple of float
+        The centre, one number or one per column.
+    sigma_units : bool
+        Whether the prior scale is `scale` times sigma.
+    scaled : bool
+        Whether the scale is stated on standardised columns.
+
+    References
+    ----------
+    Gelman et al. 2008.
+
+    Examples
+    --------
     >>> float(Cauchy(2.0).log_prob(np.array([[0.0]])).round(6))
     -1.837877
     """

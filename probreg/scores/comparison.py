@@ -17,11 +17,31 @@ Array = np.ndarray
 
 
 def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
-    """1 - mean(score) / mean(reference): 1 is perfect, 0 no better than the reference, negative worse.
+    """The skill 1 - mean(score) / mean(reference): 1 is perfect, 0 no better than the reference, negative worse.
 
-    For scores whose best value is 0 (not for log scores of a density, which may be negative). `score` and `reference` are
-    the scores (n,) of the same rows, `weights` their frequencies. DataError where the reference has nothing to lose.
+    It is for scores whose best value is 0, not for log scores of a density, which may be negative.
 
+    Parameters
+    ----------
+    score : array (n,)
+        Scores of each row.
+    reference : array (n,)
+        Those of the reference, at the same rows.
+    weights : array (n,), optional
+        Frequencies of the rows.
+
+    Returns
+    -------
+    float
+        At most 1.
+
+    Raises
+    ------
+    DataError
+        Where the reference has nothing to lose.
+
+    Examples
+    --------
     >>> skill([0.04, 0.09], [0.25, 0.25])
     0.74
     """
@@ -37,11 +57,32 @@ def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """The mean difference of two forecasters' scores on the same n days; negative favours the first. `print` says it.
+    """The mean difference of two forecasters' scores on the same n days; negative favours the first.
 
-    `difference` = mean score of `first` - mean score of `second`, `std_error` of it; `t_interval` takes the days as a
-    random sample; `hoeffding` holds for any distribution, given that a difference can span no more than stated, and is
-    None without such a bound. Both take the days as independent.
+    Both intervals take the days as independent. `print` says it in words.
+
+    Parameters
+    ----------
+    first : str
+        A forecaster.
+    second : str
+        The other.
+    scored_by : str
+        The rule, in words.
+    n : float
+        Days.
+    scores : tuple of float
+        Mean score of each.
+    difference : float
+        Mean score of `first` less that of `second`.
+    std_error : float
+        Of the difference.
+    t_interval : tuple of float
+        It takes the days as a random sample.
+    hoeffding : tuple of float, optional
+        It holds for any distribution, given that a difference can span no more than stated; None without such a bound.
+    prob : float
+        Probability of both intervals.
     """
 
     first: str
@@ -83,13 +124,37 @@ class PairedComparison:
 def compare_forecasts(
     y: Any, forecasts: Mapping[str, Any], *, rule: str | Rule = "brier", prob: Probability = 0.95, weights: Any = None
 ) -> PairedComparison:
-    """Two forecasters of the same outcomes, by a rule of `RULES`; `forecasts` maps two names to what each said.
+    """Two forecasters of the same outcomes, by a rule of `RULES`.
 
-    Forecasts and outcomes as in `log_score`. On day i the difference can span c_i = max_k d_ik - min_k d_ik with
-    d_ik = S(h1_i, k) - S(h2_i, k), for the Brier score 2 |h1_i - h2_i|; days with equal forecasts span nothing.
-    Given the forecasts, and outcomes that are independent, the mean difference lies within
-    sqrt(log(2/delta) sum c_i^2 / 2) / n of its expectation with probability at least 1 - delta (Hoeffding 1963).
+    On day i the difference can span c_i = max_k d_ik - min_k d_ik with d_ik = S(h1_i, k) - S(h2_i, k), for the Brier
+    score 2 |h1_i - h2_i|. Days with equal forecasts span nothing. Given the forecasts, and outcomes that are
+    independent, the mean difference lies within sqrt(log(2/delta) sum c_i^2 / 2) / n of its expectation with
+    probability at least 1 - delta.
 
+    Parameters
+    ----------
+    y : array (n,)
+        Outcomes: 0 or 1, or class codes 0 .. K-1.
+    forecasts : mapping
+        Two names to what each said, (n,) or (n, K).
+    rule : str or Rule
+        A name in `RULES`, or a rule.
+    prob : float
+        Probability of every interval or band, between 0 and 1.
+    weights : array (n,), optional
+        Frequencies of the rows.
+
+    Returns
+    -------
+    PairedComparison
+        The difference with its intervals.
+
+    References
+    ----------
+    Hoeffding 1963.
+
+    Examples
+    --------
     >>> rain = compare_forecasts([1], {"A": [0.7], "B": [0.8]})
     >>> round(rain.difference, 4), rain.verdict
     (0.05, 'these days do not tell them apart')
@@ -115,12 +180,34 @@ def compare_scores(
     prob: Probability = 0.95,
     weights: Any = None,
 ) -> PairedComparison:
-    """The paired comparison of any two scores (n,) of the same rows, mapped from two names.
+    """The paired comparison of two scores of the same rows: difference -+ t sd / sqrt(n), on n - 1 degrees of freedom.
 
-    difference -+ t sd / sqrt(n), on n - 1 degrees of freedom. `span` is the largest minus the smallest value that the
-    difference of the two can take, for all rows or one per row: with it comes the Hoeffding interval. `weights` are
-    frequencies. DataError for an infinite score, which has no mean.
+    Parameters
+    ----------
+    scores : mapping
+        Two names to scores (n,).
+    scored_by : str
+        What the score is, in words.
+    span : float or array (n,), optional
+        The largest minus the smallest value that the difference of the two can take, for all rows or one per row; with
+        it comes the Hoeffding interval.
+    prob : float
+        Probability of every interval or band, between 0 and 1.
+    weights : array (n,), optional
+        Frequencies of the rows.
 
+    Returns
+    -------
+    PairedComparison
+        The difference with its intervals.
+
+    Raises
+    ------
+    DataError
+        For an infinite score, which has no mean.
+
+    Examples
+    --------
     >>> found = compare_scores({"A": [0.1, 0.2, 0.4, 0.1], "B": [0.3, 0.3, 0.5, 0.5]}, span=2.0)
     >>> print(found)
     A - B: -0.2 in mean score (0.2 against 0.4, smaller is better) on the same 4 days; 95 % intervals: t -0.425 to 0.025, Hoeffding -1.56 to 1.16; these days do not tell them apart.

@@ -16,10 +16,22 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Goal:
-    """goal = observed - intrinsic - chance, mean scores against a truth that is known; made by `goal`.
+    """The identity goal = observed - intrinsic - chance of mean scores against a truth that is known; made by `goal`.
 
-    `goal` is what the forecasts cost beyond the truth, E[(h - p)^2] for the Brier score; `observed` their score;
-    `intrinsic` the score of the truth itself; `chance` averages to zero over outcomes, with standard error `chance_error`.
+    Parameters
+    ----------
+    rule : str
+        The name of the rule.
+    goal : float
+        What the forecasts cost beyond the truth, E[(h - p)^2] for the Brier score.
+    observed : float
+        Their score.
+    intrinsic : float
+        The score of the truth itself.
+    chance : float
+        What averages to zero over outcomes.
+    chance_error : float
+        Its standard error.
     """
 
     rule: str
@@ -38,12 +50,34 @@ class Goal:
 
 @checked
 def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Goal:
-    """E[(h - p)^2] = E[(h - y)^2] - E[(p - y)^2]: the goal is the observed score minus the intrinsic one.
+    """The goal E[(h - p)^2] = E[(h - y)^2] - E[(p - y)^2]: the observed score minus the intrinsic one.
 
-    The identity holds in expectation over y given p; in a sample what is left is chance,
-    mean_i sum_k (1[y_i = k] - p_ik)(S(h_i, k) - S(p_i, k)), which is 2 mean (h - p)(p - y) for the Brier score of an event.
-    `y`, `forecast` and `truth` as in `log_score`. DataError names the row that is no probability or outcome.
+    The identity holds in expectation over y given p. In a sample what is left is chance, mean_i sum_k (1[y_i = k] -
+    p_ik)(S(h_i, k) - S(p_i, k)), which is 2 mean (h - p)(p - y) for the Brier score of an event.
 
+    Parameters
+    ----------
+    y : array (n,)
+        Outcomes: 0 or 1, or class codes 0 .. K-1.
+    forecast : array (n,) or (n, K)
+        What was said.
+    truth : array (n,) or (n, K)
+        The probabilities that outcomes were drawn from.
+    rule : str or Rule
+        A name in `RULES`, or a rule.
+
+    Returns
+    -------
+    Goal
+        Its parts, which print as a sentence.
+
+    Raises
+    ------
+    DataError
+        Naming the row that is no probability or outcome.
+
+    Examples
+    --------
     >>> found = goal([1, 0, 1, 0], [0.8, 0.8, 0.5, 0.5], truth=[0.5, 0.5, 0.5, 0.5])
     >>> round(found.goal, 3), round(found.observed, 3), round(found.intrinsic, 3), round(found.chance, 3)
     (0.045, 0.295, 0.25, 0.0)
@@ -73,12 +107,28 @@ def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Go
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """score = calibration + refinement + within, with refinement = uncertainty - resolution; made by `decompose`.
+    """The identity score = calibration + refinement + within, refinement = uncertainty - resolution; made by `decompose`.
 
-    `calibration`: how far the observed shares lie from what was forecast. `resolution`: how far they differ from one
-    forecast to the next. `uncertainty`: the score of always saying the overall share. `within`: what forecasts lumped
-    together in one bin differ by; zero for repeated forecasts. Per group: `forecast` and `observed` (g,) or (g, K),
-    `count` (g,).
+    Parameters
+    ----------
+    rule : str
+        The name of the rule.
+    score : float
+        The mean score.
+    calibration : float
+        How far the observed shares lie from what was forecast.
+    resolution : float
+        How far they differ from one forecast to the next.
+    uncertainty : float
+        The score of always saying the overall share.
+    within : float
+        What forecasts lumped together in one bin differ by; zero for repeated forecasts.
+    forecast : array (g,) or (g, K)
+        Of each group.
+    observed : array (g,) or (g, K)
+        The share in each group.
+    count : array (g,)
+        Observations of each group.
     """
 
     rule: str
@@ -115,17 +165,45 @@ def decompose(
     bins: Count | Sequence[float] | None = None,
     weights: Any = None,
 ) -> Decomposition:
-    """Mean score = calibration + refinement + within = calibration - resolution + uncertainty + within, to rounding.
+    """The parts of a mean score: calibration + refinement + within = calibration - resolution + uncertainty + within.
 
-    With o_g the observed shares and h_g the forecast of group g, in any proper rule: calibration is the mean divergence of
-    h_g from o_g, resolution that of the overall share from o_g, uncertainty the entropy of the overall share. Forecasts
-    that are equal form a group, and `within` is zero. With `bins`, a number of groups of about equal size or their edges,
-    h_g is the mean forecast of the bin and within = mean of S(h_i, y_i) - S(h_g, y_i); for the Brier score of an event that
-    is Var(h) - 2 Cov(h, y) inside the bins. `weights` are frequencies.
+    With o_g the observed shares and h_g the forecast of group g, in any proper rule: calibration is the mean divergence
+    of h_g from o_g, resolution that of the overall share from o_g, uncertainty the entropy of the overall share.
+    Forecasts that are equal form a group, and `within` is zero. With `bins` h_g is the mean forecast of the bin and
+    within = mean of S(h_i, y_i) - S(h_g, y_i); for the Brier score of an event that is Var(h) - 2 Cov(h, y) inside the
+    bins.
 
     In small groups calibration is estimated too high by about p(1 - p)/count each, and resolution by as much.
-    Incompatible for an improper rule. Murphy (1973); Stephenson, Coelho & Jolliffe (2008); Broecker (2009).
 
+    Parameters
+    ----------
+    y : array (n,)
+        Outcomes: 0 or 1, or class codes 0 .. K-1.
+    forecast : array (n,) or (n, K)
+        What was said.
+    rule : str or Rule
+        A name in `RULES`, or a rule.
+    bins : int or sequence of float, optional
+        A number of groups of about equal size, or their edges.
+    weights : array (n,), optional
+        Frequencies of the rows.
+
+    Returns
+    -------
+    Decomposition
+        Its parts, which add up to rounding.
+
+    Raises
+    ------
+    Incompatible
+        For an improper rule.
+
+    References
+    ----------
+    Murphy 1973; Stephenson, Coelho & Jolliffe 2008; Broecker 2009.
+
+    Examples
+    --------
     >>> print(decompose([1, 0, 1, 1], [0.4, 0.4, 0.9, 0.9]))
     Brier score 0.135 = calibration 0.01 + refinement 0.125 (uncertainty 0.1875 - resolution 0.0625); 2 groups of 4 forecasts
     """

@@ -14,12 +14,36 @@ _ROOT_PI, _ROOT_2PI = np.sqrt(np.pi), np.sqrt(2.0 * np.pi)
 
 
 def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
-    """CRPS(F, y) = integral (F(x) - 1[x >= y])^2 dx for F = N(mean, sd^2), in units of y.
+    """The CRPS of a normal, integral (F(x) - 1[x >= y])^2 dx for F = N(mean, sd^2), in units of y.
 
-    sd (z (2 Phi(z) - 1) + 2 phi(z) - 1/sqrt(pi)) with z = (y - mean)/sd; arguments broadcast. Strictly proper among
-    distributions with a mean. DataError for a value that is not finite or an sd that is not positive.
-    Gneiting & Raftery (2007), equation 21.
+    It is sd (z (2 Phi(z) - 1) + 2 phi(z) - 1/sqrt(pi)) with z = (y - mean)/sd. Arguments broadcast. Strictly proper
+    among distributions with a mean.
 
+    Parameters
+    ----------
+    y : array
+        Outcomes.
+    mean : array
+        Of the forecast, in units of y.
+    sd : array
+        Its standard deviation, positive.
+
+    Returns
+    -------
+    array
+        In units of y.
+
+    Raises
+    ------
+    DataError
+        For a value that is not finite or an sd that is not positive.
+
+    References
+    ----------
+    Gneiting & Raftery 2007, equation 21.
+
+    Examples
+    --------
     >>> float(crps_normal(0.0, 0.0, sd=1.0).round(6))
     0.233695
     """
@@ -33,9 +57,35 @@ def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
 def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     """The CRPS of centre + scale t with t Student-t on df > 1 degrees of freedom, in units of y.
 
-    scale (z (2 F(z) - 1) + 2 f(z) (df + z^2)/(df - 1) - 2 sqrt(df)/(df - 1) B(1/2, df - 1/2)/B(1/2, df/2)^2). Without
-    a mean (df <= 1) it is infinite, hence a DataError. Jordan, Krueger & Lerch (2019), appendix A.
+    It is scale (z (2 F(z) - 1) + 2 f(z) (df + z^2)/(df - 1) - 2 sqrt(df)/(df - 1) B(1/2, df - 1/2)/B(1/2, df/2)^2).
 
+    Parameters
+    ----------
+    y : array
+        Outcomes.
+    centre : array
+        Of the forecast, in units of y.
+    scale : array
+        Its scale, positive.
+    df : array
+        Degrees of freedom, above 1.
+
+    Returns
+    -------
+    array
+        In units of y.
+
+    Raises
+    ------
+    DataError
+        Without a mean (df <= 1), where it is infinite.
+
+    References
+    ----------
+    Jordan, Krueger & Lerch 2019, appendix A.
+
+    Examples
+    --------
     >>> float(crps_student(1.0, 0.0, scale=2.0, df=5.0).round(6))
     0.699291
     """
@@ -52,11 +102,31 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
 
 @checked
 def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
-    """The CRPS of the empirical distribution of draws (S, ...) at y (...,): mean |x - y| - mean |x - x'| / 2.
+    """The CRPS of the empirical distribution of draws at y: mean |x - y| - mean |x - x'| / 2.
 
-    `fair` divides the second mean by S (S - 1) in place of S^2: then it estimates, without bias, the CRPS of the
-    distribution that the draws come from (Ferro 2014). Of a discrete response too. O(S log S) a row.
+    It is of a discrete response too. The work is O(S log S) a row.
 
+    Parameters
+    ----------
+    y : array (...,)
+        Outcomes.
+    draws : array (S, ...)
+        Draws of the forecast.
+    fair : bool
+        Whether the second mean is divided by S (S - 1) in place of S^2. Then it estimates, without bias, the CRPS of
+        the distribution that the draws come from.
+
+    Returns
+    -------
+    array (...,)
+        In units of y.
+
+    References
+    ----------
+    Ferro 2014.
+
+    Examples
+    --------
     >>> crps_sample([0.0], [[-1.0], [0.0], [1.0]]).round(4)
     array([0.2222])
     """
@@ -73,10 +143,30 @@ def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
 
 
 def pinball(y: Any, quantile: Any, *, prob: Any) -> Array:
-    """(1[y < q] - prob)(q - y): minimised on average by the `prob` quantile of y; twice its integral over prob is the CRPS.
+    """The pinball loss (1[y < q] - prob)(q - y), minimised on average by the `prob` quantile of y.
 
-    In units of y; arguments broadcast. At prob = 1/2 half the absolute error. Koenker & Bassett (1978).
+    Twice its integral over prob is the CRPS. At prob = 1/2 it is half the absolute error. Arguments broadcast.
 
+    Parameters
+    ----------
+    y : array
+        Outcomes.
+    quantile : array
+        The forecast q, in units of y.
+    prob : array
+        The level of the quantile, between 0 and 1.
+
+    Returns
+    -------
+    array
+        In units of y.
+
+    References
+    ----------
+    Koenker & Bassett 1978.
+
+    Examples
+    --------
     >>> pinball([1.0, 3.0], 2.0, prob=0.9).round(2)
     array([0.1, 0.9])
     """
@@ -87,11 +177,36 @@ def pinball(y: Any, quantile: Any, *, prob: Any) -> Array:
 
 
 def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
-    """(u - l) + (2/alpha)(l - y)_+ + (2/alpha)(y - u)_+ for a central interval (l, u) of probability prob = 1 - alpha.
+    """The interval score (u - l) + (2/alpha)(l - y)_+ + (2/alpha)(y - u)_+ of a central interval (l, u), alpha = 1 - prob.
 
-    Width plus what a miss costs, in units of y: proper for the quantiles alpha/2 and 1 - alpha/2, of which it is the sum
-    of pinball losses times 2/alpha. DataError where lower exceeds upper. Winkler (1972).
+    Width plus what a miss costs. Proper for the quantiles alpha/2 and 1 - alpha/2, of which it is the sum of pinball
+    losses times 2/alpha.
 
+    Parameters
+    ----------
+    y : array
+        Outcomes.
+    ends : pair of arrays
+        Lower and upper ends, in units of y.
+    prob : float or array
+        Probability of the interval.
+
+    Returns
+    -------
+    array
+        In units of y.
+
+    Raises
+    ------
+    DataError
+        Where lower exceeds upper.
+
+    References
+    ----------
+    Winkler 1972.
+
+    Examples
+    --------
     >>> interval_score([0.0, 3.0], (-1.0, 2.0), prob=0.8)
     array([ 3., 13.])
     """

@@ -109,12 +109,34 @@ class AbsoluteRule(Rule):
 
 
 def log_score(y: Any, p: Any) -> Array:
-    """-log p(y), the negative log-likelihood of each outcome, in nats.
+    """The log score -log p(y): the negative log-likelihood of each outcome, in nats.
 
-    `y` (n,) holds 0 or 1 and `p` (n,) the probability of 1, or `y` classes 0 .. K-1 and `p` (n, K) their probabilities.
     Strictly proper. What was given probability 0 and happened costs infinity; nothing is clipped. For a density the log
-    score is `-log_prob`. DataError names the row and value that are none (as in every rule here). Good (1952).
+    score is `-log_prob`.
 
+    Parameters
+    ----------
+    y : array (n,)
+        Outcomes: 0 or 1, or class codes 0 .. K-1.
+    p : array (n,) or (n, K)
+        The probability of 1, or those of the classes.
+
+    Returns
+    -------
+    array (n,)
+        The score of each row; smaller is better.
+
+    Raises
+    ------
+    DataError
+        Naming the row and value that is no outcome or no probability.
+
+    References
+    ----------
+    Good 1952.
+
+    Examples
+    --------
     >>> log_score([1, 0], [0.8, 0.8]).round(4)
     array([0.2231, 1.6094])
     """
@@ -122,10 +144,33 @@ def log_score(y: Any, p: Any) -> Array:
 
 
 def brier(y: Any, p: Any) -> Array:
-    """The squared loss: (p - y)^2 of an event, sum_j (p_j - 1[y = j])^2 of K classes (for K = 2 twice the former).
+    """The Brier score: (p - y)^2 of an event, sum_j (p_j - 1[y = j])^2 of K classes.
 
-    Arguments and errors as in `log_score`. Strictly proper, between 0 and 1 (0 and 2 for classes). Brier (1950).
+    Strictly proper, between 0 and 1 (0 and 2 for classes). For K = 2 classes it is twice that of the event.
 
+    Parameters
+    ----------
+    y : array (n,)
+        Outcomes: 0 or 1, or class codes 0 .. K-1.
+    p : array (n,) or (n, K)
+        The probability of 1, or those of the classes.
+
+    Returns
+    -------
+    array (n,)
+        The score of each row; smaller is better.
+
+    Raises
+    ------
+    DataError
+        Naming the row and value that is no outcome or no probability.
+
+    References
+    ----------
+    Brier 1950.
+
+    Examples
+    --------
     >>> brier([1, 0], [0.8, 0.8]).round(4), brier([2], [[0.2, 0.2, 0.6]]).round(4)
     (array([0.04, 0.64]), array([0.24]))
     """
@@ -133,10 +178,33 @@ def brier(y: Any, p: Any) -> Array:
 
 
 def spherical(y: Any, p: Any) -> Array:
-    """1 - p_y / |p|, with |p| the Euclidean length of the class probabilities.
+    """The spherical score 1 - p_y / |p|, with |p| the Euclidean length of the class probabilities.
 
-    Arguments and errors as in `log_score`. Strictly proper, between 0 and 1. Roby (1965), shifted so that 0 is best.
+    Strictly proper, between 0 and 1, shifted so that 0 is best.
 
+    Parameters
+    ----------
+    y : array (n,)
+        Outcomes: 0 or 1, or class codes 0 .. K-1.
+    p : array (n,) or (n, K)
+        The probability of 1, or those of the classes.
+
+    Returns
+    -------
+    array (n,)
+        The score of each row; smaller is better.
+
+    Raises
+    ------
+    DataError
+        Naming the row and value that is no outcome or no probability.
+
+    References
+    ----------
+    Roby 1965.
+
+    Examples
+    --------
     >>> spherical([1], [0.8]).round(4)
     array([0.0299])
     """
@@ -144,10 +212,29 @@ def spherical(y: Any, p: Any) -> Array:
 
 
 def zero_one(y: Any, p: Any) -> Array:
-    """1 when the most probable outcome is not the one that happened, 0 when it is, 1 - 1/t when t share the first place.
+    """The zero-one loss: 1 when the most probable outcome is not the one that happened, 0 when it is.
 
-    Arguments and errors as in `log_score`. Proper, not strictly: 0.51 and 0.99 are worth the same.
+    It is 1 - 1/t when t share the first place. Proper, not strictly: 0.51 and 0.99 are worth the same.
 
+    Parameters
+    ----------
+    y : array (n,)
+        Outcomes: 0 or 1, or class codes 0 .. K-1.
+    p : array (n,) or (n, K)
+        The probability of 1, or those of the classes.
+
+    Returns
+    -------
+    array (n,)
+        The score of each row; smaller is better.
+
+    Raises
+    ------
+    DataError
+        Naming the row and value that is no outcome or no probability.
+
+    Examples
+    --------
     >>> zero_one([1, 1, 1], [0.51, 0.49, 0.5])
     array([0. , 1. , 0.5])
     """
@@ -155,10 +242,29 @@ def zero_one(y: Any, p: Any) -> Array:
 
 
 def absolute(y: Any, p: Any) -> Array:
-    """|p - y| of an event, sum_j |p_j - 1[y = j]| of K classes. Improper: who believes 0.7 does best to say 1.
+    """The absolute loss |p - y| of an event, sum_j |p_j - 1[y = j]| of K classes.
 
-    Arguments and errors as in `log_score`.
+    Improper: who believes 0.7 does best to say 1.
 
+    Parameters
+    ----------
+    y : array (n,)
+        Outcomes: 0 or 1, or class codes 0 .. K-1.
+    p : array (n,) or (n, K)
+        The probability of 1, or those of the classes.
+
+    Returns
+    -------
+    array (n,)
+        The score of each row; smaller is better.
+
+    Raises
+    ------
+    DataError
+        Naming the row and value that is no outcome or no probability.
+
+    Examples
+    --------
     >>> float(expected("absolute", 0.7, forecast=0.7).round(2)), float(expected("absolute", 0.7, forecast=1.0).round(2))
     (0.42, 0.3)
     """
@@ -167,11 +273,29 @@ def absolute(y: Any, p: Any) -> Array:
 
 @checked
 def expected(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
-    """S(h; p) = sum_k p_k S(h, k): what the forecast h costs on average when outcomes follow the truth p.
+    """The expected score S(h; p) = sum_k p_k S(h, k): what the forecast h costs when outcomes follow the truth p.
 
-    Both are probabilities of an event (n,) or rows of class probabilities (n, K); `rule` is a name of `RULES` or a Rule.
-    Shape (n,). DataError names the row that is no probability.
+    Parameters
+    ----------
+    rule : str or Rule
+        A name in `RULES`, or a rule.
+    truth : array (n,) or (n, K)
+        Probabilities of an event, or rows of class probabilities.
+    forecast : array (n,) or (n, K)
+        The same of the forecast.
 
+    Returns
+    -------
+    array (n,)
+        One number per row.
+
+    Raises
+    ------
+    DataError
+        Naming the row that is no probability.
+
+    Examples
+    --------
     >>> expected("brier", [0.7, 0.7], forecast=[0.7, 0.8]).round(4)
     array([0.21, 0.22])
     """
@@ -182,8 +306,24 @@ def expected(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
 
 @checked
 def entropy(rule: str | Rule, truth: Any) -> Array:
-    """S(p; p): what even the truth costs. Shannon's entropy for the log score, p(1 - p) for the Brier score of an event.
+    """The entropy S(p; p) of a rule: what even the truth costs.
 
+    Shannon's entropy for the log score, p(1 - p) for the Brier score of an event.
+
+    Parameters
+    ----------
+    rule : str or Rule
+        A name in `RULES`, or a rule.
+    truth : array (n,) or (n, K)
+        Probabilities of an event, or rows of class probabilities.
+
+    Returns
+    -------
+    array (n,)
+        One number per row.
+
+    Examples
+    --------
     >>> float(entropy("brier", 0.7).round(4))
     0.21
     """
@@ -192,10 +332,27 @@ def entropy(rule: str | Rule, truth: Any) -> Array:
 
 @checked
 def divergence(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
-    """S(h; p) - S(p; p), what the forecast h costs beyond the truth p: never negative for a proper rule.
+    """The divergence S(h; p) - S(p; p) of a rule: what the forecast h costs beyond the truth p.
 
-    (h - p)^2 for the Brier score of an event, the Kullback-Leibler divergence for the log score.
+    It is never negative for a proper rule: (h - p)^2 for the Brier score of an event, the Kullback-Leibler divergence
+    for the log score.
 
+    Parameters
+    ----------
+    rule : str or Rule
+        A name in `RULES`, or a rule.
+    truth : array (n,) or (n, K)
+        Probabilities of an event, or rows of class probabilities.
+    forecast : array (n,) or (n, K)
+        The same of the forecast.
+
+    Returns
+    -------
+    array (n,)
+        One number per row.
+
+    Examples
+    --------
     >>> float(divergence("brier", 0.7, forecast=0.8).round(4))
     0.01
     """

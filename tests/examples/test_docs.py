@@ -8,16 +8,33 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = [p for p in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```python" in p.read_text()]
+EVERY = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [p for p in EVERY if "```python" in p.read_text()]
+SOURCES = [p for room in ("probreg", "tests", "examples", "benchmarks") for p in (ROOT / room).rglob("*.py")]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def of_page(page: pathlib.Path) -> str:
+    return page.relative_to(ROOT).with_suffix("").as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=of_page)
 def test_the_code_of_a_page_runs(page: pathlib.Path, tmp_path: pathlib.Path):
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL))
     script = tmp_path / "page.py"
     script.write_text(code)
     done = subprocess.run([sys.executable, "-W", "error", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("page", EVERY, ids=of_page)
+def test_the_links_of_a_page_lead_somewhere(page: pathlib.Path):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_pages_that_code_and_messages_name_exist():
+    named = {m for p in [*SOURCES, *EVERY] for m in re.findall(r"docs/[\w/-]+\.md", p.read_text())}
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 
 def test_the_printed_table_of_the_readme_is_what_its_code_prints(tmp_path: pathlib.Path):

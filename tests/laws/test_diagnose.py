@@ -535,9 +535,9 @@ def test_the_partial_picture_of_a_softmax_has_a_panel_for_each_predictor(clean):
 
 
 def test_the_page_shows_the_catalogue():
-    page = (Path(pr.__file__).parents[1] / "docs" / "diagnostics.md").read_text()
+    page = (Path(pr.__file__).parents[1] / "docs" / "explanation" / "diagnostics.md").read_text()
     for line in catalogue_markdown().splitlines():
-        assert line in page, "docs/diagnostics.md: write the table anew with catalogue_markdown()"
+        assert line in page, "docs/explanation/diagnostics.md: write the table anew with catalogue_markdown()"
 
 
 # ---- edges -------------------------------------------------------------------------------------------------------------

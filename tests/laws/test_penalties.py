@@ -328,4 +328,4 @@ def test_the_page_holds_the_table():
 
     from .conversions import conversions
 
-    assert conversions() in (Path(__file__).parents[2] / "docs" / "penalties.md").read_text()
+    assert conversions() in (Path(__file__).parents[2] / "docs" / "explanation" / "penalties.md").read_text()

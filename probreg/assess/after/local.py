@@ -47,6 +47,7 @@ class Local:
     def span(self) -> Array:
         """Orthonormal columns (n m, k) that span the weighted columns of the fit, row by row and predictor by predictor."""
         n, m, k = self.Q.shape
+        # sqrt(w_i) Q_i stacked have orthonormal columns where no prior holds a share.
         rows = self.Q.reshape(n * m, k) * np.repeat(np.sqrt(self.w), m)[:, None]
         return rows if self.orthonormal else np.linalg.qr(rows)[0]
 
@@ -72,6 +73,7 @@ class Local:
     def deleted(self) -> Array:
         """(I - H_i)^-1 u_i, (n, m); nan where the row alone decides its own fit, or stands for no observation."""
         m = self.u.shape[1]
+        # beta - beta_(i) = A^-1 (x_i kron 1)' L_i (1 - H_i)^-1 u_i, by the Sherman-Morrison-Woodbury formula.
         gap = np.eye(m) - self.H
         lost = (self.w == 0) | (self.leverage > m - _ALONE if m == 1 else np.linalg.eigvalsh(gap)[:, 0] < _ALONE)
         gap = np.where(lost[:, None, None], np.eye(m), gap)
@@ -88,6 +90,7 @@ class Local:
     def standardised(self) -> Array:
         """Internally studentised: u / sqrt(dispersion (1 - h)); its root mean square over predictors when m > 1."""
         if self.u.shape[1] == 1:
+            # u / (1 - h)^(1/2) = sign(u) (u * u/(1 - h))^(1/2)
             return np.asarray(np.sign(self.u[:, 0]) * np.sqrt(self.u[:, 0] * self.deleted[:, 0] / self.dispersion))
         return np.sqrt((self.u * self.deleted).sum(1) / self.u.shape[1])
 
@@ -97,6 +100,8 @@ class Local:
         if self.df is None:
             return np.ones(len(self.u))
         with np.errstate(all="ignore"):  # no degree of freedom is left: nan
+            # sigma_(i)^2 / sigma^2 = (df - r_i^2) / (df - 1), r_i the internally studentised residual (Belsley, Kuh &
+            # Welsch 1980).
             return np.sqrt((self.df - self.standardised**2) / (self.df - 1.0))
 
     @cached_property
@@ -126,6 +131,7 @@ def _found(fit: Fit) -> Local:
     eta = plus_offset(eta, design.offset)
     score = likelihood.score(design.observed, eta, **aux)
     information = likelihood.information(eta, **aux)
+    # u = L^-1 score with L L' = W: of variance 1 under the model; (y - mu) / sd for a family with one predictor.
     root, inverse = roots(np.broadcast_to(information, (*eta.shape, eta.shape[1])))
     w = full_weights(design.weights, design.n)
     Q, back = _orthonormal(fit, root, w)
@@ -165,6 +171,7 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
     scale = np.repeat(np.sqrt(w), m)[:, None]
     prior = map_of_columns(_half(T.T @ model.joint.precision(fit.model.noise(fit.aux)) @ T), m)
+    # [w^(1/2) L'(x kron 1) T; P^(1/2)] = Q R with R'R = A, the expected information of the posterior.
     R = np.linalg.qr(np.vstack([stacked * scale, prior]), mode="r")
     R_inverse = np.linalg.inv(R)
     Q = (stacked @ R_inverse).reshape(n, m, -1)

@@ -174,11 +174,13 @@ def _iqr(r: Array, axis: int) -> Array:
 
 
 def _dispersion(likelihood: CountLikelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    # mean of (y - mu)^2 / V(mu): 1 in expectation where the variance is that of the likelihood.
     mu = likelihood.mean(eta)
     return ((y - mu) ** 2 / likelihood.variance(mu, **aux)).mean(-1)
 
 
 def _dispersion_of_trials(likelihood: Binomial, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
+    # mean of (k - n p)^2 / (n p (1 - p)): 1 in expectation for a binomial.
     p, n = likelihood.mean(eta), aux["trials"]
     return ((y - n * p) ** 2 / (n * p * (1.0 - p))).mean(-1)
 
@@ -207,6 +209,7 @@ def _deciles(p: Array) -> Array:
 
 def _misfit(hit: Array, p: Array, group: Array) -> Array:
     """sum over groups of (rate - mean p)^2 / variance, the statistic of Hosmer & Lemeshow at given parameters."""
+    # The share of a group has variance sum_i p_i (1 - p_i) / size^2.
     variance = (p * (1.0 - p)) @ group**2
     return (((hit - p) @ group) ** 2 / np.maximum(variance, 1e-300)).sum(-1)
 

@@ -64,17 +64,20 @@ class AverageSlope:
     D: Array
 
     def values(self, model: Model, beta: Array, aux: Aux) -> Array:
+        # d mu(x beta) / dv = J(eta) (dx/dv) beta
         return np.einsum("...nkm,...nm->...nk", jacobian(model.likelihood, self.at.eta(beta)), self.D @ beta)
 
     def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
         eta, v = self.at.eta(beta), self.D @ beta
         J = jacobian(model.likelihood, eta)
+        # d/d beta of J(eta) (D beta) = J D + (dJ/d eta along D beta) X
         return [(J, self.D), (_along(model.likelihood, eta, v), self.at.X)]
 
 
 def jacobian(likelihood: Likelihood, eta: Array) -> Array:
     """d mean / d eta, (..., n, K, m), from the line on which the mean lies and its link."""
     line, J = likelihood.link_mean_and_slope(eta)
+    # mu = g^-1(line(eta)): d mu / d eta = (g^-1)'(line) d line / d eta.
     return likelihood.link.slope(line)[..., None] * J
 
 
@@ -92,12 +95,14 @@ def _along(likelihood: Likelihood, eta: Array, v: Array) -> Array:
         step = k * _STEP * unit
         return jacobian(likelihood, eta + step) - jacobian(likelihood, eta - step)
 
+    # f'(0) = [8 (f(h) - f(-h)) - (f(2h) - f(-2h))] / (12 h) + O(h^4)
     return (8.0 * across(1) - across(2)) / (12.0 * _STEP) * size[..., None]
 
 
 def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, aux: Aux) -> tuple[Array, Array]:
     """Averages (G, K) and their gradients (G, K, p m) over vec(beta), column first, then predictor."""
     h, pairs = target.values(model, beta, aux), target.slopes(model, beta)
+    # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
     value = np.stack([g.share @ h[g.rows] for g in groups])
     gradient = np.stack(
         [

@@ -3,7 +3,7 @@
 Without its rows a saved fit holds the model's specification, the estimate or the draws and, where the likelihood is
 Gaussian or a prior is stated relative to the rows, the moments (not those of more than 200 columns and fewer rows, which
 would be larger than the rows): enough to summarise, compare and predict at new data. The format, and what is promised of
-it, is docs/storage.md.
+it, is docs/explanation/storage.md.
 """
 
 import json

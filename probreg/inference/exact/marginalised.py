@@ -53,9 +53,13 @@ class Marginalised:
         inside, p = set(block.columns), moments.p
         flat = tuple(j for j in range(p) if j not in inside)
         F, k = np.asarray(moments.factor, dtype=float), len(flat)
+        # With flat columns first: R_ff beta_f = z_f - R_fi beta_i + sigma xi, and |W beta_i - z|^2 + rest of the
+        # others.
         R = np.linalg.qr(F[:, [*flat, *block.columns, p]], mode="r")
         mu, L = base.center(q), np.linalg.cholesky(base.precision(q))
         back = solve_triangular(L.T, np.eye(q))
+        # beta_i = mu + L'^-1 V delta turns the prior into alpha |delta|^2 and the data into |diag(d) delta - U'(z - W
+        # mu)|^2.
         U, d, Vt = np.linalg.svd(R[k:p, k:p] @ back)
         z = U.T @ (R[k:p, p] - R[k:p, k:p] @ mu)
         rest, n = float(R[p, p] ** 2), moments.weight - k
@@ -77,10 +81,13 @@ def marginalised_graph(model: Model, c: Marginalised) -> Any:
         sigma = pt.as_tensor_variable(known[model.noise_scale])
         noise = sigma**-2.0
         alpha = (tau * sigma if prior.sigma_units else tau) ** -2.0
+        # delta_j | tau, sigma, y ~ N(noise d_j z_j / h_j, 1 / h_j), h_j = noise d_j^2 + alpha, noise = 1 / sigma^2.
         h = noise * c.d**2 + alpha
         mean = noise * c.d * c.z / h
         square = alpha * (mean**2).sum() + noise * (((c.z - c.d * mean) ** 2).sum() + c.rest)
         flat = c.top - 0.5 * c.n * np.log(2.0 * np.pi) - float(np.log(np.abs(np.diagonal(c.R))).sum())
+        # log p(y | tau, sigma) = [n log noise + q log alpha - sum_j log h_j - alpha |mean|^2 - noise RSS] / 2 +
+        # constants
         log_evidence = 0.5 * (c.n * pm.math.log(noise) + len(c.d) * pm.math.log(alpha) - pm.math.log(h).sum() - square)
         pm.Potential("y", flat + log_evidence)
         zeta = pm.Normal("zeta", shape=len(c.d))

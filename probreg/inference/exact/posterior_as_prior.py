@@ -48,6 +48,8 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
                 prior, aux, "the posterior before is the prior here, exactly: normal with sigma held"
             )
         assert solution.df is not None  # conjugate with unknown sigma has Student-t marginals
+        # sigma^2 | y ~ InvGamma(a, b) with 2 a = df and b = a (b/a); beta | sigma, y ~ N(m, sigma^2 V), V = scale /
+        # (b/a).
         a, square = solution.df / 2.0, solution.stats["sigma2_scale"]
         prior = _normal(model, solution.beta, _inverse(solution.scale / square), sigma_units=True)
         aux[model.noise_scale] = InverseGamma(a, a * square)

@@ -71,6 +71,8 @@ class ClosedForm(Method):
         # With no prior rows the moments' own RSS also counts what deficient columns left behind.
         rss = given.rss if prior.size or given.exact is not None else moments.rss
         n, df = moments.weight, moments.weight - rank if not prior.size else None
+        # d/d log sigma of -(n + q) log sigma - (RSS + penalty) / (2 sigma^2) vanishes at sigma^2 = (RSS + penalty) / (n
+        # + q).
         ml = float(np.sqrt(rss / (n + size)))
         unbiased = float(np.sqrt(rss / df)) if df and df > 0 else np.nan
         error = sigma if not model.unknown else (ml if prior.size else unbiased)
@@ -90,6 +92,7 @@ class ClosedForm(Method):
             beta=beta[:, None],
             scale=error**2 * unscaled,
             aux={model.noise_scale: ml} if model.unknown else {},
+            # -d^2 / d (log sigma)^2 = 2 (n + q) there, and sd(sigma) = sigma sd(log sigma).
             aux_sd={model.noise_scale: ml / np.sqrt(2.0 * (n + size))} if model.unknown else {},
             df=df if model.unknown else None,
             status=Status.NOT_IDENTIFIED if deficient else Status.EXACT,
@@ -114,6 +117,7 @@ def _coefficients(given: Conditional, p: int) -> tuple[Array, Array, Array]:
     beta, cov = np.zeros(p), np.zeros((p, p))
     beta[kept], cov[np.ix_(kept, kept)] = part.mean, part.unscaled
     N = unidentified(rank, p)
+    # (1 - N N^+) beta is the member of least norm, with covariance (1 - N N^+) V (1 - N N^+)'.
     project = np.eye(p) - N @ np.linalg.pinv(N)
     return project @ beta, project @ cov @ project.T, N
 

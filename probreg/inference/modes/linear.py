@@ -149,6 +149,7 @@ def _sums(rows: list[tuple[Array, Array, Array | None]], b: tuple[Array, Array])
 
 def _inverse(rows: list[tuple[Array, Array, Array | None]], R: Array, start: Array) -> Array | None:
     """(X'WX)^-1 column by column: X'WX b = c for each column c of the identity, that is y = 0."""
+    # Column j of (X'WX)^-1 solves X'WX b = e_j, that is X'W(0 - X b) + e_j = 0: least squares with y = 0 and c = e_j.
     empty = [(A, np.zeros_like(v), w) for A, v, w in rows]
     found = [refine(partial(_sums, empty), R, b, c) for b, c in zip(start.T, np.eye(len(R)))]
     if any(f is None for f in found):
@@ -168,6 +169,8 @@ def log_marginal(given: Conditional, moments: Moments, prior: PriorRows, sigma: 
     prod_i w_i^(1/2) (2 pi sigma^2)^(-(N + q - p)/2) |P|^(1/2) / |R| exp(-rss / (2 sigma^2)), N the number of observations,
     q the informative columns, w the precisions of the rows.
     """
+    # The integral of (2 pi sigma^2)^(-N/2) exp(-|y - X beta|^2 / (2 sigma^2)) against the prior: each of p coefficients
+    # gives sigma (2 pi)^(1/2), each of q prior rows takes one.
     power = moments.weight + prior.size - moments.p
     return (
         0.5 * moments.log_precision
@@ -194,6 +197,7 @@ def unidentified(rank: ColumnRank, p: int) -> Array:
     """Directions of beta that leave X beta unchanged, as columns (p, k)."""
     N = np.zeros((p, len(rank.dropped)))
     for i, j in enumerate(rank.dropped):
+        # Column j is the sum of combos[k] times column k, so that X (e_j - sum_k combos[k] e_k) = 0.
         N[j, i] = 1.0
         N[list(rank.kept), i] = -rank.combos[i]
     return N

@@ -250,6 +250,7 @@ def _promised(rows: PassData, gamma: Array, passed: list[tuple[Array, Suffered |
     square = (rows.y - rows.eta(gamma)[:, 0]) ** 2
     theirs = float(rows.weigh(square if rows.precision is None else square * rows.precision).sum())
     known = [(s, float(((start - gamma) ** 2).sum())) for start, s in passed if s is not None]
+    # Each pass starts anew from its own w_1, ||u - w_1||^2 = apart; bounds and losses of passes add up.
     bound = sum(online.widrow_hoff_pass(theirs, apart, s.step, s.largest) for s, apart in known)
     unit = rows.model.design.total / len(rows.y)  # weights were divided by their mean
     return {

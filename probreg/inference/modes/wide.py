@@ -52,10 +52,12 @@ class Factored:
 
     def diagonal(self) -> Array:
         """(k,)."""
+        # diag = d_k^2 (1 - |Q_k|^2 + Q_k S Q_k'), Q_k row k.
         free = np.maximum(1.0 - np.einsum("kr,kr->k", self.axes, self.axes), 0.0)
         return self.spread**2 * (free + np.einsum("kr,kr->k", self.axes @ self.inner, self.axes))
 
     def __matmul__(self, B: Array) -> Array:
+        # D (D B + Q (S - 1) Q' D B), without the matrix.
         DB = (self.spread * B.T).T
         seen = self.axes.T @ DB
         return (self.spread * (DB + self.axes @ (self.inner @ seen - seen)).T).T
@@ -75,6 +77,7 @@ class Factored:
             raise DataError(
                 f"the covariance of {k:,} coefficients is a matrix of {8e-9 * k**2:.0f} GB; std_error has its diagonal"
             )
+        # D D + D Q (S - 1) Q' D, whose diagonal is taken from `diagonal`, where nothing cancels.
         DQ = self.spread[:, None] * self.axes
         out = DQ @ (self.inner - np.eye(len(self.inner))) @ DQ.T
         out[np.diag_indices(k)] = self.diagonal()
@@ -83,6 +86,7 @@ class Factored:
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         """(size, k) from N(0, this): D (z + Q (S^1/2 - I) Q'z) of standard normal z."""
         value, vector = np.linalg.eigh(self.inner)
+        # (1 + Q (S^(1/2) - 1) Q') squared is 1 + Q (S - 1) Q', since Q'Q = 1.
         root = (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
         z = rng.standard_normal((size, len(self.spread)))
         z += (z @ self.axes) @ (root - np.eye(len(root))) @ self.axes.T
@@ -158,6 +162,7 @@ class Rotated:
 
     def start(self, beta: Array) -> tuple[tuple[float, ...], ...]:
         """(f + n, m) from (p, m)."""
+        # beta_G = b + V (Q u + Q_perp w): u = Q' V^-1 (beta_G - b).
         u = self.Q.T @ ((beta[self.columns] - self.center[:, None]) / self.scale[:, None])
         return tuple(map(tuple, np.vstack([beta[self.flat], u]).tolist()))
 
@@ -205,9 +210,11 @@ class Rotated:
         for c in range(chains):  # a chain at a time, and a predictor: draws of w are as large as what is reported
             for k in range(m):
                 z = rng.standard_normal((per, q))
+                # Q_perp w = (1 - Q Q') z for standard normal z.
                 z -= (z @ self.Q) @ self.Q.T
                 sum_of_squares[c] += np.einsum("sq,sq->s", z, z)
                 out[c][:, self.columns, k] += wide[c][:, None] * (z * self.scale)
+        # log N(w; 0, unit^2), less log |V| for each predictor as a density of beta_G.
         log_w = -0.5 * sum_of_squares - self.unseen * (0.5 * np.log(2.0 * np.pi) + np.log(wide))
         return out, log_w - m * float(np.log(self.scale).sum())
 
@@ -229,6 +236,7 @@ def rotated(model: Model) -> Rotated | None:
     if stated is None:
         return None
     center, scale, relative = stated
+    # (X_G V)' = Q R: X_G V = R'Q', so that the rows see R' u.
     Q, R = np.linalg.qr((design.X[:, G] * scale).T)
     moved = design.X[:, G] @ center
     offset = design.offset

@@ -44,6 +44,7 @@ def _polish(G: Array, c: Array, penalty: Separable, x: Array) -> Array:
     """Newton's steps over the coordinates that are off their kinks, each cut at the first kink that it meets."""
     center, pointed = penalty.center, penalty.pointed
     for _ in range(30):
+        # Off the kinks the objective is smooth: (G + R'') step = -(G x - c + R').
         free = np.flatnonzero(~(pointed & (x == center)))
         gradient = (G[free] @ x - c[free]) + penalty.slope(x)[free]
         H = G[np.ix_(free, free)]
@@ -56,6 +57,7 @@ def _polish(G: Array, c: Array, penalty: Separable, x: Array) -> Array:
             return x
         room = np.where(pointed[free], (center - x)[free], np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
+            # x_j + t step_j meets its kink at t = (center_j - x_j) / step_j.
             until = np.where(room * step > 0, room / step, np.inf)
         t = min(reach, float(until.min(initial=np.inf)))
         if not np.isfinite(t):
@@ -74,6 +76,7 @@ def _polish(G: Array, c: Array, penalty: Separable, x: Array) -> Array:
 def _lower(G: Array, c: Array, penalty: Separable, x: Array, new: Array) -> bool:
     """The objective at `new` is no higher, but for rounding."""
     step = new - x
+    # q(x + s) - q(x) = s'(G (x + s/2) - c) for q(x) = x'G x / 2 - c'x: no difference of large numbers.
     rise = step @ (G @ (x + 0.5 * step) - c) + penalty.value(new) - penalty.value(x)
     return bool(rise <= 1e-12 * (1.0 + abs(penalty.value(x)) + abs(c @ x)))
 

@@ -50,6 +50,8 @@ class Weights(NamedTuple):
 
     def at(self, sigma: float, norm: Array) -> WeightedAbsolute:
         """sigma^2 times -log prior over delta = norm (beta - center)."""
+        # sigma^2 (a |r| + l r^2 / 2) in raw units; r / sigma in place of r leaves sigma a |r| + l r^2 / 2. delta = norm
+        # r.
         l1 = np.where(self.units, sigma, sigma**2) * self.l1
         l2 = np.where(self.units, 1.0, sigma**2) * self.l2
         return WeightedAbsolute(l1 / norm, l2 / norm**2, np.zeros_like(l1))
@@ -82,6 +84,7 @@ class Lasso:
         at = weights.center * parts.norm
         if not at.any():
             return cls(parts, weights, parts.c, parts.yy)
+        # About the centre a: c - G a in place of X'y, and |y - X a|^2 = y'y - 2 c'a + a'G a.
         G = parts.gram.times(at)
         return cls(parts, weights, parts.c - G, float(parts.yy - 2 * parts.c @ at + at @ G))
 
@@ -103,10 +106,13 @@ class Lasso:
                 inner = WeightedAbsolute(penalty.weight[J], penalty.ridge[J], np.zeros(len(J)))
                 r = r.copy()
                 r[J] = minimise(gram.among(J), self.c[J], inner, r[J], tol=0.5 * tol * sigma)[0]
+            # g = X'(y - X r), the correlations with the residuals: at the mode g_j lies in the subdifferential of the
+            # penalty.
             g = self.c - gram.times(r)
             off = distance_to_subgradient(-g, *penalty.ends(r)) / curvature
             kkt = float(off.max(initial=0.0))
             if best is None or kkt < best.kkt:
+                # |y - X r|^2 = y'y - r'(2 c - G r) = y'y - r'(c + g).
                 rss = max(float(self.yy - r @ (self.c + g)), 0.0)
                 best = ModeGivenSigma(r, g, rss, kkt, _gap(penalty, r, g, rss) / sigma**2, rounds)
             fresh = (off > tol) & ~work
@@ -131,8 +137,10 @@ def _gap(penalty: WeightedAbsolute, r: Array, g: Array, rss: float) -> float:
     is left, (1 - t)^2 RSS / 2 + sum of R_j(r_j) + R_j*(t g_j) - t g_j r_j, every term of which is positive."""
     lasso = (penalty.ridge == 0) & (penalty.weight > 0)
     with np.errstate(divide="ignore"):
+        # The dual point t (y - X r) is feasible where t |g_j| <= weight_j for every coordinate without a ridge.
         t = min(1.0, float(np.min(penalty.weight[lasso] / np.abs(g[lasso]), initial=np.inf)))
     ridge = penalty.ridge > 0
+    # The conjugate of w |r| + l r^2 / 2 is (|g| - w)_+^2 / (2 l); without a ridge it is 0 up to |g| = w.
     beyond = np.maximum(np.abs(t * g[ridge]) - penalty.weight[ridge], 0.0)
     own = penalty.weight * np.abs(r) + 0.5 * penalty.ridge * r * r - t * g * r
     own[ridge] += 0.5 * beyond**2 / penalty.ridge[ridge]
@@ -186,12 +194,14 @@ def _sigma_step(equation: tuple[float, float, float], slopes: Any, u: float) -> 
     N, A, B = equation
 
     def at(v: float) -> tuple[float, float]:
+        # f(v) = N - A e^(-2v) - B e^(-v) - d log p / dv, and f'(v).
         first, second = slopes(float(np.exp(v)))
         a, b = A * np.exp(-2 * v), B * np.exp(-v)
         return N - a - b - first, 2 * a + b - second
 
     slope, hessian = at(u)
     miss = abs(slope) / np.sqrt(max(hessian, 1.0))
+    # Without a prior of sigma: N sigma^2 - B sigma - A = 0 has one positive root.
     v = np.log((B + np.sqrt(B * B + 4 * N * A)) / (2 * N)) if A + B > 0 else -np.inf
     for _ in range(50 if np.isfinite(v) else 0):
         f, d = at(float(v))

@@ -55,6 +55,7 @@ class WeightedAbsolute:
 
     def ends(self, x: Array) -> tuple[Array, Array]:
         r = x - self.center
+        # dR_j = ridge_j r + weight_j sign(r), and [-weight_j, weight_j] at r = 0.
         pull = self.ridge * r
         return pull + np.where(r > 0, 1, -1) * self.weight, pull + np.where(r < 0, -1, 1) * self.weight
 
@@ -71,6 +72,8 @@ class WeightedAbsolute:
 
         H = np.ascontiguousarray(G)
         if self.ridge.any():
+            # q = c - (G + ridge)(x - center) - G center: minus the gradient of the smooth part, kept up to date by the
+            # descent.
             H = H + np.diag(self.ridge)
         r = x - self.center
         q = c - G @ self.center - H @ r if self.center.any() else c - H @ r
@@ -110,6 +113,7 @@ class Powers:
     def _slope(self, x: Array) -> Array:
         r = x - self.center
         size = np.where(r == 0, 1.0, np.abs(r))
+        # d/dr of w |r|^e + l r^2 / 2 is w e |r|^(e - 1) sign(r) + l r.
         power = np.where(r == 0, 0.0, self.weight * self.exponent * size ** (self.exponent - 1))
         return self.ridge * r + np.sign(r) * power
 
@@ -117,6 +121,7 @@ class Powers:
         r = np.abs(x - self.center)
         size = np.where(r == 0, 1.0, r)
         e = self.exponent
+        # d^2/dr^2 of w |r|^e is w e (e - 1) |r|^(e - 2), negative for e < 1.
         return self.ridge + np.where(r == 0, 0.0, self.weight * e * (e - 1) * size ** (e - 2))
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:

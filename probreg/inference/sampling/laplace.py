@@ -60,6 +60,8 @@ def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
         raise Incompatible(f"{name} has no mode to expand about: {found.status.value} ({found.detail})")
     H, k, m = mode.local.curvature, mode.gamma.size, mode.gamma.shape[1]
     d = np.sqrt(np.diagonal(H))
+    # H = D R'R D: root = (R D)^-1 on standardised columns, so that z = root^-1 (theta - mode) has curvature 1; then
+    # beta = T gamma.
     R = np.linalg.cholesky(H / np.outer(d, d)).T
     root = solve_triangular(R, np.eye(len(H))) / d[:, None]
     root[:k] = map_of_columns(model.design.basis.T, m) @ root[:k]

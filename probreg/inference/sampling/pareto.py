@@ -38,6 +38,7 @@ def smoothed(log_weight: Array) -> Smoothed:
     (True, True)
     """
     S, top = len(log_weight), float(log_weight.max())
+    # M = min(S/5, 3 S^(1/2)) (Vehtari et al. 2024).
     tail = int(min(S // 5, 3.0 * np.sqrt(S)))
     if tail < _FEWEST or not np.isfinite(top):
         return Smoothed(log_weight, np.inf)
@@ -50,6 +51,7 @@ def smoothed(log_weight: Array) -> Smoothed:
     if not np.isfinite(k):
         return Smoothed(log_weight, np.inf)
     p = (np.arange(tail) + 0.5) / tail
+    # The quantile of a generalised Pareto: sigma ((1 - p)^(-k) - 1) / k, -sigma log(1 - p) at k = 0.
     grown = -np.log1p(-p) if k == 0 else np.expm1(-k * np.log1p(-p)) / k
     out = np.array(log_weight, dtype=float)
     out[largest] = top + np.minimum(np.log(base + sigma * grown), 0.0)
@@ -63,12 +65,15 @@ def _pareto(x: Array) -> tuple[float, float]:
     if not quartile > 0:
         return np.inf, np.nan
     m = 30 + int(np.sqrt(n))
+    # The grid of Zhang & Stephens 2009: theta_j = 1 / x_(n) + (1 - (m / (j - 1/2))^(1/2)) / (3 x_(n/4)), j = 1 .. m.
     theta = 1.0 / x[-1] + (1.0 - np.sqrt(m / (np.arange(m) + 0.5))) / (3.0 * quartile)
     with np.errstate(invalid="ignore", divide="ignore"):
         k = np.log1p(-theta[:, None] * x).mean(1)
+        # k(theta) = mean log(1 - theta x), and l(theta) = n (log(-theta / k) - k - 1).
         profile = n * (np.log(-theta / k) - k - 1.0)
     weight = np.exp(profile - np.nanmax(profile))
     weight = np.where(weight / np.nansum(weight) >= 10 * np.finfo(float).eps, weight, 0.0)
     best = float(theta @ weight / weight.sum())
     shape = float(np.log1p(-best * x).mean())
+    # k = (n k + 10 / 2) / (n + 10), sigma = -k / theta of the k before.
     return (n * shape + 0.5 * _PRIOR) / (n + _PRIOR), -shape / best

@@ -24,6 +24,7 @@ from probreg.numerics.linalg import weighted_gram
 def likelihood_ratio(path: ConstrainedPath, psi: float) -> float:
     """sqrt(2 (l(max) - l(psi))), inf where l is out of reach."""
     found = path.maximum(psi)
+    # The root of the likelihood ratio statistic, whose square is chi^2 on one degree of freedom to first order.
     return np.inf if found is None else float(np.sqrt(2.0 * max(path.top[1].value - found[1].value, 0.0)))
 
 
@@ -40,6 +41,7 @@ def rao(path: ConstrainedPath, psi: float) -> float:
         H[:k, :k], H[:k, k:], H[k:, :k] = _expected(model, theta[:k].reshape(model.shape), theta[k:]), 0.0, 0.0
     inner = path.at.B.T @ path.c
     with np.errstate(all="ignore"):
+        # c' B (B'H B)^- B'c, the variance of c'theta along the identified directions B.
         variance = float(inner @ np.linalg.lstsq(path.at.B.T @ H @ path.at.B, inner, rcond=1e-14)[0])
     return abs(path.slope(local)) * float(np.sqrt(variance)) if np.isfinite(variance) and variance > 0 else np.inf
 
@@ -57,6 +59,7 @@ def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Arr
     open_ends = _open(model, solution)
     B, ends = at.B, np.empty((2, p, len(D)))
     with np.errstate(all="ignore"):
+        # The step of the search is one standard error (c'V c)^(1/2) of the coefficient c'theta.
         V = B @ np.linalg.pinv(B.T @ local.curvature @ B, hermitian=True) @ B.T
     for j, d in np.ndindex(p, len(D)):
         c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])

@@ -19,11 +19,31 @@ if TYPE_CHECKING:
 
 @checked
 def autocorrelation(fit: Fit, lags: Count | None = None, prob: Probability = 0.95) -> "Figure":
-    """Autocorrelations of the Pearson residuals up to `lags` (by default 10 log10 n), with the band +- z / sqrt(n) that holds
-    each of them with probability `prob` when neighbours are independent.
+    """Autocorrelations of the Pearson residuals in the order of the rows, with the band +- z / sqrt(n).
 
-    Incompatible for classes, and for rows that stand for several observations.
+    The band holds each of them with probability `prob` when neighbours are independent.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    lags : int, optional
+        The most lags; by default 10 log10 n.
+    prob : float
+        Of the band, between 0 and 1.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For classes, and for rows that stand for several observations.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> fit = pr.fit(pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss")))
     >>> autocorrelation(fit).axes[0].get_xlabel()

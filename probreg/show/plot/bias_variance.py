@@ -19,12 +19,28 @@ _LINES = (("bias2", "bias²"), ("variance", "variance"), ("error", "error = bias
 
 @checked
 def bias_variance(found: BiasVariance) -> "Figure":
-    """Average bias^2, variance and their sum over the scale of the prior, with the noise of a single response; both
-    axes logarithmic. A wide prior (right) is a weak penalty. The vertical line is at the least error; whiskers are two
-    Monte Carlo standard errors.
+    """Average bias^2, variance and their sum over the scale of the prior, with the noise of a single response.
 
-    Incompatible for a result without a sweep.
+    Both axes are logarithmic. A wide prior (right) is a weak penalty. The vertical line is at the least error; whiskers
+    are two Monte Carlo standard errors.
 
+    Parameters
+    ----------
+    found : BiasVariance
+        A result with a sweep of scales.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For a result without a sweep.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays([[-1.0], [0.0], [1.0]], [1.0, 2.0, 4.0], prior=pr.Normal(1.0), aux={"sigma": 1.0})
     >>> fig = bias_variance(pr.bias_variance(model, [0.0, 1.0], scales=[0.1, 1.0, 10.0]))

@@ -19,12 +19,30 @@ Array = np.ndarray
 
 @checked
 def calibration(fit: Fit, prob: Probability = 0.95) -> "Figure":
-    """Observed shares with Jeffreys intervals against predicted probabilities in bins of about equal numbers; one
-    panel per class. On the diagonal shares are as predicted. Strokes at the lower edge are the predictions.
+    """Observed shares with Jeffreys intervals against predicted probabilities in bins of about equal numbers.
 
-    The rows are those of the fit, so that the picture flatters it. Incompatible for responses other than two levels
-    or classes.
+    There is one panel per class. On the diagonal shares are as predicted. Strokes at the lower edge are the
+    predictions. The rows are those of the fit, so that the picture flatters it.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    prob : float
+        Probability of every interval or band, between 0 and 1.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For responses other than two levels or classes.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> orings = pr.load_dataset("challenger")
     >>> fit = pr.fit(pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli"))

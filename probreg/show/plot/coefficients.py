@@ -27,8 +27,27 @@ def coefficients(fits: "Fit | Mapping[str, Fit]", prob: Probability = 0.95) -> "
     """Estimates with intervals of probability `prob`, one panel per coefficient with an axis of its own.
 
     Units of coefficients differ, so no two share an axis; within a panel the fits stand under one another in their
-    order. A line marks zero where it is near. At most 40 parameters are drawn. DataError unless 0 < prob < 1.
+    order. A line marks zero where it is near. At most 40 parameters are drawn.
 
+    Parameters
+    ----------
+    fits : Fit or mapping from str to Fit
+        One fit, or several by name.
+    prob : float
+        Probability of every interval or band, between 0 and 1.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    DataError
+        Unless 0 < prob < 1.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["dose"])
     >>> [ax.get_title(loc="left") for ax in coefficients(pr.fit(model)).axes]

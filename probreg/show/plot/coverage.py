@@ -20,9 +20,25 @@ MOST = 12  # coefficients in one picture
 def coverage(of: Coverage | Mapping[str, Coverage]) -> "Figure":
     """The share of data sets whose interval held the truth with two Monte Carlo errors, one panel per coefficient.
 
-    The line is the claimed probability, the band two Monte Carlo errors of a share that is as claimed. Several coverages,
-    such as those of two sample sizes, stand beside one another. DataError when their claims differ.
+    The line is the claimed probability, the band two Monte Carlo errors of a share that is as claimed.
 
+    Parameters
+    ----------
+    of : Coverage or mapping from str to Coverage
+        Several, such as those of two sample sizes, stand beside one another.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    DataError
+        When their claims differ.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> from probreg.comparison.interval_panel import coverage as simulated
     >>> model = pr.Model.from_arrays([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["dose"])

@@ -45,14 +45,37 @@ def fitted(
     prob: Probability = 0.95,
     span: tuple[float, float] | None = None,
 ) -> "Figure":
-    """E[y | x] along one numeric variable, one panel per fit on the same axes, the others at typical values.
+    """The mean E[y | x] along one numeric variable, one panel per fit on the same axes, the others at typical values.
 
-    Measured and counted responses: data, mean, band of the mean, band of a new observation; of trials the shares of the rows,
-    larger for more trials. Two levels: P(event) with
-    its band over the 0/1 data (jittered). Classes: the probability of each with its band, and observed shares in bins.
-    `variable` is the clearest one by default; `span` draws beyond the data. A formula with transformed variables needs
-    `data`, the table it was fitted to. DataError as in `predict`, or when no numeric variable is there.
+    Measured and counted responses: data, mean, band of the mean, band of a new observation; of trials the shares of the
+    rows, larger for more trials. Two levels: P(event) with its band over the 0/1 data (jittered). Classes: the
+    probability of each with its band, and observed shares in bins.
 
+    Parameters
+    ----------
+    fits : Fit or mapping from str to Fit
+        One fit, or several by name.
+    variable : str, optional
+        The clearest one by default.
+    data : table, optional
+        The table it was fitted to, needed where the formula transforms its variables.
+    prob : float
+        Probability of every interval or band, between 0 and 1.
+    span : pair of float, optional
+        The range to draw, also beyond the data.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    DataError
+        As in `predict`, or when no numeric variable is there.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> orings = pr.load_dataset("challenger")
     >>> fit = pr.fit(pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli"))

@@ -22,6 +22,18 @@ def interval_panel(of: IntervalPanel) -> "Figure":
 
     A grey line marks the estimate of the first fit. The interval of a new observation is dashed. At most 40 are drawn.
 
+    Parameters
+    ----------
+    of : IntervalPanel
+        What `pr.interval_panel` returned.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> from probreg.comparison.interval_panel import interval_panel as intervals
     >>> fit = pr.ols([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["dose"])

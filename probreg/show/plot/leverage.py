@@ -18,11 +18,24 @@ _CONTOURS = (0.5, 1.0)
 
 @checked
 def leverage(fit: Fit, named: Natural = 3) -> "Figure":
-    """Internally studentised residuals against leverage, with lines of equal Cook's distance D = r^2 h / (k (1 - h)); the
-    rows with the `named` largest distances carry their labels.
+    """Internally studentised residuals against leverage, with lines of equal Cook's distance D = r^2 h / (k (1 - h)).
 
-    For a softmax the residual is a length, and there are no lines. Errors as in `diagnose.measures`.
+    For a softmax the residual is a length, and there are no lines. Errors are those of `pr.influence_measures`.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    named : int
+        The rows with so many largest distances carry their labels.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> fit = pr.fit(pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss")))
     >>> leverage(fit).axes[0].get_xlabel()

@@ -21,12 +21,34 @@ _MOST, _ACROSS = 12, 3
 
 @checked
 def partial(fit: Fit, *columns: str) -> "Figure":
-    """Component-plus-residual plots (Ezekiel 1924; Larsen & McCleary 1972): working residual + b_j (x_j - mean) against x_j,
-    with the line b_j (x_j - mean) and a local-line smooth; one panel for each of the named columns, by default for each
-    term that is one numeric column, and of a softmax for each of its predictors.
+    """Component-plus-residual plots: working residual + b_j (x_j - mean) against x_j.
 
-    DataError for a name that is no such column.
+    The line is b_j (x_j - mean); beside it stands a local-line smooth. There is one panel for each column, and of a
+    softmax for each of its predictors.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    *columns : str
+        Names of columns; by default each term that is one numeric column.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    DataError
+        For a name that is no such column.
+
+    References
+    ----------
+    Ezekiel 1924; Larsen & McCleary 1972.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> fit = pr.fit(pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss")))
     >>> [ax.get_xlabel() for ax in partial(fit, "air_flow").axes]

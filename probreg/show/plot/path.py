@@ -22,13 +22,28 @@ _LINE = 0.155  # inches from one name to the next
 
 @checked
 def path(found: RegularisationPath, chosen: "TuningResult | float | None" = None, *, raw: Flag = False) -> "Figure":
-    """Coefficients of one standard deviation of their column (on the raw column with `raw`) against the factor on the
-    prior's scales, on a log axis, with the effective degrees of freedom on top.
+    """Coefficients along the scales of a prior, on a log axis, with the effective degrees of freedom on top.
 
-    On the left stands the prior's centre, on the right, as marks, maximum likelihood where it exists; a vertical line is
-    the chosen scale. Columns that the prior leaves free are not drawn. Of more than eight columns the six largest at the
-    chosen scale (or anywhere) are named, the others grey. One panel per outcome of a softmax.
+    On the left stands the prior's centre, on the right, as marks, maximum likelihood where it exists; a vertical line
+    is the chosen scale. Columns that the prior leaves free are not drawn. Of more than eight columns the six largest at
+    the chosen scale (or anywhere) are named, the others grey. One panel per outcome of a softmax.
 
+    Parameters
+    ----------
+    found : RegularisationPath
+        What `pr.path` returned.
+    chosen : TuningResult or float, optional
+        The scale to mark.
+    raw : bool
+        Whether coefficients are on the raw columns, in place of those of one standard deviation of the column.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> from probreg.comparison.tuning import path as scale_path
     >>> model = pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"), prior=pr.Normal(1.0, scaled=True))

@@ -24,11 +24,28 @@ _POINTS = 401
 
 @checked
 def prior_weight(fit: Fit) -> "Figure":
-    """Densities of each coefficient that has a prior, each scaled to its own height: the prior; the likelihood as a normal
-    about maximum likelihood with its standard error; and the posterior (its draws, or the normal about the mode).
+    """Densities of each coefficient that has a prior, each scaled to its own height: prior, likelihood and posterior.
 
-    At most 12 coefficients are drawn. Incompatible when every prior is flat.
+    The likelihood is a normal about maximum likelihood with its standard error. The posterior is that of the draws, or
+    the normal about the mode. At most 12 coefficients are drawn.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        When every prior is flat.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays([[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["dose"], prior=pr.Normal(1.0))
     >>> [ax.get_title(loc="left") for ax in prior_weight(pr.fit(model)).axes]

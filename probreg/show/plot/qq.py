@@ -19,11 +19,34 @@ Array = np.ndarray
 
 @checked
 def qq(fit: Fit, prob: Probability = 0.95) -> "Figure":
-    """Sorted quantile residuals against the medians of normal order statistics, with the band that holds each of them with
-    probability `prob` when the model is right; randomised for a discrete response (Dunn & Smyth 1996).
+    """Sorted quantile residuals against the medians of normal order statistics.
 
-    Incompatible for classes without an order.
+    The band holds each of them with probability `prob` when the model is right. They are randomised for a discrete
+    response.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    prob : float
+        Of the band, between 0 and 1.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For classes without an order.
+
+    References
+    ----------
+    Dunn & Smyth 1996.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> model = pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"))
     >>> qq(pr.fit(model)).axes[0].get_ylabel()

@@ -18,10 +18,28 @@ _BINS = 20
 
 @checked
 def rank(fit: Fit) -> "Figure":
-    """Histogram of the ranks of each chain's draws among those of all chains, one line of bars per chain (Vehtari et
-    al. 2021). Bars of a chain that mixes keep to its level line; a slope or a hump says that it stayed on one side.
+    """Histogram of the ranks of each chain's draws among those of all chains, one line of bars per chain.
 
-    Incompatible for a fit without Markov chains.
+    Bars of a chain that mixes keep to its level line; a slope or a hump says that it stayed on one side.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit with Markov chains.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For a fit without Markov chains.
+
+    References
+    ----------
+    Vehtari et al. 2021.
     """
     found = chains(fit)
     cols = min(len(found.draws), 3)

@@ -32,15 +32,44 @@ class _Panel(NamedTuple):
 def reliability(
     y: Any, forecasts: Any = None, *, prob: Probability = 0.95, weights: Any = None, event: str = "the event"
 ) -> "Figure":
-    """Observed shares against forecasts, group by group, and below how often each was made; one panel per forecaster or
-    class. A grey bar holds the share of a group with probability `prob` if its forecasts are right (binomial, at the mean
-    forecast of the group); points outside it are the news. The corner says what the Brier score is made of.
+    """Observed shares against forecasts, group by group, and below how often each was made.
 
-    `y` (n,) of 0/1 and `forecasts` (n,) of probabilities, or several by name; `y` of classes and `forecasts` (n, K); or a
-    Fit alone, at its own rows, which flatters it. Up to 12 distinct forecasts are groups of their own, more are cut into
-    at most ten groups of about equal size. `weights` are frequencies. DataError for what is no probability, Incompatible
-    for a Fit of another response. Broecker & Smith (2007) for the bars.
+    There is one panel per forecaster or class. A grey bar holds the share of a group with probability `prob` if its
+    forecasts are right (binomial, at the mean forecast of the group); points outside it are the news. The corner says
+    what the Brier score is made of. Up to 12 distinct forecasts are groups of their own, more are cut into at most ten
+    groups of about equal size.
 
+    Parameters
+    ----------
+    y : array (n,) or Fit
+        Outcomes 0/1 or classes, or a Fit alone, at its own rows, which flatters it.
+    forecasts : array (n,) or (n, K) or mapping, optional
+        Probabilities, or several forecasters by name.
+    prob : float
+        Probability of every interval or band, between 0 and 1.
+    weights : array (n,), optional
+        Frequencies of the rows.
+    event : optional
+        The level whose probability is meant.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    DataError
+        For what is no probability.
+    Incompatible
+        For a Fit of another response.
+
+    References
+    ----------
+    Broecker & Smith 2007 (the bars).
+
+    Examples
+    --------
     >>> fig = reliability([0, 1, 1, 0, 1, 1], [0.2, 0.2, 0.9, 0.2, 0.9, 0.9], event="rain")
     >>> [ax.get_ylabel() for ax in fig.axes]
     ['observed share', 'forecasts']

@@ -23,10 +23,30 @@ _BAND = 0.95
 def residuals(fit: Fit) -> "Figure":
     """Left: residuals against fitted means, with a local-line smooth. Right: quantile residuals against normal quantiles.
 
-    A quantile residual is Phi^-1(P(Y <= y)) under the predictive distribution (Dunn & Smyth 1996), standard normal up
-    to estimation when the model is right; for counts it is randomised and stands in the left panel as well.
-    Incompatible for two levels or classes, whose picture is `calibration`.
+    A quantile residual is Phi^-1(P(Y <= y)) under the predictive distribution, standard normal up to estimation when
+    the model is right. For counts it is randomised and stands in the left panel as well.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For two levels or classes, whose picture is `calibration`.
+
+    References
+    ----------
+    Dunn & Smyth 1996.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> model = pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"))
     >>> [ax.get_xlabel() for ax in residuals(pr.fit(model)).axes]

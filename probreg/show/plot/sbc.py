@@ -19,8 +19,18 @@ _MOST = 12  # quantities in one picture
 def sbc(found: SBC) -> "Figure":
     """Distribution function of the ranks minus the uniform one, per quantity, with the simultaneous band.
 
-    A correct posterior stays inside all bands with the stated probability. Above the band at the left and below it at the
-    right the draws are too narrow, the other way round too wide; above it throughout they lie too high.
+    A correct posterior stays inside all bands with the stated probability. Above the band at the left and below it at
+    the right the draws are too narrow, the other way round too wide; above it throughout they lie too high.
+
+    Parameters
+    ----------
+    found : SBC
+        What `pr.sbc` returned.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
     """
     names = [str(q) for q in found.ranks["quantity"].values]
     farthest = np.argsort(found.p_value.values, kind="stable")[:_MOST]

@@ -23,11 +23,28 @@ _NORMAL = 0.82218  # E sqrt|z| for a standard normal z: 2^(1/4) Gamma(3/4) / sqr
 
 @checked
 def scale_location(fit: Fit) -> "Figure":
-    """sqrt|internally studentised residual| against the fitted mean, with a local-line smooth; level when the likelihood has the spread
-    right, at 0.82 for normal noise. Pearson residuals where there is no leverage (see `diagnose.measures`).
+    """The root sqrt|internally studentised residual| against the fitted mean, with a local-line smooth.
 
-    Incompatible for two levels or classes, whose spread is their mean's.
+    It is level when the likelihood has the spread right, at 0.82 for normal noise. Pearson residuals stand where there
+    is no leverage.
 
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For two levels or classes, whose spread is their mean's.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> fit = pr.fit(pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss")))
     >>> scale_location(fit).axes[0].get_xlabel()

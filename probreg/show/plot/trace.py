@@ -20,7 +20,22 @@ _STEPS = 1000  # of a chain that are drawn
 def trace(fit: Fit) -> "Figure":
     """Left: density of each parameter, chain by chain. Right: its draws in order; chains that mix look like one band.
 
-    Strokes under a trace mark divergent steps. Incompatible for a fit without Markov chains.
+    Strokes under a trace mark divergent steps.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit with Markov chains.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For a fit without Markov chains.
     """
     found = chains(fit)
     rows = len(found.draws)

@@ -25,9 +25,22 @@ _WORDS = {
 
 @checked
 def tune(found: TuningResult) -> "Figure":
-    """The score of every scale with one standard error each way, the band of one standard error above the least, and lines
-    at the least and at the chosen scale; effective degrees of freedom on top.
+    """The score of every scale with one standard error each way, and lines at the least and at the chosen scale.
 
+    A band is one standard error above the least; effective degrees of freedom stand on top.
+
+    Parameters
+    ----------
+    found : TuningResult
+        What `pr.tune` returned.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Examples
+    --------
     >>> import probreg as pr
     >>> from probreg.comparison.tuning import tune as tuned
     >>> model = pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"), prior=pr.Normal(1.0, scaled=True))
