@@ -39,7 +39,7 @@ def main(folder: Path) -> None:
         data.to_parquet(folder / f"month{k + 1:02d}.parquet")
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         trips = client.persist(dataframe.read_parquet(str(folder)))  # the rows now lie with the workers

@@ -1,13 +1,20 @@
 """What all tests share: a seeded generator and the certified results, where they lie beside the project."""
 
 import json
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401  its own BLAS is limited with NumPy's
+from threadpoolctl import threadpool_limits
+
+# Each worker of pytest has a core of its own: a second thread of BLAS would wait for the core of another worker.
+threadpool_limits(1, user_api="blas")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # in the processes that tests start
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -44,3 +51,17 @@ def certified(name: str) -> dict[str, Any]:
 @pytest.fixture(name="certified")
 def certified_fixture() -> Any:
     return certified
+
+
+def covering(cases: Iterable[Any], *kinds: Callable[..., Any], name: Callable[[Any], str] | None = None) -> list[Any]:
+    """The cases as parameters: those that show a kind not met before are quick, `kinds` being what to look at, and the others
+    slow. Without kinds the first is quick."""
+    met: set[Any] = set()
+    out = []
+    for case in cases:
+        values = case if isinstance(case, tuple) else (case,)
+        shown = {(i, kind(*values)) for i, kind in enumerate(kinds or [lambda *_: 0])}
+        marks = [pytest.mark.slow] if shown <= met else []
+        out.append(pytest.param(*values, id="-".join(map(name, values)) if name else None, marks=marks))
+        met |= shown
+    return out

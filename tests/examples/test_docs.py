@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.conftest import covering
+
 ROOT = pathlib.Path(__file__).parents[2]
 EVERY = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [p for p in EVERY if "```python" in p.read_text()]
@@ -17,7 +19,7 @@ def of_page(page: pathlib.Path) -> str:
     return page.relative_to(ROOT).with_suffix("").as_posix()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=of_page)
+@pytest.mark.parametrize("page", covering(PAGES, name=of_page))
 def test_the_code_of_a_page_runs(page: pathlib.Path, tmp_path: pathlib.Path):
     code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL))
     script = tmp_path / "page.py"
@@ -41,7 +43,8 @@ def test_the_printed_table_of_the_readme_is_what_its_code_prints(tmp_path: pathl
     text = (ROOT / "README.md").read_text()
     script = tmp_path / "page.py"
     script.write_text("\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)))
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=True)
+    done = subprocess.run([sys.executable, "-W", "error", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
     printed = " ".join(done.stdout.split())
     (shown,) = re.findall(r"prints, among its rows and notes,\n\n```\n(.*?)```", text, flags=re.DOTALL)
     table, said = shown.split("\n\n")

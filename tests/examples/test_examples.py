@@ -9,7 +9,19 @@ import pytest
 EXAMPLES = sorted((pathlib.Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+LONG = {
+    "audit",
+    "dask_cluster",
+    "interval_coverage",
+    "larger_than_memory",
+    "referee_categorical",
+    "shrinkage",
+    "sparse_experts",
+}
+CASES = [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem in LONG else []) for p in EXAMPLES]
+
+
+@pytest.mark.parametrize("path", CASES)
 def test_the_example_runs_and_its_assertions_hold(path: pathlib.Path, monkeypatch, tmp_path, capsys):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)

@@ -11,6 +11,7 @@ import pytest
 
 import probreg as pr
 from probreg.system.disk import read_plain, write_whole
+from tests.conftest import covering
 
 PLANTED = """
 import os, signal, sys
@@ -49,8 +50,15 @@ def fit() -> pr.Fit:
     return pr.fit(pr.Model.from_arrays(x, x % 5))
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=lambda s: s.name)
-@pytest.mark.parametrize("place", ["image", "half", "synced", "moved"])
+@pytest.mark.parametrize(
+    ("place", "how"),
+    covering(
+        [(place, how) for place in ("half", "moved", "image", "synced") for how in (signal.SIGKILL, signal.SIGINT)],
+        lambda place, how: place == "moved",
+        lambda place, how: how,
+        name=lambda value: getattr(value, "name", value),
+    ),
+)
 def test_whatever_stops_a_save_the_good_file_stays(place, how, fit, tmp_path):
     path = fit.save(tmp_path / "fit.nc")
     before = path.read_bytes()

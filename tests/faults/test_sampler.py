@@ -14,6 +14,7 @@ import probreg as pr
 from probreg.errors import NotConverged
 from probreg.inference.interrupts import Interrupts
 from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
+from tests.conftest import covering
 
 SHORT = SamplerSettings(1, 200, 100, 2)
 
@@ -142,7 +143,9 @@ def test_a_handler_of_the_user_stays_and_threads_have_none():
 
 @pytest.mark.parametrize(
     "aux",
-    [pr.priors.HalfCauchy(1.0), pr.HalfNormal(1.0), pr.priors.LogNormal(0.0, 1.0), pr.priors.InverseGamma(3.0, 1.0)],
+    covering(
+        [pr.priors.HalfCauchy(1.0), pr.HalfNormal(1.0), pr.priors.LogNormal(0.0, 1.0), pr.priors.InverseGamma(3.0, 1.0)]
+    ),
 )
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # four rows leave a funnel, which the status says
 def test_a_sigma_that_a_prior_alone_holds_does_not_end_in_an_overflow(aux):

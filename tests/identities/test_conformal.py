@@ -12,6 +12,7 @@ import probreg as pr
 from probreg.assess.conformal import SCORES, JackknifePlus, Split, conformal
 from probreg.assess.conformal.base import ConformalRank
 from probreg.priors import Normal
+from tests.conftest import covering
 
 Array = np.ndarray
 NEW = np.array([[0.3, -0.2], [-1.0, 0.7], [3.0, -4.0]])
@@ -112,7 +113,7 @@ def shares(name: str, kind: Any, method: Any, n: int, reps: int) -> Array:
     return np.array(out)
 
 
-@pytest.mark.parametrize(("name", "score"), PAIRS)
+@pytest.mark.parametrize(("name", "score"), covering(PAIRS, lambda _, score: score))
 def test_a_split_holds_at_least_its_share(name, score):
     """30 rows calibrate: at least k/(n + 1) = 25/31 = 0.806, and just that where no two scores are equal. Five standard
     errors of the mean of 150 data sets, each of about 0.09 / sqrt(150)."""

@@ -6,6 +6,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.effects import comparisons, predictions, slopes
+from tests.conftest import covering
 
 sm = pytest.importorskip("statsmodels.api")
 NEAR = {"rtol": 1e-8, "atol": 1e-10}  # both programs stop Newton near rounding; statsmodels inverts the raw information
@@ -72,7 +73,7 @@ def test_least_squares_gives_back_its_coefficients_and_t_intervals():
     np.testing.assert_allclose(at[["lower", "upper"]].to_numpy()[0], [one["mean_lower"][0], one["mean_upper"][0]], rtol=1e-10)  # fmt: skip
 
 
-@pytest.mark.parametrize(("response", "likelihood"), [("binary", "bernoulli"), ("count", "poisson"), ("kind", "categorical"), ("line", "student")])  # fmt: skip
+@pytest.mark.parametrize(("response", "likelihood"), covering([("binary", "bernoulli"), ("count", "poisson"), ("kind", "categorical"), ("line", "student")]))  # fmt: skip
 def test_the_gradient_of_every_effect_is_its_numerical_one(response, likelihood):
     data = rows()
     fit = fitted(response, likelihood, "x * g + poly(z, 3)")

@@ -11,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 import probreg as pr
 from probreg.inference.exact.evidence import _Problem
 from probreg.priors import R2, GPrior, Horseshoe, Normal
+from tests.conftest import covering
 
 Array = np.ndarray
 
@@ -154,7 +155,7 @@ def test_draws_of_an_unknown_scale_are_its_posterior(noise: float, form: str, mo
     assert ("whitened at every" in " ".join(fit.described["notes"])) == (form != "centred or not")
 
 
-@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson", "categorical"])
+@pytest.mark.parametrize("likelihood", covering(["bernoulli", "poisson", "categorical"]))
 @pytest.mark.parametrize(
     "prior",
     [GPrior(jzs=True), R2(), Horseshoe(), pr.Normal(precision_matrix=((2.0, 0.4), (0.4, 1.0)))],

@@ -12,6 +12,7 @@ import probreg as pr
 from probreg.likelihoods import Gaussian, Likelihood
 from probreg.model.predictive import Predictive
 from probreg.priors import Normal
+from tests.conftest import covering
 
 Array = np.ndarray
 LIKELIHOODS: dict[str, Likelihood] = {
@@ -137,7 +138,7 @@ def counted(name: str, method: str, reps: int) -> tuple[Array, Array]:
     return np.mean(mean_in, axis=0).ravel(), np.mean(new_in, axis=0)
 
 
-@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize("name", covering(LIKELIHOODS))
 @pytest.mark.parametrize("method", ["mode", "posterior"])
 def test_intervals_hold_as_often_as_they_say(name, method):
     """300 rows and 200 repetitions: standard error 0.028 of a share; four of them, and at n = 300 no bias beside that.
@@ -176,7 +177,7 @@ def test_pit_of_a_count_lies_between_the_values_of_its_distribution_function():
 
 
 @pytest.mark.parametrize("name", ORDERED)
-@pytest.mark.parametrize("atoms", [1, 40])
+@pytest.mark.parametrize("atoms", covering([1, 40]))
 def test_pit_of_what_the_mixture_draws_is_uniform(name, atoms):
     """Distance of 20,000 values from the uniform distribution function, passed once in a million (Massart 1990)."""
     p, rng = mixture(name, atoms, 4), np.random.default_rng(11)

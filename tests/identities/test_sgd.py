@@ -7,6 +7,7 @@ import probreg as pr
 from probreg.inference import LMS, SGD, Perceptron, Status
 from probreg.inference.modes.epochs import PassData, aux_mode_at
 from probreg.online import State, lms, run, widrow_hoff_pass
+from tests.conftest import covering
 
 PRIORS = {
     "flat": pr.Flat(),
@@ -85,7 +86,7 @@ def test_the_average_is_nearer_than_the_last_iterate():
         assert mean.solution.stats["distance"] < 0.5 * last.solution.stats["distance"]
 
 
-@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("prior", covering(PRIORS))
 def test_lms_ends_at_the_mode_within_what_it_promises(prior):
     model = model_of("gaussian", prior)
     assert distance(pr.fit(model, "lms", seed=1), pr.fit(model, "newton")) < LMS.accuracy

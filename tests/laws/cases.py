@@ -7,9 +7,12 @@ what cannot be guessed from a field, such as a matrix.
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
 import probreg as pr
 from probreg.inference import METHODS, Method
@@ -28,6 +31,7 @@ from probreg.priors import (
     Prior,
     ScaleMixture,
 )
+from tests.conftest import covering as _covering
 
 Array = np.ndarray
 Q = 3  # columns that a prior touches in these laws
@@ -196,6 +200,19 @@ def named(thing: Any) -> str:
         aux = ",".join(f"{k}={v if isinstance(v, float) else v.name}" for k, v in thing.aux.items())
         return f"{named(thing.likelihood)}-{named(thing.prior)}-{aux}"
     return str(thing)
+
+
+covering = partial(_covering, name=named)
+
+
+@contextmanager
+def case(*things: Any) -> Iterator[None]:
+    """Of many cases in one test, the one that fails is named under its error."""
+    try:
+        yield
+    except (Exception, pytest.fail.Exception) as failure:
+        failure.add_note(f"case: {'-'.join(map(named, things))}")
+        raise
 
 
 def slope(f: Callable[[float], Any], h: float = 2e-3) -> Array:

@@ -3,6 +3,7 @@
 Methods that draw are compared by the moments they report, which carry no Monte Carlo error.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from .cases import (
     Array,
     accepted,
     auxiliaries,
+    covering,
     model_for,
     named,
     recipe_of,
@@ -36,8 +38,9 @@ def suited(prior: Any) -> list[tuple[Likelihood, Method]]:
 
 
 FLAT, NORMAL = pr.Flat(), Normal((0.5, 0.9, 1.7))
-flat = pytest.mark.parametrize(("likelihood", "method"), suited(FLAT), ids=named)
-normal = pytest.mark.parametrize(("likelihood", "method"), suited(NORMAL), ids=named)
+KINDS = (lambda likelihood, _: likelihood, lambda _, method: method.name)  # quick are each likelihood and each method
+flat = pytest.mark.parametrize(("likelihood", "method"), covering(suited(FLAT), *KINDS))
+normal = pytest.mark.parametrize(("likelihood", "method"), covering(suited(NORMAL), *KINDS))
 
 
 def build(likelihood: Likelihood, X: Array, y: Array, **more: Any) -> pr.Model:
@@ -139,10 +142,19 @@ def test_priors_in_the_new_units_give_the_same_answer_in_them(likelihood, method
     same_rest(two, one)
 
 
-@pytest.mark.parametrize("prior", [FLAT, Normal(0.8, location=0.3, sigma_units=True)], ids=named)
-@pytest.mark.parametrize("aux", [{}, {"sigma": 0.7}], ids=["unknown", "given"])
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if v.noise_scale], ids=named)
-@pytest.mark.parametrize("method", ESTIMATORS, ids=named)
+@pytest.mark.parametrize(
+    ("likelihood", "method", "aux", "prior"),
+    covering(
+        itertools.product(
+            [v for v in LIKELIHOOD_CASES if v.noise_scale],
+            ESTIMATORS,
+            [{}, {"sigma": 0.7}],
+            [FLAT, Normal(0.8, location=0.3, sigma_units=True)],
+        ),
+        lambda v, k, aux, p: (v, k.name),
+        lambda v, k, aux, p: (v, p.name, *aux),
+    ),
+)
 def test_units_of_the_response_are_units_of_everything(likelihood, method, aux, prior):
     """y -> c y: coefficients, their errors and sigma are multiplied by c; a prior in units of sigma follows by itself."""
     c = 250.0

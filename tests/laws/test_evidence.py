@@ -12,7 +12,7 @@ from probreg.inference import Evidence
 from probreg.inference.exact.evidence import _Problem
 from probreg.priors import R2, GPrior, Horseshoe, Normal, ScaleMixture
 
-from .cases import LIKELIHOOD_CASES, PRECISION, Array, accepted, gradient, model_for, named, rows_for
+from .cases import LIKELIHOOD_CASES, PRECISION, Array, accepted, covering, gradient, model_for, named, rows_for
 
 UNKNOWN = [
     Normal(pr.priors.Reference()),
@@ -106,7 +106,7 @@ def test_no_scale_on_a_grid_has_more_evidence(prior):
         assert problem.surface(top.theta + move).value <= top.at.value + 1e-9
 
 
-@pytest.mark.parametrize("likelihood", SMOOTH, ids=named)
+@pytest.mark.parametrize("likelihood", covering(SMOOTH, lambda likelihood: likelihood.width > 1))
 def test_no_scale_on_a_grid_has_more_approximate_evidence(likelihood):
     model = accepted(likelihood, Normal(pr.priors.HalfCauchy(1.0)))
     if model is None:

@@ -33,6 +33,7 @@ from .cases import (
     SCALAR_PRIORS,
     Array,
     Q,
+    covering,
     dkw,
     gradient,
     half_line,
@@ -349,7 +350,7 @@ def test_the_density_without_its_hyperparameters_has_mass_one(prior, unit):
         assert w @ np.exp(log_p(one, centre_of(one) + side * y, unit)) == pytest.approx(0.5, abs=1e-9)
 
 
-@hierarchical
+@pytest.mark.parametrize("prior", covering(HIERARCHICAL_PRIORS[::-1], lambda prior: isinstance(prior, Horseshoe)))
 def test_the_density_of_a_block_is_the_integral_over_its_hyperparameters(prior):
     """By Monte Carlo over draws of the hyperparameters, each a plain prior through `given`."""
     beta, n = np.array([[0.4], [-0.9], [0.25]]), 20_000

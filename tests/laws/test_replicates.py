@@ -2,6 +2,7 @@
 test of few rows rejects as often as it says."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -82,6 +83,7 @@ LEVELS = {"reset": 0.01, "autocorrelation": 0.01, "dispersion": 0.02, "curvature
 LEVELS |= dict.fromkeys(("cook", "dfbetas"), UNCOMMON)
 
 
+@lru_cache(200)
 def clean(likelihood, n, seed):
     """A fit of data from the model; None where the sample has no estimate."""
     rng = np.random.default_rng([seed, n])

@@ -14,7 +14,7 @@ from probreg.assess.simulation import sbc, simulate
 from probreg.assess.simulation.uniform import simultaneous, uniformity, within
 from probreg.inference import Conjugate
 from probreg.show.plot.sbc import sbc as picture
-from tests.laws.cases import LIKELIHOOD_CASES, dkw, model_for, named
+from tests.laws.cases import LIKELIHOOD_CASES, covering, dkw, model_for, named
 
 UNITS = {c: pr.Normal(2.0, sigma_units=True) for c in ("Intercept", "x1", "x2")}
 PLAIN = {c: pr.Normal(2.5) for c in ("Intercept", "x1")}
@@ -48,7 +48,7 @@ def test_within_equals_the_sum_over_all_counts():
     assert_allclose(within(low, high, at, n), total, rtol=1e-12)  # both are sums of a few hundred terms
 
 
-@pytest.mark.parametrize("n", [20, 300])
+@pytest.mark.parametrize("n", covering([20, 300]))
 def test_p_values_are_uniform_and_agree_with_the_band(n, rng):
     at, reps = np.arange(1, 20) / 20, 1500
     counts = (rng.random((reps, n))[:, None, :] < at[:, None]).sum(-1)
@@ -183,6 +183,7 @@ def test_only_the_log_likelihood_sees_a_method_that_ignores_the_data():
     assert (table.drop("log_likelihood")["reading"] == "").all()
 
 
+@pytest.mark.slow
 def test_laplace_on_few_rows_deviates_and_on_many_does_not():
     few = sbc(classes("bernoulli", 6), "laplace", 600, seed=0)
     assert not few.uniform
@@ -192,6 +193,7 @@ def test_laplace_on_few_rows_deviates_and_on_many_does_not():
     assert many.p_value.min() > 1e-3
 
 
+@pytest.mark.slow
 def test_laplace_of_a_softmax_deviates_on_few_rows():
     found = sbc(classes("categorical", 15), "laplace", 300, seed=0)
     assert list(found.ranks["quantity"].values) == ["Intercept: 1", "Intercept: 2", "x1: 1", "x1: 2", "log_likelihood"]

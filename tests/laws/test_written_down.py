@@ -11,7 +11,7 @@ from probreg.assess.after import DIAGNOSTICS
 from probreg.assess.before import CHECKS
 from probreg.inference import METHODS
 
-from .cases import LIKELIHOOD_CASES, model_for, named, quick
+from .cases import LIKELIHOOD_CASES, covering, model_for, named, quick
 
 N = 30
 # both fits stop when their gradient is below 1e-8 standard errors or so
@@ -57,10 +57,10 @@ def takes_offset(likelihood):
 
 
 CASES = [(k, offset) for k in LIKELIHOOD_CASES for offset in (False, True) if not offset or takes_offset(k)]
-EVERY = pytest.mark.parametrize(("likelihood", "offset"), CASES, ids=named)
+METHODS_HERE = [METHODS["auto"](), quick(METHODS["laplace"])]  # a mode, and a posterior
 
 
-@EVERY
+@pytest.mark.parametrize(("likelihood", "offset"), CASES, ids=named)
 def test_checks_count_observations(likelihood, offset):
     for cls in CHECKS.values():
         first, *others = (cls().run(m) for m in written(likelihood, offset))
@@ -68,8 +68,14 @@ def test_checks_count_observations(likelihood, offset):
             alike(first, other)
 
 
-@pytest.mark.parametrize("method", ["auto", quick(METHODS["laplace"])], ids=["mode", "posterior"])
-@EVERY
+@pytest.mark.parametrize(
+    ("likelihood", "offset", "method"),
+    covering(
+        [(k, offset, method) for k, offset in CASES for method in METHODS_HERE],
+        lambda k, _, method: (k.name, method.target),
+        lambda _, offset, method: (offset, method.target),
+    ),
+)
 def test_diagnostics_count_observations(likelihood, offset, method):
     weighted, repeated, moved = (answers(pr.fit(m, method, seed=3)) for m in written(likelihood, offset))
     for name in DIAGNOSTICS:
