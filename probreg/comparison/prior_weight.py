@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import checked
-from probreg.assess.after.power import has_prior, power_scaling
+from probreg.assess.after.power_scaling import has_prior, power_scaling
 from probreg.comparison.prior_terms import information_of_fit, prior_curvature_of_fit, prior_weights
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible, NotConverged, ProbregError, ProbregWarning

@@ -9,10 +9,10 @@ from scipy.special import ndtr, pdtr
 
 import probreg as pr
 from probreg.assess.after import DIAGNOSTICS, diagnose, power_scaling
+from probreg.assess.after.loo import loo
+from probreg.assess.after.loo_pit import loo_pit
 from probreg.assess.after.observed import uniforms
-from probreg.assess.after.posterior_loo import loo
-from probreg.assess.after.posterior_loo_pit import loo_pit
-from probreg.assess.after.posterior_predictive import predictive_checks
+from probreg.assess.after.predictive_checks import predictive_checks
 from probreg.assess.before import Verdict
 from probreg.assess.simulation import simulate
 from probreg.inference import LaplaceApproximation

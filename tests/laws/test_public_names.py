@@ -85,3 +85,11 @@ def test_verbs_can_be_called_after_every_module_is_imported(everything):
     assert pr.predictions(fit).table is not None
     assert pr.influence_measures(fit).sizes["obs"] == 21
     assert pr.diagnose(fit, before=False).items
+
+
+def test_a_check_and_a_diagnostic_stand_in_the_file_of_their_name():
+    from probreg.assess.after.base import DIAGNOSTICS
+    from probreg.assess.before.base import CHECKS
+
+    found = {name: kind.__module__.rpartition(".")[2] for name, kind in [*DIAGNOSTICS.items(), *CHECKS.items()]}
+    assert {name: file for name, file in found.items() if name != file} == {}

@@ -1,6 +1,7 @@
 """Findings on a fit: one question per file. Adding one is one file and one line here."""
 
 from probreg.arguments.scalars import Flag, checked
+from probreg.assess.after.approximation import ApproximationDiagnostic as ApproximationDiagnostic
 from probreg.assess.after.autocorrelation import AutocorrelationDiagnostic as AutocorrelationDiagnostic
 from probreg.assess.after.base import DIAGNOSTICS as DIAGNOSTICS, Diagnostic as Diagnostic
 from probreg.assess.after.calibration import (
@@ -14,21 +15,22 @@ from probreg.assess.after.curvature import CurvatureDiagnostic as CurvatureDiagn
 from probreg.assess.after.dfbetas import DfbetasDiagnostic as DfbetasDiagnostic
 from probreg.assess.after.dispersion import DispersionDiagnostic as DispersionDiagnostic
 from probreg.assess.after.distribution import DistributionDiagnostic as DistributionDiagnostic
+from probreg.assess.after.divergences import DivergenceDiagnostic as DivergenceDiagnostic
+from probreg.assess.after.energy import EnergyDiagnostic as EnergyDiagnostic
 from probreg.assess.after.heteroscedasticity import HeteroscedasticityDiagnostic as HeteroscedasticityDiagnostic
 from probreg.assess.after.influence_measures import influence_measures as influence_measures
 from probreg.assess.after.leverage import LeverageDiagnostic as LeverageDiagnostic
+from probreg.assess.after.loo import LeaveOneOutDiagnostic as LeaveOneOutDiagnostic
+from probreg.assess.after.loo_pit import LooPitDiagnostic as LooPitDiagnostic
+from probreg.assess.after.mixing import MixingDiagnostic as MixingDiagnostic
 from probreg.assess.after.normality import NormalityDiagnostic as NormalityDiagnostic
 from probreg.assess.after.outliers import OutlierDiagnostic as OutlierDiagnostic
-from probreg.assess.after.posterior_approximation import ApproximationDiagnostic as ApproximationDiagnostic
-from probreg.assess.after.posterior_conflict import ConflictDiagnostic as ConflictDiagnostic
-from probreg.assess.after.posterior_divergences import DivergenceDiagnostic as DivergenceDiagnostic
-from probreg.assess.after.posterior_energy import EnergyDiagnostic as EnergyDiagnostic
-from probreg.assess.after.posterior_loo import LeaveOneOutDiagnostic as LeaveOneOutDiagnostic
-from probreg.assess.after.posterior_loo_pit import LooPitDiagnostic as LooPitDiagnostic
-from probreg.assess.after.posterior_mixing import MixingDiagnostic as MixingDiagnostic
-from probreg.assess.after.posterior_power import PowerScalingDiagnostic as PowerScalingDiagnostic
-from probreg.assess.after.posterior_predictive import PredictiveDiagnostic as PredictiveDiagnostic
-from probreg.assess.after.power import power_scaling as power_scaling
+from probreg.assess.after.power_scaling import (
+    PowerScalingDiagnostic as PowerScalingDiagnostic,
+    power_scaling as power_scaling,
+)
+from probreg.assess.after.predictive_checks import PredictiveDiagnostic as PredictiveDiagnostic
+from probreg.assess.after.prior_data_conflict import ConflictDiagnostic as ConflictDiagnostic
 from probreg.assess.after.reset import ResetDiagnostic as ResetDiagnostic, reset as reset
 from probreg.assess.after.residuals import residuals as residuals
 from probreg.assess.before import CHECKS, Finding, Findings, RowsCheck, Verdict, check

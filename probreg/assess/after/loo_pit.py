@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.loo import no_loo
 from probreg.assess.after.observed import uniforms
-from probreg.assess.after.posterior_loo import no_loo
 from probreg.assess.after.remedies import heavier_tails, other_spread
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
