@@ -126,4 +126,9 @@ class ElasticNet(ProximalLocationScale):
         same = f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
         near = "|w|" if self.location == 0.0 else "|w - location|"
         form = f"{self.ratio:g} * {near} + {(1 - self.ratio) / 2:g} * {self.around}^2 / {same}"
-        return Penalty("elastic net", form, 1.0 / scale)
+
+        def function(w: Array) -> Array:
+            d = np.abs(w - np.asarray(self.location))
+            return self.ratio * d + (1.0 - self.ratio) / 2.0 * d**2 / scale
+
+        return Penalty("elastic net", form, 1.0 / scale, function)

@@ -108,7 +108,10 @@ class ExponentialPower(ProximalLocationScale):
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         near = "|w|" if self.location == 0.0 else "|w - location|"
-        return Penalty("bridge", f"{near}^{self.q:g}", np.broadcast_to((unit * self.scales) ** -self.q, q))
+        weight = np.broadcast_to((unit * self.scales) ** -self.q, q)
+        return Penalty(
+            "bridge", f"{near}^{self.q:g}", weight, lambda w: np.abs(w - np.asarray(self.location)) ** self.q
+        )
 
 
 def _root(size: Array, step: Array, q: float) -> Array:

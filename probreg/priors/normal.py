@@ -157,7 +157,8 @@ class Normal(LocationScale, GaussianPrior):
         if self.precision_matrix is not None:
             form = f"{self.around}' P {self.around}, P the precision matrix"
             return Penalty("ridge", form, np.full(q, 0.5 / unit**2))
-        return Penalty("ridge", f"{self.around}^2", np.diag(self.precision(q)) / (2.0 * unit**2))
+        weight = np.diag(self.precision(q)) / (2.0 * unit**2)
+        return Penalty("ridge", f"{self.around}^2", weight, lambda w: np.square(w - np.asarray(self.location)))
 
 
 def _positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:

@@ -48,7 +48,13 @@ class _Student(SmoothLocationScale):
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         scale = np.broadcast_to(unit * self.scales, q)
         same = f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
-        return Penalty("log", f"log(1 + {self.around}^2 / ({self.nu:g} {same}^2))", np.full(q, (self.nu + 1) / 2))
+        form = f"log(1 + {self.around}^2 / ({self.nu:g} {same}^2))"
+        return Penalty(
+            "log",
+            form,
+            np.full(q, (self.nu + 1) / 2),
+            lambda w: np.log1p(np.square((w - np.asarray(self.location)) / scale) / self.nu),
+        )
 
 
 @PRIORS.register

@@ -6,7 +6,7 @@ import pytest
 import probreg as pr
 from probreg.inference import Importance, Status
 from probreg.priors import Normal
-from tests.laws.cases import LIKELIHOOD_CASES, PRIOR_CASES, Array, accepted, model_for, named, rows_for
+from tests.laws.cases import LIKELIHOOD_CASES, PRIOR_CASES, Array, accepted, model_for, named, proper_aux, rows_for
 
 
 def apart(n: int, scale: float = 1.0) -> tuple[Array, Array]:
@@ -133,7 +133,8 @@ def test_kinks_and_unknown_scales_are_left_to_others(likelihood):
     for prior in (pr.Laplace(1.0), Normal(pr.HalfNormal(1.0))):
         model = accepted(likelihood, prior)
         assert model is None or "importance needs flat or normal" in (Importance().obstacle(model) or "")
-    smooth = [m for p in PRIOR_CASES if (m := accepted(likelihood, p)) is not None and m.joint.smooth]
+    aux = proper_aux(likelihood)
+    smooth = [m for p in PRIOR_CASES if (m := accepted(likelihood, p, aux=aux)) is not None and m.joint.smooth]
     assert smooth
     assert all(Importance().obstacle(m) is None for m in smooth)
 

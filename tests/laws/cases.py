@@ -123,7 +123,7 @@ def auxiliaries(likelihood: Likelihood) -> dict[str, float]:
 
 def proper_aux(likelihood: Likelihood) -> dict[str, Any]:
     """Priors for the nuisance parameters under whose default a posterior has no finite mass: those that may run to 0."""
-    return {a: pr.HalfNormal(1.0) for a in likelihood.at_zero}
+    return {a: pr.priors.InverseGamma(2.5, 0.6) for a in likelihood.at_zero}
 
 
 def given_for(likelihood: Likelihood, n: int, seed: int = 4) -> dict[str, Array]:

@@ -43,7 +43,7 @@ def log_joint(model: pr.Model, values: dict[str, Array]) -> float:
     total = float(model.log_lik(beta, **aux)) + sum(float(model.aux_prior(a).log_prob(v)) for a, v in aux.items())
     names = hyper_names(model.joint, model.design.columns)
     for i, b in enumerate(model.joint.blocks):
-        unit, part = (aux.get("sigma", 1.0) if b.prior.sigma_units else 1.0), beta[list(b.columns)]
+        unit, part = (model.likelihood.noise(aux) if b.prior.sigma_units else 1.0), beta[list(b.columns)]
         if not isinstance(b.prior, HierarchicalPrior):
             total += float(b.prior.log_prob(part, unit))
             continue

@@ -14,7 +14,18 @@ from probreg.inference.sampling.importance import resampled
 from probreg.inference.sampling.pareto import reliable, smoothed
 from probreg.priors import Normal, StudentT
 
-from .cases import LIKELIHOOD_CASES, Array, accepted, auxiliaries, given_for, model_for, named, recipe_of, rows_for
+from .cases import (
+    LIKELIHOOD_CASES,
+    Array,
+    accepted,
+    auxiliaries,
+    given_for,
+    model_for,
+    named,
+    proper_aux,
+    recipe_of,
+    rows_for,
+)
 
 FAR = 4.5  # standard errors: passed once in 150,000, and there are some hundred comparisons here
 
@@ -257,8 +268,9 @@ def same(a: pr.Fit, b: pr.Fit, back: Array) -> None:
 def test_units_and_zeros_of_columns_do_not_matter(likelihood):
     X, y = rows_for(likelihood)
     shift, stretch = np.array([5.0, -30.0, 0.1]), np.array([1000.0, 1.0, 0.003])
-    one = pr.fit(pr.Model.from_arrays(X, y, **recipe_of(likelihood)), "importance")
-    two = pr.fit(pr.Model.from_arrays(shift + stretch * X, y, **recipe_of(likelihood)), "importance")
+    options = recipe_of(likelihood) | {"aux": proper_aux(likelihood)}
+    one = pr.fit(pr.Model.from_arrays(X, y, **options), "importance")
+    two = pr.fit(pr.Model.from_arrays(shift + stretch * X, y, **options), "importance")
     back = np.diag(np.r_[1.0, stretch])
     back[0, 1:] = shift
     same(one, two, back)
@@ -269,7 +281,7 @@ def test_a_weight_is_a_number_of_copies_in_any_order(likelihood):
     X, y = rows_for(likelihood)
     w = np.arange(len(y)) % 4
     again = np.random.default_rng(0).permutation(np.repeat(np.arange(len(y)), w))
-    options = recipe_of(likelihood) | {"prior": Normal(0.8)}
+    options = recipe_of(likelihood) | {"prior": Normal(0.8), "aux": proper_aux(likelihood)}
     one = pr.fit(pr.Model.from_arrays(X, y, weights=w, **options), "importance")
     two = pr.fit(pr.Model.from_arrays(X[again], y[again], **options), "importance")
     same(one, two, np.eye(4))

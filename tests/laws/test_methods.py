@@ -28,6 +28,7 @@ from .cases import (
     line,
     model_for,
     named,
+    proper_aux,
     recipe_of,
     rows_for,
     triples,
@@ -124,7 +125,11 @@ def whitened(fit: pr.Fit) -> tuple[Array, Array, int]:
 
 @over(ACCEPTED, "posterior")
 def test_draws_match_the_reported_moments(model, method):
-    fit = pr.fit(model, method, seed=4)
+    try:
+        fit = pr.fit(model, method, seed=4)
+    except pr.NotConverged as refusal:
+        assert method.name == "importance"
+        pytest.skip(f"weighted draws refuse by their k-hat: {refusal}")
     mean, cov, n = whitened(fit)
     assert np.abs(mean).max() < 5 / np.sqrt(n)  # independent draws: five standard errors
     assert np.abs(cov - np.eye(len(mean))).max() < 6 * np.sqrt(3 / n)  # sqrt(2/n) for a normal, a little more for a t
@@ -149,6 +154,10 @@ def test_a_refusal_names_methods_that_can(method):
                 pr.fit(model, method)
             able = str(caught.value).rsplit("These can fit this model: ", 1)[1].rstrip(".").split(", ")
             assert method.name not in able
+            if able == ["none"]:  # a posterior without mass at the edge of a nuisance parameter, and no mode
+                others = (cls() for name, cls in METHODS.items() if name not in ("auto", "posterior"))
+                assert all(other.obstacle(model) is not None for other in others)
+                continue
             assert all(METHODS[name]().obstacle(model) is None for name in able)
             assert ("nuts" in able) == (METHODS["nuts"]().obstacle(model) is None)
 
@@ -288,7 +297,7 @@ def same_answer(a: pr.Fit, b: pr.Fit, rtol: float = 1e-7) -> None:
     covering(WEIGHTED, lambda v, p, k: v, lambda v, p, k: k.name, lambda v, p, k: (type(p), p and p.sigma_units)),
 )
 def test_a_weight_is_a_number_of_copies(likelihood, prior, method):
-    weighted, repeated = weighted_and_repeated(likelihood, prior)
+    weighted, repeated = weighted_and_repeated(likelihood, prior, aux=proper_aux(likelihood))
     a, b = pr.fit(weighted, method, seed=1), pr.fit(repeated, method, seed=1)
     same_answer(a, b)
     assert weighted.design.total == repeated.design.total == repeated.design.n
@@ -360,7 +369,8 @@ def test_groups_of_the_tree_are_the_models_densities(likelihood):
     """With an offset and weights: what ArviZ reads is what the model says of each draw."""
     n = len(rows_for(likelihood)[1])
     offset, weights = 0.5 * np.cos(np.arange(n)), np.arange(n) % 3 + 1
-    model = model_for(likelihood, Normal(0.8, location=0.2), offset=offset, weights=weights)
+    aux = proper_aux(likelihood)
+    model = model_for(likelihood, Normal(0.8, location=0.2), offset=offset, weights=weights, aux=aux)
     again_and_again = np.repeat(np.arange(n), weights)
     fit = pr.fit(model, pr.LaplaceApproximation(draws=20, chains=2))
     draws = dict(fit.solution.draws)

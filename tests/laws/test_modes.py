@@ -68,7 +68,7 @@ def kinked(model: pr.Model) -> list[Any]:
 
 
 def unit(model: pr.Model, block: Any, known: dict[str, float]) -> float:
-    return known["sigma"] if block.prior.sigma_units else 1.0
+    return model.likelihood.noise(known) if block.prior.sigma_units else 1.0
 
 
 def sigma_slope(model: pr.Model, beta: Array, known: dict[str, float]) -> float:
@@ -78,7 +78,7 @@ def sigma_slope(model: pr.Model, beta: Array, known: dict[str, float]) -> float:
         if b.prior.sigma_units:
             at = beta[list(b.columns)]
             r = at - np.broadcast_to(b.prior.location, len(at))[:, None]
-            low, high = b.prior.subgradient(at, known["sigma"])
+            low, high = b.prior.subgradient(at, model.likelihood.noise(known))
             total += float(np.where(r == 0, 0.0, r * np.where(np.isfinite(low), (low + high) / 2, 0.0)).sum()) - r.size
     return total
 
@@ -96,8 +96,8 @@ def certificate(fit: pr.Fit) -> Array:
         at = (np.array(b.columns)[:, None] * model.shape[1] + np.arange(model.shape[1])).ravel()
         ends = b.prior.subgradient(s.beta[list(b.columns)], unit(model, b, known))
         low[at], high[at] = (e.ravel() for e in ends)
-    if "sigma" in model.unknown:
-        g[k] -= sigma_slope(model, s.beta, known)
+    if model.noise_unknown:
+        g[k + model.unknown.index(model.noise_scale)] -= sigma_slope(model, s.beta, known)
     return np.maximum(np.maximum(g + low, -(g + high)), 0.0) * se
 
 
@@ -188,7 +188,7 @@ def test_on_orthonormal_columns_the_lasso_is_a_soft_threshold(method):
 @pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if not getattr(v, "symmetric", False)], ids=named)
 @pytest.mark.parametrize("units", [False, True])
 def test_limits_of_the_elastic_net_and_the_bridge(likelihood, units):
-    if units and not likelihood.aux:
+    if units and likelihood.noise_scale is None:
         return
     ridge = pr.fit(model_for(likelihood, Normal(0.3, location=0.1, sigma_units=units)), "newton")
     lasso = pr.fit(model_for(likelihood, Laplace(0.1, location=0.1, sigma_units=units)), "proximal_newton")

@@ -11,7 +11,7 @@ from probreg.assess.after import DIAGNOSTICS
 from probreg.assess.before import CHECKS
 from probreg.inference import METHODS
 
-from .cases import LIKELIHOOD_CASES, covering, model_for, named, quick
+from .cases import LIKELIHOOD_CASES, covering, model_for, named, proper_aux, quick
 
 N = 30
 # both fits stop when their gradient is below 1e-8 standard errors or so
@@ -22,7 +22,7 @@ def written(likelihood, offset):
     """A model of weighted rows, the same of rows written out, and of those in another order. Their weights of one say that
     they are counted, and have no order."""
     rng = np.random.default_rng(5)
-    plain = model_for(likelihood, n=N)
+    plain = model_for(likelihood, n=N, aux=proper_aux(likelihood))
     w = rng.integers(1, 4, N)
     out = np.repeat(np.arange(N), w)
     there = rng.normal(size=N) if offset else None
