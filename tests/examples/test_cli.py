@@ -13,6 +13,7 @@ import probreg as pr
 from probreg.show.cli import app
 from probreg.show.cli.files import read_file
 from probreg.show.cli.priors import parse_aux, parse_prior
+from tests.conftest import covering
 
 ORINGS = ["challenger", "damage ~ temperature", "--likelihood", "bernoulli"]
 
@@ -240,7 +241,7 @@ def test_a_place_that_takes_no_file_is_said_before_the_fit(option, place, table)
     assert out.output.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [["datasets"], ["check", *ORINGS], ["--help"]], ids=" ".join)
+@pytest.mark.parametrize("command", covering([["datasets"], ["check", *ORINGS], ["--help"]], name=" ".join))
 def test_a_full_output_is_one_line(command):
     with open("/dev/full", "w") as full:
         out = subprocess.run(

@@ -14,8 +14,10 @@ LONG = {
     "dask_cluster",
     "interval_coverage",
     "larger_than_memory",
+    "lms",
     "referee_categorical",
     "shrinkage",
+    "softmax",
     "sparse_experts",
 }
 CASES = [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem in LONG else []) for p in EXAMPLES]

@@ -1,5 +1,6 @@
 """Priors that are stated relative to the rows, where the rows are gone or new; keys and penalties that make no sense."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import probreg as pr
 from probreg.priors import GPrior, Horseshoe, Jeffreys, Laplace, Normal
+from tests.conftest import covering
 
 RNG = np.random.default_rng(17)
 X = RNG.normal(size=(40, 2)) * [1.0, 3.0]
@@ -34,9 +36,15 @@ def fitted(likelihood: str, prior: Any, **more: Any) -> pr.Fit:
     return pr.fit(model(likelihood, prior, **more))
 
 
-@pytest.mark.parametrize("rows", [False, True])
-@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "student", "categorical"])
-@pytest.mark.parametrize("prior", RELATIVE, ids=str)
+@pytest.mark.parametrize(
+    ("likelihood", "prior", "rows"),
+    covering(
+        itertools.product(["gaussian", "bernoulli", "student", "categorical"], RELATIVE, [False, True]),
+        lambda likelihood, prior, rows: likelihood,
+        lambda likelihood, prior, rows: (str(prior), rows),
+        name=str,
+    ),
+)
 def test_a_relative_prior_is_the_same_after_loading(likelihood, prior, rows, tmp_path):
     weights = RNG.integers(1, 4, 40)
     fit = fitted(likelihood, prior, weights=weights)

@@ -13,7 +13,7 @@ from probreg.fits.fit import fit
 from probreg.likelihoods import Categorical
 from probreg.model.model import Model
 from probreg.priors import Normal
-from tests.conftest import reference_path
+from tests.conftest import covering, reference_path
 
 KINDS = ("bernoulli", "categorical", "poisson")
 
@@ -63,7 +63,7 @@ def tiny_models(kind, count, seed):
             yield Model.from_arrays(X, y, likelihood=kind)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", covering(KINDS))
 def test_kind_and_coefficients_agree_with_enumeration_of_extreme_rays(kind):
     seen = set()
     for model in tiny_models(kind, {"bernoulli": 300, "categorical": 80, "poisson": 200}[kind], seed=1):

@@ -372,8 +372,9 @@ def test_winnow_mistakes_never_exceed_the_bound(signed: bool, rng: np.random.Gen
     assert met > 100
 
 
-@pytest.mark.parametrize("C", [np.inf, 0.3])
-@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize(
+    ("squared", "C"), covering([(False, np.inf), (True, 0.3), (True, np.inf), (False, 0.3)], lambda squared, C: squared)
+)
 def test_passive_aggressive_keeps_its_bound(C: float, squared: bool, rng: np.random.Generator):
     if squared and not np.isfinite(C):
         C = 2.0
