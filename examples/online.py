@@ -50,5 +50,5 @@ assert all(path.guarantee().applies and path.guarantee().kept for path in paths.
 assert all(np.allclose(path.average(last=0.25), room, atol=0.05) for path in paths.values())
 assert np.allclose(follows.state.w, room[::-1], atol=0.1)
 assert follows.loss < keeps.loss
-assert perceptron.status is online.Status.SEPARATED
+assert perceptron.status is online.RunStatus.SEPARATED
 assert perceptron.mistakes <= perceptron.guarantee().bound

@@ -26,7 +26,7 @@ from probreg.arguments.types import (
     RowsLike,
     TableLike,
 )
-from probreg.data.weights import RowWeights, WeightsLike, refuse_sampling
+from probreg.data.weights import WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
 from probreg.fits import storage
 from probreg.fits.inference_data import (
@@ -454,7 +454,7 @@ class Fit:
         data: RowsLike | None = None,
         *,
         offset: ArrayLike | None = None,
-        weights: RowWeights | None = None,
+        weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
     ) -> Predictive:
         """The predictive distribution p(y_new | y) at these rows.
@@ -496,7 +496,7 @@ class Fit:
         prob: Probability = 0.95,
         *,
         offset: ArrayLike | None = None,
-        weights: RowWeights | None = None,
+        weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
     ) -> Dataset:
         """Mean, interval of the mean and interval of a new observation at these rows.
@@ -544,7 +544,7 @@ class Fit:
         attrs = {"prob": prob, "kind": found.kind, "method": self.method.name}
         return xr.Dataset({k: (tuple(coords), v) for k, v in found.arrays.items()}, coords, attrs)
 
-    def _design(self, data: Any, offset: Any, weights: RowWeights | None, trials: Any = None) -> Any:
+    def _design(self, data: Any, offset: Any, weights: Any, trials: Any = None) -> Any:
         if trials is not None and not isinstance(self.model.likelihood, OfTrials):
             raise DataError(f"trials= goes with rows that count them; this model is {self.model.likelihood.name}")
         if data is not None:

@@ -38,9 +38,8 @@ class Auto(Method):
     pseudo = True
 
     def obstacle(self, model: Model) -> str | None:
-        return (
-            None if any(method_obstacle(METHODS[k](), model) is None for k in _LADDER) else "no method fits this model"
-        )
+        found = {k: method_obstacle(METHODS[k](), model) for k in _LADDER}
+        return None if None in found.values() else f"no method fits this model; {found['nuts']}"
 
     def choose(self, model: Model) -> tuple[Method, str]:
         """The method and the sentence that says why."""
@@ -48,7 +47,7 @@ class Auto(Method):
             method = METHODS[name]()
             if method_obstacle(method, model) is None:
                 return method, f"auto chose {name}: {_reason(model, method, reason)}"
-        raise Incompatible("no method fits this model")
+        raise Incompatible(str(self.obstacle(model)))
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         method, reason = self.choose(model)

@@ -34,7 +34,10 @@ LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood", words=LIKELIHOOD_WO
 
 # The names of LIKELIHOODS, which an editor completes and a type checker knows; a law holds the two equal.
 LikelihoodName = Annotated[
-    Literal["bernoulli", "binomial", "categorical", "gaussian", "multinomial", "poisson", "student"], RegistryName()
+    Literal[
+        "bernoulli", "binomial", "categorical", "gaussian", "multinomial", "negative_binomial", "poisson", "student"
+    ],
+    RegistryName(),
 ]
 
 Array = np.ndarray

@@ -71,7 +71,7 @@ def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     return s0 + y * eta - (y + r) * soft, y * (1.0 - q) - r * q, y - r * s1 + r * soft - (y + r) * q
 
 
-def _bend(y: float, eta: float, t: Array) -> float:
+def _hessian(y: float, eta: float, t: Array) -> float:
     e = exp(-abs(eta + t[1]))
     return (y + t[0]) * e / ((1.0 + e) * (1.0 + e))
 
@@ -79,12 +79,19 @@ def _bend(y: float, eta: float, t: Array) -> float:
 @LIKELIHOODS.register
 @dataclass(frozen=True)
 class NegativeBinomial(CountLikelihood):
-    """y in {0, 1, 2, ...} with mean mu = exp(eta) and variance mu + alpha mu^2, alpha > 0: a Poisson whose mean varies from row
-    to row with squared coefficient of variation alpha (Cameron & Trivedi 2013, section 3.3, NB2).
+    """Counts y in {0, 1, 2, ...} with mean mu = exp(eta) and variance mu + alpha mu^2, alpha > 0.
+
+    It is a Poisson whose mean varies from row to row with squared coefficient of variation alpha (NB2).
 
     log p = log Gamma(y + r) - log Gamma(r) - log y! + y log(alpha mu) - (y + r) log(1 + alpha mu), r = 1 / alpha. At alpha = 0 it is
     the Poisson. Where the counts vary no more than their mean, the maximum lies there, and the fit says that alpha runs to 0.
 
+    References
+    ----------
+    Cameron & Trivedi 2013, section 3.3.
+
+    Examples
+    --------
     >>> float(NegativeBinomial().log_prob(np.array(2.0), np.array([0.0]), alpha=1.0).round(6))
     -2.079442
     """
@@ -93,7 +100,7 @@ class NegativeBinomial(CountLikelihood):
     aux = ("alpha",)
     at_zero = {"alpha": "the Poisson model"}  # noqa: RUF012  a constant of the class
     concave = True  # in eta
-    compiled_density = CompiledDensity(_row, hessian=_bend)
+    compiled_density = CompiledDensity(_row, hessian=_hessian)
 
     def describe(self, response: str) -> str:
         return f"the mean count of {response} on the log scale, with variance mean + alpha mean^2"

@@ -300,7 +300,20 @@ class Model(FromData):
         return self.likelihood.noise_scale
 
     def noise(self, aux: Mapping[str, Any] = MappingProxyType({}), default: Any = 1.0) -> Any:
-        """The value of the noise scale, held or among `aux`; `default` where there is none."""
+        """The value of the noise scale, held or among the given nuisance parameters.
+
+        Parameters
+        ----------
+        aux : mapping
+            Nuisance parameters by name, of those that are not held.
+        default : float
+            What is meant where the likelihood has no noise scale.
+
+        Returns
+        -------
+        float or array
+            In units of the response.
+        """
         return self.likelihood.noise({**self.fixed, **aux}, default)
 
     @property

@@ -41,7 +41,7 @@ def test_a_kind_that_there_is_not():
         pr.ProbregError, match=r"no conformal interval is called 'jacknife\+'; did you mean 'jackknife\+'"
     ):
         conformal(line(), kind="jacknife+")
-    with pytest.raises(pr.Incompatible, match="kind is a name or a Kind, got 3"):
+    with pytest.raises(pr.Incompatible, match="kind is a name or a ConformalMethod, got 3"):
         conformal(line(), kind=3)
     with pytest.raises(pr.Incompatible, match="conformal: fit is a Fit, got a Model"):
         conformal(line().model)

@@ -287,9 +287,9 @@ def test_fit_is_asked_for_what_it_has():
     m = model()
     with pytest.raises(pr.ProbregError, match="no method is called 'newtn'; did you mean 'newton'"):
         pr.fit(m, "newtn")
-    with pytest.raises(pr.Incompatible, match="method is a name or a Method, got 3"):
+    with pytest.raises(pr.Incompatible, match="method is a Method or a name, got 3"):
         pr.fit(m, 3)
-    with pytest.raises(pr.Incompatible, match="method is a name or a Method, got the class Newton"):
+    with pytest.raises(pr.Incompatible, match="method is a Method or a name, got the class Newton"):
         pr.fit(m, pr.Newton)
 
 

@@ -121,7 +121,7 @@ def test_classes_that_overlap_stop_at_the_budget_and_say_so(rng):
     X, y = rng.standard_normal((40, 2)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
     with pytest.warns(ProbregWarning, match=r"mistakes in the last of 5 passes"):
         path = online.run(online.perceptron(), X, y, passes=5)
-    assert path.status is online.Status.BUDGET
+    assert path.status is online.RunStatus.BUDGET
     assert path.totals.rounds == 200
     promise = path.guarantee()
     assert not promise.applies

@@ -42,7 +42,7 @@ def test_what_is_named_exists(words):
         ("softmax", "likelihood='categorical'"),
         ("gamma", "a gamma likelihood is not available; for positive numbers, likelihood='gaussian' of log"),
         ("Log-Normal", "a log normal likelihood is not available"),
-        ("negative binomial", "likelihood='poisson' fits their mean"),
+        ("negative binomial", "did you mean 'negative_binomial'"),
         ("gausian", "did you mean 'gaussian'"),
         ("spam", "There are: bernoulli"),
     ],

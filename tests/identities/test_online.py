@@ -87,7 +87,7 @@ def test_batch_perceptron_is_the_subgradient_step(rng: np.random.Generator):
     X = rng.standard_normal((30, 3))
     y = np.where(X @ [1.0, -1.0, 0.5] > 0, 1.0, -1.0)
     path = online.run(online.batch_perceptron(30, 0.2), X, y, passes=500)
-    assert path.status is online.Status.SEPARATED
+    assert path.status is online.RunStatus.SEPARATED
     w = np.zeros(3)
     for _ in range(path.totals.rounds // 30):
         wrong = y * (X @ w) <= 0

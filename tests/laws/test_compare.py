@@ -518,7 +518,7 @@ def test_of_many_parameters_the_largest_shifts_are_printed():
     largest = set(c.data["param"].values[:-1][np.argsort(-shift)[:20]].tolist()) | {"sigma"}
     for said in (repr(c).split("Why they differ")[0], c._repr_html_().split("Why they differ")[0]):
         assert set(re.findall(r"\b(x\d+|Intercept|sigma)\b(?= +ML |</th>)", said)) == largest
-        assert "these have the largest shifts; 81 more parameters, 162 rows, in .to_pandas()" in said
+        assert "these have the largest differences; 81 more parameters, 162 rows, in .to_pandas()" in said
     assert set(re.findall(r"^  (\S+): half is", repr(c), re.M)) <= largest
     assert len(c.reasons) > 50
     assert len(c.to_pandas()) == 102

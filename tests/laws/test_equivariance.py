@@ -268,7 +268,7 @@ def test_renaming_classes_renames_outcomes(prior):
     )
 
 
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if v.aux], ids=named)
+@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if v.noise_scale], ids=named)
 def test_shifting_the_response_shifts_the_intercept(likelihood):
     X, y = rows_for(likelihood)
     prior = Normal(0.8)

@@ -347,7 +347,7 @@ def test_perceptron_mistakes_never_exceed_the_bound(rng: np.random.Generator):
         X, y = separable(rng, int(rng.integers(8, 40)), int(rng.integers(1, 5)))
         if len(y):
             path = online.run(online.perceptron(), X, y, passes=20_000, record=online.Record(rows=False, compiled=True))
-            assert path.status is online.Status.SEPARATED
+            assert path.status is online.RunStatus.SEPARATED
             promise = kept(path)
             assert promise.bound <= kept(path, promise.comparator + 0.05 * path.state.w).bound * (1 + 1e-6)
 

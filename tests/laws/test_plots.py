@@ -13,7 +13,16 @@ from probreg.show.plot.chains import ranks
 from probreg.show.plot.observations import observations, observed_quantile_residuals, smooth
 from probreg.show.plot.sweep import sweep, variables
 
-LIKELIHOODS = ["gaussian", "student", "bernoulli", "poisson", "categorical", "binomial", "multinomial"]
+LIKELIHOODS = [
+    "gaussian",
+    "student",
+    "bernoulli",
+    "poisson",
+    "negative_binomial",
+    "categorical",
+    "binomial",
+    "multinomial",
+]
 TARGETS = ["mode", "posterior"]
 
 
@@ -26,6 +35,7 @@ def data_of(likelihood: str, n: int = 90) -> pr.Model:
         "student": eta + 0.5 * rng.standard_t(4, n),
         "bernoulli": (rng.random(n) < 1 / (1 + np.exp(-eta))).astype(int),
         "poisson": rng.poisson(np.exp(0.5 * eta)),
+        "negative_binomial": rng.negative_binomial(2.0, 2.0 / (2.0 + np.exp(1.0 + 0.5 * eta))),
         "categorical": np.array(["ash", "beech", "cedar"])[
             np.clip(np.round(eta + rng.normal(0, 1, n)) + 1, 0, 2).astype(int)
         ],
@@ -90,6 +100,7 @@ def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(fits, lik
         "gaussian": 3,
         "student": 3,
         "poisson": 3,
+        "negative_binomial": 3,
         "bernoulli": 2,
         "categorical": 3,
         "binomial": 2,

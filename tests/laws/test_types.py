@@ -18,7 +18,8 @@ from .test_docstrings import DOCUMENTED, MEMBERS
 ROOT = pathlib.Path(pr.__file__).parent
 # What has no type of its own here: options handed on, dask's and PyMC's objects, values of any variable, blocks of arrays.
 FREE = {"options", "settings", "client", "blocks", "at", "variables", "aux"}
-OTHERS = {"Model.from_dask", "Model.from_dask_arrays", "Model.to_pymc", "Model.from_blocks"}
+# A noise scale is a number, one per draw or one per row, as it was given.
+OTHERS = {"Model.from_dask", "Model.from_dask_arrays", "Model.to_pymc", "Model.from_blocks", "Model.noise"}
 
 
 @pytest.mark.parametrize(("names", "registry"), [(MethodName, pr.METHODS), (LikelihoodName, pr.LIKELIHOODS)])

@@ -321,4 +321,4 @@ def _values(batch: Any, name: str) -> Any:
         return column.to_numpy(zero_copy_only=False)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         column = (column.cast(pa.string()) if pa.types.is_string_view(kind) else column).dictionary_encode()
-    return resolve(_from_series(column.to_pandas()))
+    return with_plain_dtype(_from_series(column.to_pandas()))

@@ -37,7 +37,7 @@ class Table:
 
     def take(self, keep: np.ndarray) -> "Table":
         """The rows at positions `keep`, labels kept."""
-        return Table({name: resolve(values[keep]) for name, values in self.columns.items()}, self.rows[keep])
+        return Table({name: with_plain_dtype(values[keep]) for name, values in self.columns.items()}, self.rows[keep])
 
     def only(self, names: tuple[str, ...]) -> "Table":
         """The named columns alone."""
@@ -100,7 +100,7 @@ def missing_values(column: Any) -> np.ndarray:
     return np.asarray(pd.isna(column), dtype=bool)
 
 
-def resolve(column: Any) -> Any:
+def with_plain_dtype(column: Any) -> Any:
     """The column in the narrowest form its values allow: truth values with none missing become bool."""
     return _from_objects(column) if isinstance(column, np.ndarray) and column.dtype.kind == "O" else column
 
