@@ -15,15 +15,15 @@ class CompiledDensity(NamedTuple):
     `tile(y, eta, t, log_p, slope)`: the rows y (b,) with predictors eta (m, >= b); it fills log_p[:b] and
     slope[:, :b], the slopes over each predictor and then over log aux. Loops run over rows innermost.
 
-    `bend`, beside a row: -d2 log p / d eta2 as bend(y, eta, t); beside a tile: bend(y, eta, t, curve) fills curve[:, :b], the
+    `hessian`, beside a row: -d2 log p / d eta2 as hessian(y, eta, t); beside a tile: hessian(y, eta, t, curve) fills curve[:, :b], the
     pairs of predictors c <= d in the order (0, 0), (0, 1), ..., (1, 1), .... Without it, or with an unknown nuisance
     parameter, NumPy gives the second derivatives.
 
-    Where a row's response is several numbers, y is their array: (c,) in a `row`, (b, c) in a `tile` or its `bend`. A plain
+    Where a row's response is several numbers, y is their array: (c,) in a `row`, (b, c) in a `tile` or its `hessian`. A plain
     function of a module, of the same arithmetic, may be called from either.
 
-    `t` is an array of what does not vary by row: see `settings` of whoever carries the density. What log p owes to y alone
-    may be left out, where it is stated (`Likelihood.carrier`).
+    `t` is an array of what does not vary by row: see `settings` of its likelihood or prior. What log p owes to y alone
+    may be left out, where it is stated (`SmoothLikelihood.base_measure`).
     """
 
     row: Callable[..., Any] | None = None
