@@ -11,7 +11,7 @@ Elementwise = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link by its functions: forward mu -> eta, inverse eta -> mu, slope d mu / d eta, bend d2 mu / d eta2.
+    """A link by its functions: forward mu -> eta, inverse eta -> mu, slope d mu / d eta, hessian d2 mu / d eta2.
 
     >>> float(LOGIT.inverse(LOGIT.forward(np.array(0.3))))
     0.3
