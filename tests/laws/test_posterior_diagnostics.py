@@ -1,5 +1,6 @@
 """Every diagnostic of a posterior: a case that it flags, a case that is clean, and where it does not apply."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -251,6 +252,18 @@ def test_loo_names_the_row():
     assert found.verdict == Verdict.WARNING
     assert found.rows[0] == "day 17"
     assert "day 17" in found.sentence
+
+
+def test_loo_names_each_of_several_rows_with_its_k():
+    X, y = rows(40)
+    X, y = X[:, :1].copy(), np.array(y, dtype=float)
+    X[[3, 11], 0], y[[3, 11]] = [6.0, -6.0], [-25.0, -30.0]
+    (found,) = answer("loo", pr.fit(pr.Model.from_arrays(X, y), "conjugate"))
+    assert set(found.rows) == {3, 11}
+    each = re.findall(r"(\d+) \(k = (\d\.\d\d)\)", found.sentence)
+    assert {int(row) for row, _ in each} == {3, 11}
+    assert all(float(k) > 0.7 for _, k in each)
+    assert "any one of rows" in found.sentence
 
 
 def left_out(X, y, sigma, prior):
