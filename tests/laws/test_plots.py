@@ -46,7 +46,8 @@ def data_of(likelihood: str, n: int = 90) -> pr.Model:
         return pr.Model.from_arrays(
             X, y, trials=np.full(n, 8), columns=["dose", "noise"], likelihood=likelihood, prior=pr.Normal(1.0)
         )
-    return pr.Model.from_arrays(X, y, columns=["dose", "noise"], likelihood=likelihood, prior=pr.Normal(1.0))
+    aux = {"alpha": pr.HalfNormal(1.0)} if likelihood == "negative_binomial" else {}
+    return pr.Model.from_arrays(X, y, columns=["dose", "noise"], likelihood=likelihood, prior=pr.Normal(1.0), aux=aux)
 
 
 @pytest.fixture(scope="module")
