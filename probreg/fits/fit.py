@@ -45,14 +45,21 @@ from probreg.fits.inference_data import (
 )
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
 from probreg.inference import METHODS, Method, MethodName, Solution, Status
-from probreg.inference.design_based import method_obstacle, with_errors
+from probreg.inference.base import method_obstacle, reported_coefficients, scale_matrix_of_reported
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.inference.sampling.convergence import judged, mixing
 from probreg.inference.uncertainty.clusters import group_codes
-from probreg.inference.uncertainty.conventions import SmallSample, check_estimator, check_settings
-from probreg.inference.uncertainty.covariance import Settings, Spread, covariance_of_kind, reported
+from probreg.inference.uncertainty.covariance import (
+    Settings,
+    SmallSample,
+    Spread,
+    check_estimator,
+    check_settings,
+    covariance_of_kind,
+    reported,
+    with_errors,
+)
 from probreg.inference.uncertainty.intervals import GivenCovariance, Intervals
-from probreg.inference.uncertainty.parameter_maps import reported_coefficients, scale_matrix_of_reported
 from probreg.likelihoods import OfTrials
 from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
@@ -795,7 +802,8 @@ def fit(
             raise Incompatible(f"{why}. These can fit this model: {', '.join(able) or 'none'}.")
         rng = np.random.default_rng(seed)
         model, chosen, notes, stats, solved = chosen.resolve(model, rng)
-        solution = with_errors(model, chosen.solve(model, rng) if solved is None else solved)
+        solution = chosen.solve(model, rng) if solved is None else solved
+        solution = with_errors(model, solution) if model.design.weight_kind == "sampling" else solution
         solution = judged(model, solution) if chosen.makes_chains else solution
     solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
     if not solution.status.good:

@@ -14,15 +14,14 @@ import numpy as np
 from probreg.data import Design
 from probreg.errors import DataError
 from probreg.inference import Method, Solution
-from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
-from probreg.inference.uncertainty.parameter_maps import (
+from probreg.inference.base import (
     coefficients_of_reported as coefficients_of_reported,
-    left_out,
     reported_coefficients as reported_coefficients,
     reported_estimate,
     reported_scale as reported_scale,
     reported_scale_matrix as reported_scale_matrix,
 )
+from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.likelihoods import OfTrials
 from probreg.model.model import Model
 
@@ -321,3 +320,12 @@ def lazy(dims: tuple[str, ...], shape: tuple[int, ...], compute: Callable[[], Ar
             return indexing.explicit_indexing_adapter(key, shape, support, lambda k: self.values[k])
 
     return xr.Variable(dims, indexing.LazilyIndexedArray(Computed()))
+
+
+def left_out(model: Model, solution: Solution) -> dict[str, str]:
+    """Which groups of a tree hold one entry per row and cannot be reported, and why; empty where the rows are in memory."""
+    names = ["observed_data", "constant_data"]
+    names += [] if solution.draws is None else ["log_likelihood", "posterior_predictive"]
+    names += [] if solution.draws is None or "lp" in solution.sample_stats or model.design.reachable else ["lp"]
+    why = model.design.rows_obstacle(f"a group with one entry per row ({', '.join(names)})")
+    return {} if why is None else {"left_out": why}

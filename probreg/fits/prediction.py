@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
-from probreg.inference.modes.linear import touched
+from probreg.inference.modes.closed_form import touched
 from probreg.inference.modes.wide import Factored
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error

@@ -2,6 +2,8 @@
 
 A method is a frozen value with its settings. It says what it needs (`obstacle`) and what its answer is (`target`): the
 mode of the log posterior, or draws of the posterior. What it does with sigma stands in the notes of its solution.
+
+From the model's own coefficients to those that are reported, and back: a softmax fits m predictors and shows every outcome.
 """
 
 from abc import ABC, abstractmethod
@@ -15,9 +17,11 @@ import numpy as np
 
 from probreg.arguments.keywords import METHOD_WORDS
 from probreg.arguments.scalars import RegistryName
+from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import covariance_through, map_of_predictors
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
 from probreg.registry import Registry
 
@@ -180,6 +184,13 @@ class Method(ABC):
         raise Incompatible(f"no theorem about its steps is written down for {self.name}; lms and perceptron have one")
 
 
+def method_obstacle(method: Method, model: Model) -> str | None:
+    """Why a method cannot fit this model: its own reasons, and that its answer is of a likelihood where rows have none."""
+    if not method.pseudo and (why := without_likelihood(model.design.weight_kind, method.name)) is not None:
+        return why
+    return method.obstacle(model)
+
+
 def kinds(method: Method, model: Model) -> str | None:
     """The first of the method's declared needs that the model does not meet, in words."""
     if not isinstance(model.likelihood, method.likelihood):
@@ -234,3 +245,66 @@ def moments_of_draws(draws: Array) -> tuple[Array, Array]:
     """Mean (p, m) and covariance (p m, p m) of draws (chain, draw, p, m)."""
     flat = draws.reshape(-1, draws.shape[-2] * draws.shape[-1])
     return flat.mean(0).reshape(draws.shape[-2:]), np.atleast_2d(np.cov(flat.T))
+
+
+def reported_coefficients(model: Model, beta: Array) -> Array:
+    """Reported coefficients: (..., p) for one predictor, (..., p, outcomes) for several."""
+    if not model.likelihood.outcomes:
+        return beta[..., 0]
+    return beta @ model.likelihood.contrast_matrix.T if _mixes(model) else beta
+
+
+def coefficients_of_reported(model: Model, beta: Array) -> Array:
+    """Back from reported coefficients to (..., p, m)."""
+    return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T if model.likelihood.outcomes else beta[..., None]
+
+
+def reported_scale_matrix(model: Model, scale: Any) -> Any:
+    """The scale matrix of the reported coefficients, column first, then outcome."""
+    if not _mixes(model):
+        return scale
+    D, (p, m) = model.likelihood.contrast_matrix, model.shape
+    # Column by column, so that the nan of one column stays there.
+    blocks = np.einsum("ka,iajb,lb->ikjl", D, np.asarray(scale).reshape(p, m, p, m), D)
+    return blocks.reshape(p * len(D), p * len(D))
+
+
+def scale_matrix_of_reported(model: Model, scale: Array) -> Array:
+    """Back from the scale matrix of the reported coefficients to that of vec(beta), (p m, p m)."""
+    return covariance_through(
+        map_of_predictors(np.linalg.pinv(model.likelihood.contrast_matrix), model.shape[0]), scale
+    )
+
+
+class Estimated(NamedTuple):
+    """Reported coefficients and their scale matrix, nan where there is no estimate: there a least-norm one means nothing."""
+
+    beta: Array  # (p,) or (p, outcomes)
+    scale: Any
+
+    @property
+    def error(self) -> Array:
+        """The square roots of the diagonal, as `beta`."""
+        return np.sqrt(self.scale.diagonal()).reshape(self.beta.shape)
+
+
+def reported_estimate(model: Model, solution: Solution) -> Estimated:
+    """What a solution reports of its coefficients."""
+    beta = reported_coefficients(model, solution.beta)
+    if solution.not_estimable is not None:
+        beta = np.where(solution.not_estimable.reshape(beta.shape), np.nan, beta)
+    return Estimated(beta, reported_scale(model, solution))
+
+
+def reported_scale(model: Model, solution: Solution) -> Any:
+    """The reported scale matrix of a solution, nan where a coefficient has no estimate."""
+    out = reported_scale_matrix(model, solution.scale)
+    if solution.not_estimable is None:
+        return out
+    gone = solution.not_estimable.ravel()
+    return np.where(gone[:, None] | gone, np.nan, out)
+
+
+def _mixes(model: Model) -> bool:
+    """Reported coefficients are combinations of the model's own, so that one without an estimate spoils the others."""
+    return len(model.likelihood.contrast_matrix) != model.shape[1]

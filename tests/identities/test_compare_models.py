@@ -10,8 +10,7 @@ from scipy import stats
 import probreg as pr
 from probreg.comparison import compare_models
 from probreg.comparison.models.leave_one_out import leave_one_out
-from probreg.comparison.models.model_comparison import held_out_log_density
-from probreg.comparison.models.stacking import stacking
+from probreg.comparison.models.model_comparison import held_out_log_density, stacking
 
 
 def rows(seed: int = 4, n: int = 40) -> pd.DataFrame:

@@ -10,8 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import METHODS, Importance, Posterior, Status
-from probreg.inference.sampling.importance import resampled
-from probreg.inference.sampling.pareto import reliable, smoothed
+from probreg.inference.sampling.importance import reliable, resampled, smoothed
 from probreg.priors import Normal, StudentT
 
 from .cases import (

@@ -9,7 +9,7 @@ from probreg.arguments.scalars import check_prob
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, reachable
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.before.base import Finding
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, SoftmaxLikelihood, UnivariateLikelihood

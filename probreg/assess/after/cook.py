@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtr, fdtr
 
 from probreg.assess.after.base import DIAGNOSTICS
-from probreg.assess.after.deletion import DeletionDiagnostic
+from probreg.assess.after.influence_measures import DeletionDiagnostic
 from probreg.assess.after.local import Local, local
 from probreg.assess.after.replicates import Replicates
 from probreg.assess.before.base import Finding

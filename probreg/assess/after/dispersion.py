@@ -6,14 +6,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import chdtr, chdtrc, ndtr
 
-from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic, other_spread
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
-from probreg.assess.after.remedies import other_spread
 from probreg.assess.after.replicates import Replicates, drawable, simulated
 from probreg.assess.after.residuals import predictor
 from probreg.assess.before.base import Finding, Verdict
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
 from probreg.likelihoods import CountLikelihood, OfClasses, OfTrials
 from probreg.system.terminal import p_said

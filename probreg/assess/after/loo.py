@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.remedies import heavier_tails
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows

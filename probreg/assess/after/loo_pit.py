@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails, other_spread
 from probreg.assess.after.loo import no_loo
 from probreg.assess.after.observed import uniforms
-from probreg.assess.after.remedies import heavier_tails, other_spread
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
 from probreg.data import Design
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.likelihoods import UnivariateLikelihood

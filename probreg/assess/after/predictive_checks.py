@@ -11,7 +11,7 @@ from probreg.assess.after.statistics import Statistic, statistics
 from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.response import of_classes
 from probreg.data import Design
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.system.terminal import p_said

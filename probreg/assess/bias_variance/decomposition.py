@@ -12,8 +12,16 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Seed, checked
 from probreg.arguments.types import ArrayLike, RowsLike
-from probreg.assess.bias_variance.parts import AVERAGE, PER_ROW, DecompositionParts, closed, linear, moments, shares
-from probreg.assess.bias_variance.simulation import simulate_predictions
+from probreg.assess.bias_variance.simulation import (
+    AVERAGE,
+    PER_ROW,
+    DecompositionParts,
+    closed,
+    linear,
+    moments,
+    shares,
+    simulate_predictions,
+)
 from probreg.assess.bias_variance.truth import Mean, Truth, linear_predictors, noise_variance, with_known_aux
 from probreg.data import Design
 from probreg.data.weights import refuse_sampling

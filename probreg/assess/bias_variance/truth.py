@@ -9,8 +9,8 @@ import numpy as np
 from probreg.arguments.arrays import as_array, floats
 from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design
-from probreg.data.absent import plus_offset
 from probreg.data.formula.variables import variables
+from probreg.data.rows import plus_offset
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive

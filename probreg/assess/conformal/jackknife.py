@@ -18,7 +18,7 @@ from probreg.assess.conformal.base import (
 from probreg.data import Design
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.inference.modes.linear import PriorRows, combinations, posterior_given_sigma
+from probreg.inference.modes.closed_form import PriorRows, combinations, posterior_given_sigma
 from probreg.model.model import Model
 
 _ALONE = 1e-10  # 1 - leverage of a row without which there is no estimate, rounding included

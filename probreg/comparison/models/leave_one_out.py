@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaln
 
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows

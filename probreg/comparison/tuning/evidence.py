@@ -14,13 +14,13 @@ from probreg.comparison.tuning.criteria import (
     Array,
     Assessment,
     Criterion,
+    PredictionLoss,
     Request,
     estimated_aux_at,
     has_mode,
 )
-from probreg.comparison.tuning.losses import PredictionLoss
 from probreg.inference import PathSolution
-from probreg.inference.modes.linear import PriorRows, log_marginal, posterior_given_sigma
+from probreg.inference.modes.closed_form import PriorRows, log_marginal, posterior_given_sigma
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, InverseGamma, Reference

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, has_mode
-from probreg.comparison.tuning.losses import PredictionLoss
+from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, PredictionLoss, Request, has_mode
 from probreg.inference import PathSolution
 from probreg.model.model import Model
 

@@ -7,8 +7,16 @@ import numpy as np
 
 from probreg.arguments.scalars import Seed, checked
 from probreg.arguments.types import ArrayLike, DataFrame
-from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, modes
-from probreg.comparison.tuning.losses import LOSSES, PredictionLoss
+from probreg.comparison.tuning.criteria import (
+    CRITERIA,
+    LOSSES,
+    Array,
+    Assessment,
+    Criterion,
+    PredictionLoss,
+    Request,
+    modes,
+)
 from probreg.comparison.tuning.scale_path import grid_of
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged

@@ -8,8 +8,14 @@ from scipy.special import gammaln
 from probreg.arguments.scalars import Count, check_fields
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Method, Solution, chains_of, kinds, sigma_note
-from probreg.inference.modes.closed_form import require_full_rank
-from probreg.inference.modes.linear import Conditional, PriorRows, log_marginal, posterior_given_sigma, refined
+from probreg.inference.modes.closed_form import (
+    Conditional,
+    PriorRows,
+    log_marginal,
+    posterior_given_sigma,
+    refined,
+    require_full_rank,
+)
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -71,7 +77,7 @@ class Conjugate(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if (wide := rotated(model)) is not None:
+        if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
             found = self.solve(wide.model, rng)
             assert found.draws is not None
             unit, sigma = (

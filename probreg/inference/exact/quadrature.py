@@ -9,8 +9,7 @@ from probreg.arguments.scalars import Count, check_fields
 from probreg.data import Moments
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Array, Method, Solution, chains_of, kinds, sigma_note
-from probreg.inference.modes.closed_form import require_full_rank
-from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
+from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.numerics.linalg import merge, solve_upper

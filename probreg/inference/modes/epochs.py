@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.data.absent import full_weights, plus_offset
+from probreg.data.rows import full_weights, plus_offset
 from probreg.inference.base import Array
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.absent import minus_offset
+from probreg.data.rows import minus_offset
 from probreg.inference.base import Array
 from probreg.model.model import Model
 from probreg.numerics.linalg import map_blocks, rank_of, row_blocks, solve_upper, triangular

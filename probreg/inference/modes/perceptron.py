@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg import online
 from probreg.arguments.scalars import Count, check_fields
-from probreg.data.absent import times_weights
+from probreg.data.rows import times_weights
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds
 from probreg.likelihoods import Bernoulli
 from probreg.model.model import Model

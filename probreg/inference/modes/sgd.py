@@ -14,7 +14,7 @@ import numpy as np
 
 from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive, check_fields
-from probreg.data.absent import full_weights, minus_offset
+from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.epochs import (

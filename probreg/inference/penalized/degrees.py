@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from probreg.data import Block
-from probreg.data.absent import times_weights
+from probreg.data.rows import times_weights
 from probreg.inference.base import Array
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood

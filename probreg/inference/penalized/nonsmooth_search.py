@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from probreg.data import Basis
-from probreg.data.absent import minus_offset, times_weights
+from probreg.data.rows import minus_offset, times_weights
 from probreg.errors import DataError
 from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from probreg.inference.base import Array, Solution, Status
-from probreg.inference.uncertainty.parameter_maps import reported_coefficients
+from probreg.inference.base import Array, Solution, Status, reported_coefficients
 from probreg.model.model import Model
 
 R_HAT = 1.01  # chains that agree stay below it (Vehtari et al. 2021)

@@ -20,7 +20,7 @@ from probreg.inference.base import (
     kinds,
     sigma_note,
 )
-from probreg.inference.modes.linear import undetermined
+from probreg.inference.modes.closed_form import undetermined
 from probreg.inference.modes.newton import find_mode, solution_at
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import SmoothLikelihood
@@ -128,7 +128,7 @@ class LaplaceApproximation(Method):
         return kinds(self, model) or edges(self, model) or improper(self, model) or undetermined(model, self.name)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if (wide := rotated(model)) is not None:
+        if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
             found, unit = self._solve(wide.tilted, rng)
             beta, log_w = wide.draws(found, unit if wide.relative else 1.0, rng)
             assert found.draws is not None

@@ -25,17 +25,15 @@ from probreg.inference.base import (
     moments_of_draws,
     sigma_note,
 )
-from probreg.inference.interrupts import Interrupts
-from probreg.inference.modes.closed_form import require_full_rank
+from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.modes.existence import Rising
-from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import find_mode, runs_away
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
 from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import proxy_prior
-from probreg.inference.sampling.sampler import Density, SamplerOutput, SamplerSettings, density_of, sample
+from probreg.inference.sampling.sampler import Density, Interrupts, SamplerOutput, SamplerSettings, density_of, sample
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior

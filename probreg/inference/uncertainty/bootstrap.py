@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Several, Workers, check_fields
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
 from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status

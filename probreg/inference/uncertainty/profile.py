@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from probreg.data.absent import times_weights
+from probreg.data.rows import times_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status
-from probreg.inference.modes.escape import escapes
 from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.separation import escapes
 from probreg.inference.uncertainty.constrained import ConstrainedPath, Statistic, end, surface
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model

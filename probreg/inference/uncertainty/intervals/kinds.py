@@ -10,6 +10,7 @@ import numpy as np
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference import Bootstrap, Method, Solution
+from probreg.inference.base import Estimated, reported_coefficients, reported_estimate
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.covariance import reported
 from probreg.inference.uncertainty.intervals.arithmetic import (
@@ -21,7 +22,6 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
 )
 from probreg.inference.uncertainty.intervals.marginals import Marginal, OnNodes, RootInverseGamma, of_coefficients
 from probreg.inference.uncertainty.intervals.replicates import REPLICATED, of_positive_replicates, of_replicates
-from probreg.inference.uncertainty.parameter_maps import Estimated, reported_coefficients, reported_estimate
 from probreg.inference.uncertainty.profile import STATISTICS, inverted, inverted_aux
 from probreg.model.model import Model
 
