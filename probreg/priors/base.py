@@ -47,6 +47,7 @@ class Penalty:
 
     def in_rss(self, sigma: float) -> Array:
         """lam in RSS + lam R(w), where RSS / (2 sigma^2) is the negative log-likelihood: lam = 2 sigma^2 weight."""
+        # RSS / (2 sigma^2) + weight R, times 2 sigma^2.
         return 2.0 * sigma**2 * self.weight
 
 
@@ -152,6 +153,7 @@ class GaussianPrior(SmoothPrior):
         """(q,) standard deviations at unit 1 of entries that are independent of one another; None where they are not."""
 
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        # log p = -(beta - b)'P(beta - b) / 2 + constant, one such term for each predictor.
         P = self.precision(len(beta)) / unit**2
         return -P @ (beta - self.center(len(beta))[:, None]), np.repeat(-np.diagonal(P)[:, None], beta.shape[1], 1)
 
