@@ -79,6 +79,7 @@ def along(block: Block, *, likelihood: MayDiverge, direction: Array, least: floa
     """The rows of a block along a direction (p, m) of the coefficients; `least` is the movement of the linear predictor from
     which it counts."""
     cone = likelihood.recession(block.y)
+    # c_r'(x_r D) >= 0 where the likelihood does not fall along D.
     gain = np.einsum("rm,rm->r", cone.directions, block.X[cone.rows] @ direction)
     loss = np.where(cone.equal, np.abs(gain), -gain)
     gaining = np.unique(cone.rows[(gain > least) & ~cone.equal])
@@ -115,6 +116,8 @@ def exists(model: Model, gradient: Array, cov: Array) -> bool:
     """
     (p, m), T = model.shape, model.design.basis.T
     nu = np.sqrt(max(gradient @ cov @ gradient, 0.0))
+    # Over v'Hv = 1 the largest |x v|^2 is the largest eigenvalue of cov(x beta) (m, m), at most its trace x A x' with
+    # A = sum_c cov(beta_c).
     A = T @ np.einsum("icjc->ij", cov.reshape(p, m, p, m)) @ T.T
     try:
         root = np.linalg.cholesky(A)

@@ -45,6 +45,7 @@ class Cone:
     def normals(self, which: Array) -> Array:
         """The constraints `which` as unit vectors over vec delta, (len(which), k m)."""
         rec = self.recession
+        # c_r'(q_r delta) = vec(q_r' c_r')'vec delta, over |q_r| |c_r|.
         both = self.Q[rec.rows[which], :, None] * rec.directions[which, None, :]
         return both.reshape(len(which), int(np.prod(self.shape))) * self._unit[which, None]
 
@@ -64,6 +65,7 @@ class Cone:
         F = np.zeros((0, width))
         for some in np.array_split(where, len(where) // 20_000 + 1):
             F = np.linalg.qr(np.vstack([F, self.normals(some)]), mode="r")
+        # The null space of the constraints at equality: right singular vectors of value 0.
         values, vectors = np.linalg.svd(F)[1:]
         rank = int((values > 1e-9 * values.max(initial=1.0)).sum())
         return vectors[rank:].T
@@ -96,6 +98,7 @@ class Cone:
         """
         rec, start = self.recession, np.flatnonzero(~self.recession.equal)
         used = start[np.linspace(0, len(start) - 1, min(len(start), _AT_ONCE + 10 * inside.shape[1])).astype(int)]
+        # sum over loose r of c_r'(q_r delta) = gain'v with vec delta = inside v.
         gain = inside.T @ (self.Q[rec.rows[loose]].T @ (rec.directions * self._unit[:, None])[loose]).ravel()
         while True:
             step = inside @ _maximise(gain, np.unique((self.normals(used) @ inside).round(14), axis=0))
@@ -185,6 +188,8 @@ def separation(model: Model) -> Separation:
     delta, strict = cone.interior()
     if not strict.any():
         return none
+    # The limit of the likelihood depends on the rows that stay at equality: a coefficient is finite where it is zero on
+    # the directions that these do not see   (Geyer 2009).
     span = cone.span(~strict).reshape(*cone.shape, -1)
     not_estimable = non_zero(T, likelihood.contrast_matrix, span)
     names, labels = model.design.columns, labels_of(model, not_estimable)
@@ -207,6 +212,7 @@ def _coordinates(X: Array, free: Array, basis: Basis) -> tuple[Array, Array]:
     """Q (n, k) with orthonormal columns that span X[:, free], and T (p, k) with beta = T delta."""
     U = basis.rows(X)[:, free]
     kept = _spanning(U)
+    # U = QR, X beta = Q delta with beta = T R^-1 delta.
     inverse = inverse_upper(triangular(U[:, kept])).astype(float)
     return U[:, kept] @ inverse, basis.T[:, free[kept]] @ inverse
 
@@ -229,6 +235,7 @@ def labels_of(model: Model, which: Array) -> tuple[str, ...]:
 
 def non_zero(T: Array, display: Array, span: Array) -> Array:
     """(p, D) bool: reported coefficients that are not zero, up to rounding, on span (k, m, r)."""
+    # Reported coefficients of a direction: (T delta) D'.
     value = np.einsum("pk,dm,kmr->pdr", T, display, span)
     largest = np.linalg.norm(T, axis=1)[:, None] * np.linalg.norm(display, axis=1)  # span is orthonormal
     return np.linalg.norm(value, axis=-1) > 1e-8 * largest
@@ -261,6 +268,7 @@ def escapes(model: Model) -> Array:
     inside = cone.span(equal) if equal.any() else np.eye(int(np.prod(cone.shape)))
     normals = np.unique((cone.normals(np.flatnonzero(~equal)) @ inside).round(14), axis=0)
     for j, d in np.argwhere(found.not_estimable):
+        # The reported coefficient (j, d) is (T_j kron D_d) vec delta: its largest and least value in the cone.
         goal = np.kron(T[j], D[d]) @ inside
         goal = goal / np.linalg.norm(goal)
         for side, sign in enumerate((-1.0, 1.0)):
