@@ -75,8 +75,11 @@ def ridge_steps(model: Model, scales: Array) -> list[Step]:
         k = (1.0 if sigma is None else sigma**2) / s**2
         share = d / (d * d + k)
         b = center + solve_triangular(L, Vt.T @ (share * t), lower=True, trans="T")
+        # RSS = |v - U b|^2 = F_rr^2 + sum_j (k / (d_j^2 + k) t_j)^2 with t = W'v, and k (b - centre)'P (b - centre) =
+        # k sum_j (d_j / (d_j^2 + k) t_j)^2, P at unit scale.
         rss = beyond - float(t @ t) + float(((k / (d * d + k) * t) ** 2).sum())
         penalty = k * float(((share * t) ** 2).sum())
+        # sigma^2 = (RSS + penalty) / (n + q), the joint mode over log sigma; df = sum_j d_j^2 / (d_j^2 + k).
         noise = float(np.sqrt((rss + penalty) / (parts.weight + len(at)))) if sigma is None else sigma
         aux = {model.noise_scale: noise} if sigma is None else {}
         log_lik = _log_lik(parts.weight, rss, noise)
@@ -96,6 +99,7 @@ def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
         lasso = replace(base, weights=w._replace(l1=w.l1 / s, l2=w.l2 / s**2))
         about = sigma if sigma is not None else model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
         weight = lasso.weights.at(about, base.parts.norm).weight
+        # |g_j| >= 2 w_new - w_old may enter   (Tibshirani et al. 2012).
         hint = np.abs(base.c if before is None else before[0]) >= 2 * weight - (weight if before is None else before[1])
         with one_blas_thread():
             found = solve_joint(lasso, model, r, sigma=sigma, tol=tol, hint=hint)
@@ -125,6 +129,7 @@ def _degrees(lasso: Lasso, found: Joint, nonsmooth: NonsmoothTerms) -> float:
     if not penalty.ridge[free].any():
         return float(len(free) + len(parts.flat))
     G = parts.gram.among(free)
+    # tr G (G + L)^-1 = q - tr L (G + L)^-1, L = diag(ridge).
     root = np.linalg.cholesky(G + np.diag(penalty.ridge[free] + 1e-14))
     return float(
         len(free) - penalty.ridge[free] @ np.diagonal(cho_solve((root, True), np.eye(len(G)))) + len(parts.flat)
@@ -293,6 +298,7 @@ def _leaving(model: Model) -> float:
             own = own / np.where(
                 np.repeat(NonsmoothTerms.of(model).moving, model.shape[1]), step.aux[model.noise_scale], 1.0
             )
+        # beta_j leaves its kink where |d log p / d beta_j| = a_j / s, a_j its weight at scale 1.
         new = float(np.min(own[own > 0] / np.maximum(slope[own > 0], np.finfo(float).tiny)))
         if abs(new - scale) <= 1e-10 * new:
             break
@@ -331,6 +337,8 @@ def _spectrum(model: Model) -> tuple[float, float]:
     d = np.sqrt(np.maximum(np.diagonal(P)[use], 1e-300))
     eigen = np.linalg.eigvalsh(H[np.ix_(use, use)] / np.outer(d, d))
     top, least = float(eigen[-1]), float(eigen[eigen > 1e-12 * eigen[-1]][0])
+    # At scale s the data have the share e s^2 / (1 + e s^2) of a direction, e an eigenvalue of P^(-1/2) H P^(-1/2):
+    # 1 % at e s^2 = 0.01, 99 % at e s^2 = 100.
     low = 0.1 / np.sqrt(top)
     return low, min(10.0 / np.sqrt(least), 1e8 * low)
 
