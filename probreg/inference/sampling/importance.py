@@ -43,6 +43,7 @@ def reliable(draws: int) -> float:
     >>> reliable(100), reliable(4000)
     (0.5, 0.7)
     """
+    # k-hat < min(1 - 1 / log10 S, 0.7)   (Vehtari et al. 2024).
     return min(1.0 - 1.0 / float(np.log10(draws)), 0.7) if draws > 10 else 0.0
 
 
@@ -306,6 +307,7 @@ def _moments(at: Peak, z: Array, w: Array) -> tuple[Array, Array, tuple[float, f
 
 
 def _aux_moments(values: Array, w: Array) -> tuple[float, float]:
+    # E aux = sum_s w_s aux_s, var aux = sum_s w_s (aux_s - E aux)^2, with sum_s w_s = 1.
     mean = float(w @ values)
     return mean, float(np.sqrt(w @ (values - mean) ** 2))
 

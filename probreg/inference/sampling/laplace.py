@@ -48,6 +48,7 @@ class Peak(NamedTuple):
 
     def points(self, z: Array) -> tuple[Array, Array]:
         """beta (S, p, m) and log aux (S, a) at z (S, p m + a)."""
+        # (vec beta, log aux) = centre + root z, with covariance root root' = H^-1.
         at, k = self.centre + z @ self.root.T, self.found.beta.size
         return at[:, :k].reshape(-1, *self.found.beta.shape), at[:, k:]
 
@@ -144,6 +145,7 @@ class LaplaceApproximation(Method):
         draws, log_q = self._draw(model, at, rng)
         # log aux is normal under q, so aux is lognormal; the mode holds its centre and the sd on the log scale.
         variance = {a: (found.aux_sd[a] / v) ** 2 for a, v in found.aux.items()}
+        # log aux ~ N(log v, s^2): E aux = v exp(s^2 / 2), sd aux = E aux (exp(s^2) - 1)^(1/2).
         mean_aux = {a: v * float(np.exp(variance[a] / 2)) for a, v in found.aux.items()}
         solution = replace(
             found,
@@ -163,6 +165,7 @@ class LaplaceApproximation(Method):
     def _draw(self, model: Model, at: Peak, rng: np.random.Generator) -> tuple[dict[str, Array], Array]:
         z = rng.standard_normal((self.chains * self.draws, len(at.centre)))
         beta, log_aux = at.points(z)
+        # q(theta) = N(z; 0, I) / |root|; a density of log aux is one of aux times 1 / aux.
         log_q = -0.5 * (z**2).sum(1) - 0.5 * z.shape[1] * np.log(2 * np.pi) - at.log_det
         log_q = log_q - log_aux.sum(1)  # from a density of log aux to one of aux
         aux = {a: chains_of(np.exp(log_aux[:, i]), self.chains) for i, a in enumerate(model.unknown)}
