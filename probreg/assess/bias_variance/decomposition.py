@@ -192,6 +192,7 @@ def _tables(
 
     variables_ = {k: ((*lead, *inner), stacked([p.rows[k] for p in parts])) for k in PER_ROW}
     data = xr.Dataset({"truth": (inner, f), "noise": (inner, noise), **variables_}, {**front, **coords})
+    # E (y_new - g)^2 = Var y_new + E (g - f)^2, y_new independent of the rows behind g.
     level = float((noise.reshape(len(noise), -1).sum(1) * shares(target)).sum())
     names = [k for k in (*AVERAGE, "df", "failed") if k in parts[0].average]
     average = xr.Dataset({k: (lead, stacked([p.average[k] for p in parts])) for k in names}, front)

@@ -54,6 +54,7 @@ def closed(model: Model, eta: Array, target: Design, f: Array, sigma: float) -> 
         raise Incompatible(
             f"these columns are not identified: {combinations(given.rank, design.columns)}. Drop one, or give a proper prior"
         )
+    # A^-1 = root root' and X'WX = R'R: Var g_i = sigma^2 |x_i'A^-1 R'|^2, and df = tr X A^-1 X'W = |R root|^2.
     R = np.asarray(design.moments.R, dtype=float)
     fitted = linear_predictor(target, given.mean[:, None])[:, 0]
     root = np.asarray(given.root, dtype=float)
@@ -72,6 +73,7 @@ def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
     g = draws[np.isfinite(draws).reshape(len(draws), -1).all(1)]
     count = len(g)
     fitted = g.mean(0)
+    # mean (g - f)^2 = mean (g - mean g)^2 + (mean g - f)^2 exactly, where all three have the same divisor.
     away, off = g - fitted, g - f
     bias = fitted - f
 
@@ -83,6 +85,7 @@ def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
         return (values.reshape(*values.shape[:2], -1).sum(-1) * share).sum(-1)
 
     rows = (fitted, bias, bias**2, (away**2).mean(0), (off**2).mean(0), se(g), se(away**2), se(off**2))
+    # Standard errors over the draws; of (mean g - f)^2 by its influence 2 (mean g - f)(g - mean g) (delta method).
     means = [over_rows(v).mean() for v in ((bias**2)[None], away**2, off**2)]
     errors = [se(over_rows(v)) for v in (2.0 * bias * away, away**2, off**2)]
     average = dict(zip(AVERAGE, map(float, (*means, *errors))))
