@@ -60,6 +60,7 @@ class Squared(PredictionLoss):
 
     def __call__(self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
         mean = likelihood.mean(eta, **aux)
+        # (y - E y)^2, of classes sum_k (1[y = k] - p_k)^2   (Brier 1950).
         square = np.square(mean - likelihood.response(y))
         return square.sum(-1) if mean.ndim == eta.ndim else square
 
@@ -77,6 +78,7 @@ class ZeroOneLoss(PredictionLoss):
 
     def __call__(self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
         mean = likelihood.mean(eta, **aux)
+        # 1[y is not argmax_k p_k]; of two classes the event where p > 1/2.
         likely = mean.argmax(-1) if mean.ndim == eta.ndim else mean > 0.5
         return (likely != y).astype(float)
 
@@ -176,6 +178,7 @@ def mean_and_error(parts: Array, weight: Array, count: float) -> tuple[Array, Ar
     >>> mean_and_error(np.array([[1.0, 2.0, 3.0]]), np.ones(3), 3)
     (array([2.]), array([0.57735027]))
     """
+    # mean = sum_k w_k v_k / W, se^2 = sum_k w_k (v_k - mean)^2 / (W (count - 1)).
     total = weight.sum()
     mean = parts @ weight / total
     return mean, np.sqrt(np.square(parts - mean[:, None]) @ weight / total / max(count - 1.0, 1.0))

@@ -91,6 +91,7 @@ def _dealt(weight: Array, kind: Array, folds: int, rng: np.random.Generator) -> 
     order = order[np.lexsort((-weight[order], kind[order]))]
     out, load, of_kind = np.empty(len(weight), int), np.zeros(folds), np.zeros((int(kind.max()) + 1, folds))
     for i in order:
+        # argmin over folds of (weight of this kind, weight), in that order.
         k = np.lexsort((load, of_kind[kind[i]]))[0]
         out[i] = k
         load[k] += weight[i]
@@ -142,6 +143,7 @@ class CrossValidation(Criterion):
         model = found.base
         fold = folds_of(model, ask.folds, groups=ask.groups, seed=ask.seed)
         weight = full_weights(model.design.weights, model.design.n)
+        # L_k = sum_{i in k} w_i L(y_i, mode without fold k) / n_k, n_k = sum_{i in k} w_i; score sum_k n_k L_k / n.
         parts = []
         for k in range(int(fold.max()) + 1):
             out = fold == k

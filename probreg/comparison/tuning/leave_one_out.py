@@ -75,6 +75,7 @@ class PSIS(Criterion):
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         method = self.chosen(found.base)
         each = [_leave_out(fit(found.model(i), method, seed=ask.seed)) for i in range(len(found.scales))]
+        # elpd = sum_i log p(y_i | y without i), of which -elpd / n is the mean loss; se of the sum over n.
         n = found.base.design.total
         elpd, se, bad = (np.array([getattr(e, name) for e in each]) for name in ("elpd", "se", "bad"))
         said = (
@@ -131,9 +132,12 @@ def _ridge(model: Model) -> Without:
     if given.rank.dropped:
         return Without(np.full((d.n, 1), np.nan), {})
     w = np.ones(d.n) if d.precision is None else d.precision
+    # h_i = w_i x_i'V x_i with V = root root'.
     h = w * np.square(d.X @ np.asarray(given.root, dtype=float)).sum(1)
     eta = model.eta(given.mean[:, None])[:, 0]
     e, rest = d.observed - eta, np.where(1.0 - h < 1e-10, np.nan, 1.0 - h)
+    # RSS_(i) = RSS_P - w_i e_i^2 / (1 - h_i) and sigma_(i)^2 = RSS_(i) / (n - 1 + q), the joint mode over log sigma;
+    # y_i - e_i / (1 - h_i) is the prediction without the observation   (Cook & Weisberg 1982, section 2.2).
     rss = given.rss - w * e**2 / rest
     power = d.moments.weight + prior.size - 1.0
     held = {} if not model.unknown else {model.noise_scale: np.sqrt(np.maximum(rss, 0.0) / power)}
@@ -149,6 +153,8 @@ def _one_step(model: Model, beta: Array, aux: dict[str, float]) -> Without:
     pick = [*range(m), *(likelihood.aux.index(a) + m for a in moving)]
     h = _leverage(model, beta, aux)
     g, W = g[:, pick], W[:, pick][:, :, pick]
+    # Without row i the gradient is -J_i'g_i and the curvature H - J_i'W_i J_i, g_i = d log p_i / d z_i: one step moves
+    # z_i by -J_i (H - J_i'W_i J_i)^-1 J_i'g_i = -(I - h_i W_i)^-1 h_i g_i (Woodbury).
     left = np.eye(len(pick)) - h @ W
     sound = np.linalg.det(left) > 1e-10
     step = np.linalg.solve(np.where(sound[:, None, None], left, np.eye(len(pick))), h @ g[..., None])[..., 0]
@@ -171,6 +177,7 @@ def _leverage(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     at = np.r_[use, np.ones(k, bool)]
     V = np.zeros_like(H)
     V[np.ix_(at, at)] = _inverse(H[np.ix_(at, at)])
+    # J_i = d(eta_i, log aux) / d(vec beta, log aux) = [x_i' kron I_m, 0; 0, I]; h_i = J_i V J_i', block by block.
     V4 = V[: p * m, : p * m].reshape(p, m, p, m)
     h = np.empty((len(X), m + k, m + k))
     for a in range(m):
@@ -185,6 +192,7 @@ def _inverse(H: Array) -> Array:
     """H^-1 with rows scaled to unit diagonal."""
     d = np.sqrt(np.abs(np.diagonal(H)))
     d = np.where(d > 0, d, 1.0)
+    # H^-1 = D^-1 (D^-1 H D^-1)^+ D^-1, D = diag(H)^(1/2).
     return np.linalg.pinv(H / np.outer(d, d), rcond=1e-14, hermitian=True) / np.outer(d, d)
 
 
@@ -195,8 +203,10 @@ def predictive_loss(model: Model, found: Without) -> Array:
     w = 1.0 if model.design.precision is None else model.design.precision
     e, rest = model.design.observed - found.eta[:, 0], (1.0 - found.h) * w
     if not model.unknown:
+        # y_i | others ~ N(x_i'b_(i), sigma^2 / (w_i (1 - h_i))).
         variance = model.fixed[model.noise_scale] ** 2 / rest
         return 0.5 * (np.log(2.0 * np.pi * variance) + e**2 / variance)
+    # y_i | others is Student-t on nu = n - 1 + q - p about x_i'b_(i), scale^2 = RSS_(i) / nu / (w_i (1 - h_i)).
     df = found.power
     variance = found.rss / df / rest
     constant = gammaln((df + 1.0) / 2.0) - gammaln(df / 2.0) - 0.5 * np.log(df * np.pi)

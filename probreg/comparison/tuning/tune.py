@@ -165,6 +165,7 @@ def _picked(given: Assessment, rule: str) -> int:
     best = int(np.nanargmin(given.score))
     if rule == "min":
         return best
+    # Scales increase: the least with score <= min score + its standard error   (Hastie et al. 2009, section 7.10).
     return int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
 
 
