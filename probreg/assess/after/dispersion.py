@@ -95,7 +95,8 @@ class DispersionDiagnostic(Diagnostic):
 
 
 def count_dispersion(fit: Fit) -> Dispersion:
-    """Tests against Var(y) = V(mu), with leverages h: the score test of V(mu) + phi mu^2 (Dean & Lawless 1989),
+    """Tests against Var(y) = V(mu), with leverages h: for a Poisson response with an intercept the score test of
+    V(mu) + phi mu^2 (Dean & Lawless 1989),
 
         z = sum_i [(y - mu)^2 - (1 - h) V(mu)] / sqrt(2 sum_i V(mu)^2),
 

@@ -201,7 +201,8 @@ def _rough(search: SearchCoordinates) -> Array:
 
 
 def rounder(model: Model) -> Model:
-    """The same model with each kinked prior replaced by a normal one of its standard deviation."""
+    """The same model with each kinked prior replaced by a normal one of its standard deviation; an elastic net by one of
+    that of the Laplace prior of its scale."""
     columns = model.design.columns
     made: dict[str | tuple[str, ...], Prior] = {}
     for b in model.joint.blocks:
