@@ -32,7 +32,7 @@ def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
             f[i] = exp(d)
             total[i] += f[i]
     for i in range(b):
-        # log p = sum_k y_k f_k - n log sum_k exp f_k, less the multinomial coefficient.
+        # log p = sum_k y_k f_k - n log sum_k exp f_k, without the multinomial coefficient.
         log_p[i] -= n[i] * log(total[i])
         total[i] = n[i] / total[i]
     for k in range(K):
