@@ -20,7 +20,7 @@ from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design, as_response, from_arrays, from_reading, trying
 from probreg.data.blocks.files import files_of
 from probreg.data.blocks.slices import array_blocks, slices
-from probreg.data.formula.layout import Counted
+from probreg.data.formula.algebra import Counted
 from probreg.data.weights import RowWeights, WeightsLike, kind_of_blocks, precision, read_weights, sampling
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
