@@ -59,7 +59,7 @@ from probreg.inference.uncertainty.covariance import (
     reported,
     with_errors,
 )
-from probreg.inference.uncertainty.intervals import GivenCovariance, Intervals
+from probreg.inference.uncertainty.intervals import GivenCovariance, IntervalKind, Intervals
 from probreg.likelihoods import OfTrials
 from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
@@ -361,16 +361,19 @@ class Fit:
             When a coefficient has no estimate; profile and score need none.
         """
         given = None if covariance is None else self._given(covariance)
-        asked = self._intervals.kind(kind, given)
-        self._intervals.refuse(kind, given)
-        return self._interval(prob, asked, given)
+        asked = self._intervals.of_kind(kind, given)
+        asked.refuse()
+        return self._interval(prob, asked)
 
-    def _interval(self, prob: float, kind: str, given: GivenCovariance | None = None) -> Any:
+    def _interval(self, prob: float, asked: IntervalKind) -> Any:
         import xarray as xr
 
-        lower, upper = self._intervals.ends(prob, kind, given)
-        dims, attrs = coefficient_dims(self.model), {"prob": float(prob), "kind": kind, "method": self.method.name}
-        attrs |= self._intervals.words(kind, given)
+        lower, upper = asked.ends(prob)
+        dims, attrs = (
+            coefficient_dims(self.model),
+            {"prob": float(prob), "kind": asked.name, "method": self.method.name},
+        )
+        attrs |= asked.words
         return xr.Dataset({"lower": (dims, lower), "upper": (dims, upper)}, model_coordinates(self.model), attrs)
 
     @cached_property
@@ -437,7 +440,7 @@ class Fit:
 
         words = ("mean", "sd") if self.target == "posterior" else ("estimate", "std_error")
         given = None if covariance is None else self._given(covariance)
-        ends, error = self._interval(prob, self._intervals.kind(kind, given), given), self.std_error.values
+        ends, error = self._interval(prob, self._intervals.of_kind(kind, given)), self.std_error.values
         if given is not None:
             error = np.sqrt(np.diagonal(given.scale)).reshape(error.shape)
         columns = dict(zip(words, (self.coef.values.T.ravel(), error.T.ravel())))
