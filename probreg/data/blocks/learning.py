@@ -13,6 +13,7 @@ from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.files import Tables
 from probreg.data.blocks.stream import Progress, ahead
 from probreg.data.blocks.survey import Orders
+from probreg.data.design import of_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values as absent
 from probreg.data.formula.formula import Recipe, reads_as_numbers, write_state, written_out
@@ -33,6 +34,11 @@ class Plan:
     first: Table
     offset: str | None
     weights: str | None
+
+    @property
+    def response(self) -> str:
+        """The response as a model names it."""
+        return of_trials(self.parts.response) if self.parts.counted == "p" else self.parts.response
 
     @property
     def factors(self) -> dict[str, Expression]:
