@@ -446,9 +446,7 @@ class Fit:
         columns = dict(zip(words, (self.coef.values.T.ravel(), error.T.ravel())))
         columns |= {end: ends[end].values.T.ravel() for end in ("lower", "upper")}
         table = pd.DataFrame(columns, index=coefficient_index(self.model))
-        s = self.solution
-        for name, value in {**s.aux, **s.hyper}.items():
-            sd = {**s.aux_sd, **s.hyper_sd}.get(name, np.nan)
+        for name, (value, sd) in self.solution.scalars.items():
             row = [value, sd, *self.aux_interval(name, prob, ends.attrs["kind"])]
             table.loc[("", name) if self.model.likelihood.outcomes else name] = row
         if self.method.makes_chains:
@@ -691,7 +689,7 @@ class Fit:
         status = s.status.value + (f" ({s.detail})" if s.detail else "")
         notes = (*self.notes, *s.notes, *self.model.design.notes)
         model = self.model.likelihood.describe(self.model.design.response)
-        engine = {"engine": s.engine} if s.engine else {}
+        engine = {"engine": s.draws.engine} if s.draws is not None and s.draws.engine else {}
         return {"models": model, "method": self.method.name, **engine, "status": status, "notes": notes}
 
     @checked

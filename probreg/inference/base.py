@@ -85,40 +85,67 @@ class Status(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
-    """Plain arrays. vec(beta) runs row by row: column first, then linear predictor.
+class Draws:
+    """Draws of a posterior, and what is known of it beside them. `draws["beta"]` is one of its `values`."""
 
-    `scale` (p m, p m) is the squared scale of the marginals of vec(beta): the covariance when `df` is None or the target
-    is a mode, times df / (df - 2) for a posterior with Student-t marginals. `not_estimable` marks reported coefficients that have no
-    estimate (not identified, or at infinity). `stats` are named numbers (rss, rank, log_evidence ...), `notes` sentences.
+    values: Mapping[str, Array]  # beta (chain, draw, p, m), every other parameter (chain, draw)
+    stats: Mapping[str, Array] = field(default_factory=dict)  # of each draw: name -> (chain, draw)
+    hyper: tuple[str, ...] = ()  # names of unknown scales of priors that are reported beside aux
+    elliptical: bool = False  # beta is Student-t (normal without df) about the estimate, with its `scale`
+    # exact marginals as mixtures of normals over nodes of log sigma: weight (K,), log_sigma (K,), mean and sd (K, p)
+    marginals: Mapping[str, Array] | None = None
+    engine: str = ""  # what evaluated the density, where there is a choice
+
+    def __getitem__(self, name: str) -> Array:
+        return self.values[name]
+
+    @property
+    def count(self) -> int:
+        """Chains times draws."""
+        return self["beta"].shape[0] * self["beta"].shape[1]
+
+    @property
+    def flat(self) -> dict[str, Array]:
+        """Each of the values with its chains one after the other, (chain draw, ...)."""
+        return {k: v.reshape(-1, *v.shape[2:]) for k, v in self.values.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """An estimate as plain arrays, the draws behind it where there are any, and how the method ended.
+
+    vec(beta) runs row by row: column first, then linear predictor. `scale` (p m, p m) is the squared scale of the marginals
+    of vec(beta): the covariance when `df` is None or the target is a mode, times df / (df - 2) for a posterior with
+    Student-t marginals. `not_estimable` marks reported coefficients that have no estimate (not identified, or at infinity).
     """
 
     beta: Array  # (p, m)
     scale: (
         Any  # (p m, p m), an array, or a covariance that is not written out (`probreg.inference.modes.wide.Factored`)
     )
-    aux: Mapping[str, float] = field(default_factory=dict)
-    aux_sd: Mapping[str, float] = field(default_factory=dict)
-    hyper: Mapping[str, float] = field(default_factory=dict)  # unknown scales of priors, where they were sampled
-    hyper_sd: Mapping[str, float] = field(default_factory=dict)
     df: float | None = None
-    known_marginals: bool = True  # each beta is Student-t (normal without df) about its estimate with `scale`
-    draws: Mapping[str, Array] | None = None  # name -> (chain, draw, ...); beta is (chain, draw, p, m)
-    sample_stats: Mapping[str, Array] = field(default_factory=dict)  # name -> (chain, draw)
-    # exact marginals as mixtures of normals over nodes of log sigma: weight (K,), log_sigma (K,), mean and sd (K, p)
-    marginals: Mapping[str, Array] | None = None
-    replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
-    status: Status = Status.EXACT
-    detail: str = ""
+    aux: Mapping[str, float] = field(default_factory=dict)  # nuisance parameters that were unknown
+    aux_sd: Mapping[str, float] = field(default_factory=dict)
     not_estimable: Array | None = None  # (p, outcomes) bool
     null_space: Array | None = (
         None  # (p, k), directions of beta that leave X beta as it is; beta is then the least-norm one
     )
-    stats: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    trace: Mapping[str, Array] = field(default_factory=dict)
     sandwich: str = ""  # the kind of covariance that `scale` is, where it is not the method's own
-    engine: str = ""  # what evaluated the density, where there is a choice
+
+    draws: Draws | None = None  # of a posterior
+    replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
+
+    status: Status = Status.EXACT
+    detail: str = ""
+    stats: Mapping[str, float] = field(default_factory=dict)  # named numbers: rss, rank, log_evidence ...
+    notes: tuple[str, ...] = ()  # sentences
+    trace: Mapping[str, Array] = field(default_factory=dict)  # numbers of each pass
+
+    @property
+    def posterior(self) -> Draws:
+        """The draws, for those who know that there are any: the target is a posterior."""
+        assert self.draws is not None
+        return self.draws
 
     @property
     def covariance(self) -> Any:
@@ -126,6 +153,14 @@ class Solution:
         if self.draws is None or self.df is None:
             return self.scale
         return self.scale * (self.df / (self.df - 2.0) if self.df > 2 else np.inf)
+
+    @property
+    def scalars(self) -> dict[str, tuple[float, float]]:
+        """Estimate and standard error, or nan, of nuisance parameters and of the prior scales in `Draws.hyper`."""
+        found = {a: (value, self.aux_sd.get(a, np.nan)) for a, value in self.aux.items()}
+        if self.draws is not None:
+            found |= {k: (float(self.draws[k].mean()), float(self.draws[k].std())) for k in self.draws.hyper}
+        return found
 
 
 class Resolved(NamedTuple):

@@ -146,14 +146,12 @@ def no_chains(fit: Fit) -> str | None:
 
 def number_of_chains(fit: Fit) -> int:
     """How many chains the draws are of."""
-    assert fit.solution.draws is not None  # the target is a posterior
-    return len(fit.solution.draws["beta"])
+    return len(fit.solution.posterior["beta"])
 
 
 def parameters(fit: Fit) -> tuple[list[str], Array]:
     """Names of coefficients and nuisance parameters, and their draws (chain, draw, parameter)."""
-    draws = fit.solution.draws
-    assert draws is not None  # the target is a posterior
+    draws = fit.solution.posterior
     beta = reported_coefficients(fit.model, draws["beta"])
     parts = [beta.reshape(*beta.shape[:2], -1), *(draws[a][..., None] for a in fit.model.unknown)]
     return [*fit.parameter_names, *fit.model.unknown], np.concatenate(parts, -1)

@@ -153,5 +153,5 @@ def _at(fit: Fit, design: Design) -> Predictive:
 def _draws(fit: Fit) -> int:
     """Numbers behind the predictive of one row."""
     draws = fit.solution.draws
-    atoms = 1 if draws is None else int(np.prod(draws["beta"].shape[:2]))
+    atoms = 1 if draws is None else draws.count
     return atoms * (fit.model.shape[1] + 1)

@@ -292,8 +292,7 @@ def _replicate(model: Model, method: Method, draws: int, seed: tuple[int, int]) 
 
 def _thinned(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]]:
     """`draws` of the draws, evenly spaced over all chains: beta (draws, p, m) and each aux (draws,)."""
-    assert solution.draws is not None  # the method's target is a posterior
-    flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in solution.draws.items()}
+    flat = solution.posterior.flat
     total = len(flat["beta"])
     if total < draws:
         raise DataError(f"the method gives {total} draws and {draws} are ranked: raise its draws, or lower draws=")

@@ -62,7 +62,7 @@ def _reference(model: Model) -> bool:
 
 
 def _conjugate(fit: Fit) -> bool:
-    known = fit.solution.known_marginals and fit.model.likelihood.least_squares
+    known = fit.solution.posterior.elliptical and fit.model.likelihood.least_squares
     return known and ("sigma2_scale" in fit.solution.stats or not fit.model.unknown)
 
 
@@ -209,7 +209,7 @@ def log_mean_density(fit: Fit) -> Array:
     """log p(y_i | all), (N,): of the plug-in estimate, or of the posterior predictive; what leaving out is set against."""
     rows, weight = observation_rows(fit.model)
     d, s = fit.model.design, fit.solution
-    atoms = 1 if s.draws is None else s.draws["beta"].shape[0] * s.draws["beta"].shape[1]
+    atoms = 1 if s.draws is None else s.draws.count
     size = max(1, _NUMBERS // (atoms * fit.model.shape[1]))
     blocks = [d.take(slice(i, i + size)) for i in range(0, d.n, size)]
     each = [predictive(fit.model, s, part, spread=False, seed=fit.seed).log_prob(part.observed) for part in blocks]

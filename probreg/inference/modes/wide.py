@@ -201,8 +201,7 @@ class Rotated:
     def draws(self, found: Solution, unit: Array | float, rng: np.random.Generator) -> tuple[Array, Array]:
         """Draws of all coefficients (chain, draw, p, m) from those of (beta_F, u), and the log density of w at each,
         (chain, draw), as one of beta; `unit` is one number, or one of each draw (chain, draw)."""
-        assert found.draws is not None
-        small = found.draws["beta"]
+        small = found.posterior["beta"]
         chains, per, m = small.shape[0], small.shape[1], small.shape[3]
         q = len(self.columns)
         out, sum_of_squares = self.beta(small), np.zeros((chains, per))

@@ -130,7 +130,6 @@ def kinked_solution(
         scale=np.broadcast_to(np.nan, (beta.size, beta.size)),  # thousands of columns would fill the memory
         aux=aux,
         aux_sd=dict.fromkeys(aux, np.nan),
-        known_marginals=False,
         status=status,
         detail=detail,
         not_estimable=not_estimable,

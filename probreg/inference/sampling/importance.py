@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from probreg.arguments.scalars import Count, Limit, Number, Positive, check_fields
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, improper, kinds, sigma_note
+from probreg.inference.base import METHODS, Array, Draws, Method, Solution, Status, edges, improper, kinds, sigma_note
 from probreg.inference.modes.closed_form import undetermined
 from probreg.inference.sampling.laplace import Peak, further_modes, peak
 from probreg.likelihoods import SmoothLikelihood
@@ -212,10 +212,9 @@ class Importance(Method):
         return Solution(
             beta=mean[:k].reshape(model.shape),
             scale=cov[:k, :k],
-            known_marginals=False,
             aux={a: v[0] for a, v in aux.items()},
             aux_sd={a: v[1] for a, v in aux.items()},
-            draws={"beta": found.beta[chain, chosen]} | {a: v[chain, chosen] for a, v in found.aux.items()},
+            draws=Draws({"beta": found.beta[chain, chosen]} | {a: v[chain, chosen] for a, v in found.aux.items()}),
             status=Status.SAMPLED if settled else Status.UNSETTLED,
             detail="" if settled else f"k-hat {found.k_hat:.2f}",
             stats=stats if _proper(model) else {k: v for k, v in stats.items() if "evidence" not in k},

@@ -11,6 +11,7 @@ from probreg.errors import Incompatible
 from probreg.inference.base import (
     METHODS,
     Array,
+    Draws,
     Method,
     Solution,
     Status,
@@ -132,10 +133,10 @@ class LaplaceApproximation(Method):
         if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
             found, unit = self._solve(wide.tilted, rng)
             beta, log_w = wide.draws(found, unit if wide.relative else 1.0, rng)
-            assert found.draws is not None
-            log_q = {"log_q": found.sample_stats["log_q"] + log_w}
-            found = replace(found, draws={**found.draws, "beta": beta}, sample_stats=log_q)
-            return wide.back(found, unit if wide.relative else 1.0)
+            draws = found.posterior
+            log_q = {"log_q": draws.stats["log_q"] + log_w}
+            draws = replace(draws, values={**draws.values, "beta": beta}, stats=log_q)
+            return replace(wide.back(found, unit if wide.relative else 1.0), draws=draws)
         return self._solve(model, rng)[0]
 
     def _solve(self, model: Model, rng: np.random.Generator) -> tuple[Solution, float]:
@@ -151,8 +152,7 @@ class LaplaceApproximation(Method):
             found,
             aux=mean_aux,
             aux_sd={a: v * float(np.sqrt(np.expm1(variance[a]))) for a, v in mean_aux.items()},
-            draws=draws,
-            sample_stats={"log_q": log_q},
+            draws=Draws(draws, {"log_q": log_q}, elliptical=True),
             notes=(
                 *sigma_note(
                     model, "sigma is drawn with beta, lognormal with the joint curvature over (beta, log sigma)"

@@ -18,6 +18,7 @@ from probreg.errors import Incompatible
 from probreg.inference.base import (
     METHODS,
     Array,
+    Draws,
     Method,
     Solution,
     Status,
@@ -138,20 +139,14 @@ def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str,
     draws: dict[str, Array] = {a: drawn.posterior[a] for a in ("beta", *model.unknown)}
     shared, local = pymc_engine.hyper_draws(model, drawn.posterior)
     mean, cov = moments_of_draws(draws["beta"])
-    draws |= {**shared, **local}
     return Solution(
         beta=mean,
         scale=cov,
-        known_marginals=False,
         aux={a: float(draws[a].mean()) for a in model.unknown},
         aux_sd={a: float(draws[a].std()) for a in model.unknown},
-        hyper={k: float(v.mean()) for k, v in shared.items()},
-        hyper_sd={k: float(v.std()) for k, v in shared.items()},
-        draws=draws,
-        sample_stats=drawn.stats,
+        draws=Draws(draws | shared | local, drawn.stats, hyper=tuple(shared), engine=engine),
         status=Status.SAMPLED,
         notes=(*sigma_note(model, "sigma is sampled with beta"), *notes),
-        engine=engine,
     )
 
 

@@ -53,11 +53,11 @@ def mixing_summary(name: str, fit: Fit) -> Mixing:
     rows = [[label, *_row(*map(float, own))] for label, own in zip(labels, numbers)]
     heads = ["parameter", "mean", "SD", "MC error", "ESS bulk", "ESS tail", "R-hat"]
     worst, least = float(np.nanmax(numbers[:, 4])), float(np.nanmin(numbers[:, 2:4]))
-    divergent = int(np.sum(fit.solution.sample_stats.get("diverging", 0)))
+    drawn = fit.solution.posterior
+    divergent = int(np.sum(drawn.stats.get("diverging", 0)))
     good = worst <= R_HAT and least >= ESS and not divergent
-    assert fit.solution.draws is not None  # chains are draws
-    chains, draws = fit.solution.draws["beta"].shape[:2]
-    steps = f"{divergent} divergent steps; " if "diverging" in fit.solution.sample_stats else ""
+    chains, draws = drawn["beta"].shape[:2]
+    steps = f"{divergent} divergent steps; " if "diverging" in drawn.stats else ""
     sentence = (
         f"{chains} chains of {draws} draws; {steps}largest R-hat {worst:.3f} (good up to {R_HAT}); "
         f"smallest effective sample size {least:.0f} (good from {ESS:.0f})."

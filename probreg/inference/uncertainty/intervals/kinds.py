@@ -79,8 +79,8 @@ class Intervals:
     def of_aux(self, name: str, prob: float, kind: str | None) -> tuple[float, float]:
         """Ends for a positive parameter that was estimated. DataError for another name."""
         s, found = self.solution, self.of_kind(kind)
-        if name not in s.aux and name not in s.hyper:
-            known = ", ".join([*s.aux, *s.hyper])
+        if name not in s.scalars:
+            known = ", ".join(s.scalars)
             raise DataError(f"{name!r} was not estimated; auxiliary parameters that were: {known or 'none'}")
         return found.aux_ends(name, prob)
 
@@ -226,24 +226,21 @@ class PosteriorInterval(IntervalKind):
 
     def ends(self, prob: float) -> tuple[Array, Array]:
         s, own = self.of.solution, self.of.estimated
-        if s.known_marginals:
+        if s.posterior.elliptical:
             half = quantile(prob, s.df) * own.error
             return own.beta - half, own.beta + half
-        if s.marginals is not None:
-            lower, upper = of_coefficients(s.marginals, prob, self.name)
+        if s.posterior.marginals is not None:
+            lower, upper = of_coefficients(s.posterior.marginals, prob, self.name)
         else:
-            assert s.draws is not None  # a posterior has draws
-            lower, upper = self._of_draws(
-                reported_coefficients(self.of.model, s.draws["beta"]).reshape(-1, *own.beta.shape), prob
-            )
+            beta = reported_coefficients(self.of.model, s.posterior["beta"])
+            lower, upper = self._of_draws(beta.reshape(-1, *own.beta.shape), prob)
         return lower.reshape(own.beta.shape), upper.reshape(own.beta.shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         s = self.of.solution
-        assert s.draws is not None
         if (exact := self._known(name)) is not None:
             return exact.highest_density(prob) if self.name == "hdi" else exact.equal_tail(prob)
-        lower, upper = self._of_draws(s.draws[name].ravel(), prob)
+        lower, upper = self._of_draws(s.posterior[name].ravel(), prob)
         return float(lower), float(upper)
 
     def _of_draws(self, draws: Array, prob: float) -> tuple[Array, Array]:
@@ -254,8 +251,8 @@ class PosteriorInterval(IntervalKind):
         s = self.of.solution
         if name != self.of.model.likelihood.noise_scale:
             return None
-        if s.marginals is not None:
-            return OnNodes(s.marginals["weight"], s.marginals["log_sigma"])
+        if (nodes := s.posterior.marginals) is not None:
+            return OnNodes(nodes["weight"], nodes["log_sigma"])
         if "sigma2_scale" in s.stats and s.df is not None:
             return RootInverseGamma(s.df / 2, s.stats["sigma2_scale"] * s.df / 2)
         return None
