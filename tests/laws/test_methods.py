@@ -192,7 +192,7 @@ def test_laplace_log_q_is_the_density_of_its_draws(model, method):
 
 @over([(m, k) for m, k in ACCEPTED if k.target == "posterior"][::4])
 def test_a_seed_gives_the_same_draws_and_another_gives_others(model, method):
-    one, same, other = (pr.fit(model, method, seed=s).solution.draws for s in (8, 8, 9))
+    one, same, other = (pr.fit(model, method, seed=s).solution.draws.values for s in (8, 8, 9))
     for name, v in one.items():
         np.testing.assert_array_equal(v, same[name])
         assert not (v == other[name]).any()
