@@ -86,7 +86,10 @@ def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True) -> Finding
             items = [f for f in items if f.check != cls.replaces] + diagnostic.run(fit)
         elif skipped:
             items.append(diagnostic.skipped(reason))
-    return Findings.of(items, diagnostic_names())
+    # Everything that may answer, checks and diagnostics, by name.
+    both: Registry[object] = Registry("check or diagnostic")
+    both.update({**CHECKS, **DIAGNOSTICS})
+    return Findings.of(items, both)
 
 
 def _of_rows(fit: Fit, before: bool) -> list[Finding]:
@@ -97,10 +100,3 @@ def _of_rows(fit: Fit, before: bool) -> list[Finding]:
     asked = "neither the checks before the fit nor the diagnostics" if before else "none of the diagnostics"
     sentence = f"{asked} that look at single rows were made: {design.rows_absent}"
     return [Finding(RowsCheck.name, Verdict.NOTE, sentence, design.remedy)]
-
-
-def diagnostic_names() -> Registry[object]:
-    """Everything that may answer, checks and diagnostics, by name."""
-    both: Registry[object] = Registry("check or diagnostic")
-    both.update({**CHECKS, **DIAGNOSTICS})
-    return both

@@ -154,7 +154,9 @@ def durbin_watson_test(fit: Fit) -> Serial:
 def _moments(Q: Array) -> tuple[float, float]:
     """Mean and variance of d for the orthonormal columns Q (Durbin & Watson 1951)."""
     n, k = Q.shape
-    AQ = _differenced(Q)
+    # A Q, with e'Ae the sum of squared differences.
+    D = np.diff(Q, axis=0)
+    AQ = np.concatenate([-D[:1], D[:-1] - D[1:], D[-1:]])
     # M = 1 - QQ', P = tr MA, S = tr (MA)^2, where tr A = 2 (n - 1) and tr A^2 = 2 (3 n - 4):
     # E d = P / (n - k), Var d = 2 (S - P E d) / ((n - k)(n - k + 2))   (Durbin & Watson 1951).
     B = Q.T @ AQ
@@ -162,12 +164,6 @@ def _moments(Q: Array) -> tuple[float, float]:
     S = 2.0 * (3 * n - 4) - 2.0 * np.sum(AQ**2) + np.sum(B**2)
     mean = P / (n - k)
     return mean, 2.0 * (S - P * mean) / ((n - k) * (n - k + 2.0))
-
-
-def _differenced(Q: Array) -> Array:
-    """A Q, with e'Ae the sum of squared differences."""
-    D = np.diff(Q, axis=0)
-    return np.concatenate([-D[:1], D[:-1] - D[1:], D[-1:]])
 
 
 def _below_zero(weights: Array) -> float:

@@ -31,22 +31,18 @@ class DivergenceDiagnostic(Diagnostic):
         if not diverging.any():
             return found + self.fine(f"none of {diverging.size} steps diverged", statistic=0)
         count, share = int(diverging.sum()), float(diverging.mean())
-        name, where = _where(fit, diverging)
+        # the parameter in which divergent draws lie farthest from the others, in standard deviations, and to which side
+        names, draws = parameters(fit)
+        sd = draws.reshape(-1, draws.shape[-1]).std(0)
+        shift = (draws[diverging].mean(0) - draws.mean((0, 1))) / np.where(sd > 0, sd, 1.0)
+        j = int(np.abs(shift).argmax())
+        name, where = names[j], "high" if shift[j] > 0 else "low"
         sentence = (
             f"{count} of {diverging.size} steps diverged ({percent(share, 2)}), mostly at {where} values of {name}"
         )
         remedy = "raise target_accept (NUTS(target_accept=0.95)); if steps still diverge, use a more informative prior"
         verdict = Verdict.PROBLEM if share > _MANY else Verdict.WARNING
         return [self.say(verdict, sentence, remedy, columns=[name], statistic=count), *found]
-
-
-def _where(fit: Fit, diverging: np.ndarray) -> tuple[str, str]:
-    """The parameter in which divergent draws lie farthest from the others, in standard deviations, and to which side."""
-    names, draws = parameters(fit)
-    sd = draws.reshape(-1, draws.shape[-1]).std(0)
-    shift = (draws[diverging].mean(0) - draws.mean((0, 1))) / np.where(sd > 0, sd, 1.0)
-    j = int(np.abs(shift).argmax())
-    return names[j], "high" if shift[j] > 0 else "low"
 
 
 def _cut(check: DivergenceDiagnostic, fit: Fit) -> list[Finding]:

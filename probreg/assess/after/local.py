@@ -170,7 +170,9 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     U, T = basis.rows(model.design.X)[:, kept], basis.T[:, kept]
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
     scale = np.repeat(np.sqrt(w), m)[:, None]
-    prior = map_of_columns(_half(T.T @ model.joint.precision(fit.model.noise(fit.aux)) @ T), m)
+    # R with R'R = P for a positive semidefinite P.
+    value, vector = np.linalg.eigh(T.T @ model.joint.precision(fit.model.noise(fit.aux)) @ T)
+    prior = map_of_columns(np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T, m)
     # [w^(1/2) L'(x kron 1) T; P^(1/2)] = Q R with R'R = A, the expected information of the posterior.
     R = np.linalg.qr(np.vstack([stacked * scale, prior]), mode="r")
     R_inverse = np.linalg.inv(R)
@@ -185,9 +187,3 @@ def _basis(basis: Basis, kept: list[int], X: Array) -> Basis:
         return basis
     size = np.sqrt((X**2).mean(0))
     return Basis(np.zeros_like(size), np.where(size > 0, size, 1.0), None)
-
-
-def _half(P: Array) -> Array:
-    """R with R'R = P for a positive semidefinite P."""
-    value, vector = np.linalg.eigh(P)
-    return np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T

@@ -36,12 +36,6 @@ def no_loo(fit: Fit) -> str | None:
     return f"its {size:,.0f} numbers take long; az.loo(fit.tree) computes it" if size > _MOST else None
 
 
-def observation_names(fit: Fit) -> np.ndarray:
-    """The label of the row behind every observation."""
-    rows, labels = observation_rows(fit.model)[0], fit.model.design.labels
-    return rows if labels is None else np.asarray(labels)[rows]
-
-
 @DIAGNOSTICS.register
 class LeaveOneOutDiagnostic(Diagnostic):
     """Pareto shape k of every observation's weights below ArviZ's limit (0.7, less for few draws): then the posterior
@@ -64,7 +58,9 @@ class LeaveOneOutDiagnostic(Diagnostic):
         if not len(bad):
             return self.fine(f"no row rules the posterior, Pareto k at most {k.max():.2f}; {score}", statistic=k.max())
         order = bad[np.argsort(-k[bad])]
-        names = observation_names(fit)[order]
+        # The label of the row behind every observation.
+        rows, labels = observation_rows(fit.model)[0], fit.model.design.labels
+        names = (rows if labels is None else np.asarray(labels)[rows])[order]
         few = ", ".join(f"{n} (k = {k[i]:.2f})" for n, i in zip(names[:_SHOWN], order))
         more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
         which = f"row {few}" if len(bad) == 1 else f"any one of rows {few}{more}"

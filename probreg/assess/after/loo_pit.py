@@ -28,7 +28,14 @@ def loo_pit(fit: Fit) -> Array:
     model, draws = fit.model, fit.solution.posterior.flat
     beta = draws["beta"]
     known = {**model.fixed, **{a: draws[a][:, None] for a in model.unknown}}
-    rows, correction = observation_rows(model)[0], _correction(fit)
+    # log p - log q (S, 1) of draws from an approximation q, else 0: added to the weights of every observation.
+    stats = fit.solution.posterior.stats
+    if "log_q" not in stats:
+        log_ratio = np.zeros((1, 1))
+    else:
+        log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])
+        log_ratio = log_w.reshape(-1, 1) - log_w.max()
+    rows, correction = observation_rows(model)[0], log_ratio
     parts = np.array_split(np.arange(len(rows)), 1 + len(rows) * len(beta) // _AT_ONCE)
     ends = [_left_out(model, model.design.take(rows[part]), beta, known, correction) for part in parts]
     lower, upper = (np.concatenate(e) for e in zip(*ends))
@@ -53,15 +60,6 @@ def _left_out(model: Model, some: Design, beta: Array, known: dict[str, Any], co
     y = some.observed
     below = likelihood.joined(likelihood.drawn(y) - 1.0, **likelihood.given(y))
     return (w * likelihood.cdf(below, eta, **known)).sum(0), upper
-
-
-def _correction(fit: Fit) -> Array:
-    """log p - log q (S, 1) of draws from an approximation q, else 0: added to the weights of every observation."""
-    stats = fit.solution.posterior.stats
-    if "log_q" not in stats:
-        return np.zeros((1, 1))
-    log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])
-    return log_w.reshape(-1, 1) - log_w.max()
 
 
 @DIAGNOSTICS.register

@@ -33,7 +33,11 @@ class MixingDiagnostic(Diagnostic):
         r_hat, bulk, tail = (table[c].to_numpy(float) for c in ("r_hat", "ess_bulk", "ess_tail"))
         ess = np.fmin(bulk, tail)
         chains = number_of_chains(fit)
-        found = _disagreement(self, names, r_hat) if chains > 1 else [_alone(self)]
+        found = (
+            _disagreement(self, names, r_hat)
+            if chains > 1
+            else [self.say(Verdict.NOTE, "a single chain cannot disagree with another", "run four, NUTS(chains=4)")]
+        )
         found += _few(self, names, ess, ESS_PER_CHAIN * chains)
         if found:
             return found
@@ -74,7 +78,3 @@ def _few(check: MixingDiagnostic, names: np.ndarray, ess: np.ndarray, least: flo
         check.say(Verdict.WARNING, sentence, f"draw about {factor} times as many", columns=[str(names[i]) for i in order],
                   statistic=low)
     ]  # fmt: skip
-
-
-def _alone(check: MixingDiagnostic) -> Finding:
-    return check.say(Verdict.NOTE, "a single chain cannot disagree with another", "run four, NUTS(chains=4)")

@@ -83,7 +83,8 @@ def power_scaling(fit: Fit) -> DataFrame:
         )
     if not has_prior(fit):
         raise Incompatible("every prior of this model is flat or improper, so there is no prior to scale")
-    beta, aux = _flat_draws(fit)
+    draws = fit.solution.draws.flat
+    beta, aux = draws["beta"], {a: draws[a] for a in fit.model.unknown}
     values = np.column_stack([reported_coefficients(fit.model, beta).reshape(len(beta), -1), *aux.values()])
     prior = sensitivity(values, _log_prior(fit, beta, aux))
     likelihood = sensitivity(values, fit.model.log_lik(beta, **aux))
@@ -110,11 +111,6 @@ def _log_prior(fit: Fit, beta: Array, aux: dict[str, Array]) -> Array:
         if model.aux_prior(a).proper:
             total += model.aux_prior(a).log_prob(aux[a])
     return total
-
-
-def _flat_draws(fit: Fit) -> tuple[Array, dict[str, Array]]:
-    draws = fit.solution.posterior.flat
-    return draws["beta"], {a: draws[a] for a in fit.model.unknown}
 
 
 def _reading(prior: float, likelihood: float) -> str:

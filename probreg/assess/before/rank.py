@@ -64,7 +64,13 @@ class RankCheck(Check):
             keep.remove(model.design.intercept)
         if len(keep) < 2:
             return []
-        index, weights = _condition(model, keep)
+        # The condition index of some columns, centred beside an intercept and of unit norm, and the combination of them
+        # that varies least.
+        R, at = model.design.moments.R, model.design.intercept
+        front = [] if at is None else [at]
+        S = np.asarray(triangular(R[:, [*front, *keep]]), dtype=float)[len(front) :, len(front) :]
+        values, vectors = np.linalg.svd(S / np.linalg.norm(S, axis=0))[1:]
+        index, weights = float(values[0] / max(values[-1], np.finfo(float).tiny)), vectors[-1]
         if index < NOTED:
             return []
         found = [(weights[i], keep[i]) for i in np.argsort(-np.abs(weights)) if abs(weights[i]) > 0.1]
@@ -93,16 +99,6 @@ def surplus(model: Model) -> int | None:
     """
     n, p = model.design.n, len(model.design.columns)
     return p - n if n and p > max(n, _MANY) else None
-
-
-def _condition(model: Model, columns: Sequence[int]) -> tuple[float, Array]:
-    """The condition index of some columns, centred beside an intercept and of unit norm, and the
-    combination of them that varies least."""
-    R, at = model.design.moments.R, model.design.intercept
-    front = [] if at is None else [at]
-    S = np.asarray(triangular(R[:, [*front, *columns]]), dtype=float)[len(front) :, len(front) :]
-    values, vectors = np.linalg.svd(S / np.linalg.norm(S, axis=0))[1:]
-    return float(values[0] / max(values[-1], np.finfo(float).tiny)), vectors[-1]
 
 
 def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:

@@ -33,16 +33,19 @@ class SeparationCheck(Check):
         if not model.likelihood.may_diverge:
             return self.fine(f"every column has a prior, which keeps its estimate finite under a {name} likelihood too")
         if found := separation(model):
-            return [self.say(Verdict.PROBLEM, _sentence(found), _remedy(found), found.columns)]
+            what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
+            whose = "any coefficient" if found.kind == "complete" else ", ".join(found.labels)
+            return [
+                self.say(
+                    Verdict.PROBLEM,
+                    f"{what}: the likelihood has no maximum, and there is no finite estimate of {whose}",
+                    _remedy(found),
+                    found.columns,
+                )
+            ]
         if model.joint.informative.any() and (rows := separation(model.with_prior(Flat()))):
             return [self.say(Verdict.WARNING, _hidden(rows), _HELD, rows.columns)]
         return self.fine("the rows are not separated: every coefficient has a finite estimate")
-
-
-def _sentence(found: Separation) -> str:
-    what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
-    whose = "any coefficient" if found.kind == "complete" else ", ".join(found.labels)
-    return f"{what}: the likelihood has no maximum, and there is no finite estimate of {whose}"
 
 
 def _hidden(found: Separation) -> str:

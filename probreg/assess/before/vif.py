@@ -96,14 +96,17 @@ def terms(design: Design) -> dict[str, tuple[int, ...]]:
     out: dict[str, tuple[int, ...]] = {}
     for j, column in enumerate(design.columns):
         exact = [term for term in wanted if column == ":".join(term)]
-        name = next((":".join(term) for term in exact or wanted if _matches(column, term)), column)
+        # A column is named by its factors, each with its level or part in brackets.
+        name = next(
+            (
+                ":".join(term)
+                for term in exact or wanted
+                if re.fullmatch(":".join(re.escape(f) + r"(\[.*\])?" for f in term), column) is not None
+            ),
+            column,
+        )
         out[name] = (*out.get(name, ()), j)
     return out
-
-
-def _matches(column: str, factors: list[str]) -> bool:
-    """A column is named by its factors, each with its level or part in brackets."""
-    return re.fullmatch(":".join(re.escape(f) + r"(\[.*\])?" for f in factors), column) is not None
 
 
 def _correlation_root(model: Model) -> tuple[Array, list[int]]:
