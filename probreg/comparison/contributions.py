@@ -62,7 +62,9 @@ def effects(
     for name, step in _steps(swap, movers).items():
         assert swap is not None
         out[name].move = np.nan_to_num(moved(swap.there, step, params))
-    own, error = _own(points, params), _own_errors(points, rows, params)
+    # log of (error / the curvature's) of the fit over that of the baseline, 0 where either is not known.
+    before, after = (np.log(row["error"] / errors(p, params)) for p, row in zip(points, rows))
+    own, error = _own(points, params), np.nan_to_num(after - before, posinf=0.0, neginf=0.0)
     out |= {"own": Effect.of(own), "error": Effect.of(none.copy(), error), "quantile": _quantiles(rows, prob)}
     if swap is not None:
         _arms(out, swap, points, (base, fit), params)
@@ -115,15 +117,6 @@ def _own(points: tuple[PosteriorPoint | None, PosteriorPoint | None], params: tu
         for p in points
     )
     return np.asarray(base - fit)
-
-
-def _own_errors(
-    points: tuple[PosteriorPoint | None, PosteriorPoint | None], rows: tuple[Rows, Rows], params: tuple[str, ...]
-) -> Array:
-    """log of (error / the curvature's) of the fit over that of the baseline, 0 where either is not known."""
-    # log(error / sqrt diag H^-1): what an error has beyond the curvature's.
-    base, fit = (np.log(row["error"] / errors(p, params)) for p, row in zip(points, rows))
-    return np.nan_to_num(fit - base, posinf=0.0, neginf=0.0)
 
 
 def _quantiles(rows: tuple[Rows, Rows], prob: float) -> Effect:

@@ -57,16 +57,14 @@ def skewness(pair: Pair, j: int) -> tuple[str, float]:
     for name, (fit, row) in pair.named.items():
         if summary(fit) == "posterior":
             value = float(row["skewness"][j])
-            return name, value if abs(value) > max(SKEWED, 3.0 * _of_chance(fit, row, j)) else np.nan
+            # The standard error of the skewness of so many normal draws.
+            draws = fit.solution.draws
+            size = 0 if draws is None else draws.count
+            error = row["mcse"][j] / row["error"][j]
+            return name, value if abs(value) > max(
+                SKEWED, 3.0 * float(np.sqrt(6.0) * (error if np.isfinite(error) else size**-0.5 if size else 0.0))
+            ) else np.nan
     return next(name for name, (fit, _) in pair.named.items() if fit.target == "posterior"), np.nan
-
-
-def _of_chance(fit: Fit, row: object, j: int) -> float:
-    """The standard error of the skewness of so many normal draws."""
-    draws = fit.solution.draws
-    size = 0 if draws is None else draws.count
-    error = row["mcse"][j] / row["error"][j]  # type: ignore[index]
-    return float(np.sqrt(6.0) * (error if np.isfinite(error) else size**-0.5 if size else 0.0))
 
 
 def _summary(pair: Pair, part: str, j: int) -> str:

@@ -67,7 +67,18 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         "outcome": ("param", [o for o in outcomes for _ in p] + [""] * more),
         "role": ("param", ["coefficient"] * (len(names) - more) + ["auxiliary"] * more),
     }  # fmt: skip
-    facts = pd.DataFrame([_fit_facts(f) for f in fits.values()])
+    facts = pd.DataFrame(
+        [
+            {
+                "method": f.method.name,
+                "target": f.target,
+                "error_name": "SD" if f.target == "posterior" else "SE",
+                "status": f.described["status"],
+                "seed": f.seed,
+            }
+            for f in fits.values()
+        ]
+    )
     coords |= {key: ("fit", facts[key].tolist()) for key in facts}
     model = fits[base].model
     attrs = {
@@ -83,13 +94,6 @@ def unlike(base: Fit, fit: Fit) -> list[str]:
     return [name for name in b.aux if name in a.aux] if a != b else []
 
 
-def _fit_facts(fit: Fit) -> dict[str, Any]:
-    return {
-        "method": fit.method.name, "target": fit.target, "error_name": "SD" if fit.target == "posterior" else "SE",
-        "status": fit.described["status"], "seed": fit.seed,
-    }  # fmt: skip
-
-
 def _columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
     """Every quantity of one fit, a list over its parameters."""
     kind = kind if kind in KINDS[fit.target] else fit.default_kind
@@ -100,10 +104,15 @@ def _columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
     own = table.to_numpy(float)
     names = [*by_outcome(fit.model, fit.parameter_names), *fit.solution.aux]
     ess = table["ess_bulk"].to_numpy(float) if "ess_bulk" in table else np.full(len(names), np.nan)
+    # The kind of interval that `Fit.aux_interval` gives.
+    if fit.solution.draws is not None or kind not in ("t", "wald"):
+        aux_kind = kind
+    else:
+        aux_kind = "chi-square" if fit.solution.df and kind != "wald" else "log-wald"
     out: dict[str, Any] = {
         "param": names, "estimate": own[:, 0], "error": own[:, 1], "lower": own[:, 2], "upper": own[:, 3],
         "mcse": own[:, 1] * _mcse(fit, ess), "skewness": _skewness(fit),
-        "kind": [kind] * k + [aux_kind(fit, kind)] * (len(names) - k), **priors(fit),
+        "kind": [kind] * k + [aux_kind] * (len(names) - k), **priors(fit),
     }  # fmt: skip
     held = fit.model.fixed
     blank = {q: [np.nan] * len(held) for q in out} | {q: [""] * len(held) for q in WORDS}
@@ -122,13 +131,6 @@ def by_outcome(model: Model, values: Any) -> Array:
     values = np.asarray(values)
     split = values.reshape(*values.shape[:-1], model.shape[0], -1)
     return split.swapaxes(-1, -2).reshape(values.shape)
-
-
-def aux_kind(fit: Fit, kind: str) -> str:
-    """The kind of interval that `Fit.aux_interval` gives."""
-    if fit.solution.draws is not None or kind not in ("t", "wald"):
-        return kind
-    return "chi-square" if fit.solution.df and kind != "wald" else "log-wald"
 
 
 def _skewness(fit: Fit) -> Array:

@@ -170,28 +170,21 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     P, (J, J_aux) = prior_curvature_of_fit(fit), information_of_fit(fit)
     touched = np.repeat(informative, model.shape[1])
     weights = _along(fit, np.where(touched[:, None], P @ _inverse(P + J), 0.0))
-    defined = _along(fit, np.diag(np.where(_concave(fit, P), 0.0, 1.0))) == 0.0
-    each = [0.0 if a == 0 else a / (a + b) if a > 0 and a + b > 0 else np.nan for a, b in zip(P_aux, J_aux)]
-    return np.where(informative[:, None], np.where(defined, _proportion(weights), np.nan), 0.0), each
-
-
-def _concave(fit: Fit, P: Array) -> Array:
-    """(p m,) bool: the log prior of the block that a coefficient belongs to curves downward, in a block of independent
-    entries that of the coefficient itself."""
+    # (p m,) bool: the log prior of the block that a coefficient belongs to curves downward, in a block of independent
+    # entries that of the coefficient itself.
     m = fit.solution.beta.shape[1]
-    out = np.diagonal(P) >= 0
+    concave = np.diagonal(P) >= 0
     for b in fit.model.joint.blocks:
         at = vec_entries(b.columns, m)
         part = P[np.ix_(at, at)]
         if np.isfinite(part).all() and (part - np.diag(np.diagonal(part))).any():
-            out[at] = np.linalg.eigvalsh(part)[0] >= -1e-9 * np.abs(part).max()
-    return out
-
-
-def _proportion(weights: Array) -> Array:
-    """Weights that lie in [0, 1] but for rounding; nan for others, which a prior that correlates coefficients can give."""
+            concave[at] = np.linalg.eigvalsh(part)[0] >= -1e-9 * np.abs(part).max()
+    defined = _along(fit, np.diag(np.where(concave, 0.0, 1.0))) == 0.0
+    each = [0.0 if a == 0 else a / (a + b) if a > 0 and a + b > 0 else np.nan for a, b in zip(P_aux, J_aux)]
+    # Weights that lie in [0, 1] but for rounding; nan for others, which a prior that correlates coefficients can give.
     inside = (weights > -1e-9) & (weights < 1.0 + 1e-9)
-    return np.where(inside, np.clip(weights, 0.0, 1.0), np.nan)
+    proportion = np.where(inside, np.clip(weights, 0.0, 1.0), np.nan)
+    return np.where(informative[:, None], np.where(defined, proportion, np.nan), 0.0), each
 
 
 def curvature_over_log(fit: Fit, name: str) -> float:

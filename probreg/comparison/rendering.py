@@ -123,22 +123,21 @@ def _header(of: Compared) -> list[str]:
     ]
     width = max(map(len, of.fits))
     for name, fit in of.fits.items():
-        said = [fit.method.name, f"{_kinds(of, name)} intervals"]
+        # The kind of interval of the coefficients, and of the others where it is another one.
+        here = of.data.sel(fit=name)
+        kinds = dict.fromkeys(zip(here["role"].values, here["kind"].values, here["param"].values))
+        first = next(k for _, k, _ in kinds)
+        rest = [
+            f"{p}: {KIND_WORDS[k]}" for role, k, p in kinds if role != "coefficient" and k in KIND_WORDS and k != first
+        ]
+        interval_kinds = KIND_WORDS[first] + (f" ({', '.join(rest)})" if rest else "")
+        said = [fit.method.name, f"{interval_kinds} intervals"]
         said += [f"seed {fit.seed}"] if fit.target == "posterior" else []
         other = fit.model.likelihood.describe(d.response)
         said += [other] if other != attrs["models"] else []
         status = ("" if fit.solution.status.good else "(!) ") + fit.described["status"]
         lines.append(f"  {name.ljust(width)}  {', '.join(said)}; {status}")
     return lines
-
-
-def _kinds(of: Compared, name: str) -> str:
-    """The kind of interval of the coefficients, and of the others where it is another one."""
-    here = of.data.sel(fit=name)
-    kinds = dict.fromkeys(zip(here["role"].values, here["kind"].values, here["param"].values))
-    first = next(k for _, k, _ in kinds)
-    rest = [f"{p}: {KIND_WORDS[k]}" for role, k, p in kinds if role != "coefficient" and k in KIND_WORDS and k != first]
-    return KIND_WORDS[first] + (f" ({', '.join(rest)})" if rest else "")
 
 
 def _table(of: Compared, where: Sequence[int]) -> tuple[list[str], list[list[str]]]:

@@ -62,26 +62,30 @@ def _prior(pair: Pair, j: int) -> str:
     """Its own prior, or that of the neighbour through which it moved."""
     own = [str(row["prior"][j]) for _, row in pair.named.values()]
     if not pair.coefficient[j]:
-        return _restraint(pair)
+        # Sigma of the fit whose coefficients stay further from least squares has more to explain.
+        if not pair.rss:
+            return f"prior of the coefficients: another in {pair.name} than in {pair.base_name}"
+        squares = ", ".join(f"{pair.rss[name]:.4g} in {name}" for name in (pair.name, pair.base_name))
+        return f"prior of the coefficients: it moves the residuals (RSS {squares})"
     k = j if own[0] != own[1] else _neighbour(pair, j)
     said = f"prior of {pair.params[k]}: {_both(pair, 'prior', k)}"
     if k != j:
-        return said + _carried(pair, j, k)
+        # How the prior of one coefficient reaches another: by their correlation, or by the noise that it leaves.
+        c = pair.correlation[j, k]
+        if abs(c * pair.here["difference"][k]) > pair.apart / 2:
+            carried = f"; correlation {c:.3g} with {pair.params[j]} in {pair.base_name}"
+        else:
+            sigma = [f.model.noise(f.aux, np.nan) for f in (pair.fit, pair.base_fit)]
+            carried = (
+                f"; sigma {sigma[0]:.3g} against {sigma[1]:.3g}"
+                if pair.alike and sigma[0] != sigma[1] and sigma[0] > 0
+                else ""
+            )
+        return said + carried
     weight = {name: float(row["prior_weight"][j]) for name, (_, row) in pair.named.items()}
     known = {name: w for name, w in weight.items() if w > 0}
     more = max(known, key=lambda name: known[name], default=None)
     return said + ("" if more is None else f"; prior weight {percent(known[more])} in {more}")
-
-
-def _carried(pair: Pair, j: int, k: int) -> str:
-    """How the prior of one coefficient reaches another: by their correlation, or by the noise that it leaves."""
-    c = pair.correlation[j, k]
-    if abs(c * pair.here["difference"][k]) > pair.apart / 2:
-        return f"; correlation {c:.3g} with {pair.params[j]} in {pair.base_name}"
-    sigma = [f.model.noise(f.aux, np.nan) for f in (pair.fit, pair.base_fit)]
-    return (
-        f"; sigma {sigma[0]:.3g} against {sigma[1]:.3g}" if pair.alike and sigma[0] != sigma[1] and sigma[0] > 0 else ""
-    )
 
 
 def _both(pair: Pair, word: str, k: int) -> str:
@@ -94,14 +98,6 @@ def _neighbour(pair: Pair, j: int) -> int:
     differs = (pair.here["prior"] != pair.base["prior"]) & pair.coefficient
     pull = np.where(differs, np.abs(np.nan_to_num(pair.correlation[j] * pair.here["difference"])), -1.0)
     return int(pull.argmax()) if differs.any() else j
-
-
-def _restraint(pair: Pair) -> str:
-    """Sigma of the fit whose coefficients stay further from least squares has more to explain."""
-    if not pair.rss:
-        return f"prior of the coefficients: another in {pair.name} than in {pair.base_name}"
-    said = ", ".join(f"{pair.rss[name]:.4g} in {name}" for name in (pair.name, pair.base_name))
-    return f"prior of the coefficients: it moves the residuals (RSS {said})"
 
 
 def _prior_of_sigma(pair: Pair, j: int) -> str:

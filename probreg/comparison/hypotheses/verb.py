@@ -16,7 +16,7 @@ from probreg.comparison.hypotheses.posterior import (
     of_inequalities,
     savage_dickey,
 )
-from probreg.comparison.hypotheses.restricted import Test, estimable, independent, likelihood_tests, root, wald
+from probreg.comparison.hypotheses.restricted import estimable, independent, likelihood_tests, root, wald
 from probreg.comparison.hypotheses.result import Hypothesis
 from probreg.data.weights import without_likelihood
 from probreg.errors import DataError, Incompatible
@@ -160,16 +160,22 @@ def _of_mode(
         notes += () if more else (lost,)
     if "wald" not in tests:
         found = [t for t in found if t.name in ("LR", "score")]
-    return Hypothesis(text, _null(fit, read), estimates, _by_name(found), notes=notes)
-
-
-def _by_name(tests: list[Test]) -> dict[str, Test]:
-    return {t.name: t for t in tests}
+    return Hypothesis(text, _null(fit, read), estimates, {t.name: t for t in found}, notes=notes)
 
 
 def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> Hypothesis:
     L, r = matrix(read, len(fit.parameter_names))
-    estimates = _table(fit, read, _posterior_columns(fit, L, prob))
+    s = fit.solution
+    if has_exact_law(fit):
+        value, scale = L @ s.beta.ravel(), np.sqrt(np.diagonal(L @ s.scale @ L.T))
+        wider = 1.0 if s.df is None else np.sqrt(s.df / (s.df - 2.0)) if s.df > 2 else np.inf
+        half = quantile(prob, s.df) * scale
+        columns = {"estimate": value, "sd": wider * scale, "lower": value - half, "upper": value + half}
+    else:
+        theta = combinations_drawn(fit, L).reshape(-1, len(L))
+        lower, upper = equal_tail(theta, prob)
+        columns = {"estimate": theta.mean(0), "sd": theta.std(0, ddof=1), "lower": lower, "upper": upper}
+    estimates = _table(fit, read, columns)
     if read[0].relation != "=":
         sign = np.array([1.0 if one.relation == ">" else -1.0 for one in read])
         beliefs: tuple[Belief, ...] = (of_inequalities(fit, L, r, sign),)
@@ -182,18 +188,6 @@ def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) 
     return Hypothesis(
         text, _null(fit, read), estimates, {}, (belief,), savage_dickey(fit, internal.L, internal.r), (note,)
     )
-
-
-def _posterior_columns(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
-    s = fit.solution
-    if has_exact_law(fit):
-        value, scale = L @ s.beta.ravel(), np.sqrt(np.diagonal(L @ s.scale @ L.T))
-        wider = 1.0 if s.df is None else np.sqrt(s.df / (s.df - 2.0)) if s.df > 2 else np.inf
-        half = quantile(prob, s.df) * scale
-        return {"estimate": value, "sd": wider * scale, "lower": value - half, "upper": value + half}
-    theta = combinations_drawn(fit, L).reshape(-1, len(L))
-    lower, upper = equal_tail(theta, prob)
-    return {"estimate": theta.mean(0), "sd": theta.std(0, ddof=1), "lower": lower, "upper": upper}
 
 
 def _table(fit: Fit, read: list[Restriction], columns: dict[str, Array]) -> Any:

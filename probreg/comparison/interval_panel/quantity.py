@@ -74,17 +74,14 @@ class Estimand:
         if interval.kind == "bootstrap" and self.fit.solution.replicates is None:
             raise Incompatible("no replicates: fit with Bootstrap(method)")
         if self.mean:
-            self._at_a_row(interval)
+            if interval.kind == "bootstrap":
+                raise Incompatible("replicates are of the coefficients, not of a prediction")
+            if interval.kind == "hdi":
+                raise Incompatible("the shortest interval depends on the scale it is measured on; see eti")
+            if not self.fit.model.flat and interval.name not in ("t", "wald", "eti"):
+                raise Incompatible("at a row this kind is found for flat priors only")
         lower, upper = interval.of(self.fit, prob)
         return float(lower[self.index]), float(upper[self.index])
-
-    def _at_a_row(self, interval: Interval) -> None:
-        if interval.kind == "bootstrap":
-            raise Incompatible("replicates are of the coefficients, not of a prediction")
-        if interval.kind == "hdi":
-            raise Incompatible("the shortest interval depends on the scale it is measured on; see eti")
-        if not self.fit.model.flat and interval.name not in ("t", "wald", "eti"):
-            raise Incompatible("at a row this kind is found for flat priors only")
 
     def shown(self, value: float) -> float:
         """A value on the scale of the coefficients as it is reported."""

@@ -41,7 +41,8 @@ def interval_reasons(quantities: Mapping[str, Estimand], found: list[FoundInterv
     for f in found:
         base = bases.get(f.fit)
         if base is not None and f.kind != base.kind:
-            said.append((_size(base, f), f"{_who(f, quantities)} {_within(quantities[f.fit], base, f, prob)}"))
+            who = f.kind if len(quantities) == 1 else f"{f.fit}: {f.kind}"
+            said.append((_size(base, f), f"{who} {_within(quantities[f.fit], base, f, prob)}"))
     for first, name in zip([*bases][:1] * len(bases), [*bases][1:]):
         said.append((_size(bases[first], bases[name]), _between(first, name, quantities, (bases[first], bases[name]))))
     worth = sorted((s for s in said if s[0] >= WORTH), key=lambda s: -s[0])
@@ -64,10 +65,6 @@ def _size(base: FoundInterval, other: FoundInterval) -> float:
     half = (base.upper - base.lower) / 2
     move = max(abs(base.lower - other.lower), abs(base.upper - other.upper))
     return float(move / half) if np.isfinite(move) and half > 0 else np.inf
-
-
-def _who(f: FoundInterval, quantities: Mapping[str, Estimand]) -> str:
-    return f.kind if len(quantities) == 1 else f"{f.fit}: {f.kind}"
 
 
 # ---- inside one fit ------------------------------------------------------------------------------------------------
@@ -194,18 +191,16 @@ def _between(
     a, b, (one, two) = quantities[first], quantities[name], bases
     moved = f"{(b.estimate - a.estimate) / a.error:+.2g} SE away and " if a.error > 0 else ""
     head = f"{name} is {moved}{_ratio(one, two):.3g} times as wide as {first}"
-    return f"{head}: {_cause(first, name, a, b)}"
-
-
-def _cause(first: str, name: str, a: Estimand, b: Estimand) -> str:
-    """Only what differs between the two, and "consistent with" where more than one thing does."""
+    # Only what differs between the two, and "consistent with" where more than one thing does.
     differ = differing(a.origin, b.origin) - {"covariance"} | (
         {"covariance"} if _replicated(a) != _replicated(b) else set()
     )
     said = [words for what, rule in _BETWEEN.items() if what in differ and (words := rule((first, name), (a, b)))]
     if not said:
-        return "nothing that differs between the two explains it"
-    return said[0] if len(differ) == 1 else f"consistent with {'; '.join(said[:2])}"
+        cause = "nothing that differs between the two explains it"
+    else:
+        cause = said[0] if len(differ) == 1 else f"consistent with {'; '.join(said[:2])}"
+    return f"{head}: {cause}"
 
 
 Names = tuple[str, str]

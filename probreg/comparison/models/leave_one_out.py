@@ -42,28 +42,29 @@ def leave_one_out(fit: Fit) -> LeftOut:
     """log p(y_i | y without i) of every observation; nan, with the reason, where there is none."""
     rows, weight = observation_rows(fit.model)
     if fit.target == "posterior":
-        if _conjugate(fit):
+        known = fit.solution.posterior.elliptical and fit.model.likelihood.least_squares
+        if known and ("sigma2_scale" in fit.solution.stats or not fit.model.unknown):
             return _of_conjugate(fit, rows, weight)
         return _by_importance(fit)
-    if fit.model.likelihood.least_squares and not fit.model.joint.informative.any() and _reference(fit.model):
+    if (
+        fit.model.likelihood.least_squares
+        and not fit.model.joint.informative.any()
+        and all(fit.model.aux_prior(a).name == "reference" for a in fit.model.unknown)
+    ):
         return _of_least_squares(fit, rows, weight)
     if not isinstance(fit.model.likelihood, SmoothLikelihood) or not fit.model.joint.smooth:
         return LeftOut(
             np.full(len(rows), np.nan), "none", ("this mode has no leave-one-out: its posterior is not smooth",)
         )
-    return _by_refits(fit, rows, weight)
-
-
-def _reference(model: Model) -> bool:
-    return all(model.aux_prior(a).name == "reference" for a in model.unknown)
+    model = fit.model
+    if model.design.n > _REFITS:
+        many = f"{model.design.n} rows are too many to refit without each (at most {_REFITS}): give heldout="
+        return LeftOut(np.full(len(rows), np.nan), "none", (many,))
+    log_p = np.array([_without(fit, i) for i in range(model.design.n)])
+    return _collected(log_p, rows, weight, f"{model.design.n} refits", fit)
 
 
 # ---- closed forms ------------------------------------------------------------------------------------------------------
-
-
-def _conjugate(fit: Fit) -> bool:
-    known = fit.solution.posterior.elliptical and fit.model.likelihood.least_squares
-    return known and ("sigma2_scale" in fit.solution.stats or not fit.model.unknown)
 
 
 def _residuals(model: Model, s: Solution, unit: float) -> tuple[Array, Array]:
@@ -136,15 +137,6 @@ def _lost(log_p: Array, fit: Fit) -> tuple[str, ...]:
 
 
 # ---- refits ------------------------------------------------------------------------------------------------------------
-
-
-def _by_refits(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
-    model = fit.model
-    if model.design.n > _REFITS:
-        many = f"{model.design.n} rows are too many to refit without each (at most {_REFITS}): give heldout="
-        return LeftOut(np.full(len(rows), np.nan), "none", (many,))
-    log_p = np.array([_without(fit, i) for i in range(model.design.n)])
-    return _collected(log_p, rows, weight, f"{model.design.n} refits", fit)
 
 
 def _without(fit: Fit, row: int) -> float:

@@ -219,7 +219,24 @@ def _notes(fits: Mapping[str, Fit], n: float) -> list[str]:
 
 def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
     elpd, se = _sum_and_error(out.elpd)
-    row: dict[str, Any] = {**_criteria(fit), "log_evidence": fit.solution.stats.get("log_evidence", np.nan)}
+    # k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate.
+    p, m = fit.model.shape
+    gone = 0 if fit.solution.null_space is None else fit.solution.null_space.shape[1]
+    k, n = (p - gone) * m + len(fit.model.unknown), fit.model.design.total
+    if not _is_ml(fit) or _unusable(fit) is not None:
+        at = fit.log_likelihood if _unusable(fit) is None else np.nan
+        criteria = {"k": np.nan, "log_lik": at, "AIC": np.nan, "AICc": np.nan, "BIC": np.nan}
+    else:
+        aic = 2.0 * k - 2.0 * fit.log_likelihood
+        small = 2.0 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
+        criteria = {
+            "k": k,
+            "log_lik": fit.log_likelihood,
+            "AIC": aic,
+            "AICc": aic + small,
+            "BIC": k * np.log(n) - 2.0 * fit.log_likelihood,
+        }
+    row: dict[str, Any] = {**criteria, "log_evidence": fit.solution.stats.get("log_evidence", np.nan)}
     usable = _unusable(fit) is None
     inside = usable and fit.model.design.n > 0
     row |= {"elpd_loo": elpd, "se_loo": se, "elpd_diff": np.nan, "se_diff": np.nan, "weight": np.nan}
@@ -233,19 +250,6 @@ def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
 
 def _is_ml(fit: Fit) -> bool:
     return fit.target == "mode" and fit.model.flat and fit.method.probabilities
-
-
-def _criteria(fit: Fit) -> dict[str, float]:
-    """k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate."""
-    p, m = fit.model.shape
-    gone = 0 if fit.solution.null_space is None else fit.solution.null_space.shape[1]
-    k, n = (p - gone) * m + len(fit.model.unknown), fit.model.design.total
-    if not _is_ml(fit) or _unusable(fit) is not None:
-        at = fit.log_likelihood if _unusable(fit) is None else np.nan
-        return {"k": np.nan, "log_lik": at, "AIC": np.nan, "AICc": np.nan, "BIC": np.nan}
-    aic = 2.0 * k - 2.0 * fit.log_likelihood
-    small = 2.0 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
-    return {"k": k, "log_lik": fit.log_likelihood, "AIC": aic, "AICc": aic + small, "BIC": k * np.log(n) - 2.0 * fit.log_likelihood}  # fmt: skip
 
 
 def _sum_and_error(values: Array) -> tuple[float, float]:

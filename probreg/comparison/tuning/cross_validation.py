@@ -152,19 +152,17 @@ class CrossValidation(Criterion):
         each, sizes = np.stack(parts, 1), np.bincount(fold, weight)
         score, se = mean_and_error(each, sizes, len(sizes))
         said = f"the mean held-out {ask.loss.title} per observation of the mode, over {len(sizes)} folds"
-        return Assessment(score, said, se, parts=each, notes=(*_how_dealt(model, ask), *_lost(score)))
-
-
-def _how_dealt(model: Model, ask: Request) -> tuple[str, ...]:
-    """How the folds were made."""
-    if not isinstance(ask.folds, int | np.integer):
-        how = "the folds are those given"
-    elif ask.groups is not None:
-        how = f"folds dealt by lot with seed {ask.seed}, the rows of a group together"
-    else:
-        how = f"folds dealt by lot with seed {ask.seed}" + (", classes spread evenly" * bool(model.likelihood.levels))
-    whole = "; a row of weight w counts as w observations and goes to one fold as a whole"
-    return (how + (whole if model.design.weights is not None else ""),)
+        if not isinstance(ask.folds, int | np.integer):
+            how = "the folds are those given"
+        elif ask.groups is not None:
+            how = f"folds dealt by lot with seed {ask.seed}, the rows of a group together"
+        else:
+            how = f"folds dealt by lot with seed {ask.seed}" + (
+                ", classes spread evenly" * bool(model.likelihood.levels)
+            )
+        whole = "; a row of weight w counts as w observations and goes to one fold as a whole"
+        dealt = (how + (whole if model.design.weights is not None else ""),)
+        return Assessment(score, said, se, parts=each, notes=(*dealt, *_lost(score)))
 
 
 def _lost(score: Array) -> tuple[str, ...]:

@@ -50,15 +50,26 @@ class RegularisationPath:
         beta = reported_coefficients(model, np.where(good[:, None, None], found.beta, np.nan))
         aic, bic = criteria(found)
         weight = penalties(found)
+        in_rss = {}
+        if model.likelihood.least_squares:
+            # -log p = RSS / (2 sigma^2) + weight R + constant, times 2 sigma^2: RSS + lam R with lam = 2 sigma^2 weight.
+            sigma = np.array([all_aux_at(found, i)[model.noise_scale] for i in range(len(weight))])
+            in_rss = {"lam": (("scale", "coef"), 2.0 * sigma[:, None] ** 2 * weight)}
         columns: dict[str, Any] = {
             "beta": (("scale", *coefficient_dims(model)), beta),
             "df": np.where(good, found.df, np.nan), "log_likelihood": np.where(good, found.log_lik, np.nan),
             "AIC": aic, "BIC": bic, **({"log_evidence": _evidence(found)} if has_closed_evidence(model) else {}), **found.aux,
-            "penalty": (("scale", "coef"), weight), **_in_rss(found, weight),
+            "penalty": (("scale", "coef"), weight), **in_rss,
             "kkt": found.kkt, "status": np.array([s.value for s in found.status]),
         }  # fmt: skip
         columns = {k: v if isinstance(v, tuple) else (("scale",), v) for k, v in columns.items()}
-        attrs = {"df": DF, "scale": f"multiplies every scale of the prior: {_words(model)}", "R": _forms(model)}
+        # R(w) of each penalised block at scale 1.
+        reads = [(b, b.prior.as_penalty(len(b.columns))) for b in model.joint.blocks if not isinstance(b.prior, Flat)]
+        names = model.design.columns
+        forms = "; ".join(
+            f"{read.form} on {', '.join(names[j] for j in b.columns)}" for b, read in reads if read is not None
+        )
+        attrs = {"df": DF, "scale": f"multiplies every scale of the prior: {_words(model)}", "R": forms}
         return xr.Dataset(columns, {"scale": found.scales, **model_coordinates(model)}, attrs)
 
     @property
@@ -133,16 +144,14 @@ class RegularisationPath:
             df = self.data["df"].values
             spent = f"  effective degrees of freedom {np.nanmin(df):.4g} to {np.nanmax(df):.4g}"
             least = f"least AIC at {self._least('AIC')}, least BIC at {self._least('BIC')}"
-            lines.append(f"{spent}; {least}{self._most()}")
+            most = ""
+            if "log_evidence" in self.data:
+                most = f", most evidence at {self.scales[np.nanargmax(self.data['log_evidence'].values)]:.4g}"
+            lines.append(f"{spent}; {least}{most}")
         return printed(*lines, *([f"  note: {bad} modes were not found (variable status)"] if bad else []))
 
     def _least(self, name: str) -> str:
         return f"{self.scales[np.nanargmin(self.data[name].values)]:.4g}"
-
-    def _most(self) -> str:
-        if "log_evidence" not in self.data:
-            return ""
-        return f", most evidence at {self.scales[np.nanargmax(self.data['log_evidence'].values)]:.4g}"
 
 
 @checked
@@ -213,14 +222,6 @@ def penalties(found: PathSolution) -> Array:
     return out
 
 
-def _in_rss(found: PathSolution, weight: Array) -> dict[str, Any]:
-    if not found.base.likelihood.least_squares:
-        return {}
-    # -log p = RSS / (2 sigma^2) + weight R + constant, times 2 sigma^2: RSS + lam R with lam = 2 sigma^2 weight.
-    sigma = np.array([all_aux_at(found, i)[found.base.noise_scale] for i in range(len(weight))])
-    return {"lam": (("scale", "coef"), 2.0 * sigma[:, None] ** 2 * weight)}
-
-
 def _evidence(found: PathSolution) -> Array:
     each = range(len(found.scales))
     return np.array([log_evidence(found.model(i)) if has_mode(found, i) else np.nan for i in each])
@@ -241,12 +242,3 @@ def _called(prior: Prior) -> str:
         return f"the {prior.name} prior"
     units = " sigma" * prior.sigma_units + " on standardised columns" * prior.scaled
     return f"{type(prior).__name__}({prior.scale:g}){units}"
-
-
-def _forms(model: Model) -> str:
-    """R(w) of each penalised block at scale 1."""
-    reads = [(b, b.prior.as_penalty(len(b.columns))) for b in model.joint.blocks if not isinstance(b.prior, Flat)]
-    names = model.design.columns
-    return "; ".join(
-        f"{read.form} on {', '.join(names[j] for j in b.columns)}" for b, read in reads if read is not None
-    )

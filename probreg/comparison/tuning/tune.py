@@ -11,7 +11,6 @@ from probreg.comparison.tuning.criteria import (
     CRITERIA,
     LOSSES,
     Array,
-    Assessment,
     Criterion,
     PredictionLoss,
     Request,
@@ -130,7 +129,10 @@ def tune(
     given = criterion.assess(found, Request(loss, folds, groups, seed))
     if not np.isfinite(given.score).any():
         raise NotConverged(f"{criterion.name} has a score at no scale: {found.status[-1].value}")
-    i = _picked(given, rule)
+    best = int(np.nanargmin(given.score))
+    # Scales increase: the least with score <= min score + its standard error   (Hastie et al. 2009, section 7.10).
+    i = best if rule == "min" else int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
+    lost = int(np.isnan(given.score).sum())
     return TuningResult(
         model=found.model(i),
         scale=float(found.scales[i]),
@@ -144,7 +146,7 @@ def tune(
             *(_BOUND if criterion.holds_out else ()),
             *given.notes,
             *_edges(found.scales, i),
-            *_unscored(given.score),
+            *((f"{lost} of {len(given.score)} scales have no score",) if lost else ()),
         ),
         parts=_parts(model, criterion, found.scales, given.parts),
     )
@@ -161,24 +163,11 @@ def _check(model: Model, criterion: Criterion, loss: PredictionLoss, rule: str) 
         raise DataError(f"score={loss.name!r} goes with cv and loo; {criterion.name} has a score of its own")
 
 
-def _picked(given: Assessment, rule: str) -> int:
-    best = int(np.nanargmin(given.score))
-    if rule == "min":
-        return best
-    # Scales increase: the least with score <= min score + its standard error   (Hastie et al. 2009, section 7.10).
-    return int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
-
-
 def _edges(scales: Array, i: int) -> tuple[str, ...]:
     if len(scales) > 1 and i in (0, len(scales) - 1):
         way = "smallest" if i == 0 else "largest"
         return (f"the chosen scale is the {way} of the grid: the least score may lie beyond it, so give other scales=",)
     return ()
-
-
-def _unscored(score: Array) -> tuple[str, ...]:
-    lost = int(np.isnan(score).sum())
-    return (f"{lost} of {len(score)} scales have no score",) if lost else ()
 
 
 def _table(scales: Array, columns: dict[str, Array]) -> Any:
