@@ -51,7 +51,10 @@ class Commands(TyperGroup):
         except typer.Abort:
             _stop("stopped", 130)
         except OSError as error:
-            _unwritten(error)
+            # One line where the output, or a file of the system's, cannot be written or read.
+            with suppress(OSError, ValueError, AttributeError):  # what is left in the buffer has no place to go
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _stop(f"{error.filename or 'the output'} cannot be written or read: {error.strerror or error}", 2)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -74,13 +77,6 @@ def as_options(said: str) -> str:
 def _stop(said: str, code: int) -> None:
     typer.echo(f"probreg: {visible(' '.join(said.split()))}", err=True)
     sys.exit(code)
-
-
-def _unwritten(error: OSError) -> None:
-    """One line where the output, or a file of the system's, cannot be written or read."""
-    with suppress(OSError, ValueError, AttributeError):  # what is left in the buffer has no place to go
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    _stop(f"{error.filename or 'the output'} cannot be written or read: {error.strerror or error}", 2)
 
 
 app = typer.Typer(

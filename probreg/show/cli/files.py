@@ -63,7 +63,15 @@ def _text(path: Path, separator: str, decimal: str) -> "pd.DataFrame":
         raise DataError(f"--separator is one character, got {separator!r}")
     try:
         head = _head(path, separator)
-        _check_head(path, head)
+        # DataError for no heading, a heading that seems to be separated otherwise, and names that repeat.
+        if not any(name.strip() for name in head):
+            raise DataError(f"{path.name!r} has no heading: its first line names the columns")
+        if len(head) == 1 and (other := next((s for s in ";\t|," if s in head[0]), None)):
+            raise DataError(
+                f"{path.name!r} has one column, {head[0]!r}; if {other!r} separates columns, pass --separator {other!r}"
+            )
+        if twice := sorted({name for name in head if head.count(name) > 1}):
+            raise DataError(f"{path.name!r} has more than one column called {', '.join(map(repr, twice))}; rename them")
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the heading would be cut
             rows = pd.read_csv(
@@ -108,18 +116,6 @@ def _head(path: Path, separator: str) -> list[str]:
     opened: Callable[..., IO[str]] = gzip.open if path.suffix.lower() == ".gz" else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
         return next(csv.reader(lines, delimiter=separator), [])
-
-
-def _check_head(path: Path, head: list[str]) -> None:
-    """DataError for no heading, a heading that seems to be separated otherwise, and names that repeat."""
-    if not any(name.strip() for name in head):
-        raise DataError(f"{path.name!r} has no heading: its first line names the columns")
-    if len(head) == 1 and (other := next((s for s in ";\t|," if s in head[0]), None)):
-        raise DataError(
-            f"{path.name!r} has one column, {head[0]!r}; if {other!r} separates columns, pass --separator {other!r}"
-        )
-    if twice := sorted({name for name in head if head.count(name) > 1}):
-        raise DataError(f"{path.name!r} has more than one column called {', '.join(map(repr, twice))}; rename them")
 
 
 def _parquet(path: Path) -> "pd.DataFrame":

@@ -20,14 +20,9 @@ class Chains(NamedTuple):
     note: str
 
 
-def has_chains(fit: Fit) -> bool:
-    """Whether the draws of a fit are Markov chains."""
-    return fit.method.makes_chains
-
-
 def chains(fit: Fit) -> Chains:
     """The first 12 parameters. Incompatible for a fit that has no chains."""
-    if not has_chains(fit):
+    if not fit.method.makes_chains:
         raise Incompatible(f"{fit.method.name} runs no Markov chains, so they cannot be looked at; fit with 'nuts'")
     posterior: Any = fit.tree["posterior"]
     beta = posterior["beta"].values

@@ -84,7 +84,7 @@ def fitted(
     """
     several = named_fits(fits)
     first = next(iter(several.values()))
-    path = sweep(next((f for f in several.values() if _drawable(f)), first), variable, data, span)
+    path = sweep(next((f for f in several.values() if f.solution.status.good), first), variable, data, span)
     cols = min(len(several), 3)
     deep = -(-len(several) // cols)
     fig, axes = paper(deep, cols, size=(7.2, 0.8 + 2.9 * deep), sharex=True, sharey=True)
@@ -98,7 +98,7 @@ def fitted(
         label(
             ax,
             x=shorten(path.variable) if below else None,
-            y=_y_name(first) if i % cols == 0 else None,
+            y=shorten(first.model.likelihood.mean_name(first.model.design.response)) if i % cols == 0 else None,
             title=title,
         )
         ax.tick_params(labelbottom=below)
@@ -125,14 +125,6 @@ def _predicted(fit: Fit, path: Sweep, prob: float) -> Any:
     )
 
 
-def _drawable(fit: Fit) -> bool:
-    return fit.solution.status.good
-
-
-def _y_name(fit: Fit) -> str:
-    return shorten(fit.model.likelihood.mean_name(fit.model.design.response))
-
-
 def _mean_or_none(fit: Fit, path: Sweep) -> Array | None:
     try:
         return np.asarray(fit.predict(path.rows, offset=path.offset)["mean"])
@@ -150,9 +142,26 @@ def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None)
         _classes(ax, fit, path, found)
         return
     if isinstance(fit.model.likelihood, Bernoulli):
-        _events(ax, fit, path)
+        # 0 and 1, each moved a little towards the middle so that rows do not hide one another.
+        events = fit.model.design.observed
+        rng = np.random.default_rng(0)  # of the picture, not of the analysis: the same data give the same picture
+        moved = events + np.where(events > 0.5, -1.0, 1.0) * rng.uniform(0.0, 0.05, len(events))
+        ax.scatter(path.observed, moved, s=_area(fit), facecolors="none", edgecolors=GREY, linewidths=0.8, zorder=2.5,
+                   label="data (jittered)", rasterized=len(events) > MANY)  # fmt: skip
+        ax.set_ylim(-0.04, 1.04)
     else:
-        _points(ax, fit, path)
+        y = fit.model.likelihood.response(fit.model.design.observed)
+        ax.scatter(
+            path.observed,
+            y,
+            s=_area(fit),
+            facecolors="white",
+            edgecolors=GREY,
+            linewidths=0.8,
+            zorder=1.5,
+            label="data",
+            rasterized=len(y) > MANY,
+        )
         # not under sampling weights; and new observations of trials are successes, not shares
         if "new_lower" in found and not isinstance(fit.model.likelihood, OfTrials):
             ax.fill_between(path.x, found["new_lower"], found["new_upper"], color=LIGHT, alpha=0.55, linewidth=0,
@@ -163,22 +172,6 @@ def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None)
     if reference is not None:
         ax.plot(path.x, reference, color=INK, linewidth=1.0, linestyle=(0, (5, 2)), zorder=4)
     ax.plot(path.x, found["mean"], color=look.color, linewidth=1.8, label="mean", zorder=3)
-
-
-def _points(ax: Any, fit: Fit, path: Sweep) -> None:
-    y = fit.model.likelihood.response(fit.model.design.observed)
-    ax.scatter(path.observed, y, s=_area(fit), facecolors="white", edgecolors=GREY, linewidths=0.8, zorder=1.5,
-               label="data", rasterized=len(y) > MANY)  # fmt: skip
-
-
-def _events(ax: Any, fit: Fit, path: Sweep) -> None:
-    """0 and 1, each moved a little towards the middle so that rows do not hide one another."""
-    y = fit.model.design.observed
-    rng = np.random.default_rng(0)  # of the picture, not of the analysis: the same data give the same picture
-    moved = y + np.where(y > 0.5, -1.0, 1.0) * rng.uniform(0.0, 0.05, len(y))
-    ax.scatter(path.observed, moved, s=_area(fit), facecolors="none", edgecolors=GREY, linewidths=0.8, zorder=2.5,
-               label="data (jittered)", rasterized=len(y) > MANY)  # fmt: skip
-    ax.set_ylim(-0.04, 1.04)
 
 
 def _area(fit: Fit) -> Any:

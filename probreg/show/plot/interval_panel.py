@@ -45,7 +45,12 @@ def interval_panel(of: IntervalPanel) -> "Figure":
     fig, axes = paper(size=(7.2, 1.1 + 0.27 * max(len(held), 1) + 0.12 * len(fits)))
     ax = axes[0, 0]
     places = _places(list(held.index.get_level_values("fit")))
-    low, high = _view(held)
+    # What is shown: all finite ends and estimates, and room.
+    values = held[["estimate", "lower", "upper"]].to_numpy(dtype=float)
+    values = values[np.isfinite(values)]
+    least, most = (values.min(), values.max()) if len(values) else (0.0, 1.0)
+    room = 0.06 * ((most - least) or abs(most) or 1.0)
+    low, high = least - room, most + room
     for y, ((fit, kind), row) in zip(places, held.iterrows()):
         _line(ax, y, row, fits.index(fit), (low, high), dashed=kind == NEW)
     if len(held):
@@ -71,15 +76,6 @@ def _places(fits: list[str]) -> list[float]:
     for one, two in itertools.pairwise(fits):
         places.append(places[-1] + (1.0 if one == two else 1.6))
     return places if fits else []
-
-
-def _view(held: Any) -> tuple[float, float]:
-    """What is shown: all finite ends and estimates, and room."""
-    values = held[["estimate", "lower", "upper"]].to_numpy(dtype=float)
-    values = values[np.isfinite(values)]
-    low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
-    room = 0.06 * ((high - low) or abs(high) or 1.0)
-    return low - room, high + room
 
 
 def _line(ax: Any, y: float, row: Any, number: int, view: tuple[float, float], *, dashed: bool) -> None:

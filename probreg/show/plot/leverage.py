@@ -55,19 +55,15 @@ def leverage(fit: Fit, named: Natural = 3) -> "Figure":
     )  # fmt: skip
     _names(ax, found["obs"].values, h, r, cook, named)
     if not several:
-        _contours(ax, h, r, _rank(fit))
+        # The number of coefficients that Cook's distance divides by: collinear columns count once.
+        null = fit.solution.null_space
+        _contours(ax, h, r, fit.model.shape[0] - (0 if null is None else null.shape[1]))
     label(ax, x="leverage", y="internally studentised residual" + " (length)" * several)
     top_legend(fig, ax)
     lost = int(np.isnan(r).sum())
     alone = f"{lost} rows that alone decide their fit are not shown" if lost else ""
     footnote(fig, ". ".join(t for t in (f"{fit.method.name}: {shorten(fit.model.design.response)}", alone) if t))
     return fig
-
-
-def _rank(fit: Fit) -> int:
-    """The number of coefficients that Cook's distance divides by: collinear columns count once."""
-    null = fit.solution.null_space
-    return fit.model.shape[0] - (0 if null is None else null.shape[1])
 
 
 def _names(ax: Any, rows: Array, h: Array, r: Array, cook: Array, named: int) -> None:

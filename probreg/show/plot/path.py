@@ -121,16 +121,12 @@ def _panel(ax: Any, scales: Array, curves: Array, ends: Array | None, named: Arr
                 clip_on=False, zorder=4,
             )  # fmt: skip
     ax.set_xlim(scales[0], wide)
-    ax.set_ylim(*_limits(curves[:, named], np.zeros(0) if ends is None else ends[named]))
-
-
-def _limits(curves: Array, ends: Array) -> tuple[float, float]:
-    """The frame holds the named curves and their ends; grey ones may leave it."""
-    values = np.concatenate([curves.ravel(), ends, [0.0]])
+    # The frame holds the named curves and their ends; grey ones may leave it.
+    values = np.concatenate([curves[:, named].ravel(), (np.zeros(0) if ends is None else ends[named]), [0.0]])
     values = values[np.isfinite(values)]
     low, high = float(values.min()), float(values.max())
     pad = 0.06 * ((high - low) or 1.0)
-    return low - pad, high + pad
+    ax.set_ylim(low - pad, high + pad)
 
 
 def _names(ax: Any, values: Array, names: list[str], gap: float) -> None:

@@ -1,6 +1,6 @@
 """Residuals against the fitted mean, and their distribution against the normal one."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -61,7 +61,15 @@ def residuals(fit: Fit) -> "Figure":
     counts = not isinstance(likelihood.support, str)
     fig, axes = paper(1, 2, size=(7.2, 3.3))
     left, right = axes[0]
-    _against_fitted(left, seen.mean, z if counts else seen.y - seen.mean)
+    residual = z if counts else seen.y - seen.mean
+    left.axhline(0.0, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=0)
+    size, many = 16 if len(seen.mean) < 300 else 7, len(seen.mean) > MANY
+    left.scatter(seen.mean, residual, s=size, facecolors="none", edgecolors=GREY, linewidths=0.8, rasterized=many)
+    if len(np.unique(seen.mean)) > 3:
+        at = np.linspace(seen.mean.min(), seen.mean.max(), 60)
+        look = mark(1)
+        left.plot(at, smooth(seen.mean, residual, at), color=look.color, linewidth=1.8, label="smooth")
+        legend(left, loc="best")
     kind = "randomised quantile residual" if counts else "quantile residual"
     label(left, x=f"fitted mean of {response}", y=kind if counts else f"residual of {response}")
     against_normal(right, z, _BAND)
@@ -73,14 +81,3 @@ def residuals(fit: Fit) -> "Figure":
 def _note(fit: Fit, seen: Observations) -> str:
     what = "under the posterior predictive" if fit.target == "posterior" else "at the estimate"
     return ". ".join(part for part in (f"{fit.method.name}, {what}", seen.note) if part)
-
-
-def _against_fitted(ax: Any, mean: Array, residual: Array) -> None:
-    ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=0)
-    size, many = 16 if len(mean) < 300 else 7, len(mean) > MANY
-    ax.scatter(mean, residual, s=size, facecolors="none", edgecolors=GREY, linewidths=0.8, rasterized=many)
-    if len(np.unique(mean)) > 3:
-        at = np.linspace(mean.min(), mean.max(), 60)
-        look = mark(1)
-        ax.plot(at, smooth(mean, residual, at), color=look.color, linewidth=1.8, label="smooth")
-        legend(ax, loc="best")

@@ -41,7 +41,15 @@ def trace(fit: Fit) -> "Figure":
     rows = len(found.draws)
     fig, axes = paper(rows, 2, size=(7.2, 0.5 + 1.15 * rows), width_ratios=(1, 2))
     for i, ((left, right), (name, draws)) in enumerate(zip(axes, found.draws.items())):
-        _densities(left, draws)
+        low, high = np.quantile(draws, [0.001, 0.999])
+        at = np.linspace(low, high, 120)
+        for c, chain in enumerate(draws):
+            look = mark(c)
+            left.plot(at, density(chain, at), color=look.color, linestyle=look.line, linewidth=1.1)
+        left.set_yticks([])
+        left.set_ylim(bottom=0)
+        left.spines["left"].set_visible(False)
+        left.locator_params(axis="x", nbins=4)
         _traces(right, draws, found.diverging)
         label(left, title=shorten(name, 40))
         right.tick_params(labelbottom=i == rows - 1)
@@ -59,18 +67,6 @@ def trace(fit: Fit) -> "Figure":
         ),
     )
     return fig
-
-
-def _densities(ax: Any, draws: Array) -> None:
-    low, high = np.quantile(draws, [0.001, 0.999])
-    at = np.linspace(low, high, 120)
-    for c, chain in enumerate(draws):
-        look = mark(c)
-        ax.plot(at, density(chain, at), color=look.color, linestyle=look.line, linewidth=1.1)
-    ax.set_yticks([])
-    ax.set_ylim(bottom=0)
-    ax.spines["left"].set_visible(False)
-    ax.locator_params(axis="x", nbins=4)
 
 
 def _traces(ax: Any, draws: Array, diverging: Array) -> None:

@@ -57,29 +57,11 @@ def tune(found: TuningResult) -> "Figure":
         reach = float(score[scales == found.best][0] + se[scales == found.best][0])
         ax.axhline(reach, color=GREY, linewidth=0.9, linestyle=(0, (1.5, 2)), label="least + 1 SE")
     ax.plot(scales, score, look.marker, linestyle="-", color=look.color, markersize=2.6, linewidth=1.2, label="score")
-    _lines(ax, found)
-    _zoom(ax, score, se)
-    _on_top(ax, scales, np.asarray(table["df"], dtype=float))
-    label(ax, x="factor on the scales of the prior (small: strong prior)", y=_word(found))
-    top_legend(fig, ax)
-    footnote(fig, fill(say(found.said), 92))
-    return fig
-
-
-def _word(found: TuningResult) -> str:
-    loss = found.said.split("held-out " if found.criterion.name == "cv" else "leave-one-out ")[-1].split(" per ")[0]
-    return _WORDS.get(found.criterion.name, found.criterion.name).format(loss=loss)
-
-
-def _lines(ax: Any, found: TuningResult) -> None:
-    """The chosen scale, and that of the least score where it is another."""
+    # The chosen scale, and that of the least score where it is another.
     ax.axvline(found.scale, color=INK, linewidth=1.1, linestyle=(0, (5, 3)), label=f"chosen: {found.scale:.3g}")
     if found.best != found.scale:
         ax.axvline(found.best, color=GREY, linewidth=1.1, linestyle="-", label=f"least: {found.best:.3g}")
-
-
-def _zoom(ax: Any, score: Array, se: Array) -> None:
-    """The height of what matters: scores that soar at one end are cut off."""
+    # The height of what matters: scores that soar at one end are cut off.
     known = score[np.isfinite(score)]
     low, middle = float(known.min()), float(np.median(known))
     spread = float(np.nanmax(se)) if np.isfinite(se).any() else 0.0
@@ -87,6 +69,16 @@ def _zoom(ax: Any, score: Array, se: Array) -> None:
     if high > low:
         pad = 0.08 * (high - low)
         ax.set_ylim(low - max(spread, 0.0) - pad, high + pad)
+    _on_top(ax, scales, np.asarray(table["df"], dtype=float))
+    loss = found.said.split("held-out " if found.criterion.name == "cv" else "leave-one-out ")[-1].split(" per ")[0]
+    label(
+        ax,
+        x="factor on the scales of the prior (small: strong prior)",
+        y=_WORDS.get(found.criterion.name, found.criterion.name).format(loss=loss),
+    )
+    top_legend(fig, ax)
+    footnote(fig, fill(say(found.said), 92))
+    return fig
 
 
 def _on_top(ax: Any, scales: Array, df: Array) -> None:

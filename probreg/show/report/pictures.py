@@ -163,26 +163,43 @@ def pictures(fits: Mapping[str, Fit], prob: float, data: Any) -> list[Shown]:
     judged, fit = _judged(fits)
     response = fit.model.design.response
     probabilities = isinstance(fit.model.likelihood, Bernoulli | SoftmaxLikelihood)
+    if isinstance(fit.model.likelihood, SoftmaxLikelihood):
+        curve = f"Probability of each class with its {share} band; points are observed shares in bins, with the other columns as they fell."
+    elif isinstance(fit.model.likelihood, Bernoulli):
+        curve = f"Probability of the event with its {share} band over the data."
+    elif isinstance(fit.model.likelihood, Binomial):
+        curve = f"Probability of a success with its {share} band; points are the shares of the rows, larger for more trials."
+    else:
+        curve = f"Mean with its {share} band (dark) and the {share} band of a new observation (light) over the data."
+    if probabilities:
+        fit_caption = f"{judged}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
+    else:
+        fit_caption = f"{judged}: left, residuals against fitted means with a smooth, level at zero when the mean is right; right, quantile residuals, on the line when the distribution is right."
     out = [
         _shown("Coefficients side by side", f"Estimates with {share} intervals, one panel per parameter, each with its own axis.",
                f"Estimates and {share} intervals of {names}, one panel per parameter", lambda: coefficients(fits, prob)),
-        _shown("Fitted curves", _curve_caption(fit, share), f"Fitted curve of {response} for {names}", lambda: fitted(fits, data=data, prob=prob)),
-        _shown("Calibration" if probabilities else "Residuals", _fit_caption(judged, probabilities),
+        _shown("Fitted curves", curve, f"Fitted curve of {response} for {names}", lambda: fitted(fits, data=data, prob=prob)),
+        _shown("Calibration" if probabilities else "Residuals", fit_caption,
                f"{'Calibration' if probabilities else 'Residuals and normal quantiles'} of {judged}",
                lambda: calibration(fit, prob) if probabilities else residuals(fit)),
     ]  # fmt: skip
-    out += _influence(judged, fit) + _leverage(fits)
+    if not fit.model.joint.informative.any():
+        influence = []
+    else:
+        caption = f"{judged}: what the prior and the data say of each coefficient, and both together."
+        influence = [
+            _shown(
+                "Prior, likelihood, posterior",
+                caption,
+                f"Prior, likelihood and posterior densities of {judged}",
+                lambda: prior_weight(fit),
+            )
+        ]
+    out += influence + _leverage(fits)
     for name, one in fits.items():
         if one.method.makes_chains:
             out += _chains(name, one)
     return out
-
-
-def _influence(name: str, fit: Fit) -> list[Shown]:
-    if not fit.model.joint.informative.any():
-        return []
-    caption = f"{name}: what the prior and the data say of each coefficient, and both together."
-    return [_shown("Prior, likelihood, posterior", caption, f"Prior, likelihood and posterior densities of {name}", lambda: prior_weight(fit))]  # fmt: skip
 
 
 def _leverage(fits: Mapping[str, Fit]) -> list[Shown]:
@@ -209,22 +226,6 @@ def _judged(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
     """The fit whose agreement with the data is shown: the last posterior, else the last that has an estimate."""
     good = [(name, fit) for name, fit in fits.items() if fit.solution.status.good] or list(fits.items())
     return next((pair for pair in reversed(good) if pair[1].target == "posterior"), good[-1])
-
-
-def _curve_caption(fit: Fit, share: str) -> str:
-    if isinstance(fit.model.likelihood, SoftmaxLikelihood):
-        return f"Probability of each class with its {share} band; points are observed shares in bins, with the other columns as they fell."
-    if isinstance(fit.model.likelihood, Bernoulli):
-        return f"Probability of the event with its {share} band over the data."
-    if isinstance(fit.model.likelihood, Binomial):
-        return f"Probability of a success with its {share} band; points are the shares of the rows, larger for more trials."
-    return f"Mean with its {share} band (dark) and the {share} band of a new observation (light) over the data."
-
-
-def _fit_caption(name: str, probabilities: bool) -> str:
-    if probabilities:
-        return f"{name}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
-    return f"{name}: left, residuals against fitted means with a smooth, level at zero when the mean is right; right, quantile residuals, on the line when the distribution is right."
 
 
 def _shown(title: str, caption: str, alt: str, draw: Callable[[], "Figure"]) -> Shown:
