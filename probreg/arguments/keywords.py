@@ -128,13 +128,12 @@ def _answer(function: str, name: str, value: Any, known: list[str]) -> str:
     elif name in OF_THE_MODEL:
         meant = f"{name}= belongs to the model, such as Model.from_formula(..., {name}=...)"
     if name in ("family", "distribution"):
-        meant += f"; {_family(name, value)}"
+        word = value if isinstance(value, str) else getattr(value, "__name__", type(value).__name__)
+        instead = LIKELIHOOD_WORDS.get(
+            normalised_name(word), f"{name}={word!r} is likelihood={normalised_name(word)!r}"
+        )
+        meant += f"; {instead}"
     return f"{function} takes no {name}=: {meant or 'it takes ' + ', '.join(known)}"
-
-
-def _family(name: str, value: Any) -> str:
-    word = value if isinstance(value, str) else getattr(value, "__name__", type(value).__name__)
-    return LIKELIHOOD_WORDS.get(normalised_name(word), f"{name}={word!r} is likelihood={normalised_name(word)!r}")
 
 
 def normalised_name(word: str) -> str:

@@ -488,7 +488,9 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
             return np.stack([np.asarray(v) for v in table.values()], 1), tuple(map(str, table))
         y = next(iter(table.values()))
     if _is_array(y) or np.ndim(y) == 0:
-        values = as_array(np.array(y, dtype=object) if _has_text(y) else y, "y")
+        # A list that mixes text with other values, which numpy would turn into text.
+        mixed = isinstance(y, list) and any(isinstance(v, str) for v in y)
+        values = as_array(np.array(y, dtype=object) if mixed else y, "y")
         return (values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values), None
     from probreg.data.formula.columns import read_columns
 
@@ -496,11 +498,6 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
     if isinstance(column, np.ndarray):
         return column, None
     return np.asarray(column), tuple(column.categories.tolist())
-
-
-def _has_text(y: Any) -> bool:
-    """A list that mixes text with other values, which numpy would turn into text."""
-    return isinstance(y, list) and any(isinstance(v, str) for v in y)
 
 
 def of_trials(response: str) -> str:

@@ -68,7 +68,15 @@ class Moments:
             return cls._precise(X, y, weights, np.asarray(precision, dtype=float), columns)
         r = reduce_rows(X, y, weights=weights)
         if not np.all(np.isfinite(r.factor)):
-            raise DataError(_where_not_finite(X, y, weights, columns))
+            A = np.column_stack([X, y] if weights is None else [X, y, np.asarray(weights)])
+            rows, cols = np.nonzero(~np.isfinite(A.astype(float)))
+            if not rows.size:
+                said = "X, y or weights are too large: their squares overflow; rescale the columns."
+            else:
+                name = [*columns, "the response", "the weights"][cols[0]]
+                count = len(set(rows.tolist()))
+                said = f"{name} is {A[rows[0], cols[0]]} in row {rows[0]} ({count} such rows); drop or complete them."
+            raise DataError(said)
         mean, scale = r.mean, r.scale
         return cls(r.factor, len(X), r.weight, columns, mean[:-1], scale[:-1], float(mean[-1]), float(scale[-1]))
 
@@ -272,13 +280,3 @@ def _check_shapes(X: Array, y: Array, weights: ArrayLike | None, columns: tuple[
     bad = np.flatnonzero(~(w >= 0))
     if bad.size:
         raise DataError(f"weight {w[bad[0]]} in row {bad[0]} ({bad.size} such rows); weights must be zero or positive.")
-
-
-def _where_not_finite(X: Array, y: Array, weights: ArrayLike | None, columns: tuple[str, ...]) -> str:
-    A = np.column_stack([X, y] if weights is None else [X, y, np.asarray(weights)])
-    rows, cols = np.nonzero(~np.isfinite(A.astype(float)))
-    if not rows.size:
-        return "X, y or weights are too large: their squares overflow; rescale the columns."
-    name = [*columns, "the response", "the weights"][cols[0]]
-    count = len(set(rows.tolist()))
-    return f"{name} is {A[rows[0], cols[0]]} in row {rows[0]} ({count} such rows); drop or complete them."

@@ -5,7 +5,7 @@ said of new rows from `prediction`.
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
@@ -717,18 +717,16 @@ class Fit:
             Where it cannot be written.
         """
         destination(path)
-        stats = {**self.solution.stats, **self._known_likelihood()}
+        unknown = self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
+        unknown = unknown or self.model.design.weight_kind == "sampling"
+        likelihood = {} if unknown else {"log_likelihood": self.log_likelihood}
+        stats = {**self.solution.stats, **likelihood}
         known = replace(self.solution, stats=stats, notes=(*self.notes, *self.solution.notes))
         if rows:
             self.model.design.need_rows("a file that holds the rows", "save it with rows=False")
         tree = to_save(self.model, self.solution, seed=self.seed, attrs=self._attrs(), rows=rows)
         storage.write_fit(path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
         return Path(path)
-
-    def _known_likelihood(self) -> Mapping[str, float]:
-        unknown = self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
-        unknown = unknown or self.model.design.weight_kind == "sampling"
-        return {} if unknown else {"log_likelihood": self.log_likelihood}
 
     def __repr__(self) -> str:
         d = self.described

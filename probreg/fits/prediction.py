@@ -84,18 +84,15 @@ def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> Mapp
 def _mixture(model: Model, atoms: Mapping[str, Array], design: Design) -> Predictive:
     aux = {a: v for a, v in atoms.items() if a != "beta"}
     known = model.likelihood.at_rows(aux, design.precision)
-    return Predictive(model.likelihood, _etas(design, atoms["beta"]), known, model.given(design))
+    # (S, n, m) for beta (S, p, m), as one product; the atoms of a row lie side by side in memory.
+    beta = atoms["beta"]
+    S, p, m = beta.shape
+    eta = np.moveaxis((design.X @ beta.transpose(1, 0, 2).reshape(p, S * m)).reshape(design.n, S, m), 0, 1)
+    return Predictive(model.likelihood, plus_offset(eta, design.offset), known, model.given(design))
 
 
 def _eta(design: Design, beta: Array) -> Array:
     eta = design.X @ beta
-    return plus_offset(eta, design.offset)
-
-
-def _etas(design: Design, beta: Array) -> Array:
-    """(S, n, m) for beta (S, p, m), as one product; the atoms of a row lie side by side in memory."""
-    S, p, m = beta.shape
-    eta = np.moveaxis((design.X @ beta.transpose(1, 0, 2).reshape(p, S * m)).reshape(design.n, S, m), 0, 1)
     return plus_offset(eta, design.offset)
 
 
@@ -107,7 +104,13 @@ def predict(model: Model, solution: Solution, method: Method, design: Design, *,
     point = solution.draws is None
     spread = point and isinstance(model.likelihood, UnivariateLikelihood) and not _errorless(model, solution)
     if model.design.weight_kind == "sampling":
-        return _of_means(model, solution, design, prob)
+        # The mean and its interval alone: under sampling weights there is no distribution of a new observation.
+        mean = model.likelihood.mean(_eta(design, solution.beta), **{**model.fixed, **solution.aux})
+        if _errorless(model, solution):
+            none = np.full(mean.shape, np.nan)
+            return Prediction(mean, (none, none), None, None, f"no intervals: {NO_ERRORS}")
+        kind = "Wald interval of the mean on the link scale, sandwich errors; sampling weights say nothing of a new observation"
+        return Prediction(mean, _mean_interval(model, solution, design, prob), None, None, kind)
     if _exact(model, solution):
         return _closed(model, solution, design, prob)
     atoms = _atoms(model, solution, spread=spread, seed=seed)
@@ -115,16 +118,6 @@ def predict(model: Model, solution: Solution, method: Method, design: Design, *,
     size = max(1, _NUMBERS // (len(atoms["beta"]) * model.shape[1]))
     rows = [slice(i, i + size) for i in range(0, design.n, size)] or [slice(0)]
     return _joined([made(model, solution, design.take(part), atoms, prob) for part in rows])
-
-
-def _of_means(model: Model, solution: Solution, design: Design, prob: float) -> Prediction:
-    """The mean and its interval alone: under sampling weights there is no distribution of a new observation."""
-    mean = model.likelihood.mean(_eta(design, solution.beta), **{**model.fixed, **solution.aux})
-    if _errorless(model, solution):
-        none = np.full(mean.shape, np.nan)
-        return Prediction(mean, (none, none), None, None, f"no intervals: {NO_ERRORS}")
-    kind = "Wald interval of the mean on the link scale, sandwich errors; sampling weights say nothing of a new observation"
-    return Prediction(mean, _mean_interval(model, solution, design, prob), None, None, kind)
 
 
 def _joined(parts: list[Prediction]) -> Prediction:

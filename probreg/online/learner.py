@@ -193,14 +193,13 @@ class Gradient(Learner):
             pending, due = state.memory["pending"] + direction, t % self.batch == 0
             memory["pending"] = np.zeros_like(pending) if due else pending
             direction = pending if due else np.zeros_like(pending)
-        return self._moved(state, direction, memory), Info(f, value)
-
-    def _moved(self, state: State, direction: Array, memory: dict[str, Array]) -> State:
         if isinstance(self.geometry, Euclid):
-            return State(self.geometry.move(state.w, direction), state.t + 1, memory)
-        # Mirror descent: theta <- theta - a g, w = w(theta)   (Shalev-Shwartz 2012).
-        theta = self.geometry.move(state.memory["theta"], direction)
-        return State(self.geometry.weights(theta), state.t + 1, {"theta": theta})
+            moved = State(self.geometry.move(state.w, direction), state.t + 1, memory)
+        else:
+            # Mirror descent: theta <- theta - a g, w = w(theta)   (Shalev-Shwartz 2012).
+            theta = self.geometry.move(state.memory["theta"], direction)
+            moved = State(self.geometry.weights(theta), state.t + 1, {"theta": theta})
+        return moved, Info(f, value)
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
         from probreg.online import first_order_loops as kernels

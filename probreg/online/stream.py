@@ -187,7 +187,13 @@ class Tape:
         if not self.learner.admits(np.array([y]))[0]:
             needs = self.learner.loss.labels.advice
             raise StreamError(f"{where}: y is {shown_response(y)}, but this learner needs {needs}", self.state)
-        self._diverged(x)
+        step, q = fixed_step(self.learner), float(x @ x)
+        why = f" {self._advice(step, q, int(np.argmax(np.abs(x))))}." if step and step * q >= 2 else ""
+        raise Diverged(
+            f"row {self.totals.rounds}: the loss is not a finite number, the weights have grown to "
+            f"{np.abs(self.state.w).max():.3g}.{why} The error's `state` is the last with finite weights.",
+            self.state,
+        )
 
     def _learn(self, A: Array, b: Array) -> int:
         """Steps through rows whose y is fine; how many there were before one with a row or loss that is not finite."""
@@ -306,15 +312,6 @@ class Tape:
             f"step {step:g} times the largest ||x||^2, {largest:g}, is {step * largest:.3g}: from 2 on a step overshoots "
             f"and weights can grow without end. Column {name} is the largest there: scale it, or take a step of "
             f"{1 / largest:.3g} or less"
-        )
-
-    def _diverged(self, x: Array) -> None:
-        step, q = fixed_step(self.learner), float(x @ x)
-        why = f" {self._advice(step, q, int(np.argmax(np.abs(x))))}." if step and step * q >= 2 else ""
-        raise Diverged(
-            f"row {self.totals.rounds}: the loss is not a finite number, the weights have grown to "
-            f"{np.abs(self.state.w).max():.3g}.{why} The error's `state` is the last with finite weights.",
-            self.state,
         )
 
     def path(self, status: RunStatus) -> Run:

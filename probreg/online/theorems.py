@@ -326,7 +326,11 @@ def _of_descent(path: Rounds, u: Array | None) -> Guarantee:
         Assumption("u in the ball", norm, norm <= radius * (1 + 1e-9)),
         Assumption("the weights start in the ball", begun, begun <= radius * (1 + 1e-9)),
     ]
-    ours = _of_the_package(learner.loss)
+    # Whether a law of the tests says that it is convex, and that its slope is its derivative.
+    ours = any(
+        learner.loss.function is known.function and learner.loss.derivative == known.derivative
+        for known in LOSSES.values()
+    )
     known += [] if ours else [_convex_for(path, u)]
     D = float(np.sqrt(np.sum((u - path.start.w) ** 2)))
     if learner.rate.power:
@@ -340,11 +344,6 @@ def _of_descent(path: Rounds, u: Array | None) -> Guarantee:
     rest = path.loss, bound if holds else np.inf, path.totals.rounds, tuple(known), u, theirs
     quantity, convex = f"cumulative {learner.loss.name} loss", Assumption(NOT_CONVEX.statement, None, ours or None)
     return Guarantee("online gradient descent", "Zinkevich 2003", quantity, *rest, convex=convex)
-
-
-def _of_the_package(loss: Loss) -> bool:
-    """Whether a law of the tests says that it is convex, and that its slope is its derivative."""
-    return any(loss.function is known.function and loss.derivative == known.derivative for known in LOSSES.values())
 
 
 def _convex_for(path: Rounds, u: Array) -> Assumption:

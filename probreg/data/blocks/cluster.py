@@ -76,21 +76,12 @@ class Workers:
 
     def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
         """One pass. DataError when the rows are not as many as they were: they changed since the model was made."""
-        total, rows = folded(self.partitions, self.blocks, fn, add)
+        # fn of every block, put together by `add` (None when there is no block), and the number of rows.
+        found = self.partitions.reduce(partial(_fold_part, self.blocks, fn, add), partial(_both, add))
+        total, rows = (None, 0) if found is None else found
         if rows != self.n:
             raise DataError(f"{self.name} held {self.n} rows when the model was made and holds {rows} now")
         return total
-
-
-def folded(
-    partitions: Partitions,
-    blocks: Callable[[int, Any], Iterator[Block]],
-    fn: Callable[[Block], Any],
-    add: Callable[[Any, Any], Any],
-) -> tuple[Any, int]:
-    """fn of every block, put together by `add` (None when there is no block), and the number of rows."""
-    found = partitions.reduce(partial(_fold_part, blocks, fn, add), partial(_both, add))
-    return (None, 0) if found is None else found
 
 
 def dask() -> Any:

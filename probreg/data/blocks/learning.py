@@ -127,7 +127,10 @@ def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...
 
 def unseen(plan: Plan) -> "Seen":
     """What is seen of no rows."""
-    return Seen(plan.factors, _variables(plan, plan.learning))
+    return Seen(
+        plan.factors,
+        tuple(dict.fromkeys(name for text in plan.learning for name in plan.parts.factors[text].variables)),
+    )
 
 
 def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
@@ -160,10 +163,6 @@ def _recipe(plan: Plan, table: Table, memory: Memory) -> Recipe:
         _, columns = lay_out(parts, table, memory, training=True)
     state = write_state(memory)
     return Recipe(parts.text, parts.response, columns, parts.intercept, parts.variables, plan.offset, state)
-
-
-def _variables(plan: Plan, terms: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for text in terms for name in plan.parts.factors[text].variables))
 
 
 def _ordered(plan: Plan, factor: Expression) -> bool:

@@ -303,7 +303,9 @@ class _Reader:
                 found = found.add(other).add(self._crossed(found, other))
             else:  # a/b: b within each combination of a
                 outer, inner = (found, other) if sign == "/" else (other, found)
-                found = outer.add(self._crossed(self._all(outer), inner))
+                # The product of all terms.
+                every = tuple(dict.fromkeys(f for term in outer.terms.values() for f in term))
+                found = outer.add(self._crossed(Terms({frozenset(every): every}, outer.one) if every else outer, inner))
         return found
 
     def cross(self) -> Terms:
@@ -373,11 +375,6 @@ class _Reader:
                 out.setdefault(frozenset(term), term)
             self._refuse_many(len(out), MOST_TERMS)
         return Terms(out)
-
-    def _all(self, terms: Terms) -> Terms:
-        """The product of all terms."""
-        every = tuple(dict.fromkeys(f for term in terms.terms.values() for f in term))
-        return Terms({frozenset(every): every}, terms.one) if every else terms
 
     def _refuse_many(self, met: int, most: int) -> None:
         if met > most:

@@ -147,20 +147,18 @@ def _bare(name: str, values: Any) -> tuple[tuple[str, ...], Any]:
 def _solution_group(s: Solution) -> Any:
     import xarray as xr
 
-    parts = {"beta": s.beta} | _scale_parts(s.scale)
+    # The scale matrix, or the factors of one that is not written out, or one nan for all: columns may be thousands.
+    if isinstance(s.scale, Factored):
+        scale_parts = {f"{_FACTOR}{k}": getattr(s.scale, k) for k in ("spread", "axes", "inner")}
+    else:
+        scale_parts = {"scale": np.nan if np.isnan(np.diagonal(s.scale)).all() else s.scale}
+    parts = {"beta": s.beta} | scale_parts
     parts |= {} if s.not_estimable is None else {"not_estimable": s.not_estimable.astype(np.int8)}
     parts |= {} if s.null_space is None else {"null_space": s.null_space}
     parts |= {} if s.replicates is None else {f"{_REPLICATE}{k}": v for k, v in s.replicates.items()}
     if s.draws is not None and s.draws.marginals is not None:
         parts |= {f"{_MARGINAL}{k}": v for k, v in s.draws.marginals.items()}
     return xr.Dataset({k: _bare(k, v) for k, v in parts.items()})
-
-
-def _scale_parts(scale: Any) -> dict[str, Any]:
-    """The scale matrix, or the factors of one that is not written out, or one nan for all: columns may be thousands."""
-    if isinstance(scale, Factored):
-        return {f"{_FACTOR}{k}": getattr(scale, k) for k in ("spread", "axes", "inner")}
-    return {"scale": np.nan if np.isnan(np.diagonal(scale)).all() else scale}
 
 
 def _scale(numbers: Mapping[str, np.ndarray], k: int) -> Any:
@@ -226,7 +224,12 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
     sizes = {"p": p, "m": likelihood.width, "q": p + 1}
     rows = read_arrays(file, "rows", ROWS, sizes) if "rows" in file else {}
     if rows:
-        _check_response(likelihood, rows["y"])
+        # DataError unless y are codes of the levels, or numbers or counts that the likelihood takes.
+        y = rows["y"]
+        if not likelihood.levels or isinstance(likelihood, OfTrials):
+            likelihood.encode(y)
+        elif y.ndim > 1 or not np.isin(y, range(len(likelihood.levels))).all():
+            raise DataError(f"rows/y holds other values than the codes 0 to {len(likelihood.levels) - 1} of its levels")
     moments, by_trials = (
         None if rows or name not in file else _moments(file, name, recipe.columns, sizes)
         for name in ("moments", "moments_by_trials")
@@ -268,14 +271,6 @@ def _unused(rows: Mapping[str, np.ndarray]) -> Unused | None:
     if len(set(places.tolist())) < len(places) or (places >= whole).any() or (np.diff(places) < 0).any():
         raise DataError(f"its rows of weight 0 are not at different places, in order, of {whole} rows")
     return Unused(**parts | {"places": places})
-
-
-def _check_response(likelihood: Any, y: np.ndarray) -> None:
-    """DataError unless y are codes of the levels, or numbers or counts that the likelihood takes."""
-    if not likelihood.levels or isinstance(likelihood, OfTrials):
-        likelihood.encode(y)
-    elif y.ndim > 1 or not np.isin(y, range(len(likelihood.levels))).all():
-        raise DataError(f"rows/y holds other values than the codes 0 to {len(likelihood.levels) - 1} of its levels")
 
 
 def _prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:
