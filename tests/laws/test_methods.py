@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.special import comb
 
 import probreg as pr
+from probreg.comparison.tuning.evidence import has_closed_evidence, log_evidence
 from probreg.inference import METHODS, Method, Status
 from probreg.likelihoods import LIKELIHOODS
 from probreg.priors import Normal
@@ -249,6 +250,8 @@ def test_log_evidence_is_the_integral(prior, sigma, methods, weighted):
     for name in methods:
         found = pr.fit(model, name).solution.stats["log_evidence"]
         assert found == pytest.approx(exact, abs=1e-11)  # both are sums of some hundred terms of order 10
+    if has_closed_evidence(model):  # what a path of scales is compared by
+        assert log_evidence(model) == pytest.approx(exact, abs=1e-11)
 
 
 def test_an_improper_prior_has_no_evidence():
