@@ -126,11 +126,12 @@ def main():
     y, z = X @ [1.0, -1.0] + rng.normal(size=60), (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
     gaussian, logit = pr.Model.from_arrays(X, y), pr.Model.from_arrays(X, z, likelihood="bernoulli")
     lasso = pr.Model.from_arrays(X, y, prior=pr.Laplace(1.0), aux={"sigma": 1.0})
+    bayes = logit.with_prior(pr.Normal(1.0))
     runs = {
         "Gaussian by ML": lambda: pr.fit(gaussian).coef,
         "logistic": lambda: pr.fit(logit).coef,
         "lasso": lambda: pr.fit(lasso).coef,
-        "NUTS": lambda: pr.fit(logit.with_prior(pr.Normal(1.0)), "nuts", seed=1).coef,
+        "NUTS": lambda: pr.fit(bayes, "nuts", seed=1).coef,
     }
     for name, run in runs.items():
         print(f"opened: {name:15s} {opened(run)}")

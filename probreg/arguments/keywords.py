@@ -3,7 +3,7 @@
 import difflib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from probreg.errors import Incompatible
@@ -95,16 +95,26 @@ OF_THE_MODEL = ("likelihood", "prior", "aux", "weights", "offset", "trials", "ev
 
 def only_known[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """The function, which answers a keyword that it does not know with the one that is meant, as Incompatible."""
-    known = [p.name for p in inspect.signature(function).parameters.values() if p.name not in ("cls", "self")]
+    known = keywords_of(inspect.signature(function))
 
     @functools.wraps(function)
     def asked(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in kwargs.items():
-            if name not in known:
-                raise Incompatible(_answer(function.__name__, name, value, known))
+        refuse_unknown(function.__name__, kwargs, known)
         return function(*args, **kwargs)
 
     return asked
+
+
+def keywords_of(signature: inspect.Signature) -> list[str]:
+    """The names by which arguments can be given."""
+    return [p.name for p in signature.parameters.values() if p.name not in ("cls", "self")]
+
+
+def refuse_unknown(function: str, given: Mapping[str, Any], known: list[str]) -> None:
+    """Incompatible for a keyword that the function does not know, with the one that is meant."""
+    for name, value in given.items():
+        if name not in known:
+            raise Incompatible(_answer(function, name, value, known))
 
 
 def _answer(function: str, name: str, value: Any, known: list[str]) -> str:

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import numpy as np
 
-from probreg.arguments.keywords import only_known
+from probreg.arguments.keywords import keywords_of, refuse_unknown
 from probreg.errors import DataError, Incompatible
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
@@ -374,17 +374,23 @@ def checked[F: Callable[..., Any]](fn: F) -> F:
     unknown keyword answered with the one that is meant."""
     signature = inspect.signature(fn)
     known = {n: d for n, p in signature.parameters.items() if (d := declared(p.annotation)) is not None}
+    free = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
     @functools.wraps(fn)
     def door(*args: Any, **named: Any) -> Any:
-        given = signature.bind(*args, **named)
+        try:
+            given = signature.bind(*args, **named)
+        except TypeError:
+            if free:
+                raise
+            refuse_unknown(fn.__name__, named, keywords_of(signature))
+            raise
         for name, value in given.arguments.items():
             if name in known:
                 given.arguments[name] = _read(name, value, known[name], f"{fn.__name__}: ")
         return fn(*given.args, **given.kwargs)
 
-    free = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-    return door if free else only_known(door)  # type: ignore[return-value]
+    return door  # type: ignore[return-value]
 
 
 def check_fields(thing: Any, *only: str) -> None:

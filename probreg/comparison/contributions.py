@@ -84,6 +84,7 @@ def _steps(swap: _Swap | None, movers: list[str]) -> dict[str, Array]:
         return {}
     here, there = swap.here, swap.there
     assert there.mode_step is not None
+    # mode_1 - mode_0 = H_1^-1 g_1 - H_0^-1 g_0, both steps from the same estimate.
     k = here.beta.size
     rest = swap.sign * there.mode_step
     if here.mode_step is not None and len(here.mode_step) == len(
@@ -98,6 +99,7 @@ def _steps(swap: _Swap | None, movers: list[str]) -> dict[str, Array]:
         size = len(rest) if len(one.g) == len(other.g) else k
         change = np.zeros(len(rest))
         change[:size] = one.g[:size] - other.g[:size]
+        # A prior of gradient g_1 in place of g_0 moves the mode by H^-1 (g_1 - g_0).
         part = solved(there.curvature, change)
         assert part is not None
         out[name] = swap.sign * part
@@ -107,6 +109,7 @@ def _steps(swap: _Swap | None, movers: list[str]) -> dict[str, Array]:
 
 def _own(points: tuple[PosteriorPoint | None, PosteriorPoint | None], params: tuple[str, ...]) -> Array:
     """How much further from its own mode the estimate of the fit is than that of the baseline."""
+    # estimate - mode = -H^-1 g of each fit; the second less the first.
     base, fit = (
         np.zeros(len(params)) if p is None or p.mode_step is None else np.nan_to_num(moved(p, p.mode_step, params))
         for p in points
@@ -118,12 +121,14 @@ def _own_errors(
     points: tuple[PosteriorPoint | None, PosteriorPoint | None], rows: tuple[Rows, Rows], params: tuple[str, ...]
 ) -> Array:
     """log of (error / the curvature's) of the fit over that of the baseline, 0 where either is not known."""
+    # log(error / sqrt diag H^-1): what an error has beyond the curvature's.
     base, fit = (np.log(row["error"] / errors(p, params)) for p, row in zip(points, rows))
     return np.nan_to_num(fit - base, posinf=0.0, neginf=0.0)
 
 
 def _quantiles(rows: tuple[Rows, Rows], prob: float) -> Effect:
     """log of (arm / error) of the fit over that of the baseline."""
+    # log(arm / (z error)), z the normal quantile: 0 for an interval that is normal.
     below, above = (
         [np.log((row[high] - row[low]) / row["error"] / quantile(prob, None)) for row in rows]
         for low, high in (("lower", "estimate"), ("estimate", "upper"))
@@ -140,12 +145,14 @@ def _arms(
     params: tuple[str, ...],
 ) -> None:
     """The change of the curvature's errors: at one place by another model, then along the way to the other place."""
+    # log of sqrt diag H_1^-1 over sqrt diag H_0^-1 at one estimate, and then of each at its own.
     sizes = swap.sign * np.log(errors(swap.there, params) / errors(swap.here, params))
     base, fit = (errors(p, params) for p in points)
     whole = np.log(fit / base)
     whole = np.where(np.isfinite(whole), whole, sizes)
     here = np.where(np.isfinite(sizes), sizes, 0.0)
     coefficient = np.array([name not in swap.here.model.likelihood.aux for name in params])
+    # Under flat priors errors of coefficients go with the noise scale: log s_1 - log s_0.
     s = [f.model.noise(f.aux, np.nan) for f in fits]
     noise = float(np.log(s[1] / s[0])) if "likelihood" not in out and np.isfinite(s).all() and min(s) > 0 else 0.0
     sigma = np.where(coefficient, noise, 0.0)
@@ -175,6 +182,7 @@ def _parts_of_sigma(
     `rest` where none would have moved it so."""
     if place is None or not change:
         return {}
+    # d log sigma = d sigma / sigma of each cause; those that go the way of the change share it in proportion.
     moves = {name: float(one.move[place]) / sigma for name, one in out.items()}
     toward = {name: v for name, v in moves.items() if v * change > _SLIGHT * change**2}
     total = sum(toward.values())

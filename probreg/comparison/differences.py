@@ -28,9 +28,10 @@ def differing(base: Fit, fit: Fit) -> set[str]:
 def summary(fit: Fit) -> str:
     """What an estimate is: "mode", "normal at the mode" (draws that carry the density they were drawn from) or
     "posterior"."""
-    if fit.target == "mode":
+    draws = fit.solution.draws
+    if draws is None:
         return "mode"
-    return "normal at the mode" if "log_q" in fit.solution.sample_stats else "posterior"
+    return "normal at the mode" if "log_q" in draws.stats else "posterior"
 
 
 def has_monte_carlo_error(fit: Fit) -> bool:

@@ -63,4 +63,5 @@ def r_hats(fit: Fit) -> Mapping[str, float]:
 
 def divergences(fit: Fit) -> int:
     """Steps of the sampler that left the level of their energy."""
-    return int(np.sum(fit.solution.sample_stats.get("diverging", 0)))
+    draws = fit.solution.draws
+    return 0 if draws is None else int(np.sum(draws.stats.get("diverging", 0)))

@@ -64,7 +64,7 @@ def skewness(pair: Pair, j: int) -> tuple[str, float]:
 def _of_chance(fit: Fit, row: object, j: int) -> float:
     """The standard error of the skewness of so many normal draws."""
     draws = fit.solution.draws
-    size = 0 if draws is None else draws["beta"].shape[0] * draws["beta"].shape[1]
+    size = 0 if draws is None else draws.count
     error = row["mcse"][j] / row["error"][j]  # type: ignore[index]
     return float(np.sqrt(6.0) * (error if np.isfinite(error) else size**-0.5 if size else 0.0))
 

@@ -140,4 +140,4 @@ def _skewness(fit: Fit) -> Array:
     rows = np.vstack([beta.T, *(s.draws[a].ravel() for a in s.aux)])
     r = rows - rows.mean(1, keepdims=True)
     skew = (r**3).mean(1) / np.maximum((r**2).mean(1), np.finfo(float).tiny) ** 1.5
-    return np.where((np.arange(len(rows)) < k) & s.known_marginals, 0.0, skew)
+    return np.where((np.arange(len(rows)) < k) & s.draws.elliptical, 0.0, skew)

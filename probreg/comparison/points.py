@@ -84,6 +84,7 @@ def terms_at(
 def _likelihood(model: Model, beta: Array, known: Mapping[str, float]) -> TermDerivatives | None:
     k, a = beta.size, len(model.unknown)
     if model.likelihood.least_squares:
+        # H over (vec beta, u), u = log aux: J_beta,beta and J_beta,u above J_u,beta and J_u,u.
         found = sums.of_moments(model.design.moments, beta, known[model.noise_scale], bool(a))
         _, g, slope, J, cross, J_aux = found
         H = np.zeros((k + a, k + a))
@@ -108,6 +109,7 @@ def _prior(model: Model, beta: Array, known: Mapping[str, float]) -> TermDerivat
     _, g, H = model.joint.value_grad_hessian(beta, model.likelihood.noise(known))
     size = k + int(model.noise_unknown)
     out = TermDerivatives(np.zeros(k + a), np.zeros((k + a, k + a)))
+    # log p(beta | sigma) moves with vec beta and log sigma; no other log aux has a part in it.
     here = [*range(k), *(k + i for i, name in enumerate(model.unknown) if name == model.likelihood.noise_scale)]
     out.g[here] = g[:size]
     out.H[np.ix_(here, here)] = H[:size, :size]
@@ -119,6 +121,7 @@ def _aux(model: Model, known: Mapping[str, float]) -> TermDerivatives:
     size = k + len(model.unknown)
     g, H = np.zeros(size), np.zeros((size, size))
     for i, name in enumerate(model.unknown):
+        # p(aux) as a density of u = log aux: log p(aux) + u, its slope over u and minus its second derivative.
         g[k + i], hessian = model.aux_prior(name).slopes(known[name])
         H[k + i, k + i] = -hessian
     return TermDerivatives(g, H)
@@ -137,6 +140,7 @@ def _inverse(H: Array | None) -> Array | None:
     scaled = H / np.outer(d, d)
     if np.linalg.eigvalsh(scaled)[0] < 1e-12:
         return None
+    # H^-1 = D^-1 (D^-1 H D^-1)^-1 D^-1, D = diag(H)^(1/2).
     return np.linalg.inv(scaled) / np.outer(d, d)
 
 
@@ -146,6 +150,7 @@ def errors(point: PosteriorPoint | None, params: tuple[str, ...]) -> Array:
     if point is None or inverse is None:
         return np.full(len(params), np.nan)
     k = point.beta.size
+    # cov(vec beta) = the leading block of H^-1; sd(aux) = aux sd(log aux).
     coef = by_outcome(point.model, np.sqrt(np.diagonal(reported_scale_matrix(point.model, inverse[:k, :k]))))
     more = {a: v * np.sqrt(inverse[k + i, k + i]) for i, (a, v) in enumerate(point.aux.items())}
     return _in_table(coef, more, params)
@@ -158,6 +163,7 @@ def moved(point: PosteriorPoint, step: Array | None, params: tuple[str, ...]) ->
     k = point.beta.size
     coef = by_outcome(point.model, reported_coefficients(point.model, step[:k].reshape(point.beta.shape)).ravel())
     cut = np.clip(step[k:], -_FAR, _FAR)
+    # aux exp(step) - aux, for a step of log aux.
     more = {a: v * float(np.expm1(cut[i])) for i, (a, v) in enumerate(point.aux.items())}
     return _in_table(coef, more, params)
 

@@ -147,6 +147,7 @@ def _pull(fit: Fit) -> Array:
     for b in model.joint.blocks:
         where, unit = list(b.columns), sigma if b.prior.sigma_units else 1.0
         if not isinstance(b.prior, Flat):
+            # d log p(beta) / d beta, block by block; priors of blocks are independent.
             slope[where] = _slope_of(b.prior, s.beta[where], unit)
     H = prior_curvature_of_fit(fit) + information_of_fit(fit)[0]
     if not (np.isfinite(H).all() and np.isfinite(slope).all()):

@@ -12,9 +12,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
-from probreg.data.absent import full_weights, minus_offset
 from probreg.data.blocks.block import Block, RowSource, add, by_kind
 from probreg.data.moments import Moments, refuse_too_wide
+from probreg.data.rows import full_weights, minus_offset
 from probreg.data.weights import WeightKind, check_values, read_weights
 from probreg.errors import DataError
 from probreg.numerics.linalg import map_blocks, row_blocks

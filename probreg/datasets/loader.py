@@ -1,18 +1,102 @@
-"""From a name to rows or to a card; the folder itself is the list of what there is."""
+"""From a name to rows or to a card; the folder itself is the list of what there is.
+
+What is known about a data set apart from its rows is the content of one TOML card.
+"""
 
 import difflib
 import importlib
 import importlib.resources
+import textwrap
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from probreg.arguments.scalars import Word, checked
-from probreg.datasets.card import Column, DatasetCard, read_card
 from probreg.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_LINE = 100
+
+
+@dataclass(frozen=True)
+class Column:
+    """The meaning of one column: what was measured, in what unit, and how its values are stored.
+
+    `levels` orders the classes of a categorical column; `original` is the column's name at the provider.
+
+    >>> print(Column(about="Body mass", unit="g", dtype="float64"))
+    Body mass [g]
+    """
+
+    about: str
+    unit: str
+    dtype: str
+    levels: tuple[str, ...] = ()
+    original: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.about} [{self.unit}]"
+
+
+@dataclass(frozen=True)
+class DatasetCard:
+    """The provenance of one data set: what each column means, source, licence, question, changes.
+
+    `provider` is empty when the rows lie beside the card, else the module that carries them.
+    Equality is by content; `str(card)` is the card as a reader wants it.
+    """
+
+    name: str
+    title: str
+    rows: int
+    response: str
+    question: str
+    source: str
+    licence: str
+    licence_note: str
+    changes: str
+    columns: Mapping[str, Column] = field(hash=False)
+    provider: str = ""
+
+    def __str__(self) -> str:
+        facts = {
+            "ask": self.question,
+            "response": self.response,
+            "source": self.source,
+            "licence": f"{self.licence} ({self.licence_note})",
+            "changes": self.changes,
+        }
+        head = f"{self.name}: {self.title} ({self.rows} rows)"
+        return "\n".join([head, *_entries(facts), "columns", *_entries(self.columns)])
+
+
+def read_card(name: str, content: Mapping[str, Any]) -> DatasetCard:
+    """The card that a parsed TOML file states; its columns keep the order of the file."""
+    columns = {key: _column(entry) for key, entry in content["columns"].items()}
+    return DatasetCard(**{**content, "name": name, "columns": columns})
+
+
+def _column(entry: Mapping[str, Any]) -> Column:
+    return Column(**{**entry, "levels": tuple(entry.get("levels", ()))})
+
+
+def _entries(facts: Mapping[str, object]) -> list[str]:
+    """One wrapped paragraph per entry, all values starting in the same column."""
+    width = max(len(key) for key in facts) + 4
+    return [
+        textwrap.fill(
+            str(value),
+            _LINE,
+            initial_indent=f"  {key}".ljust(width),
+            subsequent_indent=" " * width,
+            break_long_words=False,
+        )
+        for key, value in facts.items()
+    ]
 
 
 class Catalogue(tuple[DatasetCard, ...]):

@@ -45,14 +45,21 @@ from probreg.fits.inference_data import (
 )
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
 from probreg.inference import METHODS, Method, MethodName, Solution, Status
-from probreg.inference.design_based import method_obstacle, with_errors
+from probreg.inference.base import method_obstacle, reported_coefficients, scale_matrix_of_reported
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.inference.sampling.convergence import judged, mixing
 from probreg.inference.uncertainty.clusters import group_codes
-from probreg.inference.uncertainty.conventions import SmallSample, check_estimator, check_settings
-from probreg.inference.uncertainty.covariance import Settings, Spread, covariance_of_kind, reported
-from probreg.inference.uncertainty.intervals import GivenCovariance, Intervals
-from probreg.inference.uncertainty.parameter_maps import reported_coefficients, scale_matrix_of_reported
+from probreg.inference.uncertainty.covariance import (
+    Settings,
+    SmallSample,
+    Spread,
+    check_estimator,
+    check_settings,
+    covariance_of_kind,
+    reported,
+    with_errors,
+)
+from probreg.inference.uncertainty.intervals import GivenCovariance, IntervalKind, Intervals
 from probreg.likelihoods import OfTrials
 from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
@@ -354,16 +361,19 @@ class Fit:
             When a coefficient has no estimate; profile and score need none.
         """
         given = None if covariance is None else self._given(covariance)
-        asked = self._intervals.kind(kind, given)
-        self._intervals.refuse(kind, given)
-        return self._interval(prob, asked, given)
+        asked = self._intervals.of_kind(kind, given)
+        asked.refuse()
+        return self._interval(prob, asked)
 
-    def _interval(self, prob: float, kind: str, given: GivenCovariance | None = None) -> Any:
+    def _interval(self, prob: float, asked: IntervalKind) -> Any:
         import xarray as xr
 
-        lower, upper = self._intervals.ends(prob, kind, given)
-        dims, attrs = coefficient_dims(self.model), {"prob": float(prob), "kind": kind, "method": self.method.name}
-        attrs |= self._intervals.words(kind, given)
+        lower, upper = asked.ends(prob)
+        dims, attrs = (
+            coefficient_dims(self.model),
+            {"prob": float(prob), "kind": asked.name, "method": self.method.name},
+        )
+        attrs |= asked.words
         return xr.Dataset({"lower": (dims, lower), "upper": (dims, upper)}, model_coordinates(self.model), attrs)
 
     @cached_property
@@ -430,15 +440,13 @@ class Fit:
 
         words = ("mean", "sd") if self.target == "posterior" else ("estimate", "std_error")
         given = None if covariance is None else self._given(covariance)
-        ends, error = self._interval(prob, self._intervals.kind(kind, given), given), self.std_error.values
+        ends, error = self._interval(prob, self._intervals.of_kind(kind, given)), self.std_error.values
         if given is not None:
             error = np.sqrt(np.diagonal(given.scale)).reshape(error.shape)
         columns = dict(zip(words, (self.coef.values.T.ravel(), error.T.ravel())))
         columns |= {end: ends[end].values.T.ravel() for end in ("lower", "upper")}
         table = pd.DataFrame(columns, index=coefficient_index(self.model))
-        s = self.solution
-        for name, value in {**s.aux, **s.hyper}.items():
-            sd = {**s.aux_sd, **s.hyper_sd}.get(name, np.nan)
+        for name, (value, sd) in self.solution.scalars.items():
             row = [value, sd, *self.aux_interval(name, prob, ends.attrs["kind"])]
             table.loc[("", name) if self.model.likelihood.outcomes else name] = row
         if self.method.makes_chains:
@@ -681,7 +689,7 @@ class Fit:
         status = s.status.value + (f" ({s.detail})" if s.detail else "")
         notes = (*self.notes, *s.notes, *self.model.design.notes)
         model = self.model.likelihood.describe(self.model.design.response)
-        engine = {"engine": s.engine} if s.engine else {}
+        engine = {"engine": s.draws.engine} if s.draws is not None and s.draws.engine else {}
         return {"models": model, "method": self.method.name, **engine, "status": status, "notes": notes}
 
     @checked
@@ -795,7 +803,8 @@ def fit(
             raise Incompatible(f"{why}. These can fit this model: {', '.join(able) or 'none'}.")
         rng = np.random.default_rng(seed)
         model, chosen, notes, stats, solved = chosen.resolve(model, rng)
-        solution = with_errors(model, chosen.solve(model, rng) if solved is None else solved)
+        solution = chosen.solve(model, rng) if solved is None else solved
+        solution = with_errors(model, solution) if model.design.weight_kind == "sampling" else solution
         solution = judged(model, solution) if chosen.makes_chains else solution
     solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
     if not solution.status.good:

@@ -13,16 +13,14 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.errors import DataError
-from probreg.inference import Method, Solution
-from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
-from probreg.inference.uncertainty.parameter_maps import (
-    coefficients_of_reported as coefficients_of_reported,
-    left_out,
+from probreg.inference import Draws, Method, Solution
+from probreg.inference.base import (
     reported_coefficients as reported_coefficients,
     reported_estimate,
     reported_scale as reported_scale,
     reported_scale_matrix as reported_scale_matrix,
 )
+from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.likelihoods import OfTrials
 from probreg.model.model import Model
 
@@ -113,10 +111,9 @@ def estimate_group(model: Model, solution: Solution) -> Any:
     dims = coefficient_dims(model)
     found = reported_estimate(model, solution)
     variables: dict[str, Any] = {"beta": (dims, found.beta), "std_error": (dims, found.error)}
-    spreads = {**solution.aux_sd, **solution.hyper_sd}
-    for name, value in {**solution.aux, **solution.hyper}.items():
+    for name, (value, sd) in solution.scalars.items():
         variables[name] = ((), value)
-        variables[f"{name}_std_error"] = ((), spreads.get(name, np.nan))
+        variables[f"{name}_std_error"] = ((), sd)
     return xr.Dataset(variables, model_coordinates(model))
 
 
@@ -126,11 +123,11 @@ def to_save(model: Model, solution: Solution, *, seed: int, attrs: Mapping[str, 
 
     groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
     if solution.draws is not None:
-        groups["posterior"] = draws_group(model, solution.draws)
-        groups["log_prior"] = _log_prior_group(model, solution.draws)
-        groups["sample_stats"] = _stats_group(model, solution, density=rows)
+        groups["posterior"] = draws_group(model, solution.draws.values)
+        groups["log_prior"] = _log_prior_group(model, solution.draws.values)
+        groups["sample_stats"] = _stats_group(model, solution.draws, density=rows)
         if rows:
-            groups |= _row_groups(model, solution, seed, repeat=False)
+            groups |= _row_groups(model, solution.draws.values, seed, repeat=False)
     if rows:
         groups |= data_groups(model, repeat=False)
     tree = xr.DataTree.from_dict(groups)
@@ -144,11 +141,11 @@ def to_inference_data(model: Model, method: Method, solution: Solution, seed: in
 
     groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
     if solution.draws is not None:
-        groups["posterior"] = draws_group(model, solution.draws)
+        groups["posterior"] = draws_group(model, solution.draws.values)
         if model.design.n:
-            groups |= _row_groups(model, solution, seed)
-        groups["log_prior"] = _log_prior_group(model, solution.draws)
-        groups["sample_stats"] = _stats_group(model, solution, density=model.design.reachable)
+            groups |= _row_groups(model, solution.draws.values, seed)
+        groups["log_prior"] = _log_prior_group(model, solution.draws.values)
+        groups["sample_stats"] = _stats_group(model, solution.draws, density=model.design.reachable)
     elif (
         solution.not_estimable is None
         and method.probabilities
@@ -218,11 +215,10 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
     }
 
 
-def _row_groups(model: Model, solution: Solution, seed: int, *, repeat: bool = True) -> dict[str, Any]:
+def _row_groups(model: Model, draws: Mapping[str, Array], seed: int, *, repeat: bool = True) -> dict[str, Any]:
     import xarray as xr
 
-    assert solution.draws is not None
-    draws, d = solution.draws, model.design
+    d = model.design
     rows, weight = observation_rows(model, repeat=repeat)
     shape = (*draws["beta"].shape[:2], len(rows))
     coords = _labels(model, rows) | _draw_coordinates(draws)
@@ -271,17 +267,16 @@ def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
     return xr.Dataset(variables, _draw_coordinates(draws))
 
 
-def _stats_group(model: Model, solution: Solution, *, density: bool) -> Any:
+def _stats_group(model: Model, draws: Draws, *, density: bool) -> Any:
     """What the method says of each draw, and with `density` lp, the log posterior there as a density of (beta, aux)."""
     import xarray as xr
 
-    draws = solution.draws or {}
     dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
-    variables: dict[str, Any] = {k: (dims, v) for k, v in solution.sample_stats.items()}
+    variables: dict[str, Any] = {k: (dims, v) for k, v in draws.stats.items()}
     if "lp" not in variables and density:
         aux = {a: draws[a] for a in model.unknown}
         variables["lp"] = lazy(dims, shape, lambda: model.log_posterior(draws["beta"], **aux))
-    return xr.Dataset(variables, _draw_coordinates(draws))
+    return xr.Dataset(variables, _draw_coordinates(draws.values))
 
 
 def _draw_coordinates(draws: Mapping[str, Array]) -> dict[str, Array]:
@@ -321,3 +316,13 @@ def lazy(dims: tuple[str, ...], shape: tuple[int, ...], compute: Callable[[], Ar
             return indexing.explicit_indexing_adapter(key, shape, support, lambda k: self.values[k])
 
     return xr.Variable(dims, indexing.LazilyIndexedArray(Computed()))
+
+
+def left_out(model: Model, solution: Solution) -> dict[str, str]:
+    """Which groups of a tree hold one entry per row and cannot be reported, and why; empty where the rows are in memory."""
+    names = ["observed_data", "constant_data"]
+    if (draws := solution.draws) is not None:
+        names += ["log_likelihood", "posterior_predictive"]
+        names += [] if "lp" in draws.stats or model.design.reachable else ["lp"]
+    why = model.design.rows_obstacle(f"a group with one entry per row ({', '.join(names)})")
+    return {} if why is None else {"left_out": why}

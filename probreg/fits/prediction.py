@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
-from probreg.inference.modes.linear import touched
+from probreg.inference.modes.closed_form import touched
 from probreg.inference.modes.wide import Factored
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
@@ -71,9 +71,8 @@ def predictive(model: Model, solution: Solution, design: Design, *, spread: bool
 def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> Mapping[str, Array]:
     """beta (S, p, m) and each nuisance parameter (S, 1)."""
     if solution.draws is not None:
-        draws = solution.draws
-        beta = draws["beta"].reshape(-1, *model.shape)
-        aux = {a: draws[a].reshape(-1, 1) for a in model.unknown}
+        draws = solution.draws.flat
+        beta, aux = draws["beta"], {a: draws[a][:, None] for a in model.unknown}
     elif spread:
         beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
     else:
@@ -148,9 +147,12 @@ def _joined(parts: list[Prediction]) -> Prediction:
 
 def _exact(model: Model, solution: Solution) -> bool:
     """The Gaussian predictive is Student-t or normal: least squares, a conjugate posterior, or sigma given."""
-    if not model.likelihood.least_squares or not solution.known_marginals:
+    draws = solution.draws
+    if not model.likelihood.least_squares or has_nonsmooth_terms(model):
         return False
-    t = solution.df is not None and (solution.draws is None or "sigma2_scale" in solution.stats)
+    if draws is not None and not draws.elliptical:
+        return False
+    t = solution.df is not None and (draws is None or "sigma2_scale" in solution.stats)
     return t or model.noise_held is not None
 
 

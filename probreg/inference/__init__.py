@@ -3,6 +3,7 @@
 from probreg.inference.auto import Auto as Auto
 from probreg.inference.base import (
     METHODS as METHODS,
+    Draws as Draws,
     Method as Method,
     MethodName as MethodName,
     Resolved as Resolved,

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Method, Resolved, Solution
-from probreg.inference.design_based import method_obstacle
+from probreg.inference.base import METHODS, Method, Resolved, Solution, method_obstacle
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior
 
@@ -38,8 +37,12 @@ class Auto(Method):
     pseudo = True
 
     def obstacle(self, model: Model) -> str | None:
-        found = {k: method_obstacle(METHODS[k](), model) for k in _LADDER}
-        return None if None in found.values() else f"no method fits this model; {found['nuts']}"
+        found = {}
+        for name in _LADDER:
+            if (why := method_obstacle(METHODS[name](), model)) is None:
+                return None
+            found[name] = why
+        return f"no method fits this model; {found['nuts']}"
 
     def choose(self, model: Model) -> tuple[Method, str]:
         """The method and the sentence that says why."""

@@ -2,6 +2,8 @@
 
 A method is a frozen value with its settings. It says what it needs (`obstacle`) and what its answer is (`target`): the
 mode of the log posterior, or draws of the posterior. What it does with sigma stands in the notes of its solution.
+
+From the model's own coefficients to those that are reported, and back: a softmax fits m predictors and shows every outcome.
 """
 
 from abc import ABC, abstractmethod
@@ -15,9 +17,11 @@ import numpy as np
 
 from probreg.arguments.keywords import METHOD_WORDS
 from probreg.arguments.scalars import RegistryName
+from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
+from probreg.numerics.frame import covariance_through, map_of_predictors
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
 from probreg.registry import Registry
 
@@ -81,40 +85,67 @@ class Status(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
-    """Plain arrays. vec(beta) runs row by row: column first, then linear predictor.
+class Draws:
+    """Draws of a posterior, and what is known of it beside them. `draws["beta"]` is one of its `values`."""
 
-    `scale` (p m, p m) is the squared scale of the marginals of vec(beta): the covariance when `df` is None or the target
-    is a mode, times df / (df - 2) for a posterior with Student-t marginals. `not_estimable` marks reported coefficients that have no
-    estimate (not identified, or at infinity). `stats` are named numbers (rss, rank, log_evidence ...), `notes` sentences.
+    values: Mapping[str, Array]  # beta (chain, draw, p, m), every other parameter (chain, draw)
+    stats: Mapping[str, Array] = field(default_factory=dict)  # of each draw: name -> (chain, draw)
+    hyper: tuple[str, ...] = ()  # names of unknown scales of priors that are reported beside aux
+    elliptical: bool = False  # beta is Student-t (normal without df) about the estimate, with its `scale`
+    # exact marginals as mixtures of normals over nodes of log sigma: weight (K,), log_sigma (K,), mean and sd (K, p)
+    marginals: Mapping[str, Array] | None = None
+    engine: str = ""  # what evaluated the density, where there is a choice
+
+    def __getitem__(self, name: str) -> Array:
+        return self.values[name]
+
+    @property
+    def count(self) -> int:
+        """Chains times draws."""
+        return self["beta"].shape[0] * self["beta"].shape[1]
+
+    @property
+    def flat(self) -> dict[str, Array]:
+        """Each of the values with its chains one after the other, (chain draw, ...)."""
+        return {k: v.reshape(-1, *v.shape[2:]) for k, v in self.values.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """An estimate as plain arrays, the draws behind it where there are any, and how the method ended.
+
+    vec(beta) runs row by row: column first, then linear predictor. `scale` (p m, p m) is the squared scale of the marginals
+    of vec(beta): the covariance when `df` is None or the target is a mode, times df / (df - 2) for a posterior with
+    Student-t marginals. `not_estimable` marks reported coefficients that have no estimate (not identified, or at infinity).
     """
 
     beta: Array  # (p, m)
     scale: (
         Any  # (p m, p m), an array, or a covariance that is not written out (`probreg.inference.modes.wide.Factored`)
     )
-    aux: Mapping[str, float] = field(default_factory=dict)
-    aux_sd: Mapping[str, float] = field(default_factory=dict)
-    hyper: Mapping[str, float] = field(default_factory=dict)  # unknown scales of priors, where they were sampled
-    hyper_sd: Mapping[str, float] = field(default_factory=dict)
     df: float | None = None
-    known_marginals: bool = True  # each beta is Student-t (normal without df) about its estimate with `scale`
-    draws: Mapping[str, Array] | None = None  # name -> (chain, draw, ...); beta is (chain, draw, p, m)
-    sample_stats: Mapping[str, Array] = field(default_factory=dict)  # name -> (chain, draw)
-    # exact marginals as mixtures of normals over nodes of log sigma: weight (K,), log_sigma (K,), mean and sd (K, p)
-    marginals: Mapping[str, Array] | None = None
-    replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
-    status: Status = Status.EXACT
-    detail: str = ""
+    aux: Mapping[str, float] = field(default_factory=dict)  # nuisance parameters that were unknown
+    aux_sd: Mapping[str, float] = field(default_factory=dict)
     not_estimable: Array | None = None  # (p, outcomes) bool
     null_space: Array | None = (
         None  # (p, k), directions of beta that leave X beta as it is; beta is then the least-norm one
     )
-    stats: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    trace: Mapping[str, Array] = field(default_factory=dict)
     sandwich: str = ""  # the kind of covariance that `scale` is, where it is not the method's own
-    engine: str = ""  # what evaluated the density, where there is a choice
+
+    draws: Draws | None = None  # of a posterior
+    replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
+
+    status: Status = Status.EXACT
+    detail: str = ""
+    stats: Mapping[str, float] = field(default_factory=dict)  # named numbers: rss, rank, log_evidence ...
+    notes: tuple[str, ...] = ()  # sentences
+    trace: Mapping[str, Array] = field(default_factory=dict)  # numbers of each pass
+
+    @property
+    def posterior(self) -> Draws:
+        """The draws, for those who know that there are any: the target is a posterior."""
+        assert self.draws is not None
+        return self.draws
 
     @property
     def covariance(self) -> Any:
@@ -122,6 +153,14 @@ class Solution:
         if self.draws is None or self.df is None:
             return self.scale
         return self.scale * (self.df / (self.df - 2.0) if self.df > 2 else np.inf)
+
+    @property
+    def scalars(self) -> dict[str, tuple[float, float]]:
+        """Estimate and standard error, or nan, of nuisance parameters and of the prior scales in `Draws.hyper`."""
+        found = {a: (value, self.aux_sd.get(a, np.nan)) for a, value in self.aux.items()}
+        if self.draws is not None:
+            found |= {k: (float(self.draws[k].mean()), float(self.draws[k].std())) for k in self.draws.hyper}
+        return found
 
 
 class Resolved(NamedTuple):
@@ -180,6 +219,13 @@ class Method(ABC):
         raise Incompatible(f"no theorem about its steps is written down for {self.name}; lms and perceptron have one")
 
 
+def method_obstacle(method: Method, model: Model) -> str | None:
+    """Why a method cannot fit this model: its own reasons, and that its answer is of a likelihood where rows have none."""
+    if not method.pseudo and (why := without_likelihood(model.design.weight_kind, method.name)) is not None:
+        return why
+    return method.obstacle(model)
+
+
 def kinds(method: Method, model: Model) -> str | None:
     """The first of the method's declared needs that the model does not meet, in words."""
     if not isinstance(model.likelihood, method.likelihood):
@@ -234,3 +280,66 @@ def moments_of_draws(draws: Array) -> tuple[Array, Array]:
     """Mean (p, m) and covariance (p m, p m) of draws (chain, draw, p, m)."""
     flat = draws.reshape(-1, draws.shape[-2] * draws.shape[-1])
     return flat.mean(0).reshape(draws.shape[-2:]), np.atleast_2d(np.cov(flat.T))
+
+
+def reported_coefficients(model: Model, beta: Array) -> Array:
+    """Reported coefficients: (..., p) for one predictor, (..., p, outcomes) for several."""
+    if not model.likelihood.outcomes:
+        return beta[..., 0]
+    return beta @ model.likelihood.contrast_matrix.T if _mixes(model) else beta
+
+
+def coefficients_of_reported(model: Model, beta: Array) -> Array:
+    """Back from reported coefficients to (..., p, m)."""
+    return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T if model.likelihood.outcomes else beta[..., None]
+
+
+def reported_scale_matrix(model: Model, scale: Any) -> Any:
+    """The scale matrix of the reported coefficients, column first, then outcome."""
+    if not _mixes(model):
+        return scale
+    D, (p, m) = model.likelihood.contrast_matrix, model.shape
+    # Column by column, so that the nan of one column stays there.
+    blocks = np.einsum("ka,iajb,lb->ikjl", D, np.asarray(scale).reshape(p, m, p, m), D)
+    return blocks.reshape(p * len(D), p * len(D))
+
+
+def scale_matrix_of_reported(model: Model, scale: Array) -> Array:
+    """Back from the scale matrix of the reported coefficients to that of vec(beta), (p m, p m)."""
+    return covariance_through(
+        map_of_predictors(np.linalg.pinv(model.likelihood.contrast_matrix), model.shape[0]), scale
+    )
+
+
+class Estimated(NamedTuple):
+    """Reported coefficients and their scale matrix, nan where there is no estimate: there a least-norm one means nothing."""
+
+    beta: Array  # (p,) or (p, outcomes)
+    scale: Any
+
+    @property
+    def error(self) -> Array:
+        """The square roots of the diagonal, as `beta`."""
+        return np.sqrt(self.scale.diagonal()).reshape(self.beta.shape)
+
+
+def reported_estimate(model: Model, solution: Solution) -> Estimated:
+    """What a solution reports of its coefficients."""
+    beta = reported_coefficients(model, solution.beta)
+    if solution.not_estimable is not None:
+        beta = np.where(solution.not_estimable.reshape(beta.shape), np.nan, beta)
+    return Estimated(beta, reported_scale(model, solution))
+
+
+def reported_scale(model: Model, solution: Solution) -> Any:
+    """The reported scale matrix of a solution, nan where a coefficient has no estimate."""
+    out = reported_scale_matrix(model, solution.scale)
+    if solution.not_estimable is None:
+        return out
+    gone = solution.not_estimable.ravel()
+    return np.where(gone[:, None] | gone, np.nan, out)
+
+
+def _mixes(model: Model) -> bool:
+    """Reported coefficients are combinations of the model's own, so that one without an estimate spoils the others."""
+    return len(model.likelihood.contrast_matrix) != model.shape[1]

@@ -245,6 +245,7 @@ class SmoothLikelihood(Likelihood):
             )
             for k in (1, 2)
         )
+        # f'(x) = [8 (f(x + h) - f(x - h)) - (f(x + 2 h) - f(x - 2 h))] / (12 h) + O(h^4).
         return (8.0 * near - far) / (12.0 * h)
 
     @abstractmethod
@@ -339,10 +340,12 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         return self.variance(self.mean(eta), **known) / self.size(**known)
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        # d log p / d eta = (y - n mu) theta', theta' = 1 for the canonical link.
         rest = self.drawn(y) - self.size(**self.given(y)) * self.mean(eta)
         return (rest if self.canonical else rest * self._natural(eta, aux)[0])[..., None]
 
     def information(self, eta: Array, **known: Any) -> Array:
+        # W = n mu'^2 / V = n mu' theta'.
         mu = self.mean(eta)
         if self.canonical:  # mu' = V
             return (self.size(**known) * self.variance(mu, **known))[..., None, None]
@@ -352,6 +355,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         mu, n = self.mean(eta), self.size(**known)
         if self.canonical:
             return (n * self.variance_slope(mu, **known) * self.variance(mu, **known))[..., None, None, None]
+        # dW / d eta = n (mu'' theta' + mu' theta''), of the canonical link n V'V.
         first, second = self._natural(eta, known)
         e = eta[..., 0]
         return (n * (self.link.hessian(e) * first + self.link.slope(e) * second))[..., None, None, None]
@@ -363,10 +367,12 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
             g, h = rest, n * self.variance(self.mean(eta), **aux)
         else:
             first, second = self._natural(eta, aux)
+            # -d^2 log p / d eta^2 = n mu' theta' - (y - n mu) theta''.
             g, h = rest * first, n * self.link.slope(eta[..., 0]) * first - rest * second
         if not self.aux:
             return ValueGradHessian(self.log_prob(y, eta, **aux), g[:, None], h[:, None, None])
         own, cross, curvature = self.aux_expansion(y, eta, **aux)
+        # Over (eta, log aux): [h, cross; cross', curvature].
         rows = [np.concatenate([h[:, None], cross], -1)[:, None], np.concatenate([cross[..., None], curvature], -1)]
         return ValueGradHessian(
             self.log_prob(y, eta, **aux), np.concatenate([g[:, None], own], -1), np.concatenate(rows, -2)

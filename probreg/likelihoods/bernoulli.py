@@ -24,6 +24,7 @@ from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    # log expit(s) = min(s, 0) - log(1 + exp(-|s|)), which neither overflows nor loses digits; d/d eta = y - mu.
     s = eta if y > 0.5 else -eta
     e = exp(-abs(s))
     mu = (1.0 if eta > 0.0 else e) / (1.0 + e)
@@ -32,6 +33,7 @@ def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 
 def _hessian(y: float, eta: float, t: Array) -> float:
     e = exp(-abs(eta))
+    # mu (1 - mu) = e / (1 + e)^2 with e = exp(-|eta|).
     return e / ((1.0 + e) * (1.0 + e))
 
 
@@ -114,6 +116,7 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
         return (rng.random(eta.shape[:-1]) < self.mean(eta)).astype(float)
 
     def recession(self, y: Array) -> Recession:
+        # log expit(s x d) never falls where s x d >= 0, s = 1 for the event and -1 for the other level.
         sign = np.where(y > 0.5, 1.0, -1.0)
         return Recession(np.arange(len(y)), sign[:, None], np.zeros(len(y), bool))
 

@@ -28,11 +28,13 @@ def _row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
     k, n = y[0], y[1]
     e = exp(-abs(eta))
     mu = (1.0 if eta > 0.0 else e) / (1.0 + e)
+    # k log p + (n - k) log(1 - p), and its slope k - n p.
     return -k * max(-eta, 0.0) - (n - k) * max(eta, 0.0) - n * log1p(e), k - n * mu, 0.0
 
 
 def _hessian(y: Array, eta: float, t: Array) -> float:
     e = exp(-abs(eta))
+    # n p (1 - p) with p (1 - p) = e / (1 + e)^2, e = exp(-|eta|).
     return y[1] * e / ((1.0 + e) * (1.0 + e))
 
 
@@ -145,6 +147,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
         k, n = y[:, 0], y[:, 1]
+        # The empirical logit: finite where k is 0 or n.
         return np.log((k + 0.5) / (n - k + 0.5))[:, None], {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -177,6 +180,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     def recession(self, y: Array) -> Recession:
         k, n = y[:, 0], y[:, 1]
         rows = np.flatnonzero(n > 0)
+        # k = n asks x d >= 0 and k = 0 asks x d <= 0; in between the row falls on both sides: x d = 0.
         inner = ((k > 0) & (k < n))[rows]
         return Recession(rows, np.where(k > 0, 1.0, -1.0)[rows, None], inner)
 

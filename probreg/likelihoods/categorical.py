@@ -31,11 +31,13 @@ def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
             f[i] = exp(d)
             total[i] += f[i]
     for i in range(b):
+        # log p = f_y - log sum_k exp f_k, f less its largest.
         log_p[i] -= log(total[i])
         total[i] = 1.0 / total[i]
     for k in range(K):
         f = p[k]
         for i in range(b):
+            # d log p / d f = e_y - p
             f[i] = (1.0 if y[i] == k else 0.0) - f[i] * total[i]
     contrasted(p, t, b, slope)
 
@@ -120,9 +122,11 @@ class Categorical(SoftmaxLikelihood):
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         u = rng.random((*eta.shape[:-1], 1))
+        # The inverse distribution function: the number of k with P(class <= k) < u.
         return (self.mean(eta)[..., :-1].cumsum(-1) < u).sum(-1).astype(float)
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        # d log p / d eta = C'(e_y - p)
         return (self.response(y) - self.mean(eta)) @ self.contrast
 
     def information(self, eta: Array, **aux: Any) -> Array:
@@ -144,6 +148,7 @@ class Categorical(SoftmaxLikelihood):
         rows, other = (a.ravel() for a in np.indices((len(index), k)))
         keep = other != index[rows]
         rows, other = rows[keep], other[keep]
+        # log p_y never falls where (f_y - f_k) grows for every other class k: (C_y - C_k)'x d >= 0.
         C = self.contrast
         return Recession(rows, C[index[rows]] - C[other], np.zeros(len(rows), bool))
 

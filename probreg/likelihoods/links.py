@@ -31,4 +31,5 @@ def _logistic(eta: np.ndarray) -> np.ndarray:
 
 IDENTITY = Link("identity", lambda m: m, lambda e: e, np.ones_like, np.zeros_like)
 LOG = Link("log", np.log, np.exp, np.exp, np.exp)
+# expit'' = expit' (1 - 2 expit) = -expit' tanh(eta / 2).
 LOGIT = Link("logit", logit, expit, _logistic, lambda e: -_logistic(e) * np.tanh(e / 2))

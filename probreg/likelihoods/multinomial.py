@@ -32,11 +32,13 @@ def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
             f[i] = exp(d)
             total[i] += f[i]
     for i in range(b):
+        # log p = sum_k y_k f_k - n log sum_k exp f_k, without the multinomial coefficient.
         log_p[i] -= n[i] * log(total[i])
         total[i] = n[i] / total[i]
     for k in range(K):
         f = p[k]
         for i in range(b):
+            # d log p / d f = y - n p
             f[i] = y[i, k] - f[i] * total[i]
     contrasted(p, t, b, slope)
 
@@ -148,6 +150,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
         return (y - y.sum(-1, keepdims=True) * self.mean(eta)) @ self.contrast
 
     def information(self, eta: Array, **known: Any) -> Array:
+        # n C'(diag p - pp')C
         return self.size(**known)[..., None, None] * self._information(self.mean(eta))
 
     def information_slope(self, eta: Array, **known: Any) -> Array:
@@ -161,6 +164,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
 
     def recession(self, y: Array) -> Recession:
         C, met = self.contrast, y > 0
+        # Of two classes that both came f_k - f_j stays; where one came, its f may only grow against that of the other.
         pairs = np.array([(k, j) for k in range(len(C)) for j in range(k)])
         first, second = met[:, pairs[:, 0]], met[:, pairs[:, 1]]
         rows, pair = np.nonzero(first | second)

@@ -73,6 +73,7 @@ def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 
 def _hessian(y: float, eta: float, t: Array) -> float:
     e = exp(-abs(eta + t[1]))
+    # -d^2 log p / d eta^2 = (y + r) q (1 - q).
     return (y + t[0]) * e / ((1.0 + e) * (1.0 + e))
 
 
@@ -127,6 +128,7 @@ class NegativeBinomial(CountLikelihood):
         return 1.0 + 2.0 * aux["alpha"] * mu
 
     def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:
+        # kappa_4 / V^2 = 6 / r + 1 / V.
         return 6.0 * aux["alpha"] + 1.0 / self.variance(mu, **aux)
 
     def aux_expansion(self, y: Array, eta: Array, **aux: Any) -> tuple[Array, Array, Array]:
@@ -141,6 +143,7 @@ class NegativeBinomial(CountLikelihood):
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         r, mu = np.broadcast_arrays(_size(aux), self.mean(eta))
+        # y | m ~ Poisson(m), m ~ Gamma(r) mu / r: mean mu, variance mu + alpha mu^2.
         return rng.poisson(rng.gamma(r, mu / r)).astype(float)
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:

@@ -13,6 +13,7 @@ from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    # log p = y eta - mu - log y!, d/d eta = y - mu, -d^2/d eta^2 = mu.
     mu = exp(eta)
     return y * eta - mu, y - mu, 0.0
 
@@ -56,6 +57,7 @@ class Poisson(CountLikelihood):
         return np.ones_like(mu)
 
     def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:
+        # Every cumulant is mu: kappa_4 / V^2 = mu / mu^2.
         return 1.0 / mu
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:

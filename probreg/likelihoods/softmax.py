@@ -75,6 +75,7 @@ def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
         for d in range(c, m):
             w, left, right = curve[pair], mean[c], mean[d]
             for i in range(b):
+                # sum_k p_k C_kc C_kd - (C'p)_c (C'p)_d
                 w[i] = -left[i] * right[i]
             for k in range(K):
                 weight = t[k * m + c] * t[k * m + d]
@@ -143,6 +144,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         k = len(self.levels)
         if not self.symmetric:
             return np.delete(np.eye(k), self._base, axis=1)
+        # Helmert's contrasts: column j is (1, ..., 1, -j, 0, ..., 0) / (j (j + 1))^(1/2), with j ones.
         columns = [np.r_[np.full(j, 1.0), -j, np.zeros(k - j - 1)] / np.sqrt(j * (j + 1.0)) for j in range(1, k)]
         return np.stack(columns, 1)
 
@@ -157,6 +159,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
     def saturated(self, y: Array) -> Array:
         """C eta = log share, up to a shift, with the share of a class that was not met cut at exp(-FAR)."""
         with np.errstate(divide="ignore"):
+            # The shift drops out with M = 1 - 11'/K: M C eta = M log share, eta = (M C)^+ log share.
             f = np.maximum(np.log(self.response(y)), -FAR)
         return f @ np.linalg.pinv(self.contrast - self.contrast.mean(0)).T
 
@@ -170,6 +173,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
 
     def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
         f, k = self.scores(eta), len(self.levels)
+        # logit p_k = f_k - log sum_{l not k} exp f_l, of slope e_k - softmax of the others over f.
         others = np.where(np.eye(k, dtype=bool), -np.inf, f[..., None, :])  # row k: the scores of all classes but k
         slope = np.eye(k) - softmax(others, -1)
         return f - logsumexp(others, -1), slope @ self.contrast
@@ -179,6 +183,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         if not self.symmetric:
             q = p @ C  # the probabilities of the classes that have a predictor
             return q[..., None] * (np.eye(self.width) - q[..., None, :])
+        # C'(diag p - pp')C
         mixed = p @ C
         return np.einsum("...k,ka,kb->...ab", p, C, C, optimize=True) - mixed[..., :, None] * mixed[..., None, :]
 

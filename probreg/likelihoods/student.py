@@ -16,6 +16,7 @@ from probreg.numerics.compiled.density import CompiledDensity
 def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     nu, sigma = t[0], t[1]
     r = (y - eta) / sigma
+    # log f = constant - (nu + 1)/2 log(1 + r^2 / nu), g = -d log f / dr = (nu + 1) r / (nu + r^2).
     g = (nu + 1.0) * r / (nu + r * r)
     return t[2] - 0.5 * (nu + 1.0) * log1p(r * r / nu), g / sigma, r * g - 1.0
 
@@ -56,6 +57,7 @@ class StudentT(LocationScaleLikelihood):
         return f"the centre of {response}, with Student-t noise ({self.nu:g} degrees of freedom) of scale sigma"
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        # The quartiles of a normal lie 1.35 standard deviations apart.
         spread = np.subtract(*np.quantile(y, [0.75, 0.25])) / 1.35
         return y[:, None], {"sigma": float(spread) or float(np.std(y)) or 1.0}
 
@@ -65,6 +67,7 @@ class StudentT(LocationScaleLikelihood):
 
     @property
     def standard_information(self) -> float:
+        # E[h] = (nu + 1) / (nu + 3)   (Lange, Little & Taylor 1989).
         return (self.nu + 1.0) / (self.nu + 3.0)
 
     @property
@@ -76,6 +79,7 @@ class StudentT(LocationScaleLikelihood):
         return self._constant - (self.nu + 1) / 2 * np.log1p(r * r / self.nu)
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
+        # h = dg/dr = (nu + 1)(nu - r^2) / (nu + r^2)^2, negative beyond r^2 = nu.
         nu, d = self.nu, self.nu + r * r
         return (nu + 1) * r / d, (nu + 1) * (nu - r * r) / d**2
 

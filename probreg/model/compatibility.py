@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Positive, read_argument
 from probreg.data import Design, Unused, as_weights, read_column, with_trials
-from probreg.data.formula.layout import Counted
+from probreg.data.formula.algebra import Counted
 from probreg.data.weights import read_weights
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import Binomial, Gaussian, Likelihood, Multinomial, SoftmaxLikelihood

@@ -20,14 +20,14 @@ from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design, as_response, from_arrays, from_reading, trying
 from probreg.data.blocks.files import files_of
 from probreg.data.blocks.slices import array_blocks, slices
-from probreg.data.formula.layout import Counted
+from probreg.data.formula.algebra import Counted
 from probreg.data.weights import RowWeights, WeightsLike, kind_of_blocks, precision, read_weights, sampling
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
 from probreg.model.compatibility import counting, of_rows, with_unused, without_zero_weights
 from probreg.model.from_dask import from_dask, from_dask_arrays
-from probreg.model.from_files import Response, from_files, from_slices
+from probreg.model.from_files import Choices, from_files, from_slices
 from probreg.priors import AuxPrior, Flat, Prior
 from probreg.priors.joint import Key
 
@@ -48,6 +48,11 @@ class FromData(ABC):
         aux: Mapping[str, float | AuxPrior],
     ) -> Self:
         """The model of a design that holds its response, and of a likelihood that knows its levels."""
+
+    @classmethod
+    def _chosen(cls, choices: Choices, read: tuple[Design, Likelihood]) -> Self:
+        """The model of rows that were read, and of the choices made for it."""
+        return cls._of(*read, choices.prior, choices.aux)
 
     @classmethod
     @only_known
@@ -112,10 +117,8 @@ class FromData(ABC):
         same_rows(**{"the data": data, "weights": weights, "offset": offset})
         reading = read_formula(formula, data, weights=weights, offset=offset, missing=missing)
         design, values, levels = from_reading(reading)
-        return cls._bound(
-            design, _stated(likelihood), values, levels, counts=reading.counted,
-            prior=prior, aux=aux, event=event, reference=reference,
-        )  # fmt: skip
+        choices = Choices(_stated(likelihood), prior, aux, event, reference)
+        return cls._chosen(choices, _in_memory(design, values, levels, choices, counts=reading.counted))
 
     @classmethod
     @only_known
@@ -200,10 +203,8 @@ class FromData(ABC):
             raise DataError(f"X has {design.n} rows and y has {len(values)}: they must match")
         values, counts = of_rows(named, values, trials)
         design = replace(design, weights=trying(values, counts, design.weights))
-        return cls._bound(
-            design, named, values, levels, counts=counts,
-            prior=prior, aux=aux, event=event, reference=reference,
-        )  # fmt: skip
+        choices = Choices(named, prior, aux, event, reference)
+        return cls._chosen(choices, _in_memory(design, values, levels, choices, counts=counts))
 
     @classmethod
     def from_parquet(cls, formula: str, path: str | Path | Sequence[str | Path], **settings: Any) -> Self:
@@ -286,12 +287,9 @@ class FromData(ABC):
         Incompatible
             When pyarrow is not installed.
         """
-        kind = _stated(likelihood)
-        design, bound = from_files(
-            formula, files_of(path, format), kind, Response(event, reference), weights=weights, offset=offset,
-            missing=missing, progress=progress,
-        )  # fmt: skip
-        return cls._of(design, bound, prior, aux)
+        choices, files = Choices(_stated(likelihood), prior, aux, event, reference), files_of(path, format)
+        read = from_files(formula, files, choices, weights=weights, offset=offset, missing=missing, progress=progress)
+        return cls._chosen(choices, read)
 
     @classmethod
     @only_known
@@ -357,11 +355,9 @@ class FromData(ABC):
           rows 4 of blocks, columns Intercept, dose; prior flat; sigma ~ reference
         """
         named, kind = _named(likelihood), kind_of_blocks(weights)
-        compose = partial(of_rows, named)
+        choices, compose = Choices(named, prior, aux, event, reference), partial(of_rows, named)
         making = array_blocks(blocks, columns=columns, intercept=intercept, width=width, kind=kind, compose=compose)
-        chosen = Response(event, reference)
-        design, bound = from_slices(making, named, chosen, name=response, progress=progress)
-        return cls._of(design, bound, prior, aux)
+        return cls._chosen(choices, from_slices(making, choices, name=response, progress=progress))
 
     @classmethod
     @only_known
@@ -423,11 +419,9 @@ class FromData(ABC):
         Incompatible
             When dask is not installed.
         """
-        design, bound = from_dask(
-            formula, data, _stated(likelihood), Response(event, reference), client=client, weights=weights,
-            offset=offset, missing=missing,
-        )  # fmt: skip
-        return cls._of(design, bound, prior, aux)
+        choices = Choices(_stated(likelihood), prior, aux, event, reference)
+        read = from_dask(formula, data, choices, client=client, weights=weights, offset=offset, missing=missing)
+        return cls._chosen(choices, read)
 
     @classmethod
     @only_known
@@ -494,31 +488,22 @@ class FromData(ABC):
         Incompatible
             When dask is not installed.
         """
-        design, bound = from_dask_arrays(
-            X, y, _named(likelihood), Response(event, reference), client=client, columns=columns,
-            intercept=intercept, weights=weights, offset=offset, trials=trials, name=response,
+        choices = Choices(_named(likelihood), prior, aux, event, reference)
+        read = from_dask_arrays(
+            X, y, choices, client=client, columns=columns, intercept=intercept, weights=weights, offset=offset,
+            trials=trials, name=response,
         )  # fmt: skip
-        return cls._of(design, bound, prior, aux)
+        return cls._chosen(choices, read)
 
-    @classmethod
-    def _bound(
-        cls,
-        design: Design,
-        likelihood: Likelihood | None,
-        values: Array,
-        levels: tuple[Level, ...] | None,
-        *,
-        counts: Counted | None,
-        prior: Prior | Mapping[Key, Prior],
-        aux: Mapping[str, float | AuxPrior],
-        event: Level | None,
-        reference: Level | None,
-    ) -> Self:
-        kind, said = counting(likelihood, counts)
-        design, values, left = without_zero_weights(replace(design, notes=(*design.notes, *said)), values)
-        bound = kind.prepare(values, levels=levels, event=event, reference=reference)
-        design = with_unused(replace(design, y=bound.encode(values)), left, bound)
-        return cls._of(design, bound, prior, aux)
+
+def _in_memory(
+    design: Design, values: Array, levels: tuple[Level, ...] | None, choices: Choices, *, counts: Counted | None
+) -> tuple[Design, Likelihood]:
+    """The design of rows that are in memory, without those of weight zero, and the likelihood prepared for their response."""
+    likelihood, said = choices.of_response(counts)
+    design, values, left = without_zero_weights(replace(design, notes=(*design.notes, *said)), values)
+    bound = choices.prepared(likelihood, values, levels)
+    return with_unused(replace(design, y=bound.encode(values)), left, bound), bound
 
 
 def _stated(given: Likelihood | str | None) -> Likelihood | None:

@@ -31,53 +31,51 @@ from probreg.data.blocks.partition import (
 )
 from probreg.data.blocks.slices import array_blocks
 from probreg.data.blocks.survey import survey_of
-from probreg.data.design import of_trials
 from probreg.data.weights import read_weights
 from probreg.likelihoods import Likelihood
-from probreg.model.compatibility import counting, of_rows
-from probreg.model.from_files import Response, design_of, first_code, normalised_survey, of_survey, require_survey
+from probreg.model.compatibility import of_rows
+from probreg.model.from_files import Choices, design_of, first_code, normalised_survey, of_survey, require_survey
 
 
 def from_dask(
-    formula: str, data: Any, stated: Likelihood | None, response: Response, *, client: Any, weights: Any, offset: Any,
+    formula: str, data: Any, choices: Choices, *, client: Any, weights: Any, offset: Any,
     missing: Literal["raise", "drop"],
 ) -> tuple[Design, Likelihood]:  # fmt: skip
-    """The design of a formula at a dask DataFrame or at Parquet files, and the likelihood bound to its response."""
+    """The design of a formula at a dask DataFrame or at Parquet files, and the likelihood prepared for its response."""
     kind, weights = read_weights(weights)
     frame = frame_of(data, client, complete=missing == "drop")
     chosen = plan(formula, frame, weights=weights, offset=offset, missing=missing)
-    likelihood, said = counting(stated, chosen.parts.counted)
+    likelihood, said = choices.of_response(chosen.parts.counted)
     partitions = frame.partitions(chosen.selection.names)
     afar = replace(chosen.selection, files=Partition(None, partitions.name))
     recipe, starts, notes = _recipe(chosen, partitions, afar)
     parts = FormulaParts(FormulaBlocks(afar, recipe, weights, first_code(likelihood), kind), starts)
     survey, tally = _survey(partitions, parts, recipe.columns, likelihood)
     survey, unit = normalised_survey(survey, kind)
-    levels = chosen.declared_levels(survey.response, tally.orders)
-    bound = likelihood.prepare(survey.response, levels=levels, event=response.event, reference=response.reference)
+    bound = choices.prepared(likelihood, survey.response, chosen.declared_levels(survey.response, tally.orders))
     final = FormulaParts(replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit), starts)
-    design = design_of(recipe, survey, bound, partial(Workers, partitions, final, survey.n, survey.weight))
-    name = of_trials(recipe.response) if chosen.parts.counted == "p" else recipe.response
-    return replace(design, response=name, notes=(*notes, *tally.notes, *said), weight_kind=kind), bound
+    source = partial(Workers, partitions, final, survey.n, survey.weight)
+    notes = (*notes, *tally.notes, *said)
+    return design_of(recipe, survey, bound, source, response=chosen.response, notes=notes, kind=kind), bound
 
 
 def from_dask_arrays(
-    X: Any, y: Any, likelihood: Likelihood, response: Response, *, client: Any, columns: Sequence[str] | None,
-    intercept: bool, weights: Any, offset: Any, trials: Any, name: str,
+    X: Any, y: Any, choices: Choices, *, client: Any, columns: Sequence[str] | None, intercept: bool, weights: Any,
+    offset: Any, trials: Any, name: str,
 ) -> tuple[Design, Likelihood]:  # fmt: skip
-    """The design of dask arrays that fit together, and the likelihood bound to their response."""
-    kind, weights = read_weights(weights)
+    """The design of dask arrays that fit together, and the likelihood prepared for their response."""
+    (stated, _), (kind, weights) = choices.of_response(), read_weights(weights)
     partitions = array_parts(X, y, weights, offset, trials, client)
     width = X.shape[1] if X.ndim == 2 else 1
-    compose = partial(of_rows, likelihood)
+    compose = partial(of_rows, stated)
     making = array_blocks((), columns=columns, intercept=intercept, width=width, kind=kind, compose=compose)
-    parts = ArrayParts(replace(making, name=partitions.name, encode=first_code(likelihood)))
-    survey, unit = normalised_survey(_survey(partitions, parts, making.recipe.columns, likelihood)[0], kind)
-    likelihood, said = of_survey(likelihood, survey)
-    bound = likelihood.prepare(survey.response, levels=None, event=response.event, reference=response.reference)
+    parts = ArrayParts(replace(making, name=partitions.name, encode=first_code(stated)))
+    survey, unit = normalised_survey(_survey(partitions, parts, making.recipe.columns, stated)[0], kind)
+    likelihood, said = of_survey(stated, survey)
+    bound = choices.prepared(likelihood, survey.response, None)
     final = ArrayParts(replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit))
-    design = design_of(making.recipe, survey, bound, partial(Workers, partitions, final, survey.n, survey.weight))
-    return replace(design, response=name, notes=said, weight_kind=kind), bound
+    source = partial(Workers, partitions, final, survey.n, survey.weight)
+    return design_of(making.recipe, survey, bound, source, response=name, notes=said, kind=kind), bound
 
 
 def _recipe(

@@ -4,7 +4,7 @@ One pass surveys the rows (see `probreg.data.blocks.survey`), and for a Gaussian
 its rows are not needed again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import add
@@ -19,62 +19,73 @@ from probreg.data.blocks.learning import plan, recipe_of
 from probreg.data.blocks.slices import ArrayBlocks
 from probreg.data.blocks.stream import BlockStream, one_pass
 from probreg.data.blocks.survey import Orders, Survey, survey_of
-from probreg.data.design import of_trials
+from probreg.data.formula.algebra import Counted
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
 from probreg.likelihoods import Binomial, Likelihood
 from probreg.likelihoods.base import Level
 from probreg.model.compatibility import counting
+from probreg.priors import AuxPrior, Prior
+from probreg.priors.joint import Key
 
 Array = np.ndarray
 Making = Callable[[], Iterable[Block]]
 
 
 @dataclass(frozen=True)
-class Response:
-    """Which level of a response is modelled, and against which."""
+class Choices:
+    """What every way to a model is told of its response and its parameters, wherever the rows are.
 
+    `likelihood` is None where the response says it; `event` is the modelled level, `reference` the base class.
+    """
+
+    likelihood: Likelihood | None
+    prior: Prior | Mapping[Key, Prior]
+    aux: Mapping[str, float | AuxPrior]
     event: Level | None = None
     reference: Level | None = None
 
+    def of_response(self, counted: Counted | None = None) -> tuple[Likelihood, tuple[str, ...]]:
+        """The likelihood of a response that counts, or of one that does not, and what was taken for it in words."""
+        return counting(self.likelihood, counted)
+
+    def prepared(self, likelihood: Likelihood, values: Array, levels: tuple[Any, ...] | None) -> Likelihood:
+        """The likelihood that knows the levels of these responses, and which of them is modelled."""
+        return likelihood.prepare(values, levels=levels, event=self.event, reference=self.reference)
+
 
 def from_files(
-    formula: str, files: Files, stated: Likelihood | None, response: Response, *, weights: Any, offset: Any,
-    missing: Literal["raise", "drop"], progress: bool | None,
+    formula: str, files: Files, choices: Choices, *, weights: Any, offset: Any, missing: Literal["raise", "drop"],
+    progress: bool | None,
 ) -> tuple[Design, Likelihood]:  # fmt: skip
-    """The design of a formula at files, and the likelihood bound to its response."""
+    """The design of a formula at files, and the likelihood prepared for its response."""
     kind, weights = read_weights(weights)
     chosen = plan(formula, files, weights=weights, offset=offset, missing=missing)
-    likelihood, said = counting(stated, chosen.parts.counted)
+    likelihood, said = choices.of_response(chosen.parts.counted)
     recipe, notes = recipe_of(chosen, progress)
     tally = Tally()
     making = FormulaBlocks(replace(chosen.selection, tally=tally), recipe, weights, first_code(likelihood), kind)
     survey, unit = normalised_survey(_survey(making, recipe.columns, likelihood, files.name, progress), kind)
-    levels = chosen.declared_levels(survey.response, tally.orders)
-    bound = likelihood.prepare(survey.response, levels=levels, event=response.event, reference=response.reference)
+    bound = choices.prepared(likelihood, survey.response, chosen.declared_levels(survey.response, tally.orders))
     final = replace(making, selection=chosen.selection, encode=partial(encode_values, bound.encode), unit=unit)
     source = partial(BlockStream, final, survey.n, survey.weight, name=files.name, progress=progress)
-    design = replace(design_of(recipe, survey, bound, source), weight_kind=kind)
-    name = of_trials(recipe.response) if chosen.parts.counted == "p" else recipe.response
-    return replace(design, response=name, notes=(*notes, *tally.notes, *said)), bound
+    notes = (*notes, *tally.notes, *said)
+    return design_of(recipe, survey, bound, source, response=chosen.response, notes=notes, kind=kind), bound
 
 
 def from_slices(
-    making: ArrayBlocks, likelihood: Likelihood, response: Response, *, name: str, progress: bool | None
+    making: ArrayBlocks, choices: Choices, *, name: str, progress: bool | None
 ) -> tuple[Design, Likelihood]:
-    """The design of arrays that come in slices, and the likelihood bound to their response."""
-    orders = Orders()
-    first = replace(making, encode=first_code(likelihood), orders=orders)
-    survey, unit = normalised_survey(
-        _survey(first, making.recipe.columns, likelihood, making.name, progress), making.kind
-    )
+    """The design of arrays that come in slices, and the likelihood prepared for their response."""
+    (stated, _), orders, kind = choices.of_response(), Orders(), making.kind
+    first = replace(making, encode=first_code(stated), orders=orders)
+    survey, unit = normalised_survey(_survey(first, making.recipe.columns, stated, making.name, progress), kind)
     levels = orders.levels(survey.response)
-    likelihood, said = of_survey(likelihood, survey)
-    bound = likelihood.prepare(survey.response, levels=levels, event=response.event, reference=response.reference)
+    likelihood, said = of_survey(stated, survey)
+    bound = choices.prepared(likelihood, survey.response, levels)
     final = replace(making, encode=partial(encode_values, bound.encode), unit=unit)
     source = partial(BlockStream, final, survey.n, survey.weight, name=making.name, progress=progress)
-    design = design_of(making.recipe, survey, bound, source)
-    return replace(design, response=name, notes=said, weight_kind=making.kind), bound
+    return design_of(making.recipe, survey, bound, source, response=name, notes=said, kind=kind), bound
 
 
 def of_survey(likelihood: Likelihood, survey: Survey) -> tuple[Likelihood, tuple[str, ...]]:
@@ -116,7 +127,10 @@ def normalised_survey(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
     return survey._replace(weight=float(survey.n), sample=some, moments=moments), unit
 
 
-def design_of(recipe: Any, survey: Survey, bound: Likelihood, source: Callable[[Block], RowSource]) -> Design:
+def design_of(
+    recipe: Any, survey: Survey, bound: Likelihood, source: Callable[[Block], RowSource], *, response: str,
+    notes: tuple[str, ...], kind: WeightKind,
+) -> Design:  # fmt: skip
     """The design of rows that were surveyed, and are where the source of their sample says."""
     columns, some = recipe.columns, survey.sample
     some = some._replace(X=np.ascontiguousarray(some.X), y=encode_values(bound.encode, some.y))
@@ -133,4 +147,7 @@ def design_of(recipe: Any, survey: Survey, bound: Likelihood, source: Callable[[
         precision=None if some.precision is None else some.precision[:0],
         kept=survey.moments,
         source=source(some),
+        response=response,
+        notes=notes,
+        weight_kind=kind,
     )

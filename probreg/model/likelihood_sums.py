@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Basis, Block, Moments
-from probreg.data.absent import plus_offset, times_weights
+from probreg.data.rows import plus_offset, times_weights
 from probreg.likelihoods import Likelihood, SmoothLikelihood
 from probreg.numerics.compiled import CompiledDensity, loops_of
 from probreg.numerics.linalg import weighted_gram

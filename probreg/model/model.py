@@ -26,7 +26,7 @@ from probreg.data import (
     by_kind,
     trying,
 )
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import Likelihood, OfTrials, SmoothLikelihood, SoftmaxLikelihood

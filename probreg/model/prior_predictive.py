@@ -115,7 +115,7 @@ def prior_predictive(
             notes.append(
                 f"no outcomes: the prior of {', '.join(lost)} is improper; give a proper one, e.g. aux={{{lost[0]!r}: HalfNormal(1.0)}}"
             )
-    moves = _moves(design, likelihood, prior, likelihood.noise(aux, None), Draws(beta, sigma), prob)
+    moves = _moves(design, likelihood, prior, likelihood.noise(aux, None), PriorDraws(beta, sigma), prob)
     return PriorPredictive(beta, held, mean, y, moves, design.columns, likelihood, tuple(notes))
 
 
@@ -145,7 +145,7 @@ def _outcomes(likelihood: Likelihood, rng: np.random.Generator, eta: Array, aux:
     return likelihood.drawn(likelihood.sample(rng, eta, **aux))
 
 
-class Draws(NamedTuple):
+class PriorDraws(NamedTuple):
     """The draws there are: beta (S, p, m), and sigma (S,) unless it is held or has no proper prior."""
 
     beta: Array
@@ -157,7 +157,7 @@ def _moves(
     likelihood: Likelihood,
     prior: JointPrior,
     sigma: float | AuxPrior | None,
-    drawn: Draws,
+    drawn: PriorDraws,
     prob: float,
 ) -> tuple[ColumnEffect, ...]:
     """For every column with a proper prior; for those in units of a sigma that has none, in these units."""

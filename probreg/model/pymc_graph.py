@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.priors import AuxPrior, BlockPrior, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
 

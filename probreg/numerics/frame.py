@@ -34,6 +34,7 @@ def map_of_columns(A: Array, m: int) -> Array:
 
 def map_of_predictors(D: Array, p: int) -> Array:
     """I_p kron D, (p o, p m): the map of vec(beta) to the reported coefficients beta D', D (o, m)."""
+    # vec(beta D') = (I_p kron D) vec(beta)
     return np.kron(np.eye(p), D)
 
 

@@ -27,6 +27,7 @@ class Constraint:
         if self.kind == "positive":
             return np.maximum(u, 0.0)
         if self.kind == "simplex":
+            # (u - c)_+ with the c at which its entries add up to 1   (Duchi, Shalev-Shwartz, Singer & Chandra 2008).
             v = np.sort(u)[::-1]
             excess = (np.cumsum(v) - 1.0) / np.arange(1, len(v) + 1)
             return np.maximum(u - excess[v > excess][-1], 0.0)
@@ -40,6 +41,7 @@ def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
     array([1.])
     """
     if penalty > 0:
+        # L_u + penalty |u - centre|^2 = |F (u, -1)|^2 + |penalty^(1/2) [I centre] (u, -1)|^2.
         root = np.sqrt(penalty)
         F = merge(F, np.column_stack([root * np.eye(len(centre)), root * centre])).astype(float)
     return np.asarray(np.linalg.lstsq(F[:-1, :-1], F[:-1, -1], rcond=None)[0])
@@ -50,6 +52,7 @@ def least_squares(F: Array, held: Constraint) -> Array:
     if held.free:
         return ridge_comparator(F, 0.0, np.zeros(len(F) - 1))
     R, z = F[:, :-1], F[:, -1]
+    # L_u = u'Gu - 2 c'u + |z|^2: gradient 2 (Gu - c), curvature at most 2 |G|.
     G, c = R.T @ R, R.T @ z
     return _descend(lambda u: (float(u @ G @ u - 2 * c @ u), 2 * (G @ u - c)), held, len(c), 2 * np.linalg.norm(G, 2))
 
@@ -68,6 +71,7 @@ def _descend(
             continue
         if np.abs(new - u).max() <= 1e-13 * (1 + np.abs(u).max()) and momentum > 1:
             return new
+        # t_(k+1) = (1 + (1 + 4 t_k^2)^(1/2)) / 2, v = u_(k+1) + (t_k - 1) / t_(k+1) (u_(k+1) - u_k).
         after = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         v, u, momentum, least = new + (momentum - 1) / after * (new - u), new, after, value
     return u
@@ -83,6 +87,7 @@ def least_loss(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
 def _smooth(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
     from scipy.optimize import minimize
 
+    # L_u = sum_i n_i A(eta_i) - k_i eta_i, A = log(1 + exp) or exp; its gradient is X'(n A' - k).
     k, n = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, np.ones(len(y)))
 
     def f(u: Array) -> tuple[float, Array]:
@@ -95,6 +100,7 @@ def _smooth(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
         return np.asarray(minimize(f, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}).x)
     if loss.name == "poisson":
         raise Incompatible("no best fixed weights are worked out for the Poisson loss on a bounded set")
+    # A'' <= 1/4 for A = log(1 + exp): the curvature X'diag(n A'')X is at most |n^(1/2) X|^2 / 4.
     return _descend(f, held, X.shape[1], np.linalg.norm(np.sqrt(n)[:, None] * X, 2) ** 2 / 4)
 
 
@@ -151,6 +157,7 @@ def _shortest(Z: Array) -> Array | None:
     from scipy.optimize import nnls
 
     E, f = np.vstack([Z.T, np.ones(len(Z))]), np.r_[np.zeros(Z.shape[1]), 1.0]
+    # min |u| with Zu >= 1 from min |Ez - f| over z >= 0: u = -r_(1..p) / r_(p+1), r = f - Ez.
     z, norm = nnls(E, f, maxiter=100 * len(Z))
     r = f - E @ z
     return None if norm < 1e-8 else -r[:-1] / r[-1]
@@ -172,6 +179,7 @@ def entropic(F: Array, weight: float, pull: float, start: Array, scale: float = 
         v = np.exp(theta - theta.max())
         v /= v.sum()
         e, d = R @ v - z, np.log(np.maximum(v, 1e-300) / start)
+        # dv/d theta = diag(v) - vv': over theta the slope is v (g - v'g), in which the 1 of d(v log v)/dv cancels.
         g = weight * 2 * (R.T @ e) + pull * d
         return float(weight * e @ e + pull * v @ d) / unit, v * (g - v @ g) / unit
 
@@ -195,5 +203,6 @@ def widest_simplex(X: Array, y: Array, positive: bool, norm: float) -> Array:
     A, b = np.column_stack([-Z, Z, np.ones(n)]), np.zeros(n)
     total = np.r_[np.ones(2 * p), 0.0][None]
     bounds = [(0, None)] * p + [(0, 0) if positive else (0, None)] * p + [(None, None)]
+    # max t over (a, b, t): t <= y_i (a - b)'x_i, a, b >= 0, sum (a + b) = norm.
     found = linprog(np.r_[np.zeros(2 * p), -1.0], A_ub=A, b_ub=b, A_eq=total, b_eq=[norm], bounds=bounds)
     return np.asarray(found.x[:p] - found.x[p : 2 * p])

@@ -78,6 +78,7 @@ def _pair(w: Array, X: Array, i: int) -> tuple[float, float]:
 def _rate(s: Setup, t: int, q: float, loss: float) -> float:
     _, kind, _, _, _ = s[0]
     _, step, power, eps, _, _ = s[1]
+    # s = step t^-power; the multiplier is s, s / (eps + q), s / (1 + s q) or min(step, l / (eps + q)), q = |x|^2.
     now = step if power == 0.0 else step * t**-power
     if kind == NORMALISED:
         return now / (eps + q) if eps + q > 0 else 0.0
@@ -100,6 +101,7 @@ def _project(w: Array, radius: float, l1: int) -> None:
         size += abs(w[j])
     if size <= radius:
         return
+    # sign(w) (|w| - cut)_+ with sum_j (|w_j| - cut)_+ = radius   (Duchi, Shalev-Shwartz, Singer & Chandra 2008).
     u, cumulated, cut = np.sort(np.abs(w))[::-1], 0.0, 0.0
     for k in range(u.size):
         cumulated += u[k]
@@ -135,6 +137,7 @@ def plain_step(X: Array, y: Array, sizes: Array, w: Array, t: int, s: Setup, out
         prediction[i], losses[i], slopes[i], squares[i] = f, value, slope, q
         for j in range(w.size):
             total[j] += w[j]
+            # w <- w - a l'(f) x
             w[j] -= a * X[i, j]
     return y.size
 
@@ -160,6 +163,7 @@ def euclid(rows: Rows, sizes: Array, w: Array, memory: tuple[Array, Array], t: i
         prediction[i], losses[i], slopes[i], norms[i] = f, value, slope, q
         for j in range(w.size):
             total[j] += w[j]
+            # g = l'(f) x + ridge w; w moves by the sum of a g over a batch
             g = slope * X[i, j] + ridge * w[j]
             if kind == ADAGRAD:
                 squares[j] += g * g
@@ -179,6 +183,7 @@ def _weigh(theta: Array, w: Array, geometry: int, norm: float) -> None:
         for j in range(w.size):
             w[j] = np.exp(theta[j])
         return
+    # w_j = exp(theta_j) / sum_k exp(theta_k); signed: norm (v+_j - v-_j) of the two halves.
     top, total = theta.max(), 0.0
     e = np.exp(theta - top)
     for j in range(e.size):
@@ -207,6 +212,7 @@ def mirror(rows: Rows, sizes: Array, w: Array, theta: Array, t: int, geometry: i
             total[j] += w[j]
         if a == 0.0:
             continue
+        # theta <- theta - a l'(f) x; signed: the simplex sees the row norm (x, -x).
         if geometry == 3:
             a *= norm
             for j in range(w.size):

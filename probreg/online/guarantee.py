@@ -175,6 +175,7 @@ def additive_step(x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | N
     >>> additive_step(1.0, 2.0, 4.0)
     0.5
     """
+    # z = step r^2: the bound is L_u / (1 - z) + (|u| r)^2 / z.
     return _share(u_norm * x_norm, u_loss) / x_norm**2
 
 
@@ -201,6 +202,7 @@ def multiplicative_step(spread: Positive, entropy: NonNegative, u_loss: NonNegat
     >>> multiplicative_step(2.0, 2.0, 4.0)
     0.5
     """
+    # z = step R^2 / 4: the bound is L_u / (1 - z) + (R^2 d / 2) / z.
     return 4 * _share(spread * np.sqrt(entropy / 2), u_loss) / spread**2
 
 
@@ -242,5 +244,6 @@ def risk_bound(
     >>> risk_bound(0.5, 100, x_norm=1.0, u_norm=1.0, u_risk=0.25)
     0.52
     """
+    # Widrow-Hoff's bound over T rounds, over T; by Jensen the averaged weights lose no more.
     z = step * x_norm**2
     return np.inf if z >= 1 else u_risk / (1 - z) + u_norm**2 / (step * rounds)

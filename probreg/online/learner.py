@@ -178,12 +178,14 @@ class Gradient(Learner):
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: ArrayLike) -> tuple[State, Info]:
         row, t = checked_rows(self, state, x, y), state.t + 1
+        # f_t = w_t'x_t, before y_t is used.
         f = float(state.w @ row)
         value, slope = self.loss.at(f, y)
         finite(value, state)
         # g = l'(f) x + ridge w, theta <- theta - a g.
         g, a, memory = slope * row + self.ridge * state.w, self.rate.at(t, float(row @ row), value), {}
         if self.rate.kind == ADAGRAD:
+            # g_j / (eps + (sum_(s <= t) g_sj^2)^(1/2))   (Duchi, Hazan & Singer 2011)
             memory["squares"] = state.memory["squares"] + g * g
             g = g / (self.rate.eps + np.sqrt(memory["squares"]))
         direction = a * g
@@ -196,6 +198,7 @@ class Gradient(Learner):
     def _moved(self, state: State, direction: Array, memory: dict[str, Array]) -> State:
         if isinstance(self.geometry, Euclid):
             return State(self.geometry.move(state.w, direction), state.t + 1, memory)
+        # Mirror descent: theta <- theta - a g, w = w(theta)   (Shalev-Shwartz 2012).
         theta = self.geometry.move(state.memory["theta"], direction)
         return State(self.geometry.weights(theta), state.t + 1, {"theta": theta})
 

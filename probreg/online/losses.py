@@ -20,11 +20,13 @@ Scalar = Callable[[float, float, float], tuple[float, float]]
 
 
 def _squared(f: float, y: float, c: float) -> tuple[float, float]:
+    # l = e^2, and half of dl/df = 2 e
     e = f - y
     return e * e, e
 
 
 def _absolute(f: float, y: float, c: float) -> tuple[float, float]:
+    # l = |e|, dl/df = sign e
     e = f - y
     if e > 0:
         return e, 1.0
@@ -32,6 +34,7 @@ def _absolute(f: float, y: float, c: float) -> tuple[float, float]:
 
 
 def _insensitive(f: float, y: float, c: float) -> tuple[float, float]:
+    # l = (|e| - c)_+, dl/df = sign e beyond c
     e = f - y
     if abs(e) <= c:
         return 0.0, 0.0
@@ -39,27 +42,32 @@ def _insensitive(f: float, y: float, c: float) -> tuple[float, float]:
 
 
 def _hinge(f: float, y: float, c: float) -> tuple[float, float]:
+    # l = (c - y f)_+, dl/df = -y where it is positive
     lack = c - y * f
     return (0.0, 0.0) if lack <= 0 else (lack, -y)
 
 
 def _perceptron(f: float, y: float, c: float) -> tuple[float, float]:
+    # l = (-y (f - c))_+, with the slope -y of a mistake at f = c too
     margin = y * (f - c)
     return (0.0, 0.0) if margin > 0 else (0.0 - margin, -y)
 
 
 def _logistic(f: float, y: float, c: float) -> tuple[float, float]:
+    # l = log(1 + exp f) - y f = max(f, 0) + log(1 + exp(-|f|)) - y f, dl/df = expit(f) - y
     small = math.exp(-abs(f))
     mean = 1.0 / (1.0 + small) if f >= 0 else small / (1.0 + small)
     return max(f, 0.0) + math.log1p(small) - y * f, mean - y
 
 
 def _poisson(f: float, y: float, c: float) -> tuple[float, float]:
+    # l = exp f - y f, dl/df = exp f - y
     mean = math.exp(f) if f < 700.0 else math.inf
     return mean - y * f, mean - y
 
 
 def _binomial(f: float, y: float, c: float) -> tuple[float, float]:
+    # l = n log(1 + exp f) - k f with n in c and k in y, dl/df = n expit(f) - k
     small = math.exp(-abs(f))
     mean = 1.0 / (1.0 + small) if f >= 0 else small / (1.0 + small)
     return c * (max(f, 0.0) + math.log1p(small)) - y * f, c * mean - y

@@ -71,10 +71,14 @@ class Rate:
     def at(self, t: int, q: float, loss: float) -> float:
         """The multiplier of round t (AdaGrad: before it is divided coordinate by coordinate)."""
         s = self.step * t**-self.power if self.power else self.step
+        # Under the squared loss a step takes the error e = w'x - y of the row to (1 - a q) e: 1 - a q is
+        # 1 - s q / (eps + q) if normalised, 1 / (1 + s q) if implicit, the argmin of s (w'x - y)^2 + |w - w_t|^2.
         if self.kind == NORMALISED:
             return s / (self.eps + q) if self.eps + q > 0 else 0.0
         if self.kind == IMPLICIT:
             return s / (1.0 + s * q)
+        # argmin |w - w_t|^2 / 2 with loss 0 at the row: a = l / q, at most C (PA-I), or l / (q + eps) with
+        # eps = 1 / (2 C) (PA-II; Crammer et al. 2006).
         if self.kind == PASSIVE:
             return min(self.step, loss / (self.eps + q)) if self.eps + q > 0 else 0.0
         return s
@@ -280,6 +284,7 @@ class Simplex(Geometry):
         return np.zeros(p)
 
     def weights(self, theta: Array) -> Array:
+        # w_j = exp(theta_j) / sum_k exp(theta_k): the mirror map of the relative entropy is theta = log w + constant.
         return np.asarray(softmax(theta))
 
 
@@ -345,6 +350,7 @@ class Signed(Geometry):
         return np.zeros(2 * p)
 
     def weights(self, theta: Array) -> Array:
+        # EG+-: exponentiated gradient on the rows norm (x, -x)   (Kivinen & Warmuth 1997).
         plus, minus = np.split(softmax(theta), 2)
         return np.asarray(self.norm * (plus - minus))
 

@@ -112,6 +112,7 @@ def implicit_lms(step: scalars.Positive = 0.01) -> Gradient:
     >>> learner.step(learner.init(1), [1.0], 1.0)[0].w
     array([0.5])
     """
+    # w = w_t - step (w'x - y) x with w on both sides: w'x - y = (w_t'x - y) / (1 + step |x|^2).
     return Gradient(SQUARED, Rate(step, kind=IMPLICIT))
 
 
@@ -235,6 +236,7 @@ def eg(
     array([0.5, 0.5])
     """
     if isinstance(step, str):
+        # d(u, w_1) <= log p of the uniform start, whatever u on the simplex.
         step = _theory(step, "spread", spread, lambda R: multiplicative_step(R, np.log(p), u_loss))
     return Gradient(SQUARED, _rate(step), Simplex())
 
@@ -326,6 +328,7 @@ def winnow(
     array([0.5, 1. , 0.5])
     """
     if threshold is not None:
+        # w = exp(theta) from theta = 0: a mistake multiplies w_j by exp(step y x_j).
         return Gradient(perceptron_loss(threshold), constant(step), Positive(1.0))
     return Gradient(PERCEPTRON, constant(step), Simplex() if norm is None else Signed(norm))
 
@@ -438,7 +441,9 @@ def passive_aggressive(C: scalars.Limit = np.inf, *, squared: scalars.Flag = Fal
     array([0.12, 0.16])
     """
     if squared:
+        # PA-II: argmin |w - w_t|^2 / 2 + C l^2 has a = l / (|x|^2 + 1 / (2 C)).
         return Gradient(HINGE, Rate(np.inf, kind=PASSIVE, eps=1 / (2 * C)))
+    # PA-I: argmin |w - w_t|^2 / 2 + C l has a = min(C, l / |x|^2).
     return Gradient(HINGE, Rate(C, kind=PASSIVE))
 
 
@@ -468,6 +473,7 @@ def passive_aggressive_regression(C: scalars.Limit = np.inf, *, eps: scalars.Non
     >>> learner.step(learner.init(1), [1.0], 2.0)[0].w
     array([1.5])
     """
+    # argmin |w - w_t|^2 / 2 + C l, l = (|w'x - y| - eps)_+: a = min(C, l / |x|^2).
     return Gradient(insensitive(eps), Rate(C, kind=PASSIVE))
 
 

@@ -74,6 +74,7 @@ class RLS(Learner):
         R = state.memory["factor"][:-1, :-1]
         if np.any(np.diag(R) <= 1e-12 * np.sqrt((R**2).sum(axis=0))):
             raise DataError("the rows so far do not determine all weights: no covariance; give a precision above 0")
+        # (R'R)^-1 = R^-1 R^-1'
         T = inverse_upper(R)
         return T @ T.T
 
@@ -86,6 +87,7 @@ def _solve(F: Array) -> Array:
     R, z = F[:-1, :-1], F[:-1, -1]
     w = np.zeros(len(z))
     for k in range(len(z) - 1, -1, -1):
+        # w_k = (z_k - sum_(j > k) R_kj w_j) / R_kk
         if R[k, k] > 1e-12 * np.sqrt(R[: k + 1, k] @ R[: k + 1, k]):
             w[k] = (z[k] - R[k, k + 1 :] @ w[k + 1 :]) / R[k, k]
     return w
@@ -149,6 +151,7 @@ class AffineProjection(Learner):
 
 
 def _softmax(f: Any, y: float, c: float) -> tuple[float, float]:
+    # -log h_y = log sum_k exp f_k - f_y
     top = f.max()
     e = np.exp(f - top)
     return float(np.log(e.sum()) + top - f[int(y)]), 0.0  # its slope is a vector: see the step

@@ -20,6 +20,7 @@ def rls_rounds(rows: Rows, w: Array, F: Array, forgetting: float, out: Out) -> i
             return i
         prediction[i], losses[i], slopes[i], norms[i] = report, e * e, e, q
         total[:] += w
+        # F'F <- f F'F + (x, y)(x, y)', f the forgetting.
         row[:p], row[p] = X[i], y[i]
         if forgetting < 1.0:
             F *= root
@@ -34,6 +35,7 @@ def rotate(F: Array, row: Array) -> None:
     for k in range(row.size):
         if row[k] == 0.0:
             continue
+        # [c s; -s c] [F_k; row] has 0 in place of row_k: c = F_kk / r, s = row_k / r   (Golub & Van Loan 2013, 5.1.8).
         r = np.hypot(F[k, k], row[k])
         c, s = F[k, k] / r, row[k] / r
         for j in range(k, row.size):
@@ -46,6 +48,7 @@ def solve(F: Array, w: Array) -> None:
     """w from R w = z by back-substitution; a weight that the rows so far do not determine is 0."""
     p = w.size
     for k in range(p - 1, -1, -1):
+        # w_k = (z_k - sum_(j > k) R_kj w_j) / R_kk, 0 where R_kk is rounding of its column.
         rest, norm = F[k, p], 0.0
         for j in range(k + 1, p):
             rest -= F[k, j] * w[j]
@@ -72,6 +75,7 @@ def affine(rows: Rows, w: Array, memory: tuple[Array, Array], knobs: tuple[float
         for k in range(order - 1, 0, -1):
             A[k], b[k] = A[k - 1], b[k - 1]
         A[0], b[0] = X[i], y[i]
+        # w <- w + step A'(AA' + eps I)^-1 (b - A w)
         G = A @ A.T
         for k in range(order):
             G[k, k] += knobs[1]
@@ -91,6 +95,7 @@ def softmax_rounds(rows: Rows, w: Array, t: int, s: Setup, out: Out) -> int:
         code = int(y[i])
         report = P[i] @ w
         prediction[i] = report
+        # -log h_y = log sum_k exp f_k - f_y
         losses[i] = np.log(np.exp(report - report.max()).sum()) + report.max() - report[code]
         f = X[i] @ w if s[0][4] else report
         norms[i] = _dot(X[i], X[i])
@@ -98,6 +103,7 @@ def softmax_rounds(rows: Rows, w: Array, t: int, s: Setup, out: Out) -> int:
             return i
         h = np.exp(f - f.max())
         h /= h.sum()
+        # d(-log h_y) / df = h - e_y, W <- W - step x (h - e_y)'
         h[code] -= 1.0
         slopes[i] = np.sqrt(_dot(h, h))
         now = step * (t + i + 1.0) ** -power
@@ -117,6 +123,7 @@ def standardise(X: Array, mean: Array, square: Array, count: float, before: Arra
             before[i, j] = (X[i, j] - mean[j]) / sd if sd > 0 else 0.0
         count += 1.0
         for j in range(X.shape[1]):
+            # mean_t = mean_(t-1) + d / t, M_t = M_(t-1) + d (x - mean_t), sd^2 = M_t / t   (Welford 1962).
             d = X[i, j] - mean[j]
             mean[j] += d / count
             square[j] += d * (X[i, j] - mean[j])

@@ -74,6 +74,7 @@ class Standardised(Learner):
         report = self.predict(state, row)
         f: Any = float(report) if report.ndim == 0 else report
         mean, square, count = (state.memory[k] for k in OWN)
+        # mean_t = mean_(t-1) + d / t, M_t = M_(t-1) + d (x - mean_t)   (Welford 1962).
         d = row - mean
         moved = mean + d / (count + 1)
         own = {"mean": moved, "square": square + d * (row - moved), "count": count + 1}
@@ -110,6 +111,7 @@ class Standardised(Learner):
         """Weights (p,) and intercept in units of the raw columns."""
         mean, square, count = (state.memory[k] for k in OWN)
         sd = np.sqrt(square / np.maximum(count, 1.0))
+        # w'(x - mean) / sd + w_0 c = (w / sd)'x + (w_0 c - (w / sd)'mean).
         scaled = state.w[: len(mean)]
         raw = np.where(sd > 0, scaled / np.where(sd > 0, sd, 1.0), 0.0)
         last = self.constant * float(state.w[-1]) if self.constant else 0.0

@@ -2,6 +2,7 @@
 
 from probreg.priors.base import (
     PRIORS as PRIORS,
+    DataDependentPrior as DataDependentPrior,
     GaussianPrior as GaussianPrior,
     Penalty as Penalty,
     Prior as Prior,
@@ -10,7 +11,6 @@ from probreg.priors.base import (
     SmoothPrior as SmoothPrior,
     WholePrior as WholePrior,
 )
-from probreg.priors.data_dependent import DataDependentPrior as DataDependentPrior
 from probreg.priors.elastic_net import ElasticNet as ElasticNet
 from probreg.priors.exponential_power import ExponentialPower as ExponentialPower
 from probreg.priors.flat import Flat as Flat

@@ -47,6 +47,7 @@ class Penalty:
 
     def in_rss(self, sigma: float) -> Array:
         """lam in RSS + lam R(w), where RSS / (2 sigma^2) is the negative log-likelihood: lam = 2 sigma^2 weight."""
+        # RSS / (2 sigma^2) + weight R, times 2 sigma^2.
         return 2.0 * sigma**2 * self.weight
 
 
@@ -152,6 +153,7 @@ class GaussianPrior(SmoothPrior):
         """(q,) standard deviations at unit 1 of entries that are independent of one another; None where they are not."""
 
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        # log p = -(beta - b)'P(beta - b) / 2 + constant, one such term for each predictor.
         P = self.precision(len(beta)) / unit**2
         return -P @ (beta - self.center(len(beta))[:, None]), np.repeat(-np.diagonal(P)[:, None], beta.shape[1], 1)
 
@@ -193,3 +195,32 @@ class ProximalPrior(Prior):
     @abstractmethod
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         """Lower and upper end of the subdifferential of -log p at each entry of a block (q, m)."""
+
+
+class DataDependentPrior(Prior):
+    """A prior that has no density until it meets rows: it only says what it becomes there."""
+
+    @property
+    def size(self) -> int | None:
+        return None
+
+    @property
+    def data_dependent(self) -> bool:
+        return True
+
+    def _not_yet(self) -> DataError:
+        return DataError(
+            f"{self!r} says what it is when it meets rows: a Model binds it (model.joint), or .prepare(rows)"
+        )
+
+    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        raise self._not_yet()
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+        raise self._not_yet()
+
+    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+        raise self._not_yet()
+
+    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
+        raise self._not_yet()

@@ -6,8 +6,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Positive, check_fields
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Prior, PriorData
-from probreg.priors.data_dependent import DataDependentPrior
+from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior, InverseGamma

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Penalty, Prior, PriorData, WholePrior
+from probreg.priors.base import PRIORS, Array, DataDependentPrior, Penalty, Prior, PriorData, WholePrior
 from probreg.priors.custom import Opaque
-from probreg.priors.data_dependent import DataDependentPrior
 from probreg.priors.flat import Flat
 
 _STEP = 1e-4  # of a coefficient's standard error: differences of an exact gradient are then right to about 1e-8

@@ -32,6 +32,7 @@ class JointPrior:
 
     def log_prob(self, beta: Array, sigma: Array | float = 1.0) -> Array:
         """Shape (...,); `sigma` reaches the priors that are stated in its units."""
+        # log p(beta) = sum of log p(beta_b) over blocks, which are independent given sigma.
         total = np.zeros(beta.shape[:-2])
         for b in self.blocks:
             total = total + b.prior.log_prob(beta[..., b.columns, :], sigma if b.prior.sigma_units else 1.0)
@@ -104,7 +105,7 @@ class JointPrior:
     def value_grad_hessian(self, beta: Array, sigma: float) -> tuple[float, Array, Array]:
         """log p with gradient and curvature over (vec beta, log sigma), vec row by row; smooth blocks only.
 
-        A prior in units of sigma is a function of r = (beta - location) / sigma less q m log sigma: with g and h the first
+        A prior in units of sigma is a function of r / sigma, r = beta - location, less q m log sigma: with g and h the first
         two derivatives over beta, those over log sigma are -r'g - q m and r'g + r'h r, the mixed one -h r - g.
         """
         p, m = beta.shape

@@ -36,6 +36,7 @@ class ByPanels:
         return edges, np.append(0.0, np.cumsum(self._between(edges[:-1], edges[1:])))
 
     def _between(self, a: Array, b: Array) -> Array:
+        # The integral of f(r) dr = f(exp t) exp t dt over [a, b] of t = log r, by 16 nodes.
         x, w = leggauss(16)
         half = (b - a)[..., None] / 2
         t = a[..., None] + half * (1 + x)
@@ -52,6 +53,7 @@ class ByPanels:
         edges, below = self._sums
         with np.errstate(divide="ignore"):
             t = np.clip(np.log(np.abs(r)), _LEAST, _LAST)
+        # F(r) = 1/2 + sign(r) times the integral of f from 0 to |r|.
         i = np.minimum(((t - _LEAST) / _WIDTH).astype(int), len(edges) - 2)
         return 0.5 + np.sign(r) * (below[i] + self._between(edges[i], t))
 
@@ -108,6 +110,7 @@ def of_coefficient(prior: Prior, j: int, q: int, sigma: float | AuxPrior = 1.0) 
         over = np.zeros(1)
         for _, w in rules.values():
             over = np.add.outer(over, w).ravel()
+        # p(w) = sum over nodes (sigma, h) of weight times the density of scale sigma spread(h).
         unit, log_weight = np.multiply.outer(unit, spread).ravel(), np.add.outer(log_weight, over).ravel()
     weight = np.exp(log_weight - log_weight.max())
     found = _plain(base, j, q)
@@ -117,6 +120,7 @@ def of_coefficient(prior: Prior, j: int, q: int, sigma: float | AuxPrior = 1.0) 
 def _plain(prior: Prior, j: int, q: int) -> tuple[Standard, float, float] | None:
     """Standard distribution, location and scale of entry j."""
     if isinstance(prior, GaussianPrior):
+        # Entry j of N(b, P^-1): b_j and ((P^-1)_jj)^(1/2).
         return ndtr, float(prior.center(q)[j]), float(np.sqrt(np.linalg.inv(prior.precision(q))[j, j]))
     if not isinstance(prior, LocationScale):
         return None

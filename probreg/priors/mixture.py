@@ -131,6 +131,7 @@ class ScaleMixture(HierarchicalPrior):
             raise DataError(
                 f"the scale of this {self.name} prior has an improper prior, so there are no draws; give a proper one"
             )
+        # tau ~ p(tau), beta | tau ~ base with every scale times tau.
         tau = self.tau.sample(rng, int(np.prod(shape[:-2]))).reshape(*shape[:-2], 1, 1)
         return self.base.sample(rng, shape, unit * tau)
 
@@ -142,6 +143,7 @@ def log_rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:
     edge: sixteen Gauss-Legendre nodes in each of many panels between the edges.
     """
     low, high = np.clip(np.log(np.maximum(prior.support, np.exp(-_FAR))), -_FAR, _FAR)
+    # q normals of scale v have over log v the curvature 2 q at their peak: steps are half of (2 q)^(-1/2).
     step = min(0.1, 0.35 / np.sqrt(size))
     if prior.bounded:
         edges = np.linspace(low, high, 2 + int((high - low) / (8.0 * step)))
@@ -155,6 +157,7 @@ def log_rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:
         step = min(step, 0.5 / np.sqrt(max(-prior.slopes(float(np.exp(top)))[1], 1.0)))
         u = np.arange(near.min() - 0.1, near.max() + 0.1, step)
         each = np.full(len(u), step)
+    # log weight_k = log p(v_k) + log v_k + log step, as dv = v d log v.
     weight = _log_density(prior, u) + np.log(each)
     live = weight > _GONE
     return np.exp(u[live]), weight[live]

@@ -16,6 +16,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 def _row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+    # log p(r) = -r^2/2 - log(2 pi)/2 and its slope -r.
     return -0.5 * (r * r + _LOG_2PI), -r, 0.0
 
 
@@ -150,6 +151,7 @@ class Normal(LocationScale, GaussianPrior):
         q, m = self.size or 1, beta.shape[1]
         P = self.precision(q)
         r = beta - self.center(q)[:, None]
+        # log p = m (log |P|^(1/2) - q/2 log 2 pi - q log u) - tr r'P r / (2 u^2), r = beta - b (q, m).
         constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * q * _LOG_2PI
         return -0.5 * (r * (P @ r)).sum() / unit**2 + m * (constant - q * pm.math.log(unit))
 
@@ -157,6 +159,7 @@ class Normal(LocationScale, GaussianPrior):
         if self.precision_matrix is not None:
             form = f"{self.around}' P {self.around}, P the precision matrix"
             return Penalty("ridge", form, np.full(q, 0.5 / unit**2))
+        # -log p = (w - b)^2 / (2 u^2 s^2) + constant.
         weight = np.diag(self.precision(q)) / (2.0 * unit**2)
         return Penalty("ridge", f"{self.around}^2", weight, lambda w: np.square(w - np.asarray(self.location)))
 

@@ -246,6 +246,7 @@ class Exponential(AuxPrior):
         check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
+        # log p(v) = -v/s - log s
         return -np.asarray(v) / self.scale - np.log(self.scale)
 
     def slopes(self, v: float) -> tuple[float, float]:
@@ -301,6 +302,7 @@ class Uniform(AuxPrior):
         return np.where((np.asarray(v) >= self.low) & (np.asarray(v) <= self.high), height, -np.inf)
 
     def slopes(self, v: float) -> tuple[float, float]:
+        # Over u = log v: p(v) is constant, and the Jacobian leaves u.
         return 1.0, 0.0
 
     def start(self, name: str, v: float) -> dict[str, float]:
@@ -360,6 +362,7 @@ class InverseGamma(AuxPrior):
         return -2.0 * self.shape + 2.0 * r, -4.0 * r
 
     def sample(self, rng: np.random.Generator, size: int) -> Array:
+        # v^2 = b / G with G ~ Gamma(a, 1).
         return np.sqrt(self.scale / rng.gamma(self.shape, 1.0, size))
 
     def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
@@ -399,6 +402,7 @@ class LogNormal(AuxPrior):
 
     def log_prob(self, v: Array) -> Array:
         u = np.log(v)
+        # log p(v) = log N(u; location, scale^2) - u, the Jacobian of u = log v.
         return -0.5 * np.square((u - self.location) / self.scale) - u - np.log(self.scale) - 0.5 * np.log(2.0 * np.pi)
 
     def slopes(self, v: float) -> tuple[float, float]:

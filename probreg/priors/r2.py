@@ -7,8 +7,7 @@ import numpy as np
 from scipy.special import betaln
 
 from probreg.arguments.scalars import Number, Positive, check_fields
-from probreg.priors.base import PRIORS, Array, Prior, PriorData
-from probreg.priors.data_dependent import DataDependentPrior
+from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
 from probreg.priors.g_prior import unit_information_normal
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.positive import AUX_PRIORS, AuxPrior

@@ -14,6 +14,7 @@ from probreg.priors.location_scale import SmoothLocationScale
 
 
 def _row(y: float, r: float, t: Array) -> tuple[float, float, float]:
+    # log p(r) = constant - (nu + 1)/2 log(1 + r^2/nu), of slope -(nu + 1) r / (nu + r^2).
     nu = t[0]
     return t[1] - 0.5 * (nu + 1.0) * log1p(r * r / nu), -(nu + 1.0) * r / (nu + r * r), 0.0
 
@@ -25,6 +26,7 @@ class _Student(SmoothLocationScale):
     @property
     def settings(self) -> tuple[float, ...]:
         nu = self.nu
+        # log p(0) = log Gamma((nu + 1)/2) - log Gamma(nu/2) - log(nu pi)/2
         return nu, float(gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi))
 
     def standard_log_prob(self, r: Array) -> Array:
@@ -46,6 +48,7 @@ class _Student(SmoothLocationScale):
         return pm.StudentT, {"nu": self.nu, "mu": np.asarray(self.location), "sigma": self.scales * unit}
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
+        # -log p = (nu + 1)/2 log(1 + (w - b)^2 / (nu u^2 s^2)) + constant.
         scale = np.broadcast_to(unit * self.scales, q)
         same = f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
         form = f"log(1 + {self.around}^2 / ({self.nu:g} {same}^2))"

@@ -49,6 +49,7 @@ def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
     if a.shape != b.shape:
         raise DataError(f"the score has shape {a.shape} and the reference {b.shape}: they are of the same rows")
     w = frequencies(weights, a.shape)
+    # skill = 1 - mean S / mean S_reference, means weighted by the frequencies.
     ours, theirs = float(a @ w / w.sum()), float(b @ w / w.sum())
     if not theirs > 0:
         raise DataError(f"the mean score of the reference is {theirs:g}: skill needs one greater than 0")
@@ -164,6 +165,7 @@ def compare_forecasts(
     a, b = (scored(y, forecasts[k]) for k in (one, two))
     if a.p.shape != b.p.shape:
         raise DataError(f"{one} gave probabilities of shape {a.p.shape} and {two} {b.p.shape}: give both of the same")
+    # d_ik = S(h1_i, k) - S(h2_i, k); the difference of day i can span c_i = max_k d_ik - min_k d_ik.
     unit = r.pair if a.pair else 1.0
     with np.errstate(invalid="ignore"):  # both infinite: both called it impossible, and differ in nothing
         each = np.where(a.p == b.p, 0.0, r.losses(a.p) - r.losses(b.p)) * unit
@@ -221,7 +223,9 @@ def compare_scores(
     mean = float(d @ w / n)
     # d_i = S_1i - S_2i: mean d -+ t_(n - 1) (sum_i (d_i - mean d)^2 / (n - 1) / n)^(1/2).
     variance = float(w @ (d - mean) ** 2 / (n - 1)) if n > 1 else np.inf
+    # se(mean d) = sd(d) / n^(1/2), the days being a random sample.
     error = float(np.sqrt(variance / n))
+    # P(|mean d - E| <= t_(n-1, (1 + prob)/2) se) = prob for normal d.
     half = float(stdtrit(n - 1, (1 + prob) / 2)) * error if n > 1 else np.inf
     return PairedComparison(
         first=one,

@@ -95,6 +95,7 @@ def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Go
     centre = (p * gap).sum(-1)
     happened = np.take_along_axis(gap, s.outcome[:, None], -1)[:, 0]
     variance = (p * (gap - centre[:, None]) ** 2).sum(-1)
+    # observed - intrinsic = mean_i gap_(i y_i) = goal + chance.
     return Goal(
         rule=r.name,
         goal=float(centre.mean() * unit),
@@ -222,8 +223,10 @@ def decompose(
 def _parts(r: Rule, s: Scored, place: Array, w: Array, unit: float) -> Decomposition:
     count = np.bincount(place, w)
     keep = np.flatnonzero(count > 0)
+    # h_g = sum_{i in g} w_i h_i / W_g and o_g = sum_{i in g} w_i e_(y_i) / W_g, W_g = sum_{i in g} w_i.
     happened = np.eye(s.p.shape[-1])[s.outcome]
     h, o = _group_means(s.p, place, w), _group_means(happened, place, w)
+    # W_g / W, and the overall share o = sum_i w_i e_(y_i) / W.
     share, overall = count[keep] / count.sum(), (w @ happened) / w.sum()
     everywhere = np.broadcast_to(overall, o[keep].shape)
     # S(h; o) = sum_k o_k S(h, k): calibration = mean_g [S(h_g; o_g) - S(o_g; o_g)], resolution = mean_g [S(o; o_g) -
@@ -231,6 +234,7 @@ def _parts(r: Rule, s: Scored, place: Array, w: Array, unit: float) -> Decomposi
     inner = r.mean(o[keep], o[keep])
     score = r.at(s.outcome, s.p)
     with np.errstate(invalid="ignore"):  # infinite on both sides where a repeated forecast is 0; set to 0 below
+        # within = mean_i [S(h_i, y_i) - S(h_g, y_i)]   (Stephenson, Coelho & Jolliffe 2008)
         apart = np.where((s.p == h[place]).all(-1), 0.0, score - r.at(s.outcome, h[place]))
     return Decomposition(
         rule=r.name,
@@ -254,6 +258,7 @@ def _group_means(values: Array, place: Array, w: Array) -> Array:
     first = values[np.unique(place, return_index=True)[1]]
     away = values - first[place]
     total = np.bincount(place, w)
+    # mean_g = v_1 + sum_i w_i (v_i - v_1) / W_g, v_1 the first value of the group.
     sums = np.stack([np.bincount(place, w * c) for c in away.T], 1)
     return first + sums / np.where(total > 0, total, 1.0)[:, None]
 
@@ -270,6 +275,7 @@ def _binned(s: Scored, bins: int | Sequence[float], w: Array) -> Array:
         raise DataError("bins put forecasts of one event in order; for K classes take one class against the rest")
     p = s.p[:, 1]
     edges = _equal_shares(p, bins, w) if isinstance(bins, int | np.integer) else _edges(bins)
+    # Bin g holds the forecasts in [edge_g, edge_(g+1)).
     return np.unique(np.searchsorted(edges, p, side="right"), return_inverse=True)[1]
 
 
@@ -277,6 +283,7 @@ def _equal_shares(p: Array, bins: int, w: Array) -> Array:
     """Inner edges of bins with about equal numbers of observations; equal forecasts share a bin."""
     order = np.argsort(p, kind="stable")
     before = np.cumsum(w[order]) - w[order]
+    # Edge b is the first forecast with a share of at least b / bins of the weight before it.
     starts = np.searchsorted(before, np.arange(1, bins) * w.sum() / bins)
     return np.unique(p[order][np.minimum(starts, len(p) - 1)])
 

@@ -96,6 +96,8 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     # f(z) = Gamma((df + 1)/2) / (Gamma(df/2) (df pi)^(1/2)) (1 + z^2/df)^(-(df + 1)/2)
     log_density = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
     density = np.exp(log_density - (df + 1) / 2 * np.log1p(z**2 / df))
+    # CRPS = scale [z (2 F(z) - 1) + 2 f(z) (df + z^2) / (df - 1) - spread]   (Jordan, Krueger & Lerch 2019, appendix A)
+    # with spread = 2 df^(1/2) / (df - 1) B(1/2, df - 1/2) / B(1/2, df/2)^2.
     spread = 2.0 * np.sqrt(df) / (df - 1) * np.exp(betaln(0.5, df - 0.5) - 2.0 * betaln(0.5, df / 2))
     return scale * (z * (2.0 * stdtr(df, z) - 1.0) + 2.0 * density * (df + z**2) / (df - 1) - spread)
 
@@ -139,6 +141,7 @@ def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
     r = np.sort(x - y, axis=0)  # about y, where no digits are lost
     # mean |x - x'| / 2 = sum_k (2 k - S - 1) x_(k) / S^2 of the sorted draws x_(k).
     rank = (2.0 * np.arange(1, s + 1) - s - 1.0).reshape(-1, *(1,) * y.ndim)
+    # CRPS = mean |x - y| - mean |x - x'| / 2   (Gneiting & Raftery 2007; `fair`: Ferro 2014)
     return np.abs(r).mean(0) - (rank * r).sum(0) / (s * (s - 1.0) if fair else s**2)
 
 
@@ -216,4 +219,5 @@ def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
     width = np.asarray(upper - lower)
     if (bad := width < 0).any():
         raise DataError(f"the lower end lies below the upper, and {first_bad('upper - lower', width, bad)}")
+    # (u - l) + (2 / alpha) [(l - y)_+ + (y - u)_+]   (Winkler 1972)
     return width + 2.0 / alpha * (np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0))

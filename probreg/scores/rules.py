@@ -42,6 +42,7 @@ class Rule(ABC):
 
     def mean(self, truth: Array, p: Array) -> Array:
         """sum_k truth_k S(p, k); an outcome without probability costs nothing, infinite loss or not."""
+        # 0 times infinity is 0, and nan in floating point.
         loss = self.losses(p)
         return np.where(truth > 0, truth * np.where(truth > 0, loss, 0.0), 0.0).sum(-1)
 
@@ -55,6 +56,7 @@ class LogRule(Rule):
 
     def losses(self, p: Array) -> Array:
         with np.errstate(divide="ignore"):  # what was called impossible costs infinity
+            # S(p, k) = -log p_k   (Good 1952)
             return -np.log(p)
 
 
@@ -91,6 +93,7 @@ class ZeroOneRule(Rule):
     name, title, proper = "zero_one", "zero-one loss", "weakly"
 
     def losses(self, p: Array) -> Array:
+        # S(p, k) = 1 - 1[k in argmax p] / |argmax p|
         first = p == p.max(-1, keepdims=True)
         return 1.0 - first / first.sum(-1, keepdims=True)
 
@@ -327,6 +330,7 @@ def entropy(rule: str | Rule, truth: Any) -> Array:
     >>> float(entropy("brier", 0.7).round(4))
     0.21
     """
+    # H(p) = S(p; p), concave in p for a proper rule   (Gneiting & Raftery 2007).
     return expected(rule, truth, forecast=truth)
 
 
@@ -358,4 +362,5 @@ def divergence(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
     """
     r = RULES.resolve(rule)
     p, h, pair = both(truth, forecast)
+    # S(h; p) - S(p; p) is the Bregman divergence of -H   (Gneiting & Raftery 2007).
     return (r.mean(p, h) - r.mean(p, p)) * (r.pair if pair else 1.0)

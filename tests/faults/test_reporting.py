@@ -10,7 +10,7 @@ import probreg as pr
 from probreg.comparison.hypotheses.restricted import Restrictions, restricted
 from probreg.comparison.models.leave_one_out import leave_one_out
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference.uncertainty.parameter_maps import scale_matrix_of_reported
+from probreg.inference.base import scale_matrix_of_reported
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
 

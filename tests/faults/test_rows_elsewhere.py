@@ -18,7 +18,7 @@ import probreg as pr
 from probreg.assess.after.curvature import curvature
 from probreg.assess.after.reset import reset
 from probreg.assess.before import condition_indices, design_leverage, separation, vif
-from probreg.comparison.tuning.psis import PSIS
+from probreg.comparison.tuning.leave_one_out import PSIS
 from probreg.data import PlainColumns
 from probreg.inference.uncertainty.information import estimate_of, expected_part, meat_part
 from probreg.show.plot import PLOTS

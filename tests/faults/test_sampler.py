@@ -12,8 +12,7 @@ import pytest
 
 import probreg as pr
 from probreg.errors import NotConverged
-from probreg.inference.interrupts import Interrupts
-from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
+from probreg.inference.sampling.sampler import Density, Interrupts, SamplerSettings, sample
 from tests.conftest import covering
 
 SHORT = SamplerSettings(1, 200, 100, 2)

@@ -221,6 +221,11 @@ def test_replicates_without_their_coefficients_are_refused(saved, tmp_path):
         pr.load_fit(respecified(saved["bootstrap"], tmp_path, solution__replicates=[]))
 
 
+def test_a_scale_of_a_prior_without_its_draws_is_refused(saved, tmp_path):
+    with pytest.raises(pr.DataError, match="no draws of tau, the scale of a prior"):
+        pr.load_fit(respecified(saved["softmax"], tmp_path, solution__hyper={"tau": 1.0}))
+
+
 def test_numbers_of_half_the_digits_are_numbers(saved, tmp_path):
     def change(file: h5py.File) -> None:
         scale = file["solution/scale"][()]

@@ -173,7 +173,7 @@ def test_saving_without_rows_takes_no_pass_over_rows_and_draws(tmp_path, monkeyp
     monkeypatch.setattr(pr.Model, "log_posterior", lambda *_, **__: pytest.fail("lp was computed"))
     monkeypatch.setattr(type(fit.model.likelihood), "sample", lambda *_, **__: pytest.fail("y was replicated"))
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
-    assert set(again.solution.sample_stats) == {"log_q"}
+    assert set(again.solution.draws.stats) == {"log_q"}
 
 
 def test_rows_of_many_trials_stay_rows(tmp_path):

@@ -87,11 +87,12 @@ def test_no_misspecification_where_rows_are_few_and_the_model_is_right():
 def test_the_sampler_by_its_chains(rng):
     model = gaussian(rng, 40)
     good = pr.fit(model, "nuts", seed=3)
-    draws = {k: v.copy() for k, v in good.solution.draws.items()}
+    draws = {k: v.copy() for k, v in good.solution.draws.values.items()}
     draws["beta"][0, :, 1] += 1.5  # one chain somewhere else
     beta = draws["beta"].mean((0, 1))
+    drawn = replace(good.solution.draws, values=draws)
     bad = replace(
-        good, solution=replace(good.solution, draws=draws, beta=beta, status=type(good.solution.status).UNMIXED)
+        good, solution=replace(good.solution, draws=drawn, beta=beta, status=type(good.solution.status).UNMIXED)
     )
     found = causes({"ML": pr.fit(model), "stuck": bad})
     assert "sampler: stuck (R-hat 1." in found["sampler"]

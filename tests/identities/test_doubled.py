@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.modes.linear import PriorRows, posterior_given_sigma, refined
-from probreg.numerics.linalg.doubled import add_up, condition_of, refine, residual_sums, two_product, two_sum
+from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, refined
+from probreg.numerics.linalg import condition_of
+from probreg.numerics.linalg.doubled import add_up, refine, residual_sums, two_product, two_sum
 from tests.reference.cases import digits, exact_least_squares
 
 Exact = Fraction.from_float
@@ -67,7 +68,7 @@ def test_least_squares_has_every_digit(factor, prior, kind, monkeypatch, rng):
     """Weights, offset and prior rows included; with a factor in double precision the digits are the same."""
     if factor == "double":
         monkeypatch.setattr("probreg.numerics.linalg.tall.EXTENDED", 0)
-        monkeypatch.setattr("probreg.numerics.linalg.dense.EXTENDED", 0)
+        monkeypatch.setattr("probreg.numerics.linalg.triangular.EXTENDED", 0)
     X, y, w = near_collinear(rng)
     offset = np.ldexp(rng.integers(-99, 99, len(y)), -5)  # y - offset is rounded, once
     aux = {"sigma": 2.0} if prior.name == "normal" else {}
@@ -121,7 +122,7 @@ def test_nothing_is_refined_where_conditioning_is_good(monkeypatch, rng):
     model = pr.Model.from_arrays(X, X.sum(1) + rng.normal(size=60))
     none = PriorRows.of(model.joint)
     given = posterior_given_sigma(model.design.moments, none, 1.0)
-    monkeypatch.setattr("probreg.inference.modes.linear.residual_sums", None)  # no look at the rows
+    monkeypatch.setattr("probreg.inference.modes.closed_form.residual_sums", None)  # no look at the rows
     assert refined(given, model.design, none, 1.0) is given
 
 

@@ -414,3 +414,27 @@ def test_sigma_has_intervals_of_every_kind():
         assert 0 < lower < plain.aux["sigma"] < upper < 3 * plain.aux["sigma"]
     wild = pr.fit(m, dataclasses.replace(fit.method, kind="wild", reps=20), seed=2)
     assert np.isnan(wild.aux_interval("sigma")).all()  # flipped residuals are as large as they were
+
+
+def test_intervals_of_draws_are_their_quantiles_and_the_shortest_that_hold_as_many():
+    """Of coefficients and of a noise scale whose marginals are known by draws alone."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=12)
+    model = pr.Model.from_arrays(x, 1 + x + rng.standard_t(4, size=12), likelihood="student", prior=pr.Normal(3.0))
+    fit = pr.fit(model, "importance", seed=1)
+    draws = {"x1": fit.solution.draws["beta"][..., 1, 0].ravel(), "sigma": fit.solution.draws["sigma"].ravel()}
+    inside = int(np.ceil(0.8 * draws["sigma"].size))
+    for name, values in draws.items():
+        ends = {}
+        for kind in ("eti", "hdi"):
+            if name == "sigma":
+                ends[kind] = fit.aux_interval("sigma", 0.8, kind)
+            else:
+                found = fit.interval(0.8, kind)
+                assert found.attrs["kind"] == kind
+                ends[kind] = found.lower.sel(coef=name).item(), found.upper.sel(coef=name).item()
+        np.testing.assert_allclose(ends["eti"], np.quantile(values, [0.1, 0.9]), rtol=1e-12)
+        s = np.sort(values)
+        widths = s[inside - 1 :] - s[: len(s) - inside + 1]
+        np.testing.assert_allclose(ends["hdi"][1] - ends["hdi"][0], widths.min(), rtol=1e-12)
+        assert ends["hdi"][1] - ends["hdi"][0] < ends["eti"][1] - ends["eti"][0]

@@ -131,7 +131,7 @@ def test_the_laplace_approximation_is_exact_where_the_posterior_is_normal(prior)
     exact, laplace = pr.fit(model, "conjugate"), pr.fit(model, "laplace")
     np.testing.assert_allclose(laplace.coef, exact.coef, rtol=1e-8)
     np.testing.assert_allclose(laplace.covariance(), exact.covariance(), rtol=1e-7)
-    log_q = laplace.solution.sample_stats["log_q"]
+    log_q = laplace.solution.draws.stats["log_q"]
     log_p = model.log_posterior(laplace.solution.draws["beta"])
     assert np.ptp(log_p - log_q) < 1e-6  # log p - log q is the evidence, in every draw
     if model.joint.informative.all():

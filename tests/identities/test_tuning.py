@@ -11,11 +11,10 @@ from scipy.stats import t as student
 
 import probreg as pr
 from probreg.comparison.tuning import CRITERIA, LOSSES, PSIS, folds_of, path, tune
-from probreg.comparison.tuning.criteria import mean_and_error
+from probreg.comparison.tuning.criteria import Squared, mean_and_error
 from probreg.comparison.tuning.cross_validation import held_out_losses
 from probreg.comparison.tuning.evidence import laplace_evidence, log_evidence
 from probreg.comparison.tuning.leave_one_out import _one_step, without_each
-from probreg.comparison.tuning.losses import Squared
 from probreg.inference import mode_path
 from probreg.inference.penalized.paths import rescaled
 from probreg.priors import ExponentialPower, GPrior, Horseshoe

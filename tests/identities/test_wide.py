@@ -118,12 +118,12 @@ def test_draws_have_the_moments_and_the_density_that_are_reported(both, likeliho
     assert np.abs(np.cov(z) - np.eye(k)).max() < 0.09
     if method == "laplace" and not narrow.model.unknown:
         log_q = -0.5 * (z**2).sum(0) - 0.5 * k * np.log(2 * np.pi) - np.log(np.diagonal(L)).sum()
-        np.testing.assert_allclose(s.sample_stats["log_q"].ravel(), log_q, rtol=1e-7)
+        np.testing.assert_allclose(s.draws.stats["log_q"].ravel(), log_q, rtol=1e-7)
     if method == "laplace" and narrow.model.unknown:  # the importance weights have the mean that those of p x p have
         log_p = narrow.model.log_posterior(s.draws["beta"][0], sigma=s.draws["sigma"][0])
         other = whole.model.log_posterior(whole.solution.draws["beta"][0], sigma=whole.solution.draws["sigma"][0])
-        first = log_p - s.sample_stats["log_q"][0]
-        second = other - whole.solution.sample_stats["log_q"][0]
+        first = log_p - s.draws.stats["log_q"][0]
+        second = other - whole.solution.draws.stats["log_q"][0]
         assert abs(first.mean() - second.mean()) < 5 * np.hypot(first.std(), second.std()) / np.sqrt(2000)
 
 

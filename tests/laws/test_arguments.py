@@ -30,8 +30,7 @@ from probreg.arguments.scalars import (
 )
 from probreg.assess.conformal.base import KINDS
 from probreg.comparison.tuning import RegularisationPath
-from probreg.comparison.tuning.criteria import CRITERIA
-from probreg.comparison.tuning.losses import LOSSES
+from probreg.comparison.tuning.criteria import CRITERIA, LOSSES
 from probreg.inference import METHODS
 from probreg.likelihoods import LIKELIHOODS
 from probreg.priors import AUX_PRIORS, PRIORS, BetaPrime, MultivariateNormal, ScaleMixture

@@ -9,7 +9,7 @@ import pytest
 
 import probreg as pr
 from probreg.assess.before import Verdict
-from probreg.inference import METHODS, Method, Solution, Status
+from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.base import moments_of_draws
 from probreg.inference.sampling.convergence import judged, mixing
 
@@ -38,7 +38,7 @@ class Metropolis(Method):
     def solve(self, model: pr.Model, rng: np.random.Generator) -> Solution:
         draws = np.stack([self._chain(model, rng) for _ in range(self.chains)])
         beta, cov = moments_of_draws(draws)
-        return Solution(beta, cov, known_marginals=False, draws={"beta": draws})
+        return Solution(beta, cov, draws=Draws({"beta": draws}))
 
     def _chain(self, model: pr.Model, rng: np.random.Generator) -> Any:
         at, kept = rng.normal(size=model.shape), []
@@ -78,6 +78,20 @@ def test_enough_draws_are_sampled() -> None:
     np.testing.assert_allclose(fit.coef, exact.coef, atol=0.15 * float(exact.std_error.max()))
 
 
+@pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")  # so few draws need not have mixed
+def test_intervals_are_of_the_draws_unless_their_law_is_known() -> None:
+    """A sampler that claims nothing of its posterior has quantiles of draws, not a normal about their mean."""
+    fit = pr.fit(MODEL, Metropolis(draws=100))
+    ends = fit.interval(0.8)
+    found = np.stack([ends["lower"], ends["upper"]])
+    beta = fit.solution.draws["beta"]
+    np.testing.assert_allclose(found, np.quantile(beta[..., 0].reshape(400, 2), [0.1, 0.9], axis=0), atol=1e-12)
+    claimed = replace(fit, solution=replace(fit.solution, draws=replace(fit.solution.draws, elliptical=True)))
+    np.testing.assert_allclose(
+        claimed.interval(0.8)["upper"] - fit.coef, 1.2815515655446004 * fit.std_error, rtol=1e-12
+    )
+
+
 def test_a_chain_that_stands_still_is_no_posterior() -> None:
     with pytest.warns(pr.ProbregWarning, match="do not agree"):
         fit = pr.fit(MODEL, Metropolis(draws=500, step=1e9))
@@ -87,7 +101,7 @@ def test_a_chain_that_stands_still_is_no_posterior() -> None:
 def claimed(beta: Any) -> tuple[Solution, dict[str, Any]]:
     """The verdict on these draws (chain, draw, p, m), and the measures that it is made from."""
     mean, cov = moments_of_draws(beta)
-    solution = Solution(mean, cov, known_marginals=False, draws={"beta": beta}, status=Status.SAMPLED)
+    solution = Solution(mean, cov, draws=Draws({"beta": beta}), status=Status.SAMPLED)
     return judged(MODEL, solution), mixing(MODEL, solution)
 
 
@@ -123,7 +137,8 @@ def test_one_chain_is_worth_a_hundred_independent_draws(part: str) -> None:
 def test_independent_draws_are_no_chains() -> None:
     """Draws without memory have no R-hat, whatever statistics they keep beside them."""
     fit = pr.fit(MODEL, "laplace")
-    claimed = replace(fit, solution=replace(fit.solution, sample_stats={"diverging": np.zeros((4, 1000), bool)}))
+    draws = replace(fit.solution.posterior, stats={"diverging": np.zeros((4, 1000), bool)})
+    claimed = replace(fit, solution=replace(fit.solution, draws=draws))
     assert "r_hat" not in claimed.summary().columns
     with pytest.raises(pr.Incompatible, match="runs no Markov chains"):
         pr.plot.trace(claimed)

@@ -10,6 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison import Comparison, compare, decimals, prior_weights, rounded
+from probreg.inference import Draws
 from probreg.recipes import logistic, ols, poisson, ridge, softmax
 
 EXACT = 1e-12  # the same numbers, copied: rounding of a division at most
@@ -546,13 +547,13 @@ def test_sampling_noise_is_a_reason():
     """Twenty draws of a mean have an error of about 0.2 SD."""
     model = gaussian()
     posterior = pr.fit(model, "conjugate", seed=3)
-    draws = {k: v[:1, :20] for k, v in posterior.solution.draws.items()}
+    draws = {k: v[:1, :20] for k, v in posterior.solution.draws.values.items()}
     stats = {"diverging": np.zeros((1, 20), bool)}
     beta = draws["beta"].mean((0, 1))
     few = pr.Fit(
         model,
         pr.NUTS(),
-        replace(posterior.solution, beta=beta, draws=draws, sample_stats=stats, df=None, known_marginals=False),
+        replace(posterior.solution, beta=beta, draws=Draws(draws, stats), df=None),
     )
     c = compare({"ML": pr.fit(model), "few": few})
     mcse = c.data["mcse"].sel(fit="few")

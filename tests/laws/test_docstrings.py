@@ -105,6 +105,23 @@ def test_sections_are_in_the_order_that_readers_know(name):
     assert headings == sorted(headings, key=order.index)
 
 
+SHARED = ("columns", "intercept", "prior", "aux", "event", "reference", "missing", "response", "progress")
+
+
+def entries(thing) -> dict[str, str]:
+    """The text of each parameter, its type included."""
+    text = read(thing)[1]["Parameters"]
+    return {entry.partition(" : ")[0]: entry.strip() for entry in re.split(r"\n(?=\S)", text.strip())}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_the_ways_to_a_model_share_they_say_in_the_same_words(name):
+    ways = [way for member, way in MEMBERS.items() if member.startswith("Model.from_") and name in parameters(way)]
+    assert len(ways) > 1
+    assert len({entries(way)[name] for way in ways}) == 1
+    assert len({str(inspect.signature(way).parameters[name]) for way in ways}) == 1
+
+
 def test_the_law_sees_a_parameter_that_is_missing():
     def wrong(x, *, y):
         """Adds.

@@ -200,7 +200,7 @@ def test_scales_stand_in_draws_summary_and_file(tmp_path):
     model = model_for(pr.Gaussian(), {"x1": Normal(pr.HalfNormal(0.8)), ("x2", "x3"): Horseshoe(tau=0.4)}, n=30)
     fit = pr.fit(model, pr.NUTS(draws=60, tune=150, chains=2))
     names = ["tau[x1]", "tau[x2..x3]", "lambda[x2]", "lambda[x3]"]
-    assert set(fit.solution.draws) == {"beta", "sigma", *names}
+    assert set(fit.solution.draws.values) == {"beta", "sigma", *names}
     assert set(fit.tree["posterior"].data_vars) == {"beta", "sigma", *names}
     table = fit.summary()
     assert table.index[-2:].tolist() == names[:2]
@@ -211,7 +211,7 @@ def test_scales_stand_in_draws_summary_and_file(tmp_path):
     assert table.loc["tau[x1]", "r_hat"] > 0.9
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     assert again.summary().equals(table)
-    assert again.solution.hyper == fit.solution.hyper
+    assert again.solution.scalars == fit.solution.scalars
     np.testing.assert_array_equal(again.solution.draws["lambda[x3]"], fit.solution.draws["lambda[x3]"])
     marginal = model.joint.log_prob(fit.solution.draws["beta"], fit.solution.draws["sigma"])
     np.testing.assert_allclose(fit.tree["log_prior"]["beta"], marginal, rtol=1e-9)

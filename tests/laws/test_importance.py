@@ -10,8 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import METHODS, Importance, Posterior, Status
-from probreg.inference.sampling.importance import resampled
-from probreg.inference.sampling.pareto import reliable, smoothed
+from probreg.inference.sampling.importance import reliable, resampled, smoothed
 from probreg.priors import Normal, StudentT
 
 from .cases import (
@@ -227,7 +226,7 @@ def test_draws_are_independent_chains_that_claim_no_more_than_they_hold():
     model = small(pr.Bernoulli(), pr.Flat(), 2, 24)
     fit = pr.fit(model, Importance(draws=800, chains=3), seed=5)
     s = fit.solution
-    assert {"diverging", "log_q", "acceptance_rate"}.isdisjoint(s.sample_stats)
+    assert {"diverging", "log_q", "acceptance_rate"}.isdisjoint(s.draws.stats)
     assert not {"ess_bulk", "ess_tail", "r_hat"} & set(fit.summary().columns)
     assert float(az.rhat(fit.tree["posterior"])["beta"].max()) < 1.02
     flat = s.draws["beta"].reshape(3, 800, -1)
@@ -341,7 +340,7 @@ def test_the_fit_is_that_of_the_rung(model, rung):
     fit, alone = pr.fit(model, "posterior", seed=7), pr.fit(model, rung, seed=7)
     assert fit.method.name == rung
     assert fit.target == "posterior"
-    for name, v in alone.solution.draws.items():
+    for name, v in alone.solution.draws.values.items():
         np.testing.assert_array_equal(fit.solution.draws[name], v)
     assert fit.solution.notes == alone.solution.notes
 

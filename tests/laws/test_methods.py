@@ -190,12 +190,12 @@ def test_laplace_log_q_is_the_density_of_its_draws(model, method):
     q = stats.multivariate_normal(np.zeros(len(x)), np.linalg.inv(H)).logpdf((points - x) / se) - np.log(se).sum()
     q = q - sum(v[:, 0] for v in log_aux)
     # the numerical Hessian has errors of 1e-6, met at |z|^2 up to 30
-    np.testing.assert_allclose(fit.solution.sample_stats["log_q"].ravel(), q, atol=1e-3)
+    np.testing.assert_allclose(fit.solution.draws.stats["log_q"].ravel(), q, atol=1e-3)
 
 
 @over([(m, k) for m, k in ACCEPTED if k.target == "posterior"][::4])
 def test_a_seed_gives_the_same_draws_and_another_gives_others(model, method):
-    one, same, other = (pr.fit(model, method, seed=s).solution.draws for s in (8, 8, 9))
+    one, same, other = (pr.fit(model, method, seed=s).solution.posterior.values for s in (8, 8, 9))
     for name, v in one.items():
         np.testing.assert_array_equal(v, same[name])
         assert not (v == other[name]).any()
@@ -382,7 +382,7 @@ def test_groups_of_the_tree_are_the_models_densities(likelihood):
     model = model_for(likelihood, Normal(0.8, location=0.2), offset=offset, weights=weights, aux=aux)
     again_and_again = np.repeat(np.arange(n), weights)
     fit = pr.fit(model, pr.LaplaceApproximation(draws=20, chains=2))
-    draws = dict(fit.solution.draws)
+    draws = dict(fit.solution.draws.values)
     beta = draws.pop("beta")
     each = (model.pointwise(beta, **draws) / weights)[..., again_and_again]
     np.testing.assert_allclose(fit.tree["log_likelihood"]["y"], each, rtol=1e-12)

@@ -9,9 +9,9 @@ from formulaic import Formula
 
 import probreg as pr
 from probreg.assess.before.vif import terms
-from probreg.data.algebra import quoted, unquoted
+from probreg.data.formula.algebra import parse_formula
 from probreg.data.formula.formula import read_formula
-from probreg.data.formula.layout import parse_formula
+from probreg.data.formula.grammar import quoted, unquoted
 from probreg.errors import DataError
 
 N = 12

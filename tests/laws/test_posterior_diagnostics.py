@@ -16,7 +16,7 @@ from probreg.assess.after.observed import uniforms
 from probreg.assess.after.predictive_checks import predictive_checks
 from probreg.assess.before import Verdict
 from probreg.assess.simulation import simulate
-from probreg.inference import LaplaceApproximation
+from probreg.inference import Draws, LaplaceApproximation
 from tests.laws.cases import LIKELIHOOD_CASES, dkw, model_for, named, own
 
 OF_POSTERIORS = [k for k, cls in DIAGNOSTICS.items() if cls.target == "posterior"]
@@ -83,7 +83,7 @@ def chains(seed=0, size=(4, 500), **stats):
     fit = gaussian(y, X, aux={"sigma": 1.0})
     draws = {"beta": stats.pop("beta", rng.normal(size=(*size, 3, 1)))}
     known = {"diverging": np.zeros(size, bool), "energy": rng.normal(size=size)} | stats
-    return replace(fit, method=pr.NUTS(), solution=replace(fit.solution, draws=draws, sample_stats=known))
+    return replace(fit, method=pr.NUTS(), solution=replace(fit.solution, draws=Draws(draws, known)))
 
 
 def walk(size, rho, seed=0):

@@ -12,8 +12,8 @@ import probreg as pr
 from probreg.assess.after import DIAGNOSTICS, influence_measures
 from probreg.assess.after.added import added_test, score_statistic
 from probreg.assess.after.cook import largest_cook as largest_cook
-from probreg.assess.after.deletion import RARE, UNCOMMON
 from probreg.assess.after.dfbetas import largest_dfbetas as largest_dfbetas
+from probreg.assess.after.influence_measures import RARE, UNCOMMON
 from probreg.assess.after.local import local
 from probreg.assess.after.observed import rows_of_observations
 from probreg.assess.after.replicates import _at, _drawn, drawable, simulated

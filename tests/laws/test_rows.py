@@ -385,7 +385,7 @@ def test_separation_is_that_of_all_rows(separated: str) -> None:
 
 
 def test_a_direction_that_separates_the_sample_only_is_not_believed() -> None:
-    from probreg.inference.modes.runaway import runaway
+    from probreg.inference.modes.existence import runaway
 
     X, y = many("sample")
     found, notes = runaway(pr.Model.from_blocks(cut(9000, X, y), likelihood="bernoulli"))

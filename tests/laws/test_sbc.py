@@ -12,7 +12,7 @@ from scipy.special import erf
 import probreg as pr
 from probreg.assess.simulation import sbc, simulate
 from probreg.assess.simulation.uniform import simultaneous, uniformity, within
-from probreg.inference import METHODS, Conjugate
+from probreg.inference import METHODS, Conjugate, Draws
 from probreg.show.plot.sbc import sbc as picture
 from tests.laws.cases import LIKELIHOOD_CASES, covering, dkw, model_for, named
 
@@ -141,11 +141,10 @@ class Distorted(Conjugate):
 
     def solve(self, model, rng):
         found = Conjugate.solve(self, model, rng)
-        draws = found.draws["beta"]
-        centre, sd = draws.mean((0, 1)), draws.std((0, 1))
-        return replace(
-            found, draws=dict(found.draws) | {"beta": centre + self.stretch * (draws - centre) + self.shift * sd}
-        )
+        beta = found.draws["beta"]
+        centre, sd = beta.mean((0, 1)), beta.std((0, 1))
+        moved = centre + self.stretch * (beta - centre) + self.shift * sd
+        return replace(found, draws=Draws({**found.draws.values, "beta": moved}))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +173,7 @@ class Blind(Conjugate):
         found = Conjugate.solve(self, model, rng)
         sigma = model.aux_prior("sigma").sample(rng, 200)
         beta = np.array([model.joint.sample(rng, model.shape, s) for s in sigma])
-        return replace(found, draws={"beta": beta[None], "sigma": sigma[None]})
+        return replace(found, draws=Draws({"beta": beta[None], "sigma": sigma[None]}))
 
 
 def test_only_the_log_likelihood_sees_a_method_that_ignores_the_data():

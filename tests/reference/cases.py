@@ -208,7 +208,7 @@ def importance(fit: Any, target: Any, columns: Columns) -> tuple[Array, Array, A
     """
     beta = fit.solution.draws["beta"].reshape(-1, *target.shape)
     log_p = np.concatenate([target.log_posterior(b) for b in np.array_split(beta, 50)])
-    log_w = log_p - fit.solution.sample_stats["log_q"].ravel()
+    log_w = log_p - fit.solution.draws.stats["log_q"].ravel()
     w = np.exp(log_w - log_w.max())
     w /= w.sum()
     where = [target.design.columns.index(c) for c in columns.order]

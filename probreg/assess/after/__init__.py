@@ -3,13 +3,17 @@
 from probreg.arguments.scalars import Flag, checked
 from probreg.assess.after.approximation import ApproximationDiagnostic as ApproximationDiagnostic
 from probreg.assess.after.autocorrelation import AutocorrelationDiagnostic as AutocorrelationDiagnostic
-from probreg.assess.after.base import DIAGNOSTICS as DIAGNOSTICS, Diagnostic as Diagnostic
+from probreg.assess.after.base import (
+    DIAGNOSTICS as DIAGNOSTICS,
+    Diagnostic as Diagnostic,
+    catalogue as catalogue,
+    catalogue_markdown as catalogue_markdown,
+)
 from probreg.assess.after.calibration import (
     CalibrationDiagnostic as CalibrationDiagnostic,
     calibration_curve as calibration_curve,
     hosmer_lemeshow as hosmer_lemeshow,
 )
-from probreg.assess.after.catalogue import catalogue as catalogue, catalogue_markdown as catalogue_markdown
 from probreg.assess.after.cook import CookDiagnostic as CookDiagnostic
 from probreg.assess.after.curvature import CurvatureDiagnostic as CurvatureDiagnostic, curvature as curvature
 from probreg.assess.after.dfbetas import DfbetasDiagnostic as DfbetasDiagnostic

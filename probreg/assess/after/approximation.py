@@ -23,14 +23,12 @@ class ApproximationDiagnostic(Diagnostic):
     picture = "plot.coefficients"
 
     def applies(self, fit: Fit) -> str | None:
-        return None if "log_q" in fit.solution.sample_stats else f"{fit.method.name} draws from the posterior itself"
+        return None if "log_q" in fit.solution.posterior.stats else f"{fit.method.name} draws from the posterior itself"
 
     def run(self, fit: Fit) -> list[Finding]:
         from arviz_stats.base import array_stats
 
-        log_w = (
-            np.asarray(fit.tree["sample_stats"]["lp"]).ravel() - np.asarray(fit.solution.sample_stats["log_q"]).ravel()
-        )
+        log_w = np.asarray(fit.tree["sample_stats"]["lp"]).ravel() - fit.solution.posterior.stats["log_q"].ravel()
         log_w = log_w - log_w.max()
         w = np.exp(log_w) / np.exp(log_w).sum()
         k, share = float(array_stats.psislw(-log_w)[1]), float(1.0 / (len(w) * (w**2).sum()))

@@ -96,12 +96,14 @@ def autocorrelations(e: Array, lags: int) -> Array:
     """
     if not 1 <= lags < len(e):
         raise DataError(f"autocorrelations of {len(e)} values go up to lag {len(e) - 1}, got lags={lags}")
+    # r_k = sum_t c_t c_(t-k) / sum_t c_t^2
     c = e - e.mean()
     return np.array([c[k:] @ c[:-k] for k in range(1, lags + 1)]) / (c @ c)
 
 
 def box_statistic(e: Array, lags: int) -> Array:
     """n (n + 2) sum_k r_k^2 / (n - k) of the series in the rows of e (..., n)."""
+    # Var r_k = (n - k) / (n (n + 2)) for independent values, so that Q = sum_k r_k^2 / Var r_k   (Ljung & Box 1978).
     n, c = e.shape[-1], e - e.mean(-1, keepdims=True)
     k = np.arange(1, lags + 1)
     r = np.stack([(c[..., j:] * c[..., :-j]).sum(-1) for j in k], -1) / (c**2).sum(-1)[..., None]
@@ -137,12 +139,15 @@ def durbin_watson_test(fit: Fit) -> Serial:
     U = (design.basis.rows(design.X) if design.basis.intercept in kept else design.X)[:, kept]
     U = U if design.precision is None else U * np.sqrt(design.precision)[:, None]  # as are the residuals
     if len(e) <= _EXACT:
+        # e = N N'noise, N the orthonormal complement of the columns, e'Ae the sum of squared differences: d <= d_0
+        # where z'(N'AN - d_0) z <= 0, z = N'noise / sigma standard normal.
         N = np.linalg.qr(U, mode="complete")[0][:, len(kept) :]
         below = _below_zero(np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0)) - d)
         how = ", exact"
     else:
         mean, variance = _moments(np.linalg.qr(U)[0])
         below, how = float(ndtr((d - mean) / np.sqrt(variance))), ", normal approximation"
+    # Two-sided: twice the smaller of P(D <= d) and P(D >= d).
     return Serial(d, min(1.0, 2.0 * min(below, 1.0 - below)), how)
 
 
@@ -150,6 +155,8 @@ def _moments(Q: Array) -> tuple[float, float]:
     """Mean and variance of d for the orthonormal columns Q (Durbin & Watson 1951)."""
     n, k = Q.shape
     AQ = _differenced(Q)
+    # M = 1 - QQ', P = tr MA, S = tr (MA)^2, where tr A = 2 (n - 1) and tr A^2 = 2 (3 n - 4):
+    # E d = P / (n - k), Var d = 2 (S - P E d) / ((n - k)(n - k + 2))   (Durbin & Watson 1951).
     B = Q.T @ AQ
     P = 2.0 * (n - 1) - np.trace(B)
     S = 2.0 * (3 * n - 4) - 2.0 * np.sum(AQ**2) + np.sum(B**2)
@@ -169,6 +176,8 @@ def _below_zero(weights: Array) -> float:
 
     a = weights / np.abs(weights).max()
 
+    # P(sum a_j z_j^2 < 0) = 1/2 - 1/pi integral_0^inf sin theta(u) / (u rho(u)) du, with
+    # theta = 1/2 sum_j arctan(a_j u) and rho = prod_j (1 + a_j^2 u^2)^(1/4)   (Imhof 1961, equation 3.2).
     def integrand(u: float) -> float:
         theta = 0.5 * np.arctan(a * u).sum()
         return float(np.sin(theta) / u * np.exp(-0.25 * np.log1p((a * u) ** 2).sum()))

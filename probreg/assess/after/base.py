@@ -7,14 +7,17 @@ The counterpart of `check` after the fit. A diagnostic first says whether its qu
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import nan
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from probreg.assess.before import CHECKS
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
+from probreg.fits.inference_data import reported_coefficients
 from probreg.fits.prediction import require_predictive
 from probreg.inference import Status
+from probreg.likelihoods import OfClasses, OfTrials
 from probreg.registry import Registry
 
 DIAGNOSTICS: Registry["Diagnostic"] = Registry("diagnostic")
@@ -104,3 +107,87 @@ def reachable(fit: Fit) -> None:
     """DataError for a fit without rows, NotConverged for one without an estimate, Incompatible without probabilities."""
     fit.model.design.need_rows("a number for each row")
     require_predictive(fit.solution, fit.method)
+
+
+def heavier_tails(fit: Fit) -> str:
+    """The likelihood that allows far responses, where there is one."""
+    likelihood = fit.model.likelihood
+    if likelihood.wider:
+        return likelihood.wider
+    if isinstance(likelihood, OfTrials):
+        return "trials of a row depend on one another, or the mean lacks a term: see dispersion"
+    if not isinstance(likelihood, OfClasses):
+        return "look for a column that the mean lacks; no likelihood of such responses here has heavier tails"
+    return "look for a wrong label, or a column that the probabilities lack"
+
+
+def other_spread(fit: Fit, *, more: bool = True) -> str:
+    """What to do about counts, or trials, that vary more or less than their mean says."""
+    likelihood = fit.model.likelihood
+    kind, groups = ("trials", ", or 'cluster' by group") if isinstance(likelihood, OfTrials) else ("counts", "")
+    robust = f"use robust standard errors, fit.covariance('HC1'){groups}"
+    if fit.target == "posterior":
+        robust = f"a mode has robust standard errors, pr.fit(model).covariance('HC1'){groups}, and a posterior none"
+    if more and likelihood.wider:
+        return f"look for a column that the mean lacks; {likelihood.wider}; or {robust}"
+    how = "more" if more else "less"
+    return f"look for a column that the mean lacks; no likelihood here holds {kind} that vary {how}; {robust}"
+
+
+Array = np.ndarray
+
+
+def no_chains(fit: Fit) -> str | None:
+    """Why a question about Markov chains has no meaning for this fit, or None."""
+    if fit.method.makes_chains:
+        return None
+    return f"the draws of {fit.method.name} are independent, no Markov chain made them"
+
+
+def number_of_chains(fit: Fit) -> int:
+    """How many chains the draws are of."""
+    return len(fit.solution.posterior["beta"])
+
+
+def parameters(fit: Fit) -> tuple[list[str], Array]:
+    """Names of coefficients and nuisance parameters, and their draws (chain, draw, parameter)."""
+    draws = fit.solution.posterior
+    beta = reported_coefficients(fit.model, draws["beta"])
+    parts = [beta.reshape(*beta.shape[:2], -1), *(draws[a][..., None] for a in fit.model.unknown)]
+    return [*fit.parameter_names, *fit.model.unknown], np.concatenate(parts, -1)
+
+
+class Entry(NamedTuple):
+    """One check or diagnostic: its name, its question, when it is asked, and the picture that shows its answer."""
+
+    name: str
+    question: str
+    when: str
+    picture: str
+
+
+def catalogue() -> tuple[Entry, ...]:
+    """The checks before a fit and the diagnostics after it, in alphabetical order within each.
+
+    >>> catalogue()[0].when
+    'before the fit'
+    """
+    before = [Entry(name, cls.question, "before the fit", "") for name, cls in sorted(CHECKS.items())]
+    after = [Entry(name, cls.question, _when(cls), cls.picture) for name, cls in sorted(DIAGNOSTICS.items())]
+    return (*before, *after)
+
+
+def catalogue_markdown() -> str:
+    """The catalogue as a Markdown table.
+
+    >>> print(catalogue_markdown().splitlines()[0])
+    | name | question | when | picture |
+    """
+    rows = [("name", "question", "when", "picture"), ("---",) * 4]
+    rows += [(f"`{e.name}`", e.question, e.when, f"`{e.picture}`" if e.picture else "") for e in catalogue()]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _when(cls: type[Diagnostic]) -> str:
+    what = {"any": "any fit", "mode": "a point estimate", "posterior": "a posterior"}[cls.target]
+    return f"{what}: {cls.when}" if cls.when else what

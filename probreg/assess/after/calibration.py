@@ -9,7 +9,7 @@ from probreg.arguments.scalars import check_prob
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, reachable
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.before.base import Finding
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, SoftmaxLikelihood, UnivariateLikelihood
@@ -84,10 +84,12 @@ def hosmer_lemeshow(p: Array, y: Array, *, reference: int = 0, groups: int = 10)
     tally = (y[:, None] == np.arange(p.shape[1])).astype(float) if y.ndim == 1 else y
     trials = tally.sum(1)
     group = _groups(1.0 - p[:, reference], groups, trials)
+    # E_gk = sum_{i in g} n_i p_ik and O_gk = sum_{i in g} y_ik, n_i the trials of a row.
     expected = np.stack([np.bincount(group, trials * p[:, k]) for k in range(p.shape[1])], 1)
     happened = np.stack([np.bincount(group, tally[:, k], len(expected)) for k in range(p.shape[1])], 1)
     with np.errstate(all="ignore"):  # a class that is certain not to come
         parts = np.where(expected > 0, (happened - expected) ** 2 / expected, 0.0)
+    # X^2 = sum_g sum_k (O_gk - E_gk)^2 / E_gk ~ chi^2 on (G - 2)(K - 1)   (Fagerland, Hosmer & Bofin 2008).
     df = max(len(expected) - 2, 0) * (p.shape[1] - 1)
     statistic = float(parts.sum())
     return HosmerLemeshow(statistic, df, float(chdtrc(df, statistic)) if df else np.nan)
@@ -131,6 +133,8 @@ def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
 def _curve(p: Array, hit: Array, w: Array, bins: int, prob: float) -> Array:
     group = _groups(p, bins, w)
     total = np.bincount(group, w)
+    # W = sum_i w_i of a bin; forecast sum_i w_i p_i / W, observed sum_i w_i o_i / W, and the observed share is
+    # Binomial(W, forecast) / W where the forecasts are right   (Brocker & Smith 2007).
     mean = np.bincount(group, w * p) / total
     ends = [_binomial(q, np.round(total), mean) / np.round(total) for q in ((1 - prob) / 2, (1 + prob) / 2)]
     return np.stack([mean, np.bincount(group, w * hit) / total, total, *ends])
@@ -141,6 +145,7 @@ def _binomial(q: float, n: Array, p: Array) -> Array:
     low, high = np.full(len(n), -1.0), n.copy()
     while (wide := high - low > 1).any():
         middle = np.floor((low + high) / 2)
+        # P(K <= k) = I_(1 - p)(n - k, k + 1), the regularised incomplete beta function.
         enough = betainc(n - middle, middle + 1.0, 1.0 - p) >= q
         low, high = np.where(wide & ~enough, middle, low), np.where(wide & enough, middle, high)
     return high
@@ -151,6 +156,7 @@ def _groups(value: Array, groups: int, w: Array | None = None) -> Array:
     w = np.ones(len(value)) if w is None else w
     level, place = np.unique(value.round(12), return_inverse=True)
     weight = np.bincount(place, w, len(level))
+    # The place of a value is the weight below it and half of its own, over W; its group is floor(G place).
     middle = (np.cumsum(weight) - weight / 2) / weight.sum()
     cut = np.minimum((middle * groups).astype(int), groups - 1)
     return np.unique(cut, return_inverse=True)[1][place]

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtr, fdtr
 
 from probreg.assess.after.base import DIAGNOSTICS
-from probreg.assess.after.deletion import DeletionDiagnostic
+from probreg.assess.after.influence_measures import DeletionDiagnostic
 from probreg.assess.after.local import Local, local
 from probreg.assess.after.replicates import Replicates
 from probreg.assess.before.base import Finding
@@ -52,6 +52,7 @@ class CookDiagnostic(DeletionDiagnostic):
 
 def largest_cook(drawn: Replicates) -> Array:
     """The largest Cook's distance (beta - beta_(i))' A (beta - beta_(i)) / (k dispersion) of each data set, (S,)."""
+    # D_i = d_i'A d_i / (k phi), d_i = beta - beta_(i), A the penalised curvature, phi the dispersion   (Cook 1977).
     A = drawn.data_curvature + drawn.P
     square = np.einsum("snk,skl,snl->sn", drawn.change, A, drawn.change, optimize=True)
     return np.asarray(square.max(1) / (drawn.Z.shape[2] * drawn.dispersion))
@@ -59,6 +60,7 @@ def largest_cook(drawn: Replicates) -> Array:
 
 def content(found: Local, distance: float) -> float:
     """Of the confidence ellipsoid at whose edge an estimate at this distance lies."""
+    # d'A d / (k phi) is F on (k, df) with phi estimated on df degrees of freedom, chi^2 on k over k with phi known.
     k = found.Q.shape[2]
     if found.df is not None and found.df > 0:
         return float(fdtr(k, found.df, distance))

@@ -5,8 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.assess.after.base import DIAGNOSTICS
-from probreg.assess.after.deletion import DeletionDiagnostic
-from probreg.assess.after.influence_measures import dfbetas
+from probreg.assess.after.influence_measures import DeletionDiagnostic, dfbetas
 from probreg.assess.after.local import local
 from probreg.assess.after.replicates import Replicates
 from probreg.assess.before.base import Finding

@@ -6,14 +6,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import chdtr, chdtrc, ndtr
 
-from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic, other_spread
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
-from probreg.assess.after.remedies import other_spread
 from probreg.assess.after.replicates import Replicates, drawable, simulated
 from probreg.assess.after.residuals import predictor
 from probreg.assess.before.base import Finding, Verdict
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
 from probreg.likelihoods import CountLikelihood, OfClasses, OfTrials
 from probreg.system.terminal import p_said
@@ -96,7 +95,8 @@ class DispersionDiagnostic(Diagnostic):
 
 
 def count_dispersion(fit: Fit) -> Dispersion:
-    """Tests against Var(y) = V(mu), with leverages h: the score test of V(mu) + phi mu^2 (Dean & Lawless 1989),
+    """Tests against Var(y) = V(mu), with leverages h: for a Poisson response with an intercept the score test of
+    V(mu) + phi mu^2 (Dean & Lawless 1989),
 
         z = sum_i [(y - mu)^2 - (1 - h) V(mu)] / sqrt(2 sum_i V(mu)^2),
 
@@ -107,6 +107,8 @@ def count_dispersion(fit: Fit) -> Dispersion:
     assert isinstance(likelihood, CountLikelihood)
     mu = likelihood.mean(found.eta)
     v = likelihood.variance(mu, **fit.aux)
+    # E (y - mu)^2 = (1 - h) V to first order where mu was fitted. For a Poisson response and maximum likelihood with an
+    # intercept sum mu = sum y: this is sum (y - mu)^2 - y + h mu, of variance 2 sum mu^2   (Dean & Lawless 1989).
     excess = (fit.model.design.observed - mu) ** 2 - (1.0 - found.leverage) * v
     z, df = float(w @ excess / np.sqrt(2.0 * (w @ v**2))), found.total - found.size
     x2 = float(w @ found.u[:, 0] ** 2)
@@ -129,6 +131,7 @@ def _score(drawn: Replicates) -> Array:
 def _pearson(drawn: Replicates, df: float) -> Array:
     """|log(X^2 / df)| of each data set, (S,): too much and too little alike."""
     with np.errstate(divide="ignore"):
+        # |log| makes a ratio and its inverse equally far from 1.
         return np.abs(np.log((drawn.pearson**2).sum(1) / df))
 
 
@@ -154,9 +157,11 @@ def grouped(fit: Fit) -> tuple[Array, Array]:
 def grouped_dispersion(fit: Fit) -> Dispersion:
     """X^2 = sum_g sum_k (y_gk - n_g p_gk)^2 / (n_g p_gk), chi-square on groups (K - 1) - coefficients (McCullagh & Nelder 1989,
     section 4.5); of two classes sum_g (s_g - n_g p_g)^2 / (n_g p_g (1 - p_g))."""
+    # E_gk = n_g p_gk, and X^2 / df estimates the factor by which variances exceed the multinomial's.
     y, p = grouped(fit)
     expected = y.sum(1, keepdims=True) * p
     df = len(y) * (p.shape[1] - 1) - local(fit).size
     x2 = float(np.sum((y - expected) ** 2 / expected))
+    # Two-sided: twice the smaller tail of chi^2 on df.
     p_value = min(1.0, 2.0 * min(float(chdtr(df, x2)), float(chdtrc(df, x2))))
     return Dispersion(x2 / df, ((f"Pearson chi2({df:.4g})", x2, p_value),))

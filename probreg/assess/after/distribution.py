@@ -2,10 +2,9 @@
 
 from typing import ClassVar
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails, other_spread
 from probreg.assess.after.normality import normal_shape
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
-from probreg.assess.after.remedies import heavier_tails, other_spread
 from probreg.assess.after.residuals import quantile_residuals
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes

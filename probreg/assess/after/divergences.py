@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.chains import no_chains, parameters
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, no_chains, parameters
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.system.terminal import percent
@@ -23,11 +22,11 @@ class DivergenceDiagnostic(Diagnostic):
     picture = "plot.trace"
 
     def applies(self, fit: Fit) -> str | None:
-        kept = "diverging" in fit.solution.sample_stats
+        kept = "diverging" in fit.solution.posterior.stats
         return no_chains(fit) or (None if kept else f"{fit.method.name} keeps no count of divergent steps")
 
     def run(self, fit: Fit) -> list[Finding]:
-        diverging = np.asarray(fit.solution.sample_stats["diverging"], dtype=bool)
+        diverging = np.asarray(fit.solution.posterior.stats["diverging"], dtype=bool)
         found = _cut(self, fit)
         if not diverging.any():
             return found + self.fine(f"none of {diverging.size} steps diverged", statistic=0)
@@ -51,7 +50,7 @@ def _where(fit: Fit, diverging: np.ndarray) -> tuple[str, str]:
 
 
 def _cut(check: DivergenceDiagnostic, fit: Fit) -> list[Finding]:
-    cut = fit.solution.sample_stats.get("reached_max_treedepth")
+    cut = fit.solution.posterior.stats.get("reached_max_treedepth")
     if cut is None or not np.any(cut):
         return []
     share = float(np.mean(cut))

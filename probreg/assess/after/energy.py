@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.chains import no_chains
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, no_chains
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
 
@@ -32,10 +31,10 @@ class EnergyDiagnostic(Diagnostic):
     picture = "plot.trace"
 
     def applies(self, fit: Fit) -> str | None:
-        return no_chains(fit) or (None if "energy" in fit.solution.sample_stats else "the sampler kept no energies")
+        return no_chains(fit) or (None if "energy" in fit.solution.posterior.stats else "the sampler kept no energies")
 
     def run(self, fit: Fit) -> list[Finding]:
-        each = bfmi(np.asarray(fit.solution.sample_stats["energy"], dtype=float))
+        each = bfmi(np.asarray(fit.solution.posterior.stats["energy"], dtype=float))
         low = np.flatnonzero(each < LEAST)
         if not len(low):
             return self.fine(f"E-BFMI is at least {each.min():.2f} in every chain", statistic=each.min())

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from probreg.data import Basis
-from probreg.data.absent import full_weights, plus_offset
+from probreg.data.rows import full_weights, plus_offset
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood
 from probreg.numerics.frame import map_of_columns

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.remedies import heavier_tails
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -33,7 +32,7 @@ def no_loo(fit: Fit) -> str | None:
     if observation_rows(fit.model)[1] is not None:
         return "rows of fractional or very large weights are no single observations that could be left out"
     draws = fit.solution.draws
-    size = 0 if draws is None else draws["beta"][..., 0, 0].size * fit.model.design.total
+    size = 0 if draws is None else draws.count * fit.model.design.total
     return f"its {size:,.0f} numbers take long; az.loo(fit.tree) computes it" if size > _MOST else None
 
 
@@ -69,7 +68,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
         few = ", ".join(f"{n} (k = {k[i]:.2f})" for n, i in zip(names[:_SHOWN], order))
         more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
         which = f"row {few}" if len(bad) == 1 else f"any one of rows {few}{more}"
-        approximate = "log_q" in fit.solution.sample_stats
+        approximate = "log_q" in fit.solution.posterior.stats
         far = f"too far from {'the draws of ' + fit.method.name if approximate else 'the posterior'} for its leave-one-out to be reliable"
         sentence = f"without {which} the posterior is {far}; {score}"
         first = "fit with nuts, whose draws need no correction; then " if approximate else ""

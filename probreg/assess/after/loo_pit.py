@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails, other_spread
 from probreg.assess.after.loo import no_loo
 from probreg.assess.after.observed import uniforms
-from probreg.assess.after.remedies import heavier_tails, other_spread
 from probreg.assess.before.base import Finding
 from probreg.assess.before.response import of_classes
 from probreg.data import Design
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.likelihoods import UnivariateLikelihood
@@ -26,10 +25,9 @@ _WIDE = 2.0  # standard errors of mean or variance that name the shape of a depa
 def loo_pit(fit: Fit) -> Array:
     """P(Y_i <= y_i | y without row i) of each observation, (n,): the distribution function averaged over draws with their
     leave-one-out weights; for counts a uniform draw between its values at y_i - 1 and y_i (Czado, Gneiting & Held 2009)."""
-    model, draws = fit.model, fit.solution.draws
-    assert draws is not None  # the target is a posterior
-    beta = draws["beta"].reshape(-1, *model.shape)
-    known = {**model.fixed, **{a: draws[a].reshape(-1, 1) for a in model.unknown}}
+    model, draws = fit.model, fit.solution.posterior.flat
+    beta = draws["beta"]
+    known = {**model.fixed, **{a: draws[a][:, None] for a in model.unknown}}
     rows, correction = observation_rows(model)[0], _correction(fit)
     parts = np.array_split(np.arange(len(rows)), 1 + len(rows) * len(beta) // _AT_ONCE)
     ends = [_left_out(model, model.design.take(rows[part]), beta, known, correction) for part in parts]
@@ -59,7 +57,7 @@ def _left_out(model: Model, some: Design, beta: Array, known: dict[str, Any], co
 
 def _correction(fit: Fit) -> Array:
     """log p - log q (S, 1) of draws from an approximation q, else 0: added to the weights of every observation."""
-    stats = fit.solution.sample_stats
+    stats = fit.solution.posterior.stats
     if "log_q" not in stats:
         return np.zeros((1, 1))
     log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])

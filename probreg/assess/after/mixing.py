@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.after.chains import no_chains, number_of_chains
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, no_chains, number_of_chains
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.inference.sampling.convergence import R_HAT

@@ -69,6 +69,7 @@ def normal_shape(z: Array) -> Shape:
         return jarque_bera(z)
     from scipy.stats import shapiro
 
+    # W = (sum_i a_i z_(i))^2 / sum_i (z_i - mean z)^2, a from the normal order statistics   (Shapiro & Wilk 1965).
     found = shapiro(z)
     _, _, _, skewness, kurtosis = jarque_bera(z)
     return Shape("Shapiro-Wilk W", float(found.statistic), float(found.pvalue), skewness, kurtosis)
@@ -80,6 +81,8 @@ def jarque_bera(z: Array) -> Shape:
     >>> round(jarque_bera(np.array([1.0, 2.0, 3.0, 4.0, 10.0])).statistic, 4)
     1.0894
     """
+    # With m_k = mean (z - mean z)^k: skewness m_3 / m_2^(3/2), excess m_4 / m_2^2 - 3, which under normality have the
+    # variances 6/n and 24/n; the sum of their squares over these is chi^2 on 2   (Jarque & Bera 1987).
     c = z - z.mean()
     s2 = np.mean(c**2)
     skewness, excess = float(np.mean(c**3) / s2**1.5), float(np.mean(c**4) / s2**2 - 3.0)

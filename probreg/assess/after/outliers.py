@@ -5,11 +5,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import betainc, stdtr
 
-from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic, heavier_tails
 from probreg.assess.after.influence_measures import externally_studentised
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import zero_weight_obstacle
-from probreg.assess.after.remedies import heavier_tails
 from probreg.assess.after.residuals import predictor, tails
 from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.design_leverage import listed, row_names

@@ -113,8 +113,7 @@ def _log_prior(fit: Fit, beta: Array, aux: dict[str, Array]) -> Array:
 
 
 def _flat_draws(fit: Fit) -> tuple[Array, dict[str, Array]]:
-    assert fit.solution.draws is not None  # the caller has asked
-    draws = {k: v.reshape(-1, *v.shape[2:]) for k, v in fit.solution.draws.items()}
+    draws = fit.solution.posterior.flat
     return draws["beta"], {a: draws[a] for a in fit.model.unknown}
 
 

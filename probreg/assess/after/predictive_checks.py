@@ -11,7 +11,7 @@ from probreg.assess.after.statistics import Statistic, statistics
 from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.response import of_classes
 from probreg.data import Design
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.system.terminal import p_said
@@ -73,9 +73,7 @@ def _eta(design: Design, beta: Array) -> Array:
 
 def _blocks(fit: Fit) -> Iterator[tuple[Array, Array, Array, Mapping[str, Any]]]:
     """y and its replicates (S, n), eta and nuisance parameters of each row, block by block of draws."""
-    model, draws, design = fit.model, fit.solution.draws, _observations(fit)
-    assert draws is not None  # the target is a posterior
-    flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in draws.items()}
+    model, flat, design = fit.model, fit.solution.posterior.flat, _observations(fit)
     count = int(np.clip(_NUMBERS // design.n, _FEWEST, _REPLICATES))
     chosen = np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)  # draws recur where there are fewer
     rng, order = np.random.default_rng([fit.seed, 4]), unordered(design)

@@ -51,6 +51,7 @@ class ResetDiagnostic(Diagnostic):
 def reset(fit: Fit, power: int = 3) -> Added | None:
     """Test of eta^2, ..., eta^power added to the columns; for a softmax the powers of each predictor to that predictor.
     None when they are combinations of the columns."""
+    # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2 ... power   (Ramsey 1969).
     found, centred = local(fit), fit.model.design.intercept is not None
     test = added_test(found, powers(found.eta, found.w, power, centred))
     return resized(fit, test, lambda drawn: powers(drawn.eta, np.ones(drawn.eta.shape[1]), power, centred))

@@ -13,7 +13,7 @@ from probreg.assess.after.base import noiseless, reachable
 from probreg.assess.after.local import roots
 from probreg.assess.after.observed import uniforms
 from probreg.assess.before.vif import terms
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit

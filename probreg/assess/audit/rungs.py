@@ -90,7 +90,7 @@ def _worth(made: Fit, seed: int) -> tuple[float, float]:
     if isinstance(method, Importance):
         return stats["k_hat"], stats["ess"] * method.draws / method.points
     if method.name in EXACT:
-        return np.nan, float(np.prod(_draws(made).shape[:2]))
+        return np.nan, float(made.solution.posterior.count)
     from arviz_stats.base import array_stats
 
     each = np.moveaxis(_draws(made), -1, 0)
@@ -100,7 +100,7 @@ def _worth(made: Fit, seed: int) -> tuple[float, float]:
 
 def _draws(made: Fit) -> Array:
     """(chain, draw, k) of the reported coefficients and nuisance parameters."""
-    draws = made.solution.draws or {}
+    draws = made.solution.posterior
     beta = reported_coefficients(made.model, draws["beta"])
     flat = beta.reshape(*beta.shape[:2], -1)
     return np.concatenate([flat, *(draws[a][..., None] for a in made.model.unknown)], -1)

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.model.model import Model
 

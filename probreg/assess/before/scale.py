@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.model.model import Model
 from probreg.priors import BlockPrior, GaussianPrior, LocationScale, joint
 

@@ -89,7 +89,7 @@ def terms(design: Design) -> dict[str, tuple[int, ...]]:
     """
     if not isinstance(design.recipe, Recipe):
         return {name: (j,) for j, name in enumerate(design.columns)}
-    from probreg.data.formula.layout import parse_formula
+    from probreg.data.formula.algebra import parse_formula
 
     parts = parse_formula(design.recipe.formula)
     wanted = [[parts.called(text) for text in term] for term in parts.terms]

@@ -12,8 +12,16 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Seed, checked
 from probreg.arguments.types import ArrayLike, RowsLike
-from probreg.assess.bias_variance.parts import AVERAGE, PER_ROW, DecompositionParts, closed, linear, moments, shares
-from probreg.assess.bias_variance.simulation import simulate_predictions
+from probreg.assess.bias_variance.simulation import (
+    AVERAGE,
+    PER_ROW,
+    DecompositionParts,
+    closed,
+    linear,
+    moments,
+    shares,
+    simulate_predictions,
+)
 from probreg.assess.bias_variance.truth import Mean, Truth, linear_predictors, noise_variance, with_known_aux
 from probreg.data import Design
 from probreg.data.weights import refuse_sampling
@@ -184,6 +192,7 @@ def _tables(
 
     variables_ = {k: ((*lead, *inner), stacked([p.rows[k] for p in parts])) for k in PER_ROW}
     data = xr.Dataset({"truth": (inner, f), "noise": (inner, noise), **variables_}, {**front, **coords})
+    # E (y_new - g)^2 = Var y_new + E (g - f)^2, y_new independent of the rows behind g.
     level = float((noise.reshape(len(noise), -1).sum(1) * shares(target)).sum())
     names = [k for k in (*AVERAGE, "df", "failed") if k in parts[0].average]
     average = xr.Dataset({k: (lead, stacked([p.average[k] for p in parts])) for k in names}, front)

@@ -9,8 +9,8 @@ import numpy as np
 from probreg.arguments.arrays import as_array, floats
 from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import Design
-from probreg.data.absent import plus_offset
 from probreg.data.formula.variables import variables
+from probreg.data.rows import plus_offset
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
@@ -114,6 +114,7 @@ def _coefficients(values: Any, model: Model) -> Array:
         raise DataError(
             f"the true coefficients have shape {np.shape(values)}; expected {outcomes} finite per column: {', '.join(model.design.columns)}"
         )
+    # Reported coefficients are beta D': beta = reported (D')^+.
     return beta if beta.shape[1] == m else beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
 
 
@@ -131,6 +132,7 @@ def _inverse(likelihood: Likelihood, mean: Array) -> Array:
     """eta (n, m) with this mean. DataError names the row whose mean is out of range."""
     with np.errstate(all="ignore"):
         if isinstance(likelihood, SoftmaxLikelihood):
+            # log p_k = (C eta)_k + c with an unknown constant c: K linear equations in (eta, c).
             logs = np.log(mean / mean.sum(1, keepdims=True))
             basis = np.c_[likelihood.contrast, np.ones(len(likelihood.levels))]  # scores are known up to a shift
             eta = np.linalg.solve(basis, logs.T).T[:, :-1]
@@ -151,11 +153,13 @@ def noise_variance(
 ) -> Array:
     """Var of a new response on the scale of its mean, aux one number or one per row (n,): per row, or p(1 - p) per row and class; of a share of n trials p(1 - p) / n."""
     mean = likelihood.mean(eta, **aux)
+    # Var(s / n) = p (1 - p) / n of the share of successes of n trials.
     if isinstance(likelihood, OfTrials):
         n = told_trials(type(likelihood).__name__, given)
         return mean * (1.0 - mean) / (n[:, None] if mean.ndim == 2 else n)
     if (known := likelihood.response_variance(eta, **aux)) is not None:
         return known
+    # Var(y_i) from draws of y_i | eta_i, where it has no formula.
     rng = np.random.default_rng([seed, 5])
     each = [{k: np.broadcast_to(v, len(eta))[i] for k, v in aux.items()} for i in range(len(eta))]
     return np.stack([likelihood.sample(rng, np.repeat(e[None], _NOISE_DRAWS, 0), **a).var() for e, a in zip(eta, each)])

@@ -72,6 +72,7 @@ class ConformalRank:
 
     def __post_init__(self) -> None:
         if self.k > self.n:
+            # k <= n where (n + 1) prob <= n, that is n >= prob / (1 - prob).
             need = int(np.ceil(self.prob / (1 - self.prob) - 1e-9))
             raise DataError(
                 f"{self.n} rows calibrate, and an interval of probability {self.prob:g} that is not the whole line needs "
@@ -84,10 +85,12 @@ class ConformalRank:
 
     def upper(self, values: Array) -> Array:
         """The k-th smallest over the last axis."""
+        # P(s_new <= s_(k)) >= k / (n + 1) for exchangeable scores   (Lei et al. 2018).
         return np.partition(values, self.k - 1, axis=-1)[..., self.k - 1]
 
     def lower(self, values: Array) -> Array:
         """The k-th largest over the last axis."""
+        # The k-th largest of n is the (n + 1 - k)-th smallest.
         return np.partition(values, self.n - self.k, axis=-1)[..., self.n - self.k]
 
 

@@ -18,7 +18,7 @@ from probreg.assess.conformal.base import (
 from probreg.data import Design
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.inference.modes.linear import PriorRows, combinations, posterior_given_sigma
+from probreg.inference.modes.closed_form import PriorRows, combinations, posterior_given_sigma
 from probreg.model.model import Model
 
 _ALONE = 1e-10  # 1 - leverage of a row without which there is no estimate, rounding included
@@ -130,7 +130,10 @@ class JackknifeCalibrated(Calibrated):
         return 3 * self.count
 
     def region(self, design: Design) -> Mapping[str, Array]:
+        # lower: k-th largest of x'b_(i) - r_(i); upper: k-th smallest of x'b_(i) + r_(i).
         mean, rank = design.X @ self.beta + _shift(design), ConformalRank(self.prob, self.count)
+        # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i), where rows of precision w_i stand as w_i^(1/2) (x_i, y_i).
         each = mean[:, None] - (design.X @ self.root) @ self.rows.T * self.without
+        # |r_(i)| = |e_i| / (1 - h_i) in units of w_i^(-1/2), and in those of the new row.
         miss = np.abs(self.without) * np.broadcast_to(noise_unit(design), design.n)[:, None]
         return {"mean": mean, "lower": rank.lower(each - miss), "upper": rank.upper(each + miss)}

@@ -54,6 +54,7 @@ class AbsoluteResidual(Score):
         return np.abs(y - p.mean()) / unit
 
     def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
+        # {y: |y - E y| / unit <= c} = E y -+ c unit.
         return {"lower": p.mean() - most * unit, "upper": p.mean() + most * unit}
 
 
@@ -68,6 +69,7 @@ class Pit(Score):
         return not likelihood.levels
 
     def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
+        # |(F(y-) + F(y)) / 2 - 1/2|
         return np.abs(p.pit(y, 0.5) - 0.5)
 
     def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
@@ -75,6 +77,8 @@ class Pit(Score):
             bottom = -np.inf if isinstance(p.likelihood.support, str) else 0.0
             top = np.broadcast_to(p.given.get("trials", np.inf), p.eta.shape[1:2]).astype(float)
             return {"lower": np.full(p.eta.shape[1], bottom), "upper": top}
+        # {y: |F(y) - 1/2| <= c} = [F^-1(1/2 - c), F^-1(1/2 + c)]; of counts those with (F(y - 1) + F(y)) / 2 in
+        # [1/2 - c, 1/2 + c], so that an end outside it moves inward by one.
         lower, upper = p.quantile(0.5 - most), p.quantile(0.5 + most)
         if isinstance(p.likelihood.support, str):
             return {"lower": lower, "upper": upper}
@@ -98,6 +102,7 @@ class Probability(Score):
         return _at(1.0 - _shares(p), y)
 
     def region(self, p: Predictive, most: float, unit: Array | float = 1.0) -> dict[str, Array]:
+        # {k: 1 - p_k <= c} = {k: p_k >= 1 - c}
         return {"set": 1.0 - _shares(p) <= most}
 
 
@@ -126,6 +131,7 @@ def _shares(p: Predictive) -> Array:
 
 
 def _upto(shares: Array) -> Array:
+    # s_k = sum of p_l over the classes before k in falling order of p, and p_k / 2.
     order = np.argsort(-shares, axis=1, kind="stable")
     out, ordered = np.empty_like(shares), np.take_along_axis(shares, order, 1)
     np.put_along_axis(out, order, np.cumsum(ordered, 1) - 0.5 * ordered, 1)

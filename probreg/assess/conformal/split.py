@@ -101,6 +101,7 @@ def _again(fit: Fit, design: Design) -> Fit:
 def _scored(fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]) -> "SplitCalibrated":
     rank, draws = ConformalRank(prob, design.n), _draws(fit)
     y = [score.of(_at(fit, part), part.observed, noise_unit(part)) for part in blocks(design, draws)]
+    # most = s_(k), k = ceil((n + 1) prob), of the rows that calibrate   (Lei et al. 2018).
     scores = np.sort(np.concatenate(y))
     return SplitCalibrated(fit, score, scores, float(scores[rank.k - 1]), prob, notes)
 
@@ -152,5 +153,5 @@ def _at(fit: Fit, design: Design) -> Predictive:
 def _draws(fit: Fit) -> int:
     """Numbers behind the predictive of one row."""
     draws = fit.solution.draws
-    atoms = 1 if draws is None else int(np.prod(draws["beta"].shape[:2]))
+    atoms = 1 if draws is None else draws.count
     return atoms * (fit.model.shape[1] + 1)

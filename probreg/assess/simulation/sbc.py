@@ -55,6 +55,7 @@ class SBC:
     @cached_property
     def _counts(self) -> Array:
         """#{rank < position}, (quantity, point)."""
+        # rank < z (L + 1), L the draws: both sides are whole numbers, so that a half less keeps rounding out.
         below = self.ranks.values.T[:, None, :] < (self.points * (self.draws + 1))[:, None] - 0.5
         return below.sum(-1)
 
@@ -74,6 +75,7 @@ class SBC:
         import xarray as xr
 
         n = self.ranks.sizes["replicate"]
+        # F_n(z) - z with F_n(z) = #{rank < z (L + 1)} / n.
         low, high = (v / n - self.points for v in simultaneous(self.points, n, 1.0 - self.level))
         coords = {"quantity": self.ranks["quantity"].values, "point": self.points}
         difference = self._counts / n - self.points
@@ -89,6 +91,7 @@ class SBC:
         over that of uniform ones) and `reading`, what a departure means."""
         import pandas as pd
 
+        # A rank uniform on 0 ... L: (rank + 1/2) / (L + 1) has mean 1/2 and variance (1 - (L + 1)^-2) / 12.
         share = (self.ranks.values + 0.5) / (self.draws + 1)
         even = (1.0 - (self.draws + 1.0) ** -2) / 12.0
         mean, spread = share.mean(0), share.var(0) / even
@@ -133,6 +136,7 @@ def _p(p: float) -> str:
 
 def _reading(mean: float, spread: float, n: int) -> str:
     """A departure in words, from the mean and the spread of the ranks; under H0 they have these standard errors."""
+    # Var mean = 1 / (12 n); the variance of a sample variance over its square is (kurtosis - 1) / n = (9/5 - 1) / n.
     tilt, width = (mean - 0.5) * np.sqrt(12.0 * n), (spread - 1.0) * np.sqrt(1.25 * n)
     words = []
     if abs(tilt) > _TILT:
@@ -278,16 +282,17 @@ def _replicate(model: Model, method: Method, draws: int, seed: tuple[int, int]) 
     beta, aux = _thinned(solution, draws)
     if not np.isfinite(beta).all():
         return _Ranked(None, "draws that are not finite")
+    # (theta, y) ~ p(theta) p(y | theta): theta's rank among draws of p(theta | y) is uniform   (Talts et al. 2018).
     true = _quantities(truth.model, truth.beta[None], {a: np.array([v]) for a, v in truth.aux.items()})
     drawn = _quantities(truth.model, beta, aux)
+    # rank = #{draws < truth} + a uniform share of #{draws = truth}, uniform on 0 ... L under H0   (Modrák et al. 2023).
     ties = rng.integers(0, (drawn == true).sum(0) + 1)
     return _Ranked((drawn < true).sum(0) + ties, "" if solution.status.good else solution.status.value)
 
 
 def _thinned(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]]:
     """`draws` of the draws, evenly spaced over all chains: beta (draws, p, m) and each aux (draws,)."""
-    assert solution.draws is not None  # the method's target is a posterior
-    flat = {k: v.reshape(-1, *v.shape[2:]) for k, v in solution.draws.items()}
+    flat = solution.posterior.flat
     total = len(flat["beta"])
     if total < draws:
         raise DataError(f"the method gives {total} draws and {draws} are ranked: raise its draws, or lower draws=")

@@ -24,6 +24,7 @@ def within(low: Array, high: Array, at: Array, n: int) -> float:
         reached = np.arange(int(lo), int(hi) + 1)
         if not len(reached):
             return 0.0
+        # P(N_i+1 = k) = sum_j P(N_i+1 = k | N_i = j) P(N_i = j), summed over the j inside the band only.
         step = _binomial(reached[:, None] - state, n - state, (z - before) / (1.0 - before))
         state, mass, before = reached, step @ mass, float(z)
     return float(mass.sum())
@@ -34,6 +35,7 @@ def _binomial(k: Array, n: Array, p: float) -> Array:
     k, n = np.broadcast_arrays(k, n)
     inside = (k >= 0) & (k <= n)
     k = np.where(inside, k, 0)
+    # log C(n, k) + k log p + (n - k) log(1 - p)
     log_p = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0) + k * np.log(p) + (n - k) * np.log1p(-p)
     return np.where(inside, np.exp(log_p), 0.0)
 
@@ -42,6 +44,7 @@ def _tails(at: Array, n: int) -> Array:
     """The two-sided tail probability 2 min(P(K <= k), P(K >= k)) of each count k at each point, (points, n + 1)."""
     k = np.arange(n + 1.0)
     below = bdtr(k, n, at[:, None])
+    # P(K >= k) = 1 - P(K <= k - 1).
     above = 1.0 - np.concatenate([np.zeros((len(at), 1)), below[:, :-1]], 1)
     return 2.0 * np.minimum(below, above)
 
@@ -63,6 +66,7 @@ def simultaneous(at: Array, n: int, prob: float) -> tuple[Array, Array]:
     ([15, 39, 65], [35, 61, 85])
     """
     tails, least, most = _tails(at, n), 0.0, 1.0 - prob  # Bonferroni's bound lies between, a point alone is the most
+    # The largest gamma whose band {k: tail(k) >= gamma} still holds all counts with probability prob.
     for _ in range(40):
         middle = (least + most) / 2
         enough = within(*_kept(tails, middle), at, n) >= prob
@@ -78,5 +82,6 @@ def uniformity(counts: Array, at: Array, n: int) -> float:
     (1.0, 0.5)
     """
     tails = _tails(at, n)
+    # p = 1 - P(every point has a tail probability above the smallest that was seen).
     smallest = float(tails[np.arange(len(at)), np.asarray(counts, int)].min()) * (1.0 + 1e-9)
     return max(0.0, 1.0 - within(*_kept(tails, smallest, strict=True), at, n))

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.likelihoods import Likelihood, UnivariateLikelihood
 from probreg.model.model import Model
 

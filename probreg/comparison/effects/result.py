@@ -75,9 +75,10 @@ def evaluate_effects(
     import pandas as pd
 
     labels = [row for q in quantities for row in _labels(fit, q)]
-    if fit.solution.draws is not None and covariance is not None:
+    posterior = fit.solution.draws
+    if posterior is not None and covariance is not None:
         raise Incompatible("covariance= is for point estimates: the intervals of a posterior come from its draws")
-    if fit.solution.draws is not None and not _exact(fit, scale):
+    if posterior is not None and not (posterior.elliptical and _linear(fit, scale)):
         columns, kind, cov, draws = _of_draws(fit, quantities, scale, prob)
     else:
         columns, kind, cov, draws = _of_delta(fit, quantities, scale, prob, covariance)
@@ -92,9 +93,9 @@ def _labels(fit: Fit, q: AveragedEffect) -> list[dict[str, Any]]:
     return [{**q.labels, **name, **level} for name in q.names for level in each]
 
 
-def _exact(fit: Fit, scale: Scale) -> bool:
-    """Linear in coefficients whose posterior is Student-t or normal by a formula."""
-    return fit.model.likelihood.least_squares and fit.solution.known_marginals and scale.back is IDENTITY
+def _linear(fit: Fit, scale: Scale) -> bool:
+    """Effects are linear in the coefficients."""
+    return fit.model.likelihood.least_squares and scale.back is IDENTITY
 
 
 def _of_delta(
@@ -153,11 +154,9 @@ def _drawn(fit: Fit, q: AveragedEffect, scale: Scale, posterior: Mapping[str, Ar
 
 def atoms(fit: Fit) -> dict[str, Array]:
     """Posterior draws as beta (S, p, m) and each auxiliary parameter (S, 1)."""
-    draws = fit.solution.draws
-    assert draws is not None
-    beta = draws["beta"].reshape(-1, *fit.model.shape)
-    held = {a: np.full((len(beta), 1), v) for a, v in fit.model.fixed.items()}
-    return {"beta": beta, **held, **{a: draws[a].reshape(-1, 1) for a in fit.model.unknown}}
+    draws = fit.solution.posterior.flat
+    held = {a: np.full((len(draws["beta"]), 1), v) for a, v in fit.model.fixed.items()}
+    return {"beta": draws["beta"], **held, **{a: draws[a][:, None] for a in fit.model.unknown}}
 
 
 def _estimable(fit: Fit, G: Array) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from probreg.arguments.scalars import shown_value
 from probreg.comparison.effects.averages import AverageMean, AverageSlope, RowGroup
 from probreg.data import Design, PlainColumns
-from probreg.data.absent import full_weights
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
+from probreg.data.rows import full_weights
 from probreg.errors import DataError
 
 Array = np.ndarray

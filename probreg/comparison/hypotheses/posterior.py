@@ -24,14 +24,12 @@ class Belief:
 
 def has_exact_law(fit: Fit) -> bool:
     """Linear combinations of the coefficients are Student-t or normal by a formula."""
-    return fit.model.likelihood.least_squares and fit.solution.known_marginals
+    return fit.model.likelihood.least_squares and fit.solution.posterior.elliptical
 
 
 def combinations_drawn(fit: Fit, L: Array) -> Array:
     """L beta of the reported coefficients, draw by draw, (chain, draw, q)."""
-    draws = fit.solution.draws
-    assert draws is not None
-    beta = reported_coefficients(fit.model, draws["beta"])
+    beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
     return beta.reshape(*beta.shape[:2], -1) @ L.T
 
 

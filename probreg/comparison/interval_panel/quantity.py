@@ -129,8 +129,10 @@ def _exchanged(fit: Fit, x: Array, j: int) -> Fit:
     model, s = fit.model, fit.solution
     X = model.design.X / np.where(np.arange(len(x)) == j, x[j], 1.0)
     X = X - np.outer(X[:, j], np.where(np.arange(len(x)) == j, 0.0, x))
-    draws = None if s.draws is None else {**s.draws, "beta": A @ s.draws["beta"]}
-    solution = replace(s, beta=A @ s.beta, scale=A @ s.scale @ A.T, draws=draws, marginals=None)
+    draws = s.draws
+    if draws is not None:
+        draws = replace(draws, values={**draws.values, "beta": A @ draws["beta"]}, marginals=None)
+    solution = replace(s, beta=A @ s.beta, scale=A @ s.scale @ A.T, draws=draws)
     return replace(fit, model=replace(model, design=replace(model.design, X=X, kept=None)), solution=solution)
 
 

@@ -171,7 +171,7 @@ _KINDS: Mapping[str, Callable[[Estimand, FoundInterval, FoundInterval, float], s
 
 def _skewness(q: Estimand) -> float:
     draws = _draws(q)
-    if draws is None or q.fit.solution.known_marginals:
+    if draws is None or q.fit.solution.posterior.elliptical:
         return 0.0
     centred = draws - draws.mean()
     return float((centred**3).mean() / (centred**2).mean() ** 1.5)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import gammaln
 
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -62,7 +62,7 @@ def _reference(model: Model) -> bool:
 
 
 def _conjugate(fit: Fit) -> bool:
-    known = fit.solution.known_marginals and fit.model.likelihood.least_squares
+    known = fit.solution.posterior.elliptical and fit.model.likelihood.least_squares
     return known and ("sigma2_scale" in fit.solution.stats or not fit.model.unknown)
 
 
@@ -72,6 +72,7 @@ def _residuals(model: Model, s: Solution, unit: float) -> tuple[Array, Array]:
     d = model.design
     root = _root(model)
     X = d.X * root[:, None]
+    # h_i = w_i x_i'V x_i with V the covariance at unit variance.
     h = np.einsum("np,pq,nq->n", X, np.nan_to_num(s.scale) / unit, X, optimize=True)
     rest = 1.0 - h
     return root * (d.observed - model.eta(s.beta)[:, 0]), np.where(rest < 1e-10, 0.0, rest)
@@ -92,6 +93,7 @@ def _of_least_squares(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
     with np.errstate(divide="ignore", invalid="ignore"):
         e, rest = _residuals(model, s, unit)
         e = np.where(rest > 0, e, np.nan)
+        # n sigma_ml^2 = RSS; without the row RSS_(i) = RSS - w_i e_i^2 / (1 - h_i), over its n - 1 observations.
         variance = sigma**2 if not model.unknown else (n * sigma**2 - e**2 / rest) / (n - 1.0)
         log_p = -0.5 * np.log(2.0 * np.pi * variance) - (e / rest) ** 2 / (2.0 * variance)
     return _collected(log_p + np.log(_root(model)), rows, weight, "closed form", fit)
@@ -105,8 +107,10 @@ def _of_conjugate(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
         e, rest = _residuals(fit.model, s, unit)
         rest = np.where(rest > 0, rest, np.nan)
         if s.df is None:
+            # y_i | others ~ N(x_i m_(i), sigma^2 / (1 - h_i)), in units of w_i^(-1/2).
             log_p = -0.5 * (np.log(2.0 * np.pi * unit / rest) + e**2 / rest / unit)
         else:
+            # 2 a_(i) = 2 a - 1, 2 b_(i) = 2 b - w_i e_i^2 / (1 - h_i), and s.df unit = 2 a (b / a) = 2 b.
             df = s.df - 1.0
             scale2 = (s.df * unit - e**2 / rest) / df / rest
             constant = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * np.log(df * np.pi)
@@ -205,7 +209,7 @@ def log_mean_density(fit: Fit) -> Array:
     """log p(y_i | all), (N,): of the plug-in estimate, or of the posterior predictive; what leaving out is set against."""
     rows, weight = observation_rows(fit.model)
     d, s = fit.model.design, fit.solution
-    atoms = 1 if s.draws is None else s.draws["beta"].shape[0] * s.draws["beta"].shape[1]
+    atoms = 1 if s.draws is None else s.draws.count
     size = max(1, _NUMBERS // (atoms * fit.model.shape[1]))
     blocks = [d.take(slice(i, i + size)) for i in range(0, d.n, size)]
     each = [predictive(fit.model, s, part, spread=False, seed=fit.seed).log_prob(part.observed) for part in blocks]

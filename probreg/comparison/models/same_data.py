@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Block
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfTrials

@@ -6,13 +6,16 @@ leave-one-out, and says what it minimised. The prior is bound to all rows once, 
 columns, and is the same density in every fold. Criteria and losses are registered: one class each.
 """
 
-from probreg.comparison.tuning.criteria import CRITERIA as CRITERIA, Assessment as Assessment, Criterion as Criterion
-from probreg.comparison.tuning.cross_validation import CrossValidation as CrossValidation
+from probreg.comparison.tuning.criteria import (
+    CRITERIA as CRITERIA,
+    LOSSES as LOSSES,
+    Assessment as Assessment,
+    Criterion as Criterion,
+    PredictionLoss as PredictionLoss,
+)
+from probreg.comparison.tuning.cross_validation import CrossValidation as CrossValidation, folds_of as folds_of
 from probreg.comparison.tuning.evidence import EvidenceCriterion as EvidenceCriterion
-from probreg.comparison.tuning.folds import folds_of as folds_of
 from probreg.comparison.tuning.information import AIC as AIC, BIC as BIC
-from probreg.comparison.tuning.leave_one_out import LeaveOneOut as LeaveOneOut
-from probreg.comparison.tuning.losses import LOSSES as LOSSES, PredictionLoss as PredictionLoss
-from probreg.comparison.tuning.psis import PSIS as PSIS
+from probreg.comparison.tuning.leave_one_out import PSIS as PSIS, LeaveOneOut as LeaveOneOut
 from probreg.comparison.tuning.scale_path import RegularisationPath as RegularisationPath, path as path
 from probreg.comparison.tuning.tune import TuningResult as TuningResult, tune as tune

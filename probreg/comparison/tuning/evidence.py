@@ -14,13 +14,13 @@ from probreg.comparison.tuning.criteria import (
     Array,
     Assessment,
     Criterion,
+    PredictionLoss,
     Request,
     estimated_aux_at,
     has_mode,
 )
-from probreg.comparison.tuning.losses import PredictionLoss
 from probreg.inference import PathSolution
-from probreg.inference.modes.linear import PriorRows, log_marginal, posterior_given_sigma
+from probreg.inference.modes.closed_form import PriorRows, log_marginal, posterior_given_sigma
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, InverseGamma, Reference
@@ -53,6 +53,9 @@ def log_evidence(model: Model) -> float:
     if not model.unknown:
         return float(log_marginal(given, moments, prior, model.fixed[model.noise_scale]))
     a0, b0, constant = _inverse_gamma(model.noise_prior)
+    # log p(y) with sigma^2 ~ InvGamma(a0, b0): a = a0 + (n + q - p)/2, b = b0 + RSS_P/2, and
+    # log p(y) = constant - (n + q - p)/2 log 2 pi + log |P|^(1/2) - log |R| + sum_i log(w_i)/2 + log Gamma(a) - a log b
+    # (O'Hagan & Forster 2004, chapter 11).
     power = moments.weight + prior.size - moments.p
     a, b = a0 + power / 2.0, b0 + given.rss / 2.0
     if a <= 0 or b <= 0:
@@ -71,6 +74,7 @@ def _inverse_gamma(prior: AuxPrior) -> tuple[float, float, float]:
 def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
     """log p at the mode over (beta, log aux) + (d/2) log 2 pi - log |H| / 2 (Tierney & Kadane 1986)."""
     at = model.value_grad_hessian_standardised(model.design.basis.T_inverse @ beta, **aux)
+    # log p(y) ~ log p(y, mode) + d/2 log 2 pi - 1/2 log |H| over (gamma, log aux), and d beta = |T|^m d gamma.
     sign, log_det = np.linalg.slogdet(at.curvature)
     moved = model.shape[1] * float(np.linalg.slogdet(model.design.basis.T)[1])
     return float(at.value + 0.5 * (len(at.gradient) * _LOG_2PI - log_det) + moved) if sign > 0 else float("nan")

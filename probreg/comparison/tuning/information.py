@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, has_mode
-from probreg.comparison.tuning.losses import PredictionLoss
+from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, PredictionLoss, Request, has_mode
 from probreg.inference import PathSolution
 from probreg.model.model import Model
 
@@ -21,6 +20,7 @@ class Criteria(NamedTuple):
 def criteria(found: PathSolution) -> Criteria:
     """AIC and BIC (S,); nan where no mode was found."""
     good = np.array([has_mode(found, i) for i in range(len(found.scales))])
+    # AIC = 2 k - 2 log p(y | mode), BIC = log(n) k - 2 log p(y | mode).
     k = np.where(good, found.df + len(found.aux), np.nan)
     return Criteria(2.0 * k - 2.0 * found.log_lik, np.log(found.base.design.total) * k - 2.0 * found.log_lik)
 

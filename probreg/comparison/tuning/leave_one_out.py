@@ -1,4 +1,6 @@
-"""Leave-one-out of the mode without refits: exact for Gaussian models with normal priors, one Newton step for others.
+"""Leave-one-out: of the mode without refits, of the posterior by Pareto-smoothed importance sampling over its draws.
+
+Of the mode it is exact for Gaussian models with normal priors, one Newton step for others.
 
 With V the inverse curvature of the penalised sum of squares, h_i = x_i'V x_i and e_i the residual, the residual without
 observation i is e_i / (1 - h_i) and the penalised sum of squares falls by e_i^2 / (1 - h_i) (Cook & Weisberg 1982).
@@ -7,32 +9,100 @@ one Newton step from the mode of all rows leads to z_i + (I - h_i W_i)^-1 h_i g_
 restrict H to the coefficients off their kinks). One observation is left out: a row of weight w loses one of its w.
 """
 
+import warnings
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
+from probreg.arguments.scalars import check_fields
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
     Array,
     Assessment,
     Criterion,
+    PredictionLoss,
     Request,
     estimated_aux_at,
     has_mode,
     likelihood_alone,
     mean_and_error,
 )
-from probreg.comparison.tuning.losses import PredictionLoss
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.errors import Incompatible
-from probreg.inference import METHODS, PathSolution
-from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
+from probreg.fits.fit import Fit, fit
+from probreg.inference import METHODS, Method, PathSolution
+from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
 from probreg.inference.penalized.degrees import smooth_prior_curvature
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+
+_LADDER = ("conjugate", "quadrature", "nuts")
+_K = 0.7  # Pareto k above which importance sampling is not to be trusted
+
+
+@CRITERIA.register
+@dataclass(frozen=True)
+class PSIS(Criterion):
+    """-elpd_loo / n: the mean negative log posterior predictive density of each observation given the others (Vehtari,
+    Gelman & Gabry 2017), with the posterior by `method`: a name, a Method, or "auto" for conjugate, quadrature or nuts."""
+
+    method: str | Method = "auto"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    name = "psis"
+    grid = 9
+
+    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
+        chosen = self.chosen(model)
+        if chosen.target != "posterior":
+            return f"psis judges a posterior, and {chosen.name} finds a mode: use loo, or a method such as nuts"
+        return chosen.obstacle(model) or model.design.rows_obstacle("psis")
+
+    def chosen(self, model: Model) -> Method:
+        """The method that samples."""
+        if self.method != "auto":
+            return METHODS.resolve(self.method)
+        for name in _LADDER:
+            if (method := METHODS[name]()).obstacle(model) is None:
+                return method
+        raise Incompatible(f"psis: {METHODS['nuts']().obstacle(model)}")
+
+    def assess(self, found: PathSolution, ask: Request) -> Assessment:
+        method = self.chosen(found.base)
+        each = [_leave_out(fit(found.model(i), method, seed=ask.seed)) for i in range(len(found.scales))]
+        # elpd = sum_i log p(y_i | y without i), of which -elpd / n is the mean loss; se of the sum over n.
+        n = found.base.design.total
+        elpd, se, bad = (np.array([getattr(e, name) for e in each]) for name in ("elpd", "se", "bad"))
+        said = (
+            "the mean leave-one-out negative log posterior predictive density per observation, by PSIS over the draws of "
+            f"{method.name}"
+        )
+        notes: tuple[str, ...] = ()
+        if bad.any():
+            worst = f"Pareto k is above {_K} for up to {bad.max()} observations (column bad_k): their terms are not to be trusted"
+            notes = (worst,)
+        return Assessment(-elpd / n, said, se / n, {"elpd_loo": elpd, "bad_k": bad}, notes=notes)
+
+
+@dataclass(frozen=True)
+class _LeftOut:
+    elpd: float
+    se: float
+    bad: int
+
+
+def _leave_out(fitted: Fit) -> _LeftOut:
+    import arviz as az
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its verdict on Pareto k is told in the notes
+        found: Any = az.loo(fitted.tree, pointwise=True)
+    return _LeftOut(float(found.elpd), float(found.se), int((np.asarray(found.pareto_k) > _K).sum()))
 
 
 class Without(NamedTuple):
@@ -62,9 +132,12 @@ def _ridge(model: Model) -> Without:
     if given.rank.dropped:
         return Without(np.full((d.n, 1), np.nan), {})
     w = np.ones(d.n) if d.precision is None else d.precision
+    # h_i = w_i x_i'V x_i with V = root root'.
     h = w * np.square(d.X @ np.asarray(given.root, dtype=float)).sum(1)
     eta = model.eta(given.mean[:, None])[:, 0]
     e, rest = d.observed - eta, np.where(1.0 - h < 1e-10, np.nan, 1.0 - h)
+    # RSS_(i) = RSS_P - w_i e_i^2 / (1 - h_i) and sigma_(i)^2 = RSS_(i) / (n - 1 + q), the joint mode over log sigma;
+    # y_i - e_i / (1 - h_i) is the prediction without the observation   (Cook & Weisberg 1982, section 2.2).
     rss = given.rss - w * e**2 / rest
     power = d.moments.weight + prior.size - 1.0
     held = {} if not model.unknown else {model.noise_scale: np.sqrt(np.maximum(rss, 0.0) / power)}
@@ -80,6 +153,8 @@ def _one_step(model: Model, beta: Array, aux: dict[str, float]) -> Without:
     pick = [*range(m), *(likelihood.aux.index(a) + m for a in moving)]
     h = _leverage(model, beta, aux)
     g, W = g[:, pick], W[:, pick][:, :, pick]
+    # Without row i the gradient is -J_i'g_i and the curvature H - J_i'W_i J_i, g_i = d log p_i / d z_i: one step moves
+    # z_i by -J_i (H - J_i'W_i J_i)^-1 J_i'g_i = -(I - h_i W_i)^-1 h_i g_i (Woodbury).
     left = np.eye(len(pick)) - h @ W
     sound = np.linalg.det(left) > 1e-10
     step = np.linalg.solve(np.where(sound[:, None, None], left, np.eye(len(pick))), h @ g[..., None])[..., 0]
@@ -102,6 +177,7 @@ def _leverage(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     at = np.r_[use, np.ones(k, bool)]
     V = np.zeros_like(H)
     V[np.ix_(at, at)] = _inverse(H[np.ix_(at, at)])
+    # J_i = d(eta_i, log aux) / d(vec beta, log aux) = [x_i' kron I_m, 0; 0, I]; h_i = J_i V J_i', block by block.
     V4 = V[: p * m, : p * m].reshape(p, m, p, m)
     h = np.empty((len(X), m + k, m + k))
     for a in range(m):
@@ -116,6 +192,7 @@ def _inverse(H: Array) -> Array:
     """H^-1 with rows scaled to unit diagonal."""
     d = np.sqrt(np.abs(np.diagonal(H)))
     d = np.where(d > 0, d, 1.0)
+    # H^-1 = D^-1 (D^-1 H D^-1)^+ D^-1, D = diag(H)^(1/2).
     return np.linalg.pinv(H / np.outer(d, d), rcond=1e-14, hermitian=True) / np.outer(d, d)
 
 
@@ -126,8 +203,10 @@ def predictive_loss(model: Model, found: Without) -> Array:
     w = 1.0 if model.design.precision is None else model.design.precision
     e, rest = model.design.observed - found.eta[:, 0], (1.0 - found.h) * w
     if not model.unknown:
+        # y_i | others ~ N(x_i'b_(i), sigma^2 / (w_i (1 - h_i))).
         variance = model.fixed[model.noise_scale] ** 2 / rest
         return 0.5 * (np.log(2.0 * np.pi * variance) + e**2 / variance)
+    # y_i | others is Student-t on nu = n - 1 + q - p about x_i'b_(i), scale^2 = RSS_(i) / nu / (w_i (1 - h_i)).
     df = found.power
     variance = found.rss / df / rest
     constant = gammaln((df + 1.0) / 2.0) - gammaln(df / 2.0) - 0.5 * np.log(df * np.pi)

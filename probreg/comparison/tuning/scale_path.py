@@ -98,6 +98,7 @@ class RegularisationPath:
         if not ends[0] < df < ends[1]:
             raise DataError(f"df goes from {ends[0]:.4g} to {ends[1]:.4g} along this path, so no scale has df = {df!r}")
 
+        # df(s) = tr J (J + P / s^2)^-1 rises with s: one root of df(exp u) = df.
         def off(u: float) -> float:
             return float(mode_path(self.model, np.exp([u])).df[0]) - df
 
@@ -118,6 +119,7 @@ class RegularisationPath:
         for b in self.model.joint.blocks:
             if not isinstance(b.prior, Flat):
                 this: Any = b.prior
+                # As the scale goes to 0 the mode goes to b, the prior's location.
                 at[list(b.columns)] = np.broadcast_to(np.asarray(this.location, dtype=float), len(b.columns))[:, None]
         return labelled(self.model, reported_coefficients(self.model, at))
 
@@ -214,6 +216,7 @@ def penalties(found: PathSolution) -> Array:
 def _in_rss(found: PathSolution, weight: Array) -> dict[str, Any]:
     if not found.base.likelihood.least_squares:
         return {}
+    # -log p = RSS / (2 sigma^2) + weight R + constant, times 2 sigma^2: RSS + lam R with lam = 2 sigma^2 weight.
     sigma = np.array([all_aux_at(found, i)[found.base.noise_scale] for i in range(len(weight))])
     return {"lam": (("scale", "coef"), 2.0 * sigma[:, None] ** 2 * weight)}
 

@@ -7,8 +7,16 @@ import numpy as np
 
 from probreg.arguments.scalars import Seed, checked
 from probreg.arguments.types import ArrayLike, DataFrame
-from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, Request, modes
-from probreg.comparison.tuning.losses import LOSSES, PredictionLoss
+from probreg.comparison.tuning.criteria import (
+    CRITERIA,
+    LOSSES,
+    Array,
+    Assessment,
+    Criterion,
+    PredictionLoss,
+    Request,
+    modes,
+)
 from probreg.comparison.tuning.scale_path import grid_of
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
@@ -157,6 +165,7 @@ def _picked(given: Assessment, rule: str) -> int:
     best = int(np.nanargmin(given.score))
     if rule == "min":
         return best
+    # Scales increase: the least with score <= min score + its standard error   (Hastie et al. 2009, section 7.10).
     return int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
 
 

@@ -12,11 +12,11 @@ from probreg.data.blocks.block import Array, Block, by_kind
 from probreg.data.blocks.files import Batch, Tables
 from probreg.data.blocks.survey import Orders, kept_rows
 from probreg.data.design import trying
+from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values
-from probreg.data.formula.formula import Recipe
-from probreg.data.formula.grammar import is_column, parse_expression
-from probreg.data.formula.layout import FormulaLayout, Memory, counts_at, lay_out, numeric, parse_formula
-from probreg.data.formula.saved import read_state
+from probreg.data.formula.formula import Recipe, read_state
+from probreg.data.formula.grammar import parse_expression
+from probreg.data.formula.layout import Memory, counts_at, lay_out, numeric
 from probreg.data.rows import Missing, complete, refuse_infinite, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
@@ -136,7 +136,7 @@ class FormulaBlocks:
     @cached_property
     def _plain(self) -> tuple[str | None, ...] | None:
         """The columns of X as columns of the table (None for ones), where that is all they are."""
-        names = [is_column(self._parts.factors[term[0]]) if len(term) == 1 else None for term in self._parts.terms]
+        names = [self._parts.factors[term[0]].column if len(term) == 1 else None for term in self._parts.terms]
         if self._memory.levels or None in names:
             return None
         return (None, *names) if self._parts.intercept else tuple(names)
@@ -177,7 +177,7 @@ class FormulaBlocks:
         outcome, learned = self._parts.outcome, self._memory.transforms
         if self._parts.counted:
             return counts_at(self._parts, table, learned, training=False)
-        if (name := is_column(outcome[0])) is None:
+        if (name := outcome[0].column) is None:
             return numeric(outcome[0], table, learned, training=False)
         return table.columns[name]
 
@@ -225,7 +225,7 @@ def encode_values(encode: Encode, values: Any) -> Array:
 
 def refuse_response(parts: FormulaLayout, table: Table) -> None:
     """DataError for a response of times or of values that are neither numbers nor categories."""
-    name = is_column(parts.outcome[0]) if len(parts.outcome) == 1 else None
+    name = parts.outcome[0].column if len(parts.outcome) == 1 else None
     if name is not None and (kind := kind_of(table.columns[name])) in ("time", "other"):
         raise DataError(
             f"the response {name!r} holds {kind} values; a response holds numbers, truth values or categories"

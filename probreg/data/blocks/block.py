@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from probreg.data.absent import plus_offset
+from probreg.data.rows import plus_offset
 from probreg.data.weights import WeightKind
 from probreg.numerics.linalg import map_blocks, row_blocks
 

@@ -13,13 +13,12 @@ from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.files import Tables
 from probreg.data.blocks.stream import Progress, ahead
 from probreg.data.blocks.survey import Orders
+from probreg.data.design import of_trials
+from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values as absent
-from probreg.data.formula.expressions import coding_arguments, level_column
-from probreg.data.formula.formula import Recipe, reads_as_numbers, written_out
-from probreg.data.formula.grammar import Expression, coding_of, is_column, learns, parse_expression
-from probreg.data.formula.layout import FormulaLayout, Memory, lay_out, parse_formula
-from probreg.data.formula.levels import Level, plain_level, training_levels
-from probreg.data.formula.saved import write_state
+from probreg.data.formula.formula import Recipe, reads_as_numbers, write_state, written_out
+from probreg.data.formula.grammar import Expression, coding_arguments, parse_expression
+from probreg.data.formula.layout import Level, Memory, lay_out, level_column, plain_level, training_levels
 from probreg.data.rows import Missing, require
 from probreg.errors import DataError
 
@@ -37,25 +36,30 @@ class Plan:
     weights: str | None
 
     @property
+    def response(self) -> str:
+        """The response as a model names it."""
+        return of_trials(self.parts.response) if self.parts.counted == "p" else self.parts.response
+
+    @property
     def factors(self) -> dict[str, Expression]:
         """The factors that are categories, by their text."""
 
         def category(factor: Expression) -> bool:
-            name = is_column(factor)
-            return coding_of(factor) is not None or (name is not None and kind_of(self.first.columns[name]) == "levels")
+            name = factor.column
+            return factor.coding is not None or (name is not None and kind_of(self.first.columns[name]) == "levels")
 
         return {text: factor for text, factor in self.parts.factors.items() if category(factor)}
 
     @property
     def learning(self) -> tuple[str, ...]:
         """The terms with a transform that learns from the rows."""
-        return tuple(text for text, factor in self.parts.factors.items() if learns(factor))
+        return tuple(text for text, factor in self.parts.factors.items() if factor.learns)
 
     def declared_levels(self, met: Array, orders: Orders) -> tuple[Any, ...] | None:
         """The levels of the response in the order that its column declares everywhere, if it does and knows all of them."""
         if self.parts.counted:
             return self.parts.classes
-        name = is_column(self.parts.outcome[0])
+        name = self.parts.outcome[0].column
         if (
             name is None
             or kind_of(self.first.columns[name]) != "levels"
@@ -82,7 +86,7 @@ def plan(formula: str, files: Tables, *, weights: Any, offset: Any, missing: Mis
     further = (*(added.variables if added else ()), *((weights,) if weights else ()))
     names = tuple(dict.fromkeys((*outcome, *parts.variables, *further)))
     require(every, names)
-    if any(learns(part) for part in parts.outcome) or (added is not None and learns(added)):
+    if any(part.learns for part in parts.outcome) or (added is not None and added.learns):
         raise DataError(
             "a response or an offset that learns from the rows, such as center(y), is not read by the block"
         )
@@ -163,8 +167,8 @@ def _variables(plan: Plan, terms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _ordered(plan: Plan, factor: Expression) -> bool:
-    name = is_column(factor)
-    inner = coding_of(factor)
+    name = factor.column
+    inner = factor.coding
     if name is None and inner is not None and len(factor.variables) == 1:
         name = factor.variables[0]
     return name is not None and plan.selection.files.declared_order(name)
@@ -262,7 +266,7 @@ class Seen:
         """The levels of a factor over all rows, in the order that a table in memory would give them."""
         import pandas as pd
 
-        call = coding_of(factor)
+        call = factor.coding
         wanted = coding_arguments(call).get("levels") if call is not None else None
         met: Any = np.array(list(self.levels[text]), dtype=object)
         if ordered and (declared := self.declared[text]) is not None:

@@ -1,40 +1,38 @@
-"""What a formula may say: the grammar of one factor, checked on its syntax tree before anything is computed.
+"""The grammar of one factor of a formula: how it is spelled, what it may say, and its values at the rows of a table.
 
-The tables below are the whole language. A factor such as `bs(log(dose), df=4)` is parsed by `ast`, walked,
-and refused with its name and reason if any node of it is not in the tables.
+The tables below are the whole language. A factor such as `bs(log(dose), df=4)` is parsed by `ast`, refused with its name and
+reason if any node of it is not in the tables, and computed by walking its tree. No text is ever handed to `eval` and no
+attribute is ever looked up by a name that is not in a table. Functions and columns live in different tables, so a column
+called `log` cannot stand in for the function.
 """
 
 import ast
 import keyword
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from probreg.data.algebra import NAME, quoted, shown_formula, unquoted
+import numpy as np
+
+from probreg.data.formula.columns import Table, kind_of
 from probreg.errors import DataError
 
+# ---- the language ------------------------------------------------------------------------------------------------------
+
 ONE = (
-    *(
-        "log",
-        "log10",
-        "log2",
-        "log1p",
-        "exp",
-        "expm1",
-        "sqrt",
-        "square",
-        "abs",
-        "sign",
-        "floor",
-        "ceil",
-        "round",
-    ),
-    *("sin", "cos", "tan", "arcsin", "arccos", "arctan"),
-    *("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"),
-)
-TWO = ("power", "minimum", "maximum", "arctan2", "hypot")
-THREE = ("clip", "where")
+    "log", "log10", "log2", "log1p", "exp", "expm1", "sqrt", "square", "abs", "sign", "floor", "ceil", "round", "sin", "cos",
+    "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh",
+)  # fmt: skip
+TWO, THREE = ("power", "minimum", "maximum", "arctan2", "hypot"), ("clip", "where")
 ARITY = dict.fromkeys(ONE, 1) | dict.fromkeys(TWO, 2) | dict.fromkeys(THREE, 3)
+ELEMENTWISE: dict[str, Callable[..., Any]] = {name: getattr(np, name) for name in ARITY}
+ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}  # fmt: skip
 SPLINE = ("df", "knots", "lower_bound", "upper_bound", "extrapolation")
 # Stateful transforms: what they learn from the training rows is kept, and used again at new rows.
 STATEFUL: dict[str, tuple[str, ...]] = {
@@ -46,43 +44,77 @@ STATEFUL: dict[str, tuple[str, ...]] = {
     "center": (),
 }
 CONTRASTS: dict[str, tuple[str, ...]] = {
-    "treatment": ("base",),
-    "SAS": ("base",),
-    "sum": (),
-    "helmert": ("reverse", "scale"),
-    "diff": ("backward",),
+    "treatment": ("base",), "SAS": ("base",), "sum": (), "helmert": ("reverse", "scale"), "diff": ("backward",),
     "poly": ("scores",),
-}
-CODING = ("contrasts", "levels", "spans_intercept")
-OPERATORS = (
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.Div,
-    ast.Pow,
-    ast.Lt,
-    ast.LtE,
-    ast.Gt,
-    ast.GtE,
-    ast.Eq,
-    ast.NotEq,
-)
+}  # fmt: skip
+# What takes one column, and then literals by these words.
+WORDS = STATEFUL | {"C": ("contrasts", "levels", "spans_intercept")}
+# The places of the arguments that say how many columns a basis has.
+SIZES = {"poly": ("degree",), "bs": ("df", "knots", "degree"), "cr": ("df",), "cc": ("df",)}
 ALLOWED = (
     "arithmetic (+ - * / **), one comparison, numbers and column names (`quoted` where not plain words); "
     f"{', '.join(ARITY)} (also as np.log and so on); {', '.join(STATEFUL)}, I, "
     f"C(column, {', '.join('contr.' + name for name in CONTRASTS)})"
 )
-# a text; a name in backquotes; a plain word with letters beyond ASCII, which Python would read as their look-alikes
-QUOTED = re.compile(rf"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|{NAME}|([^\W\d]\w*)""", re.DOTALL)
 MOST_BASIS = 1_000  # columns of one basis; degrees and degrees of freedom
-DEEPEST_TREE = 150  # operations within operations of one term
-# the places of the arguments that say how many columns a basis has
-SIZES = {"poly": ("degree",), "bs": ("df", "knots", "degree"), "cr": ("df",), "cc": ("df",)}
+DEEPEST = 150  # operations within operations of one term
+_SHOWN = 120  # letters of a formula or term that a message repeats
+
+NAME = r"`((?:[^`\\]|\\.)*)`"
+STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
+# a text; a name in backquotes; a plain word with letters beyond ASCII, which Python would read as their look-alikes
+_WITHIN = re.compile(rf"({STRING})|{NAME}|([^\W\d]\w*)", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+# ---- spelling ----------------------------------------------------------------------------------------------------------
+
+
+def quoted(name: str) -> str:
+    r"""A name between backquotes; a backquote in it is written \` and a backslash \\.
+
+    >>> print(quoted("dose (mg)"), quoted("a`b"))
+    `dose (mg)` `a\`b`
+    """
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+
+def unquoted(inside: str) -> str:
+    r"""What stands between two backquotes as the name it means; a backslash before another letter is itself.
+
+    >>> unquoted(quoted("a`b\\")[1:-1])
+    'a`b\\'
+    """
+    return re.sub(r"\\([`\\])", r"\1", inside)
+
+
+def column_written(name: str) -> str:
+    """A column as a formula writes it.
+
+    >>> column_written("x1"), column_written("1")
+    ('x1', '`1`')
+    """
+    return name if _WORD.fullmatch(name) else quoted(name)
+
+
+def shown_formula(text: str) -> str:
+    """A formula as messages repeat it: its beginning, where it is long."""
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r} ... ({len(text)} letters)"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of another library's message, without its colours."""
+    lines = re.sub(r"\x1b\[[0-9;]*m|[⧛⧚]", "", str(error)).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+# ---- one expression ----------------------------------------------------------------------------------------------------
+
+State = MutableMapping[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Expression:
-    """One checked piece of a formula: its text, its syntax tree, and the columns its names stand for."""
+    """One piece of a formula: its text, its syntax tree, and the columns its names stand for."""
 
     text: str
     tree: ast.expr
@@ -93,27 +125,40 @@ class Expression:
         """The columns it reads, in order of appearance."""
         return tuple(dict.fromkeys(self.alias.get(name, name) for name in _names(self.tree)))
 
-    def written(self, node: ast.AST) -> str:
-        """A node as text, with quoted names quoted again: what a transform's state is filed under."""
-        text = ast.unparse(node).replace("\n", " ")
-        for alias, name in self.alias.items():
-            text = text.replace(alias, name if _plain(name) else quoted(name))
-        return text
+    @property
+    def column(self) -> str | None:
+        """The name of the column it consists of, if it is one column as it stands."""
+        return self.alias.get(self.tree.id, self.tree.id) if isinstance(self.tree, ast.Name) else None
 
     @property
-    def written_out(self) -> str:
-        """The whole expression in one spelling, whatever its spaces."""
-        return self.written(self.tree)
+    def coding(self) -> ast.Call | None:
+        """The `C(...)` it consists of, if it does."""
+        return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) == "C" else None
 
+    @property
+    def learns(self) -> bool:
+        """Whether a piece of it keeps something of the rows it is first computed at, such as a mean or knots.
 
-def _plain(name: str) -> bool:
-    """Whether a name stands for itself within an expression."""
-    return name.isascii() and name.isidentifier() and not name.startswith("_") and not keyword.iskeyword(name)
+        >>> parse_expression("center(x)").learns, parse_expression("log(x)").learns
+        (True, False)
+        """
+        return any(isinstance(node, ast.Call) and function_of(node) in STATEFUL for node in ast.walk(self.tree))
 
+    def written(self, node: ast.AST | None = None) -> str:
+        """A node, or the whole, in one spelling with quoted names quoted again: what a transform's state is filed under."""
+        text = ast.unparse(node or self.tree).replace("\n", " ")
+        for alias, name in self.alias.items():
+            plain = name.isascii() and name.isidentifier() and not name.startswith("_") and not keyword.iskeyword(name)
+            text = text.replace(alias, name if plain else quoted(name))
+        return text
 
-def column_expression(name: str) -> Expression:
-    """The expression that is one column as it stands, whatever characters its name has."""
-    return Expression(name, ast.Name("_column"), {"_column": name})
+    def refused(self, node: ast.AST, why: str = "") -> DataError:
+        """The error for a piece of it that is not in the tables."""
+        reason = f": {why}" if why else ""
+        return DataError(
+            f"the piece {self.written(node)!r} of the term {shown_formula(self.text)} is not allowed{reason}. Nothing in a "
+            f"formula is run as Python; allowed are {ALLOWED}"
+        )
 
 
 def parse_expression(text: str) -> Expression:
@@ -125,28 +170,24 @@ def parse_expression(text: str) -> Expression:
     Traceback (most recent call last):
     probreg.errors.DataError: the piece 'x.mean()' of the term 'x.mean()' is not allowed...
     """
-    expression = syntax(text)
-    _check(expression, expression.tree, outermost=True)
-    return expression
+    return checked_expression(_syntax(text))
 
 
-def parse_response(text: str) -> tuple[Expression, ...]:
-    """The one expression of a response, the two of `p(successes, trials)`, or those of `counts(a, b, ...)`."""
-    whole = syntax(text)
-    tree = whole.tree
-    if not (isinstance(tree, ast.Call) and function_of(tree) in ("p", "counts")):
-        return (parse_expression(text),)
-    if function_of(tree) == "p" and (len(tree.args) != 2 or tree.keywords):
-        raise _refused(whole, tree, "p takes two columns, p(successes, trials)")
-    if len(tree.args) < 2 or tree.keywords:
-        raise _refused(whole, tree, "counts takes two columns or more, one for each class: counts(a, b, c)")
-    parts = tuple(Expression(whole.written(arg), arg, whole.alias) for arg in tree.args)
-    for part in parts:
-        _check(part, part.tree)
-    return parts
+def read_factor(text: str, *, is_name: bool) -> tuple[str, Expression]:
+    """A name or a call of a formula, which is not checked yet, and the text it is filed under, which reads as it again.
+
+    >>> read_factor("log( x )", is_name=False)[0], read_factor("(x)", is_name=False)[0], read_factor("1", is_name=True)[0]
+    ('log(x)', 'x', '`1`')
+    """
+    if not is_name:
+        whole = _syntax(text)
+        if whole.column is None:
+            return whole.written(), whole
+        text = whole.column
+    return column_written(text), Expression(text, ast.Name("_column"), {"_column": text})
 
 
-def syntax(text: str) -> Expression:
+def _syntax(text: str) -> Expression:
     """A term as its syntax tree, quoted names replaced by plain ones; not checked yet."""
     alias: dict[str, str] = {}
     stem = next(s for k in range(len(text) + 1) if (s := f"q{'_' * k}column") not in text)
@@ -160,132 +201,38 @@ def syntax(text: str) -> Expression:
         return f" {name} "
 
     try:
-        tree = ast.parse(QUOTED.sub(unquote, text).strip(), mode="eval").body
+        tree = ast.parse(_WITHIN.sub(unquote, text).strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DataError(
             f"the term {shown_formula(text)} cannot be read: {first_line(error)}; allowed are {ALLOWED}"
         ) from None
-    _refuse_deep(text, tree)
+    level, depth = list[ast.AST]([tree]), 0
+    while level:  # operations within operations, level by level
+        level, depth = [child for node in level for child in ast.iter_child_nodes(node)], depth + 1
+    if depth > DEEPEST:
+        raise DataError(f"the term {shown_formula(text)} nests operations {depth} deep; at most {DEEPEST} are computed")
     return Expression(text, tree, alias)
 
 
-def _refuse_deep(text: str, tree: ast.AST) -> None:
-    """DataError for operations within operations beyond what is computed, level by level."""
-    level, depth = [tree], 0
-    while level:
-        depth += 1
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    if depth > DEEPEST_TREE:
-        raise DataError(
-            f"the term {shown_formula(text)} nests operations {depth} deep; at most {DEEPEST_TREE} are computed"
-        )
+def function_of(call: ast.Call) -> str:
+    """The name called: `log` for log and for np.log, where np.log is one allowed word and never a look-up."""
+    match call.func:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id="np"), attr=name) if name in ARITY:
+            return name
+    return ""
 
 
-def is_column(expression: Expression) -> str | None:
-    """The name of the column an expression consists of, if it is one column as it stands."""
-    tree = expression.tree
-    return expression.alias.get(tree.id, tree.id) if isinstance(tree, ast.Name) else None
+def _contrast_of(node: ast.AST) -> str | None:
+    match node.func if isinstance(node, ast.Call) else node:
+        case ast.Attribute(value=ast.Name(id="contr"), attr=name) if name in CONTRASTS:
+            return name
+    return None
 
 
-def coding_of(expression: Expression) -> ast.Call | None:
-    """The `C(...)` an expression consists of, if it does."""
-    tree = expression.tree
-    return tree if isinstance(tree, ast.Call) and function_of(tree) == "C" else None
-
-
-def learns(expression: Expression) -> bool:
-    """Whether a piece of the expression keeps something of the rows it is first computed at, such as a mean or knots.
-
-    >>> learns(parse_expression("center(x)")), learns(parse_expression("log(x)"))
-    (True, False)
-    """
-    return any(isinstance(node, ast.Call) and function_of(node) in STATEFUL for node in ast.walk(expression.tree))
-
-
-def _check(expression: Expression, node: ast.AST, *, outermost: bool = False) -> None:
-    match node:
-        case ast.Constant() if type(node.value) in (int, float):
-            return
-        case ast.Name() if node.id in expression.alias or not node.id.startswith("_"):
-            return
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd()):
-            return _check(expression, node.operand)
-        case ast.BinOp() if type(node.op) in OPERATORS:
-            _check(expression, node.left)
-            return _check(expression, node.right)
-        case ast.Compare(ops=[op]) if type(op) in OPERATORS:
-            for side in (node.left, *node.comparators):
-                if not is_text(side):
-                    _check(expression, side)
-            return None
-        case ast.Call():
-            return _check_call(expression, node, outermost)
-        case ast.Attribute():
-            raise _refused(expression, node, f"a column of that name is written {quoted(expression.written(node))}")
-    raise _refused(expression, node)
-
-
-def _check_call(expression: Expression, call: ast.Call, outermost: bool) -> None:
-    name = function_of(call)
-    count, named = len(call.args), {word.arg for word in call.keywords}
-    if name in ARITY or name == "I":
-        wanted = ARITY.get(name, 1)
-        if count != wanted or named:
-            raise _refused(expression, call, f"{name} takes {wanted} argument{'s' * (wanted > 1)} and no keywords")
-        for arg in call.args:
-            _check(expression, arg)
-        return
-    if name in STATEFUL or (name == "C" and outermost):
-        words = CODING if name == "C" else STATEFUL[name]
-        if not count or not named <= set(words) or count > 1 + len(words):
-            raise _refused(expression, call, f"{name} takes one column, then {', '.join(words) or 'nothing'}")
-        _check(expression, call.args[0])
-        _check_coding(expression, call) if name == "C" else _check_literals(expression, call, call.args[1:])
-        _check_sizes(expression, call, name)
-        return
-    raise _refused(expression, call, "C(...) stands by itself, not inside another function" if name == "C" else "")
-
-
-def _check_coding(expression: Expression, call: ast.Call) -> None:
-    contrasts = [*call.args[1:], *(word.value for word in call.keywords if word.arg == "contrasts")]
-    if len(contrasts) > 1:
-        raise _refused(expression, call, "C takes one column and one contrast; levels= is named")
-    for word in call.keywords:
-        if word.arg != "contrasts":
-            _check_literals(expression, call, [word.value], words=False)
-    for node in contrasts:
-        if (name := contrast_of(node)) is None:
-            _check_literals(expression, call, [node], words=False)
-        elif isinstance(node, ast.Call):
-            if not {word.arg for word in node.keywords} <= set(CONTRASTS[name]) or len(node.args) > len(
-                CONTRASTS[name]
-            ):
-                raise _refused(expression, node, f"contr.{name} takes {', '.join(CONTRASTS[name]) or 'nothing'}")
-            _check_literals(expression, node, node.args)
-
-
-def _check_literals(expression: Expression, call: ast.Call, nodes: list[ast.expr], *, words: bool = True) -> None:
-    named = [word.value for word in call.keywords] if words else []
-    for node in (*nodes, *named):
-        if not _is_literal(node):
-            raise _refused(expression, node, "this argument is a number, a text, or a list of them")
-
-
-def _check_sizes(expression: Expression, call: ast.Call, name: str) -> None:
-    """DataError for a basis of more columns than are made, before any is."""
-    given = dict(zip(SIZES.get(name, ()), call.args[1:])) | {word.arg: word.value for word in call.keywords if word.arg}
-    for word in ("df", "degree"):
-        match given.get(word):
-            case ast.Constant(value=int() | float() as size) if size > MOST_BASIS:
-                asked = f"asks for {word}={size:.10g} in {shown_formula(expression.text)}"
-                raise DataError(f"{name} {asked}; a basis has at most {MOST_BASIS} columns")
-            case ast.List() | ast.Tuple() as many:
-                raise _refused(expression, many, f"{word} is one whole number")
-    match given.get("knots"):
-        case ast.List(elts=knots) | ast.Tuple(elts=knots) if len(knots) > MOST_BASIS:
-            raise DataError(
-                f"{name} has {len(knots)} knots in {shown_formula(expression.text)}; at most {MOST_BASIS} are taken"
-            )
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _is_literal(node: ast.AST) -> bool:
@@ -299,51 +246,232 @@ def _is_literal(node: ast.AST) -> bool:
     return False
 
 
-def is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def function_of(call: ast.Call) -> str:
-    """The name called: `log` for log and for np.log, where np.log is one allowed word and never a look-up."""
-    match call.func:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=ast.Name(id="np"), attr=name) if name in ARITY:
-            return name
-    return ""
-
-
-def contrast_of(node: ast.AST) -> str | None:
-    match node.func if isinstance(node, ast.Call) else node:
-        case ast.Attribute(value=ast.Name(id="contr"), attr=name) if name in CONTRASTS:
-            return name
-    return None
-
-
 def _names(node: ast.AST) -> Iterator[str]:
     """Names of columns: every name that is not the function of a call or the `contr` of a contrast."""
     match node:
         case ast.Name():
             yield node.id
         case ast.Call():
-            coded = function_of(node) == "C"
-            for arg in node.args[:1] if coded or function_of(node) in STATEFUL else node.args:
+            for arg in node.args[:1] if function_of(node) in WORDS else node.args:
                 yield from _names(arg)
         case _:
             for child in ast.iter_child_nodes(node):
                 yield from _names(child)
 
 
-def _refused(expression: Expression, node: ast.AST, why: str = "") -> DataError:
-    piece = expression.written(node)
-    reason = f": {why}" if why else ""
-    return DataError(
-        f"the piece {piece!r} of the term {shown_formula(expression.text)} is not allowed{reason}. Nothing in a "
-        f"formula is run as Python; allowed are {ALLOWED}"
-    )
+# ---- what it may say ---------------------------------------------------------------------------------------------------
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of another library's message, without its colours."""
-    lines = re.sub(r"\x1b\[[0-9;]*m|[⧛⧚]", "", str(error)).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__).rstrip(".")
+def checked_expression(expression: Expression, *, inside: bool = False) -> Expression:
+    """The expression, every node of which is in the tables; `inside` a call it is no C(...). DataError for the first that is
+    not."""
+    _check(expression, expression.tree, outermost=not inside)
+    return expression
+
+
+def _check(of: Expression, node: ast.AST, *, outermost: bool = False) -> None:
+    name = function_of(node) if isinstance(node, ast.Call) else ""
+    match node:
+        case ast.Constant() if type(node.value) in (int, float):
+            parts: list[ast.expr] = []
+        case ast.Name() if node.id in of.alias or not node.id.startswith("_"):
+            parts = []
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd()):
+            parts = [node.operand]
+        case ast.BinOp() if type(node.op) in ARITHMETIC:
+            parts = [node.left, node.right]
+        case ast.Compare(ops=[op]) if type(op) in ARITHMETIC:
+            parts = [side for side in (node.left, *node.comparators) if not _is_text(side)]
+        case ast.Call() if name in ARITY or name == "I":
+            wanted, parts = ARITY.get(name, 1), node.args
+            if len(node.args) != wanted or node.keywords:
+                raise of.refused(node, f"{name} takes {wanted} argument{'s' * (wanted > 1)} and no keywords")
+        case ast.Call() if name in STATEFUL or (name == "C" and outermost):
+            return _check_words(of, node, name)
+        case ast.Call():
+            raise of.refused(node, "C(...) stands by itself, not inside another function" if name == "C" else "")
+        case ast.Attribute():
+            raise of.refused(node, f"a column of that name is written {quoted(of.written(node))}")
+        case _:
+            raise of.refused(node)
+    for part in parts:
+        _check(of, part)
+    return None
+
+
+def _check_words(of: Expression, call: ast.Call, name: str) -> None:
+    """DataError unless a call is one column, and then literals by the words that it takes; C takes one contrast too."""
+    words, named = WORDS[name], {word.arg: word.value for word in call.keywords}
+    if not call.args or not set(named) <= set(words) or len(call.args) > 1 + len(words):
+        raise of.refused(call, f"{name} takes one column, then {', '.join(words) or 'nothing'}")
+    _check(of, call.args[0])
+    if name != "C":
+        _check_literals(of, [*call.args[1:], *named.values()])
+        return _check_sizes(of, name, {**dict(zip(SIZES.get(name, ()), call.args[1:])), **named})
+    contrasts = [*call.args[1:], *(value for word, value in named.items() if word == "contrasts")]
+    if len(contrasts) > 1:
+        raise of.refused(call, "C takes one column and one contrast; levels= is named")
+    _check_literals(of, (value for word, value in named.items() if word != "contrasts"))
+    for node in contrasts:
+        if (kind := _contrast_of(node)) is None:
+            _check_literals(of, [node])
+        elif isinstance(node, ast.Call):
+            takes = CONTRASTS[kind]
+            if not {word.arg for word in node.keywords} <= set(takes) or len(node.args) > len(takes):
+                raise of.refused(node, f"contr.{kind} takes {', '.join(takes) or 'nothing'}")
+            _check_literals(of, [*node.args, *(word.value for word in node.keywords)])
+    return None
+
+
+def _check_literals(of: Expression, nodes: Iterable[ast.expr]) -> None:
+    for node in nodes:
+        if not _is_literal(node):
+            raise of.refused(node, "this argument is a number, a text, or a list of them")
+
+
+def _check_sizes(of: Expression, name: str, given: Mapping[str | None, ast.expr]) -> None:
+    """DataError for a basis of more columns than are made, before any is."""
+    for word in ("df", "degree"):
+        match given.get(word):
+            case ast.Constant(value=int() | float() as size) if size > MOST_BASIS:
+                asked = f"asks for {word}={size:.10g} in {shown_formula(of.text)}"
+                raise DataError(f"{name} {asked}; a basis has at most {MOST_BASIS} columns")
+            case ast.List() | ast.Tuple() as many:
+                raise of.refused(many, f"{word} is one whole number")
+    match given.get("knots"):
+        case ast.List(elts=knots) | ast.Tuple(elts=knots) if len(knots) > MOST_BASIS:
+            raise DataError(
+                f"{name} has {len(knots)} knots in {shown_formula(of.text)}; at most {MOST_BASIS} are taken"
+            )
+
+
+# ---- its values at the rows of a table ---------------------------------------------------------------------------------
+
+
+def evaluate_expression(expression: Expression, table: Table, state: State, *, training: bool) -> Any:
+    """The values of an expression at the rows of a table: an array (n,), or what a basis or a coding returns.
+
+    While `training`, stateful transforms write what they learn into `state`; afterwards they only read it.
+    """
+    with np.errstate(all="ignore"):
+        return _Evaluation(expression, table, state, training).value(expression.tree)
+
+
+def coding_arguments(call: ast.Call) -> dict[str, Any]:
+    """The contrasts, levels and spans_intercept of a checked `C(...)`, as formulaic takes them."""
+    from formulaic.transforms import ContrastsRegistry
+
+    given = {word.arg: word.value for word in call.keywords if word.arg}
+    if len(call.args) > 1:
+        given["contrasts"] = call.args[1]
+    out: dict[str, Any] = {}
+    for word, node in given.items():
+        if word != "contrasts" or (kind := _contrast_of(node)) is None:
+            out[word] = ast.literal_eval(node)
+        else:
+            arguments, words = _literals(node) if isinstance(node, ast.Call) else ([], {})
+            out[word] = getattr(ContrastsRegistry, kind)(*arguments, **words)
+    return out
+
+
+def _literals(call: ast.Call, after: int = 0) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a call from one on, and those by words, all of them literals."""
+    named = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}
+    return [ast.literal_eval(node) for node in call.args[after:]], named
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """A checked expression at the rows of a table."""
+
+    of: Expression
+    table: Table
+    state: State
+    training: bool
+
+    def value(self, node: ast.AST) -> Any:
+        name = function_of(node) if isinstance(node, ast.Call) else ""
+        match node:
+            case ast.Constant():
+                return float(node.value)  # type: ignore[arg-type]  # checked: a real number
+            case ast.Name():
+                return self._numbers(self.of.alias.get(node.id, node.id))
+            case ast.UnaryOp():
+                operand = self.value(node.operand)
+                return -operand if isinstance(node.op, ast.USub) else operand
+            case ast.BinOp():
+                return self._arithmetic(node, node.op, node.left, node.right)
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                sides = (right, left) if _is_text(left) else (left, right)
+                if _is_text(sides[1]):
+                    return self._same_text(sides[0], sides[1], op)
+                return np.asarray(self._arithmetic(node, op, left, right), dtype=float)
+            case ast.Call() if name in ELEMENTWISE:
+                values = [self.value(arg) for arg in node.args]
+                return ELEMENTWISE[name](values[0] != 0, *values[1:]) if name == "where" else ELEMENTWISE[name](*values)
+            case ast.Call() if name in STATEFUL:
+                return self._transform(node, name)
+            case ast.Call() if name == "I":
+                return self.value(node.args[0])
+        raise DataError(f"the piece {ast.unparse(node)!r} is not allowed; allowed are {ALLOWED}")
+
+    def _numbers(self, name: str) -> np.ndarray:
+        column = self.table.columns[name]
+        if (kind := kind_of(column)) not in ("number", "truth"):
+            what = {"text": "text", "levels": "categories"}.get(kind, f"{getattr(column, 'dtype', kind)} values")
+            raise DataError(
+                f"column {name!r} holds {what} (row {self.table.rows[0]}: {column[0]!r}), but the term "
+                f"{self.of.text!r} computes with it and needs numbers; convert it first"
+            )
+        return np.asarray(column, dtype=np.float64)
+
+    def _arithmetic(self, node: ast.AST, op: ast.AST, left: ast.AST, right: ast.AST) -> Any:
+        try:
+            value = ARITHMETIC[type(op)](self.value(left), self.value(right))
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise DataError(f"{self.of.written(node)!r} cannot be computed: {first_line(error)}") from None
+        if isinstance(value, complex):
+            raise DataError(f"{self.of.written(node)!r} is a complex number; a column is real")
+        return value
+
+    def _same_text(self, column: ast.AST, text: ast.AST, op: ast.AST) -> np.ndarray:
+        if not (isinstance(column, ast.Name) and isinstance(text, ast.Constant) and isinstance(op, ast.Eq | ast.NotEq)):
+            raise DataError(f"in the term {self.of.text!r} text is only compared as column == 'text' or !=")
+        values = np.asarray(self.table.columns[self.of.alias.get(column.id, column.id)], dtype=object)
+        return np.asarray(ARITHMETIC[type(op)](values, text.value), dtype=float)
+
+    def _transform(self, call: ast.Call, name: str) -> Any:
+        """A stateful transform of formulaic's, at its kept state."""
+        from formulaic.transforms import basis_spline, center, cyclic_cubic_spline, natural_cubic_spline, poly, scale
+
+        key, inner = self.of.written(call), self.value(call.args[0])
+        if np.ndim(inner) > 1 or isinstance(getattr(inner, "__wrapped__", inner), Mapping):
+            raise DataError(f"{self.of.written(call.args[0])!r} is several columns, but {self.of.text!r} needs one")
+        values = np.array(np.broadcast_to(np.asarray(inner, dtype=float), self.table.rows.shape[:1]))
+        arguments, words = _literals(call, 1)
+        if not self.training and key not in self.state:
+            raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
+        state = self.state.setdefault(key, {})
+        self._refuse_outside(key, values, {**words, **state})
+        known = {"bs": basis_spline, "cr": natural_cubic_spline, "cc": cyclic_cubic_spline}
+        known |= {"poly": poly, "scale": scale, "center": center}
+        try:
+            found = known[name](values, *arguments, _state=state, **words)
+        except Exception as error:  # formulaic's transforms raise of every kind on arguments that do not fit
+            raise DataError(f"the term {key!r} cannot be computed: {first_line(error)}") from None
+        if name == "poly" and words.get("raw", len(arguments) > 1 and arguments[1]):
+            return {str(power): found[:, power - 1] for power in range(1, found.shape[1] + 1)}
+        return found
+
+    def _refuse_outside(self, key: str, values: np.ndarray, words: Mapping[str, Any]) -> None:
+        """DataError for values outside the range of a spline that says nothing of them."""
+        low, high = words.get("lower_bound"), words.get("upper_bound")
+        if words.get("extrapolation", "raise") != "raise" or low is None or high is None:
+            return
+        if len(bad := np.flatnonzero((values < low) | (values > high))):
+            rows = ", ".join(f"row {self.table.rows[i]}: {values[i]:g}" for i in bad[:5])
+            raise DataError(
+                f"the spline {key!r} is defined on [{low:g}, {high:g}], the range it was built on, and "
+                f"{len(bad)} of the values lie outside ({rows}); stay within, or say what happens outside with "
+                "extrapolation='clip', 'extend' or 'zero' in the formula"
+            )

@@ -1,74 +1,35 @@
 """From a formula to a matrix: `algebra` reads the terms, formulaic lays out their columns, this module feeds it factors.
 
-Every factor is computed by `expressions` and handed to formulaic's materializer as finished values under a word of ours,
-so neither its reading nor its evaluation of text is ever reached. What a factor learned (knots, means, levels) is plain data.
+Every factor is computed by `grammar` and handed to formulaic's materializer as finished values under a word of ours, so neither
+its reading nor its evaluation of text is ever reached. What a factor learned (knots, means, levels) is plain data.
 """
 
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from probreg.data.algebra import MOST_COLUMNS, Factor, FormulaToken, Terms, formula_tokens, quoted, shown_formula, sides
 from probreg.data.design import INTERCEPT
+from probreg.data.formula.algebra import MOST_COLUMNS, FormulaLayout
 from probreg.data.formula.columns import Table, kind_of
-from probreg.data.formula.expressions import State, coding_arguments, evaluate_expression, level_column
 from probreg.data.formula.grammar import (
     Expression,
-    coding_of,
-    column_expression,
+    State,
+    coding_arguments,
+    evaluate_expression,
     first_line,
-    is_column,
-    parse_expression,
-    parse_response,
-    syntax,
+    shown_formula,
 )
-from probreg.data.formula.levels import Level, encode_factor, training_levels
-from probreg.data.rows import check_counts, check_trials, refuse_not_finite
+from probreg.data.rows import check_counts, check_trials, labels, refuse_not_finite
 from probreg.errors import DataError
 
-Counted = Literal["p", "counts"]
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+Level = str | int | float | bool
+MANY_LEVELS = 20  # text that differs in every one of more rows than this names the rows, or was meant as numbers
 _MARK = "\ue000"  # of Unicode's private use
 _MARKS = re.compile(f"{_MARK}+")
-
-
-@dataclass(frozen=True)
-class FormulaLayout:
-    """A formula taken apart: the response (several expressions where a row counts), the terms by degree and their factors,
-    each by the text it is filed under."""
-
-    text: str
-    response: str
-    outcome: tuple[Expression, ...]
-    terms: tuple[tuple[str, ...], ...]
-    factors: Mapping[str, Expression]
-    intercept: bool
-
-    @property
-    def counted(self) -> Counted | None:
-        """ "p" for successes of trials, "counts" for counts by class, None for a response of one value per row."""
-        if len(self.outcome) == 1:
-            return None
-        return "p" if self.response.lstrip().startswith("p") else "counts"
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """The names of the classes that are counted."""
-        return tuple(is_column(e) or e.text for e in self.outcome) if self.counted == "counts" else None
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The columns the terms read, in order of appearance."""
-        return tuple(dict.fromkeys(name for factor in self.factors.values() for name in factor.variables))
-
-    def called(self, text: str) -> str:
-        """A factor as users call it in the names of columns: the name of its column, or its expression."""
-        name = is_column(self.factors[text])
-        return text if name is None else name
 
 
 @dataclass(frozen=True)
@@ -77,70 +38,6 @@ class Memory:
 
     transforms: State = field(default_factory=dict)
     levels: dict[str, list[Level]] = field(default_factory=dict)
-
-
-def parse_formula(text: str) -> FormulaLayout:
-    """The parts of `response ~ terms`, every factor checked; DataError names the piece that cannot stand."""
-    read: dict[Factor, Expression] = {}
-
-    def factor(token: FormulaToken) -> Factor:
-        if token.kind == "name":
-            made, expression = Factor(token.text, True), column_expression(token.text)
-        else:
-            # p(successes, trials) stands on the left alone, and is refused as an expression on the right
-            expression = syntax(token.text)
-            name = is_column(expression)
-            made = Factor(expression.written_out, False) if name is None else Factor(name, True)
-        read.setdefault(made, expression)
-        return made
-
-    found = sides(text, factor)
-    response, outcome = _outcome(text, found.left, read)
-    used = dict.fromkeys(f for term in found.terms for f in term)
-    if response in used:
-        raise DataError(
-            f"the response {response.text!r} is also a term of {shown_formula(text)}; leave it out on the right"
-        )
-    if not found.terms and not found.intercept:
-        raise DataError(
-            f"the formula {shown_formula(text)} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
-        )
-    factors = {key_of(f): column_expression(f.text) if f.is_name else parse_expression(read[f].text) for f in used}
-    terms = tuple(tuple(key_of(f) for f in term) for term in found.terms)
-    return FormulaLayout(text, response.text, outcome, terms, factors, found.intercept)
-
-
-def key_of(factor: Factor) -> str:
-    """The text that a factor is filed under, which reads as the factor again: a name that is no plain word is quoted."""
-    return column_written(factor.text) if factor.is_name else factor.text
-
-
-def column_written(name: str) -> str:
-    """A column as a formula writes it.
-
-    >>> column_written("x1"), column_written("1")
-    ('x1', '`1`')
-    """
-    return name if _WORD.fullmatch(name) else quoted(name)
-
-
-def expand(text: str, names: tuple[str, ...]) -> str:
-    """The formula with `.` on its right written out as `names`, quoted where they are not plain words."""
-    cut = formula_tokens(text)
-    after = next((token.stop for token in cut if token.kind == "~"), len(text) + 1)
-    out = text
-    for token in reversed(cut):
-        if token.kind == "." and token.start >= after:
-            if not names:
-                raise DataError(f"'.' in {shown_formula(text)} stands for all other columns, and there are none")
-            every = " + ".join(map(column_written, names))
-            out = f"{out[: token.start]}({every}){out[token.stop :]}"
-    return out
-
-
-def left_of(text: str) -> str:
-    """What stands before the ~ of a formula."""
-    return next((text[: token.start] for token in formula_tokens(text) if token.kind == "~"), text)
 
 
 def lay_out(
@@ -187,7 +84,8 @@ def _unused(texts: Iterable[str]) -> str:
 
 def _renamed(columns: Iterable[str], stem: str, parts: FormulaLayout) -> tuple[str, ...]:
     """Columns as users call them."""
-    names, word = [parts.called(text) for text in parts.factors], re.compile(f"{stem}([0-9]+){stem}")
+    names = [parts.called(text) for text in parts.factors]
+    word = re.compile(f"{stem}([0-9]+){stem}")
     return tuple(word.sub(lambda found: names[int(found[1])], column) for column in columns)
 
 
@@ -226,8 +124,7 @@ def _factor_values(text: str, expression: Expression, table: Table, memory: Memo
     from formulaic.materializers.types import FactorValues
     from formulaic.transforms import C
 
-    name = is_column(expression)
-    coding = coding_of(expression)
+    name, coding = expression.column, expression.coding
     kind = kind_of(table.columns[name]) if name is not None else "number"
     if name is not None and kind in ("time", "other"):
         raise _not_a_predictor(name, table, kind)
@@ -291,13 +188,72 @@ def _not_a_predictor(name: str, table: Table, kind: str) -> DataError:
     )
 
 
-def _outcome(text: str, left: Terms, read: Mapping[Factor, Expression]) -> tuple[Factor, tuple[Expression, ...]]:
-    """The one factor of the left side, and what it says of the response: one expression, or two of p(s, t)."""
-    factors = [factor for term in left.terms.values() for factor in term]
-    if len(left.terms) != 1 or len(factors) != 1 or left.one is not None:
+# ---- levels of categories ---------------------------------------------------------------------------------------------
+
+
+def level_column(expression: Expression, table: Table, state: State, *, training: bool) -> Any:
+    """What `C(...)` codes: the column as it stands, or the value of an expression."""
+    inner = expression if (call := expression.coding) is None else replace(expression, tree=call.args[0])
+    if (name := inner.column) is not None:
+        return table.columns[name]
+    return np.broadcast_to(evaluate_expression(inner, table, state, training=training), table.rows.shape[:1])
+
+
+def factor_levels(column: Any) -> list[Level]:
+    """The levels that occur, in declared order if the column declares one, else sorted."""
+    import pandas as pd
+
+    try:
+        present = {plain_level(value) for value in pd.unique(pd.Series(column).dropna())}
+    except TypeError:
+        raise DataError(f"levels are texts, numbers or truth values, met {type(column[0]).__name__}") from None
+    declared = [plain_level(value) for value in column.categories] if isinstance(column, pd.Categorical) else None
+    try:
+        return sorted(present) if declared is None else [level for level in declared if level in present]
+    except TypeError:
+        raise DataError(f"levels of different kinds cannot be ordered: {sorted(map(repr, present))[:5]}") from None
+
+
+def plain_level(value: Any) -> Any:
+    """A level as Python's own value; a whole number is an int, however the table stored it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def training_levels(text: str, column: Any, wanted: Any, table: Table, *, coded: bool) -> list[Level]:
+    """The levels of a factor in the training rows; DataError for fewer than two, or one for every row."""
+    if not isinstance(wanted, list | tuple | None):
+        raise DataError(f"levels={wanted!r} of {text!r} is a list of levels, such as ['a', 'b']")
+    levels = factor_levels(column) if wanted is None else [plain_level(level) for level in wanted]
+    if odd := [level for level in levels if not isinstance(level, Level)]:
         raise DataError(
-            f"the left side of {shown_formula(text)} is {left_of(text).strip()!r}; one response stands there, "
-            "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
+            f"the levels of {text!r} are {type(odd[0]).__name__} values, such as {odd[0]!r}; make them text or numbers"
         )
-    (factor,) = factors
-    return factor, (column_expression(factor.text),) if factor.is_name else parse_response(read[factor].text)
+    if len(levels) < 2:
+        raise DataError(
+            f"{text!r} has the single level {', '.join(map(repr, levels))} in these rows, so it tells none "
+            "apart; leave it out"
+        )
+    if not coded and kind_of(column) == "text" and len(levels) == len(table.rows) > MANY_LEVELS:
+        raise DataError(
+            f"column {text!r} is text with a different value in each of its {len(levels)} rows "
+            f"({', '.join(map(repr, levels[:3]))} ...), one column of X for each; "
+            "did you mean numbers? Convert it first"
+        )
+    return levels
+
+
+def encode_factor(text: str, column: Any, levels: list[Level], table: Table) -> Any:
+    """The rows of a factor as a categorical Series; DataError names unknown levels, and where."""
+    import pandas as pd
+
+    codes, uniques = pd.factorize(pd.Series(column), use_na_sentinel=True)
+    place = {level: i for i, level in enumerate(levels)}
+    positions = np.array([place.get(plain_level(value), -1) for value in uniques], dtype=np.intp)[codes]
+    if len(bad := np.flatnonzero(positions < 0)):
+        unseen = list(dict.fromkeys(plain_level(column[i]) for i in bad))
+        raise DataError(
+            f"{text!r} has the level{'s' * (len(unseen) > 1)} {', '.join(map(repr, unseen[:5]))} in "
+            f"{labels(table, bad)}, which the model does not know; it knows {', '.join(map(repr, levels))}"
+        )
+    return pd.Series(pd.Categorical.from_codes(positions, categories=pd.Index(levels, dtype=object)))

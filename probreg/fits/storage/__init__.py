@@ -27,8 +27,10 @@ from probreg.fits.storage.checks import (
     stored_lines,
 )
 from probreg.fits.storage.container import Container, image_of, seal, unsealed
-from probreg.inference import METHODS, Method, Solution, Status
+from probreg.inference import METHODS, Draws, Method, Solution, Status
+from probreg.inference.base import coefficients_of_reported
 from probreg.inference.modes.wide import Factored, is_wide
+from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms
 from probreg.likelihoods import LIKELIHOODS, OfTrials
 from probreg.model.data_dependent_priors import moments_by_trials
 from probreg.model.model import Model
@@ -149,7 +151,8 @@ def _solution_group(s: Solution) -> Any:
     parts |= {} if s.not_estimable is None else {"not_estimable": s.not_estimable.astype(np.int8)}
     parts |= {} if s.null_space is None else {"null_space": s.null_space}
     parts |= {} if s.replicates is None else {f"{_REPLICATE}{k}": v for k, v in s.replicates.items()}
-    parts |= {} if s.marginals is None else {f"{_MARGINAL}{k}": v for k, v in s.marginals.items()}
+    if s.draws is not None and s.draws.marginals is not None:
+        parts |= {f"{_MARGINAL}{k}": v for k, v in s.draws.marginals.items()}
     return xr.Dataset({k: _bare(k, v) for k, v in parts.items()})
 
 
@@ -171,7 +174,8 @@ def _scale(numbers: Mapping[str, np.ndarray], k: int) -> Any:
 def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[str, Any]:
     from probreg import __version__
 
-    d = model.design
+    d, draws, scalars = model.design, solution.draws, solution.scalars
+    hyper = {} if draws is None else {k: scalars[k] for k in draws.hyper}
     prior: Any = (
         PRIORS.to_spec(model.prior)
         if isinstance(model.prior, Prior)
@@ -195,18 +199,18 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
         "solution": {
             "aux": dict(solution.aux),
             "aux_sd": dict(solution.aux_sd),
-            "hyper": dict(solution.hyper),
-            "hyper_sd": dict(solution.hyper_sd),
+            "hyper": {k: mean for k, (mean, _) in hyper.items()},
+            "hyper_sd": {k: sd for k, (_, sd) in hyper.items()},
             "df": solution.df,
-            "known_marginals": solution.known_marginals,
+            "known_marginals": not has_nonsmooth_terms(model) if draws is None else draws.elliptical,
             "status": solution.status.name,
             "detail": solution.detail,
-            "engine": solution.engine,
+            "engine": "" if draws is None else draws.engine,
             "sandwich": solution.sandwich,
             "stats": dict(solution.stats),
             "notes": list(solution.notes),
-            "draws": None if solution.draws is None else [k for k in solution.draws if k != "beta"],
-            "sample_stats": list(solution.sample_stats),
+            "draws": None if draws is None else [k for k in draws.values if k != "beta"],
+            "sample_stats": [] if draws is None else list(draws.stats),
             "replicates": None if solution.replicates is None else list(solution.replicates),
         },
         "seed": int(seed),
@@ -298,44 +302,43 @@ def _recipe(saved: Mapping[str, Any]) -> Any:
 
 
 def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Method) -> Solution:
-    from probreg.fits.inference_data import coefficients_of_reported
-
     s, (p, m) = spec["solution"], model.shape
     sizes = {"p": p, "m": m, "k": p * m, "o": len(model.likelihood.outcomes) or 1}
     numbers = read_arrays(file, "solution", SOLUTION, sizes)
-    draws, stats, replicates = None, {}, None
-    if s["draws"] is not None:
-        draws = read_arrays(file, "posterior", stored_lines(["beta", *s["draws"]], DRAWS), sizes)
-        draws["beta"] = coefficients_of_reported(model, draws["beta"])
-        lines = stored_lines(s["sample_stats"], SAMPLE_STATS)
-        found = read_arrays(file, "sample_stats", lines, sizes) if lines else {}
-        stats = {k: v.astype(bool) if line.values is checks.TRUTHS else v for line, (k, v) in zip(lines, found.items())}
+    replicates = None
     if s["replicates"] is not None:
         replicates = read_arrays(file, "solution", stored_lines(s["replicates"], REPLICATES), sizes, prefix=_REPLICATE)
     out = Solution(
         beta=numbers["beta"],
         scale=_scale(numbers, p * m),
+        df=s["df"],
         aux=s["aux"],
         aux_sd=s["aux_sd"],
-        hyper=s["hyper"],
-        hyper_sd=s["hyper_sd"],
-        df=s["df"],
-        known_marginals=s["known_marginals"],
-        draws=draws,
-        sample_stats=stats,
-        marginals={k.removeprefix(_MARGINAL): v for k, v in numbers.items() if k.startswith(_MARGINAL)} or None,
+        not_estimable=numbers["not_estimable"].astype(bool) if "not_estimable" in numbers else None,
+        null_space=numbers.get("null_space"),
+        sandwich=s["sandwich"],
+        draws=None if s["draws"] is None else _draws(s, file, model, sizes, numbers),
         replicates=replicates,
         status=_status(s["status"]),
         detail=s["detail"],
-        engine=s["engine"],
-        sandwich=s["sandwich"],
-        not_estimable=numbers["not_estimable"].astype(bool) if "not_estimable" in numbers else None,
-        null_space=numbers.get("null_space"),
         stats=s["stats"],
         notes=tuple(s["notes"]),
     )
     _check_solution(out, model, method)
     return out
+
+
+def _draws(
+    s: Mapping[str, Any], file: Container, model: Model, sizes: dict[str, int], numbers: Mapping[str, np.ndarray]
+) -> Draws:
+    """The draws that the file names, with the exact marginals that stand among the numbers of the solution."""
+    values = read_arrays(file, "posterior", stored_lines(["beta", *s["draws"]], DRAWS), sizes)
+    values["beta"] = coefficients_of_reported(model, values["beta"])
+    lines = stored_lines(s["sample_stats"], SAMPLE_STATS)
+    found = read_arrays(file, "sample_stats", lines, sizes) if lines else {}
+    stats = {k: v.astype(bool) if line.values is checks.TRUTHS else v for line, (k, v) in zip(lines, found.items())}
+    marginals = {k.removeprefix(_MARGINAL): v for k, v in numbers.items() if k.startswith(_MARGINAL)}
+    return Draws(values, stats, tuple(s["hyper"]), s["known_marginals"], marginals or None, s["engine"])
 
 
 def _status(name: str) -> Status:
@@ -353,10 +356,10 @@ def _check_solution(s: Solution, model: Model, method: Method) -> None:
     for name in model.unknown:
         if method.probabilities and s.status is not Status.NO_MAXIMUM and name not in s.aux:
             raise DataError(f"it holds no estimate of {name}, which is unknown")
-        if s.draws is not None and name not in s.draws:
+        if s.draws is not None and name not in s.draws.values:
             raise DataError(f"it holds no draws of {name}, which is unknown")
-    if s.marginals is not None and len(s.marginals) < 4:
-        raise DataError(f"of its marginals it holds {', '.join(s.marginals)} only")
+    if s.draws is not None:
+        _check_draws(s.draws)
     if odd := (set(s.aux) | set(s.aux_sd)) - set(model.unknown):
         raise DataError(f"it holds an estimate of {odd.pop()!r}, which is no unknown parameter of its model")
     if s.not_estimable is None and not np.isfinite(s.beta).all():
@@ -370,3 +373,11 @@ def _check_solution(s: Solution, model: Model, method: Method) -> None:
             raise DataError(
                 f"its solution.stats hold {s.stats.get(name)!r} as {name!r}, and {checks.SCALE.words} belongs there"
             )
+
+
+def _check_draws(draws: Draws) -> None:
+    """DataError where exact marginals lack a part, or a scale of a prior has no draws."""
+    if draws.marginals is not None and len(draws.marginals) < 4:
+        raise DataError(f"of its marginals it holds {', '.join(draws.marginals)} only")
+    if lost := set(draws.hyper) - set(draws.values):
+        raise DataError(f"it holds no draws of {lost.pop()}, the scale of a prior")

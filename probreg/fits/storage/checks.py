@@ -16,7 +16,7 @@ import numpy as np
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
 from probreg.fits.storage.container import Container
-from probreg.inference.uncertainty.conventions import DEFINITIONS
+from probreg.inference.uncertainty.covariance import DEFINITIONS
 
 Array = np.ndarray
 

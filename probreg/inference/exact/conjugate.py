@@ -7,9 +7,15 @@ from scipy.special import gammaln
 
 from probreg.arguments.scalars import Count, check_fields
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Method, Solution, chains_of, kinds, sigma_note
-from probreg.inference.modes.closed_form import require_full_rank
-from probreg.inference.modes.linear import Conditional, PriorRows, log_marginal, posterior_given_sigma, refined
+from probreg.inference.base import METHODS, Draws, Method, Solution, chains_of, kinds, sigma_note
+from probreg.inference.modes.closed_form import (
+    Conditional,
+    PriorRows,
+    log_marginal,
+    posterior_given_sigma,
+    refined,
+    require_full_rank,
+)
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -71,14 +77,12 @@ class Conjugate(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if (wide := rotated(model)) is not None:
+        if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
             found = self.solve(wide.model, rng)
-            assert found.draws is not None
-            unit, sigma = (
-                (found.stats["sigma2_scale"] ** 0.5, found.draws[model.noise_scale]) if wide.relative else (1.0, 1.0)
-            )
-            draws = {**found.draws, "beta": wide.draws(found, sigma, rng)[0]}
-            return replace(wide.back(found, unit), draws=draws)
+            draws = found.posterior
+            unit, each = (found.stats["sigma2_scale"] ** 0.5, draws[model.noise_scale]) if wide.relative else (1.0, 1.0)
+            values = {**draws.values, "beta": wide.draws(found, each, rng)[0]}
+            return replace(wide.back(found, unit), draws=replace(draws, values=values))
         moments, prior = model.design.moments, PriorRows.of(model.joint)
         held = model.noise()
         given = refined(posterior_given_sigma(moments, prior, held), model.design, prior, held)
@@ -119,7 +123,7 @@ class Conjugate(Method):
             aux={model.noise_scale: mean},
             aux_sd={model.noise_scale: sd},
             df=2 * a,
-            draws=_draws(given, z, sigma, self.chains) | {model.noise_scale: chains_of(sigma, self.chains)},
+            draws=_draws(given, z, sigma, self.chains, model.unknown),
             stats=stats,
             notes=sigma_note(
                 model, f"sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta"
@@ -139,10 +143,12 @@ class Conjugate(Method):
         )
 
 
-def _draws(given: Conditional, z: np.ndarray, sigma: np.ndarray, chains: int) -> dict[str, np.ndarray]:
+def _draws(given: Conditional, z: np.ndarray, sigma: np.ndarray, chains: int, unknown: tuple[str, ...] = ()) -> Draws:
+    """Draws of beta at each sigma, and of sigma where it is unknown."""
     # beta | sigma = m + sigma R^-1 z, cov = sigma^2 (R'R)^-1.
     beta = given.mean + sigma[:, None] * (z @ np.asarray(given.root, dtype=float).T)
-    return {"beta": chains_of(beta[..., None], chains)}
+    values = {"beta": chains_of(beta[..., None], chains)}
+    return Draws(values | {a: chains_of(sigma, chains) for a in unknown}, elliptical=True)
 
 
 def _inverse_gamma(prior: AuxPrior) -> tuple[float, float] | None:

@@ -58,11 +58,11 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
         )
     P = _inverse(_covariance(solution))
     for name in model.unknown:
-        assert solution.draws is not None  # a posterior has draws
-        log_v = np.log(solution.draws[name])
+        log_v = np.log(solution.posterior[name])
         aux[name] = LogNormal(float(log_v.mean()), float(log_v.std()))
     lost = "" if not model.unknown else f", {', '.join(model.unknown)} lognormal and independent of it"
-    lost += "" if not solution.hyper else f"; {', '.join(solution.hyper)} is in its covariance and not carried on"
+    hyper = solution.posterior.hyper
+    lost += "" if not hyper else f"; {', '.join(hyper)} is in its covariance and not carried on"
     return PosteriorAsPrior(
         _normal(model, solution.beta, P),
         aux,

@@ -8,9 +8,8 @@ import numpy as np
 from probreg.arguments.scalars import Count, check_fields
 from probreg.data import Moments
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Array, Method, Solution, chains_of, kinds, sigma_note
-from probreg.inference.modes.closed_form import require_full_rank
-from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
+from probreg.inference.base import METHODS, Array, Draws, Method, Solution, chains_of, kinds, sigma_note
+from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.numerics.linalg import merge, solve_upper
@@ -87,20 +86,19 @@ class Quadrature(Method):
         root = density.to_beta(np.linalg.cholesky(inner).T)  # rows r with sum of r r' the covariance
         m_sigma = float(weight @ sigma)
         proper = model.joint.informative.all() and model.noise_prior.proper
+        marginals = {
+            "weight": weight,
+            "log_sigma": u,
+            "mean": density.to_beta(gamma),
+            # var(beta_j | sigma) = sigma^2 sum_i B_ij^2 / w_i, B the rows of beta for unit gamma_i
+            "sd": sigma[:, None] * np.sqrt((1.0 / w) @ density.to_beta(np.eye(moments.p)) ** 2),
+        }
         return Solution(
             beta=density.to_beta(mean)[:, None],
             scale=root.T @ root,
-            known_marginals=False,
-            marginals={
-                "weight": weight,
-                "log_sigma": u,
-                "mean": density.to_beta(gamma),
-                # var(beta_j | sigma) = sigma^2 sum_i B_ij^2 / w_i, B the rows of beta for unit gamma_i
-                "sd": sigma[:, None] * np.sqrt((1.0 / w) @ density.to_beta(np.eye(moments.p)) ** 2),
-            },
             aux={model.noise_scale: m_sigma},
             aux_sd={model.noise_scale: float(np.sqrt(weight @ (sigma - m_sigma) ** 2))},
-            draws=self._draw(density, rng, u, model.noise_scale),
+            draws=Draws(self._draw(density, rng, u, model.noise_scale), marginals=marginals),
             stats={"n": moments.weight, "rss": moments.rss} | ({"log_evidence": log_evidence} if proper else {}),
             notes=sigma_note(
                 model,

@@ -1,24 +1,226 @@
-"""Least squares and ridge in one triangular solve."""
+"""Least squares and ridge in one triangular solve: everything about beta from the moments of the rows, never from the rows.
 
-from dataclasses import dataclass
+A normal prior is a set of further rows: with P = L L' its precision in units of 1/sigma^2 and b its mean,
+||y - X beta||^2 + (beta - b)' P (beta - b) is the sum of squares of [X; L'] beta against [y; L'b]. One more
+triangular reduction therefore turns moments into the posterior, without forming X'X.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
+from probreg.data import Design, Moments
+from probreg.data.rows import minus_offset
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds, sigma_note
-from probreg.inference.modes.linear import (
-    Conditional,
-    PriorRows,
-    combinations,
-    posterior_given_sigma,
-    refined,
-    touched,
-    unidentified,
-)
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
-from probreg.priors import GaussianPrior
+from probreg.numerics.linalg import (
+    ColumnRank,
+    condition_of,
+    inverse_upper,
+    merge,
+    rank_of,
+    refine,
+    residual_sums,
+    solve_upper,
+)
+from probreg.numerics.linalg.doubled import ResidualProducts as Sums
+from probreg.priors import FisherPrior, GaussianPrior, JointPrior
+
+ILL = 1e3  # condition of the columns, each of unit length, from which coefficients are refined
+FEW = 1e-12  # relative error of standard errors, cond(R) eps, from which they are too,
+MANY = 10**6  # up to so many rows times squared columns, a fifth of a second
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """beta | sigma, y ~ N(mean, sigma^2 (R'R)^-1), with R'R = X'WX + P, and the least penalised sum of squares `rss`."""
+
+    factor: Array  # (p + 1, p + 1), the triangular reduction of rows and prior together
+    exact: tuple[Array, float] | None = None  # mean and rss to the last digit, where the factor has fewer
+    inverse: Array | None = None  # (R'R)^-1 likewise
+
+    @property
+    def R(self) -> Array:
+        return self.factor[:-1, :-1]
+
+    @cached_property
+    def rank(self) -> ColumnRank:
+        return rank_of(self.R)
+
+    @cached_property
+    def mean(self) -> Array:
+        """(p,); full rank only."""
+        if self.exact is not None:
+            return self.exact[0]
+        return np.asarray(solve_upper(self.R, self.factor[:-1, -1]), dtype=float)
+
+    @cached_property
+    def rss(self) -> float:
+        if self.exact is not None:
+            return self.exact[1]
+        return float(self.factor[-1, -1] ** 2)
+
+    @cached_property
+    def root(self) -> Array:
+        """R^-1, whose product with its transpose is the covariance at sigma = 1."""
+        return inverse_upper(self.R)
+
+    @cached_property
+    def unscaled(self) -> Array:
+        """(R'R)^-1."""
+        if self.inverse is not None:
+            return self.inverse
+        return np.asarray(self.root @ self.root.T, dtype=float)
+
+    @cached_property
+    def log_det_R(self) -> float:
+        return float(np.log(np.abs(np.diagonal(self.R))).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class PriorRows:
+    """The normal prior as rows [L' | L'b]: those in units of sigma as they stand, the others to be multiplied by sigma."""
+
+    relative: Array  # (k1, p + 1)
+    absolute: Array  # (k2, p + 1)
+
+    @classmethod
+    def of(cls, prior: JointPrior) -> "PriorRows":
+        parts: dict[bool, list[Array]] = {True: [np.zeros((0, prior.p + 1))], False: [np.zeros((0, prior.p + 1))]}
+        for b in prior.blocks:
+            q = len(b.columns)
+            if not prior.informative[list(b.columns)].any() or not isinstance(b.prior, GaussianPrior):
+                continue
+            root = np.linalg.cholesky(b.prior.precision(q)).T
+            rows = np.zeros((q, prior.p + 1))
+            rows[:, list(b.columns)] = root
+            rows[:, -1] = root @ b.prior.center(q)
+            parts[b.prior.sigma_units].append(rows)
+        return cls(np.vstack(parts[True]), np.vstack(parts[False]))
+
+    def at(self, sigma: float) -> Array:
+        return np.vstack([self.relative, sigma * self.absolute])
+
+    @property
+    def size(self) -> int:
+        """Number of informative directions."""
+        return len(self.relative) + len(self.absolute)
+
+    def log_det(self, sigma: float) -> float:
+        """log |P|^(1/2) over the informative directions, in units of 1/sigma^2."""
+        if not self.size:
+            return 0.0
+        rows = self.at(sigma)[:, :-1]
+        return float(0.5 * np.linalg.slogdet(rows @ rows.T)[1])
+
+
+def posterior_given_sigma(moments: Moments, prior: PriorRows, sigma: float) -> Conditional:
+    """The posterior of beta given sigma."""
+    rows = prior.at(sigma)
+    return Conditional(merge(moments.factor, rows) if len(rows) else moments.factor)
+
+
+def refined(given: Conditional, design: Design, prior: PriorRows, sigma: float) -> Conditional:
+    """The same with mean and rss to the last digit, where columns so near to collinear that the factor loses digits ask
+    for it, and the rows are in memory to ask."""
+    if not design.n or given.rank.dropped or (ill := condition_of(given.R)) < ILL:
+        return given
+    y = minus_offset(design.observed, design.offset)
+    # columns and y are scaled by powers of two, which rounds nothing and keeps products in range
+    parts = (design.X, y, design.square_weights), (prior.at(sigma)[:, :-1], prior.at(sigma)[:, -1], None)
+    unit = np.max([_power(A) for A, _, _ in parts if len(A)], axis=0)
+    top = np.max([_power(v[:, None])[0] for _, v, _ in parts if len(v)])
+    rows = [(np.ldexp(A, -unit), np.ldexp(v, -top), w) for A, v, w in parts if len(A)]
+    R, start = given.R / np.ldexp(1.0, unit), np.ldexp(given.mean, unit - top)
+    found = refine(partial(_sums, rows), R, start)
+    if found is None:
+        return given
+    exact = np.ldexp(found[0], top - unit), found[1] * 4.0**top
+    few = ill * np.finfo(given.R.dtype).eps > FEW and design.n * len(unit) ** 2 <= MANY
+    inverse = _inverse(rows, R, np.ldexp(given.unscaled, unit[:, None] + unit)) if few else None
+    return replace(given, exact=exact, inverse=None if inverse is None else np.ldexp(inverse, -unit[:, None] - unit))
+
+
+def _sums(rows: list[tuple[Array, Array, Array | None]], b: tuple[Array, Array]) -> Sums:
+    found = [residual_sums(*part, b) for part in rows]
+    return Sums(np.sum([f.slope for f in found], axis=0), sum(f.square for f in found))
+
+
+def _inverse(rows: list[tuple[Array, Array, Array | None]], R: Array, start: Array) -> Array | None:
+    """(X'WX)^-1 column by column: X'WX b = c for each column c of the identity, that is y = 0."""
+    # Column j of (X'WX)^-1 solves X'WX b = e_j, that is X'W(0 - X b) + e_j = 0: least squares with y = 0 and c = e_j.
+    empty = [(A, np.zeros_like(v), w) for A, v, w in rows]
+    found = [refine(partial(_sums, empty), R, b, c) for b, c in zip(start.T, np.eye(len(R)))]
+    if any(f is None for f in found):
+        return None
+    C = np.column_stack([f[0] for f in found if f is not None])
+    return (C + C.T) / 2
+
+
+def _power(A: Array) -> Array:
+    """(p,) the exponents of the powers of two next above the largest value of each column."""
+    return np.frexp(np.abs(A).max(axis=0))[1]
+
+
+def log_marginal(given: Conditional, moments: Moments, prior: PriorRows, sigma: float) -> float:
+    """log p(y | sigma) with beta integrated out; flat columns count with density 1.
+
+    prod_i w_i^(1/2) (2 pi sigma^2)^(-(N + q - p)/2) |P|^(1/2) / |R| exp(-rss / (2 sigma^2)), N the number of observations,
+    q the informative columns, w the precisions of the rows.
+    """
+    # The integral of (2 pi sigma^2)^(-N/2) exp(-|y - X beta|^2 / (2 sigma^2)) against the prior: each of p coefficients
+    # gives sigma (2 pi)^(1/2), each of q prior rows takes one.
+    power = moments.weight + prior.size - moments.p
+    return (
+        0.5 * moments.log_precision
+        - 0.5 * power * np.log(2.0 * np.pi * sigma**2)
+        + prior.log_det(sigma)
+        - given.log_det_R
+        - given.rss / (2.0 * sigma**2)
+    )
+
+
+def combinations(rank: ColumnRank, columns: tuple[str, ...]) -> str:
+    """Which columns are combinations of which, in words."""
+    said = []
+    for i, j in enumerate(rank.dropped):
+        terms = [(c, columns[k]) for c, k in zip(rank.combos[i], rank.kept) if abs(c) > 1e-8]
+        right = " ".join(
+            f"{'-' if c < 0 else '+'} {'' if abs(abs(c) - 1) < 1e-8 else f'{abs(c):.4g} '}{name}" for c, name in terms
+        )
+        said.append(f"{columns[j]} = {right.removeprefix('+ ') or '0'}")
+    return "; ".join(said)
+
+
+def unidentified(rank: ColumnRank, p: int) -> Array:
+    """Directions of beta that leave X beta unchanged, as columns (p, k)."""
+    N = np.zeros((p, len(rank.dropped)))
+    for i, j in enumerate(rank.dropped):
+        # Column j is the sum of combos[k] times column k, so that X (e_j - sum_k combos[k] e_k) = 0.
+        N[j, i] = 1.0
+        N[list(rank.kept), i] = -rank.combos[i]
+    return N
+
+
+def touched(N: Array) -> Array:
+    """(p,) bool: coefficients that move along one of the directions N (p, k), so that they have no estimate."""
+    return np.abs(N).max(1, initial=0.0) > 1e-8
+
+
+def undetermined(model: Model, name: str) -> str | None:
+    """Why Jeffreys' prior does not exist: the information is singular where columns are combinations of others."""
+    if not any(isinstance(b.prior, FisherPrior) for b in model.joint.blocks):
+        return None
+    rank = model.design.moments.rank
+    if not rank.dropped:
+        return None
+    said = combinations(rank, model.design.columns)
+    return f"{name}: Jeffreys' prior needs columns that are identified, and {said}: drop one"
+
 
 SIGMA_FREE = "closed_form with a normal prior needs sigma: its mode moves with sigma. Hold it (aux={'sigma': ...}), state the prior in units of sigma (Normal(..., sigma_units=True)), or use newton, which finds the joint mode of beta and log sigma"
 
@@ -58,7 +260,7 @@ class ClosedForm(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        wide = rotated(model)
+        wide = rotated(model) if model.design.n < model.shape[0] else None
         model, unseen = (model, 0) if wide is None else (wide.model, wide.unseen)
         moments, prior = model.design.moments, PriorRows.of(model.joint)
         size = (

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.data.absent import full_weights, plus_offset
+from probreg.data.rows import full_weights, plus_offset
 from probreg.inference.base import Array
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -69,6 +69,7 @@ class PassData:
         joint = self.model.joint
         if not joint.informative.any():
             return None
+        # Of one row: d log p(gamma) / d gamma / n = T'P (b - T gamma) / n.
         T, P = self.model.design.basis.T, joint.precision(self.model.likelihood.noise(aux)) / self.model.design.total
         return Pull((T.T @ P @ joint.center)[:, None], T.T @ P @ T)
 
@@ -91,6 +92,7 @@ class PassData:
     def _curvature_at(self, eta: Array, aux: Mapping[str, float], batch: int) -> float:
         known = self.likelihood.at_rows(aux, self.precision) | self.likelihood.given(self.y)
         W = self.likelihood.information(eta, **known)
+        # R^2 = max_i w_i |u_i|^2 tr W_i, lambda = the largest eigenvalue of mean_i w_i W_i u_i u_i'.
         longest = float((self._squares * np.einsum("nkk->n", W)).max())
         some = slice(None, None, max(1, len(self.y) // _SAMPLE))
         part = self.take(some)
@@ -134,6 +136,7 @@ def gradient_pass(rows: PassData, gamma: Array, aux: Mapping[str, float], step: 
         if pull is not None:
             slope = slope + len(part.y) * pull.at(gamma)
         total += gamma
+        # gamma <- gamma + (step / batch) sum_(i in batch) [w_i d log p_i / d gamma + d log p(gamma) / d gamma / n].
         gamma = gamma + (step / batch) * slope
     return Pass(gamma, total / len(starts))
 
@@ -154,6 +157,7 @@ def aux_mode_at(model: Model, gamma: Array, log_aux: Array) -> Array:
     eta = model.eta(beta)
     for _ in range(60):
         slope, curvature = _aux_slopes(model, beta, eta, log_aux)
+        # Newton over each log aux by itself, |curvature| in place of a negative one.
         step = np.clip(slope / np.maximum(np.abs(curvature), np.finfo(float).tiny), -1.0, 1.0)
         log_aux = log_aux + step
         if np.abs(step).max() < 1e-9:  # the square of which is what the next step would change
@@ -175,6 +179,7 @@ def _aux_slopes(model: Model, beta: Array, eta: Array, log_aux: Array) -> tuple[
     for i, name in enumerate(model.unknown):
         first, second = model.aux_prior(name).slopes(known[name])
         own = name == model.likelihood.noise_scale
+        # d/d log aux of sum_i w_i log p_i + log p(beta | sigma) + log p(log aux).
         slope[i] += first + own * g[-1]
         curvature[i] += own * h[-1, -1] - second
     return slope, curvature

@@ -15,13 +15,12 @@ from scipy.linalg import cho_factor, cho_solve
 
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.data import Design
-from probreg.data.absent import full_weights, minus_offset
 from probreg.data.moments import refuse_too_wide
+from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
-from probreg.inference.modes.existence import Rising, exists, rising, undecided
-from probreg.inference.modes.linear import combinations, touched, undetermined, unidentified
-from probreg.inference.modes.runaway import runaway
+from probreg.inference.modes.closed_form import combinations, touched, undetermined, unidentified
+from probreg.inference.modes.existence import Rising, exists, rising, runaway, undecided
 from probreg.inference.modes.separation import Separation
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
@@ -97,7 +96,7 @@ class Newton(Method):
         return kinds(self, model) or edges(self, model) or undetermined(model, self.name)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if (wide := rotated(model)) is not None:
+        if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
             start = None if self.start is None else wide.start(started(model, self.start))
             found = replace(self, start=start).solve(wide.tilted, rng)
             return wide.back(found, found.aux[model.noise_scale] if wide.relative else 1.0)

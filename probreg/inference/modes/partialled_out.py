@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.absent import minus_offset
+from probreg.data.rows import minus_offset
 from probreg.inference.base import Array
 from probreg.model.model import Model
 from probreg.numerics.linalg import map_blocks, rank_of, row_blocks, solve_upper, triangular
@@ -46,6 +46,7 @@ class LazyGram:
 
     def times(self, delta: Array) -> Array:
         some = np.flatnonzero(delta)
+        # G delta = N^-1 U'U N^-1 delta, N = diag(norm).
         fitted = self.U[:, some] @ (delta[some] / self.norm[some])
         return (self.U.T @ fitted) / self.norm
 
@@ -109,6 +110,8 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
     kept = flat[list(rank_of(triangular(moments.R[:, flat])).kept)] if len(flat) else flat
     f, k = len(kept), len(columns)
     F = np.asarray(triangular(moments.factor[:, [*kept, *columns, moments.p]]), dtype=float)
+    # F = [R_f R_k z; 0 U v] over the flat and the other columns: |y - X beta|^2 is |z - R_f b_f - R_k b|^2 + |v - U b|^2,
+    # the first of which is 0 at b_f = R_f^-1 (z - R_k b).
     R, z, U, v = F[:f, : f + k], F[:f, -1], F[f : f + k, f : f + k], F[f:, -1]
     gone = _refuse_absent(U, np.sqrt((F[:, f : f + k] ** 2).sum(0)))
     U = np.where(gone, 0.0, U)
@@ -137,6 +140,7 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
     kept = list(rank_of(triangular(B)).kept) if len(flat) else []
     Q, R = np.linalg.qr(B[:, kept])
     y = y * root
+    # M = I - QQ': v = My, U = MA, and b_f = R^-1 (Q'y - Q'A b).
     z = Q.T @ y
     v = y - Q @ z
     rows = _Rows(design.X, columns, None if w is None else root)
@@ -187,6 +191,7 @@ def _at_once(rows: _Rows, Q: Array, share: Array, v: Array) -> tuple[WholeGram, 
 
     G, c, slip = rows.sums(part)
     G -= slip.T @ slip  # what rounding left of the flat columns
+    # |a_j|^2 = |M a_j|^2 + |Q'a_j|^2, and then G = N^-1 U'U N^-1, c = N^-1 U'v.
     size = np.sqrt(np.diagonal(G) + (share**2).sum(0))
     gone = np.diagonal(G) <= (1e-12 * size) ** 2
     norm = np.where(gone, 1.0, np.sqrt(np.where(gone, 1.0, np.diagonal(G))))
@@ -200,6 +205,7 @@ def _lazily(rows: _Rows, Q: Array, share: Array, v: Array) -> tuple[LazyGram, Ar
     A = rows.whole()
     U = np.empty(A.shape, order="F")
     np.subtract(A, Q @ share, out=U)
+    # Projected twice: once leaves rounding of the size of A.
     U -= Q @ (Q.T @ U)
     size = np.sqrt(np.einsum("ij,ij->j", U, U) + (share**2).sum(0))
     gone = _refuse_absent(U, size)

@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg import online
 from probreg.arguments.scalars import Count, check_fields
-from probreg.data.absent import times_weights
+from probreg.data.rows import times_weights
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds
 from probreg.likelihoods import Bernoulli
 from probreg.model.model import Model
@@ -87,6 +87,7 @@ class Perceptron(Method):
         found = _search(_steps(model), side, self.epochs, rng)
         done = found.mistakes[-1] == 0
         gamma = found.last if done else found.mean
+        # margin = min_i s_i u_i'gamma / |gamma|
         lengths = side * (U @ gamma)
         margin = float(lengths.min() / (np.linalg.norm(gamma) or 1.0))
         wrong = int((lengths <= 0).sum())

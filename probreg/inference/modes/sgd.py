@@ -14,7 +14,7 @@ import numpy as np
 
 from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive, check_fields
-from probreg.data.absent import full_weights, minus_offset
+from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.epochs import (
@@ -210,6 +210,7 @@ class LMS(Stochastic):
         root = root if rows.precision is None else root * np.sqrt(rows.precision)
         target = minus_offset(rows.y, rows.offset)
         start = online.State(np.ascontiguousarray(gamma[:, 0]))
+        # w_i d log p_i / d gamma = w_i (y_i - u_i'gamma) u_i / sigma^2: least mean squares of w_i^(1/2) (u_i, y_i).
         record, step = online.Record(every=len(root)), step / sigma**2
         path = online.run(online.lms(step), root[:, None] * rows.U, root * target, state=start, record=record)
         suffered = Suffered(path.loss, step, path.totals.largest)
@@ -314,6 +315,7 @@ def _mode(model: Model, gamma: Array, log_aux: Array, passes: int, tol: float) -
     if not convex:  # far off, where beta and log sigma pull together: each by itself
         local = local._replace(curvature=_apart(local.curvature, gamma.size))
         step, convex = newton_step(local)[0], False
+    # (g'H^-1 g)^(1/2)
     distance = float(np.sqrt(max(local.gradient @ step, 0.0)))
     status = Status.CONVERGED if distance < tol and convex else Status.SHORT
     return Mode(gamma, log_aux, local, distance, passes, status)
@@ -374,12 +376,14 @@ def sandwich(model: Model, mode: Mode) -> tuple[Array, Array]:
     local = likelihood.value_grad_hessian(d.observed, model.eta(d.basis.T @ mode.gamma), **known)
     U, g = d.basis.rows(d.X), local.gradient
     own = [m + likelihood.aux.index(a) for a in unknown]
+    # s_i = (u_i kron d log p_i / d eta_i, d log p_i / d log aux), S = sum_i w_i s_i s_i'.
     s = np.hstack([(U[:, :, None] * g[:, None, :m]).reshape(-1, k), g[:, own]])
     S = weighted_gram(s, full_weights(d.weights, len(s)))
     scale = np.sqrt(np.maximum(np.abs(np.diagonal(mode.local.curvature)), np.finfo(float).tiny))
     inverse = np.linalg.pinv(mode.local.curvature / np.outer(scale, scale), rcond=1e-11, hermitian=True) / np.outer(
         scale, scale
     )
+    # H^-1 S H^-1, the covariance of the average of one pass   (Polyak & Juditsky 1992).
     both = inverse @ S @ inverse
     T = map_of_columns(d.basis.T, m)
     return T @ both[:k, :k] @ T.T, np.sqrt(np.diagonal(both)[k:])

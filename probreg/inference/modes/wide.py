@@ -2,9 +2,9 @@
 
 Columns G with independent normal priors N(b_j, (s_j unit)^2), q of them, and n < q rows. With V = diag(s),
 
-    X_G V = R Q',  Q (q, n) with Q'Q = I  (QR of its transpose),      beta_G = b + V (Q u + Q_perp w),
+    X_G V = R'Q',  Q (q, n) with Q'Q = I  (QR of its transpose),      beta_G = b + V (Q u + Q_perp w),
 
-the rows see X_F beta_F + X_G b + R u, the prior of u and w is N(0, unit^2 I), and w is seen by nobody: its posterior is its
+the rows see X_F beta_F + X_G b + R'u, the prior of u and w is N(0, unit^2 I), and w is seen by nobody: its posterior is its
 prior. So any method solves for (beta_F, u), and w adds unit^2 (V V - V Q Q' V) to the covariance (Hastie & Tibshirani 2004;
 Golub & Van Loan, section 5.3). Columns F, with flat priors, stay as they are.
 """
@@ -201,8 +201,7 @@ class Rotated:
     def draws(self, found: Solution, unit: Array | float, rng: np.random.Generator) -> tuple[Array, Array]:
         """Draws of all coefficients (chain, draw, p, m) from those of (beta_F, u), and the log density of w at each,
         (chain, draw), as one of beta; `unit` is one number, or one of each draw (chain, draw)."""
-        assert found.draws is not None
-        small = found.draws["beta"]
+        small = found.posterior["beta"]
         chains, per, m = small.shape[0], small.shape[1], small.shape[3]
         q = len(self.columns)
         out, sum_of_squares = self.beta(small), np.zeros((chains, per))

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from probreg.data import Block
-from probreg.data.absent import times_weights
+from probreg.data.rows import times_weights
 from probreg.inference.base import Array
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
@@ -28,6 +28,7 @@ def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
     weights = nonsmooth.weights
     flat = ~model.joint.informative
     if weights is not None and not weights[1].any() and (nonsmooth.touched | flat).all() and flat.sum() < 2:
+        # P = 0 off the kinks: tr HH^-1 counts them   (Zou, Hastie & Tibshirani 2007).
         return float(free.sum())
     columns = np.flatnonzero(free.any(1))
     off = free[columns].ravel()
@@ -35,6 +36,7 @@ def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
     at = vec_entries(columns, m)[off]
     P = smooth_prior_curvature(model, beta, **aux)[np.ix_(at, at)]
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny))  # a strong prior must not hide the rest
+    # tr H (H + P)^-1 is the same of D^-1 H D^-1 and D^-1 P D^-1.
     H, P = H / np.outer(d, d), P / np.outer(d, d)
     return float(np.trace(np.linalg.pinv(H + P, rcond=1e-12, hermitian=True) @ H))
 
@@ -65,6 +67,7 @@ def _part(
 def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
     """The curvature of -log prior over vec(beta), (p m, p m): of the kinked blocks off their kinks, zero at them."""
     nonsmooth, sigma = NonsmoothTerms.of(model), model.noise(aux)
+    # beta = location + sigma (phi - location): d^2/d beta^2 = sigma^-2 d^2/d phi^2.
     unit = np.where(nonsmooth.moving, sigma, 1.0)[:, None]
     hessian = nonsmooth.hessian(nonsmooth.phi(beta, sigma)) / unit**2
     return smooth_part(model).joint.curvature(beta, sigma) + np.diag(hessian.ravel())

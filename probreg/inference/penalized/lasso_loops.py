@@ -19,6 +19,7 @@ def _update(G: Array, q: Array, x: Array, w: Array, j: int) -> float:
         if x[j] != 0.0 and w[j] > 0.0:
             x[j] = 0.0
         return 0.0
+    # argmin_u G_jj u^2 / 2 - z u + w_j |u| = sign(z) (|z| - w_j)_+ / G_jj, z = q_j + G_jj x_j   (Friedman et al. 2007).
     z = q[j] + curvature * x[j]
     new = 0.0
     if z > w[j]:
@@ -65,6 +66,7 @@ def _root(size: float, pull: float, power: float) -> float:
     """
     if power == 2.0:
         return size / (1.0 + 2.0 * pull)
+    # For power < 1 u + pull power u^(power - 1) is least at u = (pull power (1 - power))^(1 / (2 - power)).
     low = (pull * power * (1.0 - power)) ** (1.0 / (2.0 - power)) if power < 1.0 else 0.0
     if power < 1.0 and size <= low + pull * power * low ** (power - 1.0):
         return 0.0
@@ -82,6 +84,7 @@ def _root(size: float, pull: float, power: float) -> float:
             u = new
             break
         u = new
+    # The root is the minimum only where the objective there is below size^2 / 2, that at 0.
     if power < 1.0 and 0.5 * (u - size) ** 2 + pull * u**power >= 0.5 * size**2:
         return 0.0
     return u
@@ -96,6 +99,7 @@ def descend_powers(G: Array, q: Array, x: Array, w: Array, power: Array, passes:
             if w[j] == 0.0 or power[j] == 1.0 or G[j, j] <= 0.0:
                 largest = max(largest, _update(G, q, x, w, j))
                 continue
+            # The objective in x_j = u, over G_jj: (u - z)^2 / 2 + (w_j / G_jj) |u|^power_j + constant.
             z = q[j] / G[j, j] + x[j]
             new = _root(abs(z), w[j] / G[j, j], power[j]) if z != 0.0 else 0.0
             step = (new if z > 0.0 else -new) - x[j]

@@ -134,6 +134,7 @@ class NonsmoothTerms:
 
     def phi(self, beta: Array, sigma: float) -> Array:
         """(p, m), beta itself but in the columns marked `moving`."""
+        # beta = b + sigma (phi - b)
         center = self.center[:, None]
         return np.where(self.moving[:, None], center + (beta - center) / sigma, beta)
 
@@ -178,6 +179,7 @@ class NonsmoothTerms:
                 out[part.columns] = part.weights[1][:, None]
                 continue
             h = 1e-4 * np.abs(at - center)
+            # f''(x) = (f'(x + h) - f'(x - h)) / (2 h) + O(h^2)
             safe = np.where(h > 0, h, 1.0)
             ahead, behind = (part.prior.subgradient(at + t * h, part.unit)[0] for t in (1.0, -1.0))
             with np.errstate(invalid="ignore"):
@@ -205,4 +207,5 @@ def separable_basis(model: Model, nonsmooth: NonsmoothTerms) -> Basis:
 
 def distance_to_subgradient(gradient: Array, low: Array, high: Array) -> Array:
     """How far zero is from gradient + [low, high], entry by entry."""
+    # The distance of 0 from [g + low, g + high] is max(g + low, -(g + high), 0).
     return np.maximum(np.maximum(gradient + low, -(gradient + high)), 0.0)

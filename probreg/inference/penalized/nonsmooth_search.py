@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from probreg.data import Basis
-from probreg.data.absent import minus_offset, times_weights
+from probreg.data.rows import minus_offset, times_weights
 from probreg.errors import DataError
 from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode
@@ -201,7 +201,8 @@ def _rough(search: SearchCoordinates) -> Array:
 
 
 def rounder(model: Model) -> Model:
-    """The same model with each kinked prior replaced by a normal one of its standard deviation."""
+    """The same model with each kinked prior replaced by a normal one of its standard deviation; an elastic net by one of
+    that of the Laplace prior of its scale."""
     columns = model.design.columns
     made: dict[str | tuple[str, ...], Prior] = {}
     for b in model.joint.blocks:

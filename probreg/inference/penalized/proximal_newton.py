@@ -9,10 +9,9 @@ import numpy as np
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
-from probreg.inference.modes.existence import Rising, undecided
-from probreg.inference.modes.linear import combinations, touched, unidentified
+from probreg.inference.modes.closed_form import combinations, touched, unidentified
+from probreg.inference.modes.existence import Rising, runaway, undecided
 from probreg.inference.modes.newton import lost_words, runs_away
-from probreg.inference.modes.runaway import runaway
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, start_of
 from probreg.likelihoods import SmoothLikelihood
@@ -131,7 +130,6 @@ def kinked_solution(
         scale=np.broadcast_to(np.nan, (beta.size, beta.size)),  # thousands of columns would fill the memory
         aux=aux,
         aux_sd=dict.fromkeys(aux, np.nan),
-        known_marginals=False,
         status=status,
         detail=detail,
         not_estimable=not_estimable,

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from probreg.inference.base import Array, Solution, Status
-from probreg.inference.uncertainty.parameter_maps import reported_coefficients
+from probreg.inference.base import Array, Solution, Status, reported_coefficients
 from probreg.model.model import Model
 
 R_HAT = 1.01  # chains that agree stay below it (Vehtari et al. 2021)
@@ -16,7 +15,7 @@ ESS = 100.0  # effective draws in all, at which the Monte Carlo error of a mean 
 def mixing(model: Model, solution: Solution) -> dict[str, Array]:
     """ess_bulk, ess_tail and r_hat (Vehtari et al. 2021): of the reported coefficients outcome by outcome, then of the
     nuisance parameters and prior scales that were sampled."""
-    return _measured(model, solution, (*solution.aux, *solution.hyper))
+    return _measured(model, solution, solution.scalars)
 
 
 def judged(model: Model, solution: Solution) -> Solution:
@@ -29,9 +28,9 @@ def judged(model: Model, solution: Solution) -> Solution:
     if not solution.status.good or solution.draws is None:
         return solution
     with np.errstate(all="ignore"):
-        table = _measured(model, solution, [name for name in solution.draws if name != "beta"])
+        table = _measured(model, solution, [name for name in solution.draws.values if name != "beta"])
     worst, least = float(table["r_hat"].max()), float(np.min([table["ess_bulk"], table["ess_tail"]]))
-    diverging = np.asarray(solution.sample_stats.get("diverging", False))
+    diverging = np.asarray(solution.draws.stats.get("diverging", False))
     status, detail = Status.SAMPLED, ""
     if len(solution.draws["beta"]) > 1 and not worst <= R_HAT:  # nan too
         status, detail = Status.UNMIXED, f"largest R-hat {worst:.3f}"
@@ -46,11 +45,10 @@ def _measured(model: Model, solution: Solution, names: Iterable[str]) -> dict[st
     """The measures of the reported coefficients and of the draws of these names, each (chain, draw) or (chain, draw, k)."""
     from arviz_stats.base import array_stats
 
-    assert solution.draws is not None
-    beta = reported_coefficients(model, solution.draws["beta"])
+    beta = reported_coefficients(model, solution.posterior["beta"])
     by_outcome = beta[..., None] if beta.ndim == 3 else beta
     each = [by_outcome[..., j, k] for k in range(by_outcome.shape[3]) for j in range(by_outcome.shape[2])]
-    for draws in (solution.draws[name] for name in names):
+    for draws in (solution.posterior[name] for name in names):
         each += [*np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)]
     return {
         "ess_bulk": np.array([array_stats.ess(v, method="bulk") for v in each], dtype=float),

@@ -11,6 +11,7 @@ from probreg.errors import Incompatible
 from probreg.inference.base import (
     METHODS,
     Array,
+    Draws,
     Method,
     Solution,
     Status,
@@ -20,7 +21,7 @@ from probreg.inference.base import (
     kinds,
     sigma_note,
 )
-from probreg.inference.modes.linear import undetermined
+from probreg.inference.modes.closed_form import undetermined
 from probreg.inference.modes.newton import find_mode, solution_at
 from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import SmoothLikelihood
@@ -48,6 +49,7 @@ class Peak(NamedTuple):
 
     def points(self, z: Array) -> tuple[Array, Array]:
         """beta (S, p, m) and log aux (S, a) at z (S, p m + a)."""
+        # (vec beta, log aux) = centre + root z, with covariance root root' = H^-1.
         at, k = self.centre + z @ self.root.T, self.found.beta.size
         return at[:, :k].reshape(-1, *self.found.beta.shape), at[:, k:]
 
@@ -128,13 +130,13 @@ class LaplaceApproximation(Method):
         return kinds(self, model) or edges(self, model) or improper(self, model) or undetermined(model, self.name)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if (wide := rotated(model)) is not None:
+        if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
             found, unit = self._solve(wide.tilted, rng)
             beta, log_w = wide.draws(found, unit if wide.relative else 1.0, rng)
-            assert found.draws is not None
-            log_q = {"log_q": found.sample_stats["log_q"] + log_w}
-            found = replace(found, draws={**found.draws, "beta": beta}, sample_stats=log_q)
-            return wide.back(found, unit if wide.relative else 1.0)
+            draws = found.posterior
+            log_q = {"log_q": draws.stats["log_q"] + log_w}
+            draws = replace(draws, values={**draws.values, "beta": beta}, stats=log_q)
+            return replace(wide.back(found, unit if wide.relative else 1.0), draws=draws)
         return self._solve(model, rng)[0]
 
     def _solve(self, model: Model, rng: np.random.Generator) -> tuple[Solution, float]:
@@ -144,13 +146,13 @@ class LaplaceApproximation(Method):
         draws, log_q = self._draw(model, at, rng)
         # log aux is normal under q, so aux is lognormal; the mode holds its centre and the sd on the log scale.
         variance = {a: (found.aux_sd[a] / v) ** 2 for a, v in found.aux.items()}
+        # log aux ~ N(log v, s^2): E aux = v exp(s^2 / 2), sd aux = E aux (exp(s^2) - 1)^(1/2).
         mean_aux = {a: v * float(np.exp(variance[a] / 2)) for a, v in found.aux.items()}
         solution = replace(
             found,
             aux=mean_aux,
             aux_sd={a: v * float(np.sqrt(np.expm1(variance[a]))) for a, v in mean_aux.items()},
-            draws=draws,
-            sample_stats={"log_q": log_q},
+            draws=Draws(draws, {"log_q": log_q}, elliptical=True),
             notes=(
                 *sigma_note(
                     model, "sigma is drawn with beta, lognormal with the joint curvature over (beta, log sigma)"
@@ -163,6 +165,7 @@ class LaplaceApproximation(Method):
     def _draw(self, model: Model, at: Peak, rng: np.random.Generator) -> tuple[dict[str, Array], Array]:
         z = rng.standard_normal((self.chains * self.draws, len(at.centre)))
         beta, log_aux = at.points(z)
+        # q(theta) = N(z; 0, I) / |root|; a density of log aux is one of aux times 1 / aux.
         log_q = -0.5 * (z**2).sum(1) - 0.5 * z.shape[1] * np.log(2 * np.pi) - at.log_det
         log_q = log_q - log_aux.sum(1)  # from a density of log aux to one of aux
         aux = {a: chains_of(np.exp(log_aux[:, i]), self.chains) for i, a in enumerate(model.unknown)}

@@ -18,6 +18,7 @@ from probreg.errors import Incompatible
 from probreg.inference.base import (
     METHODS,
     Array,
+    Draws,
     Method,
     Solution,
     Status,
@@ -25,17 +26,15 @@ from probreg.inference.base import (
     moments_of_draws,
     sigma_note,
 )
-from probreg.inference.interrupts import Interrupts
-from probreg.inference.modes.closed_form import require_full_rank
+from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.modes.existence import Rising
-from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import find_mode, runs_away
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
 from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import proxy_prior
-from probreg.inference.sampling.sampler import Density, SamplerOutput, SamplerSettings, density_of, sample
+from probreg.inference.sampling.sampler import Density, Interrupts, SamplerOutput, SamplerSettings, density_of, sample
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior
@@ -140,20 +139,14 @@ def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str,
     draws: dict[str, Array] = {a: drawn.posterior[a] for a in ("beta", *model.unknown)}
     shared, local = pymc_engine.hyper_draws(model, drawn.posterior)
     mean, cov = moments_of_draws(draws["beta"])
-    draws |= {**shared, **local}
     return Solution(
         beta=mean,
         scale=cov,
-        known_marginals=False,
         aux={a: float(draws[a].mean()) for a in model.unknown},
         aux_sd={a: float(draws[a].std()) for a in model.unknown},
-        hyper={k: float(v.mean()) for k, v in shared.items()},
-        hyper_sd={k: float(v.std()) for k, v in shared.items()},
-        draws=draws,
-        sample_stats=drawn.stats,
+        draws=Draws(draws | shared | local, drawn.stats, hyper=tuple(shared), engine=engine),
         status=Status.SAMPLED,
         notes=(*sigma_note(model, "sigma is sampled with beta"), *notes),
-        engine=engine,
     )
 
 

@@ -17,7 +17,7 @@ from scipy.special import gammaln
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.exact.evidence import Evidence, _Problem
-from probreg.inference.modes.linear import PriorRows, posterior_given_sigma
+from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import covariance_at, find_mode
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model

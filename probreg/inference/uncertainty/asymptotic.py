@@ -20,6 +20,7 @@ def asymptotic(solution: Solution, rng: np.random.Generator) -> tuple[Array, dic
     """
     away = _normal_draws(solution.scale, rng)
     beta = solution.beta + away.reshape(-1, *solution.beta.shape)
+    # aux exp(s z) with s = sd(aux) / aux, the standard deviation of log aux by the delta method.
     aux = {
         a: v * np.exp(solution.aux_sd[a] / v * rng.standard_normal((ASYMPTOTIC_DRAWS, 1)))
         if v > 0
@@ -33,6 +34,7 @@ def _normal_draws(scale: Array | Factored, rng: np.random.Generator) -> Array:
     """(S, k) from N(0, scale)."""
     if isinstance(scale, Factored):
         return scale.draws(rng, ASYMPTOTIC_DRAWS)
+    # V = Q diag(v) Q': Q diag(v)^(1/2) z ~ N(0, V).
     value, vector = np.linalg.eigh(np.nan_to_num(scale))
     root = vector * np.sqrt(np.maximum(value, 0.0))
     return rng.standard_normal((ASYMPTOTIC_DRAWS, len(root))) @ root.T

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Several, Workers, check_fields
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.auto import Auto
 from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, Status
@@ -178,6 +178,7 @@ def _errors(model: Model, solution: Solution, *, robust: bool) -> Array:
     scale = covariance_of_kind(model, solution, "HC0").matrix if robust and not missing else solution.scale
     (p, m), D = model.shape, model.likelihood.contrast_matrix
     with np.errstate(invalid="ignore"):
+        # Var of (beta D')_jd = D_d V_jj D_d', V_jj (m, m) the block of column j.
         return np.sqrt(np.einsum("da,jajb,db->jd", D, scale.reshape(p, m, p, m), D))
 
 
@@ -232,10 +233,12 @@ def _acceleration(model: Model, found: Solution) -> dict[str, Array]:
     except ProbregError:
         return {}
     k = found.beta.size
+    # The influence on beta D' is that on beta, times D'.
     coef = all_of[:, :k].reshape(len(all_of), *found.beta.shape) @ model.likelihood.contrast_matrix.T
     w = full_weights(model.design.weights, len(all_of))
 
     def skew(influence: Array) -> Array:
+        # a = sum_i w_i l_i^3 / (6 (sum_i w_i l_i^2)^(3/2))   (Efron 1987; l_i the infinitesimal jackknife).
         square = np.einsum("n,n...->...", w, influence**2)
         return np.einsum("n,n...->...", w, influence**3) / (6.0 * np.where(square > 0, square, 1.0) ** 1.5)
 

@@ -44,6 +44,7 @@ def cluster_square(rows: Array, codes: Array) -> Array:
     array([[25.]])
     """
     sums = np.zeros((int(codes.max()) + 1, rows.shape[1]))
+    # s_g = sum_(i in g) u_i
     np.add.at(sums, codes, rows)
     return sums.T @ sums
 
@@ -56,6 +57,7 @@ def bartlett_square(rows: Array, lags: int) -> Array:
     """
     total = rows.T @ rows
     for lag in range(1, lags + 1):
+        # S_l = sum_t u_t u_(t-l)', weighed 1 - l / (L + 1)   (Newey & West 1987).
         product = rows[lag:].T @ rows[:-lag]
         total += (1.0 - lag / (lags + 1.0)) * (product + product.T)
     return total

@@ -38,6 +38,7 @@ class Surface:
 
     def across(self, C: Array) -> Array:
         """Orthonormal directions inside B that leave C'theta as it is, for C (d,) or independent columns (d, q)."""
+        # B v with v orthogonal to B'C, so that C'Bv = 0.
         inner = self.B.T @ (C[:, None] if C.ndim == 1 else C)
         return self.B @ np.linalg.qr(inner, mode="complete")[0][:, inner.shape[1] :]
 
@@ -48,6 +49,7 @@ class Surface:
             return None
         enough = max(_GAIN, 1e-16 * self.model.design.total)
         for _ in range(_STEPS):
+            # Newton within span(Z): step = Z (Z'HZ)^-1 Z'g, and g'step is what it promises to first order.
             part = LocalModel(local.value, Z.T @ local.gradient, Z.T @ local.curvature @ Z)
             inner, _ = newton_step(part) if Z.shape[1] else (np.zeros(0), True)
             step = _within_reach(Z @ inner, theta)
@@ -81,6 +83,7 @@ def _reach(theta: Array) -> float:
 
 def _uphill(at: Surface, theta: Array, step: Array, local: LocalModel, gain: float) -> tuple[Array, LocalModel] | None:
     """The first of the halved steps that rises as it promises, up to rounding."""
+    # l(theta + t step) >= l(theta) + 1e-4 t g'step   (Armijo 1966).
     noise = 1e-13 * abs(local.value) + 1e-16 * at.model.design.total
     for t in 0.5 ** np.arange(40):
         found = at.look(theta + t * step)
@@ -94,6 +97,7 @@ def identified(model: Model, solution: Solution) -> Array:
     T, m, a = model.design.basis.T_inverse, model.shape[1], len(model.unknown)
     Q = np.eye(len(T))
     if solution.null_space is not None:
+        # X beta does not see beta = N c, that is gamma = T^-1 N c: B is the orthonormal complement of T^-1 N.
         Q = np.linalg.qr(T @ solution.null_space, mode="complete")[0][:, solution.null_space.shape[1] :]
     return with_aux(map_of_columns(Q, m), a)
 
@@ -158,12 +162,15 @@ class ConstrainedPath:
     def _along(self, local: LocalModel) -> Array:
         """d theta / d psi of the constrained maximum, H^-1 c / c'H^-1 c."""
         B = self.at.B
+        # max l with c'theta = psi: g = lambda c, so -H d theta = c d lambda, and c'd theta = d psi gives
+        # d theta / d psi = H^-1 c / c'H^-1 c.
         step, _ = newton_step(LocalModel(0.0, B.T @ self.c, B.T @ local.curvature @ B))
         length = float(self.c @ (B @ step))
         return B @ step / length if np.isfinite(length) and length > 0 else self.c / (self.c @ self.c)
 
     def slope(self, local: LocalModel) -> float:
         """d log posterior / d psi at a constrained maximum, where the gradient is a multiple of c."""
+        # g = lambda c at the constrained maximum, and d l / d psi = lambda = c'g / c'c.
         return float(self.c @ local.gradient / (self.c @ self.c))
 
 
@@ -198,6 +205,7 @@ def end(
         if reach > _FAR * unit:
             return side * np.inf
 
+    # statistic(psi) = z has a root between inner, which is not rejected, and outer, which is.
     return float(brentq(excess, inner, outer, xtol=1e-11 * abs(outer - inner), rtol=1e-14))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from probreg.data import Basis, Block
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.newton import Newton

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from probreg.data.absent import times_weights
+from probreg.data.rows import times_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status
-from probreg.inference.modes.escape import escapes
 from probreg.inference.modes.newton import Newton
+from probreg.inference.modes.separation import escapes
 from probreg.inference.uncertainty.constrained import ConstrainedPath, Statistic, end, surface
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -81,6 +81,7 @@ def inverted_aux(model: Model, solution: Solution, kind: str, name: str, z: floa
     c = np.zeros(len(theta))
     c[model.shape[0] * model.shape[1] + model.unknown.index(name)] = 1.0
     path = ConstrainedPath(at, c, (theta, local))
+    # psi = log aux, whose standard deviation is sd(aux) / aux; the ends of aux are exp(psi).
     unit = solution.aux_sd[name] / solution.aux[name]
     lower, upper = (end(path, STATISTICS[kind], z, side, unit) for side in (-1, 1))
     return float(np.exp(lower)), float(np.exp(upper))
@@ -97,6 +98,7 @@ def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
         W = model.likelihood.information(model.eta(beta), **rows)
         W = times_weights(W, d.weights)
         return (
+            # I + P over gamma: sum_i w_i (u_i kron I) W_i (u_i kron I)' + T'P T, as d beta = T d gamma.
             weighted_gram(d.basis.rows(d.X), W) + T.T @ model.joint.curvature(beta, model.likelihood.noise(known)) @ T
         )
 

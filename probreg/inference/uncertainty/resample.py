@@ -42,6 +42,7 @@ class Source:
     @cached_property
     def residuals(self) -> Array:
         """sqrt(w) (y - fitted) / sqrt(1 - leverage) of each observation with precision w, of variance sigma^2."""
+        # Var(w_i^(1/2) e_i) = sigma^2 (1 - h_i)
         left = 1.0 - estimate_of(self.model, self.solution, "a residual bootstrap", each=True).leverage[self.row_of]
         e = (self.apart.observed - self.fitted[:, 0]) * self.root
         return e / np.sqrt(np.where(left > 1e-10, left, 1.0))
@@ -66,6 +67,7 @@ def resample_pairs(source: Source, rng: np.random.Generator) -> Model:
 
 def residual(source: Source, rng: np.random.Generator) -> Model:
     """y* = fitted + e*, e* drawn with replacement from the centred residuals over sqrt(1 - leverage)."""
+    # Centred, since residuals of a fit without an intercept, or over (1 - h)^(1/2), need not sum to 0.
     e = source.residuals - source.residuals.mean()
     return source.with_response(source.fitted[:, 0] + e[rng.integers(0, len(e), len(e))] / source.root)
 

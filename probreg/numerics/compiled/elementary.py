@@ -55,6 +55,7 @@ def exp(x: float) -> float:
     t = inside * _LOG2_E + _ROUND
     k = _as_bits(t) - _ROUND_BITS
     n = t - _ROUND
+    # r = x - k log 2 with log 2 in two parts, |r| <= log(2) / 2; e^r = 1 + r + r^2 (1/2! + r/3! + ...).
     r = (inside - n * _LN2_HIGH) - n * _LN2_LOW
     p = _EXP[13]
     p = p * r + _EXP[12]
@@ -93,6 +94,7 @@ def log(x: float) -> float:
     p = p * z + _LOG[3]
     p = p * z + _LOG[2]
     p = p * z + _LOG[1]
+    # With m = 1 + f, s = f / (2 + f): log m = 2 (s + s^3/3 + s^5/5 + ...) = f - (h - s (h + z p)), h = f^2 / 2.
     h = 0.5 * f * f
     value = k * _LN2_HIGH - ((h - (s * (h + p * z) + k * _LN2_LOW)) - f)
     value = value if x > 0.0 else (-math.inf if x == 0.0 else math.nan)

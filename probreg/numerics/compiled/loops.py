@@ -67,6 +67,7 @@ def gradient(tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Ar
         X, start = tiles[k], k * b
         here = min(b, y.shape[0] - start)
         for c in range(m):
+            # eta_c = X beta_c + offset_c
             e = eta[c]
             if offset.shape[0]:
                 f = offset[c]
@@ -92,6 +93,7 @@ def gradient(tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Ar
             part += log_p[0, i]
         value += part
         for c in range(m):
+            # d/d beta_jc = sum_i w_i x_ij d log p_i / d eta_ic
             s = slope[c]
             for j in range(0, p - 3, 4):
                 x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
@@ -129,6 +131,7 @@ def row_slopes(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Arra
     for start in range(0, n, B):
         stop = min(start + B, n)
         rows = X[start:stop]
+        # eta = beta X' + offset, a row of it for each predictor.
         eta = np.dot(beta, rows.T)
         if offset.shape[0]:
             eta += offset[:, start:stop]
@@ -209,6 +212,7 @@ def weighted_products(U: Array, V: Array, s: Array, b: int, G: Array) -> None:
         u, v = U[j], V[j]
         for i in range(b):
             v[i] = u[i] * s[i]
+    # G_jk = sum_i s_i u_ji u_ki
     for j in range(0, q, 2):
         v0, v1 = V[j], V[j + 1]
         for k in range(j, q, 2):
@@ -260,6 +264,7 @@ def curved(X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, o
                     up += u[i] * s[i]
                 out[c * p + j] += up
         for k in range(H.shape[0]):
+            # H_cd = sum_i w_i h_i^(cd) x_i x_i', h_i^(cd) = -d^2 log p_i / d eta_ic d eta_id.
             weighted_products(U, V, curve[k], b, H[k])
     return value
 
@@ -270,6 +275,7 @@ def entries(theta: Array, at: Array, location: Array, scale: Array, t: Array, ou
     value, unit = 0.0, 0.0
     for k in range(at.size):
         j, s = int(at[k]), scale[k]
+        # log p(theta_j) = f(r) - log s: d/d theta_j = f'(r) / s, and -r f'(r) - 1 over the log of a factor of s.
         r = (theta[j] - location[k]) / s
         log_p, up, _ = row(0.0, r, t)
         value += log_p - np.log(s)

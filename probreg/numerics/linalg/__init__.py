@@ -2,8 +2,7 @@
 
 Everything a Gaussian model needs of the rows of A = [X y] is its upper triangular factor F, F'F = A' diag(w) A. It is
 found without ever relying on A'A of an ill-conditioned A; rows are visited in blocks that stay in cache and are shared by
-the cores. A file imports only from those before it: blocks and dense (strangers), tall,
-rank and doubled (strangers), merging.
+the cores. A file imports only from those before it: blocks, triangular, then tall and doubled (strangers).
 """
 
 from probreg.numerics.linalg.blocks import (
@@ -15,12 +14,17 @@ from probreg.numerics.linalg.blocks import (
     threads as threads,
     weighted_gram as weighted_gram,
 )
-from probreg.numerics.linalg.dense import inverse_upper as inverse_upper, solve_upper as solve_upper
 from probreg.numerics.linalg.doubled import (
-    condition_of as condition_of,
     refine as refine,
     residual_sums as residual_sums,
 )
-from probreg.numerics.linalg.merging import downdate as downdate, merge as merge
-from probreg.numerics.linalg.rank import ColumnRank as ColumnRank, rank_of as rank_of
 from probreg.numerics.linalg.tall import Reduction as Reduction, reduce_rows as reduce_rows, triangular as triangular
+from probreg.numerics.linalg.triangular import (
+    ColumnRank as ColumnRank,
+    condition_of as condition_of,
+    downdate as downdate,
+    inverse_upper as inverse_upper,
+    merge as merge,
+    rank_of as rank_of,
+    solve_upper as solve_upper,
+)

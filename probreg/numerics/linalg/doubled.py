@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from probreg.numerics.linalg.blocks import row_blocks
-from probreg.numerics.linalg.dense import norms, solve_upper
+from probreg.numerics.linalg.triangular import solve_upper
 
 Array = NDArray[np.float64]
 
@@ -96,12 +95,6 @@ def _of_block(X: Array, y: Array, w: Array | None, b: tuple[Array, Array]) -> tu
     A, A_low = np.column_stack([X, r]), np.column_stack([np.zeros_like(X), low])
     p, e = two_product(A, v[:, None])
     return add_up(p, e + A * v_low[:, None] + A_low * v[:, None])
-
-
-def condition_of(R: Array) -> float:
-    """The condition number (1-norm, estimated) of R (p, p) upper triangular with its columns scaled to unit norm."""
-    S = np.asarray(R / norms(R), dtype=float)
-    return 1 / max(float(lapack.dtrcon(S)[0]), 1e-300) if len(S) else 1.0
 
 
 def refine(

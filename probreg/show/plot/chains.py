@@ -37,8 +37,9 @@ def chains(fit: Fit) -> Chains:
     every |= {name: posterior[name].values for name in fit.solution.aux}
     note = f"the first {MOST} of {len(every)} parameters" if len(every) > MOST else ""
     kept = dict(list(every.items())[:MOST])
-    diverging = np.asarray(fit.solution.sample_stats.get("diverging", np.zeros(beta.shape[:2])), dtype=bool)
-    counted = "diverging" in fit.solution.sample_stats
+    stats = fit.solution.posterior.stats
+    diverging = np.asarray(stats.get("diverging", np.zeros(beta.shape[:2])), dtype=bool)
+    counted = "diverging" in stats
     return Chains(kept, diverging, f"; {int(diverging.sum())} divergent steps" if counted else "", note)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, checked
-from probreg.data.absent import full_weights
+from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import equal_tail
@@ -113,9 +113,10 @@ def _predicted(fit: Fit, path: Sweep, prob: float) -> Any:
     """`predict` along the path. The band of new observations comes from at most 1,000 draws, which a light band does
     not show and which is quick for every likelihood; mean and its band come from all."""
     draws = fit.solution.draws
-    if draws is None or (step := -(-draws["beta"].shape[0] * draws["beta"].shape[1] // _DRAWS)) <= 1:
+    if draws is None or (step := -(-draws.count // _DRAWS)) <= 1:
         return fit.predict(path.rows, prob, offset=path.offset)
-    thin = replace(fit, solution=replace(fit.solution, draws={k: v[:, ::step] for k, v in draws.items()}))
+    some = replace(draws, values={k: v[:, ::step] for k, v in draws.values.items()})
+    thin = replace(fit, solution=replace(fit.solution, draws=some))
     found = thin.predict(path.rows, prob, offset=path.offset)
     means = fit.predictive(path.rows, offset=path.offset).means()
     lower, upper = equal_tail(means, prob)

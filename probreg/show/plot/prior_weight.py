@@ -109,7 +109,7 @@ def _density(fit: Fit, i: int) -> Callable[[Array], Array] | None:
 def _posterior(fit: Fit) -> list[Any]:
     """For each parameter draws (S,), or (mode, sd)."""
     s = fit.solution
-    if s.draws is not None and not s.known_marginals:
+    if s.draws is not None and not s.draws.elliptical:
         beta = s.draws["beta"]
         return list(
             reported_coefficients(fit.model, beta.reshape(-1, *beta.shape[2:]))

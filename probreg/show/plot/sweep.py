@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from probreg.data import Design
-from probreg.data.absent import full_weights
 from probreg.data.formula.variables import variables
+from probreg.data.rows import full_weights
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 

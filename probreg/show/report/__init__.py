@@ -14,10 +14,8 @@ from probreg.assess.before import Findings, Verdict, check
 from probreg.comparison import compare
 from probreg.comparison.same_question import fits_by_name
 from probreg.fits.fit import Fit
-from probreg.show.report.diagnostics import mixing_summary, predictive_accuracy, versions
-from probreg.show.report.facts import facts, findings, sentence
-from probreg.show.report.pictures import pictures
-from probreg.show.report.tables import comparison_table
+from probreg.show.report.facts import comparison_table, facts, findings, sentence
+from probreg.show.report.pictures import mixing_summary, pictures, predictive_accuracy, versions
 from probreg.system.disk import destination, write_whole
 
 

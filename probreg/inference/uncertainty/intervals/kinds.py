@@ -1,5 +1,9 @@
-"""The intervals that a solution has, by kind: those of its coefficients and of its nuisance parameters, as plain arrays."""
+"""The kinds of interval that a solution has, each one entry of a table: those of its coefficients and of its nuisance parameters.
 
+A kind knows what it rests on, where it says nothing, and its ends, as plain arrays.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,24 +14,23 @@ import numpy as np
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference import Bootstrap, Method, Solution
+from probreg.inference.base import Estimated, reported_coefficients, reported_estimate
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.covariance import reported
 from probreg.inference.uncertainty.intervals.arithmetic import (
     equal_tail,
     highest_density,
+    of_positive_replicates,
+    of_replicates,
     positive_interval,
     quantile,
     sigma_from_rss,
 )
 from probreg.inference.uncertainty.intervals.marginals import Marginal, OnNodes, RootInverseGamma, of_coefficients
-from probreg.inference.uncertainty.intervals.replicates import REPLICATED, of_positive_replicates, of_replicates
-from probreg.inference.uncertainty.parameter_maps import Estimated, reported_coefficients, reported_estimate
 from probreg.inference.uncertainty.profile import STATISTICS, inverted, inverted_aux
 from probreg.model.model import Model
 
 Array = np.ndarray
-WALD = ("t", "wald")
-KINDS = {"mode": (*WALD, *STATISTICS, *REPLICATED), "posterior": ("eti", "hdi")}
 
 
 class GivenCovariance(NamedTuple):
@@ -54,125 +57,215 @@ class Intervals:
             return "bootstrap"
         return "t" if self.solution.df is not None else "wald"
 
-    def kind(self, kind: str | None, given: GivenCovariance | None = None) -> str:
-        """The kind that is meant. Incompatible for one that this target, or a given covariance, does not have."""
-        if kind is None and given is not None:
-            return "t" if "df" in given.words and self.solution.df is not None else "wald"
-        kind = self.default if kind is None else kind
-        if kind not in WALD:
-            refuse_sampling(self.model.design.weight_kind, f"an interval of kind {kind!r}")
-        known = KINDS[self.method.target]
-        if kind not in known:
-            raise Incompatible(f"a {self.method.target} has intervals of kind {', '.join(known)}, not {kind!r}")
-        if given is not None and kind not in WALD:
-            raise Incompatible(f"covariance= goes with intervals of kind t and wald; a {kind} interval reads none")
-        return kind
-
-    def refuse(self, kind: str | None, given: GivenCovariance | None = None) -> None:
-        """NotConverged or Incompatible for an interval that would say nan; profile and score need no estimate."""
-        s, wanted = self.solution, kind or self.default
-        if s.not_estimable is not None and s.not_estimable.any() and kind not in STATISTICS:
-            raise NotConverged(f"no interval: {s.status.value} ({s.detail})")
-        if given is not None or wanted not in WALD or self.method.target == "posterior":
-            return
-        if has_nonsmooth_terms(self.model):
-            raise Incompatible(
-                f"no interval: {NO_ERRORS}; an interval with Bootstrap({self.method.name!r}) is that of the estimator"
-            )
-        words = reported(self.model, self.method, s)
-        if words["kind"] == "none":
-            raise Incompatible(f"no interval: {words['definition']}")
-        if np.isnan(self._estimated.error).any():
-            raise NotConverged(f"no interval: there are no standard errors ({'; '.join(s.notes) or s.status.value})")
-
     @cached_property
-    def _estimated(self) -> Estimated:
+    def estimated(self) -> Estimated:
+        """The reported coefficients and their own scale."""
         return reported_estimate(self.model, self.solution)
 
-    def words(self, kind: str, given: GivenCovariance | None = None) -> dict[str, Any]:
-        """What an interval of this kind rests on."""
-        if kind in WALD:
-            own = reported(self.model, self.method, self.solution)["kind"]
-            return {"covariance": own if given is None else given.words.get("kind", "given")}
-        if kind in STATISTICS and not self.model.flat:
-            return {"of": "the log posterior: priors count"}
-        if kind in REPLICATED and isinstance(self.method, Bootstrap):
-            of = {"bootstrap": self.method.kind, "ends": self._replicated(kind), "replicates": self.method.reps}
-            return of | {"failed": int(self.solution.stats["failed"])}
-        return {}
-
-    # ---- coefficients ----------------------------------------------------------------------------------------------
-
-    def ends(self, prob: float, kind: str, given: GivenCovariance | None = None) -> tuple[Array, Array]:
-        """Lower and upper ends, each (p,) or (p, outcomes)."""
-        s, shape = self.solution, self._estimated.beta.shape
-        if kind in STATISTICS:
-            lower, upper = inverted(self.model, s, kind, quantile(prob, None))
-        elif kind in REPLICATED:
-            estimate = self._estimated.beta.reshape(shape[0], -1)
-            lower, upper = of_replicates(self._replicates(), self._replicated(kind), estimate, prob)
-        elif self.method.target == "mode" or s.known_marginals:
-            lower, upper = self._symmetric(prob, kind, given)
-        elif s.marginals is not None:
-            lower, upper = of_coefficients(s.marginals, prob, kind)
-        else:
-            assert s.draws is not None
-            beta = reported_coefficients(self.model, s.draws["beta"])
-            ends = equal_tail if kind == "eti" else highest_density
-            lower, upper = ends(beta.reshape(-1, *shape), prob)
-        return lower.reshape(shape), upper.reshape(shape)
-
-    def _symmetric(self, prob: float, kind: str, given: GivenCovariance | None) -> tuple[Array, Array]:
-        own = self._estimated
-        df = self.solution.df if given is None else given.words.get("df")
-        if kind == "t" and df is None:
-            whose = f"the {given.words.get('kind', 'given')} covariance" if given is not None else self.method.name
-            raise Incompatible(f"{whose} has no degrees of freedom here, so no t interval; use kind='wald'")
-        error = own.error if given is None else Estimated(own.beta, given.scale).error
-        half = quantile(prob, None if kind == "wald" else df) * error
-        return own.beta - half, own.beta + half
-
-    def _replicates(self) -> Mapping[str, Array]:
-        if self.solution.replicates is None:
-            raise Incompatible(
-                "this fit has no replicates, so no bootstrap interval: fit with Bootstrap(method), such as "
-                f"pr.fit(model, pr.Bootstrap({self.method.name!r}))"
-            )
-        return self.solution.replicates
-
-    def _replicated(self, kind: str) -> str:
-        """Which ends of the replicates are meant."""
-        return self.method.interval if kind == "bootstrap" and isinstance(self.method, Bootstrap) else kind
-
-    # ---- nuisance parameters ---------------------------------------------------------------------------------------
+    def of_kind(self, name: str | None, given: GivenCovariance | None = None) -> "IntervalKind":
+        """The kind that is meant. Incompatible for one that this target, or a given covariance, does not have."""
+        if name is None and given is not None:
+            name = "t" if "df" in given.words and self.solution.df is not None else "wald"
+        name = self.default if name is None else name
+        known, found = KINDS[self.method.target], INTERVAL_KINDS.get(name)
+        if found is not SymmetricInterval:
+            refuse_sampling(self.model.design.weight_kind, f"an interval of kind {name!r}")
+        if found is None or name not in known:
+            raise Incompatible(f"a {self.method.target} has intervals of kind {', '.join(known)}, not {name!r}")
+        if given is not None and found is not SymmetricInterval:
+            raise Incompatible(f"covariance= goes with intervals of kind t and wald; a {name} interval reads none")
+        return found(self, name, given)
 
     def of_aux(self, name: str, prob: float, kind: str | None) -> tuple[float, float]:
         """Ends for a positive parameter that was estimated. DataError for another name."""
-        s, kind = self.solution, self.kind(kind)
-        if name not in s.aux and name not in s.hyper:
-            known = ", ".join([*s.aux, *s.hyper])
+        s, found = self.solution, self.of_kind(kind)
+        if name not in s.scalars:
+            known = ", ".join(s.scalars)
             raise DataError(f"{name!r} was not estimated; auxiliary parameters that were: {known or 'none'}")
-        if (exact := self._known(name)) is not None:
-            return exact.highest_density(prob) if kind == "hdi" else exact.equal_tail(prob)
-        if s.draws is not None:
-            ends = highest_density if kind == "hdi" else equal_tail
-            lower, upper = ends(s.draws[name].ravel(), prob)
-            return float(lower), float(upper)
-        if kind in STATISTICS:
-            return inverted_aux(self.model, s, kind, name, quantile(prob, None))
-        if kind in REPLICATED:
-            return of_positive_replicates(self._replicates(), self._replicated(kind), name, s.aux[name], prob)
-        if s.df is not None and s.df > 0 and kind != "wald":
+        return found.aux_ends(name, prob)
+
+    def require_estimate(self) -> None:
+        """NotConverged where a coefficient has no estimate."""
+        s = self.solution
+        if s.not_estimable is not None and s.not_estimable.any():
+            raise NotConverged(f"no interval: {s.status.value} ({s.detail})")
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalKind(ABC):
+    """A kind of interval, by one of its names, of one solution."""
+
+    of: Intervals
+    name: str
+    given: GivenCovariance | None = None
+
+    @property
+    @abstractmethod
+    def words(self) -> dict[str, Any]:
+        """What it rests on."""
+
+    @abstractmethod
+    def refuse(self) -> None:
+        """NotConverged or Incompatible where it would say nan."""
+
+    @abstractmethod
+    def ends(self, prob: float) -> tuple[Array, Array]:
+        """Lower and upper ends for the coefficients, each (p,) or (p, outcomes)."""
+
+    @abstractmethod
+    def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
+        """Ends for a positive parameter that was estimated."""
+
+
+class SymmetricInterval(IntervalKind):
+    """estimate -+ quantile * standard error: Student-t ("t") or normal ("wald"), of the fit's own covariance or a given one."""
+
+    @property
+    def words(self) -> dict[str, Any]:
+        of = self.of
+        own = reported(of.model, of.method, of.solution)["kind"]
+        return {"covariance": own if self.given is None else self.given.words.get("kind", "given")}
+
+    def refuse(self) -> None:
+        of, s = self.of, self.of.solution
+        of.require_estimate()
+        if self.given is not None:
+            return
+        if has_nonsmooth_terms(of.model):
+            raise Incompatible(
+                f"no interval: {NO_ERRORS}; an interval with Bootstrap({of.method.name!r}) is that of the estimator"
+            )
+        words = reported(of.model, of.method, s)
+        if words["kind"] == "none":
+            raise Incompatible(f"no interval: {words['definition']}")
+        if np.isnan(of.estimated.error).any():
+            raise NotConverged(f"no interval: there are no standard errors ({'; '.join(s.notes) or s.status.value})")
+
+    def ends(self, prob: float) -> tuple[Array, Array]:
+        own, given = self.of.estimated, self.given
+        df = self.of.solution.df if given is None else given.words.get("df")
+        if self.name == "t" and df is None:
+            whose = f"the {given.words.get('kind', 'given')} covariance" if given is not None else self.of.method.name
+            raise Incompatible(f"{whose} has no degrees of freedom here, so no t interval; use kind='wald'")
+        error = own.error if given is None else Estimated(own.beta, given.scale).error
+        half = quantile(prob, None if self.name == "wald" else df) * error
+        return own.beta - half, own.beta + half
+
+    def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
+        s = self.of.solution
+        if self.name == "t" and s.df is not None and s.df > 0:
             return sigma_from_rss(s.stats["rss"], s.df, prob)
         return positive_interval(s.aux[name], s.aux_sd[name], prob) if s.aux[name] > 0 else (np.nan, np.nan)
 
+
+class InvertedInterval(IntervalKind):
+    """The values that a test does not reject: of the likelihood ratio ("profile") or Rao's ("score"). They need no estimate."""
+
+    @property
+    def words(self) -> dict[str, Any]:
+        return {} if self.of.model.flat else {"of": "the log posterior: priors count"}
+
+    def refuse(self) -> None:
+        return
+
+    def ends(self, prob: float) -> tuple[Array, Array]:
+        shape = self.of.estimated.beta.shape
+        lower, upper = inverted(self.of.model, self.of.solution, self.name, quantile(prob, None))
+        return lower.reshape(shape), upper.reshape(shape)
+
+    def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
+        return inverted_aux(self.of.model, self.of.solution, self.name, name, quantile(prob, None))
+
+
+class ReplicatedInterval(IntervalKind):
+    """From replicates of the estimate; "bootstrap" is what the method was told to make of them."""
+
+    @property
+    def words(self) -> dict[str, Any]:
+        method = self.of.method
+        if not isinstance(method, Bootstrap):
+            return {}
+        of = {"bootstrap": method.kind, "ends": self._made, "replicates": method.reps}
+        return of | {"failed": int(self.of.solution.stats["failed"])}
+
+    def refuse(self) -> None:
+        self.of.require_estimate()
+
+    def ends(self, prob: float) -> tuple[Array, Array]:
+        beta = self.of.estimated.beta
+        lower, upper = of_replicates(self._replicates(), self._made, beta.reshape(len(beta), -1), prob)
+        return lower.reshape(beta.shape), upper.reshape(beta.shape)
+
+    def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
+        return of_positive_replicates(self._replicates(), self._made, name, self.of.solution.aux[name], prob)
+
+    @property
+    def _made(self) -> str:
+        """Which ends of the replicates are meant."""
+        method = self.of.method
+        return method.interval if self.name == "bootstrap" and isinstance(method, Bootstrap) else self.name
+
+    def _replicates(self) -> Mapping[str, Array]:
+        if self.of.solution.replicates is None:
+            raise Incompatible(
+                "this fit has no replicates, so no bootstrap interval: fit with Bootstrap(method), such as "
+                f"pr.fit(model, pr.Bootstrap({self.of.method.name!r}))"
+            )
+        return self.of.solution.replicates
+
+
+class PosteriorInterval(IntervalKind):
+    """Of a posterior, equal-tailed ("eti") or of highest density ("hdi"): exact where the marginals are known, else of draws."""
+
+    @property
+    def words(self) -> dict[str, Any]:
+        return {}
+
+    def refuse(self) -> None:
+        self.of.require_estimate()
+
+    def ends(self, prob: float) -> tuple[Array, Array]:
+        s, own = self.of.solution, self.of.estimated
+        if s.posterior.elliptical:
+            half = quantile(prob, s.df) * own.error
+            return own.beta - half, own.beta + half
+        if s.posterior.marginals is not None:
+            lower, upper = of_coefficients(s.posterior.marginals, prob, self.name)
+        else:
+            beta = reported_coefficients(self.of.model, s.posterior["beta"])
+            lower, upper = self._of_draws(beta.reshape(-1, *own.beta.shape), prob)
+        return lower.reshape(own.beta.shape), upper.reshape(own.beta.shape)
+
+    def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
+        s = self.of.solution
+        if (exact := self._known(name)) is not None:
+            return exact.highest_density(prob) if self.name == "hdi" else exact.equal_tail(prob)
+        lower, upper = self._of_draws(s.posterior[name].ravel(), prob)
+        return float(lower), float(upper)
+
+    def _of_draws(self, draws: Array, prob: float) -> tuple[Array, Array]:
+        return highest_density(draws, prob) if self.name == "hdi" else equal_tail(draws, prob)
+
     def _known(self, name: str) -> Marginal | None:
         """The posterior of sigma, where it is known: by quadrature, or with sigma^2 inverse gamma (df / 2, df s^2 / 2)."""
-        s = self.solution
-        if name != self.model.likelihood.noise_scale or s.draws is None:
+        s = self.of.solution
+        if name != self.of.model.likelihood.noise_scale:
             return None
-        if s.marginals is not None:
-            return OnNodes(s.marginals["weight"], s.marginals["log_sigma"])
+        if (nodes := s.posterior.marginals) is not None:
+            return OnNodes(nodes["weight"], nodes["log_sigma"])
         if "sigma2_scale" in s.stats and s.df is not None:
             return RootInverseGamma(s.df / 2, s.stats["sigma2_scale"] * s.df / 2)
         return None
+
+
+INTERVAL_KINDS: Mapping[str, type[IntervalKind]] = {
+    **dict.fromkeys(("t", "wald"), SymmetricInterval),
+    **dict.fromkeys(STATISTICS, InvertedInterval),
+    **dict.fromkeys(("bootstrap", "percentile", "bca", "studentised"), ReplicatedInterval),
+    **dict.fromkeys(("eti", "hdi"), PosteriorInterval),
+}
+# The kinds that a target has.
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "mode": tuple(name for name, kind in INTERVAL_KINDS.items() if kind is not PosteriorInterval),
+    "posterior": tuple(name for name, kind in INTERVAL_KINDS.items() if kind is PosteriorInterval),
+}

@@ -1,4 +1,4 @@
-"""The algebra of terms: `y ~ a + b*c - 1` as a response and products of factors, each a piece of text of its own.
+"""The algebra of terms: `y ~ a + b*c - 1` as a response and products of factors, each an expression of its own.
 
     formula = sum "~" sum                   sum     = [sign] product (sign product)*
     product = cross (("*" | "/" | "%in%") cross)*   cross   = power (":" power)*
@@ -6,28 +6,42 @@
 
 A sum is a set of terms and a word on the intercept: a*b is a + b + a:b, a/b is a + a:b, b %in% a is a + a:b, (a + b)**2
 crosses two at a time; + 1 puts the intercept in, - 1 and + 0 take it out (Wilkinson & Rogers 1973). Text between backquotes
-is a name whatever it looks like: it is never a number, an operator or a function.
+is a name whatever it looks like: it is never a number, an operator or a function. What stands within a call is read and
+checked by `grammar`.
 """
 
+import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
+from probreg.data.formula.grammar import (
+    NAME,
+    STRING,
+    Expression,
+    checked_expression,
+    column_written,
+    function_of,
+    quoted,
+    read_factor,
+    shown_formula,
+    unquoted,
+)
 from probreg.errors import DataError
 
 HIGHEST_POWER = 5  # (a + b + ...)**5 crosses five variables at once; more is a slip, and costs exponentially
 MOST_TERMS = 5_000  # of a formula's products; a sum of columns may have as many as MOST_COLUMNS
 MOST_COLUMNS = 20_000
 DEEPEST = 50  # brackets within brackets
-_SHOWN = 120  # letters of a formula or term that a message repeats
 
-NAME = r"`((?:[^`\\]|\\.)*)`"
-_STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
+Counted = Literal["p", "counts"]
+
 _TOKEN = re.compile(
-    rf"(?P<space>\s+)|(?P<quoted>{NAME})|(?P<word>[\w.]+)|(?P<text>{_STRING})|(?P<sign>%in%|\*\*|\|\||[-~|+*^/:()]|(?P<brace>\{{))",
+    rf"(?P<space>\s+)|(?P<quoted>{NAME})|(?P<word>[\w.]+)|(?P<text>{STRING})|(?P<sign>%in%|\*\*|\|\||[-~|+*^/:()]|(?P<brace>\{{))",
     re.DOTALL,
 )
-_INSIDE = re.compile(rf"{NAME}|{_STRING}|(?P<open>[(\[{{])|(?P<close>[)\]}}])", re.DOTALL)
+_INSIDE = re.compile(rf"{NAME}|{STRING}|(?P<open>[(\[{{])|(?P<close>[)\]}}])", re.DOTALL)
 _NUMBER = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
@@ -43,12 +57,75 @@ class FormulaToken:
     stop: int
 
 
+def formula_tokens(text: str) -> list[FormulaToken]:
+    """The formula cut into names, calls, numbers and signs. DataError for brackets or quotes that are not closed, for
+    letters that are no part of a formula, and for brackets too deep in one another."""
+    if not isinstance(text, str):
+        raise DataError(f"a formula is a text such as 'y ~ x'; got {type(text).__name__}")
+    out, place, depth, deepest = list[FormulaToken](), 0, 0, 0
+    while place < len(text):
+        token = _token(text, place)
+        place = token.stop
+        depth += (token.kind == "(") - (token.kind == ")")
+        deepest = max(deepest, depth)
+        if token.kind != "space":
+            out.append(token)
+    _refuse_brackets(deepest, text)
+    return [*out, FormulaToken("end", "", len(text), len(text))]
+
+
+def _token(text: str, start: int) -> FormulaToken:
+    """The token that starts here; a call reaches to the bracket that closes it."""
+    if (found := _TOKEN.match(text, start)) is None:
+        letter = text[start]
+        no_part = "is no part of a formula; a column of such a name is written `name`"
+        raise _unread(text, f"{letter!r} at letter {start + 1} {'is not closed' if letter in '`\'"' else no_part}")
+    met, stop = found[0], found.end()
+    if found["brace"]:
+        stop = _closed(text, start)
+        return FormulaToken("call", text[start + 1 : stop - 1], start, stop)
+    if found["quoted"]:
+        return FormulaToken("name", unquoted(met[1:-1]), start, stop)
+    if found["word"]:
+        number = _NUMBER.fullmatch(met) is not None
+        if not number and text[stop : stop + 1] in ("(", "["):
+            stop = _closed(text, stop)
+            return FormulaToken("call", text[start:stop], start, stop)
+        return FormulaToken("." if met == "." else "number" if number else "name", met, start, stop)
+    kind = "space" if found["space"] else "text" if found["text"] else {"^": "**", "||": "|"}.get(met, met)
+    return FormulaToken(kind, met, start, stop)
+
+
+def _closed(text: str, start: int) -> int:
+    """The place behind the bracket that closes the one at `start`; texts and names in quotes are passed over."""
+    waiting: list[str] = []
+    for found in _INSIDE.finditer(text, start):
+        if found["open"]:
+            waiting.append(_PAIRS[found[0]])
+            _refuse_brackets(len(waiting), text)
+        elif found["close"] and found[0] != waiting.pop():
+            raise _unread(text, f"{found[0]!r} at letter {found.start() + 1} closes no bracket")
+        if found["close"] and not waiting:
+            return found.end()
+    raise _unread(text, f"the bracket at letter {start + 1} is not closed")
+
+
+def _refuse_brackets(met: int, text: str) -> None:
+    if met > DEEPEST:
+        raise DataError(f"the formula {shown_formula(text)} has brackets {met} deep; at most {DEEPEST} are read")
+
+
+def _unread(text: str, why: str) -> DataError:
+    """The error for a formula that does not follow the grammar."""
+    return DataError(f"the formula {shown_formula(text)} cannot be read: {why}")
+
+
 @dataclass(frozen=True)
 class Factor:
-    """A piece of a term: the name of a column, or an expression that the grammar has yet to check."""
+    """A piece of a term: its expression, which is not checked yet, and the text it is filed under, which reads as it again."""
 
-    text: str
-    is_name: bool
+    key: str
+    expression: Expression = field(compare=False)
 
 
 Term = tuple[Factor, ...]
@@ -67,110 +144,46 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Sides:
-    """A formula taken apart: the text of its response, its terms by degree, and whether it has an intercept."""
+class FormulaLayout:
+    """A formula taken apart: the response (several expressions where a row counts), the terms by degree and their factors,
+    each by the text it is filed under."""
 
-    left: Terms
-    terms: tuple[Term, ...]
+    text: str
+    response: str
+    outcome: tuple[Expression, ...]
+    terms: tuple[tuple[str, ...], ...]
+    factors: Mapping[str, Expression]
     intercept: bool
 
+    @property
+    def counted(self) -> Counted | None:
+        """ "p" for successes of trials, "counts" for counts by class, None for a response of one value per row."""
+        if len(self.outcome) == 1:
+            return None
+        return "p" if self.response.lstrip().startswith("p") else "counts"
 
-def quoted(name: str) -> str:
-    r"""A name between backquotes; a backquote in it is written \` and a backslash \\.
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes that are counted."""
+        return tuple(e.column or e.text for e in self.outcome) if self.counted == "counts" else None
 
-    >>> print(quoted("dose (mg)"), quoted("a`b"))
-    `dose (mg)` `a\`b`
-    """
-    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The columns the terms read, in order of appearance."""
+        return tuple(dict.fromkeys(name for factor in self.factors.values() for name in factor.variables))
 
-
-def unquoted(inside: str) -> str:
-    r"""What stands between two backquotes as the name it means; a backslash before another letter is itself.
-
-    >>> unquoted(quoted("a`b\\")[1:-1])
-    'a`b\\'
-    """
-    return re.sub(r"\\([`\\])", r"\1", inside)
-
-
-def shown_formula(text: str) -> str:
-    """A formula as messages repeat it: its beginning, where it is long."""
-    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r} ... ({len(text)} letters)"
-
-
-def formula_tokens(text: str) -> list[FormulaToken]:
-    """The formula cut into names, calls, numbers and signs. DataError for brackets or quotes that are not closed, for
-    letters that are no part of a formula, and for brackets too deep in one another."""
-    if not isinstance(text, str):
-        raise DataError(f"a formula is a text such as 'y ~ x'; got {type(text).__name__}")
-    out = list(_cut(text))
-    deepest, depth = 0, 0
-    for token in out:
-        depth += (token.kind == "(") - (token.kind == ")")
-        deepest = max(deepest, depth)
-    refuse_deep(deepest, text)
-    return [*out, FormulaToken("end", "", len(text), len(text))]
+    def called(self, text: str) -> str:
+        """A factor as users call it in the names of columns: the name of its column, or its expression."""
+        name = self.factors[text].column
+        return text if name is None else name
 
 
-def refuse_deep(met: int, text: str) -> None:
-    """DataError for brackets within brackets beyond what is read."""
-    if met > DEEPEST:
-        raise DataError(f"the formula {shown_formula(text)} has brackets {met} deep; at most {DEEPEST} are read")
-
-
-def _cut(text: str) -> Iterator[FormulaToken]:
-    place = 0
-    while place < len(text):
-        if (found := _TOKEN.match(text, place)) is None:
-            letter = text[place]
-            why = (
-                "is not closed"
-                if letter in "`'\""
-                else "is no part of a formula; a column of such a name is written `name`"
-            )
-            raise _unread(text, f"{letter!r} at letter {place + 1} {why}")
-        start, place = place, found.end()
-        if found["space"]:
-            continue
-        if found["brace"]:
-            place = _closed(text, start)
-            yield FormulaToken("call", text[start + 1 : place - 1], start, place)
-        elif found["quoted"]:
-            yield FormulaToken("name", unquoted(found[0][1:-1]), start, place)
-        elif found["word"] and place < len(text) and text[place] in "([" and not _NUMBER.fullmatch(found[0]):
-            place = _closed(text, place)
-            yield FormulaToken("call", text[start:place], start, place)
-        elif found["word"]:
-            number = _NUMBER.fullmatch(found[0]) is not None
-            yield FormulaToken("." if found[0] == "." else "number" if number else "name", found[0], start, place)
-        elif found["text"]:
-            yield FormulaToken("text", found[0], start, place)
-        else:
-            yield FormulaToken({"^": "**", "||": "|"}.get(found[0], found[0]), found[0], start, place)
-
-
-def _closed(text: str, start: int) -> int:
-    """The place behind the bracket that closes the one at `start`; texts and names in quotes are passed over."""
-    waiting: list[str] = []
-    for found in _INSIDE.finditer(text, start):
-        if found["open"]:
-            waiting.append(_PAIRS[found[0]])
-            refuse_deep(len(waiting), text)
-        elif found["close"] and found[0] != waiting.pop():
-            raise _unread(text, f"{found[0]!r} at letter {found.start() + 1} closes no bracket")
-        if found["close"] and not waiting:
-            return found.end()
-    raise _unread(text, f"the bracket at letter {start + 1} is not closed")
-
-
-def sides(text: str, factor: Callable[[FormulaToken], Factor]) -> Sides:
-    """Both sides of a formula; `factor` makes a factor of a name or a call."""
+def parse_formula(text: str) -> FormulaLayout:
+    """The parts of `response ~ terms`, every factor checked; DataError names the piece that cannot stand."""
     cut = formula_tokens(text)
-    if not any(token.kind == "~" for token in cut):
+    if not any(token.kind == "~" for token in cut) or cut[0].kind == "~":
         raise DataError(f"the formula {shown_formula(text)} has no response; write 'response ~ terms'")
-    reader = _Reader(text, cut, factor)
-    if reader.kind == "~":
-        raise DataError(f"the formula {shown_formula(text)} has no response; write 'response ~ terms'")
+    reader = _Reader(text, cut)
     left = reader.sum()
     reader.expect("~", "one response stands before '~'")
     if reader.kind == "end":
@@ -179,15 +192,69 @@ def sides(text: str, factor: Callable[[FormulaToken], Factor]) -> Sides:
         )
     right = reader.sum()
     reader.expect("end", "an operator such as + stands between two terms")
-    by_degree = tuple(sorted(right.terms.values(), key=len))
-    return Sides(left, by_degree, right.one is not False)
+
+    factors = [factor for term in left.terms.values() for factor in term]
+    if len(left.terms) != 1 or len(factors) != 1 or left.one is not None:
+        raise DataError(
+            f"the left side of {shown_formula(text)} is {left_of(text).strip()!r}; one response stands there, "
+            "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
+        )
+    (response,) = factors
+    outcome, column = _outcome(response.expression), response.expression.column
+    name = response.key if column is None else column
+    terms, intercept = sorted(right.terms.values(), key=len), right.one is not False
+    used = {factor.key: factor.expression for term in terms for factor in term}
+    if response.key in used:
+        raise DataError(f"the response {name!r} is also a term of {shown_formula(text)}; leave it out on the right")
+    if not terms and not intercept:
+        raise DataError(
+            f"the formula {shown_formula(text)} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
+        )
+    return FormulaLayout(
+        text, name, outcome, tuple(tuple(factor.key for factor in term) for term in terms),
+        {key: checked_expression(expression) for key, expression in used.items()}, intercept,
+    )  # fmt: skip
+
+
+def _outcome(whole: Expression) -> tuple[Expression, ...]:
+    """The one expression of a response, the two of `p(successes, trials)`, or those of `counts(a, b, ...)`: what counts stands
+    on the left alone, and is no expression on the right."""
+    tree = whole.tree
+    if not isinstance(tree, ast.Call) or (name := function_of(tree)) not in ("p", "counts"):
+        return (checked_expression(whole),)
+    if name == "p" and (len(tree.args) != 2 or tree.keywords):
+        raise whole.refused(tree, "p takes two columns, p(successes, trials)")
+    if len(tree.args) < 2 or tree.keywords:
+        raise whole.refused(tree, "counts takes two columns or more, one for each class: counts(a, b, c)")
+    parts = tuple(Expression(whole.written(arg), arg, whole.alias) for arg in tree.args)
+    return tuple(checked_expression(part, inside=True) for part in parts)
+
+
+def expand(text: str, names: tuple[str, ...]) -> str:
+    """The formula with `.` on its right written out as `names`, quoted where they are not plain words."""
+    cut = formula_tokens(text)
+    after = next((token.stop for token in cut if token.kind == "~"), len(text) + 1)
+    out = text
+    for token in reversed(cut):
+        if token.kind == "." and token.start >= after:
+            if not names:
+                raise DataError(f"'.' in {shown_formula(text)} stands for all other columns, and there are none")
+            every = " + ".join(map(column_written, names))
+            out = f"{out[: token.start]}({every}){out[token.stop :]}"
+    return out
+
+
+def left_of(text: str) -> str:
+    """What stands before the ~ of a formula."""
+    return next((text[: token.start] for token in formula_tokens(text) if token.kind == "~"), text)
 
 
 class _Reader:
     """Reads a sum of terms off the tokens, by descent; brackets are no deeper than DEEPEST."""
 
-    def __init__(self, text: str, cut: list[FormulaToken], factor: Callable[[FormulaToken], Factor]) -> None:
-        self.text, self.cut, self.place, self.factor = text, cut, 0, factor
+    def __init__(self, text: str, cut: list[FormulaToken]) -> None:
+        self.text, self.cut, self.place = text, cut, 0
+        self.read: dict[str, Factor] = {}  # the factors met, by their text
 
     @property
     def kind(self) -> str:
@@ -269,7 +336,8 @@ class _Reader:
         self.place += 1
         match token.kind:
             case "name" | "call":
-                made = self.factor(token)
+                key, expression = read_factor(token.text, is_name=token.kind == "name")
+                made = self.read.setdefault(key, Factor(key, expression))
                 return Terms({frozenset((made,)): (made,)})
             case "number" if float(token.text) in (0.0, 1.0):
                 return Terms(one=float(token.text) == 1.0)
@@ -340,7 +408,3 @@ def _divided(text: str, cut: list[FormulaToken], at: int) -> DataError:
         f"({what} | {group}) is effects of {what} that vary by {group} (a multilevel model), which are not available; "
         f"`({what})*C({group})` gives free ones per level"
     )
-
-
-def _unread(text: str, why: str) -> DataError:
-    return DataError(f"the formula {shown_formula(text)} cannot be read: {why}")
