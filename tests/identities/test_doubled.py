@@ -91,6 +91,20 @@ def test_least_squares_has_every_digit(factor, prior, kind, monkeypatch, rng):
         assert digits(solution.stats["rss"], exact.rss) >= 14
 
 
+@pytest.mark.parametrize("near", [1e-3, 1e-4, 1e-5])
+def test_no_digit_is_lost_on_the_way_to_collinear(near, monkeypatch, rng):
+    """Condition 2 / near: with a factor in double precision, unrefined, as many digits of 16 would be lost."""
+    monkeypatch.setattr("probreg.numerics.linalg.tall.EXTENDED", 0)
+    monkeypatch.setattr("probreg.numerics.linalg.dense.EXTENDED", 0)
+    X = rng.normal(size=(60, 3))
+    X = np.c_[X, X[:, 0] + near * rng.normal(size=60)]
+    y = X.sum(1) + rng.normal(size=60)
+    model = pr.Model.from_arrays(X, y, intercept=False)
+    assert 1.0 < near * condition_of(model.design.moments.R) < 5.0
+    exact = exact_least_squares(fractions_of(X), list(map(Exact, y.tolist())))
+    assert digits(pr.fit(model, "closed_form").solution.beta[:, 0], exact.coef).min() >= 14
+
+
 def fractions_of(A):
     return [list(map(Exact, row)) for row in A.tolist()]
 

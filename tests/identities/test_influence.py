@@ -73,6 +73,18 @@ def test_sentences_name_the_conflict_and_the_weight():
     assert f"effective number of coefficients: {calm.effective:.3g} of 4" in repr(calm)
 
 
+def test_a_conflict_is_named_below_one_in_twenty():
+    """A prior that moves away from the estimate, step by step."""
+    met = []
+    for far in np.linspace(0.9, 1.9, 41):
+        found = prior_weight(pr.fit(gaussian({"a": pr.Normal(0.5, location=far)}), "closed_form"))
+        met.append(found.table.loc["a", "conflict"])
+        said = any(s.startswith("prior-data conflict on a: ") for s in found.sentences)
+        assert said == (met[-1] < 0.05)
+    assert any(0.04 < p < 0.05 for p in met)
+    assert any(0.05 < p < 0.06 for p in met)
+
+
 def binary(prior, y=None):
     y = (X[:, 0] > 0).astype(int) if y is None else y
     return pr.Model.from_arrays(X[:, :2], y, columns=["a", "b"], likelihood="bernoulli", prior=prior)

@@ -1,4 +1,5 @@
-"""What follows from a method that makes Markov chains, whoever wrote it: its class says so, and nothing is guessed."""
+"""What follows from a method that makes Markov chains, whoever wrote it: its class says so, and nothing is guessed. Every
+registered one draws from the posterior, which here has few coefficients and is integrated on a grid."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -10,6 +11,9 @@ import probreg as pr
 from probreg.assess.before import Verdict
 from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.base import moments_of_draws
+from probreg.inference.sampling.convergence import judged, mixing
+
+from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux
 
 X = np.random.default_rng(0).normal(size=(30, 1))
 Y = (X[:, 0] + np.random.default_rng(1).logistic(size=30) > 0).astype(int)
@@ -94,6 +98,42 @@ def test_a_chain_that_stands_still_is_no_posterior() -> None:
     assert fit.solution.status is Status.UNMIXED
 
 
+def claimed(beta: Any) -> tuple[Solution, dict[str, Any]]:
+    """The verdict on these draws (chain, draw, p, m), and the measures that it is made from."""
+    mean, cov = moments_of_draws(beta)
+    solution = Solution(mean, cov, draws=Draws({"beta": beta}), status=Status.SAMPLED)
+    return judged(MODEL, solution), mixing(MODEL, solution)
+
+
+def test_chains_disagree_from_an_r_hat_of_one_hundredth_above_one() -> None:
+    """One of four chains of independent draws is moved, little by little."""
+    draws, met = np.random.default_rng(0).normal(size=(4, 400, 2, 1)), []
+    for shift in np.linspace(0.0, 0.4, 41):
+        verdict, measures = claimed(draws + shift * np.array([0, 0, 0, 1]).reshape(4, 1, 1, 1))
+        met.append(measures["r_hat"].max())
+        assert verdict.status is (Status.UNMIXED if met[-1] > 1.01 else Status.SAMPLED)
+    assert any(1.007 < r <= 1.01 for r in met)
+    assert any(1.01 < r < 1.013 for r in met)
+
+
+@pytest.mark.parametrize("part", ["ess_bulk", "ess_tail"])
+def test_one_chain_is_worth_a_hundred_independent_draws(part: str) -> None:
+    """Draws that repeat a little in the middle or in the tails, of one chain, which has no R-hat between chains."""
+    rng, met = np.random.default_rng(1), []
+    draws = rng.normal(size=(1, 260, 2, 1))
+    if part == "ess_bulk":
+        for t in range(1, 260):
+            draws[:, t] = 0.3 * draws[:, t - 1] + 0.95 * draws[:, t]
+    for n in range(90, 260):
+        verdict, measures = claimed(draws[:, :n])
+        least = min(measures["ess_bulk"].min(), measures["ess_tail"].min())
+        assert verdict.status is (Status.TOO_SHORT if least < 100.0 else Status.SAMPLED)
+        if least == measures[part].min():
+            met.append(least)
+    assert any(95.0 < v < 100.0 for v in met)
+    assert any(100.0 <= v < 105.0 for v in met)
+
+
 def test_independent_draws_are_no_chains() -> None:
     """Draws without memory have no R-hat, whatever statistics they keep beside them."""
     fit = pr.fit(MODEL, "laplace")
@@ -102,4 +142,78 @@ def test_independent_draws_are_no_chains() -> None:
     assert "r_hat" not in claimed.summary().columns
     with pytest.raises(pr.Incompatible, match="runs no Markov chains"):
         pr.plot.trace(claimed)
-    assert {name for name, cls in METHODS.items() if cls.makes_chains} == {"nuts"}
+    assert not any(METHODS[name].makes_chains for name in ("laplace", "importance", "conjugate", "quadrature"))
+
+
+# ---- laws of every registered method that makes chains --------------------------------------------------------------
+
+MAKERS = pytest.mark.parametrize("name", [name for name, cls in METHODS.items() if cls.makes_chains])
+WEIGHTS, OFFSET = np.arange(30) % 3 + 1, np.cos(np.arange(30.0))
+POSTERIORS = {
+    "bernoulli": MODEL,
+    "gaussian": pr.Model.from_arrays(X, X[:, 0] + 0.5 * OFFSET, columns=["x"], aux={"sigma": 0.7}),
+    "poisson": pr.Model.from_arrays(
+        X, WEIGHTS - 1, columns=["x"], likelihood="poisson", weights=WEIGHTS, offset=OFFSET, prior=pr.Normal(0.4)
+    ),
+}
+
+
+def exact_quantiles(model: pr.Model, probs: Any) -> Any:
+    """Quantiles (len(probs), 2) of the two coefficients by the trapezoidal rule on a grid of 401 points a side, from -8 to 8
+    standard errors about the mode, where what is left out is below 1e-13."""
+    mode, t = pr.fit(model, "newton").solution, np.linspace(-8.0, 8.0, 401)
+    se = np.sqrt(np.diagonal(mode.scale))
+    each = np.stack(np.meshgrid(t, t, indexing="ij"), -1)[..., None] * se[:, None] + mode.beta
+    lp = model.log_posterior(each)
+    density = np.exp(lp - lp.max())
+    out = []
+    for j in (0, 1):
+        margin = density.sum(1 - j)
+        up_to = np.cumsum(margin) - margin / 2  # of half a cell about each node
+        out.append(mode.beta[j, 0] + se[j] * np.interp(probs, up_to / margin.sum(), t))
+    return np.stack(out, -1)
+
+
+@MAKERS
+@pytest.mark.parametrize("kind", POSTERIORS)
+def test_draws_are_from_the_posterior(name: str, kind: str) -> None:
+    """The share of the draws below a quantile of the posterior is its probability, within five standard errors of as many
+    independent draws as the chains are worth."""
+    probs = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+    fit = pr.fit(POSTERIORS[kind], name, seed=5, strict=True)
+    draws = fit.solution.draws["beta"].reshape(-1, 1, 2)
+    share = (draws <= exact_quantiles(fit.model, probs)).mean(0)
+    worth = fit.summary()[["ess_bulk", "ess_tail"]].min(axis=1).to_numpy()
+    error = np.sqrt(probs * (1.0 - probs))[:, None] / np.sqrt(worth)
+    assert np.abs((share - probs[:, None]) / error).max() < 5.0
+    assert error.max() < 0.05  # so that a wrong scale of a fifth is seen
+    lp = fit.model.log_posterior(fit.solution.draws["beta"][:1, :3])
+    np.testing.assert_allclose(fit.tree["sample_stats"]["lp"].values[:1, :3], lp, rtol=1e-9)
+
+
+@MAKERS
+def test_a_seed_gives_the_same_chains_and_another_gives_others(name: str) -> None:
+    one, same, other = (pr.fit(MODEL, name, seed=s).solution.draws["beta"] for s in (8, 8, 9))
+    np.testing.assert_array_equal(one, same)
+    assert not (one == other).any()
+    assert len({chain.tobytes() for chain in one}) == len(one)  # no chain is another's copy
+
+
+@MAKERS
+@pytest.mark.parametrize("other", [2 * X[:, 0], Y - 0.5], ids=["collinear", "separated"])
+def test_chains_refuse_a_posterior_that_has_no_mass(name: str, other: Any) -> None:
+    """A direction without an end under a flat prior: a walk would wander there for ever and call it draws."""
+    endless = pr.Model.from_arrays(np.c_[X, other], Y, columns=["x", "endless"], likelihood="bernoulli")
+    with pytest.raises(pr.Incompatible, match="endless"):
+        pr.fit(endless, name)
+
+
+@MAKERS
+@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+def test_chains_take_a_model_or_say_which_methods_do(name: str, likelihood: Any) -> None:
+    model = model_for(likelihood, pr.Normal(0.8), aux=proper_aux(likelihood))
+    if (why := METHODS[name]().obstacle(model)) is None:
+        return
+    with pytest.raises(pr.Incompatible, match=r"These can fit this model: \w") as refused:
+        pr.fit(model, name)
+    assert why in str(refused.value)

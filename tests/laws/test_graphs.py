@@ -1,5 +1,6 @@
 """Laws of the graphs that are sampled: whatever the coordinates, the density is that of the model, Jacobian included."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,37 @@ def test_centred_and_non_centred_coordinates_have_one_density(prior, centred, mo
     at = reparameterise(model)
     assert len(at.loose) == (0 if centred else 1)
     check(model, reparameterised_graph(model, at))
+
+
+@pytest.mark.parametrize("prior", [Horseshoe((0.7, 1.6, 1.1), tau=0.4, slab=3.0), Horseshoe(tau=0.3)], ids=named)
+def test_local_scales_are_sampled_in_units_of_the_prior_at_scales_of_one(prior):
+    model = model_for(pr.Gaussian(), prior, n=20)
+    at, block = reparameterise(model), model.joint.blocks[-1]
+    (loose,) = at.loose
+    ones = block.prior.given(**dict.fromkeys(block.prior.hyper, 1.0))
+    np.testing.assert_allclose(np.linalg.norm(at.A[loose.entries], axis=1), ones.scales, rtol=1e-12)
+    np.testing.assert_array_equal(at.centre[loose.entries], 0.0)
+
+
+def test_an_intercept_follows_the_slopes_by_the_means_of_their_columns():
+    """E[b0 | b] = mean(y) - mean(x)'b under a flat prior of b0: the regression of the rest on what is sampled non-centred."""
+    X = np.random.default_rng(0).normal(size=(20, 3)) * [1.0, 5.0, 0.2] + [3.0, -40.0, 0.1]
+    y = np.random.default_rng(1).normal(size=20)
+    priors = {"Intercept": pr.Flat(), ("x1", "x2", "x3"): Horseshoe(tau=0.4)}
+    at = reparameterise(pr.Model.from_arrays(X, y, prior=priors))
+    np.testing.assert_allclose(at.follow, -X.mean(0)[None], rtol=1e-8)
+
+
+def test_a_block_is_centred_where_the_data_settle_more_than_half_of_it():
+    X, e = (np.random.default_rng(seed).normal(size=size) for seed, size in ((0, (40, 3)), (1, 40)))
+    met = []
+    for noise in np.geomspace(2.0, 8.0, 25):
+        model = pr.Model.from_arrays(X, X @ [1.0, -0.5, 0.7] + noise * e, prior=Normal(pr.HalfNormal(1.0)))
+        (typical,) = typical_scales(model).values()
+        met.append(float(re.findall(r"the data settle (\d+)", typical.words)[0]))
+        assert typical.centred == (met[-1] >= 50.0)
+    assert any(40.0 < share < 50.0 for share in met)
+    assert any(50.0 < share < 60.0 for share in met)
 
 
 def test_what_the_data_settle_is_centred_and_said():

@@ -266,6 +266,17 @@ def test_whitened_coordinates_make_the_posterior_round():
     np.testing.assert_allclose(H, np.eye(4), atol=1e-4)
 
 
+def test_whitened_coordinates_of_moments_make_the_posterior_round():
+    """The same of least squares with sigma unknown, whose curvature over log sigma is 2 (n - p) where sigma^2 = RSS / (n - p)."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=400)
+    X = np.stack([1e3 * base, 1e-3 * (base + 0.1 * rng.normal(size=400)), 50.0 + rng.normal(size=400)], 1)
+    found = ReparameterisedDensity.of(pr.Model.from_arrays(X, 2.0 + base + 0.5 * rng.normal(size=400)))
+    assert found.at.whitened
+    H = -gradient(lambda z: found.log_prob(z)[1], np.zeros(5))
+    np.testing.assert_allclose(H, np.diag([1.0, 1.0, 1.0, 1.0, 396 / 400]), atol=1e-6)
+
+
 # ---- the compiled code ---------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from probreg.online.losses import ON_SIGNS
 from probreg.online.parts import Signed
 from probreg.online.result import Run
 from tests.conftest import covering
+from tests.laws.cases import own
 
 P, N = 3, 60
 HELD = online.Euclid(radius=0.7)
@@ -56,6 +57,8 @@ CASES: dict[str, tuple[online.Learner, str]] = {
     "standardised eg": (online.Standardised(online.eg_pm(0.05)), "real"),
     "standardised softmax": (online.Standardised(online.softmax(3, 0.1), constant=1.0), "code"),
 }
+# recipes beside the package's own: with their defaults, on real responses
+CASES |= {name: (online.LEARNERS[name](), "real") for name in online.LEARNERS if name not in own(online.LEARNERS)}
 every = pytest.mark.parametrize("name", CASES)
 
 

@@ -11,6 +11,8 @@ import pytest
 
 import probreg as pr
 
+from .cases import own
+
 ROOT = pathlib.Path(pr.__file__).parent
 PARSED = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
 # A likelihood and a prior of one distribution share its name.
@@ -91,5 +93,5 @@ def test_a_check_and_a_diagnostic_stand_in_the_file_of_their_name():
     from probreg.assess.after.base import DIAGNOSTICS
     from probreg.assess.before.base import CHECKS
 
-    found = {name: kind.__module__.rpartition(".")[2] for name, kind in [*DIAGNOSTICS.items(), *CHECKS.items()]}
+    found = {name: room[name].__module__.rpartition(".")[2] for room in (DIAGNOSTICS, CHECKS) for name in own(room)}
     assert {name: file for name, file in found.items() if name != file} == {}

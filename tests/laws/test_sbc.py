@@ -12,7 +12,7 @@ from scipy.special import erf
 import probreg as pr
 from probreg.assess.simulation import sbc, simulate
 from probreg.assess.simulation.uniform import simultaneous, uniformity, within
-from probreg.inference import Conjugate, Draws
+from probreg.inference import METHODS, Conjugate, Draws
 from probreg.show.plot.sbc import sbc as picture
 from tests.laws.cases import LIKELIHOOD_CASES, covering, dkw, model_for, named
 
@@ -200,8 +200,10 @@ def test_laplace_of_a_softmax_deviates_on_few_rows():
 
 
 @pytest.mark.slow
-def test_nuts_is_calibrated_where_laplace_is_not():
-    found = sbc(classes("bernoulli", 6), pr.NUTS(draws=300, tune=300, chains=2), 25, seed=0, draws=59, bins=10)
+@pytest.mark.parametrize("name", [name for name, cls in METHODS.items() if cls.makes_chains])
+def test_chains_are_calibrated_where_laplace_is_not(name):
+    method = pr.NUTS(draws=300, tune=300, chains=2) if name == "nuts" else METHODS[name]()
+    found = sbc(classes("bernoulli", 6), method, 25, seed=0, draws=59, bins=10)
     assert found.p_value.min() > 1e-3
     assert not found.failures
 

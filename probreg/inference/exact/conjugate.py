@@ -90,7 +90,7 @@ class Conjugate(Method):
         z = rng.standard_normal((self.chains * self.draws, moments.p))
         if not model.unknown:
             return self._given_sigma(model, given, prior, z)
-        a0, b0, constant = _known(_inverse_gamma(model.noise_prior))
+        a0, b0 = _known(_inverse_gamma(model.noise_prior))
         # sigma^2 | y ~ InvGamma(a0 + (n + q - p)/2, b0 + RSS_P/2), RSS_P = min_beta |y - X beta|^2 + (beta - b)'P(beta
         # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
         power = moments.weight + prior.size - moments.p
@@ -100,18 +100,21 @@ class Conjugate(Method):
             raise Incompatible(_no_sigma(moments.weight, moments.p, exact=a > 0))
         # sigma^2 = b / G with G ~ Gamma(a, 1).
         sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
-        # p(y) = exp(constant) (2 pi)^(-(n + q - p)/2) |P|^(1/2) |X'X + P|^(-1/2) Gamma(a) b^(-a), with prod w_i^(1/2)
-        # before it for rows of precision w.
-        evidence = (
-            constant
-            + 0.5 * moments.log_precision
-            - 0.5 * power * np.log(2 * np.pi)
-            + prior.log_det(1.0)
-            - given.log_det_R
-            + gammaln(a)
-            - a * np.log(b)
-        )
         proper = model.joint.informative.all() and model.noise_prior.proper
+        stats = {"n": moments.weight, "rss": rss, "sigma2_scale": float(b / a)}
+        if proper:
+            # p(y) = b0^a0 / Gamma(a0) (2 pi)^(-(n + q - p)/2) |P|^(1/2) |X'X + P|^(-1/2) Gamma(a) b^(-a), with prod
+            # w_i^(1/2) before it for rows of precision w.
+            stats["log_evidence"] = float(
+                a0 * np.log(b0)
+                - gammaln(a0)
+                + 0.5 * moments.log_precision
+                - 0.5 * power * np.log(2 * np.pi)
+                + prior.log_det(1.0)
+                - given.log_det_R
+                + gammaln(a)
+                - a * np.log(b)
+            )
         mean, sd = _moments_of_sigma(a, b)
         return Solution(
             beta=given.mean[:, None],
@@ -121,8 +124,7 @@ class Conjugate(Method):
             aux_sd={model.noise_scale: sd},
             df=2 * a,
             draws=_draws(given, z, sigma, self.chains, model.unknown),
-            stats={"n": moments.weight, "rss": rss, "sigma2_scale": float(b / a)}
-            | ({"log_evidence": float(evidence)} if proper else {}),
+            stats=stats,
             notes=sigma_note(
                 model, f"sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta"
             ),
@@ -149,14 +151,14 @@ def _draws(given: Conditional, z: np.ndarray, sigma: np.ndarray, chains: int, un
     return Draws(values | {a: chains_of(sigma, chains) for a in unknown}, elliptical=True)
 
 
-def _inverse_gamma(prior: AuxPrior) -> tuple[float, float, float] | None:
-    """(a0, b0, log constant) with p(sigma) d sigma = exp(constant) (sigma^2)^(-a0-1) exp(-b0/sigma^2) d sigma^2."""
+def _inverse_gamma(prior: AuxPrior) -> tuple[float, float] | None:
+    """(a0, b0) with p(sigma) d sigma ∝ (sigma^2)^(-a0-1) exp(-b0/sigma^2) d sigma^2."""
     if isinstance(prior, InverseGamma):
-        return prior.shape, prior.scale, prior.shape * np.log(prior.scale) - float(gammaln(prior.shape))
+        return prior.shape, prior.scale
     if isinstance(prior, Reference):
-        return 0.0, 0.0, -np.log(2.0)
+        return 0.0, 0.0
     if isinstance(prior, Uniform) and prior.low == 0 and not prior.proper:
-        return -0.5, 0.0, -np.log(2.0)
+        return -0.5, 0.0
     return None
 
 
