@@ -1,0 +1,36 @@
+"""Covariance functions k(x, z): what a Gaussian process, kernel ridge or a smooth supposes of rows that are near one another.
+
+>>> from probreg import kernels
+>>> k = 2.0 * kernels.RBF(1.0).on(0) + kernels.Linear().on(1)
+>>> k([[0.0, 1.0], [1.0, 3.0]]).round(3)
+array([[ 3.   ,  4.213],
+       [ 4.213, 11.   ]])
+"""
+
+from probreg.kernels.base import (
+    KERNELS as KERNELS,
+    CovarianceFunction as CovarianceFunction,
+    kernel_from_spec as kernel_from_spec,
+    read_kernel as read_kernel,
+)
+from probreg.kernels.closure import (
+    Normalised as Normalised,
+    OnColumns as OnColumns,
+    Power as Power,
+    Product as Product,
+    Scaled as Scaled,
+    Sum as Sum,
+)
+from probreg.kernels.nonstationary import (
+    Brownian as Brownian,
+    CustomFunction as CustomFunction,
+    Linear as Linear,
+    Polynomial as Polynomial,
+)
+from probreg.kernels.stationary import (
+    RBF as RBF,
+    Constant as Constant,
+    Matern as Matern,
+    Periodic as Periodic,
+    RationalQuadratic as RationalQuadratic,
+)

@@ -1,0 +1,124 @@
+"""What is no covariance function, and rows that none takes: each is one sentence that says what to do."""
+
+import re
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg import kernels
+
+X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, 3.0]])
+RBF = kernels.RBF(1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: kernels.RBF(0.0), "RBF length is a positive finite number (or one per column), got 0.0"),
+        (lambda: kernels.RBF((1.0, -2.0)), "where entry 1 is -2.0"),
+        (lambda: kernels.Matern(-1.0), "Matern length is a positive finite number"),
+        (lambda: kernels.Matern(1.0, 2.0), "Matern nu is 0.5, 1.5 or 2.5, got 2; as nu grows it becomes RBF"),
+        (lambda: kernels.RationalQuadratic(1.0, 0.0), "RationalQuadratic alpha is a positive finite number, got 0.0"),
+        (lambda: kernels.Periodic(0.0), "Periodic period is a positive finite number, got 0.0"),
+        (lambda: kernels.Polynomial(2, -1.0), "got -1.0: with a negative one it is no covariance function"),
+        (lambda: kernels.Polynomial(1.5), "Polynomial degree is a whole number of at least 1, got 1.5"),
+        (lambda: kernels.Polynomial(0), "Polynomial degree is a whole number of at least 1, got 0"),
+        (lambda: -2.0 * RBF, "got -2.0: a negative multiple is no covariance function"),
+        (lambda: RBF**-1, "Power power is a whole number of at least 1, got -1"),
+        (lambda: RBF**0.5, "Power power is a whole number of at least 1, got 0.5"),
+        (lambda: RBF + -1.0, "Constant variance is a positive finite number, got -1.0"),
+        (lambda: RBF.on(), "on takes columns by number from 0, or by name, each once, got ()"),
+        (lambda: RBF.on(0, 0), "each once, got (0, 0)"),
+        (lambda: RBF.on(-1), "by number from 0, or by name, each once, got -1"),
+        (lambda: RBF.on(1.5), "each once, got 1.5"),
+        (lambda: kernels.Sum((RBF,)), "a sum of covariance functions takes a tuple of 2 or more of them"),
+        (lambda: kernels.Sum((RBF, "linear")), "a sum is of covariance functions, got 'linear'"),
+        (lambda: kernels.CustomFunction("rbf"), "of a function (x, z) -> k (n, m), got 'rbf'"),
+        (lambda: kernels.read_kernel("sigmoid"), "tanh(a x'z + b) is not positive semidefinite, so it is no covariance function"),
+        (lambda: kernels.read_kernel("tanh"), "take 'rbf' or 'polynomial'"),
+        (lambda: kernels.read_kernel("squared_exponential"), "is 'rbf'"),
+        (lambda: kernels.read_kernel("matrn"), "did you mean 'matern'?"),
+        (lambda: kernels.read_kernel(3), "kernel is a name or a covariance function such as pr.kernels.RBF(1.0), got 3"),
+        (lambda: kernels.read_kernel(RBF, length=2.0), "with length"),
+    ],
+)  # fmt: skip
+def test_what_is_no_covariance_function(make, said):
+    with pytest.raises(pr.ProbregError, match=re.escape(said)):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: RBF(["a", "b"]), "x must be numeric; row 0 holds 'a'; a covariance function takes numbers: give levels"),
+        (lambda: RBF([0.0, np.nan]), "x holds nan in row 1, column 0"),
+        (lambda: RBF(X, [[0.0, np.inf]]), "z holds inf in row 0, column 1"),
+        (lambda: RBF([1e200]), "x holds 1e+200 in row 0, column 0, and a covariance function takes finite numbers up to 1e+140"),
+        (lambda: RBF(X, [1.0, 2.0]), "z has 1 columns where 2 belong"),
+        (lambda: RBF(np.zeros((0, 2))), "x has 0 rows and 2 columns"),
+        (lambda: RBF(np.zeros((2, 2, 2))), "x is an array of rows and columns, or of one column, got shape (2, 2, 2)"),
+        (lambda: kernels.RBF((1.0, 2.0, 3.0))(X), "rbf has 3 lengths, and the rows have 2 columns: give one for each"),
+        (lambda: kernels.RBF(1.0, scaled=True)(X), "has its length on standardised columns: write .resolved(X) with the rows first"),
+        (lambda: kernels.RBF(1.0, scaled=True).resolved(X * [1.0, 0.0]), "column 1 does not vary, so no length"),
+        (lambda: RBF.on("a")(X), "names a column 'a', and an array has no names: write .resolved(X, names) first"),
+        (lambda: RBF.on("c").resolved(X, ["a", "b"]), "asks for column 'c', and there are a, b"),
+        (lambda: RBF.on(2)(X), "asks for column 2, and there are 0 to 1"),
+        (lambda: RBF.resolved(X, ["a"]), "names holds 1 names, and X has 2 columns"),
+        (lambda: kernels.Brownian()(X), "brownian is of one column, and the rows have 2: write pr.kernels.Brownian().on(0)"),
+        (lambda: kernels.Brownian()([1.0, -0.5]), "brownian is of x >= 0, and row 1 holds -0.5: count from the least value"),
+        (lambda: kernels.Linear().normalised()([1.0, 0.0]), "k(x, x) is 0 in row 1, so Linear() has no correlation there"),
+        (lambda: kernels.Linear().spectral_density([1.0]), "Linear() has no spectral density: it is no function of x - z"),
+        (lambda: kernels.Periodic().spectral_density([1.0]), "no spectral density is known for it"),
+    ],
+)  # fmt: skip
+def test_rows_that_it_does_not_take(call, said):
+    with pytest.raises(pr.ProbregError, match=re.escape(said)):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (
+            lambda x, z: -np.exp(-np.square(x - z.T)),
+            r"the least eigenvalue of the 3 x 3 matrix of this function is -\d",
+        ),
+        (lambda x, z: x - z.T, "a covariance is symmetric"),
+        (lambda x, z: np.ones(3), r"k\(x, z\) has shape \(3,\), and 3 rows by 3 rows give \(3, 3\)"),
+        (lambda x, z: np.full((len(x), len(z)), np.nan), r"k\(x, z\) is nan for row 0 of x and row 0 of z"),
+    ],
+)
+def test_a_function_of_ones_own_is_checked_at_the_rows(function, said):
+    with pytest.raises(pr.DataError, match=said):
+        kernels.CustomFunction(function)([0.0, 1.0, 3.0])
+
+
+def test_a_great_circle_distance_in_a_gaussian_is_found_out():
+    """exp(-d^2 / (2 l^2)) of a distance that is not Euclidean has negative eigenvalues; exp(-d / l) has none."""
+    angles = np.linspace(0.0, 2 * np.pi, 12, endpoint=False)
+    arc = lambda x, z: np.abs((x - z.T + np.pi) % (2 * np.pi) - np.pi)
+    with pytest.raises(pr.DataError, match="least eigenvalue"):
+        kernels.CustomFunction(lambda x, z: np.exp(-np.square(arc(x, z)) / 8.0))(angles)
+    kernels.CustomFunction(lambda x, z: np.exp(-arc(x, z) / 2.0))(angles)
+
+
+def test_a_function_of_ones_own_is_not_saved():
+    own = kernels.CustomFunction(lambda x, z: x @ z.T)
+    with pytest.raises(pr.Incompatible, match="is code, and files hold names and numbers only"):
+        (own + RBF).spec()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"name": "spam"},
+        {"name": "rbf", "width": 2.0},
+        {"name": "rbf", "length": "long"},
+        {"name": "sum", "parts": [{"name": "rbf"}, 3.0]},
+        {"name": "scaled", "parts": [{"name": "rbf"}], "variance": -1.0},
+    ],
+)
+def test_a_file_that_holds_no_covariance_function(spec):
+    with pytest.raises(pr.ProbregError):
+        kernels.kernel_from_spec(spec)
