@@ -7,11 +7,22 @@ array([[ 3.   ,  4.213],
        [ 4.213, 11.   ]])
 """
 
+from probreg.kernels.anchored import (
+    cholesky as cholesky,
+    exact as exact,
+    nystrom as nystrom,
+)
 from probreg.kernels.base import (
     KERNELS as KERNELS,
     CovarianceFunction as CovarianceFunction,
     kernel_from_spec as kernel_from_spec,
     read_kernel as read_kernel,
+)
+from probreg.kernels.basis import (
+    BASES as BASES,
+    KernelBasis as KernelBasis,
+    basis as basis,
+    basis_from_spec as basis_from_spec,
 )
 from probreg.kernels.closure import (
     Normalised as Normalised,
@@ -26,6 +37,10 @@ from probreg.kernels.nonstationary import (
     CustomFunction as CustomFunction,
     Linear as Linear,
     Polynomial as Polynomial,
+)
+from probreg.kernels.spectral import (
+    fourier as fourier,
+    hsgp as hsgp,
 )
 from probreg.kernels.stationary import (
     RBF as RBF,

@@ -122,3 +122,67 @@ def test_a_function_of_ones_own_is_not_saved():
 def test_a_file_that_holds_no_covariance_function(spec):
     with pytest.raises(pr.ProbregError):
         kernels.kernel_from_spec(spec)
+
+
+# ---- bases ---------------------------------------------------------------------------------------------------------
+
+LINE = np.linspace(0.0, 10.0, 30)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: kernels.basis("sigmoid", LINE), "is not positive semidefinite"),
+        (lambda: kernels.basis(RBF, LINE, "spam"), "kind is one of exact, cholesky, nystrom, hsgp, fourier, got 'spam'"),
+        (lambda: kernels.basis(RBF, LINE, "exact", tol=0.1), "a basis of kind 'exact' takes no tol=: it takes no settings"),
+        (lambda: kernels.basis(RBF, ["a", "b"]), "X must be numeric; row 0 holds 'a'"),
+        (lambda: kernels.basis(kernels.RBF(1e-6), LINE), "length = 1e-06 is far below the distances of the rows"),
+        (lambda: kernels.basis(kernels.RBF(1e9), LINE), "length = 1e+09 is far above the distances of the rows, so that k is constant"),
+        (lambda: kernels.basis(2.0 * kernels.Matern(1e-3, 2.5), LINE, "cholesky"), "is far below the distances"),
+        (lambda: kernels.basis(kernels.RBF(1e-5), LINE, "hsgp"), "the columns span 10"),
+        (lambda: kernels.basis(RBF, np.arange(5001.0), "exact"), "5,001 x 5,001 numbers, 0.2 GB: write 'cholesky' in its place"),
+        (lambda: kernels.basis(RBF, LINE, "nystrom"), "nystrom takes anchors= or size=, and one of them"),
+        (lambda: kernels.basis(RBF, LINE, "nystrom", size=31), "31 anchors are more than the 30 distinct rows: give at most 30"),
+        (lambda: kernels.basis(RBF, np.repeat(LINE[:3], 9), "nystrom", size=4), "4 anchors are more than the 3 distinct rows"),
+        (lambda: kernels.basis(RBF, LINE[:3], "nystrom", anchors=LINE), "30 anchors are more than the 3 distinct rows"),
+        (lambda: kernels.basis(RBF, LINE, "cholesky", size=31), "31 anchors are more than the 30 distinct rows"),
+        (lambda: kernels.basis(RBF, LINE, "nystrom", anchors=X), "anchors has 2 columns where 1 belong"),
+        (lambda: kernels.basis(kernels.Linear(), np.zeros(4)), "Linear() is 0 at every row, so it has no columns there"),
+        (lambda: kernels.basis(kernels.Linear(), np.zeros(4), "cholesky"), "is 0 at every row"),
+        (lambda: kernels.basis(RBF, LINE).columns_at(X), "X has 2 columns where 1 belong"),
+        (lambda: kernels.basis(kernels.Periodic(3.0), LINE, "hsgp"), "no spectral density is known for it"),
+        (lambda: kernels.basis(kernels.Linear(), LINE, "hsgp"), "it is no function of x - z; take 'rbf' or 'matern32', or another basis"),
+        (lambda: kernels.basis(RBF, np.eye(4), "hsgp"), "hsgp takes up to 3 columns, got 4: write 'cholesky' or 'fourier' in its place"),
+        (lambda: kernels.basis(RBF, LINE, "hsgp", range=(0.0, 5.0)), "row 15, column 0 holds 5.17241, beyond the range 0 to 5"),
+        (lambda: kernels.basis(RBF, LINE, "hsgp", range=(5.0, 0.0)), "column 0 has the range 5 to 0, which is empty"),
+        (lambda: kernels.basis(RBF, LINE, "hsgp", range=(1.0, 2.0, 3.0)), "range is (low, high), or one such pair for each of 1 columns"),
+        (lambda: kernels.basis(RBF, np.ones(4), "hsgp"), "column 0 has the range 1 to 1, which is empty: give range=(low, high)"),
+        (lambda: kernels.basis(RBF, LINE, "hsgp", half_width=4.0), "half_width is more than 5, half the range of column 0, got 4.0"),
+        (lambda: kernels.basis(RBF, LINE, "hsgp", size=0), "size is a whole number from 1 to 10,000, or one for each column, got 0"),
+        (lambda: kernels.basis(RBF, LINE, "hsgp", size=(3, 4)), "size is one number, or one for each of 1 columns, got 2"),
+        (lambda: kernels.basis(kernels.Matern(1.0, 0.5), LINE, "hsgp", tol=1e-5), "functions: take a larger tol, size=, a longer length"),
+        (lambda: kernels.basis(RBF, LINE, "fourier", size=7), "size is an even number of columns, a cosine and a sine each, got 7"),
+        (lambda: kernels.basis(RBF + RBF, LINE, "fourier"), "has no frequencies to draw: write 'cholesky', or one fourier basis"),
+    ],
+)  # fmt: skip
+def test_a_basis_that_cannot_be_is_one_sentence(call, said):
+    with pytest.raises(pr.ProbregError, match=re.escape(said)) as caught:
+        call()
+    assert all(len(sentence.split()) <= 25 for sentence in re.split(r"[.;:] ", str(caught.value)))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"form": "KernelBasis"},
+        {"form": "os"},
+        {"T": [[1.0]]},
+        {"anchors": [[0.0, 1.0]]},
+        {"kernel": {"name": "spam"}},
+        {"more": 1},
+    ],
+)
+def test_a_file_that_holds_no_basis(wrong):
+    spec = kernels.basis(RBF, LINE).spec()
+    with pytest.raises(pr.ProbregError):
+        kernels.basis_from_spec(spec | wrong)
