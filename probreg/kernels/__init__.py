@@ -38,6 +38,11 @@ from probreg.kernels.nonstationary import (
     Linear as Linear,
     Polynomial as Polynomial,
 )
+from probreg.kernels.ridge import (
+    RidgePath as RidgePath,
+    ridge_path as ridge_path,
+    ridge_path_of_columns as ridge_path_of_columns,
+)
 from probreg.kernels.spectral import (
     fourier as fourier,
     hsgp as hsgp,

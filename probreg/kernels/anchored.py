@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Limit, Seed, checked
+from probreg.arguments.scalars import Count, Fraction, Seed, checked
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction
@@ -78,7 +78,7 @@ def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
 
 @checked
 def cholesky(
-    kernel: CovarianceFunction | str, X: ArrayLike, *, tol: Limit = 1e-6, size: Count | None = None
+    kernel: CovarianceFunction | str, X: ArrayLike, *, tol: Fraction = 1e-6, size: Count | None = None
 ) -> AnchoredBasis:
     """The basis of a pivoted Cholesky factorisation: greedy anchors, until trace(K - Q) <= tol trace(K).
 
@@ -109,33 +109,33 @@ def cholesky(
     if size is not None:
         _refuse_more(size, len(distinct_rows(rows)))
     pivots, G, left = pivoted_cholesky(known, rows, tol, size or MOST_CHOLESKY)
-    # K_AA = L L' with L the rows of G at the pivots, and Q = K_xA L'^-1 L^-1 K_Ax
-    T = inverse_upper(np.ascontiguousarray(G[pivots].T))
+    # K_AA = L L' with L' the columns of G at the pivots, and Q = K_xA L'^-1 L^-1 K_Ax
+    T = inverse_upper(np.ascontiguousarray(G[:, pivots]))
     return AnchoredBasis(known, "cholesky", rows.shape[1], left / len(rows), True, rows[pivots], T, len(rows))
 
 
 def pivoted_cholesky(kernel: CovarianceFunction, rows: Array, tol: float, most: int) -> tuple[list[int], Array, float]:
-    """Pivots, G (n, q) with K ~ G G', lower triangular in the rows of the pivots, and trace(K - G G')."""
+    """Pivots, G (q, n) with K ~ G'G, upper triangular in the columns of the pivots, and trace(K - G'G)."""
     d = kernel.diagonal(rows)
     total, floor = float(d.sum()), len(rows) * np.finfo(float).eps * float(d.max())
     if not total > 0:
         raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
     pivots: list[int] = []
-    G = np.empty((len(rows), 16))
+    G = np.empty((16, len(rows)))
     for j in range(min(most, len(rows))):
         i = int(np.argmax(d))
         if d.sum() <= tol * total or d[i] <= floor:
             break
-        if j == G.shape[1]:
-            G = np.hstack([G, np.empty_like(G)])
-        # g = (k(., x_i) - G G_i') / sqrt(d_i), d <- d - g^2
-        g = kernel.matrix(RowPairs(rows, rows[i : i + 1]))[:, 0] - G[:, :j] @ G[i, :j]
+        if j == len(G):
+            G = np.vstack([G, np.empty_like(G)])
+        # g = (k(x_i, .) - G_i'G) / sqrt(d_i), d <- d - g^2
+        g = kernel.matrix(RowPairs(rows[i : i + 1], rows))[0] - G[:j, i] @ G[:j]
         g[pivots] = 0.0
-        G[:, j] = g / np.sqrt(d[i])
-        d = np.maximum(d - np.square(G[:, j]), 0.0)
+        G[j] = g / np.sqrt(d[i])
+        d = np.maximum(d - np.square(G[j]), 0.0)
         d[i] = 0.0
         pivots.append(i)
-    return pivots, G[:, : len(pivots)], float(d.sum())
+    return pivots, G[: len(pivots)], float(d.sum())
 
 
 @checked

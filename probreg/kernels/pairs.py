@@ -80,17 +80,15 @@ def read_rows(values: Any, what: str = "x", width: int | None = None) -> Array:
            [1.5]])
     >>> read_rows([[0.0, 1.0], [2.0, float("nan")]])
     Traceback (most recent call last):
-    probreg.errors.DataError: x holds nan in row 1, column 1, and a covariance function takes finite numbers
+    probreg.errors.DataError: x holds nan in row 1, column 1, where a finite number belongs
     """
-    advice = "; a covariance function takes numbers: give levels a column of 0 and 1 each"
+    advice = "; levels need a column of 0 and 1 each"
     rows = floats(values, what, advice, copy=False)
     if rows.ndim not in (1, 2):
         raise DataError(f"{what} is an array of rows and columns, or of one column, got shape {rows.shape}")
     rows = rows[:, None] if rows.ndim == 1 else rows
     if not rows.size:
-        raise DataError(
-            f"{what} has {rows.shape[0]} rows and {rows.shape[1]} columns, and a covariance needs one of each"
-        )
+        raise DataError(f"{what} has {rows.shape[0]} rows and {rows.shape[1]} columns, and there must be one of each")
     if width is not None and rows.shape[1] != width:
         raise DataError(f"{what} has {rows.shape[1]} columns where {width} belong")
     refuse_far(rows, what)
@@ -104,6 +102,6 @@ def refuse_far(rows: Array, what: str) -> None:
     if not good.all():
         i, j = np.argwhere(~good)[0]
         raise DataError(
-            f"{what} holds {brief(rows[i, j].item())} in row {i}, column {j}, and a covariance function takes finite numbers"
-            + (f" up to {_LARGEST:g}" if np.isfinite(rows[i, j]) else "")
+            f"{what} holds {brief(rows[i, j].item())} in row {i}, column {j}, where a finite number belongs"
+            + (f", of at most {_LARGEST:g}" if np.isfinite(rows[i, j]) else "")
         )

@@ -48,7 +48,8 @@ class SineBasis(KernelBasis):
         """The columns before they are scaled (n, q), which no hyperparameter changes."""
         return self._sines(read_rows(X, "X", self.width))
 
-    def _sines(self, rows: Array) -> Array:
+    def refuse_beyond(self, rows: Array) -> Array:
+        """x - centre. DataError for a row beyond the range that is served."""
         z = rows - self.centre
         beyond = np.abs(z) > self.reach * (1.0 + _ROUNDING) + _ROUNDING * np.abs(self.centre)
         if beyond.any():
@@ -58,9 +59,15 @@ class SineBasis(KernelBasis):
                 f"row {i}, column {j} holds {rows[i, j]:g}, beyond the range {low:g} to {high:g} of this basis: "
                 f"make it with range=({min(low, rows[i, j]):g}, {max(high, rows[i, j]):g})"
             )
+        return z
+
+    def _sines(self, rows: Array) -> Array:
+        z = self.refuse_beyond(rows)
         out = np.full((len(rows), self.size), 1.0 / math.sqrt(float(np.prod(self.half_width))))
         for j in range(self.width):
-            out *= np.sin((z[:, j] + self.half_width[j])[:, None] * self.frequencies[:, j])
+            # sin at the distinct frequencies of this column, then in the places of their products
+            distinct, place = np.unique(self.frequencies[:, j], return_inverse=True)
+            out *= np.sin(np.outer(z[:, j] + self.half_width[j], distinct))[:, place]
         return out
 
     def roots(self, **hyper: Any) -> Array:
@@ -143,7 +150,7 @@ def hsgp(
     error = sum(_image(k, w, s) + _tails(k, w)[m] for k, w, s, m in zip(along, L, reach, counts))
     frequencies = np.stack(grid, -1).reshape(-1, d)
     found = SineBasis(known, "hsgp", d, float(error), False, centre, reach, L, frequencies)
-    found._sines(rows)  # those beyond the range are named
+    found.refuse_beyond(rows)
     return found
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg import kernels
+from probreg.kernels.base import KERNEL_WORDS
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, 3.0]])
 RBF = kernels.RBF(1.0)
@@ -48,13 +49,20 @@ def test_what_is_no_covariance_function(make, said):
         make()
 
 
+def test_words_of_other_packages_are_answered_with_names_that_exist():
+    for said in KERNEL_WORDS.values():
+        assert len(said.split()) <= 25
+        assert all(kernels.read_kernel(name) for name in re.findall(r"'(\w+)'", said))
+        assert all(hasattr(kernels, name) for name in re.findall(r"pr\.kernels\.(\w+)", said))
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: RBF(["a", "b"]), "x must be numeric; row 0 holds 'a'; a covariance function takes numbers: give levels"),
+        (lambda: RBF(["a", "b"]), "x must be numeric; row 0 holds 'a'; levels need a column of 0 and 1 each"),
         (lambda: RBF([0.0, np.nan]), "x holds nan in row 1, column 0"),
         (lambda: RBF(X, [[0.0, np.inf]]), "z holds inf in row 0, column 1"),
-        (lambda: RBF([1e200]), "x holds 1e+200 in row 0, column 0, and a covariance function takes finite numbers up to 1e+140"),
+        (lambda: RBF([1e200]), "x holds 1e+200 in row 0, column 0, where a finite number belongs, of at most 1e+140"),
         (lambda: RBF(X, [1.0, 2.0]), "z has 1 columns where 2 belong"),
         (lambda: RBF(np.zeros((0, 2))), "x has 0 rows and 2 columns"),
         (lambda: RBF(np.zeros((2, 2, 2))), "x is an array of rows and columns, or of one column, got shape (2, 2, 2)"),
@@ -186,3 +194,41 @@ def test_a_file_that_holds_no_basis(wrong):
     spec = kernels.basis(RBF, LINE).spec()
     with pytest.raises(pr.ProbregError):
         kernels.basis_from_spec(spec | wrong)
+
+
+# ---- ridge paths ---------------------------------------------------------------------------------------------------
+
+GRAM = RBF(LINE)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: kernels.ridge_path(GRAM[:3], LINE), "K is a symmetric matrix of k(x_i, x_j), got shape (3, 30)"),
+        (lambda: kernels.ridge_path(np.triu(GRAM), LINE), "got shape (30, 30) that is not"),
+        (lambda: kernels.ridge_path(-GRAM, LINE), "so it is the matrix of no covariance function"),
+        (lambda: kernels.ridge_path(GRAM, LINE[:4]), "y has 4 values, and there are 30 rows"),
+        (lambda: kernels.ridge_path(GRAM, [np.nan] * 30), "y holds nan in row 0, column 0, where a finite number belongs"),
+        (lambda: kernels.ridge_path([[1.0]], [1.0]), "a ridge path is of two rows or more, got one"),
+        (lambda: kernels.ridge_path(GRAM, LINE).alpha(0.0), "lam is a positive finite number, or several, got 0.0"),
+        (lambda: kernels.ridge_path(GRAM, LINE).df([1.0, -2.0]), "got -2.0"),
+        (lambda: kernels.ridge_path(GRAM, LINE).df([]), "lam is a positive finite number, or several, got none"),
+        (lambda: kernels.ridge_path(GRAM, LINE).df([1.0, np.nan]), "got nan"),
+        (lambda: kernels.ridge_path(kernels.RBF(50.0)(LINE), LINE).df(1e-15), "K + lam I is not positive definite to rounding at lam = 1e-15"),
+        (lambda: kernels.ridge_path(GRAM, LINE).log_evidence(1.0, sigma2=-1.0), "sigma2 is positive, got -1"),
+        (lambda: kernels.ridge_path(GRAM, LINE).predict(np.ones((2, 3)), 1.0), "with the 30 rows of the path, got shape (2, 3)"),
+        (lambda: kernels.ridge_path(GRAM, LINE).variance(GRAM[:2], [1.0], 1.0), "diagonal is k(s, s) of 2 rows, got shape (1,)"),
+        (lambda: kernels.ridge_path(GRAM, LINE).coefficients(1.0), "coefficients are those of columns: write ridge_path_of_columns"),
+    ],
+)  # fmt: skip
+def test_a_ridge_path_that_cannot_be(call, said):
+    with pytest.raises(pr.DataError, match=re.escape(said)):
+        call()
+
+
+def test_the_least_lam_that_is_named_is_taken():
+    path = kernels.ridge_path(kernels.RBF(50.0)(LINE), LINE)
+    with pytest.raises(pr.DataError, match=r"the least lam that is, is (\S+)") as caught:
+        path.df(1e-15)
+    least = float(str(caught.value).split()[-1])
+    assert np.isfinite(path.loo_residuals(1.01 * least)).all()

@@ -145,13 +145,15 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "draws": lambda: {"draws": np.ones((3, 8))},
     "found": lambda: {"found": path()},
     "kernel": lambda: {"kernel": pr.kernels.RBF()},
+    "K": lambda: {"K": np.eye(8)},
+    "Phi": lambda: {"Phi": X},
     "parts": lambda: {"parts": (pr.kernels.RBF(),)},
 }
 # made by the package, from numbers that it has checked or computed
 RESULTS = {
     "Audit", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
     "Regret", "State", "RunStatus", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "BlockPrior", "Hyper",
-    "JointPrior", "KernelBasis", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint", "project",
+    "JointPrior", "KernelBasis", "RidgePath", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint", "project",
 }  # fmt: skip
 METHODS_OF = {
     pr.Fit: (fitted, ["covariance", "interval", "aux_interval", "summary", "predict", "save"]),

@@ -28,7 +28,7 @@ MEMBERS = {
 # The namespaces whose functions and classes of settings are held to the same; base classes and what they are told are not.
 BASES = {"BlockPrior", "FisherPrior", "JointPrior", "Penalty", "PriorData", "joint"}
 # What a run leaves behind, and what theorems are told: made by the package, said in attributes.
-BASES |= {"Corrections", "KernelBasis", "Guarantee", "Run", "State", "Totals", "novikoff"}
+BASES |= {"Corrections", "KernelBasis", "RidgePath", "Guarantee", "Run", "State", "Totals", "novikoff"}
 NAMESPACES = {
     f"{room}.{name}": thing
     for room in ("kernels", "online", "plot", "priors", "scores", "weights")

@@ -112,6 +112,12 @@ def test_pivoted_cholesky_stops_at_its_tolerance_and_is_nystrom_at_its_pivots():
         assert other.holds_rows
 
 
+def test_a_rank_that_is_reached_ends_the_factorisation():
+    """(x z + 1)^2 of one column has rank 3: pivots that are left are rounding."""
+    found = basis(kernels.Polynomial(2, 1.0), X[:, 0], "cholesky", tol=1e-100)
+    assert found.size == 3
+
+
 def test_the_default_is_exact_up_to_2000_distinct_rows():
     x = np.linspace(0.0, 40.0, 2001)
     assert basis(kernels.RBF(1.0), x).kind == "cholesky"
