@@ -67,6 +67,8 @@ class Registry[T](dict[str, type[T]]):
 
     def from_spec(self, spec: Mapping[str, Any]) -> T:
         """The thing that `to_spec` wrote; only registered classes can come back."""
+        if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
+            raise ProbregError(f"a {self.kind} is saved by its name and fields, and this is neither: {spec!r:.60}")
         cls = self[spec["name"]]
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         fields = {k: self._value(v) for k, v in spec.items() if k != "name"}

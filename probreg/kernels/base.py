@@ -145,9 +145,9 @@ class CovarianceFunction(ABC):
     @property
     def _prefixes(self) -> list[str]:
         """What goes before the names of each part: nothing where it is alone, its name, numbered where that is not enough."""
-        if len(self.parts) == 1:
-            return [""]
         names = [part.name for part in self.parts]
+        if len(names) == 1 and not set(self.hyperparameters) & set(self.parts[0].hyper):
+            return [""]
         return [f"{n}{names[:i].count(n) + 1 if names.count(n) > 1 else ''}." for i, n in enumerate(names)]
 
     def renamed[V](self, i: int, of_part: Mapping[str, V]) -> dict[str, V]:
@@ -263,7 +263,10 @@ def kernel_from_spec(spec: Mapping[str, Any]) -> CovarianceFunction:
     CovarianceFunction
         Equal to the one whose `spec` it is.
     """
-    return KERNELS.from_spec(spec)
+    try:
+        return KERNELS.from_spec(spec)
+    except RecursionError:
+        raise DataError("this specification of a covariance function is nested without end") from None
 
 
 def read_kernel(kernel: Any, **settings: Any) -> CovarianceFunction:

@@ -8,10 +8,11 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
+from probreg.arguments.arrays import brief, floats
 from probreg.arguments.scalars import shown_value
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
@@ -151,12 +152,12 @@ def basis_from_spec(spec: Mapping[str, Any]) -> KernelBasis:
     form = _FORMS.get(str(spec.get("form")))
     if form is None or set(spec) != {"form", *(f.name for f in fields(form))}:
         raise DataError("this is no specification of a basis: its parts are not those of one")
-    known = {f.name: f.type for f in fields(form)}
     found: dict[str, Any] = {"kernel": kernel_from_spec(spec["kernel"])}
-    for name, hint in known.items():
+    for name, kind in get_type_hints(form).items():
         if name != "kernel":
-            value = spec[name]
-            found[name] = np.asarray(value, dtype=float) if hint in ("Array", Array) else value
+            found[name] = floats(spec[name], name) if kind is Array else spec[name]
+            if kind is not Array and type(spec[name]) is not kind:
+                raise DataError(f"this is no specification of a basis: {name} is {brief(spec[name])}")
     made = form(**found)
     if not made.check_shapes():
         raise DataError("this is no specification of a basis: the shapes of its arrays do not belong together")

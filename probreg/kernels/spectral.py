@@ -223,8 +223,8 @@ def _functions(k: CovarianceFunction, L: float, tol: float) -> int:
 
 
 def _image(k: CovarianceFunction, L: float, reach: float) -> float:
-    """k(2 (L - S)): the image, behind the end of the interval, of a row where the range ends."""
-    return float(k([0.0], [2.0 * (L - reach)]).item())
+    """k(2 (L - S)) + k(2 (L + S)): the images, behind either end of the interval, of a row where the range ends."""
+    return float(k([0.0], [2.0 * (L - reach), 2.0 * (L + reach)]).sum())
 
 
 @dataclass(frozen=True, eq=False)

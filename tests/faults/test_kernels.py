@@ -1,5 +1,6 @@
 """What is no covariance function, and rows that none takes: each is one sentence that says what to do."""
 
+import functools
 import re
 
 import numpy as np
@@ -125,7 +126,14 @@ def test_a_function_of_ones_own_is_not_saved():
         {"name": "rbf", "length": "long"},
         {"name": "sum", "parts": [{"name": "rbf"}, 3.0]},
         {"name": "scaled", "parts": [{"name": "rbf"}], "variance": -1.0},
+        {"name": "sum", "parts": [{"length": 1.0}, {"name": "rbf"}]},
+        {"name": "on", "parts": [{"name": "rbf"}], "columns": [0.5]},
+        {"name": ["rbf"]},
+        {"length": 2.0},
+        3.0,
+        functools.reduce(lambda inner, _: {"name": "power", "parts": [inner]}, range(100_000), {"name": "rbf"}),
     ],
+    ids=range(11),
 )
 def test_a_file_that_holds_no_covariance_function(spec):
     with pytest.raises(pr.ProbregError):
@@ -188,6 +196,12 @@ def test_a_basis_that_cannot_be_is_one_sentence(call, said):
         {"anchors": [[0.0, 1.0]]},
         {"kernel": {"name": "spam"}},
         {"more": 1},
+        {"kernel": 3.0},
+        {"width": 1.5},
+        {"error": "none"},
+        {"holds_rows": 0},
+        {"T": "abc"},
+        {"anchors": [["a"]]},
     ],
 )
 def test_a_file_that_holds_no_basis(wrong):

@@ -142,11 +142,11 @@ def off(found, k, x):
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-5])
-@pytest.mark.parametrize("k", [*ONE, ONE[0] + 0.5 * ONE[2]], ids=str)
+@pytest.mark.parametrize("k", [*ONE, ONE[0] + 0.5 * ONE[2], kernels.RationalQuadratic(0.7, 0.8)], ids=str)
 def test_the_error_of_sines_is_at_most_what_is_stated(k, tol):
     x = np.linspace(-1.0, 1.0, 81)
     found = basis(k, x, "hsgp", tol=tol)
-    assert off(found, k, x) <= found.error <= 2.0 * tol * k.bound * (1 + 1e-9)
+    assert off(found, k, x) <= found.error <= 3.0 * tol * k.bound  # two images and the tail
 
 
 def test_the_half_width_and_where_the_variance_falls():
@@ -168,6 +168,13 @@ def test_the_published_half_width_is_off_by_more_than_a_twentieth(size):
     assert 0.055 < off(found, k, x) < 0.059
     assert off(found, k, x) <= found.error
     assert off(basis(k, x, "hsgp", tol=1e-3), k, x) < 2e-3
+
+
+@pytest.mark.parametrize("k", [kernels.RBF((0.9, 1.6, 0.7)), kernels.Matern(1.2, 2.5)], ids=str)
+def test_the_error_of_sines_in_three_columns(k):
+    x = np.vstack([RNG.uniform(-1.0, 1.0, (40, 3)), np.stack(np.meshgrid(*[[-1.0, 1.0]] * 3), -1).reshape(-1, 3)])
+    found = basis(k, x, "hsgp", tol=1e-2)
+    assert off(found, k, x) <= found.error <= 3 * 3e-2
 
 
 def test_sines_in_two_columns():

@@ -27,7 +27,7 @@ CASES: dict[str, list[CovarianceFunction]] = {
     "brownian": [kernels.Brownian().on(1)],
     "sum": [kernels.RBF(0.8).on(0) + kernels.Matern(1.2).on(1) + 1.5, kernels.RBF(0.5) + kernels.RBF(3.0)],
     "product": [kernels.RBF(2.0) * kernels.Periodic(1.3) * (kernels.Linear() + 1.0)],
-    "scaled": [2.5 * kernels.RBF(ARD)],
+    "scaled": [2.5 * kernels.RBF(ARD), 2.0 * (3.0 * kernels.RBF(0.8)).on(0), 2.0 * kernels.Constant(3.0)],
     "power": [(kernels.RBF(0.8) + kernels.Linear()) ** 3],
     "on": [kernels.Matern(0.8).on(1)],
     "normalised": [(kernels.Polynomial(2, 0.5) + 2.0 * kernels.RBF(0.8)).normalised()],
@@ -35,6 +35,11 @@ CASES: dict[str, list[CovarianceFunction]] = {
 EVERY = [pytest.param(k, id=str(k)) for several in CASES.values() for k in several]
 every = pytest.mark.parametrize("k", EVERY)
 SPECTRAL = [k for several in CASES.values() for k in several if k.stationary and k.density(np.ones((1, 2))) is not None]
+
+
+def numbers(part):
+    """The hyperparameters of its own that a function has, one number each."""
+    return np.concatenate([np.zeros(0), *(np.ravel(getattr(part, name)) for name in part.hyperparameters)])
 
 
 def positive(K):
@@ -83,6 +88,7 @@ def test_slopes_are_differences(k):
 @every
 def test_hyperparameters_are_set_by_their_names(k):
     assert k.at(**k.hyper) == k
+    assert len(k.hyper) == sum(len(numbers(part)) for part in k._walk())  # no name stands for two
     moved = k.at(**{name: 1.1 * value for name, value in k.hyper.items()})
     assert moved.hyper == pytest.approx({name: 1.1 * value for name, value in k.hyper.items()}, rel=1e-15)
     with pytest.raises(pr.DataError, match="has no hyperparameter 'spam'; it has"):
