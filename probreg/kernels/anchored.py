@@ -18,7 +18,8 @@ from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.numerics.linalg import inverse_upper
 
 MOST_EXACT = 5000  # distinct rows: a matrix of 0.2 GB, whose eigenvectors take a minute
-MOST_CHOLESKY = 2000  # anchors that are taken unasked
+MOST_CHOLESKY = 2000  # anchors that are taken unasked, where
+MOST_NUMBERS = 10**8  # numbers, 0.8 GB, hold them at all rows
 _BLOCK = 4096
 
 
@@ -94,7 +95,7 @@ def cholesky(
     tol : float
         The share of the total variance of the rows that may be left.
     size : int, optional
-        The most columns; 2,000 unless given.
+        The most columns; unless given 2,000, or what 0.8 GB hold, n q numbers, if that is less.
 
     Returns
     -------
@@ -108,7 +109,8 @@ def cholesky(
     known, rows = resolved_at(kernel, X)
     if size is not None:
         _refuse_more(size, len(distinct_rows(rows)))
-    pivots, G, left = pivoted_cholesky(known, rows, tol, size or MOST_CHOLESKY)
+    unasked = min(MOST_CHOLESKY, max(MOST_NUMBERS // len(rows), 1))
+    pivots, G, left = pivoted_cholesky(known, rows, tol, size or unasked)
     # K_AA = L L' with L' the columns of G at the pivots, and Q = K_xA L'^-1 L^-1 K_Ax
     T = inverse_upper(np.ascontiguousarray(G[:, pivots]))
     return AnchoredBasis(known, "cholesky", rows.shape[1], left / len(rows), True, rows[pivots], T, len(rows))
@@ -127,7 +129,7 @@ def pivoted_cholesky(kernel: CovarianceFunction, rows: Array, tol: float, most: 
         if d.sum() <= tol * total or d[i] <= floor:
             break
         if j == len(G):
-            G = np.vstack([G, np.empty_like(G)])
+            G = np.vstack([G, np.empty((min(j, most - j), len(rows)))])
         # g = (k(x_i, .) - G_i'G) / sqrt(d_i), d <- d - g^2
         g = kernel.matrix(RowPairs(rows[i : i + 1], rows))[0] - G[:j, i] @ G[:j]
         g[pivots] = 0.0

@@ -40,6 +40,11 @@ class SineBasis(KernelBasis):
         return len(self.frequencies)
 
     @property
+    def counts(self) -> tuple[int, ...]:
+        """The number of sines in each column."""
+        return tuple(len(np.unique(w)) for w in self.frequencies.T)
+
+    @property
     def error_words(self) -> str:
         ends = ", ".join(f"{c - s:.6g} to {c + s:.6g}" for c, s in zip(self.centre, self.reach))
         return f"hsgp: {self.size} columns are off k by at most {self.error:.3g} within the range {ends}"
@@ -116,6 +121,11 @@ def hsgp(
     -------
     SineBasis
         With `sines`, `frequencies` and `roots` beside what every basis has; `error` bounds that of k within the range.
+
+    Notes
+    -----
+    Where the length is unknown, the largest that is plausible asks for L, and the smallest, at that L, for the number of sines:
+    `half_width` and `counts` of two bases are the settings of the third. `roots(length=...)` are its scales at each length.
 
     References
     ----------

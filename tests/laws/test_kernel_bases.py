@@ -192,6 +192,17 @@ def test_sines_do_not_change_with_the_length():
         np.testing.assert_allclose(phi @ phi.T, k.at(length=length)(X[:, 0]), atol=1e-10)
 
 
+def test_one_basis_serves_all_lengths_between_two():
+    x, k, tol = np.linspace(-1.0, 1.0, 41)[:, None] * [1.0, 2.0], kernels.RBF(1.0), 1e-3
+    wide = basis(k.at(length=1.5), x, "hsgp", tol=tol)
+    fine = basis(k.at(length=0.5), x, "hsgp", tol=tol, half_width=wide.half_width)
+    found = basis(k, x, "hsgp", half_width=wide.half_width, size=fine.counts)
+    assert found.size == np.prod(fine.counts)
+    for length in (0.5, 0.8, 1.5):
+        phi = found.sines(x) * found.roots(length=length)
+        assert np.abs(phi @ phi.T - k.at(length=length)(x)).max() <= 2 * 3.0 * tol
+
+
 def test_the_range_is_what_is_served():
     found = basis(kernels.RBF(1.0), [0.0, 1.0], "hsgp", range=(-1.0, 4.0))
     found.columns_at([-1.0, 4.0])
