@@ -79,12 +79,25 @@ class CovarianceFunction(ABC):
 
     def __call__(self, x: ArrayLike, z: ArrayLike | None = None) -> Array:
         """The matrix k(x_i, z_j) (n, m) of rows x (n, d) and z (m, d), or of x with itself."""
-        return self.matrix(_pairs(x, z))
+        return self.finite(_pairs(x, z))
+
+    def finite(self, pairs: RowPairs) -> Array:
+        """k at these pairs. DataError where it is beyond the largest number that a float holds."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.matrix(pairs)
+        if not np.isfinite(found).all():
+            place = np.argwhere(~np.isfinite(found))[0]
+            i, j = int(place[0]), int(place[-1])
+            largest = max(np.abs(pairs.x[i]).max(), np.abs(pairs.z[j]).max())
+            raise DataError(
+                f"{self} is beyond 1.8e308 of rows {i} and {j}, which hold {largest:.3g}: scale the columns"
+            )
+        return found
 
     def diagonal(self, x: ArrayLike) -> Array:
         """k(x_i, x_i) (n,), without the matrix."""
         rows = read_rows(x)
-        return self.matrix(RowPairs(rows, rows, aligned=True))
+        return self.finite(RowPairs(rows, rows, aligned=True))
 
     def gradient(self, x: ArrayLike, z: ArrayLike | None = None) -> dict[str, Array]:
         """dk(x_i, z_j) / d log h (n, m) for every hyperparameter h, by its name in `hyper`; exact."""

@@ -168,6 +168,7 @@ def resolved_at(kernel: Any, X: Any) -> tuple[CovarianceFunction, Array]:
     """A covariance function in raw units and the rows it is to serve. DataError for a length that is far from their scale."""
     rows = read_rows(X, "X")
     known = read_kernel(kernel).resolved(rows)
+    known.diagonal(rows)  # finite, and so is k between rows: k(x, z)^2 <= k(x, x) k(z, z)
     refuse_far_lengths(known, rows)
     return known, rows
 

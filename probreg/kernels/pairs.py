@@ -12,6 +12,7 @@ from probreg.errors import DataError
 Array = np.ndarray
 
 _LARGEST = 1e140  # its square is a number too
+_FAR = 1e200  # a squared distance beyond which nothing changes, and whose powers are numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +65,10 @@ class RowPairs:
         x = self.x / lengths
         z = x if self.x is self.z else self.z / lengths
         if self.aligned:
-            return np.square(x - z).sum(1)
+            return np.minimum(np.square(x - z).sum(1), _FAR)
         from scipy.spatial.distance import cdist
 
-        return np.asarray(cdist(x, z, "sqeuclidean"))
+        return np.minimum(cdist(x, z, "sqeuclidean"), _FAR)
 
 
 def read_rows(values: Any, what: str = "x", width: int | None = None) -> Array:

@@ -64,6 +64,8 @@ def test_words_of_other_packages_are_answered_with_names_that_exist():
         (lambda: RBF([0.0, np.nan]), "x holds nan in row 1, column 0"),
         (lambda: RBF(X, [[0.0, np.inf]]), "z holds inf in row 0, column 1"),
         (lambda: RBF([1e200]), "x holds 1e+200 in row 0, column 0, where a finite number belongs, of at most 1e+140"),
+        (lambda: kernels.Polynomial(3)([1.0, 1e120]), "is beyond 1.8e308 of rows 0 and 1, which hold 1e+120: scale the columns"),
+        (lambda: kernels.basis((kernels.Linear() * RBF) ** 9, [1.0, 1e100]), "is beyond 1.8e308 of rows 1 and 1, which hold 1e+100"),
         (lambda: RBF(X, [1.0, 2.0]), "z has 1 columns where 2 belong"),
         (lambda: RBF(np.zeros((0, 2))), "x has 0 rows and 2 columns"),
         (lambda: RBF(np.zeros((2, 2, 2))), "x is an array of rows and columns, or of one column, got shape (2, 2, 2)"),
@@ -84,6 +86,15 @@ def test_words_of_other_packages_are_answered_with_names_that_exist():
 def test_rows_that_it_does_not_take(call, said):
     with pytest.raises(pr.ProbregError, match=re.escape(said)):
         call()
+
+
+@pytest.mark.parametrize(
+    "k", [RBF, *(kernels.Matern(1e-140, nu) for nu in (0.5, 1.5, 2.5)), kernels.RationalQuadratic(1e-100)], ids=str
+)
+def test_the_farthest_rows_have_nothing_in_common(k):
+    x = [-1e140, 0.0, 1e140]
+    np.testing.assert_allclose(k(x), np.eye(3), atol=1e-60)
+    assert all(np.isfinite(slope).all() for slope in k.gradient(x).values())
 
 
 @pytest.mark.parametrize(
