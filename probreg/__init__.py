@@ -1,6 +1,7 @@
 """Regression as likelihood models: one model fitted by maximum likelihood, by its posterior mode, exactly and by MCMC."""
 
 from probreg import (
+    kernels,
     likelihoods,
     online,
     plot,
@@ -165,6 +166,7 @@ __all__ = [
     "hypothesis",
     "influence_measures",
     "interval_panel",
+    "kernels",
     "lasso",
     "likelihoods",
     "list_datasets",

@@ -61,10 +61,14 @@ class Registry[T](dict[str, type[T]]):
     def _field(self, value: Any) -> Any:
         if self.parts is not None and isinstance(value, tuple(self.parts.values())):
             return self.parts.to_spec(value)
+        if self.parts is not None and isinstance(value, tuple) and any(not isinstance(v, int | float) for v in value):
+            return [self._field(v) for v in value]
         return _plain(value)
 
     def from_spec(self, spec: Mapping[str, Any]) -> T:
         """The thing that `to_spec` wrote; only registered classes can come back."""
+        if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
+            raise ProbregError(f"a {self.kind} is saved by its name and fields, and this is neither: {spec!r:.60}")
         cls = self[spec["name"]]
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         fields = {k: self._value(v) for k, v in spec.items() if k != "name"}
@@ -84,8 +88,11 @@ class Registry[T](dict[str, type[T]]):
                 raise ProbregError(f"{name} of {cls.name} is {value!r:.60}, and {wanted} belongs there")  # type: ignore[attr-defined]
 
     def _value(self, value: Any) -> Any:
-        nested = isinstance(value, Mapping) and self.parts is not None
-        return self.parts.from_spec(value) if nested and self.parts is not None else _tuples(value)
+        if self.parts is not None and isinstance(value, Mapping):
+            return self.parts.from_spec(value)
+        if self.parts is not None and isinstance(value, list) and any(isinstance(v, Mapping) for v in value):
+            return tuple(map(self._value, value))
+        return _tuples(value)
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ LAYERS = [
     {"arguments", "system"},  # what users give; the machine
     {"registry", "datasets"},  # how a new piece is found; tables to try things on
     {"numerics", "scores"},  # arithmetic that knows no model
+    {"kernels"},  # covariance functions, their bases and the ridge path: arrays in, arrays out
     {"online"},  # learners on streams and their theorems
     {"data", "likelihoods", "priors"},  # the three parts of a model, strangers to one another
     {"model"},  # their sum

@@ -32,6 +32,7 @@ from probreg.assess.conformal.base import KINDS
 from probreg.comparison.tuning import RegularisationPath
 from probreg.comparison.tuning.criteria import CRITERIA, LOSSES
 from probreg.inference import METHODS
+from probreg.kernels import KERNELS
 from probreg.likelihoods import LIKELIHOODS
 from probreg.priors import AUX_PRIORS, PRIORS, BetaPrime, MultivariateNormal, ScaleMixture
 
@@ -142,12 +143,16 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "scores": lambda: {"scores": {"a": Y, "b": X[:, 0]}},
     "draws": lambda: {"draws": np.ones((3, 8))},
     "found": lambda: {"found": path()},
+    "kernel": lambda: {"kernel": pr.kernels.RBF()},
+    "K": lambda: {"K": np.eye(8)},
+    "Phi": lambda: {"Phi": X},
+    "parts": lambda: {"parts": (pr.kernels.RBF(),)},
 }
 # made by the package, from numbers that it has checked or computed
 RESULTS = {
     "Audit", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
     "Regret", "State", "RunStatus", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "BlockPrior", "Hyper",
-    "JointPrior", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint", "project",
+    "JointPrior", "KernelBasis", "RidgePath", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint", "project",
 }  # fmt: skip
 METHODS_OF = {
     pr.Fit: (fitted, ["covariance", "interval", "aux_interval", "summary", "predict", "save"]),
@@ -159,13 +164,13 @@ METHODS_OF = {
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Every public function, dataclass and registered class, and the methods above of their instances."""
-    for room in (pr, pr.online, pr.scores, pr.plot, pr.priors, pr.likelihoods):
+    for room in (pr, pr.kernels, pr.online, pr.scores, pr.plot, pr.priors, pr.likelihoods):
         for name, thing in vars(room).items():
             own = getattr(thing, "__module__", "").startswith("probreg") and not name.startswith("_")
             error = isinstance(thing, type) and issubclass(thing, Exception | Warning)
             if own and callable(thing) and not error and name not in RESULTS:
                 yield f"{room.__name__}.{name}", thing
-    for registry in (PRIORS, AUX_PRIORS, LIKELIHOODS, METHODS, CRITERIA, LOSSES, KINDS):
+    for registry in (KERNELS, PRIORS, AUX_PRIORS, LIKELIHOODS, METHODS, CRITERIA, LOSSES, KINDS):
         for name, cls in registry.items():
             yield f"{registry.kind} {name}", cls
     for cls, (instance, names) in METHODS_OF.items():
@@ -267,6 +272,6 @@ def test_whole_numbers_and_switches_of_numpy_pass():
 
 
 def test_registered_things_are_all_dataclasses_that_check_their_fields():
-    for registry in (PRIORS, AUX_PRIORS, LIKELIHOODS, METHODS):
+    for registry in (KERNELS, PRIORS, AUX_PRIORS, LIKELIHOODS, METHODS):
         assert {f"{registry.kind} {name}" for name in registry} <= set(SIGNATURES)
     assert {MultivariateNormal, ScaleMixture, BetaPrime} <= {thing for thing, _ in SIGNATURES.values()}

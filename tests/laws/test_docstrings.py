@@ -28,10 +28,10 @@ MEMBERS = {
 # The namespaces whose functions and classes of settings are held to the same; base classes and what they are told are not.
 BASES = {"BlockPrior", "FisherPrior", "JointPrior", "Penalty", "PriorData", "joint"}
 # What a run leaves behind, and what theorems are told: made by the package, said in attributes.
-BASES |= {"Corrections", "Guarantee", "Run", "State", "Totals", "novikoff"}
+BASES |= {"Corrections", "KernelBasis", "RidgePath", "Guarantee", "Run", "State", "Totals", "novikoff"}
 NAMESPACES = {
     f"{room}.{name}": thing
-    for room in ("online", "plot", "priors", "scores", "weights")
+    for room in ("kernels", "online", "plot", "priors", "scores", "weights")
     for name in getattr(getattr(pr, room), "__all__", dir(getattr(pr, room)))
     if not name.startswith("_") and name not in BASES
     for thing in [getattr(getattr(pr, room), name)]

@@ -49,7 +49,7 @@ def test_the_top_has_at_most_90_names_and_no_inner_module():
     assert len(pr.__all__) <= 90
     assert sorted(dir(pr)) == sorted([*pr.__all__, "__version__"])
     modules = {name for name in pr.__all__ if isinstance(getattr(pr, name), types.ModuleType)}
-    assert modules == {"likelihoods", "online", "plot", "priors", "scores", "weights"}
+    assert modules == {"kernels", "likelihoods", "online", "plot", "priors", "scores", "weights"}
 
 
 def test_every_public_name_is_documented():
@@ -67,7 +67,7 @@ def everything():
 
 def test_verbs_are_verbs_after_every_module_is_imported(everything):
     verbs = {name for name in pr.__all__ if name.islower()} - {
-        "likelihoods", "online", "plot", "priors", "scores", "weights"
+        "kernels", "likelihoods", "online", "plot", "priors", "scores", "weights"
     }  # fmt: skip
     assert {name for name in verbs if not callable(everything[name])} == set()
 

@@ -1,0 +1,56 @@
+"""Covariance functions k(x, z): what a Gaussian process, kernel ridge or a smooth supposes of rows that are near one another.
+
+>>> from probreg import kernels
+>>> k = 2.0 * kernels.RBF(1.0).on(0) + kernels.Linear().on(1)
+>>> k([[0.0, 1.0], [1.0, 3.0]]).round(3)
+array([[ 3.   ,  4.213],
+       [ 4.213, 11.   ]])
+"""
+
+from probreg.kernels.anchored import (
+    cholesky as cholesky,
+    exact as exact,
+    nystrom as nystrom,
+)
+from probreg.kernels.base import (
+    KERNELS as KERNELS,
+    CovarianceFunction as CovarianceFunction,
+    kernel_from_spec as kernel_from_spec,
+    read_kernel as read_kernel,
+)
+from probreg.kernels.basis import (
+    BASES as BASES,
+    KernelBasis as KernelBasis,
+    basis as basis,
+    basis_from_spec as basis_from_spec,
+)
+from probreg.kernels.closure import (
+    Normalised as Normalised,
+    OnColumns as OnColumns,
+    Power as Power,
+    Product as Product,
+    Scaled as Scaled,
+    Sum as Sum,
+)
+from probreg.kernels.nonstationary import (
+    Brownian as Brownian,
+    CustomFunction as CustomFunction,
+    Linear as Linear,
+    Polynomial as Polynomial,
+)
+from probreg.kernels.ridge import (
+    RidgePath as RidgePath,
+    ridge_path as ridge_path,
+    ridge_path_of_columns as ridge_path_of_columns,
+)
+from probreg.kernels.spectral import (
+    fourier as fourier,
+    hsgp as hsgp,
+)
+from probreg.kernels.stationary import (
+    RBF as RBF,
+    Constant as Constant,
+    Matern as Matern,
+    Periodic as Periodic,
+    RationalQuadratic as RationalQuadratic,
+)

@@ -1,0 +1,214 @@
+"""Bases with anchors A (a, d): phi(x) = k(x, A) T, so that phi(x)'phi(z) = k(x, A) k(A, A)^+ k(A, z), a projection of the process.
+
+What is left, R = k - phi'phi, is the covariance of the process given its values at the anchors: it is positive semidefinite, and
+k(x, x) at a row far from all of them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Fraction, Seed, checked
+from probreg.arguments.types import ArrayLike
+from probreg.errors import DataError
+from probreg.kernels.base import CovarianceFunction
+from probreg.kernels.basis import BASES, KernelBasis, distinct_rows, resolved_at
+from probreg.kernels.pairs import Array, RowPairs, read_rows
+from probreg.numerics.linalg import inverse_upper
+
+MOST_EXACT = 5000  # distinct rows: a matrix of 0.2 GB, whose eigenvectors take a minute
+MOST_CHOLESKY = 2000  # anchors that are taken unasked, where
+MOST_NUMBERS = 10**8  # numbers, 0.8 GB, hold them at all rows
+_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class AnchoredBasis(KernelBasis):
+    """Columns k(x, A) T of anchors A (a, d), T (a, q)."""
+
+    anchors: Array
+    T: Array
+    rows: int  # that it was made of
+
+    @property
+    def size(self) -> int:
+        return self.T.shape[1]
+
+    @property
+    def error_words(self) -> str:
+        if self.kind == "exact":
+            return f"exact: the products of {self.size} columns are k between all {self.rows} rows, up to rounding"
+        return f"{self.kind}: {self.size} columns leave a mean variance of {self.error:.3g} at {self.rows} rows, trace(K - Q)/n"
+
+    def values(self, rows: Array) -> Array:
+        return self.kernel.matrix(RowPairs(rows, self.anchors)) @ self.T
+
+    def check_shapes(self) -> bool:
+        return self.anchors.ndim == self.T.ndim == 2 and self.anchors.shape == (len(self.T), self.width)
+
+
+@checked
+def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
+    """The basis of all distinct rows: K = U diag(w) U', phi(x) = k(x, X) U w^-1/2, without error at the rows.
+
+    Eigenvalues below n eps times the largest are rounding, and left out. Rows that occur twice count once.
+
+    Parameters
+    ----------
+    kernel : CovarianceFunction or str
+        The covariance function.
+    X : array (n, d)
+        At most 5,000 distinct rows.
+
+    Returns
+    -------
+    AnchoredBasis
+        Of at most as many columns as there are distinct rows.
+    """
+    known, rows = resolved_at(kernel, X)
+    anchors = distinct_rows(rows)
+    if (n := len(anchors)) > MOST_EXACT:
+        size = f"{n:,} x {n:,} numbers, {8e-9 * n * n:.1f} GB"
+        raise DataError(
+            f"an exact basis of {n:,} distinct rows takes matrices of {size}: write 'cholesky' in its place"
+        )
+    T = _whitening(known, anchors)
+    return AnchoredBasis(known, "exact", rows.shape[1], 0.0, True, anchors, T, len(rows))
+
+
+@checked
+def cholesky(
+    kernel: CovarianceFunction | str, X: ArrayLike, *, tol: Fraction = 1e-6, size: Count | None = None
+) -> AnchoredBasis:
+    """The basis of a pivoted Cholesky factorisation: greedy anchors, until trace(K - Q) <= tol trace(K).
+
+    Each anchor is the row whose variance is least explained by those before it. It takes O(n q^2) time and n q numbers, and no
+    randomness.
+
+    Parameters
+    ----------
+    kernel : CovarianceFunction or str
+        The covariance function.
+    X : array (n, d)
+        Any number of rows.
+    tol : float
+        The share of the total variance of the rows that may be left.
+    size : int, optional
+        The most columns; unless given 2,000, or what 0.8 GB hold, n q numbers, if that is less.
+
+    Returns
+    -------
+    AnchoredBasis
+        Its `error` is trace(K - Q) / n.
+
+    References
+    ----------
+    Harbrecht, Peters & Schneider 2012.
+    """
+    known, rows = resolved_at(kernel, X)
+    if size is not None:
+        _refuse_more(size, len(distinct_rows(rows)))
+    unasked = min(MOST_CHOLESKY, max(MOST_NUMBERS // len(rows), 1))
+    pivots, G, left = pivoted_cholesky(known, rows, tol, size or unasked)
+    # K_AA = L L' with L' the columns of G at the pivots, and Q = K_xA L'^-1 L^-1 K_Ax
+    T = inverse_upper(np.ascontiguousarray(G[:, pivots]))
+    return AnchoredBasis(known, "cholesky", rows.shape[1], left / len(rows), True, rows[pivots], T, len(rows))
+
+
+def pivoted_cholesky(kernel: CovarianceFunction, rows: Array, tol: float, most: int) -> tuple[list[int], Array, float]:
+    """Pivots, G (q, n) with K ~ G'G, upper triangular in the columns of the pivots, and trace(K - G'G)."""
+    d = kernel.diagonal(rows)
+    total, floor = float(d.sum()), len(rows) * np.finfo(float).eps * float(d.max())
+    if not total > 0:
+        raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
+    pivots: list[int] = []
+    G = np.empty((16, len(rows)))
+    for j in range(min(most, len(rows))):
+        i = int(np.argmax(d))
+        if d.sum() <= tol * total or d[i] <= floor:
+            break
+        if j == len(G):
+            G = np.vstack([G, np.empty((min(j, most - j), len(rows)))])
+        # g = (k(x_i, .) - G_i'G) / sqrt(d_i), d <- d - g^2
+        g = kernel.matrix(RowPairs(rows[i : i + 1], rows))[0] - G[:j, i] @ G[:j]
+        g[pivots] = 0.0
+        G[j] = g / np.sqrt(d[i])
+        d = np.maximum(d - np.square(G[j]), 0.0)
+        d[i] = 0.0
+        pivots.append(i)
+    return pivots, G[: len(pivots)], float(d.sum())
+
+
+@checked
+def nystrom(
+    kernel: CovarianceFunction | str,
+    X: ArrayLike,
+    *,
+    anchors: ArrayLike | None = None,
+    size: Count | None = None,
+    seed: Seed = 0,
+) -> AnchoredBasis:
+    """The Nystrom basis of given anchors, or of rows drawn at random: phi(x) = k(x, A) U w^-1/2, k(A, A) = U diag(w) U'.
+
+    Parameters
+    ----------
+    kernel : CovarianceFunction or str
+        The covariance function.
+    X : array (n, d)
+        Rows.
+    anchors : array (q, d), optional
+        Where the process is known without error; not more than there are distinct rows.
+    size : int, optional
+        The number of distinct rows that are drawn, in the place of anchors.
+    seed : int
+        Of the draw.
+
+    Returns
+    -------
+    AnchoredBasis
+        Its `error` is trace(K - Q) / n.
+
+    References
+    ----------
+    Williams & Seeger 2001.
+    """
+    known, rows = resolved_at(kernel, X)
+    if (anchors is None) == (size is None):
+        raise DataError("nystrom takes anchors= or size=, and one of them")
+    there = distinct_rows(rows)
+    if anchors is None:
+        _refuse_more(int(size or 0), len(there))
+        A = there[np.sort(np.random.default_rng(seed).choice(len(there), size, replace=False))]
+    else:
+        A = distinct_rows(read_rows(anchors, "anchors", rows.shape[1]))
+        _refuse_more(len(A), len(there))
+    T = _whitening(known, A)
+    holds = bool((A[:, None] == there[None]).all(-1).any()) if anchors is not None else True
+    return AnchoredBasis(known, "nystrom", rows.shape[1], _left_over(known, rows, A, T), holds, A, T, len(rows))
+
+
+def _refuse_more(size: int, n: int) -> None:
+    if size > n:
+        raise DataError(f"{size} anchors are more than the {n} distinct rows: give at most {n}")
+
+
+def _whitening(kernel: CovarianceFunction, A: Array) -> Array:
+    """T = U w^-1/2 of the eigenvalues w > n eps w_max of k(A, A), largest first."""
+    w, U = np.linalg.eigh(kernel.matrix(RowPairs(A, A)))
+    if not w[-1] > 0:
+        raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
+    kept = w > len(A) * np.finfo(float).eps * w[-1]
+    return np.ascontiguousarray((U[:, kept] / np.sqrt(w[kept]))[:, ::-1])
+
+
+def _left_over(kernel: CovarianceFunction, rows: Array, A: Array, T: Array) -> float:
+    """trace(K - Q) / n, by blocks of rows."""
+    kept = 0.0
+    for i in range(0, len(rows), _BLOCK):
+        kept += float(np.square(kernel.matrix(RowPairs(rows[i : i + _BLOCK], A)) @ T).sum())
+    return max(float(kernel.diagonal(rows).sum()) - kept, 0.0) / len(rows)
+
+
+_MADE: dict[str, Any] = {"exact": exact, "cholesky": cholesky, "nystrom": nystrom}
+BASES.update(_MADE)

@@ -1,0 +1,324 @@
+"""What a covariance function must say, and all that follows from it.
+
+A covariance function (a positive semidefinite kernel) k(x, z) is one for which every matrix K = k(x_i, x_j) has eigenvalues
+>= 0. A subclass says k at pairs of rows and its derivatives in the logs of its own parameters; matrices, diagonals, names,
+sums, products and files follow.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from probreg.arguments.keywords import normalised_name
+from probreg.arguments.scalars import shown_value
+from probreg.arguments.types import ArrayLike
+from probreg.errors import DataError, Incompatible
+from probreg.kernels.pairs import Array, RowPairs, read_rows
+from probreg.registry import Registry
+
+_RBF = "the Gaussian covariance function is 'rbf', exp(-|x - z|^2 / (2 length^2))"
+_NOT_POSITIVE = (
+    "tanh(a x'z + b) is not positive semidefinite, so it is no covariance function: take 'rbf' or 'polynomial'"
+)
+KERNEL_WORDS = {
+    **dict.fromkeys(("sigmoid", "tanh", "neural"), _NOT_POSITIVE),
+    **dict.fromkeys(("gaussian", "se", "squared_exponential", "expquad", "exp_quad", "exponentiated_quadratic"), _RBF),
+    **dict.fromkeys(("exponential", "ornstein_uhlenbeck", "ou"), "exp(-|x - z| / length) is 'matern12'"),
+    "laplacian": "it is the product over columns of pr.kernels.Matern(length, 0.5).on(j)",
+    **dict.fromkeys(("rq", "rationalquadratic"), "write 'rational_quadratic'"),
+    **dict.fromkeys(("expsinesquared", "exp_sine_squared"), "write 'periodic'"),
+    **dict.fromkeys(("poly", "polynomial_kernel"), "write 'polynomial'"),
+    **dict.fromkeys(("dot_product", "dotproduct"), "write 'linear', x'z, and add pr.kernels.Constant(v) for an offset"),
+    **dict.fromkeys(("wiener", "brownian_motion"), "write 'brownian', min(x, z)"),
+    "cosine": "write pr.kernels.Linear().normalised()",
+    **dict.fromkeys(("white", "white_noise", "whitekernel"), "noise belongs to the likelihood: Gaussian's sigma"),
+}
+KERNELS: Registry["CovarianceFunction"] = Registry("covariance function", words=KERNEL_WORDS)
+KERNELS.parts = KERNELS  # those that are made of others
+
+
+class CovarianceFunction(ABC):
+    """A positive semidefinite function k(x, z) of two rows; subclasses are frozen dataclasses.
+
+    Notes
+    -----
+    A subclass says `matrix` and `slopes` at pairs of rows, `bound`, `stationary` and `density`. Fields named in
+    `hyperparameters` are positive numbers, or tuples of one per column.
+    """
+
+    name: ClassVar[str]
+    hyperparameters: ClassVar[tuple[str, ...]] = ()
+    columns: tuple[int | str, ...] | None = None  # those it reads; None for all
+    parts: "tuple[CovarianceFunction, ...]" = ()  # the functions that it is made of
+
+    @property
+    @abstractmethod
+    def bound(self) -> float:
+        """sup k(x, x) over all rows; inf where there is none."""
+
+    @property
+    @abstractmethod
+    def stationary(self) -> bool:
+        """Whether k(x, z) is a function of x - z."""
+
+    @abstractmethod
+    def matrix(self, pairs: RowPairs) -> Array:
+        """k at these pairs, an array of their shape."""
+
+    @abstractmethod
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        """dk / d log h at these pairs, for every hyperparameter h by its name in `hyper`."""
+
+    @abstractmethod
+    def density(self, omega: Array) -> Array | None:
+        """S(omega) at frequencies (n, d), int S(w) exp(i w'r) dw / (2 pi)^d = k(r); None where there is none, or it is not known."""
+
+    def __call__(self, x: ArrayLike, z: ArrayLike | None = None) -> Array:
+        """The matrix k(x_i, z_j) (n, m) of rows x (n, d) and z (m, d), or of x with itself."""
+        return self.finite(_pairs(x, z))
+
+    def finite(self, pairs: RowPairs) -> Array:
+        """k at these pairs. DataError where it is beyond the largest number that a float holds."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.matrix(pairs)
+        if not np.isfinite(found).all():
+            place = np.argwhere(~np.isfinite(found))[0]
+            i, j = int(place[0]), int(place[-1])
+            largest = max(np.abs(pairs.x[i]).max(), np.abs(pairs.z[j]).max())
+            raise DataError(
+                f"{self} is beyond 1.8e308 of rows {i} and {j}, which hold {largest:.3g}: scale the columns"
+            )
+        return found
+
+    def diagonal(self, x: ArrayLike) -> Array:
+        """k(x_i, x_i) (n,), without the matrix."""
+        rows = read_rows(x)
+        return self.finite(RowPairs(rows, rows, aligned=True))
+
+    def gradient(self, x: ArrayLike, z: ArrayLike | None = None) -> dict[str, Array]:
+        """dk(x_i, z_j) / d log h (n, m) for every hyperparameter h, by its name in `hyper`; exact."""
+        return self.slopes(_pairs(x, z))
+
+    def spectral_density(self, omega: ArrayLike) -> Array:
+        """S(omega) = int k(r) exp(-i omega'r) dr (n,) at frequencies omega (n, d) in d columns.
+
+        Incompatible for a function that is not stationary, or has no density.
+        """
+        found = self.density(read_rows(omega, "omega"))
+        if found is None:
+            why = "no spectral density is known for it" if self.stationary else "it is no function of x - z"
+            raise Incompatible(f"{self} has no spectral density: {why}; take 'rbf' or 'matern32', or another basis")
+        return found
+
+    # ---- hyperparameters -------------------------------------------------------------------------------------------
+
+    @property
+    def hyper(self) -> dict[str, float]:
+        """The hyperparameters by name: `length`, or `length[0]` for one of several columns, `rbf.length` within a sum."""
+        found: dict[str, float] = {}
+        for name in self.hyperparameters:
+            value = getattr(self, name)
+            found |= {f"{name}[{j}]": v for j, v in enumerate(value)} if isinstance(value, tuple) else {name: value}
+        for i, part in enumerate(self.parts):
+            found |= self.renamed(i, part.hyper)
+        return found
+
+    def at(self, **hyper: Any) -> "CovarianceFunction":
+        """The same function with other hyperparameters, by their names in `hyper`; `length` may be given whole.
+
+        Names with dots or brackets are given as `k.at(**{"rbf.length": 2.0})`. DataError for an unknown one.
+        """
+        if unknown := [name for name in hyper if name not in self._settable]:
+            there = ", ".join(self.hyper) or "none"
+            raise DataError(f"{self} has no hyperparameter {unknown[0]!r}; it has {there}")
+        own = {name: self._own(name, hyper) for name in self.hyperparameters}
+        if self.parts:
+            own["parts"] = tuple(
+                part.at(**{name: hyper[prefix + name] for name in part._settable if prefix + name in hyper})
+                for prefix, part in zip(self._prefixes, self.parts)
+            )
+        return replace(self, **own)  # type: ignore[type-var]  # subclasses are dataclasses
+
+    @property
+    def _settable(self) -> list[str]:
+        """The names that `at` takes: those of `hyper`, and of fields that hold one number per column."""
+        deeper = [p + name for p, part in zip(self._prefixes, self.parts) for name in part._settable]
+        return [*dict.fromkeys([*self.hyper, *self.hyperparameters, *deeper])]
+
+    def _own(self, name: str, hyper: Mapping[str, Any]) -> Any:
+        value = hyper.get(name, getattr(self, name))
+        if not isinstance(value, tuple):
+            return value
+        return tuple(hyper.get(f"{name}[{j}]", v) for j, v in enumerate(value))
+
+    @property
+    def _prefixes(self) -> list[str]:
+        """What goes before the names of each part: nothing where it is alone, its name, numbered where that is not enough."""
+        names = [part.name for part in self.parts]
+        if len(names) == 1 and not set(self.hyperparameters) & set(self.parts[0].hyper):
+            return [""]
+        return [f"{n}{names[:i].count(n) + 1 if names.count(n) > 1 else ''}." for i, n in enumerate(names)]
+
+    def renamed[V](self, i: int, of_part: Mapping[str, V]) -> dict[str, V]:
+        """What part i says of its hyperparameters, under their names in the whole."""
+        return {self._prefixes[i] + name: value for name, value in of_part.items()}
+
+    def along(self, j: int) -> "CovarianceFunction":
+        """k between rows that differ in column j alone, as a stationary function of one column."""
+        own: dict[str, Any] = {n: v[j] for n in self.hyperparameters if isinstance(v := getattr(self, n), tuple)}
+        if self.parts:
+            own["parts"] = tuple(part.along(j) for part in self.parts)
+        return replace(self, **own)  # type: ignore[type-var]
+
+    def resolved(self, X: ArrayLike, names: Sequence[str] | None = None) -> "CovarianceFunction":
+        """The same function in raw units and by column numbers, once the rows X (n, d) are known.
+
+        A length that was stated on standardised columns (`scaled=True`) is multiplied by the standard deviation of each, with
+        divisor n - 1; columns that were given by name are looked up in `names`.
+        """
+        rows = read_rows(X, "X")
+        if names is not None and len(names) != rows.shape[1]:
+            raise DataError(f"names holds {len(names)} names, and X has {rows.shape[1]} columns")
+        return self.at_rows(rows, tuple(names or ()))
+
+    def at_rows(self, X: Array, names: tuple[str, ...]) -> "CovarianceFunction":
+        """What `resolved` gives, of rows and names that were read."""
+        if getattr(self, "scaled", False):
+            sd = X.std(0, ddof=1) if len(X) > 1 else np.zeros(X.shape[1])
+            if not (sd > 0).all():
+                at = int(np.argmin(sd > 0))
+                raise DataError(f"column {at} does not vary, so no length can be stated in its standard deviations")
+            own = {
+                n: tuple((np.asarray(getattr(self, n)) * sd).tolist()) for n in self.hyperparameters if n == "length"
+            }
+            return replace(self, scaled=False, **own)  # type: ignore[type-var]
+        if not self.parts:
+            return self
+        chosen = self._numbers(X.shape[1], names)
+        inner_names = tuple(names[j] for j in chosen) if names else ()
+        own = {"parts": tuple(part.at_rows(X[:, chosen], inner_names) for part in self.parts)}
+        return replace(self, **own | ({} if self.columns is None else {"columns": tuple(chosen)}))  # type: ignore[type-var]
+
+    def _numbers(self, width: int, names: tuple[str, ...] = ()) -> list[int]:
+        """The columns that it reads, by number. DataError for one there is not."""
+        if self.columns is None:
+            return list(range(width))
+        for c in self.columns:
+            if isinstance(c, str) and not names:
+                raise DataError(
+                    f"{self} names a column {c!r}, and an array has no names: write .resolved(X, names) first"
+                )
+            if c not in names if isinstance(c, str) else not 0 <= c < width:
+                there = ", ".join(names) or f"0 to {width - 1}"
+                raise DataError(f"{self} asks for column {c!r}, and there are {there}")
+        return [names.index(c) if isinstance(c, str) else c for c in self.columns]
+
+    # ---- closure ---------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: "CovarianceFunction | float") -> "CovarianceFunction":
+        if isinstance(other, Real):
+            return self + KERNELS["constant"](other)
+        return self._joined("sum", (self, other)) if isinstance(other, CovarianceFunction) else NotImplemented
+
+    def __radd__(self, other: float) -> "CovarianceFunction":
+        return KERNELS["constant"](other) + self if isinstance(other, Real) else NotImplemented
+
+    def __mul__(self, other: "CovarianceFunction | float") -> "CovarianceFunction":
+        if isinstance(other, Real):
+            return KERNELS["scaled"]((self,), other)
+        return self._joined("product", (self, other)) if isinstance(other, CovarianceFunction) else NotImplemented
+
+    def __rmul__(self, other: float) -> "CovarianceFunction":
+        return self * other
+
+    def __pow__(self, power: int) -> "CovarianceFunction":
+        return KERNELS["power"]((self,), power)  # type: ignore[call-arg]
+
+    def on(self, *columns: int | str) -> "CovarianceFunction":
+        """The same function of some columns only, by number or by name."""
+        return KERNELS["on"]((self,), columns)  # type: ignore[call-arg]
+
+    def normalised(self) -> "CovarianceFunction":
+        """k(x, z) / sqrt(k(x, x) k(z, z)), whose diagonal is 1."""
+        return KERNELS["normalised"]((self,))  # type: ignore[call-arg]
+
+    def _joined(self, name: str, both: "tuple[CovarianceFunction, ...]") -> "CovarianceFunction":
+        """Their sum or product; a sum of sums is one sum."""
+        flat = [part for k in both for part in (k.parts if k.name == name else (k,))]
+        return KERNELS[name](tuple(flat))  # type: ignore[call-arg]
+
+    # ---- words and files -------------------------------------------------------------------------------------------
+
+    def spec(self) -> dict[str, Any]:
+        """Names and numbers from which `kernel_from_spec` makes the same function; Incompatible for a function of one's own."""
+        if (bad := next((k for k in self._walk() if KERNELS.get(k.name) is not type(k)), None)) is not None:
+            raise Incompatible(f"{bad} is code, and files hold names and numbers only: register its class in KERNELS")
+        return KERNELS.to_spec(self)
+
+    def _walk(self) -> "list[CovarianceFunction]":
+        return [self, *(k for part in self.parts for k in part._walk())]
+
+
+def kernel_from_spec(spec: Mapping[str, Any]) -> CovarianceFunction:
+    """The covariance function that `spec` wrote.
+
+    Parameters
+    ----------
+    spec : mapping
+        The name of a registered function and its fields, those it is made of in the same way.
+
+    Returns
+    -------
+    CovarianceFunction
+        Equal to the one whose `spec` it is.
+    """
+    try:
+        return KERNELS.from_spec(spec)
+    except RecursionError:
+        raise DataError("this specification of a covariance function is nested without end") from None
+
+
+def read_kernel(kernel: Any, **settings: Any) -> CovarianceFunction:
+    """A covariance function from its name and settings, or itself.
+
+    Parameters
+    ----------
+    kernel : str or CovarianceFunction
+        A name of `KERNELS`, or matern12, matern32, matern52.
+    **settings
+        The fields of a function that is named, such as `length`.
+
+    Returns
+    -------
+    CovarianceFunction
+        The function.
+
+    Examples
+    --------
+    >>> read_kernel("matern32", length=2.0)
+    Matern(length=2.0, nu=1.5, scaled=False)
+    >>> read_kernel("sigmoid")
+    Traceback (most recent call last):
+    probreg.errors.ProbregError: no covariance function is called 'sigmoid': tanh(a x'z + b) is not positive semidefinite, so it is
+    no covariance function: take 'rbf' or 'polynomial'
+    """
+    if isinstance(kernel, str):
+        name = normalised_name(kernel)
+        if name in ("matern12", "matern32", "matern52"):
+            return KERNELS["matern"](**settings, nu=int(name[-2]) / 2)  # type: ignore[call-arg]
+        return KERNELS[name](**settings)
+    if not isinstance(kernel, CovarianceFunction) or settings:
+        raise Incompatible(
+            f"kernel is a name or a covariance function such as pr.kernels.RBF(1.0), got {shown_value(kernel)}"
+            + (f" with {', '.join(settings)}" if settings else "")
+        )
+    return kernel
+
+
+def _pairs(x: Any, z: Any) -> RowPairs:
+    rows = read_rows(x)
+    return RowPairs(rows, rows if z is None else read_rows(z, "z", rows.shape[1]))

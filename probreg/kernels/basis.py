@@ -1,0 +1,202 @@
+"""A basis turns a covariance function into columns: phi(x)'phi(z) = k(x, z), exactly at some rows or nearly at all.
+
+Coefficients beta ~ N(0, tau^2 I) of these columns are a Gaussian process of covariance tau^2 k. What the columns lack at a row
+is its residual variance v(x) = k(x, x) - phi(x)'phi(x); between rows it is R(x, z) = k(x, z) - phi(x)'phi(z).
+"""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from probreg.arguments.arrays import brief, floats
+from probreg.arguments.scalars import shown_value
+from probreg.arguments.types import ArrayLike
+from probreg.errors import DataError
+from probreg.kernels.base import CovarianceFunction, kernel_from_spec, read_kernel
+from probreg.kernels.pairs import Array, RowPairs, read_rows
+
+DEFAULT_EXACT = 2000  # distinct rows up to which a basis is exact unless it is said otherwise
+BASES: dict[str, "Callable[..., KernelBasis]"] = {}
+_FORMS: "dict[str, type[KernelBasis]]" = {}  # the classes that files name
+_PROBES = 50
+
+
+@dataclass(frozen=True, eq=False)
+class KernelBasis(ABC):
+    """Columns phi(x) (n, q) whose products are a covariance function, k(x, z) = phi(x)'phi(z) + R(x, z).
+
+    Attributes
+    ----------
+    kernel : CovarianceFunction
+        In raw units.
+    kind : str
+        "exact", "cholesky", "nystrom", "hsgp" or "fourier".
+    width : int
+        Columns of the rows that it takes.
+    error : float
+        How far the columns are from k; `error_words` says of what kind it is.
+    holds_rows : bool
+        Whether it keeps rows that it was made of, and so does a file of it.
+    """
+
+    kernel: CovarianceFunction
+    kind: str
+    width: int
+    error: float
+    holds_rows: bool
+
+    def __init_subclass__(cls) -> None:
+        _FORMS[cls.__name__] = cls
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of columns, q."""
+
+    @property
+    @abstractmethod
+    def error_words(self) -> str:
+        """What `error` is, in a sentence."""
+
+    @abstractmethod
+    def values(self, rows: Array) -> Array:
+        """phi at rows that were read."""
+
+    @abstractmethod
+    def check_shapes(self) -> bool:
+        """Whether the arrays of a file belong together."""
+
+    def columns_at(self, X: ArrayLike) -> Array:
+        """phi (n, q) at rows X (n, d). DataError for rows that it does not take."""
+        return self.values(read_rows(X, "X", self.width))
+
+    def residual_variance(self, X: ArrayLike) -> Array:
+        """v(x) = k(x, x) - phi(x)'phi(x) (n,), not negative: what a prediction at X has to add, times tau^2."""
+        rows = read_rows(X, "X", self.width)
+        phi = self.values(rows)
+        return np.maximum(self.kernel.diagonal(rows) - np.einsum("ij,ij->i", phi, phi), 0.0)
+
+    def residual_covariance(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
+        """R(x, z) = k(x, z) - phi(x)'phi(z) (n, m), for what combines rows.
+
+        A covariance for the bases with anchors; for hsgp and fourier, which are no projections, it is the error of k.
+        """
+        rows = read_rows(X, "X", self.width)
+        left = self.values(rows)
+        if Z is None:
+            return self.kernel.matrix(RowPairs(rows, rows)) - left @ left.T
+        others = read_rows(Z, "Z", self.width)
+        return self.kernel.matrix(RowPairs(rows, others)) - left @ self.values(others).T
+
+    def spec(self) -> dict[str, Any]:
+        """Plain arrays, numbers and texts from which `basis_from_spec` makes the same basis."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
+        return {"form": type(self).__name__, "kernel": self.kernel.spec()} | plain
+
+
+def basis(kernel: CovarianceFunction | str, X: ArrayLike, kind: str | None = None, **settings: Any) -> KernelBasis:
+    """The columns of a covariance function at rows X, and at new ones.
+
+    Parameters
+    ----------
+    kernel : CovarianceFunction or str
+        Its length is in units of the columns of X, or of standardised ones (`scaled=True`).
+    X : array (n, d)
+        Rows; one axis is one column.
+    kind : str, optional
+        "exact" (the default up to 2,000 distinct rows), "cholesky" (above), "nystrom", "hsgp" or "fourier".
+    **settings
+        Those of the function of that name: `tol`, `size`, `anchors`, `range`, `half_width`, `orthogonal`, `seed`.
+
+    Returns
+    -------
+    KernelBasis
+        With `columns_at`, `residual_variance`, `residual_covariance`, `error`.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF, basis
+    >>> found = basis(RBF(1.0), [0.0, 1.0, 2.0, 4.0])
+    >>> found.columns_at([3.0]).shape, found.residual_variance([1.0, 10.0]).round(3)
+    ((1, 4), array([0., 1.]))
+    """
+    if kind is None:
+        kind = "exact" if len(distinct_rows(read_rows(X, "X"))) <= DEFAULT_EXACT else "cholesky"
+    if not isinstance(kind, str) or kind not in BASES:
+        raise DataError(f"kind is one of {', '.join(BASES)}, got {shown_value(kind)}")
+    known = [name for name in inspect.signature(BASES[kind]).parameters if name not in ("kernel", "X")]
+    if unknown := [name for name in settings if name not in known]:
+        raise DataError(
+            f"a basis of kind {kind!r} takes no {unknown[0]}=: it takes {', '.join(known) or 'no settings'}"
+        )
+    return BASES[kind](kernel, X, **settings)
+
+
+def basis_from_spec(spec: Mapping[str, Any]) -> KernelBasis:
+    """The basis that `KernelBasis.spec` wrote.
+
+    Parameters
+    ----------
+    spec : mapping
+        Its form, its covariance function, and plain arrays and numbers.
+
+    Returns
+    -------
+    KernelBasis
+        With the same columns.
+    """
+    form = _FORMS.get(str(spec.get("form")))
+    if form is None or set(spec) != {"form", *(f.name for f in fields(form))}:
+        raise DataError("this is no specification of a basis: its parts are not those of one")
+    found: dict[str, Any] = {"kernel": kernel_from_spec(spec["kernel"])}
+    for name, kind in get_type_hints(form).items():
+        if name != "kernel":
+            found[name] = floats(spec[name], name) if kind is Array else spec[name]
+            if kind is not Array and type(spec[name]) is not kind:
+                raise DataError(f"this is no specification of a basis: {name} is {brief(spec[name])}")
+    made = form(**found)
+    if not made.check_shapes():
+        raise DataError("this is no specification of a basis: the shapes of its arrays do not belong together")
+    return made
+
+
+def resolved_at(kernel: Any, X: Any) -> tuple[CovarianceFunction, Array]:
+    """A covariance function in raw units and the rows it is to serve. DataError for a length that is far from their scale."""
+    rows = read_rows(X, "X")
+    known = read_kernel(kernel).resolved(rows)
+    known.diagonal(rows)  # finite, and so is k between rows: k(x, z)^2 <= k(x, x) k(z, z)
+    refuse_far_lengths(known, rows)
+    return known, rows
+
+
+def refuse_far_lengths(kernel: CovarianceFunction, rows: Array) -> None:
+    """DataError where a stationary function with a length is 0, or constant, between all rows that differ."""
+    lengths = [f"{name} = {v:g}" for name, v in kernel.hyper.items() if "length" in name]
+    if not kernel.stationary or not lengths:
+        return
+    at = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _PROBES)).astype(int))
+    R = kernel.matrix(RowPairs(rows[at], rows)) / kernel.bound
+    differ = (rows[at][:, None] != rows[None]).any(-1)
+    if not differ.any():
+        return
+    span = f"the columns span {', '.join(f'{v:.3g}' for v in np.ptp(rows, axis=0)[:5])}"
+    if (np.abs(R[differ]) < 1e-12).all():
+        raise DataError(
+            f"{', '.join(lengths)} is far below the distances of the rows, whose covariances are all 0; {span}"
+        )
+    if (R[differ] > 1.0 - 1e-12).all():
+        raise DataError(f"{', '.join(lengths)} is far above the distances of the rows, so that k is constant; {span}")
+
+
+def distinct_rows(rows: Array) -> Array:
+    """The rows that differ, in the order in which they come first.
+
+    >>> distinct_rows(np.array([[2.0], [1.0], [2.0]]))
+    array([[2.],
+           [1.]])
+    """
+    return rows[np.sort(np.unique(rows, axis=0, return_index=True)[1])]

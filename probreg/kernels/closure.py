@@ -1,0 +1,342 @@
+"""Covariance functions made of others: sums, products, multiples, powers, of some columns, normalised.
+
+Each is positive semidefinite because its parts are: sums and entrywise products (Schur) of such matrices are such matrices.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add, mul
+from typing import Annotated
+
+import numpy as np
+
+from probreg.arguments.arrays import brief
+from probreg.arguments.scalars import Number, Whole, check_fields, shown_value
+from probreg.errors import DataError, Incompatible
+from probreg.kernels.base import KERNELS, CovarianceFunction
+from probreg.kernels.pairs import Array, RowPairs
+
+Parts = tuple[CovarianceFunction, ...]
+Multiple = Annotated[float, Number(0.0, advice=": a negative multiple is no covariance function")]
+
+
+class Composite(CovarianceFunction):
+    """A covariance function of others, its `parts`: stationary where all of them are."""
+
+    least: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.parts, tuple) or len(self.parts) < self.least:
+            raise DataError(f"a {self.name} of covariance functions takes a tuple of {self.least} or more of them")
+        if (bad := next((p for p in self.parts if not isinstance(p, CovarianceFunction)), None)) is not None:
+            raise Incompatible(f"a {self.name} is of covariance functions, got {shown_value(bad)}")
+        check_fields(self)
+
+    @property
+    def stationary(self) -> bool:
+        return all(part.stationary for part in self.parts)
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Sum(Composite):
+    """The sum of covariance functions, k1(x, z) + k2(x, z) + ...: independent processes added up; written `k1 + k2`.
+
+    Parameters
+    ----------
+    parts : tuple of CovarianceFunction
+        Two or more.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF
+    >>> RBF(1.0).on(0) + RBF(2.0).on(1)  # an additive process of two columns
+    RBF(length=1.0, scaled=False).on(0) + RBF(length=2.0, scaled=False).on(1)
+    """
+
+    parts: Parts = field()
+
+    name = "sum"
+    least = 2
+
+    @property
+    def bound(self) -> float:
+        return sum(part.bound for part in self.parts)
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        return reduce(add, (part.matrix(pairs) for part in self.parts))
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        each = [self.renamed(i, part.slopes(pairs)) for i, part in enumerate(self.parts)]
+        return {name: slope for found in each for name, slope in found.items()}
+
+    def density(self, omega: Array) -> Array | None:
+        found = [part.density(omega) for part in self.parts]
+        return None if any(f is None for f in found) else reduce(add, [f for f in found if f is not None])
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.parts))
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Product(Composite):
+    """The product of covariance functions, k1(x, z) k2(x, z) ...; written `k1 * k2`.
+
+    Parameters
+    ----------
+    parts : tuple of CovarianceFunction
+        Two or more.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF, Periodic
+    >>> (RBF(20.0) * Periodic(1.0)).hyper  # a season that changes slowly
+    {'rbf.length': 20.0, 'periodic.period': 1.0, 'periodic.length': 1.0}
+    """
+
+    parts: Parts = field()
+
+    name = "product"
+    least = 2
+
+    @property
+    def bound(self) -> float:
+        return math.prod(part.bound for part in self.parts)
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        return reduce(mul, (part.matrix(pairs) for part in self.parts))
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        # d (k1 k2 ...) = sum_i dk_i prod_(j != i) k_j
+        values = [part.matrix(pairs) for part in self.parts]
+        found: dict[str, Array] = {}
+        for i, part in enumerate(self.parts):
+            others = reduce(mul, values[:i] + values[i + 1 :])
+            found |= self.renamed(i, {name: slope * others for name, slope in part.slopes(pairs).items()})
+        return found
+
+    def density(self, omega: Array) -> Array | None:
+        return None  # a convolution of theirs
+
+    def __repr__(self) -> str:
+        return " * ".join(f"({part})" if isinstance(part, Sum) else repr(part) for part in self.parts)
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Scaled(Composite):
+    """A positive multiple of a covariance function, variance k(x, z); written `2.0 * k`.
+
+    Parameters
+    ----------
+    parts : tuple of CovarianceFunction
+        The one function.
+    variance : float
+        Positive; the square of an amplitude.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF
+    >>> (4.0 * RBF(1.5)).hyper
+    {'variance': 4.0, 'length': 1.5}
+    """
+
+    parts: Parts = field()
+    variance: Multiple = 1.0
+
+    name = "scaled"
+    hyperparameters = ("variance",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.parts[0].name == self.name:  # a multiple of a multiple is one
+            inner = self.parts[0]
+            object.__setattr__(self, "variance", self.variance * inner.hyper["variance"])
+            object.__setattr__(self, "parts", inner.parts)
+
+    @property
+    def bound(self) -> float:
+        return self.variance * self.parts[0].bound
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        return self.variance * self.parts[0].matrix(pairs)
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        inner = {name: self.variance * slope for name, slope in self.parts[0].slopes(pairs).items()}
+        return {"variance": self.matrix(pairs)} | self.renamed(0, inner)
+
+    def density(self, omega: Array) -> Array | None:
+        found = self.parts[0].density(omega)
+        return None if found is None else self.variance * found
+
+    def __repr__(self) -> str:
+        return f"{self.variance:g} * " + (
+            f"({self.parts[0]})" if isinstance(self.parts[0], Sum) else repr(self.parts[0])
+        )
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Power(Composite):
+    """A whole power of a covariance function, k(x, z)^power; written `k ** 2`.
+
+    Parameters
+    ----------
+    parts : tuple of CovarianceFunction
+        The one function.
+    power : int
+        At least 1.
+
+    Examples
+    --------
+    >>> from probreg.kernels import Linear
+    >>> (Linear() ** 2)([[1.0, 2.0]]).item()
+    25.0
+    """
+
+    parts: Parts = field()
+    power: Annotated[int, Whole(1, 100)] = 2
+
+    name = "power"
+
+    @property
+    def bound(self) -> float:
+        try:
+            return self.parts[0].bound ** self.power
+        except OverflowError:
+            return math.inf
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        return self.parts[0].matrix(pairs) ** self.power
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        # d k^n = n k^(n - 1) dk
+        outer = self.power * self.parts[0].matrix(pairs) ** (self.power - 1)
+        return {name: outer * slope for name, slope in self.parts[0].slopes(pairs).items()}
+
+    def density(self, omega: Array) -> Array | None:
+        return None
+
+    def __repr__(self) -> str:
+        return f"({self.parts[0]}) ** {self.power}"
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class OnColumns(Composite):
+    """A covariance function of some columns, k(x_c, z_c); written `k.on(0, 2)` or `k.on("age")`.
+
+    Parameters
+    ----------
+    parts : tuple of CovarianceFunction
+        The one function.
+    columns : tuple of int or str
+        Which columns, by number or by name; names are looked up by `resolved`.
+
+    Examples
+    --------
+    >>> from probreg.kernels import Linear
+    >>> Linear().on(1)([[3.0, 2.0]]).item()
+    4.0
+    """
+
+    parts: Parts = field()
+    columns: tuple[int | str, ...] = field()
+
+    name = "on"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = tuple(int(c) if isinstance(c, np.integer) else c for c in self.columns)
+        object.__setattr__(self, "columns", given)
+        wrong = [
+            c for c in given if not isinstance(c, str) and (not isinstance(c, int) or isinstance(c, bool) or c < 0)
+        ]
+        if wrong or not self.columns or len(set(self.columns)) < len(self.columns):
+            met = brief(wrong[0] if wrong else self.columns)
+            raise DataError(f"on takes columns by number from 0, or by name, each once, got {met}")
+
+    @property
+    def bound(self) -> float:
+        return self.parts[0].bound
+
+    def _inner(self, pairs: RowPairs) -> RowPairs:
+        return pairs.on(self._numbers(pairs.width))
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        return self.parts[0].matrix(self._inner(pairs))
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        return self.parts[0].slopes(self._inner(pairs))
+
+    def density(self, omega: Array) -> Array | None:
+        return None  # it does not fall off in the other columns
+
+    def __repr__(self) -> str:
+        inner = repr(self.parts[0]) if not isinstance(self.parts[0], Sum | Product | Scaled) else f"({self.parts[0]})"
+        return f"{inner}.on({', '.join(map(repr, self.columns))})"
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Normalised(Composite):
+    """The correlation of a process, k(x, z) / sqrt(k(x, x) k(z, z)); written `k.normalised()`.
+
+    Parameters
+    ----------
+    parts : tuple of CovarianceFunction
+        The one function.
+
+    Examples
+    --------
+    >>> from probreg.kernels import Linear
+    >>> Linear().normalised()([[1.0, 0.0]], [[3.0, 4.0]]).item()  # the cosine of the angle
+    0.6
+    """
+
+    parts: Parts = field()
+
+    name = "normalised"
+
+    @property
+    def bound(self) -> float:
+        return 1.0
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        a, b = self._sides(pairs)
+        return self.parts[0].matrix(pairs) / np.sqrt(a * b)
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        # with a = k(x, x), b = k(z, z): d (k / sqrt(a b)) = dk / sqrt(a b) - k / sqrt(a b) (da / a + db / b) / 2
+        a, b = self._sides(pairs)
+        root, k = np.sqrt(a * b), self.matrix(pairs)
+        left = self.parts[0].slopes(RowPairs(pairs.x, pairs.x, aligned=True))
+        right = self.parts[0].slopes(RowPairs(pairs.z, pairs.z, aligned=True))
+        return {
+            name: slope / root - 0.5 * k * (_across(left[name], right[name], pairs, a, b))
+            for name, slope in self.parts[0].slopes(pairs).items()
+        }
+
+    def _sides(self, pairs: RowPairs) -> tuple[Array, Array]:
+        """k(x, x) and k(z, z), in shapes whose arithmetic gives one number per pair. DataError where one is zero."""
+        inner = self.parts[0]
+        a, b = (inner.matrix(RowPairs(rows, rows, aligned=True)) for rows in (pairs.x, pairs.z))
+        if not ((a > 0).all() and (b > 0).all()):
+            i = int(np.argmin(a > 0)) if not (a > 0).all() else int(np.argmin(b > 0))
+            raise DataError(
+                f"k(x, x) is 0 in row {i}, so {inner} has no correlation there: leave the row out, or add a Constant"
+            )
+        return (a, b) if pairs.aligned else (a[:, None], b[None, :])
+
+    def density(self, omega: Array) -> Array | None:
+        return None
+
+    def __repr__(self) -> str:
+        return f"({self.parts[0]}).normalised()"
+
+
+def _across(left: Array, right: Array, pairs: RowPairs, a: Array, b: Array) -> Array:
+    """da / a + db / b at these pairs."""
+    return left / a + right / b if pairs.aligned else left[:, None] / a + right[None, :] / b

@@ -1,0 +1,191 @@
+"""Covariance functions of where rows are, not only of how far apart: linear, polynomial, Brownian, and a user's own."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from probreg.arguments.arrays import floats
+from probreg.arguments.scalars import Number, Whole, check_fields, shown_value
+from probreg.errors import DataError, Incompatible
+from probreg.kernels.base import KERNELS, CovarianceFunction
+from probreg.kernels.pairs import Array, RowPairs
+
+_CHECKED = 2000  # rows whose matrix is checked for its least eigenvalue: a second or two of work
+_LEAST = 1e-10  # of n max k(x, x): a least eigenvalue below minus this is no rounding
+
+Degree = Annotated[int, Whole(1, 50)]
+Offset = Annotated[
+    float, Number(0.0, closed=(True, False), advice=": with a negative one it is no covariance function")
+]
+
+
+class NonStationary(CovarianceFunction):
+    """k(x, z) is no function of x - z, so there is no spectrum."""
+
+    stationary = False
+
+    def density(self, omega: Array) -> Array | None:
+        return None
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Linear(NonStationary):
+    """The linear covariance function x'z: straight lines through the origin, as by a normal prior on coefficients.
+
+    Examples
+    --------
+    >>> Linear()([[1.0, 2.0]], [[3.0, 4.0]]).item()
+    11.0
+    """
+
+    name = "linear"
+    bound = math.inf
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        return pairs.products()
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        return {}
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Polynomial(NonStationary):
+    """The polynomial covariance function (x'z + offset)^degree: all products of up to `degree` columns.
+
+    Parameters
+    ----------
+    degree : int
+        At least 1.
+    offset : float
+        Not negative; 0 leaves products of exactly `degree` columns. scikit-learn's coef0 at gamma = 1.
+
+    Examples
+    --------
+    >>> Polynomial(2, offset=1.0)([[1.0]], [[3.0]]).item()
+    16.0
+    """
+
+    degree: Degree = 2
+    offset: Offset = 1.0
+
+    name = "polynomial"
+    hyperparameters = ("offset",)
+    bound = math.inf
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        return (pairs.products() + self.offset) ** self.degree
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        # dk / d log c = c d (x'z + c)^(d - 1)
+        return {"offset": self.offset * self.degree * (pairs.products() + self.offset) ** (self.degree - 1)}
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Brownian(NonStationary):
+    """The covariance of Brownian motion, min(x, z), of one column x >= 0.
+
+    Examples
+    --------
+    >>> Brownian()([1.0, 3.0])
+    array([[1., 1.],
+           [1., 3.]])
+    """
+
+    name = "brownian"
+    bound = math.inf
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        if pairs.width != 1:
+            raise DataError(
+                f"brownian is of one column, and the rows have {pairs.width}: write pr.kernels.Brownian().on(0)"
+            )
+        for rows in (pairs.x, pairs.z):
+            if (rows < 0).any():
+                i = int(np.argmax(rows[:, 0] < 0))
+                raise DataError(f"brownian is of x >= 0, and row {i} holds {rows[i, 0]:g}: count from the least value")
+        return np.minimum(*pairs.column(0))
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        return {}
+
+
+@dataclass(frozen=True)
+class CustomFunction(NonStationary):
+    """A covariance function of one's own, whose matrix is checked for negative eigenvalues wherever it is made.
+
+    It has no hyperparameters and is not saved; a subclass of `CovarianceFunction` has and is: docs/how-to/kernel.md.
+
+    Parameters
+    ----------
+    function : callable
+        (x (n, d), z (m, d)) -> k (n, m).
+
+    Examples
+    --------
+    >>> k = CustomFunction(lambda x, z: np.exp(-np.abs(x - z.T)))
+    >>> k([0.0, 1.0]).round(3)
+    array([[1.   , 0.368],
+           [0.368, 1.   ]])
+    >>> CustomFunction(lambda x, z: np.tanh(x @ z.T - 1.0))([0.5, 2.0])
+    Traceback (most recent call last):
+    probreg.errors.DataError: the least eigenvalue of the 2 x 2 matrix of this function is -0.635: it is no covariance function
+    """
+
+    function: Callable[[Array, Array], Array]
+
+    name = "custom"
+    bound = math.inf
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise Incompatible(
+                f"a CustomFunction is of a function (x, z) -> k (n, m), got {shown_value(self.function)}"
+            )
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        if pairs.aligned:
+            places = [slice(i, i + 64) for i in range(0, len(pairs.x), 64)]
+            return np.concatenate([np.diagonal(self._values(pairs.x[p], pairs.z[p])) for p in places])
+        K = self._values(pairs.x, pairs.z)
+        if pairs.square:
+            at = np.unique(np.linspace(0, len(K) - 1, min(len(K), _CHECKED)).astype(int))
+            refuse_indefinite(K if len(at) == len(K) else K[np.ix_(at, at)])
+        return K
+
+    def _values(self, x: Array, z: Array) -> Array:
+        found: Any = floats(self.function(x, z), "k(x, z)")
+        if found.shape != (len(x), len(z)):
+            raise DataError(
+                f"k(x, z) has shape {found.shape}, and {len(x)} rows by {len(z)} rows give {(len(x), len(z))}"
+            )
+        if not np.isfinite(found).all():
+            i, j = np.argwhere(~np.isfinite(found))[0]
+            raise DataError(f"k(x, z) is {found[i, j]} for row {i} of x and row {j} of z")
+        return found
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        return {}
+
+
+def refuse_indefinite(K: Array) -> None:
+    """DataError for a square matrix that is not symmetric, or has an eigenvalue that is negative beyond rounding."""
+    largest = np.abs(K).max()
+    if (np.abs(K - K.T) > 1e-10 * largest).any():
+        i, j = np.unravel_index(int(np.argmax(np.abs(K - K.T))), K.shape)
+        raise DataError(
+            f"k(x, z) is {K[i, j]:.6g} and k(z, x) {K[j, i]:.6g} of rows {i} and {j}: a covariance is symmetric"
+        )
+    least = np.linalg.eigvalsh(K)[0]
+    if least < -_LEAST * len(K) * largest:
+        raise DataError(
+            f"the least eigenvalue of the {len(K)} x {len(K)} matrix of this function is {least:.3g}: it is no covariance function"
+        )

@@ -1,0 +1,108 @@
+"""Rows that a covariance function is asked about: read once, and met as all pairs or as each row with itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.arrays import brief, floats
+from probreg.errors import DataError
+
+Array = np.ndarray
+
+_LARGEST = 1e140  # its square is a number too
+_FAR = 1e200  # a squared distance beyond which nothing changes, and whose powers are numbers
+
+
+@dataclass(frozen=True, eq=False)
+class RowPairs:
+    """Rows x (n, d) and z (m, d), and the pairs of them: all n m, or the n pairs of rows at the same place (`aligned`).
+
+    A covariance function says k once, for either: its matrix (n, m) is k at all pairs, its diagonal (n,) k at aligned ones.
+
+    >>> x = np.array([[0.0], [2.0]])
+    >>> RowPairs(x, x).squared_distances()
+    array([[0., 4.],
+           [4., 0.]])
+    >>> RowPairs(x, x, aligned=True).squared_distances()
+    array([0., 0.])
+    """
+
+    x: Array
+    z: Array
+    aligned: bool = False
+
+    @property
+    def width(self) -> int:
+        return self.x.shape[1]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.x),) if self.aligned else (len(self.x), len(self.z))
+
+    @property
+    def square(self) -> bool:
+        """Whether these are all pairs of one set of rows, whose matrix is symmetric."""
+        return self.x is self.z and not self.aligned
+
+    def on(self, columns: Sequence[int]) -> "RowPairs":
+        """The same pairs, of some columns."""
+        x = self.x[:, columns]
+        return RowPairs(x, x if self.x is self.z else self.z[:, columns], self.aligned)
+
+    def column(self, j: int) -> tuple[Array, Array]:
+        """Column j of the left and of the right rows, in shapes whose arithmetic gives one number per pair."""
+        x, z = self.x[:, j], self.z[:, j]
+        return (x, z) if self.aligned else (x[:, None], z[None, :])
+
+    def products(self) -> Array:
+        """x'z."""
+        return np.einsum("ij,ij->i", self.x, self.z) if self.aligned else self.x @ self.z.T
+
+    def squared_distances(self, lengths: Array | float = 1.0) -> Array:
+        """sum_j (x_j - z_j)^2 / l_j^2, from differences: rows that are the same are at distance 0 exactly."""
+        x = self.x / lengths
+        z = x if self.x is self.z else self.z / lengths
+        if self.aligned:
+            return np.minimum(np.square(x - z).sum(1), _FAR)
+        from scipy.spatial.distance import cdist
+
+        return np.minimum(cdist(x, z, "sqeuclidean"), _FAR)
+
+
+def read_rows(values: Any, what: str = "x", width: int | None = None) -> Array:
+    """Rows (n, d) of finite numbers; an array of one axis is one column.
+
+    DataError names the row, the column and the value that is missing, infinite or no number, and rows of another `width`.
+
+    >>> read_rows([0.0, 1.5])
+    array([[0. ],
+           [1.5]])
+    >>> read_rows([[0.0, 1.0], [2.0, float("nan")]])
+    Traceback (most recent call last):
+    probreg.errors.DataError: x holds nan in row 1, column 1, where a finite number belongs
+    """
+    advice = "; levels need a column of 0 and 1 each"
+    rows = floats(values, what, advice, copy=False)
+    if rows.ndim not in (1, 2):
+        raise DataError(f"{what} is an array of rows and columns, or of one column, got shape {rows.shape}")
+    rows = rows[:, None] if rows.ndim == 1 else rows
+    if not rows.size:
+        raise DataError(f"{what} has {rows.shape[0]} rows and {rows.shape[1]} columns, and there must be one of each")
+    if width is not None and rows.shape[1] != width:
+        raise DataError(f"{what} has {rows.shape[1]} columns where {width} belong")
+    refuse_far(rows, what)
+    return rows
+
+
+def refuse_far(rows: Array, what: str) -> None:
+    """DataError for the first entry that is nan, infinite, or too large to be squared."""
+    with np.errstate(invalid="ignore"):
+        good = np.abs(rows) <= _LARGEST
+    if not good.all():
+        i, j = np.argwhere(~good)[0]
+        raise DataError(
+            f"{what} holds {brief(rows[i, j].item())} in row {i}, column {j}, where a finite number belongs"
+            + (f", of at most {_LARGEST:g}" if np.isfinite(rows[i, j]) else "")
+        )

@@ -1,0 +1,309 @@
+"""Kernel ridge, the mean of a Gaussian process and the mode of a Gaussian model, for every penalty from one decomposition.
+
+min_f sum_i (y_i - f(x_i) - b)^2 + lam |f|^2 has f = sum_i alpha_i k(x_i, .), alpha = (K + lam I)^-1 y without an offset b. With a
+prior of covariance tau^2 k and noise sigma^2 it is the posterior mean at lam = sigma^2 / tau^2. An offset b is free of any prior:
+(K + lam I) alpha + b 1 = y, 1'alpha = 0. With N (n, n - 1) an orthonormal basis of what is orthogonal to 1 it is the same problem in
+N'KN and N'y, so that K = Q diag(d) Q' below is K itself, or N'KN with Q mapped back.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.arrays import floats
+from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.types import ArrayLike
+from probreg.errors import DataError
+from probreg.kernels.pairs import Array, read_rows
+
+_LEAST = 1e-10  # of n max K: a least eigenvalue below minus this is no rounding
+_LOG_2PI = float(np.log(2.0 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """All penalties lam of one matrix K and one response y: a method takes lam, one or several (L,), in each place the same.
+
+    Attributes
+    ----------
+    K : array (n, n) or None
+        The matrix, where the path is of one.
+    Phi : array (n, q) or None
+        The columns, K = Phi Phi', where it is of those.
+    y : array (n,)
+        The response.
+    offset : bool
+        Whether there is a free offset b.
+    Q, d, z : array (n, r), (r,), (r,)
+        Eigenvectors, eigenvalues >= 0, and Q'y.
+    """
+
+    K: Array | None
+    Phi: Array | None
+    y: Array
+    offset: bool
+    Q: Array
+    d: Array
+
+    @property
+    def n(self) -> int:
+        return len(self.y)
+
+    @cached_property
+    def z(self) -> Array:
+        return self.Q.T @ self.y
+
+    @property
+    def least(self) -> float:
+        """The least lam for which K + lam I is positive definite to rounding."""
+        if self.K is None:
+            return 0.0
+        # rounding is in units of the largest eigenvalue of K, which the offset may have taken away: 1'K 1 / n
+        largest = max(float(self.d.max()), float(self.K.sum()) / self.n)
+        floor = self.n * np.finfo(float).eps * largest
+        return max(floor - float(self.d.min()), 0.0)
+
+    @cached_property
+    def _squares(self) -> Array:
+        return np.square(self.Q)
+
+    @cached_property
+    def _missing(self) -> Array:
+        """How much of each row (n,) lies in no eigenvector: 1 - [Q Q']_ii, less 1/n for the offset; there d = 0."""
+        if len(self.d) == self.n - self.offset:
+            return np.zeros(self.n)
+        return np.maximum(1.0 - self._squares.sum(1) - self.offset / self.n, 0.0)
+
+    @cached_property
+    def _rest(self) -> tuple[Array, int]:
+        """What of y (n,) lies in no eigenvector, the offset's part left out, and the number of dimensions that it has."""
+        count = self.n - self.offset - len(self.d)
+        if not count:
+            return np.zeros(self.n), 0
+        centred = self.y - self.y.mean() if self.offset else self.y
+        return centred - self.Q @ self.z, count
+
+    def _lam(self, lam: ArrayLike) -> Array:
+        """(L,) penalties. DataError for one that is not positive, or too small for K + lam I to be positive definite."""
+        found = np.atleast_1d(floats(lam, "lam"))
+        if found.ndim != 1 or not found.size or not (np.isfinite(found).all() and (found > 0).all()):
+            worst = found.flat[int(np.argmin(np.nan_to_num(found, nan=-np.inf).ravel()))] if found.size else "none"
+            raise DataError(f"lam is a positive finite number, or several, got {worst}")
+        if found.min() < self.least:
+            raise DataError(
+                f"K + lam I is not positive definite to rounding at lam = {found.min():.3g}: the least lam that is, is {self.least:.3g}"
+            )
+        return found
+
+    # ---- the fit ---------------------------------------------------------------------------------------------------
+
+    def alpha(self, lam: ArrayLike) -> Array:
+        """alpha (L, n): f = sum_i alpha_i k(x_i, .)."""
+        at = self._lam(lam)[:, None]
+        # alpha = Q z / (d + lam), and y / lam where d = 0
+        return (self.z / (self.d + at)) @ self.Q.T + self._rest[0] / at
+
+    def intercept(self, lam: ArrayLike) -> Array:
+        """b (L,): the mean of y - K alpha; 0 without an offset."""
+        alpha = self.alpha(lam)
+        return (self.y - self._fitted(alpha)).mean(1) if self.offset else np.zeros(len(alpha))
+
+    def _fitted(self, alpha: Array) -> Array:
+        """K alpha (L, n), the values of f at the rows."""
+        return alpha @ self.K if self.K is not None else (alpha @ self.Phi) @ self.Phi.T  # type: ignore[union-attr]
+
+    def coefficients(self, lam: ArrayLike) -> Array:
+        """w = Phi'alpha (L, q), the coefficients of columns. DataError for a path that is of a matrix."""
+        if self.Phi is None:
+            raise DataError(
+                "this path is of a matrix K, and coefficients are those of columns: write ridge_path_of_columns"
+            )
+        return self.alpha(lam) @ self.Phi
+
+    def df(self, lam: ArrayLike) -> Array:
+        """The effective number of parameters (L,), tr H = sum d / (d + lam), and one for the offset."""
+        return (self.d / (self.d + self._lam(lam)[:, None])).sum(1) + self.offset
+
+    def norm2(self, lam: ArrayLike) -> Array:
+        """|f|^2 = alpha'K alpha = sum d z^2 / (d + lam)^2 (L,), which falls as lam grows."""
+        return (self.d * np.square(self.z / (self.d + self._lam(lam)[:, None]))).sum(1)
+
+    # ---- choosing lam ----------------------------------------------------------------------------------------------
+
+    def residuals(self, lam: ArrayLike) -> Array:
+        """y - f - b = lam alpha (L, n)."""
+        return self._lam(lam)[:, None] * self.alpha(lam)
+
+    def loo_residuals(self, lam: ArrayLike) -> Array:
+        """y_i less its prediction from all other rows (L, n), lam the same: e_i = alpha_i / [(K + lam I)^-1]_ii.
+
+        With an offset the inverse is that on what is orthogonal to 1, whose diagonal is (1 - H_ii) / lam in either case.
+        """
+        at = self._lam(lam)[:, None]
+        # (1 - H_ii) / lam = sum_j Q_ij^2 / (d_j + lam): all terms are positive, so that nothing cancels
+        inverse = (1.0 / (self.d + at)) @ self._squares.T + self._missing / at
+        return self.alpha(lam) / inverse
+
+    def gcv(self, lam: ArrayLike) -> Array:
+        """Generalised cross-validation (L,): n |y - H y|^2 / (n - tr H)^2."""
+        return self.n * np.square(self.residuals(lam)).sum(1) / np.square(self.n - self.df(lam))
+
+    def sigma2(self, lam: ArrayLike) -> Array:
+        """The noise variance of largest evidence at each lam (L,): lam sum z^2 / (d + lam) / n, n - 1 with an offset."""
+        at = self._lam(lam)
+        return at * self._quadratic(at) / (self.n - self.offset)
+
+    def _quadratic(self, at: Array) -> Array:
+        """y'(K + lam I)^-1 y (L,), of what is orthogonal to 1 with an offset."""
+        return (np.square(self.z) / (self.d + at[:, None])).sum(1) + float(self._rest[0] @ self._rest[0]) / at
+
+    def log_evidence(self, lam: ArrayLike, sigma2: ArrayLike | None = None) -> Array:
+        """log p(y) (L,) of prior tau^2 k and noise sigma^2 = lam tau^2, sigma^2 as given or at its best; b has a flat prior.
+
+        -1/2 sum [z^2 / v + log(2 pi v)], v = tau^2 d + sigma^2; a free offset takes one dimension and log(n) / 2.
+        """
+        at = self._lam(lam)
+        noise = self.sigma2(at) if sigma2 is None else np.broadcast_to(floats(sigma2, "sigma2"), at.shape)
+        if not (noise > 0).all():
+            raise DataError(f"sigma2 is positive, got {float(noise.min()):g}")
+        # v = (sigma^2 / lam) (d + lam)
+        count = self.n - self.offset
+        log_det = np.log(self.d + at[:, None]).sum(1) + self._rest[1] * np.log(at) + count * np.log(noise / at)
+        return -0.5 * (self._quadratic(at) * at / noise + log_det + count * _LOG_2PI + self.offset * np.log(self.n))
+
+    # ---- new rows --------------------------------------------------------------------------------------------------
+
+    def predict(self, across: ArrayLike, lam: ArrayLike) -> Array:
+        """f(s) + b (L, m) at rows whose covariances with those of the path are k(s, x), `across` (m, n)."""
+        return self.alpha(lam) @ self._across(across).T + self.intercept(lam)[:, None]
+
+    def variance(self, across: ArrayLike, diagonal: ArrayLike, lam: ArrayLike) -> Array:
+        """The variance of f(s) + b given y, in units of tau^2 (L, m), from k(s, x) (m, n) and k(s, s) (m,).
+
+        k(s, s) - k_s'(K + lam I)^-1 k_s. With an offset, of k about the mean of the rows, plus lam / n for the mean of y.
+        """
+        at, k, own = self._lam(lam)[:, None], self._across(across), floats(diagonal, "diagonal")
+        if own.shape != (len(k),):
+            raise DataError(f"diagonal is k(s, s) of {len(k)} rows, got shape {own.shape}")
+        if self.offset:
+            # k~(s, s) = k(s, s) - 2 mean k_s + mean K, k~_s = k_s - K 1 / n
+            ones = self._fitted(np.full((1, self.n), 1.0 / self.n))[0]
+            own, k = own - 2.0 * k.mean(1) + ones.mean(), k - ones
+            k = k - k.mean(1, keepdims=True)
+        inside = np.square(k @ self.Q)
+        # what of k_s lies in no eigenvector has d = 0; it is zero at the rows
+        outside = np.maximum(np.square(k).sum(1) - inside.sum(1), 0.0) if self._rest[1] else np.zeros(len(k))
+        taken = (1.0 / (self.d + at)) @ inside.T + outside / at
+        return np.maximum(own - taken, 0.0) + (at / self.n if self.offset else 0.0)
+
+    def _across(self, across: ArrayLike) -> Array:
+        found = np.atleast_2d(floats(across, "across"))
+        if found.ndim != 2 or found.shape[1] != self.n:
+            raise DataError(
+                f"across is k(s, x) of new rows with the {self.n} rows of the path, got shape {found.shape}"
+            )
+        return found
+
+
+@checked
+def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
+    """The ridge path of a matrix K: one eigen-decomposition, from which every penalty lam follows in O(n) or O(n^2).
+
+    Parameters
+    ----------
+    K : array (n, n)
+        k(x_i, x_j), symmetric and positive semidefinite.
+    y : array (n,)
+        The response.
+    offset : bool
+        Whether an offset b without a prior is added; scikit-learn's KernelRidge has none.
+
+    Returns
+    -------
+    RidgePath
+        With `alpha`, `intercept`, `df`, `loo_residuals`, `gcv`, `log_evidence`, `norm2`, `predict`, `variance`.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF, ridge_path
+    >>> k, x, s = RBF(1.0), [0.0, 1.0, 2.0, 4.0], [1.5, 10.0]
+    >>> path = ridge_path(k(x), [0.0, 1.0, 0.0, 2.0], offset=False)
+    >>> path.predict(k(s, x), 0.1).round(3)
+    array([[0.517, 0.   ]])
+    >>> path.df([0.1, 1.0]).round(3)
+    array([3.424, 1.789])
+    """
+    A = read_rows(K, "K")
+    if A.shape[0] != A.shape[1] or (np.abs(A - A.T) > 1e-10 * np.abs(A).max()).any():
+        raise DataError(
+            f"K is a symmetric matrix of k(x_i, x_j), got shape {A.shape}" + " that is not" * (A.shape[0] == A.shape[1])
+        )
+    response = _response(y, len(A))
+    inner = _without_ones(_without_ones(A).T) if offset else A
+    d, V = np.linalg.eigh((inner + inner.T) / 2.0)
+    if d.size and d[0] < -_LEAST * len(A) * np.abs(A).max():
+        raise DataError(f"K has the eigenvalue {d[0]:.3g}, so it is the matrix of no covariance function")
+    return RidgePath(A, None, response, offset, _with_ones(V) if offset else V, np.maximum(d, 0.0))
+
+
+@checked
+def ridge_path_of_columns(Phi: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
+    """The ridge path of K = Phi Phi' by the singular values of Phi: a prior N(0, tau^2 I) on the coefficients of columns.
+
+    Parameters
+    ----------
+    Phi : array (n, q)
+        Columns, such as a basis of a covariance function.
+    y : array (n,)
+        The response.
+    offset : bool
+        Whether an offset b without a prior is added.
+
+    Returns
+    -------
+    RidgePath
+        As of a matrix, and with `coefficients`.
+
+    Examples
+    --------
+    >>> from probreg.kernels import ridge_path_of_columns
+    >>> path = ridge_path_of_columns([[1.0, 2.0], [1.0, 3.0], [1.0, 4.0]], [5.0, 7.0, 9.0], offset=False)
+    >>> path.coefficients(1.0).round(6)
+    array([[0.692308, 2.025641]])
+    """
+    columns = read_rows(Phi, "Phi")
+    response = _response(y, len(columns))
+    inner = _without_ones(columns) if offset else columns
+    U, s, _ = np.linalg.svd(inner, full_matrices=False)
+    return RidgePath(None, columns, response, offset, _with_ones(U) if offset else U, np.square(s))
+
+
+def _response(y: Any, n: int) -> Array:
+    found = read_rows(y, "y", 1)[:, 0]
+    if len(found) != n:
+        raise DataError(f"y has {len(found)} values, and there are {n} rows")
+    if n < 2:
+        raise DataError("a ridge path is of two rows or more, got one")
+    return found
+
+
+def _mirror(n: int) -> Array:
+    """v of the reflection I - 2 v v' / (v'v) that maps 1 to a multiple of the first unit vector."""
+    v = np.full(n, 1.0 / np.sqrt(n))
+    v[0] += 1.0
+    return v / np.linalg.norm(v)
+
+
+def _without_ones(A: Array) -> Array:
+    """N'A: the rows of A in the n - 1 directions that are orthogonal to 1."""
+    v = _mirror(len(A))
+    return (A - 2.0 * np.outer(v, v @ A))[1:]
+
+
+def _with_ones(V: Array) -> Array:
+    """N V: what `_without_ones` took away, put back as zero."""
+    full = np.vstack([np.zeros((1, V.shape[1])), V])
+    v = _mirror(len(full))
+    return full - 2.0 * np.outer(v, v @ full)

@@ -1,0 +1,328 @@
+"""Bases of frequencies, for stationary functions with a spectral density: they hold no rows, and serve any number of them.
+
+hsgp: sines on an interval [-L, L], whose scales are roots of the density. The sines do not depend on the hyperparameters, so that
+a length can be unknown. fourier: cosines and sines of frequencies drawn from the density.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.arrays import brief
+from probreg.arguments.scalars import Flag, Fraction, Seed, Several, checked
+from probreg.arguments.types import ArrayLike
+from probreg.errors import DataError, Incompatible
+from probreg.kernels.base import CovarianceFunction
+from probreg.kernels.basis import BASES, KernelBasis, resolved_at
+from probreg.kernels.pairs import Array, RowPairs, read_rows
+from probreg.kernels.stationary import Radial
+
+MOST_COLUMNS = 3  # of an hsgp basis: the number of functions is a product over columns
+MOST_FUNCTIONS = 10_000
+_TERMS = 20_000  # of the sum over frequencies that is looked at for its tail
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class SineBasis(KernelBasis):
+    """Sines prod_j sin(a_j pi (x_j - centre_j + L_j) / (2 L_j)) / sqrt(L_j), a_j = 1, 2, ..., times roots of the density."""
+
+    centre: Array  # (d,)
+    reach: Array  # (d,) S: half the range that it serves
+    half_width: Array  # (d,) L
+    frequencies: Array  # (q, d), a_j pi / (2 L_j)
+
+    @property
+    def size(self) -> int:
+        return len(self.frequencies)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The number of sines in each column."""
+        return tuple(len(np.unique(w)) for w in self.frequencies.T)
+
+    @property
+    def error_words(self) -> str:
+        ends = ", ".join(f"{c - s:.6g} to {c + s:.6g}" for c, s in zip(self.centre, self.reach))
+        return f"hsgp: {self.size} columns are off k by at most {self.error:.3g} within the range {ends}"
+
+    def sines(self, X: ArrayLike) -> Array:
+        """The columns before they are scaled (n, q), which no hyperparameter changes."""
+        return self._sines(read_rows(X, "X", self.width))
+
+    def refuse_beyond(self, rows: Array) -> Array:
+        """x - centre. DataError for a row beyond the range that is served."""
+        z = rows - self.centre
+        beyond = np.abs(z) > self.reach * (1.0 + _ROUNDING) + _ROUNDING * np.abs(self.centre)
+        if beyond.any():
+            i, j = np.argwhere(beyond)[0]
+            low, high = self.centre[j] - self.reach[j], self.centre[j] + self.reach[j]
+            raise DataError(
+                f"row {i}, column {j} holds {rows[i, j]:g}, beyond the range {low:g} to {high:g} of this basis: "
+                f"make it with range=({min(low, rows[i, j]):g}, {max(high, rows[i, j]):g})"
+            )
+        return z
+
+    def _sines(self, rows: Array) -> Array:
+        z = self.refuse_beyond(rows)
+        out = np.full((len(rows), self.size), 1.0 / math.sqrt(float(np.prod(self.half_width))))
+        for j in range(self.width):
+            # sin at the distinct frequencies of this column, then in the places of their products
+            distinct, place = np.unique(self.frequencies[:, j], return_inverse=True)
+            out *= np.sin(np.outer(z[:, j] + self.half_width[j], distinct))[:, place]
+        return out
+
+    def roots(self, **hyper: Any) -> Array:
+        """The scales sqrt(S(omega)) (q,) of the columns' coefficients, at these hyperparameters or at those of `kernel`."""
+        return np.sqrt(self.kernel.at(**hyper).spectral_density(self.frequencies))
+
+    def values(self, rows: Array) -> Array:
+        return self._sines(rows) * self.roots()
+
+    def check_shapes(self) -> bool:
+        each = self.centre.shape == self.reach.shape == self.half_width.shape == (self.width,)
+        return each and self.frequencies.ndim == 2 and self.frequencies.shape[1] == self.width
+
+
+@checked
+def hsgp(
+    kernel: CovarianceFunction | str,
+    X: ArrayLike,
+    *,
+    range: ArrayLike | None = None,
+    tol: Fraction = 1e-3,
+    size: Any = None,
+    half_width: Any = None,
+) -> SineBasis:
+    """The Hilbert-space basis: sines that vanish at centre -L and +L, with variances S(omega), for up to three columns.
+
+    The sines see an image of every row behind each end, so that k is off by k(2 (L - S)) where the range, of half-width S, ends:
+    L = S + k^-1(tol) / 2. There are as many sines as leave a tail of the density below tol.
+
+    Parameters
+    ----------
+    kernel : CovarianceFunction or str
+        Stationary, with a spectral density.
+    X : array (n, d)
+        Rows; d is at most 3.
+    range : (low, high) or sequence of them, optional
+        What the basis serves, for all columns or for each; that of X unless given. Rows beyond it are refused.
+    tol : float
+        The error of either kind that is allowed, as a share of k(x, x).
+    size : int or sequence of int, optional
+        The number of sines, for all columns or for each.
+    half_width : float or sequence of float, optional
+        L, for all columns or for each; more than half the range.
+
+    Returns
+    -------
+    SineBasis
+        With `sines`, `frequencies` and `roots` beside what every basis has; `error` bounds that of k within the range.
+
+    Notes
+    -----
+    Where the length is unknown, the largest that is plausible asks for L, and the smallest, at that L, for the number of sines:
+    `half_width` and `counts` of two bases are the settings of the third. `roots(length=...)` are its scales at each length.
+
+    References
+    ----------
+    Solin & Sarkka 2020; Riutort-Mayol et al. 2023.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF, hsgp
+    >>> found = hsgp(RBF(0.5), [-1.0, 1.0], tol=1e-3)
+    >>> found.half_width.round(3), found.size, bool(found.error < 2e-3)
+    (array([1.929]), 8, True)
+    """
+    known, rows = resolved_at(kernel, X)
+    d = rows.shape[1]
+    if d > MOST_COLUMNS:
+        raise DataError(f"hsgp takes up to {MOST_COLUMNS} columns, got {d}: write 'cholesky' or 'fourier' in its place")
+    known.spectral_density(np.ones((1, d)))  # refused here if there is none
+    low, high = _ends(range, rows)
+    centre, reach = (low + high) / 2.0, (high - low) / 2.0
+    along = [known.along(j) for j, _ in enumerate(low)]
+    L = _half_widths(along, reach, tol, _one_each("half_width", half_width, d))
+    counts = [
+        _functions(k, w, tol) if m is None else _whole(m)
+        for k, w, m in zip(along, L, _one_each("size", size, d), strict=True)
+    ]
+    if math.prod(counts) > MOST_FUNCTIONS:
+        each = " x ".join(f"{m:,}" for m in counts)
+        raise DataError(
+            f"this hsgp basis needs {each} functions: take a larger tol, size=, a longer length, or 'cholesky'"
+        )
+    grid = np.meshgrid(*(np.arange(1, m + 1) * np.pi / (2.0 * w) for m, w in zip(counts, L)), indexing="ij")
+    error = sum(_image(k, w, s) + _tails(k, w)[m] for k, w, s, m in zip(along, L, reach, counts))
+    frequencies = np.stack(grid, -1).reshape(-1, d)
+    found = SineBasis(known, "hsgp", d, float(error), False, centre, reach, L, frequencies)
+    found.refuse_beyond(rows)
+    return found
+
+
+def _ends(given: Any, rows: Array) -> tuple[Array, Array]:
+    """The least and largest value of each column that is served."""
+    d = rows.shape[1]
+    if given is None:
+        low, high = rows.min(0), rows.max(0)
+    else:
+        ends = np.asarray(read_rows(given, "range"), dtype=float)
+        ends = ends.T if ends.shape == (2, 1) else ends
+        if ends.shape not in ((1, 2), (d, 2)):
+            raise DataError(f"range is (low, high), or one such pair for each of {d} columns, got {brief(given)}")
+        low, high = np.broadcast_to(ends[:, 0], d), np.broadcast_to(ends[:, 1], d)
+    if not (low < high).all():
+        j = int(np.argmin(low < high))
+        raise DataError(f"column {j} has the range {low[j]:g} to {high[j]:g}, which is empty: give range=(low, high)")
+    return low, high
+
+
+def _one_each(name: str, given: Any, d: int) -> list[Any]:
+    """One value for each column from one value for all, or from as many as there are columns."""
+    several = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else [given] * d
+    if len(several) != d:
+        raise DataError(f"{name} is one number, or one for each of {d} columns, got {len(several)}")
+    return several
+
+
+def _whole(m: Any) -> int:
+    if not isinstance(m, int | np.integer) or isinstance(m, bool) or not 1 <= m <= MOST_FUNCTIONS:
+        raise DataError(f"size is a whole number from 1 to {MOST_FUNCTIONS:,}, or one for each column, got {brief(m)}")
+    return int(m)
+
+
+def _half_widths(along: Sequence[CovarianceFunction], reach: Array, tol: float, given: list[Any]) -> Array:
+    found = []
+    for j, (k, s, w) in enumerate(zip(along, reach, given, strict=True)):
+        if w is None:
+            found.append(s + _distance(k, tol, s) / 2.0)
+        elif not isinstance(w, int | float | np.number) or not np.isfinite(w) or w <= s:
+            raise DataError(f"half_width is more than {s:g}, half the range of column {j}, got {brief(w)}")
+        else:
+            found.append(float(w))
+    return np.array(found)
+
+
+def _distance(k: CovarianceFunction, tol: float, start: float) -> float:
+    """k^-1(tol): the distance at which a function of one column has fallen to tol k(0)."""
+    from scipy.optimize import brentq
+
+    far = start
+    over = lambda r: k([0.0], [r]).item() / k.bound - tol
+    while over(far) > 0:
+        far *= 2.0
+    return float(brentq(over, 0.0, far, xtol=1e-12 * far))
+
+
+def _tails(k: CovarianceFunction, L: float) -> Array:
+    """sum_(a > m) S(a pi / 2L) / L for m = 0, 1, ...: what the sines beyond the m-th could add to k."""
+    a = np.arange(1, _TERMS + 1)
+    S = k.spectral_density(a * np.pi / (2.0 * L)) / L
+    rest = _TERMS * S[-1]  # a density falls at least as omega^-2
+    return np.append(np.cumsum(S[::-1])[::-1], 0.0) + rest
+
+
+def _functions(k: CovarianceFunction, L: float, tol: float) -> int:
+    """The least m whose tail is at most tol k(0)."""
+    enough = _tails(k, L) <= tol * k.bound
+    return int(np.argmax(enough)) if enough.any() else _TERMS
+
+
+def _image(k: CovarianceFunction, L: float, reach: float) -> float:
+    """k(2 (L - S)) + k(2 (L + S)): the images, behind either end of the interval, of a row where the range ends."""
+    return float(k([0.0], [2.0 * (L - reach), 2.0 * (L + reach)]).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class FourierBasis(KernelBasis):
+    """Cosines and sines of frequencies omega (q / 2, d), scaled to the variance k(0)."""
+
+    frequencies: Array
+
+    @property
+    def size(self) -> int:
+        return 2 * len(self.frequencies)
+
+    @property
+    def error_words(self) -> str:
+        return (
+            f"fourier: the products of {self.size} columns are off k by {self.error:.3g}, the root of its mean square"
+        )
+
+    def values(self, rows: Array) -> Array:
+        # phi(x)'phi(z) = k(0) / (q/2) sum_j cos(omega_j'(x - z)), whose mean is k(x - z)
+        angles = rows @ self.frequencies.T
+        return np.hstack([np.cos(angles), np.sin(angles)]) * math.sqrt(self.kernel.bound / len(self.frequencies))
+
+    def check_shapes(self) -> bool:
+        return self.frequencies.ndim == 2 and self.frequencies.shape[1] == self.width
+
+
+@checked
+def fourier(
+    kernel: CovarianceFunction | str, X: ArrayLike, *, size: Several = 200, orthogonal: Flag = True, seed: Seed = 0
+) -> FourierBasis:
+    """Random Fourier features: cos(omega'x) and sin(omega'x) of frequencies drawn from the spectral density.
+
+    Parameters
+    ----------
+    kernel : CovarianceFunction or str
+        RBF, Matern or RationalQuadratic, or a multiple of one.
+    X : array (n, d)
+        Rows, of which no more is kept than d.
+    size : int
+        The number of columns, even.
+    orthogonal : bool
+        Whether frequencies are drawn at right angles to one another, d at a time, which makes the error smaller.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    FourierBasis
+        Its `error` is the root mean square error of k between the rows, as independent frequencies have it.
+
+    References
+    ----------
+    Rahimi & Recht 2007; Sutherland & Schneider 2015; Yu et al. 2016.
+    """
+    known, rows = resolved_at(kernel, X)
+    if size % 2:
+        raise DataError(f"size is an even number of columns, a cosine and a sine each, got {size}")
+    core = known.parts[0] if known.name == "scaled" else known
+    if not isinstance(core, Radial):
+        raise Incompatible(f"{known} has no frequencies to draw: write 'cholesky', or one fourier basis for each part")
+    rng, d = np.random.default_rng(seed), rows.shape[1]
+    omega = core.unit_frequencies(rng, size // 2, d)
+    if orthogonal:
+        omega = np.linalg.norm(omega, axis=1, keepdims=True) * _directions(rng, size // 2, d)
+    return FourierBasis(known, "fourier", d, _rms(known, rows, size), False, omega / core.lengths(d))
+
+
+def _directions(rng: np.random.Generator, size: int, d: int) -> Array:
+    """Unit vectors (size, d), uniform on the sphere, and at right angles within each d of them."""
+    blocks = []
+    for _ in np.arange(-(-size // d)):
+        Q, R = np.linalg.qr(rng.standard_normal((d, d)))
+        blocks.append((Q * np.sign(np.diagonal(R))).T)
+    return np.vstack(blocks)[:size]
+
+
+def _rms(kernel: CovarianceFunction, rows: Array, size: int) -> float:
+    """The root mean square error of k over pairs of at most 500 rows.
+
+    The mean of D/2 terms cos(omega'r) has variance (1 + k(2 r) - 2 k(r)^2) / D, for k(0) = 1; for RBF it is (1 - k^2)^2 / D.
+    """
+    x = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 500)).astype(int))]
+    k = kernel.matrix(RowPairs(x, x)) / kernel.bound
+    twice = kernel.matrix(RowPairs(2.0 * x, 2.0 * x)) / kernel.bound
+    variance = np.maximum(1.0 + twice - 2.0 * k * k, 0.0) / size
+    return float(kernel.bound * np.sqrt(variance.mean()))
+
+
+_MADE: dict[str, Any] = {"hsgp": hsgp, "fourier": fourier}
+BASES.update(_MADE)

@@ -1,0 +1,320 @@
+"""Stationary covariance functions: k(x, z) is a function of x - z.
+
+Where a process has a spectral density, S(omega) = int k(r) exp(-i omega'r) dr and k(r) = int S(omega) exp(i omega'r) d omega / (2 pi)^d
+(Bochner). The radial ones are k = g(s) of s = sum_j (x_j - z_j)^2 / l_j^2, with one length for all columns or one per column.
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from scipy.special import gammaln, kv
+
+from probreg.arguments.scalars import Columns, Flag, Positive, check_fields
+from probreg.errors import DataError
+from probreg.kernels.base import KERNELS, CovarianceFunction
+from probreg.kernels.pairs import Array, RowPairs
+
+Length = Annotated[float | tuple[float, ...], Columns(positive=True)]
+_SMOOTHNESS = (0.5, 1.5, 2.5)
+
+
+class Radial(CovarianceFunction):
+    """k = g(s) of the squared distance s in units of the lengths, g(0) = 1; a subclass says g and its density."""
+
+    length: Length
+    scaled: bool
+    bound = 1.0
+    stationary = True
+    hyperparameters: ClassVar[tuple[str, ...]] = ("length",)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @abstractmethod
+    def profile(self, s: Array) -> Array:
+        """g(s)."""
+
+    @abstractmethod
+    def profile_slopes(self, s: Array) -> tuple[Array, dict[str, Array]]:
+        """s dg/ds, and dg / d log h of the hyperparameters beside the length."""
+
+    @abstractmethod
+    def unit_density(self, w2: Array, d: int) -> Array:
+        """S at squared frequencies w2, for lengths of 1 in d columns."""
+
+    @abstractmethod
+    def unit_frequencies(self, rng: np.random.Generator, size: int, d: int) -> Array:
+        """Draws (size, d) from S / (2 pi)^d, which is a probability density, for lengths of 1."""
+
+    def lengths(self, d: int) -> Array:
+        """One length per column (d,), in raw units. DataError where there are others than d."""
+        if self.scaled:
+            raise DataError(f"{self} has its length on standardised columns: write .resolved(X) with the rows first")
+        if isinstance(self.length, tuple) and len(self.length) != d:
+            raise DataError(
+                f"{self.name} has {len(self.length)} lengths, and the rows have {d} columns: give one for each"
+            )
+        return np.broadcast_to(np.asarray(self.length, dtype=float), d)
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        return self.profile(pairs.squared_distances(self.lengths(pairs.width)))
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        lengths = self.lengths(pairs.width)
+        s = pairs.squared_distances(lengths)
+        steep, others = self.profile_slopes(s)
+        # s_j = (x_j - z_j)^2 / l_j^2 has d s_j / d log l_j = -2 s_j: dk / d log l_j = -2 (s_j / s) (s dg/ds)
+        if not isinstance(self.length, tuple):
+            return {"length": -2.0 * steep} | others
+        ratio = np.divide(-2.0 * steep, s, out=np.zeros_like(s), where=s > 0)
+        found = {}
+        for j, length in enumerate(lengths):
+            left, right = pairs.column(j)
+            found[f"length[{j}]"] = ratio * np.square((left - right) / length)
+        return found | others
+
+    def density(self, omega: Array) -> Array | None:
+        # k(r) = g(r / l): S(omega) = prod_j l_j S_1(l omega)
+        lengths = self.lengths(omega.shape[1])
+        return np.prod(lengths) * self.unit_density(np.square(omega * lengths).sum(1), omega.shape[1])
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class RBF(Radial):
+    """The Gaussian covariance function exp(-|x - z|^2 / (2 length^2)), of infinitely smooth processes.
+
+    Parameters
+    ----------
+    length : float or tuple of float
+        Positive: one for all columns, or one per column. scikit-learn's gamma is 1 / (2 length^2).
+    scaled : bool
+        Whether the length is stated on standardised columns; `resolved(X)` states it on the raw ones.
+
+    Examples
+    --------
+    >>> RBF(2.0)([0.0, 2.0]).round(6)
+    array([[1.      , 0.606531],
+           [0.606531, 1.      ]])
+    """
+
+    length: Length = 1.0
+    scaled: Flag = False
+
+    name = "rbf"
+
+    def profile(self, s: Array) -> Array:
+        return np.exp(-0.5 * s)
+
+    def profile_slopes(self, s: Array) -> tuple[Array, dict[str, Array]]:
+        return -0.5 * s * np.exp(-0.5 * s), {}
+
+    def unit_density(self, w2: Array, d: int) -> Array:
+        # S(w) = (2 pi)^(d/2) exp(-w^2 / 2)
+        return (2.0 * math.pi) ** (d / 2) * np.exp(-0.5 * w2)
+
+    def unit_frequencies(self, rng: np.random.Generator, size: int, d: int) -> Array:
+        return rng.standard_normal((size, d))
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Matern(Radial):
+    """The Matern covariance function of smoothness nu: exp(-r), (1 + r) exp(-r), (1 + r + r^2/3) exp(-r) at r = sqrt(2 nu s).
+
+    The process has nu - 1/2 derivatives; s is the squared distance in units of the length.
+
+    Parameters
+    ----------
+    length : float or tuple of float
+        Positive: one for all columns, or one per column.
+    nu : float
+        0.5, 1.5 or 2.5.
+    scaled : bool
+        Whether the length is stated on standardised columns; `resolved(X)` states it on the raw ones.
+
+    References
+    ----------
+    Rasmussen & Williams 2006, section 4.2.
+
+    Examples
+    --------
+    >>> Matern(2.0, nu=0.5)([0.0], [2.0]).item().__round__(6)
+    0.367879
+    """
+
+    length: Length = 1.0
+    nu: Positive = 1.5
+    scaled: Flag = False
+
+    name = "matern"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.nu not in _SMOOTHNESS:
+            raise DataError(f"Matern nu is 0.5, 1.5 or 2.5, got {self.nu:g}; as nu grows it becomes RBF")
+
+    def profile(self, s: Array) -> Array:
+        r = np.sqrt(2.0 * self.nu * s)
+        polynomial = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + r * r / 3.0}[self.nu]
+        return polynomial * np.exp(-r)
+
+    def profile_slopes(self, s: Array) -> tuple[Array, dict[str, Array]]:
+        # s dg/ds = (r/2) dg/dr: -r/2 e^-r, -r^2/2 e^-r, -r^2 (1 + r)/6 e^-r
+        r = np.sqrt(2.0 * self.nu * s)
+        polynomial = {0.5: r / 2.0, 1.5: r * r / 2.0, 2.5: r * r * (1.0 + r) / 6.0}[self.nu]
+        return -polynomial * np.exp(-r), {}
+
+    def unit_density(self, w2: Array, d: int) -> Array:
+        # S(w) = 2^d pi^(d/2) Gamma(nu + d/2) (2 nu)^nu / Gamma(nu) (2 nu + w^2)^-(nu + d/2)
+        nu, half = self.nu, d / 2
+        constant = (
+            d * math.log(2.0) + half * math.log(math.pi) + gammaln(nu + half) - gammaln(nu) + nu * math.log(2 * nu)
+        )
+        return np.exp(constant - (nu + half) * np.log(2.0 * nu + w2))
+
+    def unit_frequencies(self, rng: np.random.Generator, size: int, d: int) -> Array:
+        # a multivariate t on 2 nu degrees of freedom
+        return rng.standard_normal((size, d)) / np.sqrt(rng.chisquare(2.0 * self.nu, (size, 1)) / (2.0 * self.nu))
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class RationalQuadratic(Radial):
+    """The rational quadratic (1 + |x - z|^2 / (2 alpha length^2))^-alpha: Gaussians of many lengths, mixed.
+
+    Parameters
+    ----------
+    length : float or tuple of float
+        Positive: one for all columns, or one per column.
+    alpha : float
+        Positive; as it grows the function becomes RBF(length).
+    scaled : bool
+        Whether the length is stated on standardised columns; `resolved(X)` states it on the raw ones.
+
+    Examples
+    --------
+    >>> RationalQuadratic(1.0, alpha=0.5)([0.0], [1.0]).item().__round__(6)
+    0.707107
+    """
+
+    length: Length = 1.0
+    alpha: Positive = 1.0
+    scaled: Flag = False
+
+    name = "rational_quadratic"
+    hyperparameters = ("length", "alpha")
+
+    def profile(self, s: Array) -> Array:
+        return np.exp(-self.alpha * np.log1p(s / (2.0 * self.alpha)))
+
+    def profile_slopes(self, s: Array) -> tuple[Array, dict[str, Array]]:
+        # with u = s / (2 alpha): s dg/ds = -(s/2) g / (1 + u), dg / d log alpha = alpha g (u / (1 + u) - log(1 + u))
+        u, g = s / (2.0 * self.alpha), self.profile(s)
+        return -0.5 * s * g / (1.0 + u), {"alpha": self.alpha * g * (u / (1.0 + u) - np.log1p(u))}
+
+    def unit_density(self, w2: Array, d: int) -> Array:
+        # int Gamma(t; alpha, rate alpha) (2 pi / t)^(d/2) exp(-w^2 / (2 t)) dt, a Bessel function of order b = alpha - d/2:
+        # S(w) = 2 (2 pi)^(d/2) alpha^alpha / Gamma(alpha) (w^2 / (2 alpha))^(b/2) K_b(sqrt(2 alpha w^2))
+        a, b = self.alpha, self.alpha - d / 2
+        front = (2.0 * math.pi) ** (d / 2) * math.exp(a * math.log(a) - gammaln(a))
+        at_zero = front * math.exp(gammaln(b) - b * math.log(a)) if b > 0 else math.inf
+        w2 = np.asarray(w2, dtype=float)
+        positive = np.where(w2 > 0, w2, 1.0)
+        return np.where(
+            w2 > 0, 2.0 * front * (positive / (2.0 * a)) ** (b / 2) * kv(b, np.sqrt(2.0 * a * positive)), at_zero
+        )
+
+    def unit_frequencies(self, rng: np.random.Generator, size: int, d: int) -> Array:
+        return rng.standard_normal((size, d)) * np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, (size, 1)))
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Periodic(CovarianceFunction):
+    """The periodic covariance function exp(-2 sum_j sin^2(pi (x_j - z_j) / period) / length^2).
+
+    Its spectrum is of lines at the multiples of 2 pi / period, so that it has no spectral density.
+
+    Parameters
+    ----------
+    period : float
+        Positive, in the units of the columns.
+    length : float
+        Positive, without units: how smooth one period is.
+
+    Examples
+    --------
+    >>> Periodic(7.0)([0.0], [14.0]).item()  # two weeks later
+    1.0
+    """
+
+    period: Positive = 1.0
+    length: Positive = 1.0
+
+    name = "periodic"
+    hyperparameters = ("period", "length")
+    bound = 1.0
+    stationary = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def _phases(self, pairs: RowPairs) -> list[Array]:
+        return [np.pi * (left - right) / self.period for left, right in map(pairs.column, range(pairs.width))]
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        squares = sum(np.square(np.sin(phase)) for phase in self._phases(pairs))
+        return np.exp(-2.0 * squares / self.length**2)
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        # u = pi (x - z) / p has du / d log p = -u, and d sin^2 u = sin 2u du
+        phases, k = self._phases(pairs), self.matrix(pairs)
+        squares, turned = sum(np.square(np.sin(u)) for u in phases), sum(u * np.sin(2.0 * u) for u in phases)
+        return {"period": 2.0 * k * turned / self.length**2, "length": 4.0 * k * squares / self.length**2}
+
+    def density(self, omega: Array) -> Array | None:
+        return None
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Constant(CovarianceFunction):
+    """The constant covariance function k(x, z) = variance: an offset with the prior N(0, variance).
+
+    Parameters
+    ----------
+    variance : float
+        Positive.
+
+    Examples
+    --------
+    >>> Constant(9.0)([0.0, 1.0])
+    array([[9., 9.],
+           [9., 9.]])
+    """
+
+    variance: Positive = 1.0
+
+    name = "constant"
+    hyperparameters = ("variance",)
+    stationary = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def bound(self) -> float:
+        return self.variance
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        return np.full(pairs.shape, float(self.variance))
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        return {"variance": self.matrix(pairs)}
+
+    def density(self, omega: Array) -> Array | None:
+        return None  # all of it stands at frequency 0
