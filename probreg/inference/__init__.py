@@ -12,6 +12,7 @@ from probreg.inference.base import (
 )
 from probreg.inference.exact.conjugate import Conjugate as Conjugate
 from probreg.inference.exact.evidence import Evidence as Evidence
+from probreg.inference.exact.integrate import Integrate as Integrate
 from probreg.inference.exact.quadrature import Quadrature as Quadrature
 from probreg.inference.modes.closed_form import ClosedForm as ClosedForm
 from probreg.inference.modes.newton import Newton as Newton

@@ -41,6 +41,7 @@ MethodName = Annotated[
         "coordinate_descent",
         "evidence",
         "importance",
+        "integrate",
         "laplace",
         "lms",
         "newton",

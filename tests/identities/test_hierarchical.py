@@ -9,7 +9,7 @@ from scipy import integrate, stats
 from scipy.special import gammaln, logsumexp
 
 import probreg as pr
-from probreg.inference.exact.evidence import _Problem
+from probreg.inference.exact.evidence import EvidenceProblem
 from probreg.priors import R2, GPrior, Horseshoe, Normal
 from tests.conftest import covering
 
@@ -19,7 +19,7 @@ Array = np.ndarray
 def integrated(model: pr.Model) -> float:
     """log p(y), the unknown scale and sigma integrated out of the evidence surface, by trapezoids over the logs: the scale as
     far as its tails reach, sigma over nine standard deviations of its log."""
-    problem = _Problem(model, False)
+    problem = EvidenceProblem(model, False)
     top = problem.maximise(200)
     sd = float(np.sqrt(np.linalg.inv(-top.at.hessian)[-1, -1]))
     u, v = top.theta[0] + np.arange(-9.0, 18.0, 0.15), top.theta[1] + sd * np.arange(-9.0, 9.0, 0.45)
@@ -36,7 +36,7 @@ def test_the_evidence_over_tau_is_the_evidence_of_the_marginal_prior(tau: Any) -
     x = rng.normal(size=(20, 1))
     y = x[:, 0] + 0.5 * rng.normal(size=20)
     model = pr.Model.from_arrays(x, y, intercept=False, prior=Normal(tau), aux={"sigma": 0.5})
-    surface = _Problem(model, False).surface
+    surface = EvidenceProblem(model, False).surface
     over_tau = integrate.quad(
         lambda u: np.exp(surface(np.array([u])).value + 20), -12, 14, limit=400, epsabs=0, epsrel=1e-11
     )[0]
@@ -110,7 +110,7 @@ def test_bayes_factors_of_attitude(attitude: tuple[Array, Array, list[str]]) -> 
 
 def posterior_of_scales(model: pr.Model) -> tuple[Array, Array]:
     """Means and standard deviations of (beta, sigma, tau) of a Gaussian model by quadrature over (log tau, log sigma)."""
-    problem = _Problem(model, False)
+    problem = EvidenceProblem(model, False)
     top = problem.maximise(200)
     sd = np.sqrt(np.linalg.inv(-top.at.hessian)[-1, -1])
     grid = [(a, b) for a in top.theta[0] + np.arange(-9, 16, 0.25) for b in top.theta[1] + sd * np.arange(-7, 7, 0.7)]

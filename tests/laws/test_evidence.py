@@ -9,7 +9,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import Evidence
-from probreg.inference.exact.evidence import _Problem
+from probreg.inference.exact.evidence import EvidenceProblem
 from probreg.priors import R2, GPrior, Horseshoe, Normal, ScaleMixture
 
 from .cases import LIKELIHOOD_CASES, PRECISION, Array, accepted, covering, gradient, model_for, named, rows_for
@@ -32,7 +32,7 @@ SMOOTH = [v for v in LIKELIHOOD_CASES if not isinstance(v, pr.Gaussian)]
 
 
 def surface_of(model: pr.Model, per_column: bool = False) -> Any:
-    return _Problem(model, per_column).surface
+    return EvidenceProblem(model, per_column).surface
 
 
 def gaussian(prior: Any, **more: Any) -> pr.Model:
@@ -59,7 +59,7 @@ def test_slopes_of_the_evidence(prior, aux, per_column):
 def test_the_evidence_is_that_of_conjugate_at_the_scales(prior):
     """Every column proper, sigma given: the closed form of another room."""
     model = gaussian({"Intercept": Normal(3.0), ("x1", "x2", "x3"): prior}, aux={"sigma": 0.6})
-    f, problem = surface_of(model), _Problem(model, False)
+    f, problem = surface_of(model), EvidenceProblem(model, False)
     for tau in (0.3, 1.7):
         plain = model.with_prior(problem.prior_at(np.array([tau])))
         exact = pr.fit(plain, pr.Conjugate(draws=1)).solution.stats["log_evidence"]
@@ -84,7 +84,7 @@ def test_slopes_of_the_approximate_evidence(likelihood, prior):
 
 def test_the_approximate_evidence_is_exact_where_the_posterior_is_normal():
     model = gaussian({"Intercept": Normal(3.0), ("x1", "x2", "x3"): Normal(pr.HalfNormal(0.8))}, aux={"sigma": 0.6})
-    exact, near = _Problem(model, False), _Problem(model, False)
+    exact, near = EvidenceProblem(model, False), EvidenceProblem(model, False)
     from probreg.inference.exact.marginal import LaplaceSurface
 
     approximate = LaplaceSurface(model, near.unknown, near.prior_at)
@@ -98,7 +98,7 @@ def test_the_approximate_evidence_is_exact_where_the_posterior_is_normal():
 @pytest.mark.parametrize("prior", UNKNOWN, ids=named)
 def test_no_scale_on_a_grid_has_more_evidence(prior):
     model = gaussian(prior)
-    problem = _Problem(model, False)
+    problem = EvidenceProblem(model, False)
     top = problem.maximise(100)
     assert np.abs(top.at.gradient[np.r_[~top.vanished, True]]).max() < 1e-7
     K = len(top.theta)
@@ -111,7 +111,7 @@ def test_no_scale_on_a_grid_has_more_approximate_evidence(likelihood):
     model = accepted(likelihood, Normal(pr.priors.HalfCauchy(1.0)))
     if model is None:
         pytest.skip("a symmetric softmax goes with plain normal priors")
-    problem = _Problem(model, False)
+    problem = EvidenceProblem(model, False)
     top = problem.maximise(100)
     for move in (-2.0, -0.3, -0.02, 0.02, 0.3, 2.0):
         assert problem.surface(top.theta + move).value < top.at.value
@@ -288,7 +288,7 @@ def test_the_note_says_what_was_maximised(tau, sigma):
     """Whether log p(y | scales) itself is at its maximum is looked at, a little to either side of the scales found."""
     model = gaussian(Normal(tau), aux={} if sigma is None else {"sigma": sigma})
     note = " ".join(pr.fit(model, "evidence").described["notes"])
-    problem = _Problem(model, False)
+    problem = EvidenceProblem(model, False)
     top = problem.maximise(300)
     sides = [problem.surface(top.theta + h * np.eye(len(top.theta))[0]).evidence for h in (-1e-3, 1e-3)]
     sides += [problem.surface(top.theta + h * np.eye(len(top.theta))[-1]).evidence for h in (-1e-3, 1e-3)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.exact.evidence import _Problem
+from probreg.inference.exact.evidence import EvidenceProblem
 
 EXACT = 1e-8
 
@@ -32,6 +32,6 @@ def test_evidence_of_polynomials(degree: int, certified: Any) -> None:
     assert fit.solution.stats["log_evidence"] == pytest.approx(exact["log_evidence"], rel=EXACT)
     np.testing.assert_allclose(fit.coef.values, exact["posterior_mean"], rtol=EXACT)
     np.testing.assert_allclose(fit.std_error.values, exact["posterior_sd"], rtol=EXACT)
-    at = _Problem(polynomial(case, degree, pr.Normal(pr.priors.Reference())), False).surface(np.log([scale]))
+    at = EvidenceProblem(polynomial(case, degree, pr.Normal(pr.priors.Reference())), False).surface(np.log([scale]))
     assert at.evidence == pytest.approx(exact["log_evidence"], rel=EXACT)
     assert at.effective.sum() == pytest.approx(exact["gamma_effective"], rel=EXACT)

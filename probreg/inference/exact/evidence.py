@@ -149,39 +149,15 @@ class Evidence(Method):
         return METHODS.resolve(self.method)
 
     def obstacle(self, model: Model) -> str | None:
-        if not isinstance(model.likelihood, SmoothLikelihood):
-            return f"evidence needs a smooth likelihood, and {model.likelihood.name} is not one"
-        blocks = model.joint.blocks
-        if not any(isinstance(b.prior, HierarchicalPrior) for b in blocks):
-            return "evidence finds prior scales that are unknown, and this model has none: Normal(Reference()) or Normal(HalfNormal(1.0)) has"
-        if wrong := [b.prior.name for b in blocks if isinstance(b.prior, HierarchicalPrior) and not _tunable(b.prior)]:
-            return f"evidence needs unknown scales to be those of normal priors, and this model has {', '.join(wrong)}; use nuts"
-        if why := self._others(model) or edges(self, model) or self._edge(model):
-            return why
-        return self._inner.obstacle(_Problem(model, self.per_column).starting_model)
-
-    def _others(self, model: Model) -> str | None:
-        gaussian = model.likelihood.least_squares
-        kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
-        for b in model.joint.blocks:
-            if not isinstance(b.prior, ScaleMixture | kind):
-                return f"evidence needs the other priors to be {word} with a {model.likelihood.name} likelihood, and {b.prior.name} is not"
-            if not isinstance(b.prior, ScaleMixture):
-                continue
-            if b.prior.sigma_units and not gaussian:
-                return "evidence with this likelihood needs prior scales that are not in units of sigma"
-            if self.per_column and getattr(b.prior.base, "precision_matrix", None) is not None:
-                return f"evidence with per_column=True needs a prior of independent columns, and {b.prior.name} correlates them"
-        return None
-
-    def _edge(self, model: Model) -> str | None:
-        for b in model.joint.blocks:
-            if isinstance(b.prior, ScaleMixture) and b.prior.tau.bounded:
-                return f"evidence looks for a vanishing gradient, and the {b.prior.tau.name} prior of a scale has an edge; use nuts"
-        return None
+        why = scales_obstacle(self, model, "finds")
+        if why is None and self.per_column:
+            for b in model.joint.blocks:
+                if isinstance(b.prior, ScaleMixture) and getattr(b.prior.base, "precision_matrix", None) is not None:
+                    return f"evidence with per_column=True needs a prior of independent columns, and {b.prior.name} correlates them"
+        return why or self._inner.obstacle(EvidenceProblem(model, self.per_column).starting_model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        problem = _Problem(model, self.per_column)
+        problem = EvidenceProblem(model, self.per_column)
         require_full_rank(
             posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0),
             model,
@@ -201,12 +177,41 @@ class Evidence(Method):
         return replace(solution, stats={**solution.stats, **settled.stats}, notes=(*settled.notes, *solution.notes))
 
 
+def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
+    """Why the evidence is no smooth function of the logs of unknown scales, for a method that `does` something with them."""
+    blocks, gaussian = model.joint.blocks, model.likelihood.least_squares
+    if not isinstance(model.likelihood, SmoothLikelihood):
+        return f"{method.name} needs a smooth likelihood, and {model.likelihood.name} is not one"
+    if not any(isinstance(b.prior, HierarchicalPrior) for b in blocks):
+        return (
+            f"{method.name} {does} prior scales that are unknown, and this model has none: Normal(Reference()) or "
+            "Normal(HalfNormal(1.0)) has"
+        )
+    if wrong := [b.prior.name for b in blocks if isinstance(b.prior, HierarchicalPrior) and not _tunable(b.prior)]:
+        return f"{method.name} needs unknown scales to be those of normal priors, and this model has {', '.join(wrong)}; use nuts"
+    kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
+    for b in blocks:
+        if not isinstance(b.prior, ScaleMixture | kind):
+            return (
+                f"{method.name} needs the other priors to be {word} with a {model.likelihood.name} likelihood, and "
+                f"{b.prior.name} is not"
+            )
+        if isinstance(b.prior, ScaleMixture) and b.prior.sigma_units and not gaussian:
+            return f"{method.name} with this likelihood needs prior scales that are not in units of sigma"
+    if (why := edges(method, model)) is not None:
+        return why
+    for b in blocks:
+        if isinstance(b.prior, ScaleMixture) and b.prior.tau.bounded:
+            return f"{method.name} looks for a vanishing gradient, and the {b.prior.tau.name} prior of a scale has an edge; use nuts"
+    return None
+
+
 def _tunable(prior: Prior) -> bool:
     return isinstance(prior, ScaleMixture) and isinstance(prior.base, GaussianPrior)
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class EvidenceProblem:
     """A model with unknown scales, and the way back from their values to a model."""
 
     model: Model
@@ -259,6 +264,11 @@ class _Problem:
         far = top.theta[-1] < np.log(_NO_NOISE * (m.y_scale or 1.0))
         return bool(far or -top.at.hessian[-1, -1] < 1e-6 * m.weight)
 
+    @property
+    def noise(self) -> bool:
+        """sigma is one of the coordinates of the surface."""
+        return self.exact and bool(self.model.unknown)
+
     def tau(self, top: EvidenceMaximum) -> Array:
         return np.exp(top.theta[: len(self.unknown)])
 
@@ -298,8 +308,8 @@ class _Problem:
         else:
             value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
         value += "; flat columns count with density 1" * bool(self._flat)
-        kept = [f"{self._of(g)} {t:.6g}" for g, t, out in zip(self.unknown, tau, top.vanished) if not out]
-        lost = [self._of(g) for g, out in zip(self.unknown, top.vanished) if out]
+        kept = [f"{self.named(g)} {t:.6g}" for g, t, out in zip(self.unknown, tau, top.vanished) if not out]
+        lost = [self.named(g) for g, out in zip(self.unknown, top.vanished) if out]
         said = [value]
         said += [f"prior scale (times what was stated) of {'; '.join(kept)}"] if kept else []
         said += (
@@ -328,5 +338,6 @@ class _Problem:
     def _flat(self) -> bool:
         return not self.model.joint.informative.all()
 
-    def _of(self, group: ScaleGroup) -> str:
+    def named(self, group: ScaleGroup) -> str:
+        """Its columns."""
         return ", ".join(self.model.design.columns[j] for j in group.columns)

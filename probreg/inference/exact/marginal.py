@@ -15,20 +15,25 @@ smooth likelihood gives its Laplace approximation, whose gradient counts how the
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from probreg.data import Block
+from probreg.data.rows import times_weights
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode
-from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns, vec_entries
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import LocalModel, Model
+from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
 from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, Prior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_NEAR = 1e-4  # of a difference of the curvature of a row, in eta and log aux
+MEMORY = 64 * 2**20  # bytes of the factors that are held at once
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,38 @@ def over_alpha(found: Pieces, n: Array) -> tuple[Array, Array]:
     return g, 0.5 * found.square + found.cross - 0.5 * np.diag(found.trace + found.size)
 
 
+class Conditional(NamedTuple):
+    """A normal distribution of (vec beta, log aux) given theta: mean + root z, z standard normal."""
+
+    mean: Array  # (k,)
+    root: Array  # (k, r)
+    evidence: float  # log p(y | theta)
+
+
 # ---- Gaussian likelihood -----------------------------------------------------------------------------------------------
+
+
+class _Reduced(NamedTuple):
+    """|y - X b|^2 = |R b_f + across b_i - z_f|^2 + |W gamma - z|^2 + rest, the flat coefficients b_f first."""
+
+    W: Array  # (q, q)
+    z: Array  # (q,)
+    rest: float
+    n: float  # weight of the rows less the flat columns
+    log_det: float  # log |R|
+    R: Array  # (k, k)
+    across: Array  # (k, q)
+    z_flat: Array  # (k,)
+
+
+class GaussianNodes(NamedTuple):
+    """gamma | theta_s, y ~ N(mean_s, T_s T_s') at nodes s, T (S, q, q), or its diagonal (S, q)."""
+
+    logs: Array  # (S, K + 1): log alpha, log 1 / sigma^2
+    mean: Array  # (S, q)
+    T: Array
+    log_det: Array  # (S,) of the precision
+    rss: Array  # (S,) |z - W mean|^2
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +137,15 @@ class GaussianSurface:
         return sum(g.tau is not None for g in self.groups)
 
     @cached_property
-    def _reduced(self) -> tuple[Array, Array, float, float, float]:
-        """W (q, q), z (q,) with data |z - W gamma|^2 + rest, n less the flat columns, and log |R| of those."""
+    def _flat(self) -> list[int]:
+        inside = {j for g in self.groups for j in g.columns}
+        return [j for j in range(self.model.design.moments.p) if j not in inside]
+
+    @cached_property
+    def _reduced(self) -> _Reduced:
         moments = self.model.design.moments
         F, p = np.asarray(moments.factor, dtype=float), moments.p
-        inside = [j for g in self.groups for j in g.columns]
-        flat = [j for j in range(p) if j not in set(inside)]
+        inside, flat = [j for g in self.groups for j in g.columns], self._flat
         # |y - X b|^2 = |R_ff b_f + R_fi b_i - z_f|^2 + |W b_i - z|^2 + rest: with flat columns first, integrating over
         # b_f takes one factor sigma sqrt(2 pi) for each, hence n - k, and 1 / |R_ff|.
         R, k = np.linalg.qr(F[:, [*flat, *inside, p]], mode="r"), len(flat)
@@ -119,17 +158,18 @@ class GaussianSurface:
         parts = [
             solve_triangular(g.root, W[:, e - len(g.columns) : e].T, lower=True).T for g, e in zip(self.groups, ends)
         ]
-        return np.hstack(parts), z, float(R[p, p] ** 2), moments.weight - k, log_det
+        rest = float(R[p, p] ** 2)
+        return _Reduced(np.hstack(parts), z, rest, moments.weight - k, log_det, R[:k, :k], R[:k, k:p], R[:k, p])
 
     @cached_property
-    def _coordinates(self) -> tuple[Array, Array]:
-        """W and z, W as its singular values where one group is all there is."""
-        W, z, *_ = self._reduced
+    def _coordinates(self) -> tuple[Array, Array, Array]:
+        """W, z and V with gamma = V times the coordinates; W as its singular values where one group is all there is."""
+        W, z = self._reduced.W, self._reduced.z
         if len(self.groups) > 1:
-            return W, z
+            return W, z, np.eye(len(z))
         # |z - W gamma|^2 = |U'z - diag(d) V'gamma|^2, and |gamma| = |V'gamma|: everything is diagonal.
-        U, d, _ = np.linalg.svd(W)
-        return d, U.T @ z
+        U, d, Vt = np.linalg.svd(W)
+        return d, U.T @ z, Vt.T
 
     @cached_property
     def _of(self) -> Array:
@@ -155,7 +195,7 @@ class GaussianSurface:
         return self._map @ theta + np.array([*held, -2.0 * sigma])
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        *_, rest, n, log_det = self._reduced
+        rest, n, log_det = self._reduced.rest, self._reduced.n, self._reduced.log_det
         logs = self.logs(theta)
         alpha, noise = np.exp(logs[:-1]), float(np.exp(logs[-1]))
         S, m, log_det_H, rss = self._given(alpha, noise)
@@ -185,7 +225,7 @@ class GaussianSurface:
 
     def _given(self, alpha: Array, noise: float) -> tuple[Array, Array, float, float]:
         """S, the mean, log |H| and |z - W m|^2, by orthogonal reduction of the rows and the prior."""
-        W, z = self._coordinates
+        W, z, _ = self._coordinates
         a = alpha[self._of]
         if W.ndim == 1:
             # H = noise d^2 + alpha, m = noise d z / H, z - d m = alpha z / H, coordinate by coordinate.
@@ -199,10 +239,67 @@ class GaussianSurface:
         m = T @ R[:q, q]
         return T @ T.T, m, 2.0 * float(np.log(np.abs(np.diagonal(R)[:q])).sum()), float(np.square(z - W @ m).sum())
 
+    def at_nodes(self, theta: Array) -> GaussianNodes:
+        """Mean and spread of gamma at each of theta (S, d)."""
+        logs = np.array([self.logs(t) for t in theta])
+        W, z, _ = self._coordinates
+        noise, a = np.exp(logs[:, -1:]), np.exp(logs[:, :-1])[:, self._of]
+        if W.ndim == 1:
+            # H = noise d^2 + alpha, m = noise d z / H, coordinate by coordinate.
+            h = noise * W**2 + a
+            mean, T, log_det = noise * W * z / h, 1.0 / np.sqrt(h), np.log(h).sum(1)
+            return GaussianNodes(logs, mean, T, log_det, np.square(a * z / h).sum(1))
+        q = len(z)
+        rows = np.zeros((len(theta), 2 * q, q + 1))
+        # [noise^(1/2) W; diag(alpha)^(1/2)] = Q R: R'R = H, T = R^-1, m = T Q'[noise^(1/2) z; 0], log |H| = 2 log |R|.
+        rows[:, :q] = np.sqrt(noise)[:, :, None] * np.c_[W, z]
+        rows[:, q + np.arange(q), np.arange(q)] = np.sqrt(a)
+        R = np.linalg.qr(rows, mode="r")
+        T = np.linalg.inv(R[:, :q, :q])
+        mean = (T @ R[:, :q, q:])[..., 0]
+        log_det = 2.0 * np.log(np.abs(np.diagonal(R[:, :q, :q], axis1=1, axis2=2))).sum(1)
+        return GaussianNodes(logs, mean, T, log_det, np.square(z - mean @ W.T).sum(1))
+
+    def values(self, theta: Array) -> Array:
+        """The value (S,) at each of theta (S, d), as of `__call__`."""
+        size = np.bincount(self._of, minlength=len(self.groups)).astype(float)
+        out = []
+        for part in np.array_split(theta, -(-len(theta) * 3 * len(self._of) ** 2 * 8 // MEMORY) or 1):
+            at = self.at_nodes(part)
+            noise, a = np.exp(at.logs[:, -1]), np.exp(at.logs[:, :-1])
+            pull = np.square(at.mean) @ np.equal.outer(self._of, np.arange(len(self.groups)))
+            penalised = (a * pull).sum(1) + noise * (at.rss + self._reduced.rest)
+            out.append(
+                0.5 * (self._reduced.n * (at.logs[:, -1] - _LOG_2PI) + at.logs[:, :-1] @ size - at.log_det - penalised)
+            )
+        constant = 0.5 * self.model.design.moments.log_precision - self._reduced.log_det
+        priors = [g.tau for g in self.groups if g.tau] + [self.model.aux_prior(a) for a in self.model.unknown]
+        return np.concatenate(out) + constant + log_prior_of_logs(theta, priors)
+
+    @cached_property
+    def coefficients(self) -> tuple[Array, Array, Array]:
+        """c (p,), G (p, q) and F (p, k) with beta = c + G gamma + sigma F z, z standard normal."""
+        r, p = self._reduced, self.model.design.moments.p
+        inside, flat = [j for g in self.groups for j in g.columns], self._flat
+        c, G, F = np.zeros(p), np.zeros((p, len(inside))), np.zeros((p, len(flat)))
+        at = 0
+        for g in self.groups:  # b_i = mu + L'^-1 gamma
+            q, columns = len(g.columns), list(g.columns)
+            c[columns] = g.base.center(q)
+            G[columns, at : at + q] = solve_triangular(g.root, np.eye(q), lower=True).T
+            at += q
+        G = G @ self._coordinates[2]
+        # b_f = R^-1 (z_f - across b_i) + sigma R^-1 z
+        c[flat] = solve_triangular(r.R, r.z_flat - r.across @ c[inside]) if flat else 0.0
+        if flat:
+            G[flat] = -solve_triangular(r.R, r.across @ G[inside])
+            F[flat] = solve_triangular(r.R, np.eye(len(flat)))
+        return c, G, F
+
     def starts(self) -> list[Array]:
         """The best of a grid of common ratios of noise to prior, sigma at its maximum given each; with several scales also
         one where noise is a third of the response, since many columns may explain it all."""
-        W, _, rest, n, _ = self._reduced
+        W, rest, n = self._reduced.W, self._reduced.rest, self._reduced.n
         # The mean of W'W's diagonal: the ratio sigma^2 / tau^2 at which data and prior weigh the same.
         typical = np.square(W).sum() / W.shape[1] or 1.0
         points = [self._at_ratio(typical * r, rest, n) for r in np.logspace(-10, 8, 19)]
@@ -221,6 +318,12 @@ class GaussianSurface:
         return np.array([*tau, np.log(sigma)] if self.model.unknown else tau)
 
 
+def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:
+    """The log densities of the scales, as of their logs, summed: (S,) from theta (S, d), whose first columns they are."""
+    # p(log v) = p(v) v
+    return sum(p.log_prob(np.exp(theta[:, i])) + theta[:, i] for i, p in enumerate(priors)) + np.zeros(len(theta))
+
+
 def with_priors(at: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]) -> EvidencePoint:
     """Times the density of each scale, as one of its log."""
     # As a density of the log: log p(v) + log v, whose two derivatives are the slopes.
@@ -232,6 +335,17 @@ def with_priors(at: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]) -> 
 
 
 # ---- other smooth likelihoods ------------------------------------------------------------------------------------------
+
+
+class _LaplaceMode(NamedTuple):
+    """A mode over (beta, log aux) at given scales, on standardised columns and raw ones."""
+
+    model: Model
+    gamma: Array
+    beta: Array
+    aux: Mapping[str, float]
+    local: LocalModel
+    evidence: float
 
 
 class LaplaceSurface:
@@ -253,35 +367,57 @@ class LaplaceSurface:
         self._last: tuple[tuple[float, ...], ...] | None = None
 
     def __call__(self, theta: Array) -> EvidencePoint:
+        at = self._mode(theta)
+        model, S, k = at.model, np.linalg.inv(at.local.curvature), at.gamma.size
+        T = map_of_columns(model.design.basis.T, model.shape[1])
+        C = np.zeros((len(S), self._roots.shape[1]))  # gamma = C'(vec of the coordinates), aux not among them
+        C[:k] = T.T @ self._roots
+        alpha = np.exp(-2.0 * theta)
+        m = self._roots.T @ (at.beta - self._centre).ravel()
+        found = pieces(C.T @ S @ C, m, alpha, self._of)
+        size = np.bincount(self._of).astype(float)
+        g, H = over_alpha(found, size)
+        # The mode solves grad = 0, so that d mode / d log alpha_k = -S C_k m_k alpha_k (implicit function theorem).
+        moves = [-S @ (C[:, self._of == i] @ m[self._of == i]) * a for i, a in enumerate(alpha)]
+        g = g - np.array([_log_det_slope(model, at.gamma, at.aux, at.local.curvature, d) for d in moves])
+        # log alpha = -2 log tau: d/d log tau = -2 d/d log alpha, and 4 times the second derivatives.
+        point = EvidencePoint(at.evidence, -2.0 * g, 4.0 * H, at.evidence, size - found.trace)
+        return with_priors(point, theta, [p.tau for p in self.groups if p.tau])
+
+    def _mode(self, theta: Array) -> "_LaplaceMode":
         model = self.model.with_prior(self._prior_at(np.exp(theta)))
         mode = find_mode(model, tol=1e-10, start=self._last)
         if mode.status is not Status.CONVERGED:
             raise Incompatible(
                 f"evidence: there is no mode to approximate about at scales {np.exp(theta)}: {mode.status.value}"
             )
-        basis, k = model.design.basis, mode.gamma.size
+        basis = model.design.basis
         beta = basis.T @ mode.gamma
         self._last = tuple(map(tuple, beta))
         aux = dict(zip(model.unknown, np.exp(mode.log_aux)))
         local = model.value_grad_hessian_standardised(mode.gamma, **aux)
-        S = np.linalg.inv(local.curvature)
-        T = map_of_columns(basis.T, model.shape[1])
-        C = np.zeros((len(S), self._roots.shape[1]))  # gamma = C'(vec of the coordinates), aux not among them
-        C[:k] = T.T @ self._roots
-        alpha = np.exp(-2.0 * theta)
-        m = self._roots.T @ (beta - self._centre).ravel()
-        found = pieces(C.T @ S @ C, m, alpha, self._of)
-        size = np.bincount(self._of).astype(float)
-        g, H = over_alpha(found, size)
-        # The mode solves grad = 0, so that d mode / d log alpha_k = -S C_k m_k alpha_k (implicit function theorem).
-        moves = [-S @ (C[:, self._of == i] @ m[self._of == i]) * a for i, a in enumerate(alpha)]
-        g = g - np.array([_log_det_slope(model, mode.gamma, aux, local.curvature, d) for d in moves])
         # Laplace: log p(y | tau) = log p(y, mode) + (d/2) log 2 pi - log |H| / 2, with beta = T gamma: |T|^m more.
         shift = model.shape[1] * np.linalg.slogdet(basis.T)[1]
-        evidence = local.value + shift + 0.5 * (len(S) * _LOG_2PI - np.linalg.slogdet(local.curvature)[1])
-        # log alpha = -2 log tau: d/d log tau = -2 d/d log alpha, and 4 times the second derivatives.
-        at = EvidencePoint(evidence, -2.0 * g, 4.0 * H, evidence, size - found.trace)
-        return with_priors(at, theta, [p.tau for p in self.groups if p.tau])
+        log_det = np.linalg.slogdet(local.curvature)[1]
+        evidence = local.value + shift + 0.5 * (len(local.curvature) * _LOG_2PI - log_det)
+        return _LaplaceMode(model, mode.gamma, beta, aux, local, evidence)
+
+    def values(self, theta: Array) -> Array:
+        """The value (S,) at each of theta (S, d), as of `__call__`."""
+        priors = [g.tau for g in self.groups if g.tau]
+        return np.array([self._mode(t).evidence for t in theta]) + log_prior_of_logs(theta, priors)
+
+    def conditional(self, theta: Array) -> Conditional:
+        """N(mode - H^-1 grad log |H|^(1/2), H^-1) of (vec beta, log aux): the mean to first order (Tierney & Kadane 1986)."""
+        at = self._mode(theta)
+        model, m = at.model, at.model.shape[1]
+        root = solve_triangular(np.linalg.cholesky(at.local.curvature), np.eye(len(at.local.curvature)), lower=True).T
+        to_raw = with_aux(map_of_columns(model.design.basis.T, m), len(at.aux))
+        root = to_raw @ root
+        centre = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
+        return Conditional(
+            centre - root @ (root.T @ _log_det_gradient(model, at.beta, at.aux, root)), root, at.evidence
+        )
 
     def starts(self) -> list[Array]:
         """The best of a few common scales about that where prior and data weigh the same."""
@@ -307,6 +443,45 @@ def _log_det_slope(model: Model, gamma: Array, aux: Mapping[str, float], H: Arra
         curvature = model.value_grad_hessian_standardised(gamma + t * move[:k].reshape(gamma.shape), **there).curvature
         ends.append(0.5 * np.linalg.slogdet(curvature)[1])
     return float(ends[0] - ends[1]) / (2.0 * h)
+
+
+def _log_det_gradient(model: Model, beta: Array, aux: Mapping[str, float], root: Array) -> Array:
+    """grad log |H|^(1/2) over (vec beta, log aux) where root root' = H^-1, the priors' curvature being constant.
+
+    With z_i = (eta_i, log aux), W_i the curvature of row i over z_i and V_i = J_i H^-1 J_i' the covariance of z_i, it is
+    sum_i J_i' t_i, t_ik = tr(V_i d W_i / d z_ik) / 2.
+    """
+    parts = model.design.fold(partial(_log_det_sums, model=model, beta=beta, aux=aux, root=root))
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+def _log_det_sums(
+    block: Block, *, model: Model, beta: Array, aux: Mapping[str, float], root: Array
+) -> tuple[Array, ...]:
+    (p, m), likelihood = beta.shape, model.likelihood
+    assert isinstance(likelihood, SmoothLikelihood)
+    pick = [*range(m), *(m + likelihood.aux.index(name) for name in aux)]
+
+    def curvature(y: Array, eta: Array, precision: Array | None, z: Array) -> Array:
+        """W (n, m + a, m + a) where (eta, log aux) is moved by z (m + a,)."""
+        there = {name: v * float(np.exp(h)) for (name, v), h in zip(aux.items(), z[m:])}
+        known = likelihood.at_rows({**model.fixed, **there}, precision)
+        return likelihood.value_grad_hessian(y, eta + z[:m], **known).curvature[:, pick][:, :, pick]
+
+    def part(some: Block) -> tuple[Array, Array]:
+        eta = some.eta(beta)
+        # J_i root, J_i = d z_i / d (vec beta, log aux): (n, m + a, r).
+        of_eta = np.einsum("nj,jkr->nkr", some.X, root[: p * m].reshape(p, m, -1))
+        J = np.concatenate([of_eta, np.broadcast_to(root[p * m :], (len(eta), len(aux), root.shape[1]))], 1)
+        V, t = J @ J.transpose(0, 2, 1), np.empty((len(eta), m + len(aux)))
+        for k, e in enumerate(_NEAR * np.eye(m + len(aux))):
+            # d W_i / d z_ik by a central difference
+            slope = curvature(some.y, eta, some.precision, e) - curvature(some.y, eta, some.precision, -e)
+            t[:, k] = np.einsum("njl,njl->n", V, slope) / (4 * _NEAR)
+        t = times_weights(t, some.weights)
+        return some.X.T @ t[:, :m], t[:, m:].sum(0)
+
+    return block.sweep(part, width=root.shape[1] * (m + len(aux)))
 
 
 # ---- groups -----------------------------------------------------------------------------------------------------------

@@ -273,12 +273,16 @@ def _student(rng: np.random.Generator, n: int, dim: int, df: float) -> tuple[Arr
 
 
 def _log_posterior(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
-    """log p(y | beta, aux) + log p(beta, aux), batch by batch."""
+    """log p(y | beta, aux) + log p(beta, aux)."""
+    return batched_log_lik(model, beta, aux) + model.log_prior(beta, **aux)
+
+
+def batched_log_lik(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
+    """log p(y | beta, aux) of draws beta (S, p, m), batch by batch."""
     out = np.empty(len(beta))
     for start in range(0, len(beta), _BATCH):
         some = slice(start, start + _BATCH)
-        known = {a: v[some] for a, v in aux.items()}
-        out[some] = _log_lik(model, beta[some], known) + model.log_prior(beta[some], **known)
+        out[some] = _log_lik(model, beta[some], {a: v[some] for a, v in aux.items()})
     return out
 
 

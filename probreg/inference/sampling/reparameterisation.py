@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
-from probreg.inference.exact.evidence import Evidence, _Problem
+from probreg.inference.exact.evidence import Evidence, EvidenceProblem
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import covariance_at, find_mode
 from probreg.likelihoods import SmoothLikelihood
@@ -298,7 +298,7 @@ def _by_evidence(model: Model) -> list[tuple[float, float]] | None:
     near = replace(model, prior=_all_normal(model), aux={**model.aux, **{a: Reference() for a in _edged(model)}})
     if Evidence().obstacle(near) is not None:
         return None
-    problem = _Problem(near, False)
+    problem = EvidenceProblem(near, False)
     try:
         top = problem.maximise(100)
     except (Incompatible, np.linalg.LinAlgError):

@@ -1,0 +1,376 @@
+"""The posterior under unknown prior scales: beta integrated at each value of the scales, the scales by weighted nodes.
+
+p(beta, theta | y) = p(beta | theta, y) p(theta | y), theta the logs of the scales and of sigma. The first factor is normal
+(for other likelihoods than the Gaussian approximately, and weighed); the second is known up to a constant, since the
+evidence p(y | theta) has beta integrated, and has few dimensions: weighted low-discrepancy nodes replace a Markov chain.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+from scipy.stats import chi2, norm, qmc
+
+from probreg.arguments.scalars import Count, Limit, check_fields
+from probreg.errors import NotConverged
+from probreg.inference.base import METHODS, Array, Method, Solution, Status, chains_of, improper, sigma_note
+from probreg.inference.exact.evidence import EvidenceProblem, scales_obstacle
+from probreg.inference.exact.marginal import MEMORY, GaussianSurface, LaplaceSurface
+from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
+from probreg.inference.sampling.importance import batched_log_lik, reliable, resampled, smoothed
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.model.pymc_graph import hyper_names
+from probreg.system.terminal import percent
+
+MOST = 8  # hyperparameters up to which a few hundred nodes find the mass of their posterior
+_DF = 6.0  # of the proposal, a Student-t
+_DISTANCES = (1.0, 2.0, 4.0, 7.0)  # in standard deviations, at which its axes are compared with the density
+_STRETCH = (1.1, 6.0)  # of an axis: a little at the least, and never beyond all bounds
+_FIRST = 16  # nodes of each chain that are tried first where each one costs a mode
+_JOINT = 50  # coefficients up to which draws are weighed jointly with the scales
+_ENOUGH = 100.0  # nodes, of effective ones, that are asked for
+_STEP = 1e-4  # of the differences of a gradient, in logs of scales
+
+
+class _Nodes(NamedTuple):
+    """Points theta with their weights, chain by chain, each chain an independent scrambling of one sequence."""
+
+    theta: Array  # (C, N, d)
+    log_weight: Array  # (C, N), smoothed; exp sums to one over all
+    k_hat: float
+    log_evidence: Array  # (C,), each chain's own estimate
+
+    @property
+    def ess(self) -> float:
+        # ESS = 1 / sum_s w_s^2 with sum_s w_s = 1 (Kong 1992).
+        return float(np.exp(-np.logaddexp.reduce(2.0 * self.log_weight, axis=None)))
+
+
+@METHODS.register
+@dataclass(frozen=True)
+class Integrate(Method):
+    """p(beta, theta | y) = p(beta | theta, y) p(theta | y), integrated over theta, the logs of prior scales and of sigma.
+
+    p(theta | y) is known up to a constant, with beta integrated: exactly for a Gaussian likelihood, by Laplace's
+    approximation for other smooth ones. Nodes theta are scrambled Sobol points of a Student-t about its maximum. Their
+    importance weights, smoothed by a Pareto tail, say by its shape k-hat whether they suffice. beta given theta is normal
+    and drawn exactly; elsewhere about mode - H^-1 grad log|H|^(1/2), and then weighed by the posterior itself where there
+    are at most 50 coefficients. Draws are independent.
+
+    Parameters
+    ----------
+    nodes : int
+        Nodes in all, a power of two for each chain, rounded up; where each costs a mode, a few are tried first and
+        doubled up to this number.
+    draws : int
+        Draws of each chain.
+    chains : int
+        Number of chains, each with its own nodes.
+    max_k : float, optional
+        The largest k-hat, by default min(1 - 1 / log10 S, 0.7) for S nodes.
+
+    Raises
+    ------
+    NotConverged
+        Where k-hat is above `max_k`, since means over the nodes do not settle.
+
+    References
+    ----------
+    Rue, Martino & Chopin 2009; Vehtari et al. 2024; Owen 1998 (scrambled points).
+
+    Examples
+    --------
+    >>> from probreg.priors import HalfNormal, Normal
+    >>> X = np.eye(4)
+    >>> model = Model.from_arrays(X, [1.0, -1.0, 2.0, 0.0], intercept=False, prior=Normal(HalfNormal(2.0)), aux={"sigma": 1.0})
+    >>> found = Integrate(draws=250).solve(model, np.random.default_rng(0))
+    >>> found.draws["tau"].shape, found.stats["k_hat"] < 0.7
+    ((4, 250), True)
+    """
+
+    nodes: Count = 1024
+    draws: Count = 1000
+    chains: Count = 4
+    max_k: Limit | None = None
+
+    name = "integrate"
+    likelihood = SmoothLikelihood
+    target = "posterior"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def obstacle(self, model: Model) -> str | None:
+        if (why := scales_obstacle(self, model, "averages over")) is not None:
+            return why
+        problem = EvidenceProblem(model, per_column=False)
+        for group in problem.unknown:
+            if group.tau is not None and not group.tau.proper:
+                return (
+                    f"integrate: the scale of {problem.named(group)} has an improper prior, under which the posterior has no "
+                    "finite mass; give a proper one such as Normal(HalfNormal(1.0)), or use evidence"
+                )
+        if (d := len(problem.unknown) + problem.noise) > MOST:
+            return f"integrate lays nodes in at most {MOST} dimensions, and this model has {d} unknown scales; use nuts"
+        return improper(self, model)
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        problem = EvidenceProblem(model, per_column=False)
+        start = posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0)
+        require_full_rank(start, model, self.name)
+        nodes = self._weighed(problem, rng)
+        limit = reliable(nodes.log_weight.size) if self.max_k is None else self.max_k
+        if not nodes.k_hat <= limit:
+            raise NotConverged(
+                f"integrate: k-hat {nodes.k_hat:.2f} of {nodes.log_weight.size:,} nodes is above {limit:.2f}: a few carry the "
+                "weight, for the posterior of the scales is far from a normal about its maximum. Sample it, fit(model, 'nuts')"
+            )
+        return _solution(model, problem, nodes, self, rng)
+
+    def _weighed(self, problem: EvidenceProblem, rng: np.random.Generator) -> _Nodes:
+        top = problem.maximise(300)
+        proposal, d = _proposal(problem, top.theta), len(top.theta)
+        of_chain = 2 ** max(1, math.ceil(math.log2(self.nodes / self.chains)))  # a sequence is even at powers of two
+        streams = [qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)]
+        size = of_chain if problem.exact else min(_FIRST, of_chain)
+        theta, log_w = np.empty((self.chains, 0, d)), np.empty((self.chains, 0))
+        while True:
+            U = np.stack([s.random(size) for s in streams])
+            new, log_q = proposal.points(np.clip(U, 1e-12, 1 - 1e-12))
+            value = problem.surface.values(new.reshape(-1, d)).reshape(log_q.shape)
+            theta, log_w = np.concatenate([theta, new], 1), np.concatenate([log_w, value - log_q], 1)
+            found = _normalised(theta, log_w)
+            done, total = theta.shape[1], theta[..., 0].size
+            if 2 * done > of_chain or (found.k_hat <= min(0.5, reliable(total)) and found.ess >= _ENOUGH):
+                return found
+            size = done
+
+
+class _Proposal(NamedTuple):
+    """A Student-t about `centre`, stretched along each axis by a factor of its own on either side (Geweke 1989)."""
+
+    centre: Array  # (d,)
+    root: Array  # (d, d), one axis a column
+    stretch: Array  # (2, d), below and above
+
+    def points(self, U: Array) -> tuple[Array, Array]:
+        """Points (C, N, d) from uniform ones (C, N, d + 1), and the log density of each."""
+        d = len(self.centre)
+        # z = Phi^-1(U) / (chi^2_nu / nu)^(1/2)
+        z = norm.ppf(U[..., :d]) / np.sqrt(chi2.ppf(U[..., d:], _DF) / _DF)
+        r = np.where(z < 0, *self.stretch)
+        # theta = centre + root (r z): log q(theta) = log Gamma((nu + d)/2) - log Gamma(nu/2) - d/2 log(nu pi)
+        # - (nu + d)/2 log(1 + |z|^2 / nu) - log|root| - sum_i log r_i.
+        constant = gammaln((_DF + d) / 2) - gammaln(_DF / 2) - 0.5 * d * np.log(_DF * np.pi)
+        log_q = constant - 0.5 * (_DF + d) * np.log1p((z**2).sum(-1) / _DF)
+        return self.centre + (r * z) @ self.root.T, log_q - np.linalg.slogdet(self.root)[1] - np.log(r).sum(-1)
+
+
+def _proposal(problem: EvidenceProblem, theta: Array) -> _Proposal:
+    """Axes from the curvature at the maximum, stretched where the density falls more slowly than a normal's."""
+    values, vectors = np.linalg.eigh(_curvature(problem, theta))
+    # A direction in which the density hardly falls gets a spread of ten units of the log.
+    root = vectors / np.sqrt(np.maximum(values, 1e-2))
+    away = np.array([sign * h * axis for sign in (-1.0, 1.0) for axis in root.T for h in _DISTANCES])
+    found = problem.surface.values(np.vstack([theta, theta + away]))
+    fall = np.maximum(found[0] - found[1:], 1e-300).reshape(2, len(theta), len(_DISTANCES))
+    # A normal of standard deviation r falls by (h / r)^2 / 2 at h: the widest r that any distance asks for.
+    r = np.nanmax(np.array(_DISTANCES) / np.sqrt(2.0 * fall), axis=-1)
+    return _Proposal(theta, root, np.clip(r, *_STRETCH))
+
+
+def _normalised(theta: Array, log_w: Array) -> _Nodes:
+    tail = smoothed(log_w.ravel())
+    # p(y) = E_q[p(y, theta) / q(theta)], the mean weight; one estimate for each scrambling.
+    evidence = np.logaddexp.reduce(log_w, axis=1) - np.log(log_w.shape[1])
+    log_weight = tail.log_weight - np.logaddexp.reduce(tail.log_weight)
+    return _Nodes(theta, log_weight.reshape(log_w.shape), tail.k, evidence)
+
+
+def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
+    """Minus the second derivatives at the maximum: differences of the gradient, which is exact."""
+    eye = _STEP * np.eye(len(theta))
+    H = np.array([problem.surface(theta + e).gradient - problem.surface(theta - e).gradient for e in eye]) / (2 * _STEP)
+    return -(H + H.T) / 2
+
+
+# ---- from nodes to draws -----------------------------------------------------------------------------------------------
+
+
+def _solution(
+    model: Model, problem: EvidenceProblem, nodes: _Nodes, method: Integrate, rng: np.random.Generator
+) -> Solution:
+    total = method.draws * method.chains
+    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
+    chosen = rng.permutation(resampled(weight, total, rng))
+    if problem.exact:
+        found = _exact(model, problem, theta, weight, chosen, rng)
+    else:
+        found = _approximate(model, problem, theta, chosen, rng)
+    names = _names(model, problem)
+    hyper = {name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}
+    drawn = {**found.aux, **hyper}
+    moments = {
+        k: (float(found.weight @ v), float(np.sqrt(found.weight @ (v - found.weight @ v) ** 2)))
+        for k, v in drawn.items()
+    }
+    if problem.exact:  # of the nodes themselves, whose error is far below that of draws
+        for i, name in enumerate([*names, *model.unknown]):
+            v = np.exp(theta[:, i])
+            moments[name] = float(weight @ v), float(np.sqrt(weight @ (v - weight @ v) ** 2))
+    again = slice(None) if found.equal else rng.permutation(resampled(found.weight, total, rng))
+    draws = {"beta": found.beta, **drawn}
+    stats = {
+        "k_hat": nodes.k_hat,
+        "ess": nodes.ess,
+        "nodes": float(len(weight)),
+        "n": model.design.total,
+        **found.stats,
+    }
+    if all(b.prior.proper for b in model.joint.blocks) and all(model.aux_prior(a).proper for a in model.unknown):
+        evidence = nodes.log_evidence
+        correction = found.stats.get("log_joint", 0.0)
+        stats["log_evidence"] = float(np.logaddexp.reduce(evidence) - np.log(len(evidence))) + correction
+        if len(evidence) > 1:  # independent scramblings: their spread is the error of their mean
+            stats["log_evidence_se"] = float(np.std(evidence, ddof=1) / np.sqrt(len(evidence)))
+    k = model.shape[0] * model.shape[1]
+    said = (
+        f"k-hat {nodes.k_hat:.2f}; {len(weight):,} nodes over {', '.join([*names, *(model.unknown if problem.noise else ())])} "
+        f"are worth {nodes.ess:,.0f} equal ones"
+    )
+    return Solution(
+        beta=found.mean[:k].reshape(model.shape),
+        scale=found.covariance[:k, :k],
+        known_marginals=False,
+        aux={a: moments[a][0] for a in model.unknown},
+        aux_sd={a: moments[a][1] for a in model.unknown},
+        hyper={a: moments[a][0] for a in names},
+        hyper_sd={a: moments[a][1] for a in names},
+        draws={name: chains_of(values[again], method.chains) for name, values in draws.items()},
+        status=Status.SAMPLED,
+        stats=stats,
+        notes=(
+            *sigma_note(
+                model, f"{'sigma is integrated with the scales' if problem.noise else 'sigma is drawn with beta'}"
+            ),
+            said,
+            *found.notes,
+        ),
+    )
+
+
+def _names(model: Model, problem: EvidenceProblem) -> list[str]:
+    """Of the hyperparameters, in the order of theta."""
+    names = hyper_names(model.joint, model.design.columns)
+    return [next(iter(names[g.block].values())) for g in problem.unknown]
+
+
+class _Found(NamedTuple):
+    """Draws with their weights, and moments of (vec beta, ...), in part exact."""
+
+    theta: Array  # (S, d)
+    beta: Array  # (S, p, m)
+    aux: dict[str, Array]  # name -> (S,)
+    weight: Array  # (S,), sum 1
+    equal: bool
+    mean: Array
+    covariance: Array
+    stats: dict[str, float]
+    notes: tuple[str, ...]
+
+
+def _exact(
+    model: Model, problem: EvidenceProblem, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
+) -> _Found:
+    """beta given theta is normal; its moments are those of the mixture over the nodes."""
+    surface = problem.surface
+    assert isinstance(surface, GaussianSurface)
+    c, G, F = surface.coefficients
+    q, k = G.shape[1], F.shape[1]
+    mean, spread, draws = np.zeros(q), np.zeros((q, q)), np.empty((len(chosen), q))
+    parts = np.array_split(np.arange(len(theta)), -(-len(theta) * 3 * q * q * 8 // MEMORY) or 1)
+    means = []
+    for part in parts:
+        at = surface.at_nodes(theta[part])
+        w = weight[part]
+        # E[cov(gamma | theta)] = sum_s w_s T_s T_s'
+        if at.T.ndim == 2:
+            spread += np.diag(w @ at.T**2)
+        else:
+            spread += np.einsum("s,sij,skj->ik", w, at.T, at.T, optimize=True)
+        means.append(at.mean)
+        mine = np.flatnonzero((chosen >= part[0]) & (chosen <= part[-1]))
+        z, of = rng.standard_normal((len(mine), q)), chosen[mine] - part[0]
+        draws[mine] = at.mean[of] + (at.T[of] * z if at.T.ndim == 2 else np.einsum("sij,sj->si", at.T[of], z))
+    gamma = np.concatenate(means)
+    mean = weight @ gamma
+    apart = np.sqrt(weight)[:, None] * (gamma - mean)
+    sigma = np.exp(theta[:, -1]) if problem.noise else np.full(len(theta), model.noise())
+    # cov(beta) = G (E[cov] + cov(E)) G' + E[sigma^2] F F'
+    covariance = G @ (spread + apart.T @ apart) @ G.T + (weight @ sigma**2) * F @ F.T
+    beta = c + draws @ G.T + sigma[chosen, None] * (rng.standard_normal((len(chosen), k)) @ F.T)
+    aux = {model.noise_scale: sigma[chosen]} if problem.noise else {}
+    even = np.full(len(chosen), 1.0 / len(chosen))
+    return _Found(theta[chosen], beta[..., None], aux, even, True, c + G @ mean, covariance, {}, ())
+
+
+def _approximate(
+    model: Model, problem: EvidenceProblem, theta: Array, chosen: Array, rng: np.random.Generator
+) -> _Found:
+    """(beta, log aux) from the normal at the mode of each node, weighed by the posterior where there are few coefficients."""
+    surface = problem.surface
+    assert isinstance(surface, LaplaceSurface)
+    p, m = model.shape
+    k, point, log_q = (
+        p * m + len(model.unknown),
+        np.empty((len(chosen), p * m + len(model.unknown))),
+        np.empty(len(chosen)),
+    )
+    log_prior = np.empty(len(chosen))
+    for s in np.unique(chosen):
+        mine, at = np.flatnonzero(chosen == s), surface.conditional(theta[s])
+        z = rng.standard_normal((len(mine), k))
+        point[mine] = at.mean + z @ at.root.T
+        # log p(y, theta) is the evidence of the node, log q(beta | theta) its normal.
+        log_q[mine] = at.evidence - 0.5 * (z**2).sum(1) - 0.5 * k * np.log(2 * np.pi) - np.linalg.slogdet(at.root)[1]
+        aux = {a: np.exp(point[mine, p * m + i]) for i, a in enumerate(model.unknown)}
+        log_prior[mine] = model.with_prior(problem.prior_at(np.exp(theta[s]))).log_prior(
+            point[mine, : p * m].reshape(-1, p, m), **aux
+        )
+    beta, log_aux = point[:, : p * m].reshape(-1, p, m), point[:, p * m :]
+    aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
+    weight = np.full(len(chosen), 1.0 / len(chosen))
+    stats: dict[str, float] = {}
+    notes: tuple[str, ...] = ()
+    if p * m <= _JOINT:
+        # p(y, beta, aux | theta) / (p_L(y | theta) q(beta, aux | theta)), aux as densities of their logs.
+        log_w = batched_log_lik(model, beta, aux) + log_prior + log_aux.sum(1) - log_q
+        tail = smoothed(np.where(np.isnan(log_w), -np.inf, log_w))
+        stats["k_hat_joint"] = tail.k
+        if tail.k <= reliable(len(chosen)):
+            weight = np.exp(tail.log_weight - np.logaddexp.reduce(tail.log_weight))
+            ess = float(1.0 / np.square(weight).sum())
+            stats["ess_joint"] = ess
+            # p(y) = p_L(y) E[w], p_L by Laplace's approximation at each node and w its weights
+            stats["log_joint"] = float(np.logaddexp.reduce(log_w) - np.log(len(log_w)))
+            notes = (
+                f"draws are weighed jointly with the scales: k-hat {tail.k:.2f}, worth {percent(ess / len(weight), 2)} of them",
+            )
+    if not notes:
+        notes = ("beta given the scales is normal about its mean to first order (Laplace), and not weighed",)
+    mean = weight @ point
+    away = point - mean
+    return _Found(
+        theta[chosen],
+        beta,
+        aux,
+        weight,
+        "ess_joint" not in stats,
+        mean,
+        away.T @ (weight[:, None] * away),
+        stats,
+        notes,
+    )

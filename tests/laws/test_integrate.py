@@ -1,0 +1,156 @@
+"""The posterior under unknown prior scales: beta integrated given them, the scales by weighted nodes."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import probreg as pr
+from probreg.errors import Incompatible, NotConverged
+from probreg.inference import Integrate
+from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.marginal import GaussianSurface
+
+data = np.random.default_rng(5)
+X = data.normal(size=(50, 6))
+X[:, 1:3] += X[:, :1]
+NAMES = [f"x{i}" for i in range(6)]
+beta = np.array([0.8, -0.5, 0.0, 0.3, -1.0, 0.4])
+Y = {
+    "gaussian": 2.0 + X @ beta + data.normal(size=50),
+    "bernoulli": (X @ beta + data.logistic(size=50) > 0).astype(int),
+    "poisson": data.poisson(np.exp(0.4 + 0.4 * X @ beta)),
+    "negative_binomial": data.poisson(np.exp(0.4 + 0.4 * X @ beta) * data.gamma(3.0, 1 / 3, 50)),
+    "categorical": np.argmax(np.column_stack([X[:, 0], X[:, 4], 0 * X[:, 0]]) + data.gumbel(size=(50, 3)), 1),
+    "student": 2.0 + X @ beta + data.standard_t(4, size=50),
+}
+AUX = {"negative_binomial": {"alpha": pr.HalfNormal(1.0)}, "student": {"sigma": pr.HalfNormal(3.0)}}
+HALF = pr.Normal(pr.HalfNormal(1.0))
+
+
+def model_of(likelihood: str, prior=HALF, columns: int = 6, **more) -> pr.Model:
+    aux = more.pop("aux", AUX.get(likelihood, {}))
+    return pr.Model.from_arrays(
+        X[:, :columns], Y[likelihood], columns=NAMES[:columns], likelihood=likelihood, prior=prior, aux=aux, **more
+    )
+
+
+def test_one_scale_with_sigma_held_is_a_one_dimensional_integral() -> None:
+    model = model_of("gaussian", aux={"sigma": 1.0})
+    problem = EvidenceProblem(model, per_column=False)
+    theta = np.linspace(-12.0, 4.0, 4001)[:, None]
+    weight = np.exp((value := problem.surface.values(theta)) - logsumexp(value))
+    tau = np.exp(theta[:, 0])
+    found = pr.fit(model, Integrate(nodes=4096), seed=1).solution
+    assert found.hyper["tau"] == pytest.approx(weight @ tau, rel=1e-3)
+    assert found.hyper_sd["tau"] == pytest.approx(np.sqrt(weight @ tau**2 - (weight @ tau) ** 2), rel=5e-3)
+    at = [pr.fit(model.with_prior(pr.Normal(t)), "conjugate") for t in tau[1500::50]]
+    thin = weight[1500::50] / weight[1500::50].sum()
+    mean = sum(w * fit.coef.values for w, fit in zip(thin, at))
+    square = sum(w * (fit.std_error.values**2 + fit.coef.values**2) for w, fit in zip(thin, at))
+    np.testing.assert_allclose(found.beta[:, 0], mean, atol=2e-3)
+    np.testing.assert_allclose(np.sqrt(np.diagonal(found.scale)), np.sqrt(square - mean**2), rtol=2e-3)
+
+
+def test_the_evidence_is_the_integral_over_the_scales() -> None:
+    model = model_of("gaussian", aux={"sigma": pr.HalfNormal(2.0)}, intercept=False)
+    surface = EvidenceProblem(model, per_column=False).surface
+    u, v = np.meshgrid(np.linspace(-9, 3, 241), np.linspace(-2, 2, 161), indexing="ij")
+    area = (12 / 240) * (4 / 160)
+    by_grid = logsumexp(surface.values(np.column_stack([u.ravel(), v.ravel()]))) + np.log(area)
+    stats = pr.fit(model, "integrate", seed=2).solution.stats
+    assert stats["log_evidence"] == pytest.approx(by_grid, abs=6 * stats["log_evidence_se"])
+    assert stats["log_evidence_se"] < 0.01
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson"])
+def test_values_of_many_nodes_are_those_of_one_by_one(likelihood: str) -> None:
+    prior = {("x0", "x1"): HALF, ("x3", "x4"): pr.Normal(pr.HalfNormal(2.0)), "x5": pr.Normal(0.7)}
+    surface = EvidenceProblem(model_of(likelihood, prior), per_column=False).surface
+    theta = data.normal(size=(5, 3 if likelihood == "gaussian" else 2))
+    np.testing.assert_allclose(surface.values(theta), [surface(t).value for t in theta], rtol=1e-10)
+
+
+def test_given_the_scales_beta_is_the_conjugate_posterior() -> None:
+    prior = {("x0", "x1"): HALF, ("x3", "x4"): pr.Normal(pr.HalfNormal(2.0), sigma_units=True)}
+    model = model_of("gaussian", prior)
+    surface = EvidenceProblem(model, per_column=False).surface
+    assert isinstance(surface, GaussianSurface)
+    tau, sigma = np.array([0.6, 1.7]), 1.3
+    at, (c, G, F) = surface.at_nodes(np.log([[*tau, sigma]])), surface.coefficients
+    mean = c + G @ at.mean[0]
+    covariance = G @ at.T[0] @ at.T[0].T @ G.T + sigma**2 * F @ F.T
+    plain = {("x0", "x1"): pr.Normal(tau[0]), ("x3", "x4"): pr.Normal(tau[1], sigma_units=True)}
+    exact = pr.fit(model.with_prior(plain).with_aux(sigma=sigma), "conjugate")
+    np.testing.assert_allclose(mean, exact.coef, rtol=1e-9)
+    np.testing.assert_allclose(covariance, exact.covariance(), rtol=1e-8, atol=1e-12)
+
+
+def test_draws_have_the_moments_that_are_reported() -> None:
+    found = pr.fit(model_of("gaussian"), Integrate(draws=5000), seed=3).solution
+    draws = found.draws["beta"].reshape(-1, 7)
+    sd = np.sqrt(np.diagonal(found.scale))
+    assert np.abs((draws.mean(0) - found.beta[:, 0]) / sd).max() < 0.04
+    np.testing.assert_allclose(draws.std(0), sd, rtol=0.04)
+    np.testing.assert_allclose(np.corrcoef(draws.T), found.scale / np.outer(sd, sd), atol=0.04)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", Y)
+def test_integrate_agrees_with_nuts(likelihood: str) -> None:
+    model = model_of(likelihood, columns=3 if likelihood == "categorical" else 6)
+    ours = pr.fit(model, "integrate", seed=1)
+    theirs = pr.fit(model, pr.NUTS(draws=2500, target_accept=0.95), seed=2)
+    sd = theirs.std_error
+    # Monte Carlo error of 10,000 draws is 0.01 to 0.02 sd; means are to be within 0.05 sd, sds within 5 %
+    assert float(np.abs((ours.coef - theirs.coef) / sd).max()) < 0.05 + 0.02
+    assert float(np.abs(ours.std_error / sd - 1.0).max()) < 0.05
+    for name, value in theirs.solution.hyper.items():
+        assert ours.solution.hyper[name] == pytest.approx(value, abs=0.1 * theirs.solution.hyper_sd[name])
+
+
+@pytest.mark.slow
+def test_ranks_of_the_truth_are_uniform() -> None:
+    model = pr.Model.from_arrays(
+        X[:15, :3], Y["gaussian"][:15], prior=HALF, aux={"sigma": pr.HalfNormal(1.0)}, intercept=False
+    )
+    found = pr.sbc(model, Integrate(nodes=256, draws=100), 300, seed=4)
+    assert found.uniform
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (lambda: model_of("gaussian", pr.Normal(1.0)), "averages over prior scales that are unknown"),
+        (
+            lambda: model_of("gaussian", pr.Normal(pr.priors.Reference())),
+            "improper prior, under which the posterior has no",
+        ),
+        (lambda: model_of("gaussian", pr.Laplace(pr.HalfNormal(1.0))), "scales to be those of normal priors"),
+        (lambda: model_of("gaussian", pr.Normal(pr.priors.Uniform(0.1, 2.0))), "has an edge; use nuts"),
+    ],
+)
+def test_what_it_cannot_integrate_is_refused_with_what_can(model, said: str) -> None:
+    with pytest.raises(Incompatible, match=said):
+        pr.fit(model(), "integrate")
+
+
+def test_nodes_that_do_not_settle_are_refused_with_what_to_do() -> None:
+    far = pr.Normal(pr.priors.HalfCauchy(1e-3))  # near zero by the prior, of size one by the data: two modes each
+    with pytest.raises(
+        NotConverged, match=r"k-hat 1\.\d+ of 1,024 nodes is above 0\.67.*Sample it, fit\(model, 'nuts'\)"
+    ):
+        pr.fit(model_of("gaussian", {"x0": far, "x1": far}), "integrate", seed=0)
+
+
+def test_nodes_are_counted_as_they_are_laid() -> None:
+    stats = pr.fit(model_of("gaussian"), Integrate(nodes=1000), seed=0).solution.stats
+    assert stats["nodes"] == 1024  # four sequences of a power of two each
+
+
+def test_more_scales_than_nodes_can_cover_are_refused() -> None:
+    wide = pr.Model.from_arrays(
+        data.normal(size=(30, 9)), data.normal(size=30), columns=[f"z{i}" for i in range(9)],
+        prior={f"z{i}": HALF for i in range(9)},
+    )  # fmt: skip
+    with pytest.raises(Incompatible, match="at most 8 dimensions, and this model has 10 unknown scales; use nuts"):
+        pr.fit(wide, "integrate")
