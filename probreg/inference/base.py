@@ -93,7 +93,8 @@ class Draws:
     stats: Mapping[str, Array] = field(default_factory=dict)  # of each draw: name -> (chain, draw)
     hyper: tuple[str, ...] = ()  # names of unknown scales of priors that are reported beside aux
     elliptical: bool = False  # beta is Student-t (normal without df) about the estimate, with its `scale`
-    # exact marginals as mixtures of normals over nodes of log sigma: weight (K,), log_sigma (K,), mean and sd (K, p)
+    # exact marginals as mixtures of normals over nodes: weight (K,), mean and sd (K, p), and where they are of log sigma
+    # alone, in order, log_sigma (K,)
     marginals: Mapping[str, Array] | None = None
     engine: str = ""  # what evaluated the density, where there is a choice
 

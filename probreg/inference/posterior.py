@@ -9,11 +9,13 @@ from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import METHODS, Method, Resolved, Solution
 from probreg.inference.exact.conjugate import Conjugate
+from probreg.inference.exact.integrate import Integrate
 from probreg.inference.exact.quadrature import Quadrature
 from probreg.inference.sampling.importance import Importance
 from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.nuts import NUTS
 from probreg.model.model import Model
+from probreg.priors import HierarchicalPrior
 
 _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
 
@@ -21,9 +23,9 @@ _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
 @METHODS.register
 @dataclass(frozen=True)
 class Posterior(Method):
-    """The first posterior that will do: conjugate or quadrature, else importance, else nuts.
+    """The first posterior that will do: conjugate or quadrature, else integrate or importance, else nuts.
 
-    Importance is taken where its k-hat is at most `max_k` and its effective sample size at least 100 per chain. The fit
+    Integrate serves models with unknown prior scales. Importance is taken where its k-hat is at most `max_k` and its effective sample size at least 100 per chain. The fit
     is that of the method taken, with the same draws as if it had been asked for by name. Why the others were not stands
     in its notes. A k-hat of one half is where the variance of the weights ceases to be finite.
 
@@ -65,6 +67,10 @@ class Posterior(Method):
         return Conjugate(draws=self.draws, chains=self.chains), Quadrature(draws=self.draws, chains=self.chains)
 
     @property
+    def nodes(self) -> Integrate:
+        return Integrate(draws=self.draws, chains=self.chains)
+
+    @property
     def weighted(self) -> Importance:
         return Importance(draws=self.draws, chains=self.chains, max_k=self.max_k)
 
@@ -73,7 +79,7 @@ class Posterior(Method):
         return NUTS(draws=self.draws, chains=self.chains)
 
     def obstacle(self, model: Model) -> str | None:
-        every = (*self.exact, self.weighted, self.sampler)
+        every = (*self.exact, self.nodes, self.weighted, self.sampler)
         return None if any(k.obstacle(model) is None for k in every) else self.sampler.obstacle(model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
@@ -89,6 +95,14 @@ class Posterior(Method):
             if model.likelihood.least_squares:
                 why.append(said)
         why = why or [f"a {model.likelihood.name} likelihood has no exact posterior"]
+        if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
+            try:
+                solution = _attempt(self.nodes, model, rng)
+            except (ProbregError, np.linalg.LinAlgError) as error:
+                why.append(str(error))
+            else:
+                told = f"integrate has k-hat {solution.stats['k_hat']:.2f} over the unknown scales"
+                return Resolved(model, self.nodes, (_taken(self.nodes, [*why, told]),), solution=solution)
         weighted = self.weighted
         try:
             solution = _attempt(weighted, model, rng)

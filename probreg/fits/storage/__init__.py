@@ -372,7 +372,7 @@ def _check_solution(s: Solution, model: Model, method: Method) -> None:
 
 def _check_draws(draws: Draws) -> None:
     """DataError where exact marginals lack a part, or a scale of a prior has no draws."""
-    if draws.marginals is not None and len(draws.marginals) < 4:
+    if draws.marginals is not None and not {"weight", "mean", "sd"} <= set(draws.marginals):
         raise DataError(f"of its marginals it holds {', '.join(draws.marginals)} only")
     if lost := set(draws.hyper) - set(draws.values):
         raise DataError(f"it holds no draws of {lost.pop()}, the scale of a prior")

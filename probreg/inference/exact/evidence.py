@@ -323,7 +323,7 @@ class EvidenceProblem:
             said += [f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too"]
         return (
             *said,
-            "scales found by evidence are taken as known: intervals leave out their uncertainty, which nuts counts",
+            "scales found by evidence are taken as known: intervals leave out their uncertainty, which integrate and nuts count",
         )
 
     def _took_part(self, top: EvidenceMaximum) -> str:

@@ -15,7 +15,7 @@ from scipy.stats import chi2, norm, qmc
 
 from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, chains_of, improper, sigma_note
+from probreg.inference.base import METHODS, Array, Draws, Method, Solution, Status, chains_of, improper, sigma_note
 from probreg.inference.exact.evidence import EvidenceProblem, scales_obstacle
 from probreg.inference.exact.marginal import MEMORY, GaussianSurface, LaplaceSurface
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
@@ -213,14 +213,9 @@ def _solution(
     names = _names(model, problem)
     hyper = {name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}
     drawn = {**found.aux, **hyper}
-    moments = {
-        k: (float(found.weight @ v), float(np.sqrt(found.weight @ (v - found.weight @ v) ** 2)))
-        for k, v in drawn.items()
-    }
-    if problem.exact:  # of the nodes themselves, whose error is far below that of draws
-        for i, name in enumerate([*names, *model.unknown]):
-            v = np.exp(theta[:, i])
-            moments[name] = float(weight @ v), float(np.sqrt(weight @ (v - weight @ v) ** 2))
+    moments = {a: _moments(v, found.weight) for a, v in found.aux.items()}
+    if problem.noise:  # of the nodes themselves, whose error is far below that of draws
+        moments[model.noise_scale] = _moments(np.exp(theta[:, -1]), weight)
     again = slice(None) if found.equal else rng.permutation(resampled(found.weight, total, rng))
     draws = {"beta": found.beta, **drawn}
     stats = {
@@ -244,12 +239,13 @@ def _solution(
     return Solution(
         beta=found.mean[:k].reshape(model.shape),
         scale=found.covariance[:k, :k],
-        known_marginals=False,
         aux={a: moments[a][0] for a in model.unknown},
         aux_sd={a: moments[a][1] for a in model.unknown},
-        hyper={a: moments[a][0] for a in names},
-        hyper_sd={a: moments[a][1] for a in names},
-        draws={name: chains_of(values[again], method.chains) for name, values in draws.items()},
+        draws=Draws(
+            {name: chains_of(values[again], method.chains) for name, values in draws.items()},
+            hyper=tuple(names),
+            marginals=found.marginals,
+        ),
         status=Status.SAMPLED,
         stats=stats,
         notes=(
@@ -260,6 +256,11 @@ def _solution(
             *found.notes,
         ),
     )
+
+
+def _moments(values: Array, weight: Array) -> tuple[float, float]:
+    mean = float(weight @ values)
+    return mean, float(np.sqrt(weight @ (values - mean) ** 2))
 
 
 def _names(model: Model, problem: EvidenceProblem) -> list[str]:
@@ -280,6 +281,7 @@ class _Found(NamedTuple):
     covariance: Array
     stats: dict[str, float]
     notes: tuple[str, ...]
+    marginals: dict[str, Array] | None = None  # of each coefficient, a mixture of normals over the nodes
 
 
 def _exact(
@@ -292,15 +294,17 @@ def _exact(
     q, k = G.shape[1], F.shape[1]
     mean, spread, draws = np.zeros(q), np.zeros((q, q)), np.empty((len(chosen), q))
     parts = np.array_split(np.arange(len(theta)), -(-len(theta) * 3 * q * q * 8 // MEMORY) or 1)
-    means = []
+    means, inner = [], []
     for part in parts:
         at = surface.at_nodes(theta[part])
         w = weight[part]
         # E[cov(gamma | theta)] = sum_s w_s T_s T_s'
         if at.T.ndim == 2:
             spread += np.diag(w @ at.T**2)
+            inner.append(at.T**2 @ np.square(G).T)
         else:
             spread += np.einsum("s,sij,skj->ik", w, at.T, at.T, optimize=True)
+            inner.append(np.square(G @ at.T).sum(-1))
         means.append(at.mean)
         mine = np.flatnonzero((chosen >= part[0]) & (chosen <= part[-1]))
         z, of = rng.standard_normal((len(mine), q)), chosen[mine] - part[0]
@@ -314,7 +318,10 @@ def _exact(
     beta = c + draws @ G.T + sigma[chosen, None] * (rng.standard_normal((len(chosen), k)) @ F.T)
     aux = {model.noise_scale: sigma[chosen]} if problem.noise else {}
     even = np.full(len(chosen), 1.0 / len(chosen))
-    return _Found(theta[chosen], beta[..., None], aux, even, True, c + G @ mean, covariance, {}, ())
+    # beta_j | theta ~ N(c_j + G_j m, |G_j T|^2 + sigma^2 |F_j|^2)
+    sd = np.sqrt(np.concatenate(inner) + sigma[:, None] ** 2 * np.square(F).sum(1))
+    marginals = {"weight": weight, "mean": c + gamma @ G.T, "sd": sd}
+    return _Found(theta[chosen], beta[..., None], aux, even, True, c + G @ mean, covariance, {}, (), marginals)
 
 
 def _approximate(

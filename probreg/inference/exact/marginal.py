@@ -91,7 +91,7 @@ def over_alpha(found: Pieces, n: Array) -> tuple[Array, Array]:
     return g, 0.5 * found.square + found.cross - 0.5 * np.diag(found.trace + found.size)
 
 
-class Conditional(NamedTuple):
+class ConditionalNormal(NamedTuple):
     """A normal distribution of (vec beta, log aux) given theta: mean + root z, z standard normal."""
 
     mean: Array  # (k,)
@@ -407,7 +407,7 @@ class LaplaceSurface:
         priors = [g.tau for g in self.groups if g.tau]
         return np.array([self._mode(t).evidence for t in theta]) + log_prior_of_logs(theta, priors)
 
-    def conditional(self, theta: Array) -> Conditional:
+    def conditional(self, theta: Array) -> ConditionalNormal:
         """N(mode - H^-1 grad log |H|^(1/2), H^-1) of (vec beta, log aux): the mean to first order (Tierney & Kadane 1986)."""
         at = self._mode(theta)
         model, m = at.model, at.model.shape[1]
@@ -415,7 +415,7 @@ class LaplaceSurface:
         to_raw = with_aux(map_of_columns(model.design.basis.T, m), len(at.aux))
         root = to_raw @ root
         centre = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
-        return Conditional(
+        return ConditionalNormal(
             centre - root @ (root.T @ _log_det_gradient(model, at.beta, at.aux, root)), root, at.evidence
         )
 

@@ -251,7 +251,7 @@ class PosteriorInterval(IntervalKind):
         s = self.of.solution
         if name != self.of.model.likelihood.noise_scale:
             return None
-        if (nodes := s.posterior.marginals) is not None:
+        if (nodes := s.posterior.marginals) is not None and "log_sigma" in nodes:
             return OnNodes(nodes["weight"], nodes["log_sigma"])
         if "sigma2_scale" in s.stats and s.df is not None:
             return RootInverseGamma(s.df / 2, s.stats["sigma2_scale"] * s.df / 2)
