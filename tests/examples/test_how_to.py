@@ -22,6 +22,7 @@ ADDITIONS = [
     ("criterion", "aicc", "every_number"),
     ("score", "pseudospherical", "registered_rules"),
     ("learner", "huber", "every_recipe"),
+    ("kernel", "Cosine", "every_registered"),
 ]
 
 

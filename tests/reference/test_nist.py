@@ -79,7 +79,7 @@ def test_the_columns_as_given_are_solved_to_the_last_digits(name: str, factor: s
     what is left of Filip beside its certified values is the rounding of the powers."""
     if factor == "double":
         monkeypatch.setattr("probreg.numerics.linalg.tall.EXTENDED", 0)
-        monkeypatch.setattr("probreg.numerics.linalg.triangular.EXTENDED", 0)
+        monkeypatch.setattr("probreg.numerics.linalg.factors.EXTENDED", 0)
     m = model(certified(name))
     rows, y = fractions(m.design.X.tolist()), fractions(m.design.observed.tolist())
     exact, fit = exact_least_squares(rows, y), pr.fit(m, "closed_form")

@@ -2,7 +2,7 @@
 
 Everything a Gaussian model needs of the rows of A = [X y] is its upper triangular factor F, F'F = A' diag(w) A. It is
 found without ever relying on A'A of an ill-conditioned A; rows are visited in blocks that stay in cache and are shared by
-the cores. A file imports only from those before it: blocks, triangular, then tall and doubled (strangers).
+the cores. A file imports only from those before it: blocks, factors, then tall and doubled (strangers).
 """
 
 from probreg.numerics.linalg.blocks import (
@@ -18,8 +18,7 @@ from probreg.numerics.linalg.doubled import (
     refine as refine,
     residual_sums as residual_sums,
 )
-from probreg.numerics.linalg.tall import Reduction as Reduction, reduce_rows as reduce_rows, triangular as triangular
-from probreg.numerics.linalg.triangular import (
+from probreg.numerics.linalg.factors import (
     ColumnRank as ColumnRank,
     condition_of as condition_of,
     downdate as downdate,
@@ -28,3 +27,4 @@ from probreg.numerics.linalg.triangular import (
     rank_of as rank_of,
     solve_upper as solve_upper,
 )
+from probreg.numerics.linalg.tall import Reduction as Reduction, reduce_rows as reduce_rows, triangular as triangular

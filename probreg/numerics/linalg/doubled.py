@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probreg.numerics.linalg.blocks import row_blocks
-from probreg.numerics.linalg.triangular import solve_upper
+from probreg.numerics.linalg.factors import solve_upper
 
 Array = NDArray[np.float64]
 

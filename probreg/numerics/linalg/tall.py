@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, lapack
 
 from probreg.numerics.linalg.blocks import map_blocks, one_blas_thread, row_blocks
-from probreg.numerics.linalg.triangular import (
+from probreg.numerics.linalg.factors import (
     EXTENDED,
     extended,
     factor_of,
