@@ -1,0 +1,268 @@
+"""Bases of smooth functions: columns whose coefficients are flat, and columns with N(0, tau^2 I) priors.
+
+A penalised spline minimises RSS / (2 sigma^2) + b'S b / (2 tau^2). The null space of S (straight lines, constants) has a flat
+prior; on its range b = Q L^(-1/2) u, S = Q L Q', turns the penalty into u'u: u ~ N(0, tau^2 I), one scale for each block.
+Constants are left to the intercept: every column has mean zero over the rows of the basis. Source: Wood 2017, chapter 5.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from math import comb, factorial, pi
+from typing import Self
+
+import numpy as np
+from scipy.interpolate import BSpline
+
+from probreg.errors import DataError
+
+Array = np.ndarray
+MOST_KNOTS = 2000  # distinct points up to which all of them are knots of a thin plate spline
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothBasis(ABC):
+    """Columns [flat, range block 1, range block 2, ...] at any points x (n, d), as they were made at some points.
+
+    Attributes
+    ----------
+    flat : int
+        Columns of the null space, the constant left out.
+    blocks : tuple of int
+        Columns of each range block, which has one scale.
+    """
+
+    @property
+    @abstractmethod
+    def flat(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def blocks(self) -> tuple[int, ...]: ...
+
+    @abstractmethod
+    def columns_at(self, x: Array) -> Array:
+        """(n, flat + sum of blocks)."""
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.flat + sum(self.blocks)
+
+
+# ---- thin plate splines ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ThinPlate(SmoothBasis):
+    """The thin plate regression spline of rank k: sum_j delta_j eta(|x - x_j|) + polynomials (Wood 2003).
+
+    With E_ij = eta(|x_i - x_j|) = U D U', the k eigenvectors of largest |D| span the basis, delta = U_k Z g with
+    T'U_k Z = 0, T the polynomials of degree below m; the penalty is g'Z'D_k Z g.
+    """
+
+    knots: Array  # (K, d), centred and scaled
+    centre: Array  # (d,)
+    scale: float
+    transform: Array  # (K, q): from eta(|x - knot|) to the range
+    degree: int  # m
+    means: Array  # (flat + q,)
+
+    @classmethod
+    def of(cls, x: Array, k: int, name: str = "s", rows: int = MOST_KNOTS) -> Self:
+        """The basis of k columns, the constant counted, at points x (n, d)."""
+        knots = np.unique(x, axis=0)
+        d = x.shape[1]
+        m = d // 2 + 1 if d > 1 else 2
+        while 2 * m <= d + 1:  # continuous functions need 2 m > d, smooth ones one more
+            m += 1
+        null = comb(m + d - 1, d)
+        if len(knots) < k or k <= null:
+            said = f"at least {null + 1}" if k <= null else f"at most {len(knots)}, the number of distinct points"
+            raise DataError(f"{name}: k is {said}, got {k}")
+        if len(knots) > rows:
+            knots = knots[np.random.default_rng(0).choice(len(knots), rows, replace=False)]
+        centre = knots.mean(0)
+        scale = float(np.abs(knots - centre).max()) or 1.0
+        A = (knots - centre) / scale
+        E = _radial(A, A, m)
+        values, U = np.linalg.eigh(E)
+        first = np.argsort(-np.abs(values))[:k]
+        D, U = values[first], U[:, first]
+        # Z spans the null space of T'U_k, so that delta = U_k Z g is orthogonal to the polynomials.
+        Q, _ = np.linalg.qr((_polynomials(A, m).T @ U).T, mode="complete")
+        Z = Q[:, null:]
+        # g = V L^(-1/2) u with Z'D Z = V L V': the penalty is u'u.
+        L, V = np.linalg.eigh(Z.T @ (D[:, None] * Z))
+        made = cls(A, centre, scale, U @ Z @ (V / np.sqrt(np.abs(L))), m, np.zeros(1))
+        columns = made._uncentred(x)
+        return cls(A, centre, scale, made.transform, m, columns.mean(0))
+
+    @property
+    def flat(self) -> int:
+        return comb(self.degree + self.knots.shape[1] - 1, self.knots.shape[1]) - 1
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        return (self.transform.shape[1],)
+
+    def columns_at(self, x: Array) -> Array:
+        return self._uncentred(x) - self.means
+
+    def _uncentred(self, x: Array) -> Array:
+        at = (x - self.centre) / self.scale
+        range_ = _radial(at, self.knots, self.degree) @ self.transform
+        return np.column_stack([_polynomials(at, self.degree)[:, 1:], range_])
+
+
+def _polynomials(x: Array, m: int) -> Array:
+    """Monomials of degree below m, the constant first, (n, binomial(m + d - 1, d))."""
+    parts = [c for degree in range(m) for c in combinations_with_replacement(range(x.shape[1]), degree)]
+    return np.column_stack([np.prod(x[:, list(c)], axis=1) for c in parts])
+
+
+def _radial(x: Array, z: Array, m: int) -> Array:
+    """eta(|x_i - z_j|), the Green's function of the m-th order thin plate penalty in d dimensions."""
+    d = x.shape[1]
+    r2 = np.square(x[:, None, :] - z[None, :, :]).sum(-1)
+    power = 2 * m - d
+    if d % 2 == 0:
+        # eta = (-1)^(m + 1 + d/2) / (2^(2m - 1) pi^(d/2) (m - 1)! (m - d/2)!) r^(2m - d) log r
+        half = d // 2
+        c = (-1) ** (m + 1 + half) / (2 ** (2 * m - 1) * pi**half * factorial(m - 1) * factorial(m - half))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = 0.5 * r2 ** (power // 2) * np.log(r2)
+        return c * np.where(r2 > 0, value, 0.0)
+    # eta = Gamma(d/2 - m) / (2^(2m) pi^(d/2) (m - 1)!) r^(2m - d)
+    from scipy.special import gamma
+
+    return gamma(d / 2 - m) / (2 ** (2 * m) * pi ** (d / 2) * factorial(m - 1)) * r2 ** (power / 2)
+
+
+# ---- penalised B-splines -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PenalisedSpline(SmoothBasis):
+    """Cubic B-splines on equal knots with a penalty on second differences of neighbouring coefficients (Eilers & Marx 1996).
+
+    `cyclic` joins the ends: the function and two derivatives agree at `low` and `high`.
+    """
+
+    low: float
+    high: float
+    k: int
+    cyclic: bool
+    name: str
+    transform: Array  # (k, flat + range): from B-splines to columns
+    plain: int  # columns of the null space
+    means: Array
+
+    @classmethod
+    def of(
+        cls, x: Array, k: int, *, cyclic: bool = False, ends: tuple[float, float] | None = None, name: str = "s"
+    ) -> Self:
+        """The basis of k B-splines at points x (n, 1)."""
+        if x.shape[1] != 1:
+            raise DataError(f"{name}: B-splines are of one column, got {x.shape[1]}; take bs='tp' or t2(...)")
+        least = 4 if cyclic else 5
+        if k < least or (distinct := len(np.unique(x))) < 3:
+            said = (
+                f"k is at least {least}, got {k}"
+                if k < least
+                else f"the column has {distinct} distinct values, three are needed"
+            )
+            raise DataError(f"{name}: {said}")
+        low, high = ends if ends is not None else (float(x.min()), float(x.max()))
+        eye = np.eye(k)
+        # Rows of the difference matrix: b_j - 2 b_(j+1) + b_(j+2), around the circle where the ends are joined.
+        D = (np.roll(eye, -1, 0) - 2 * eye + np.roll(eye, 1, 0)) if cyclic else np.diff(eye, 2, axis=0)
+        L, V = np.linalg.eigh(D.T @ D)
+        null = 1 if cyclic else 2
+        # b = V_null a + V_range L^(-1/2) u; of the null space the constant is left out.
+        index = np.arange(k) - (k - 1) / 2
+        line = (index / np.linalg.norm(index))[:, None] if not cyclic else np.zeros((k, 0))
+        made = cls(
+            low, high, k, cyclic, name, np.hstack([line, V[:, null:] / np.sqrt(L[null:])]), null - 1, np.zeros(1)
+        )
+        columns = made._splines(x) @ made.transform
+        return cls(low, high, k, cyclic, name, made.transform, null - 1, columns.mean(0))
+
+    @property
+    def flat(self) -> int:
+        return self.plain
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        return (self.transform.shape[1] - self.plain,)
+
+    def columns_at(self, x: Array) -> Array:
+        return self._splines(x) @ self.transform - self.means
+
+    def _splines(self, x: Array) -> Array:
+        """(n, k) B-splines; beyond the ends a cyclic spline goes on around, another along its tangent."""
+        x = x[:, 0]
+        if self.cyclic:
+            h = (self.high - self.low) / self.k
+            knots = self.low + h * np.arange(-3, self.k + 4)
+            around = self.low + np.mod(x - self.low, self.high - self.low)
+            every = BSpline.design_matrix(around, knots, 3).toarray()
+            every[:, :3] += every[:, self.k : self.k + 3]
+            return np.asarray(every[:, : self.k])
+        h = (self.high - self.low) / (self.k - 3)
+        spline = BSpline(self.low + h * np.arange(-3, self.k + 1), np.eye(self.k), 3)
+        inside = np.clip(x, self.low, self.high)
+        # f(x) = f(end) + (x - end) f'(end) outside
+        return np.asarray(spline(inside) + (x - inside)[:, None] * spline(inside, 1))
+
+
+# ---- tensor products ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class TensorProduct(SmoothBasis):
+    """Products of marginal bases, each split in its null space and its range: one scale for each product with a range.
+
+    Source: Wood, Scheipl & Faraway 2013 (t2).
+    """
+
+    margins: tuple[PenalisedSpline | ThinPlate, ...]
+    means: Array
+
+    @classmethod
+    def of(cls, x: Array, k: tuple[int, ...], name: str = "t2") -> Self:
+        """The product of one basis for each column of x (n, d)."""
+        margins = tuple(ThinPlate.of(x[:, [j]], k[j], name) for j in range(x.shape[1]))
+        made = cls(margins, np.zeros(1))
+        return cls(margins, made._uncentred(x).mean(0))
+
+    def _parts(self) -> list[tuple[bool, ...]]:
+        """Which margins give their range: none first (flat but for the constant), then each combination."""
+        return sorted(product((False, True), repeat=len(self.margins)), key=sum)
+
+    @property
+    def flat(self) -> int:
+        return int(np.prod([m.flat + 1 for m in self.margins])) - 1
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        widths = [[(m.flat + 1, m.blocks[0])[use] for m, use in zip(self.margins, part)] for part in self._parts()[1:]]
+        return tuple(int(np.prod(w)) for w in widths)
+
+    def columns_at(self, x: Array) -> Array:
+        return self._uncentred(x) - self.means
+
+    def _uncentred(self, x: Array) -> Array:
+        each = []
+        for j, margin in enumerate(self.margins):
+            columns = margin.columns_at(x[:, [j]])
+            null = np.column_stack([np.ones(len(x)), columns[:, : margin.flat]])
+            each.append((null, columns[:, margin.flat :]))
+        out = []
+        for part in self._parts():
+            made = np.ones((len(x), 1))
+            for pair, use in zip(each, part):
+                # (n, a) and (n, b) -> (n, a b), row by row
+                made = (made[:, :, None] * pair[use][:, None, :]).reshape(len(x), -1)
+            out.append(made)
+        return np.hstack(out)[:, 1:]
