@@ -114,7 +114,7 @@ def refuse_unknown(function: str, given: Mapping[str, Any], known: list[str]) ->
     """Incompatible for a keyword that the function does not know, with the one that is meant."""
     for name, value in given.items():
         if name not in known:
-            raise Incompatible(_answer(function, name, value, known))
+            raise Incompatible(_answer(function, name, value, known)) from None
 
 
 def _answer(function: str, name: str, value: Any, known: list[str]) -> str:

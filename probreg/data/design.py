@@ -15,6 +15,7 @@ from probreg.arguments.arrays import as_array, floats
 from probreg.data.blocks.block import Block, RowSource, add, by_kind
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
+from probreg.data.terms.term import BasisTerm
 from probreg.data.weights import WeightKind, check_values, read_weights
 from probreg.errors import DataError
 from probreg.numerics.linalg import map_blocks, row_blocks
@@ -28,6 +29,9 @@ class ColumnRecipe(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def terms(self) -> tuple[BasisTerm, ...]: ...
 
     def matrix(self, data: Any) -> Array: ...
 
@@ -349,6 +353,10 @@ class PlainColumns:
 
     columns: tuple[str, ...]
     intercept: bool
+
+    @property
+    def terms(self) -> tuple[BasisTerm, ...]:
+        return ()
 
     @property
     def given(self) -> tuple[str, ...]:

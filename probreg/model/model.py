@@ -45,6 +45,7 @@ from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.prior_predictive import PriorPredictive, prior_predictive
 from probreg.model.pymc_graph import build_pymc_model
+from probreg.model.term_priors import with_term_priors
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
@@ -100,6 +101,7 @@ class Model(FromData):
 
     def __post_init__(self) -> None:
         check_fields(self, "design", "likelihood")
+        object.__setattr__(self, "prior", with_term_priors(self.prior, self.design))
         check_aux(self.likelihood, self.aux)
         check_names(self.design, self.likelihood)
         check_offset(self.design, self.likelihood)

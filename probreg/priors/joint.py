@@ -22,6 +22,7 @@ class BlockPrior:
 
     prior: Prior
     columns: tuple[int, ...]
+    stated: bool = True  # False for columns that no prior was stated for, which are flat
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def joint(
         if prior.whole and rest:
             raise DataError(f"the {prior.name} prior is one of all columns together: give it alone, not by column")
     blocks = [BlockPrior(prior.prepare(rows(where)) if rows else prior, where) for prior, where in chosen]
-    return JointPrior(tuple(([BlockPrior(Flat(), rest)] if rest else []) + blocks))
+    return JointPrior(tuple(([BlockPrior(Flat(), rest, stated=False)] if rest else []) + blocks))
 
 
 def _a_prior(prior: Any, key: Key) -> Prior:
@@ -218,6 +219,15 @@ def _columns_of(key: Key, columns: Sequence[str]) -> tuple[int, ...]:
 
 def _of_term(key: str, columns: Sequence[str]) -> tuple[int, ...]:
     return tuple(i for i, c in enumerate(columns) if _is_of_term(_factors(c), _factors(key)))
+
+
+def same_term(one: str, other: str) -> bool:
+    """Whether two texts name one term, whatever their spaces.
+
+    >>> same_term("s(x,k = 5)", "s(x, k=5)")
+    True
+    """
+    return _squeezed(one) == _squeezed(other)
 
 
 def _squeezed(name: str) -> str:

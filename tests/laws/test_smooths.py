@@ -52,20 +52,29 @@ def test_new_points_have_the_columns_of_the_same_functions(name: str) -> None:
 def test_the_penalty_of_a_full_thin_plate_spline_is_its_integrated_squared_second_derivative() -> None:
     x = np.array([0.0, 1.0, 2.5, 3.0, 4.7, 6.0])[:, None]
     basis = ThinPlate.of(x, len(x))
-    u = np.array([0.3, -1.0, 0.5, 2.0])
     grid = np.linspace(0.0, 6.0, 60_001)[:, None]
-    f = basis.columns_at(grid)[:, basis.flat :] @ u
-    h = float(grid[1, 0])
-    bend = np.square(np.diff(f, 2) / h**2).sum() * h
-    # x is divided by `scale` s inside: f''(x) = f''(x/s) / s^2 and dx = s d(x/s)
-    assert bend * basis.scale**3 == pytest.approx(u @ u, rel=1e-3)
+    h, columns = float(grid[1, 0]), basis.columns_at(grid)[:, basis.flat :]
+    u = rng.normal(size=(columns.shape[1], 5))
+    bend = np.square(np.diff(columns @ u, 2, axis=0) / h**2).sum(0) * h
+    ratio = bend / np.square(u).sum(0)  # one number: the unit of tau
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-3)
 
 
 def test_the_penalty_of_b_splines_is_the_sum_of_squared_second_differences() -> None:
     basis = BASES["B-splines"][0]
     assert isinstance(basis, PenalisedSpline)
-    u = rng.normal(size=basis.blocks[0])
-    assert np.square(np.diff(basis.transform[:, basis.flat :] @ u, 2)).sum() == pytest.approx(u @ u)
+    u = rng.normal(size=(basis.blocks[0], 5))
+    ratio = np.square(np.diff(basis.transform[:, basis.flat :] @ u, 2, axis=0)).sum(0) / np.square(u).sum(0)
+    np.testing.assert_allclose(ratio, ratio[0])
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_a_scale_of_one_is_a_standard_deviation_of_one(name: str) -> None:
+    basis, x = BASES[name]
+    columns, at = basis.columns_at(x), basis.flat
+    for width in basis.blocks:
+        assert np.square(columns[:, at : at + width]).sum(1).mean() == pytest.approx(1.0)
+        at += width
 
 
 def test_a_cyclic_spline_joins_its_ends_with_two_derivatives() -> None:

@@ -206,6 +206,12 @@ def parse_formula(text: str) -> FormulaLayout:
     used = {factor.key: factor.expression for term in terms for factor in term}
     if response.key in used:
         raise DataError(f"the response {name!r} is also a term of {shown_formula(text)}; leave it out on the right")
+    for term in terms:
+        if len(term) > 1 and (smooth := next((f for f in term if f.expression.smooth), None)):
+            raise DataError(
+                f"{smooth.key!r} is a smooth function and stands by itself in {shown_formula(text)}; one for each level of g, "
+                "or times a number g, is s(x, by=g)"
+            )
     if not terms and not intercept:
         raise DataError(
             f"the formula {shown_formula(text)} has no terms and no intercept; write 'y ~ 1' for an intercept alone"

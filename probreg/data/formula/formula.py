@@ -8,6 +8,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from probreg.data.rows import (
     refuse_missing,
     require,
 )
+from probreg.data.terms.term import BasisTerm, term_of
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
 
@@ -70,6 +72,13 @@ class Recipe:
         if columns != self.columns or not same_state(memory, self.state):
             raise DataError(f"the saved recipe of {self.formula!r} does not make its own columns; save the fit again")
         return X
+
+    @cached_property
+    def terms(self) -> tuple[BasisTerm, ...]:
+        """The smooth functions among its terms, by the names of their columns."""
+        factors, learned = parse_formula(self.formula).factors, read_state(self.state).transforms
+        keys = [expression.written() for expression in factors.values() if expression.smooth]
+        return tuple(term_of(learned[key], key).described(key) for key in keys)
 
     def offset_at(self, data: Any) -> np.ndarray | None:
         """The offset (n,) at new rows, or None for a model whose offset is no expression."""

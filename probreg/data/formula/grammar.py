@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.formula.columns import Table, kind_of
+from probreg.data.terms.term import learned_term, term_of
 from probreg.errors import DataError
 
 # ---- the language ------------------------------------------------------------------------------------------------------
@@ -47,13 +48,15 @@ CONTRASTS: dict[str, tuple[str, ...]] = {
     "treatment": ("base",), "SAS": ("base",), "sum": (), "helmert": ("reverse", "scale"), "diff": ("backward",),
     "poly": ("scores",),
 }  # fmt: skip
+# Smooth functions: terms by themselves, of one column or more, and then these words; `by` is a column, the others literals.
+SMOOTHS: dict[str, tuple[str, ...]] = {"s": ("k", "bs", "by"), "t2": ("k",)}
 # What takes one column, and then literals by these words.
 WORDS = STATEFUL | {"C": ("contrasts", "levels", "spans_intercept")}
 # The places of the arguments that say how many columns a basis has.
 SIZES = {"poly": ("degree",), "bs": ("df", "knots", "degree"), "cr": ("df",), "cc": ("df",)}
 ALLOWED = (
     "arithmetic (+ - * / **), one comparison, numbers and column names (`quoted` where not plain words); "
-    f"{', '.join(ARITY)} (also as np.log and so on); {', '.join(STATEFUL)}, I, "
+    f"{', '.join(ARITY)} (also as np.log and so on); {', '.join(STATEFUL)}, {', '.join(SMOOTHS)}, I, "
     f"C(column, {', '.join('contr.' + name for name in CONTRASTS)})"
 )
 MOST_BASIS = 1_000  # columns of one basis; degrees and degrees of freedom
@@ -136,13 +139,19 @@ class Expression:
         return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) == "C" else None
 
     @property
+    def smooth(self) -> ast.Call | None:
+        """The smooth function it consists of, if it does."""
+        return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) in SMOOTHS else None
+
+    @property
     def learns(self) -> bool:
         """Whether a piece of it keeps something of the rows it is first computed at, such as a mean or knots.
 
         >>> parse_expression("center(x)").learns, parse_expression("log(x)").learns
         (True, False)
         """
-        return any(isinstance(node, ast.Call) and function_of(node) in STATEFUL for node in ast.walk(self.tree))
+        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        return any(function_of(call) in STATEFUL | SMOOTHS for call in calls)
 
     def written(self, node: ast.AST | None = None) -> str:
         """A node, or the whole, in one spelling with quoted names quoted again: what a transform's state is filed under."""
@@ -254,6 +263,8 @@ def _names(node: ast.AST) -> Iterator[str]:
         case ast.Call():
             for arg in node.args[:1] if function_of(node) in WORDS else node.args:
                 yield from _names(arg)
+            for word in node.keywords if function_of(node) in SMOOTHS else ():
+                yield from _names(word.value) if word.arg == "by" else ()
         case _:
             for child in ast.iter_child_nodes(node):
                 yield from _names(child)
@@ -288,8 +299,11 @@ def _check(of: Expression, node: ast.AST, *, outermost: bool = False) -> None:
                 raise of.refused(node, f"{name} takes {wanted} argument{'s' * (wanted > 1)} and no keywords")
         case ast.Call() if name in STATEFUL or (name == "C" and outermost):
             return _check_words(of, node, name)
+        case ast.Call() if name in SMOOTHS and outermost:
+            return _check_smooth(of, node, name)
         case ast.Call():
-            raise of.refused(node, "C(...) stands by itself, not inside another function" if name == "C" else "")
+            by_itself = name == "C" or name in SMOOTHS
+            raise of.refused(node, f"{name}(...) stands by itself, not inside another function" if by_itself else "")
         case ast.Attribute():
             raise of.refused(node, f"a column of that name is written {quoted(of.written(node))}")
         case _:
@@ -321,6 +335,30 @@ def _check_words(of: Expression, call: ast.Call, name: str) -> None:
                 raise of.refused(node, f"contr.{kind} takes {', '.join(takes) or 'nothing'}")
             _check_literals(of, [*node.args, *(word.value for word in node.keywords)])
     return None
+
+
+def _check_smooth(of: Expression, call: ast.Call, name: str) -> None:
+    """DataError unless a smooth function is one of columns, and then literals by the words that it takes, or by= a column."""
+    named, words = {word.arg: word.value for word in call.keywords}, SMOOTHS[name]
+    if not call.args or not set(named) <= set(words):
+        raise of.refused(call, f"{name} takes columns, then {', '.join(f'{word}=' for word in words)}")
+    if name == "t2" and len(call.args) < 2:
+        raise of.refused(call, "t2 takes two columns or more; of one it is s")
+    for arg in call.args:
+        _check(of, arg)
+    if "by" in named and not isinstance(named["by"], ast.Name):
+        raise of.refused(named["by"], "by= is one column")
+    _check_literals(of, [value for word, value in named.items() if word != "by"])
+    match named.get("k"):
+        case None:
+            return
+        case ast.Constant(value=int() as k) if not isinstance(k, bool):
+            if k > MOST_BASIS:
+                raise DataError(
+                    f"{name} asks for k={k} in {shown_formula(of.text)}; a basis has at most {MOST_BASIS} columns"
+                )
+        case node:
+            raise of.refused(node, "k is one whole number")
 
 
 def _check_literals(of: Expression, nodes: Iterable[ast.expr]) -> None:
@@ -411,6 +449,8 @@ class _Evaluation:
                 return ELEMENTWISE[name](values[0] != 0, *values[1:]) if name == "where" else ELEMENTWISE[name](*values)
             case ast.Call() if name in STATEFUL:
                 return self._transform(node, name)
+            case ast.Call() if name in SMOOTHS:
+                return self._smooth(node, name)
             case ast.Call() if name == "I":
                 return self.value(node.args[0])
         raise DataError(f"the piece {ast.unparse(node)!r} is not allowed; allowed are {ALLOWED}")
@@ -462,6 +502,32 @@ class _Evaluation:
         if name == "poly" and words.get("raw", len(arguments) > 1 and arguments[1]):
             return {str(power): found[:, power - 1] for power in range(1, found.shape[1] + 1)}
         return found
+
+    def _smooth(self, call: ast.Call, name: str) -> dict[str, np.ndarray]:
+        """The columns of a smooth function by their names, at its kept basis."""
+        key, n = self.of.written(call), len(self.table.rows)
+        named = {word.arg: word.value for word in call.keywords}
+        each = [np.asarray(self.value(arg), dtype=float) for arg in call.args]
+        if any(values.ndim > 1 for values in each):
+            raise DataError(f"a part of {self.of.text!r} is several columns, but a smooth function needs one for each")
+        x = np.column_stack([np.broadcast_to(values, (n,)) for values in each])
+        if not np.isfinite(x).all():
+            i = int(np.argwhere(~np.isfinite(x))[0, 0])
+            raise DataError(
+                f"{key!r} is computed from {x[i].tolist()} at row {self.table.rows[i]}, which is not finite"
+            )
+        by = named.get("by")
+        if not self.training and key not in self.state:
+            raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
+        if self.training and key not in self.state:
+            literals = {word: ast.literal_eval(value) for word, value in named.items() if word not in ("by", None)}
+            column = None if by is None else self.table.columns[self.of.alias.get(by.id, by.id)]  # type: ignore[attr-defined]
+            short = f"{name}({', '.join(map(self.of.written, call.args))})"
+            self.state[key] = learned_term(name, x, column, literals, key=key, short=short)
+        term = term_of(self.state[key], key)
+        if by is None:
+            return term.columns_at(x)
+        return term.columns_at(x, self.table.columns[self.of.alias.get(by.id, by.id)], self.table.rows)  # type: ignore[attr-defined]
 
     def _refuse_outside(self, key: str, values: np.ndarray, words: Mapping[str, Any]) -> None:
         """DataError for values outside the range of a spline that says nothing of them."""

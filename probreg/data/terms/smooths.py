@@ -2,12 +2,14 @@
 
 A penalised spline minimises RSS / (2 sigma^2) + b'S b / (2 tau^2). The null space of S (straight lines, constants) has a flat
 prior; on its range b = Q L^(-1/2) u, S = Q L Q', turns the penalty into u'u: u ~ N(0, tau^2 I), one scale for each block.
-Constants are left to the intercept: every column has mean zero over the rows of the basis. Source: Wood 2017, chapter 5.
+Constants are left to the intercept: every column has mean zero over the rows of the basis. The columns of a block are divided
+by one number, so that their squares sum to one in the mean over these rows: tau is the root mean square, over the rows, of
+the standard deviation of what the block adds, in units of the linear predictor. Source: Wood 2017, chapter 5.
 """
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, pairwise, product
 from math import comb, factorial, pi
 from typing import Self
 
@@ -48,6 +50,11 @@ class SmoothBasis(ABC):
     def width(self) -> int:
         """Number of columns."""
         return self.flat + sum(self.blocks)
+
+
+def _size(columns: Array) -> float:
+    """The root of the mean sum of squares of columns (n, q) about their means."""
+    return float(np.sqrt(columns.var(0).sum())) or 1.0
 
 
 # ---- thin plate splines ------------------------------------------------------------------------------------------------
@@ -95,8 +102,9 @@ class ThinPlate(SmoothBasis):
         # g = V L^(-1/2) u with Z'D Z = V L V': the penalty is u'u.
         L, V = np.linalg.eigh(Z.T @ (D[:, None] * Z))
         made = cls(A, centre, scale, U @ Z @ (V / np.sqrt(np.abs(L))), m, np.zeros(1))
-        columns = made._uncentred(x)
-        return cls(A, centre, scale, made.transform, m, columns.mean(0))
+        unit = made.transform / _size(made._uncentred(x)[:, null - 1 :])
+        made = cls(A, centre, scale, unit, m, np.zeros(1))
+        return cls(A, centre, scale, unit, m, made._uncentred(x).mean(0))
 
     @property
     def flat(self) -> int:
@@ -185,8 +193,9 @@ class PenalisedSpline(SmoothBasis):
         made = cls(
             low, high, k, cyclic, name, np.hstack([line, V[:, null:] / np.sqrt(L[null:])]), null - 1, np.zeros(1)
         )
-        columns = made._splines(x) @ made.transform
-        return cls(low, high, k, cyclic, name, made.transform, null - 1, columns.mean(0))
+        size = _size(made._splines(x) @ made.transform[:, null - 1 :])
+        unit = np.hstack([line, made.transform[:, null - 1 :] / size])
+        return cls(low, high, k, cyclic, name, unit, null - 1, (made._splines(x) @ unit).mean(0))
 
     @property
     def flat(self) -> int:
@@ -227,14 +236,18 @@ class TensorProduct(SmoothBasis):
     """
 
     margins: tuple[PenalisedSpline | ThinPlate, ...]
+    sizes: Array  # (width,), by which columns are divided
     means: Array
 
     @classmethod
     def of(cls, x: Array, k: tuple[int, ...], name: str = "t2") -> Self:
         """The product of one basis for each column of x (n, d)."""
         margins = tuple(ThinPlate.of(x[:, [j]], k[j], name) for j in range(x.shape[1]))
-        made = cls(margins, np.zeros(1))
-        return cls(margins, made._uncentred(x).mean(0))
+        made = cls(margins, np.ones(1), np.zeros(1))
+        columns, ends = made._uncentred(x), np.cumsum([made.flat, *made.blocks])
+        each = [np.full(b - a, _size(columns[:, a:b])) for a, b in pairwise(ends)]
+        sizes = np.concatenate([np.ones(made.flat), *each])
+        return cls(margins, sizes, (columns / sizes).mean(0))
 
     def _parts(self) -> list[tuple[bool, ...]]:
         """Which margins give their range: none first (flat but for the constant), then each combination."""
@@ -265,4 +278,4 @@ class TensorProduct(SmoothBasis):
                 # (n, a) and (n, b) -> (n, a b), row by row
                 made = (made[:, :, None] * pair[use][:, None, :]).reshape(len(x), -1)
             out.append(made)
-        return np.hstack(out)[:, 1:]
+        return np.hstack(out)[:, 1:] / self.sizes

@@ -287,7 +287,7 @@ class EvidenceProblem:
         columns = self.model.design.columns
         out: dict[Key, Prior] = {}
         for i, b in enumerate(self.model.joint.blocks):
-            if isinstance(b.prior, Flat):
+            if isinstance(b.prior, Flat) and not b.stated:
                 continue
             each = np.array([t for g, t in zip(self.unknown, tau) if g.block == i])
             prior = b.prior

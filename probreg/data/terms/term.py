@@ -1,0 +1,146 @@
+"""A smooth function as a term of a formula: its basis, once or for each level of a factor, its columns' names and its blocks.
+
+What a term is follows from plain data (its state), which a recipe keeps and a file holds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from probreg.data.formula.columns import kind_of
+from probreg.data.terms.smooths import PenalisedSpline, SmoothBasis, TensorProduct, ThinPlate
+from probreg.errors import DataError
+
+Array = np.ndarray
+_KINDS: dict[str, type[SmoothBasis]] = {"tp": ThinPlate, "ps": PenalisedSpline, "t2": TensorProduct}
+_COLUMNS = {1: 10, 2: 30}  # k, the constant counted, by the number of columns
+_MATRICES = ("knots", "transform")
+_MARGIN = 5  # k of each margin of a tensor product
+
+
+@dataclass(frozen=True)
+class BasisTerm:
+    """The columns of one term by name: those with a flat prior, and blocks of those that share a scale.
+
+    `short` is the term without its options, by which a prior may call it.
+    """
+
+    name: str
+    short: str
+    flat: tuple[str, ...]
+    blocks: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothTerm:
+    """A basis, and what multiplies it: nothing, a number, or the indicators of levels, each with a function of its own."""
+
+    basis: SmoothBasis
+    short: str  # the term without its options
+    by: str = ""  # "", "number" or "levels"
+    levels: tuple[Any, ...] = ()
+
+    def columns_at(self, x: Array, by: Any = None, rows: Any = None) -> dict[str, Array]:
+        """The columns (n,) by name, at points x (n, d) and the values of `by`."""
+        columns = self.basis.columns_at(x)
+        names = self._names()
+        if self.by == "number":
+            values = np.asarray(by, dtype=float)
+            return dict(zip(names, (np.column_stack([np.ones(len(x)), columns]) * values[:, None]).T))
+        if self.by == "levels":
+            met = np.asarray(by, dtype=object)
+            if len(bad := np.flatnonzero(~np.isin(met.astype(str), [str(level) for level in self.levels]))):
+                raise DataError(
+                    f"by= has the level {met[bad[0]]!r} at row {rows[bad[0]]}, which the model does not know; it knows "
+                    f"{', '.join(map(repr, self.levels))}"
+                )
+            columns = np.hstack([columns * (met.astype(str) == str(level))[:, None] for level in self.levels])
+        return dict(zip(names, columns.T))
+
+    def _names(self) -> list[str]:
+        """What stands in brackets behind the term: "line" for flat columns, numbers for those of a block."""
+        flat = ["line"] if self.basis.flat == 1 else [f"line {i + 1}" for i in range(self.basis.flat)]
+        several = len(self.basis.blocks) > 1
+        numbers = [
+            f"{b + 1}.{i + 1}" if several else f"{i + 1}" for b, q in enumerate(self.basis.blocks) for i in range(q)
+        ]
+        if self.by == "number":
+            return ["level", *flat, *numbers]
+        if self.by == "levels":
+            return [f"{level}, {name}" for level in self.levels for name in (*flat, *numbers)]
+        return [*flat, *numbers]
+
+    def described(self, key: str) -> BasisTerm:
+        """The names of its columns as the design has them."""
+        names = [f"{key}[{name}]" for name in self._names()]
+        flat, blocks, at = list[str](), list[tuple[str, ...]](), 0
+        for _ in self.levels or (None,):
+            start = self.basis.flat + (self.by == "number")
+            flat += names[at : at + start]
+            at += start
+            for q in self.basis.blocks:
+                blocks.append(tuple(names[at : at + q]))
+                at += q
+        return BasisTerm(key, self.short, tuple(flat), tuple(blocks))
+
+
+def learned_term(name: str, x: Array, by: Any, words: Mapping[str, Any], *, key: str, short: str) -> dict[str, Any]:
+    """The state of a term at training points x (n, d), with the values of its `by` column."""
+    d = x.shape[1]
+    if name == "t2":
+        basis: SmoothBasis = TensorProduct.of(x, (words.get("k", _MARGIN),) * d, key)
+    else:
+        kind, k = words.get("bs", "tp"), words.get("k", _COLUMNS.get(d, 10 * d))
+        if kind not in ("tp", "ps", "cc"):
+            raise DataError(
+                f"{key}: bs is 'tp' (thin plate), 'ps' (penalised B-splines) or 'cc' (cyclic), got {kind!r}"
+            )
+        if kind == "tp":
+            basis = ThinPlate.of(x, min(k, _most(x, words)), key)
+        else:
+            basis = PenalisedSpline.of(x, k, cyclic=kind == "cc", name=key)
+    state: dict[str, Any] = {"basis": _written(basis), "short": short, "by": "", "levels": []}
+    if by is None:
+        return state
+    if kind_of(by) in ("number", "truth"):
+        return state | {"by": "number"}
+    levels = sorted({str(level) for level in by}) if kind_of(by) == "text" else [str(c) for c in by.categories]
+    return state | {"by": "levels", "levels": levels}
+
+
+def _most(x: Array, words: Mapping[str, Any]) -> int:
+    """The default k is no more than the distinct points there are; a stated one is refused where it is."""
+    return 10**9 if "k" in words else len(np.unique(x, axis=0))
+
+
+def term_of(state: Mapping[str, Any], key: str) -> SmoothTerm:
+    """The term that `learned_term` wrote; DataError for a damaged state."""
+    try:
+        return SmoothTerm(_read(state["basis"]), state["short"], state["by"], tuple(state["levels"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
+
+
+def _written(basis: SmoothBasis) -> dict[str, Any]:
+    kind = next(name for name, cls in _KINDS.items() if isinstance(basis, cls))
+    out: dict[str, Any] = {"kind": kind}
+    for f in fields(basis):
+        value = getattr(basis, f.name)
+        nested = isinstance(value, tuple) and value and isinstance(value[0], SmoothBasis)
+        out[f.name] = [_written(part) for part in value] if nested else value
+    return out
+
+
+def _read(state: Mapping[str, Any]) -> SmoothBasis:
+    cls = _KINDS[state["kind"]]
+    values: dict[str, Any] = {}
+    for f in fields(cls):
+        value = state[f.name]
+        if f.name == "margins":
+            value = tuple(_read(part) for part in value)
+        elif isinstance(value, list | tuple):
+            value = np.asarray(value, dtype=float).reshape(len(value), *([-1] if f.name in _MATRICES else []))
+        values[f.name] = value
+    return cls(**values)

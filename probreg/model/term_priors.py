@@ -1,0 +1,61 @@
+"""Priors of terms with a scale of their own: a stated one, else the term's default, before a prior for all columns."""
+
+from collections.abc import Mapping
+
+from probreg.data import Design
+from probreg.data.terms.term import BasisTerm
+from probreg.errors import DataError, Incompatible
+from probreg.priors import Flat, Normal, Prior, Reference
+from probreg.priors.joint import Key, same_term
+
+# The scale of a block is unknown: a mode takes it at the top of the evidence, and a posterior asks for a proper prior.
+DEFAULT = Normal(Reference())
+
+
+def with_term_priors(spec: Prior | Mapping[Key, Prior], design: Design) -> Prior | Mapping[Key, Prior]:
+    """The priors with one entry for each block of each term of the design; as they are where it has no such terms.
+
+    A prior for all columns leaves terms to their default. A key that is a term, with its options or without, is for all its
+    blocks, each with a scale of its own. DataError for a key that fits two terms.
+    """
+    present = set(design.columns)
+    terms = [t for t in design.recipe.terms if present.issuperset([*t.flat, *(c for block in t.blocks for c in block)])]
+    if not terms:
+        return spec
+    given: dict[str, Prior] = {}
+    out: dict[Key, Prior] = {}
+    if isinstance(spec, Prior):
+        if spec.whole:
+            raise Incompatible(
+                f"the {spec.name} prior is one of all columns together, and {terms[0].name} has a prior of its own: state "
+                "priors by column"
+            )
+        taken = {c for t in terms for c in (*t.flat, *(c for block in t.blocks for c in block))}
+        rest = tuple(c for c, free in zip(design.columns, design.free) if not free and c not in taken)
+        out = {rest: spec} if rest and not isinstance(spec, Flat) else {}
+    elif isinstance(spec, Mapping):
+        for key, prior in spec.items():
+            if (term := _term_called(key, terms)) is None:
+                out[key] = prior
+            else:
+                given[term.name] = prior
+    else:
+        return spec
+    named = {c for key in out for c in (key if isinstance(key, tuple) else (key,))}
+    for term in terms:
+        for block in term.blocks:
+            if not named.intersection(block):
+                out[block] = given.get(term.name, DEFAULT)
+    return out
+
+
+def _term_called(key: Key, terms: list[BasisTerm]) -> BasisTerm | None:
+    if not isinstance(key, str):
+        return None
+    exact = [t for t in terms if same_term(key, t.name)]
+    found = exact or [t for t in terms if same_term(key, t.short)]
+    if len(found) > 1:
+        raise DataError(
+            f"a prior was given for {key!r}, which may be {' or '.join(t.name for t in found)}: write the term with its options"
+        )
+    return found[0] if found else None
