@@ -119,6 +119,12 @@ class Design:
         return len(self.X)
 
     @property
+    def of_terms(self) -> Array:
+        """(p,) bool: columns of smooth functions, which are one thing each and say nothing one by one."""
+        names = {c for t in self.recipe.terms for c in (*t.flat, *(c for block in t.blocks for c in block))}
+        return np.array([c in names for c in self.columns], dtype=bool)
+
+    @property
     def count(self) -> int:
         """The number of rows that the design stands for, wherever they are; 0 where that is not known any more."""
         if self.source is not None:

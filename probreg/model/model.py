@@ -48,7 +48,7 @@ from probreg.model.pymc_graph import build_pymc_model
 from probreg.model.term_priors import with_term_priors
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
-from probreg.priors.joint import Key
+from probreg.priors.joint import Key, columns_called
 from probreg.priors.penalties.read_out import one_penalty
 from probreg.priors.penalties.spelling import Setting, Spellings, spell
 from probreg.system.terminal import printed
@@ -101,7 +101,6 @@ class Model(FromData):
 
     def __post_init__(self) -> None:
         check_fields(self, "design", "likelihood")
-        object.__setattr__(self, "prior", with_term_priors(self.prior, self.design))
         check_aux(self.likelihood, self.aux)
         check_names(self.design, self.likelihood)
         check_offset(self.design, self.likelihood)
@@ -120,7 +119,7 @@ class Model(FromData):
             raise DataError(
                 f"aux is a mapping from parameters to a number or a prior, such as {{'sigma': 1.0}}, got {type(aux).__name__}"
             )
-        return cls(design, likelihood, prior, dict(aux))
+        return cls(design, likelihood, with_term_priors(prior, design), dict(aux))
 
     def with_prior(self, prior: Prior | Mapping[Key, Prior]) -> "Model":
         """The same data and likelihood under another prior.
@@ -135,7 +134,7 @@ class Model(FromData):
         Model
             The new model; this one is unchanged.
         """
-        return replace(self, prior=prior)
+        return replace(self, prior=with_term_priors(prior, self.design))
 
     def with_aux(self, **aux: float | AuxPrior) -> "Model":
         """The same model with these nuisance parameters held fixed, or under these priors.
@@ -341,7 +340,7 @@ class Model(FromData):
     def __repr__(self) -> str:
         d = self.design
         prior = ", ".join(
-            f"{b.prior.name} on {', '.join(d.columns[i] for i in b.columns)}"
+            f"{b.prior.name} on {columns_called([d.columns[i] for i in b.columns])}"
             for b in self.joint.blocks
             if not isinstance(b.prior, Flat)
         )

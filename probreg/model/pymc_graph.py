@@ -13,6 +13,7 @@ from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.priors import AuxPrior, BlockPrior, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
+from probreg.priors.joint import SMOOTH, columns_called
 
 Array = np.ndarray
 Hypers = Mapping[int, Mapping[str, Any]]  # block -> name in the prior -> variable
@@ -55,16 +56,12 @@ def hyper_names(prior: JointPrior, columns: Sequence[str]) -> dict[int, dict[str
     """What the hyperparameters of each block are called: `tau`, or `tau[x]` with the block's columns where several blocks
     have hyperparameters."""
     blocks = {i: b for i, b in enumerate(prior.blocks) if isinstance(b.prior, HierarchicalPrior)}
-    stems = {i: {columns[j].rpartition("[")[0] for j in b.columns} for i, b in blocks.items()}
     out = {}
     for i, b in blocks.items():
         named = [columns[j].replace("/", "|") for j in (b.columns[0], b.columns[-1])]  # a slash parts groups of a file
         of = f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]" if len(blocks) > 1 else ""
-        if (
-            len(stems[i]) == 1 and len(b.columns) > 1 and "" not in stems[i]
-        ):  # the columns of a term are called by its name
-            (stem,) = stems[i]
-            of = f"[{stem.replace('/', '|')}]" if list(stems.values()).count({stem}) == 1 else of
+        if len(b.columns) > 1 and (called := columns_called([columns[j] for j in b.columns])).startswith(SMOOTH):
+            of = f"[{called.replace('/', '|')}]"
         out[i] = {k: f"{k}{of}" for k in b.prior.hyper}  # type: ignore[attr-defined]
     return out
 

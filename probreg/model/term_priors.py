@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from probreg.data import Design
 from probreg.data.terms.term import BasisTerm
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError
 from probreg.priors import Flat, Normal, Prior, Reference
 from probreg.priors.joint import Key, same_term
 
@@ -15,21 +15,16 @@ DEFAULT = Normal(Reference())
 def with_term_priors(spec: Prior | Mapping[Key, Prior], design: Design) -> Prior | Mapping[Key, Prior]:
     """The priors with one entry for each block of each term of the design; as they are where it has no such terms.
 
-    A prior for all columns leaves terms to their default. A key that is a term, with its options or without, is for all its
+    A prior for all columns leaves terms to their default, unless it is one density of all columns together. A key that is a term, with its options or without, is for all its
     blocks, each with a scale of its own. DataError for a key that fits two terms.
     """
     present = set(design.columns)
     terms = [t for t in design.recipe.terms if present.issuperset([*t.flat, *(c for block in t.blocks for c in block)])]
-    if not terms:
+    if not terms or (isinstance(spec, Prior) and spec.whole):
         return spec
     given: dict[str, Prior] = {}
     out: dict[Key, Prior] = {}
     if isinstance(spec, Prior):
-        if spec.whole:
-            raise Incompatible(
-                f"the {spec.name} prior is one of all columns together, and {terms[0].name} has a prior of its own: state "
-                "priors by column"
-            )
         taken = {c for t in terms for c in (*t.flat, *(c for block in t.blocks for c in block))}
         rest = tuple(c for c, free in zip(design.columns, design.free) if not free and c not in taken)
         out = {rest: spec} if rest and not isinstance(spec, Flat) else {}

@@ -34,7 +34,8 @@ class ConditionCheck(Check):
 
     def run(self, model: Model) -> list[Finding]:
         if len(_columns(model, centred=True)) < 2:
-            return self.fine("does not apply: a single column is no combination of others")
+            whose = " beside smooth functions" if model.design.of_terms.any() else ""
+            return self.fine(f"does not apply: a single column{whose} is no combination of others")
         if surplus(model) is not None or model.design.moments.rank.dropped:
             return self.fine("does not apply: some columns are exact combinations of others, see rank")
         found = condition_indices(model, centred=True)
@@ -80,5 +81,6 @@ def condition_indices(model: Model, *, centred: bool = False) -> Any:
 
 
 def _columns(model: Model, *, centred: bool) -> list[int]:
-    """Those that are compared: all, or all but the intercept that the means are taken out by."""
-    return [j for j in range(model.shape[0]) if not (centred and j == model.design.intercept)]
+    """Those that are compared: all, or all but the intercept that the means are taken out by; never those of smooth functions."""
+    design = model.design
+    return [j for j, own in enumerate(design.of_terms) if not own and not (centred and j == design.intercept)]

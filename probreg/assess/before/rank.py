@@ -59,7 +59,7 @@ class RankCheck(Check):
         return [*out, self.say(Verdict.NOTE, f"{told}: the prior alone decides how they share the effect")]
 
     def _nearly(self, model: Model) -> list[Finding]:
-        keep = list(model.design.moments.rank.kept)
+        keep = [j for j in model.design.moments.rank.kept if not model.design.of_terms[j]]
         if model.design.intercept in keep:
             keep.remove(model.design.intercept)
         if len(keep) < 2:

@@ -39,6 +39,8 @@ class ScaleCheck(Check):
         out = self._still(model) + self._apart(model)
         stated = joint(model.prior, model.design.columns, model.design.free).blocks  # before they are bound to the rows
         for block, before in zip(model.joint.blocks, stated, strict=True):
+            if model.design.of_terms[list(block.columns)].all():  # its columns have no unit of their own
+                continue
             out += self._meaning(model, block, of_rows=before.prior.data_dependent)
         return out or self.fine("the columns vary on comparable scales, and no prior is far from them")
 
@@ -60,7 +62,7 @@ class ScaleCheck(Check):
 
     def _apart(self, model: Model) -> list[Finding]:
         m = _spreads(model)
-        varied = np.flatnonzero(m.scale > 1e-13 * np.hypot(m.mean, m.scale))
+        varied = np.flatnonzero((m.scale > 1e-13 * np.hypot(m.mean, m.scale)) & ~model.design.of_terms)
         if len(varied) < 2 or (ratio := m.scale[varied].max() / m.scale[varied].min()) < APART:
             return []
         low, high = (model.design.columns[varied[f(m.scale[varied])]] for f in (np.argmin, np.argmax))

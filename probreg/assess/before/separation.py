@@ -1,5 +1,6 @@
 """Are the rows separated, so that the maximum of the likelihood lies at infinity?"""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -43,7 +44,7 @@ class SeparationCheck(Check):
                     found.columns,
                 )
             ]
-        if model.joint.informative.any() and (rows := separation(model.with_prior(Flat()))):
+        if model.joint.informative.any() and (rows := separation(replace(model, prior=Flat()))):
             return [self.say(Verdict.WARNING, _hidden(rows), _HELD, rows.columns)]
         return self.fine("the rows are not separated: every coefficient has a finite estimate")
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -120,7 +120,7 @@ class RegularisationPath:
         """The end of the path where the prior counts for nothing: maximum likelihood; None where it does not exist."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ProbregWarning)
-            found = fit(self.model.with_prior(Flat()))
+            found = fit(replace(self.model, prior=Flat()))
         return found if found.solution.status.good else None
 
     @cached_property

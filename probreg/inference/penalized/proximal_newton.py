@@ -1,6 +1,6 @@
 """Newton's method for posterior modes whose prior has kinks: lasso, elastic net and bridge in every smooth likelihood."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -154,7 +154,7 @@ def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Rising | None:
         return None
     gamma, log_aux = model.design.basis.T_inverse @ beta, np.log([aux[a] for a in model.unknown])
     with np.errstate(all="ignore"):
-        local = model.with_prior(Flat()).value_grad_hessian_standardised(gamma, **aux)
+        local = replace(model, prior=Flat()).value_grad_hessian_standardised(gamma, **aux)
     return runs_away(model, gamma, log_aux, local)
 
 
