@@ -22,6 +22,7 @@ from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import covariance_through, map_of_predictors
+from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
 from probreg.registry import Registry
 
@@ -69,6 +70,7 @@ class Status(Enum):
     TOO_SHORT = "sampled, but the draws are worth too few independent ones: draw more"
     DIVERGED = "sampled, but some steps diverged: raise target_accept, or use a more informative prior"
     UNSETTLED = "weighted draws whose means do not settle: sample with nuts, or use a more informative prior"
+    UNWEIGHED = "an approximation that no weights vouch for: sample with nuts, or use a more informative prior"
     SEPARATED = "converged: the classes are separated, without a mistake"
     UNSEPARATED = "stopped with mistakes left: the classes cannot be separated, or more epochs are needed"
     SHORT = "stopped short of the maximum: more epochs, or newton"
@@ -263,6 +265,24 @@ def improper(method: Method, model: Model) -> str | None:
                 f"{method.name}: the posterior is improper, since p({name}) ∝ 1/{name} has no finite mass at {name} = 0, "
                 f"{model.likelihood.at_zero[name]}: give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
             )
+    return None
+
+
+def noiseless(method: Method, model: Model) -> str | None:
+    """Why a posterior runs to a noise scale of 0, in words: columns not in units of it reproduce the response, so that the
+    likelihood does not vanish there, and an improper prior has no finite mass; None where that is not so."""
+    if not model.noise_unknown or model.noise_prior.proper:
+        return None
+    moments = model.design.moments
+    own = np.flatnonzero(~model.joint.sigma_units)
+    F = np.asarray(triangular(moments.factor[:, [*own, moments.p]]), dtype=float)
+    exact = F[-1, -1] ** 2 <= (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
+    if exact or moments.weight <= rank_of(F[:-1, :-1]).rank:
+        name = model.noise_scale
+        return (
+            f"{method.name}: the columns reproduce the response exactly, so that under an improper prior of {name} the "
+            f"posterior runs to {name} = 0; hold {name}, or give it a proper prior such as HalfNormal"
+        )
     return None
 
 

@@ -101,8 +101,18 @@ class Posterior(Method):
             except (ProbregError, np.linalg.LinAlgError) as error:
                 why.append(str(error))
             else:
-                told = f"integrate has k-hat {solution.stats['k_hat']:.2f} over the unknown scales"
-                return Resolved(model, self.nodes, (_taken(self.nodes, [*why, told]),), solution=solution)
+                stats = solution.stats
+                k, ess = stats.get("k_hat_joint", stats["k_hat"]), stats.get("ess_joint", stats["ess"])
+                told = f"integrate has k-hat {k:.2f}"
+                if (
+                    solution.status.good
+                    and k <= self.max_k
+                    and (model.likelihood.least_squares or ess >= self.chains * min(_ESS, self.draws))
+                ):
+                    return Resolved(model, self.nodes, (_taken(self.nodes, [*why, told]),), solution=solution)
+                why.append(
+                    f"{told}, {solution.detail or f'and its points are worth {ess:,.0f} independent draws only'}"
+                )
         weighted = self.weighted
         try:
             solution = _attempt(weighted, model, rng)

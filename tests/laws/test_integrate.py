@@ -10,7 +10,7 @@ import probreg as pr
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Integrate
 from probreg.inference.exact.evidence import EvidenceProblem
-from probreg.inference.exact.marginal import GaussianSurface
+from probreg.inference.exact.marginal import GaussianSurface, _log_det_gradient
 
 data = np.random.default_rng(5)
 X = data.normal(size=(50, 6))
@@ -175,6 +175,61 @@ def test_posterior_takes_it_where_a_scale_is_unknown() -> None:
     assert "posterior took integrate: " in found.notes[0]
     alone = pr.fit(model_of("poisson", columns=3), "integrate", seed=1)
     np.testing.assert_array_equal(found.solution.posterior["beta"], alone.solution.posterior["beta"])
+
+
+def test_draws_that_no_weights_vouch_for_have_no_good_status_and_no_evidence() -> None:
+    rows = np.random.default_rng(0)
+    wide = rows.normal(size=(80, 60))
+    z = (wide[:, 0] + rows.logistic(size=80) > 0).astype(int)
+    model = pr.Model.from_arrays(wide, z, likelihood="bernoulli", prior=HALF, intercept=False)
+    with pytest.warns(
+        pr.errors.ProbregWarning, match="no weights vouch for.*60 coefficients, and at most 50 are weighed"
+    ):
+        found = pr.fit(model, Integrate(draws=100), seed=1)
+    assert not found.solution.status.good
+    assert "log_evidence" not in found.solution.stats
+
+
+def test_weights_that_are_refused_leave_an_approximation_and_say_so() -> None:
+    rows = np.random.default_rng(1)
+    wide = rows.normal(size=(20, 45))  # separated: a posterior far from a normal in every direction
+    z = (3 * wide[:, 0] + rows.logistic(size=20) > 0).astype(int)
+    prior = pr.Normal(pr.HalfNormal(3.0))
+    model = pr.Model.from_arrays(wide, z, likelihood="bernoulli", prior=prior, intercept=False)
+    with pytest.warns(pr.errors.ProbregWarning, match="weighed jointly with the scales they have k-hat"):
+        found = pr.fit(model, Integrate(draws=100), seed=1)
+    assert found.solution.stats["k_hat_joint"] > 0.7
+    assert "log_evidence" not in found.solution.stats
+
+
+def test_columns_that_reproduce_the_response_are_refused_unless_they_scale_with_sigma() -> None:
+    rows = np.random.default_rng(2)
+    square, y = rows.normal(size=(8, 9)), rows.normal(size=8)
+    raw = pr.Model.from_arrays(square, y, prior=HALF)
+    for method in ("integrate", "nuts"):
+        with pytest.raises(Incompatible, match=f"{method}: the columns reproduce the response exactly"):
+            pr.fit(raw, method)
+    assert Integrate().obstacle(raw.with_prior(pr.Normal(pr.HalfNormal(1.0), sigma_units=True))) is None
+
+
+@pytest.mark.parametrize("likelihood", ["negative_binomial", "student", "categorical", "poisson"])
+def test_the_mean_given_the_scales_moves_by_the_slope_of_the_curvature(likelihood: str) -> None:
+    model = model_of(likelihood, columns=3)
+    surface = EvidenceProblem(model, per_column=False).surface
+    at = surface._mode(np.array([-0.3]))
+    root = np.linalg.cholesky(np.linalg.inv(raw_curvature(at.model, at.beta, at.aux)))
+    point = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
+
+    def half_log_det(x: np.ndarray) -> float:
+        aux = dict(zip(at.aux, np.exp(x[at.beta.size :]).tolist()))
+        return 0.5 * np.linalg.slogdet(raw_curvature(at.model, x[: at.beta.size].reshape(at.beta.shape), aux))[1]
+
+    slopes = [(half_log_det(point + e) - half_log_det(point - e)) / 2e-4 for e in 1e-4 * np.eye(len(point))]
+    np.testing.assert_allclose(_log_det_gradient(at.model, at.beta, at.aux, root), slopes, rtol=1e-5, atol=1e-6)
+
+
+def raw_curvature(model: pr.Model, beta: np.ndarray, aux: dict[str, float]) -> np.ndarray:
+    return model.value_grad_hessian(beta, **aux).curvature
 
 
 @pytest.mark.slow

@@ -216,6 +216,7 @@ class EvidenceProblem:
 
     model: Model
     per_column: bool
+    method: str = "evidence"  # whose errors these are
 
     @cached_property
     def groups(self) -> tuple[ScaleGroup, ...]:
@@ -251,9 +252,15 @@ class EvidenceProblem:
         ]
         top = max(tops, key=lambda t: t.at.value)
         if self.exact and self.model.unknown and self._noiseless(top):
+            name = self.model.noise_scale
+            give = (
+                ""
+                if self.model.noise_prior.proper
+                else f", or give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
+            )
             raise Incompatible(
-                "evidence: it rises as sigma falls to 0, because the columns can reproduce the response; hold sigma, or give "
-                "it a proper prior, such as aux={'sigma': HalfNormal(1.0)}"
+                f"{self.method}: the evidence rises as {name} falls to 0, because the columns can reproduce the response; "
+                f"hold {name}{give}"
             )
         return top
 
@@ -274,13 +281,17 @@ class EvidenceProblem:
 
     def model_at(self, top: EvidenceMaximum) -> Model:
         found = self.model.with_prior(self.prior_at(self.tau(top)))
-        return found.with_aux(sigma=float(np.exp(top.theta[-1]))) if self.exact and self.model.unknown else found
+        return (
+            found.with_aux(**{found.noise_scale: float(np.exp(top.theta[-1]))})
+            if self.exact and self.model.unknown
+            else found
+        )
 
     @cached_property
     def starting_model(self) -> Model:
         """A model of the kind that will be found."""
         found = self.model.with_prior(self.prior_at(np.ones(len(self.unknown))))
-        return found.with_aux(sigma=1.0) if self.exact else found
+        return found.with_aux(**{found.noise_scale: 1.0}) if self.exact else found
 
     def prior_at(self, tau: Array) -> Prior | Mapping[Key, Prior]:
         """The plain priors at these scales, block by block where the model states them so."""

@@ -15,21 +15,32 @@ from scipy.stats import chi2, norm, qmc
 
 from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Draws, Method, Solution, Status, chains_of, improper, sigma_note
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Draws,
+    Method,
+    Solution,
+    Status,
+    chains_of,
+    improper,
+    noiseless,
+    sigma_note,
+)
 from probreg.inference.exact.evidence import EvidenceProblem, scales_obstacle
-from probreg.inference.exact.marginal import MEMORY, GaussianSurface, LaplaceSurface
+from probreg.inference.exact.marginal import ConditionalNormal, GaussianSurface, LaplaceSurface, log_prior_of_logs
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
-from probreg.inference.sampling.importance import batched_log_lik, reliable, resampled, smoothed
+from probreg.inference.sampling.importance import batched_log_lik, reliable, resampled, smoothed, student_points
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_names
-from probreg.system.terminal import percent
 
 MOST = 8  # hyperparameters up to which a few hundred nodes find the mass of their posterior
 _DF = 6.0  # of the proposal, a Student-t
 _DISTANCES = (1.0, 2.0, 4.0, 7.0)  # in standard deviations, at which its axes are compared with the density
 _STRETCH = (1.1, 6.0)  # of an axis: a little at the least, and never beyond all bounds
 _FIRST = 16  # nodes of each chain that are tried first where each one costs a mode
+_DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
 _JOINT = 50  # coefficients up to which draws are weighed jointly with the scales
 _ENOUGH = 100.0  # nodes, of effective ones, that are asked for
 _STEP = 1e-4  # of the differences of a gradient, in logs of scales
@@ -39,6 +50,7 @@ class _Nodes(NamedTuple):
     """Points theta with their weights, chain by chain, each chain an independent scrambling of one sequence."""
 
     theta: Array  # (C, N, d)
+    log_q: Array  # (C, N), log density of the proposal
     log_weight: Array  # (C, N), smoothed; exp sums to one over all
     k_hat: float
     log_evidence: Array  # (C,), each chain's own estimate
@@ -57,8 +69,8 @@ class Integrate(Method):
     p(theta | y) is known up to a constant, with beta integrated: exactly for a Gaussian likelihood, by Laplace's
     approximation for other smooth ones. Nodes theta are scrambled Sobol points of a Student-t about its maximum. Their
     importance weights, smoothed by a Pareto tail, say by its shape k-hat whether they suffice. beta given theta is normal
-    and drawn exactly; elsewhere about mode - H^-1 grad log|H|^(1/2), and then weighed by the posterior itself where there
-    are at most 50 coefficients. Draws are independent.
+    and drawn exactly. Elsewhere points about mode - H^-1 grad log|H|^(1/2) are weighed with their nodes by the posterior
+    itself and resampled, where there are at most 50 coefficients; without these weights the status is no good one.
 
     Parameters
     ----------
@@ -106,7 +118,7 @@ class Integrate(Method):
     def obstacle(self, model: Model) -> str | None:
         if (why := scales_obstacle(self, model, "averages over")) is not None:
             return why
-        problem = EvidenceProblem(model, per_column=False)
+        problem = EvidenceProblem(model, per_column=False, method=self.name)
         for group in problem.unknown:
             if group.tau is not None and not group.tau.proper:
                 return (
@@ -115,10 +127,10 @@ class Integrate(Method):
                 )
         if (d := len(problem.unknown) + problem.noise) > MOST:
             return f"integrate lays nodes in at most {MOST} dimensions, and this model has {d} unknown scales; use nuts"
-        return improper(self, model)
+        return improper(self, model) or noiseless(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        problem = EvidenceProblem(model, per_column=False)
+        problem = EvidenceProblem(model, per_column=False, method=self.name)
         start = posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0)
         require_full_rank(start, model, self.name)
         nodes = self._weighed(problem, rng)
@@ -136,13 +148,14 @@ class Integrate(Method):
         of_chain = 2 ** max(1, math.ceil(math.log2(self.nodes / self.chains)))  # a sequence is even at powers of two
         streams = [qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)]
         size = of_chain if problem.exact else min(_FIRST, of_chain)
-        theta, log_w = np.empty((self.chains, 0, d)), np.empty((self.chains, 0))
+        theta, value, log_q = np.empty((self.chains, 0, d)), np.empty((self.chains, 0)), np.empty((self.chains, 0))
         while True:
             U = np.stack([s.random(size) for s in streams])
-            new, log_q = proposal.points(np.clip(U, 1e-12, 1 - 1e-12))
-            value = problem.surface.values(new.reshape(-1, d)).reshape(log_q.shape)
-            theta, log_w = np.concatenate([theta, new], 1), np.concatenate([log_w, value - log_q], 1)
-            found = _normalised(theta, log_w)
+            new, log_q_new = proposal.points(np.clip(U, 1e-12, 1 - 1e-12))
+            value_new = problem.surface.values(new.reshape(-1, d)).reshape(log_q_new.shape)
+            theta = np.concatenate([theta, new], 1)
+            value, log_q = np.concatenate([value, value_new], 1), np.concatenate([log_q, log_q_new], 1)
+            found = _normalised(theta, value, log_q)
             done, total = theta.shape[1], theta[..., 0].size
             if 2 * done > of_chain or (found.k_hat <= min(0.5, reliable(total)) and found.ess >= _ENOUGH):
                 return found
@@ -182,12 +195,13 @@ def _proposal(problem: EvidenceProblem, theta: Array) -> _Proposal:
     return _Proposal(theta, root, np.clip(r, *_STRETCH))
 
 
-def _normalised(theta: Array, log_w: Array) -> _Nodes:
+def _normalised(theta: Array, value: Array, log_q: Array) -> _Nodes:
+    log_w = value - log_q
     tail = smoothed(log_w.ravel())
     # p(y) = E_q[p(y, theta) / q(theta)], the mean weight; one estimate for each scrambling.
     evidence = np.logaddexp.reduce(log_w, axis=1) - np.log(log_w.shape[1])
     log_weight = tail.log_weight - np.logaddexp.reduce(tail.log_weight)
-    return _Nodes(theta, log_weight.reshape(log_w.shape), tail.k, evidence)
+    return _Nodes(theta, log_q, log_weight.reshape(log_w.shape), tail.k, evidence)
 
 
 def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
@@ -203,37 +217,25 @@ def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
 def _solution(
     model: Model, problem: EvidenceProblem, nodes: _Nodes, method: Integrate, rng: np.random.Generator
 ) -> Solution:
-    total = method.draws * method.chains
-    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
-    chosen = rng.permutation(resampled(weight, total, rng))
-    if problem.exact:
-        found = _exact(model, problem, theta, weight, chosen, rng)
-    else:
-        found = _approximate(model, problem, theta, chosen, rng)
-    names = _names(model, problem)
-    hyper = {name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}
-    drawn = {**found.aux, **hyper}
+    total, names = method.draws * method.chains, _names(model, problem)
+    found = (_exact if problem.exact else _approximate)(model, problem, nodes, total, rng)
+    drawn = {**found.aux, **{name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}}
     moments = {a: _moments(v, found.weight) for a, v in found.aux.items()}
     if problem.noise:  # of the nodes themselves, whose error is far below that of draws
-        moments[model.noise_scale] = _moments(np.exp(theta[:, -1]), weight)
-    again = slice(None) if found.equal else rng.permutation(resampled(found.weight, total, rng))
+        at_nodes = np.exp(nodes.theta.reshape(-1, nodes.theta.shape[-1])[:, -1])
+        moments[model.noise_scale] = _moments(at_nodes, np.exp(nodes.log_weight.ravel()))
+    index = slice(None) if problem.exact or found.detail else rng.permutation(resampled(found.weight, total, rng))
     draws = {"beta": found.beta, **drawn}
-    stats = {
-        "k_hat": nodes.k_hat,
-        "ess": nodes.ess,
-        "nodes": float(len(weight)),
-        "n": model.design.total,
-        **found.stats,
-    }
-    if all(b.prior.proper for b in model.joint.blocks) and all(model.aux_prior(a).proper for a in model.unknown):
-        evidence = nodes.log_evidence
-        correction = found.stats.get("log_joint", 0.0)
-        stats["log_evidence"] = float(np.logaddexp.reduce(evidence) - np.log(len(evidence))) + correction
+    stats = {"k_hat": nodes.k_hat, "ess": nodes.ess, "nodes": float(nodes.log_weight.size), "n": model.design.total}
+    stats |= found.stats
+    proper = all(b.prior.proper for b in model.joint.blocks) and all(model.aux_prior(a).proper for a in model.unknown)
+    if proper and (evidence := found.log_evidence) is not None:
+        stats["log_evidence"] = float(np.logaddexp.reduce(evidence) - np.log(len(evidence)))
         if len(evidence) > 1:  # independent scramblings: their spread is the error of their mean
             stats["log_evidence_se"] = float(np.std(evidence, ddof=1) / np.sqrt(len(evidence)))
     k = model.shape[0] * model.shape[1]
     said = (
-        f"k-hat {nodes.k_hat:.2f}; {len(weight):,} nodes over {', '.join([*names, *(model.unknown if problem.noise else ())])} "
+        f"k-hat {nodes.k_hat:.2f}; {nodes.log_weight.size:,} nodes over {', '.join([*names, *(model.unknown if problem.noise else ())])} "
         f"are worth {nodes.ess:,.0f} equal ones"
     )
     return Solution(
@@ -242,11 +244,12 @@ def _solution(
         aux={a: moments[a][0] for a in model.unknown},
         aux_sd={a: moments[a][1] for a in model.unknown},
         draws=Draws(
-            {name: chains_of(values[again], method.chains) for name, values in draws.items()},
+            {name: chains_of(values[index], method.chains) for name, values in draws.items()},
             hyper=tuple(names),
             marginals=found.marginals,
         ),
-        status=Status.SAMPLED,
+        status=Status.UNWEIGHED if found.detail else Status.SAMPLED,
+        detail=found.detail,
         stats=stats,
         notes=(
             *sigma_note(
@@ -276,26 +279,26 @@ class _Found(NamedTuple):
     beta: Array  # (S, p, m)
     aux: dict[str, Array]  # name -> (S,)
     weight: Array  # (S,), sum 1
-    equal: bool
     mean: Array
     covariance: Array
     stats: dict[str, float]
     notes: tuple[str, ...]
     marginals: dict[str, Array] | None = None  # of each coefficient, a mixture of normals over the nodes
+    log_evidence: Array | None = None  # (C,), each chain's own estimate
+    detail: str = ""  # why the draws are not vouched for
 
 
-def _exact(
-    model: Model, problem: EvidenceProblem, theta: Array, weight: Array, chosen: Array, rng: np.random.Generator
-) -> _Found:
+def _exact(model: Model, problem: EvidenceProblem, nodes: _Nodes, draws: int, rng: np.random.Generator) -> _Found:
     """beta given theta is normal; its moments are those of the mixture over the nodes."""
     surface = problem.surface
     assert isinstance(surface, GaussianSurface)
+    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
+    chosen = rng.permutation(resampled(weight, draws, rng))
     c, G, F = surface.coefficients
     q, k = G.shape[1], F.shape[1]
-    mean, spread, draws = np.zeros(q), np.zeros((q, q)), np.empty((len(chosen), q))
-    parts = np.array_split(np.arange(len(theta)), -(-len(theta) * 3 * q * q * 8 // MEMORY) or 1)
+    spread, gammas = np.zeros((q, q)), np.empty((len(chosen), q))
     means, inner = [], []
-    for part in parts:
+    for part in surface.blocks_of(len(theta)):
         at = surface.at_nodes(theta[part])
         w = weight[part]
         # E[cov(gamma | theta)] = sum_s w_s T_s T_s'
@@ -306,78 +309,86 @@ def _exact(
             spread += np.einsum("s,sij,skj->ik", w, at.T, at.T, optimize=True)
             inner.append(np.square(G @ at.T).sum(-1))
         means.append(at.mean)
-        mine = np.flatnonzero((chosen >= part[0]) & (chosen <= part[-1]))
+        mine = np.flatnonzero((chosen >= part[0]) & (chosen <= part[-1]))  # draws of these nodes
         z, of = rng.standard_normal((len(mine), q)), chosen[mine] - part[0]
-        draws[mine] = at.mean[of] + (at.T[of] * z if at.T.ndim == 2 else np.einsum("sij,sj->si", at.T[of], z))
+        gammas[mine] = at.mean[of] + (at.T[of] * z if at.T.ndim == 2 else np.einsum("sij,sj->si", at.T[of], z))
     gamma = np.concatenate(means)
     mean = weight @ gamma
-    apart = np.sqrt(weight)[:, None] * (gamma - mean)
+    deviation = np.sqrt(weight)[:, None] * (gamma - mean)
     sigma = np.exp(theta[:, -1]) if problem.noise else np.full(len(theta), model.noise())
     # cov(beta) = G (E[cov] + cov(E)) G' + E[sigma^2] F F'
-    covariance = G @ (spread + apart.T @ apart) @ G.T + (weight @ sigma**2) * F @ F.T
-    beta = c + draws @ G.T + sigma[chosen, None] * (rng.standard_normal((len(chosen), k)) @ F.T)
+    covariance = G @ (spread + deviation.T @ deviation) @ G.T + (weight @ sigma**2) * F @ F.T
+    beta = c + gammas @ G.T + sigma[chosen, None] * (rng.standard_normal((len(chosen), k)) @ F.T)
     aux = {model.noise_scale: sigma[chosen]} if problem.noise else {}
-    even = np.full(len(chosen), 1.0 / len(chosen))
+    equal = np.full(len(chosen), 1.0 / len(chosen))
     # beta_j | theta ~ N(c_j + G_j m, |G_j T|^2 + sigma^2 |F_j|^2)
     sd = np.sqrt(np.concatenate(inner) + sigma[:, None] ** 2 * np.square(F).sum(1))
     marginals = {"weight": weight, "mean": c + gamma @ G.T, "sd": sd}
-    return _Found(theta[chosen], beta[..., None], aux, even, True, c + G @ mean, covariance, {}, (), marginals)
-
-
-def _approximate(
-    model: Model, problem: EvidenceProblem, theta: Array, chosen: Array, rng: np.random.Generator
-) -> _Found:
-    """(beta, log aux) from the normal at the mode of each node, weighed by the posterior where there are few coefficients."""
-    surface = problem.surface
-    assert isinstance(surface, LaplaceSurface)
-    p, m = model.shape
-    k, point, log_q = (
-        p * m + len(model.unknown),
-        np.empty((len(chosen), p * m + len(model.unknown))),
-        np.empty(len(chosen)),
-    )
-    log_prior = np.empty(len(chosen))
-    for s in np.unique(chosen):
-        mine, at = np.flatnonzero(chosen == s), surface.conditional(theta[s])
-        z = rng.standard_normal((len(mine), k))
-        point[mine] = at.mean + z @ at.root.T
-        # log p(y, theta) is the evidence of the node, log q(beta | theta) its normal.
-        log_q[mine] = at.evidence - 0.5 * (z**2).sum(1) - 0.5 * k * np.log(2 * np.pi) - np.linalg.slogdet(at.root)[1]
-        aux = {a: np.exp(point[mine, p * m + i]) for i, a in enumerate(model.unknown)}
-        log_prior[mine] = model.with_prior(problem.prior_at(np.exp(theta[s]))).log_prior(
-            point[mine, : p * m].reshape(-1, p, m), **aux
-        )
-    beta, log_aux = point[:, : p * m].reshape(-1, p, m), point[:, p * m :]
-    aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
-    weight = np.full(len(chosen), 1.0 / len(chosen))
-    stats: dict[str, float] = {}
-    notes: tuple[str, ...] = ()
-    if p * m <= _JOINT:
-        # p(y, beta, aux | theta) / (p_L(y | theta) q(beta, aux | theta)), aux as densities of their logs.
-        log_w = batched_log_lik(model, beta, aux) + log_prior + log_aux.sum(1) - log_q
-        tail = smoothed(np.where(np.isnan(log_w), -np.inf, log_w))
-        stats["k_hat_joint"] = tail.k
-        if tail.k <= reliable(len(chosen)):
-            weight = np.exp(tail.log_weight - np.logaddexp.reduce(tail.log_weight))
-            ess = float(1.0 / np.square(weight).sum())
-            stats["ess_joint"] = ess
-            # p(y) = p_L(y) E[w], p_L by Laplace's approximation at each node and w its weights
-            stats["log_joint"] = float(np.logaddexp.reduce(log_w) - np.log(len(log_w)))
-            notes = (
-                f"draws are weighed jointly with the scales: k-hat {tail.k:.2f}, worth {percent(ess / len(weight), 2)} of them",
-            )
-    if not notes:
-        notes = ("beta given the scales is normal about its mean to first order (Laplace), and not weighed",)
-    mean = weight @ point
-    away = point - mean
+    mean_beta = c + G @ mean
     return _Found(
-        theta[chosen],
-        beta,
-        aux,
-        weight,
-        "ess_joint" not in stats,
-        mean,
-        away.T @ (weight[:, None] * away),
-        stats,
-        notes,
+        theta[chosen], beta[..., None], aux, equal, mean_beta, covariance, {}, (), marginals, nodes.log_evidence
     )
+
+
+def _approximate(model: Model, problem: EvidenceProblem, nodes: _Nodes, draws: int, rng: np.random.Generator) -> _Found:
+    """Points (beta, log aux) about the mode at every node, weighed with their node by the posterior of both."""
+    surface, (p, m) = problem.surface, model.shape
+    assert isinstance(surface, LaplaceSurface)
+    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
+    k, each = p * m + len(model.unknown), -(-draws // len(theta))
+    at = [surface.conditional(t) for t in theta]
+    if p * m > _JOINT:
+        return _unweighed(model, nodes, at, draws, rng, f"{p * m} coefficients, and at most {_JOINT} are weighed")
+    z, log_q = student_points(rng, len(theta) * each, k, max(_DF_BETA, k))
+    of = np.repeat(np.arange(len(theta)), each)
+    point, log_prior = np.empty((len(of), k)), np.empty(len(of))
+    for s, here in enumerate(at):
+        mine = slice(s * each, (s + 1) * each)
+        point[mine] = here.mean + z[mine] @ here.root.T
+        log_q[mine] -= np.linalg.slogdet(here.root)[1]
+        plain = model.with_prior(problem.prior_at(np.exp(theta[s])))
+        beta, aux = _split(model, point[mine])
+        log_prior[mine] = plain.log_prior(beta, **aux)
+    beta, aux = _split(model, point)
+    # p(y, beta, aux, theta) / (q(theta) q(beta, aux | theta)), aux and the scales as densities of their logs.
+    log_w = batched_log_lik(model, beta, aux) + log_prior + point[:, p * m :].sum(1) - log_q
+    log_w += (log_prior_of_logs(theta, surface.priors) - nodes.log_q.ravel())[of]
+    log_w = np.where(np.isnan(log_w), -np.inf, log_w)
+    tail = smoothed(log_w)
+    if not tail.k <= reliable(len(log_w)):
+        why = f"weighed jointly with the scales they have k-hat {tail.k:.2f}"
+        return _unweighed(model, nodes, at, draws, rng, why, {"k_hat_joint": tail.k})
+    weight = np.exp(tail.log_weight - np.logaddexp.reduce(tail.log_weight))
+    # p(y) = E_q[w], one estimate for each scrambling
+    chains = log_w.reshape(len(nodes.theta), -1)
+    evidence = np.logaddexp.reduce(chains, axis=1) - np.log(chains.shape[1])
+    stats = {"k_hat_joint": tail.k, "ess_joint": float(1.0 / np.square(weight).sum())}
+    worth = f"k-hat {tail.k:.2f}, {len(log_w):,} of them worth {stats['ess_joint']:,.0f} independent draws"
+    mean = weight @ point
+    deviation = point - mean
+    covariance = deviation.T @ (weight[:, None] * deviation)
+    notes = (f"points are weighed jointly with the scales: {worth}",)
+    return _Found(theta[of], beta, aux, weight, mean, covariance, stats, notes, log_evidence=evidence)
+
+
+def _unweighed(
+    model: Model, nodes: _Nodes, at: list[ConditionalNormal], draws: int, rng: np.random.Generator, why: str,
+    stats: dict[str, float] | None = None,
+) -> _Found:  # fmt: skip
+    """Draws of the normal at each node, the nodes by their Laplace evidence: an approximation that nothing vouches for."""
+    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
+    chosen = rng.permutation(resampled(weight, draws, rng))
+    point = np.empty((draws, len(at[0].mean)))
+    for s in np.unique(chosen):
+        mine = np.flatnonzero(chosen == s)
+        point[mine] = at[s].mean + rng.standard_normal((len(mine), at[s].root.shape[1])) @ at[s].root.T
+    beta, aux = _split(model, point)
+    equal = np.full(draws, 1.0 / draws)
+    said = f"beta given the scales is normal about its mean to first order (Laplace): {why}"
+    return _Found(theta[chosen], beta, aux, equal, point.mean(0), np.cov(point.T), stats or {}, (said,), detail=why)
+
+
+def _split(model: Model, point: Array) -> tuple[Array, dict[str, Array]]:
+    """beta (S, p, m) and aux (S,) of points (vec beta, log aux)."""
+    p, m = model.shape
+    return point[:, : p * m].reshape(-1, p, m), {a: np.exp(point[:, p * m + i]) for i, a in enumerate(model.unknown)}

@@ -29,7 +29,7 @@ from probreg.inference.modes.newton import find_mode
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
-from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, Prior
+from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, Prior, SmoothPrior, WholePrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _NEAR = 1e-4  # of a difference of the curvature of a row, in eta and log aux
@@ -260,12 +260,18 @@ class GaussianSurface:
         log_det = 2.0 * np.log(np.abs(np.diagonal(R[:, :q, :q], axis1=1, axis2=2))).sum(1)
         return GaussianNodes(logs, mean, T, log_det, np.square(z - mean @ W.T).sum(1))
 
+    def blocks_of(self, count: int) -> list[Array]:
+        """The numbers of so many nodes in blocks whose factors fit in memory together."""
+        q = len(self._of)
+        bytes_of_one = 24 * (q if len(self.groups) == 1 else q * q)
+        return np.array_split(np.arange(count), min(count, 1 + count * bytes_of_one // MEMORY))
+
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
         size = np.bincount(self._of, minlength=len(self.groups)).astype(float)
         out = []
-        for part in np.array_split(theta, -(-len(theta) * 3 * len(self._of) ** 2 * 8 // MEMORY) or 1):
-            at = self.at_nodes(part)
+        for part in self.blocks_of(len(theta)):
+            at = self.at_nodes(theta[part])
             noise, a = np.exp(at.logs[:, -1]), np.exp(at.logs[:, :-1])
             pull = np.square(at.mean) @ np.equal.outer(self._of, np.arange(len(self.groups)))
             penalised = (a * pull).sum(1) + noise * (at.rss + self._reduced.rest)
@@ -382,7 +388,12 @@ class LaplaceSurface:
         g = g - np.array([_log_det_slope(model, at.gamma, at.aux, at.local.curvature, d) for d in moves])
         # log alpha = -2 log tau: d/d log tau = -2 d/d log alpha, and 4 times the second derivatives.
         point = EvidencePoint(at.evidence, -2.0 * g, 4.0 * H, at.evidence, size - found.trace)
-        return with_priors(point, theta, [p.tau for p in self.groups if p.tau])
+        return with_priors(point, theta, self.priors)
+
+    @property
+    def priors(self) -> list[AuxPrior]:
+        """Those of the scales, in the order of theta."""
+        return [g.tau for g in self.groups if g.tau]
 
     def _mode(self, theta: Array) -> "_LaplaceMode":
         model = self.model.with_prior(self._prior_at(np.exp(theta)))
@@ -404,8 +415,7 @@ class LaplaceSurface:
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        priors = [g.tau for g in self.groups if g.tau]
-        return np.array([self._mode(t).evidence for t in theta]) + log_prior_of_logs(theta, priors)
+        return np.array([self._mode(t).evidence for t in theta]) + log_prior_of_logs(theta, self.priors)
 
     def conditional(self, theta: Array) -> ConditionalNormal:
         """N(mode - H^-1 grad log |H|^(1/2), H^-1) of (vec beta, log aux): the mean to first order (Tierney & Kadane 1986)."""
@@ -446,13 +456,25 @@ def _log_det_slope(model: Model, gamma: Array, aux: Mapping[str, float], H: Arra
 
 
 def _log_det_gradient(model: Model, beta: Array, aux: Mapping[str, float], root: Array) -> Array:
-    """grad log |H|^(1/2) over (vec beta, log aux) where root root' = H^-1, the priors' curvature being constant.
+    """grad log |H|^(1/2) over (vec beta, log aux) where root root' = H^-1.
 
     With z_i = (eta_i, log aux), W_i the curvature of row i over z_i and V_i = J_i H^-1 J_i' the covariance of z_i, it is
-    sum_i J_i' t_i, t_ik = tr(V_i d W_i / d z_ik) / 2.
+    sum_i J_i' t_i, t_ik = tr(V_i d W_i / d z_ik) / 2, of the rows. Independent entries of the priors, with curvature c_j, add
+    (H^-1)_jj d c_j / 2; a normal prior has a constant one.
     """
     parts = model.design.fold(partial(_log_det_sums, model=model, beta=beta, aux=aux, root=root))
-    return np.concatenate([np.ravel(part) for part in parts])
+    out, S, k = np.concatenate([np.ravel(part) for part in parts]), np.square(root).sum(1), beta.size
+    for i, (name, value) in enumerate(aux.items()):
+        prior = model.aux_prior(name)
+        near = [-prior.slopes(value * float(np.exp(h)))[1] for h in (_NEAR, -_NEAR)]
+        out[k + i] += S[k + i] * (near[0] - near[1]) / (4 * _NEAR)
+    for b in model.joint.blocks:
+        if isinstance(b.prior, SmoothPrior) and not isinstance(b.prior, GaussianPrior | Flat | WholePrior):
+            inside, at = beta[list(b.columns)], vec_entries(b.columns, beta.shape[1])
+            h = _NEAR * np.sqrt(S[at]).reshape(inside.shape)
+            slope = b.prior.slopes(inside - h)[1] - b.prior.slopes(inside + h)[1]
+            out[at] += S[at] * (slope / (4 * h)).ravel()
+    return out
 
 
 def _log_det_sums(
@@ -500,7 +522,7 @@ def as_groups(
             assert isinstance(b.prior, GaussianPrior)
             known.append(ScaleGroup(b.columns, b.prior, None, i))
             continue
-        base: Prior = b.prior.base  # type: ignore[attr-defined]  # a Mixture
+        base: Prior = b.prior.base  # type: ignore[attr-defined]  # a ScaleMixture
         parts = [((j,), one(base, a)) for a, j in enumerate(b.columns)] if per_column else [(b.columns, base)]
         first += [ScaleGroup(columns, part, unknown[i], i) for columns, part in parts]  # type: ignore[arg-type]
     return (*first, *known)

@@ -228,7 +228,7 @@ class Importance(Method):
     def _weigh(self, model: Model, at: Peak, rng: np.random.Generator) -> tuple[Weighted, Array]:
         """The weighted points, and where they lie in the coordinates z of the proposal."""
         dim = len(at.centre)
-        z, log_q = _student(rng, self.chains * self.points, dim, max(_DF, dim) if self.df is None else self.df)
+        z, log_q = student_points(rng, self.chains * self.points, dim, max(_DF, dim) if self.df is None else self.df)
         beta, log_aux = at.points(z)
         aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
         with np.errstate(all="ignore"):  # far points overflow to weight zero
@@ -261,7 +261,7 @@ def resampled(weight: Array, draws: int, rng: np.random.Generator) -> Array:
     return np.minimum(np.searchsorted(total, comb, side="right"), len(weight) - 1)
 
 
-def _student(rng: np.random.Generator, n: int, dim: int, df: float) -> tuple[Array, Array]:
+def student_points(rng: np.random.Generator, n: int, dim: int, df: float) -> tuple[Array, Array]:
     """z (n, dim) of a multivariate Student-t with unit scale, normal at df = inf, and the log density of each."""
     z = rng.standard_normal((n, dim))
     if np.isinf(df):

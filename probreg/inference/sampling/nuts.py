@@ -24,6 +24,7 @@ from probreg.inference.base import (
     Status,
     improper,
     moments_of_draws,
+    noiseless,
     sigma_note,
 )
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
@@ -188,13 +189,8 @@ def _proper(model: Model) -> None:
         raise Incompatible(
             f"nuts: the posterior is improper: {lost.words}, with a flat prior; give a proper one such as Normal(2.5)"
         )
-    if model.noise_unknown and not model.noise_prior.proper:
-        exact = moments.rss <= (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
-        if exact or moments.weight <= moments.rank.rank:
-            raise Incompatible(
-                "nuts: the columns reproduce the response exactly, so that under an improper prior of sigma the posterior "
-                "runs to sigma = 0; hold sigma, or give it a proper prior such as HalfNormal"
-            )
+    if (why := noiseless(NUTS(), model)) is not None:
+        raise Incompatible(why)
 
 
 def _runs_away(model: Model) -> Rising | None:
