@@ -505,7 +505,7 @@ class Model(FromData):
         return self.design.source is not None and self.likelihood.least_squares
 
     def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
-        """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): rows that are gone live on in their moments."""
+        """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): uses the stored sufficient statistics."""
         kept = self.design.moments if self._of_moments else self.design.kept
         if kept is None or not self.likelihood.least_squares:
             raise DataError(
