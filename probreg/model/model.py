@@ -24,7 +24,7 @@ from probreg.data import (
     as_response,
     as_weights,
     by_kind,
-    trying,
+    weights_without_empty_trials,
 )
 from probreg.data.rows import plus_offset
 from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
@@ -213,7 +213,7 @@ class Model(FromData):
         if len(values) != design.n:
             raise DataError(f"there are {design.n} new rows and {len(values)} responses: they must match")
         kind, given = read_weights(weights)
-        own, precision = by_kind(kind, trying(values, counts, as_weights(given, design.n, kind)))
+        own, precision = by_kind(kind, weights_without_empty_trials(values, counts, as_weights(given, design.n, kind)))
         design = replace(design, weights=own, precision=precision, weight_kind=kind, trials=None)
         design, values, left = without_zero_weights(design, values)
         design = with_unused(replace(design, y=self.likelihood.encode(values)), left, self.likelihood)
