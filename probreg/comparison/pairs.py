@@ -66,7 +66,7 @@ class Pair:
         return {name: rss_at(f) for name, (f, _) in self.named.items()}
 
     @cached_property
-    def lost(self) -> dict[str, Fit]:
+    def without_maximum(self) -> dict[str, Fit]:
         """The fits whose likelihood has no maximum."""
         return {name: f for name, (f, _) in self.named.items() if f.solution.status is Status.NO_MAXIMUM}
 

@@ -209,10 +209,10 @@ def _sentences(table: Any, informative: Array, status: str) -> list[str]:
             where = f"maximum likelihood is {row['ml']:.3g}, which its prior hardly expects ({odds})"
             said.append((2.0 - row["conflict"], f"prior-data conflict on {name}: {where}"))
     found = [s for _, s in sorted(said, key=lambda pair: -pair[0])]
-    return [*(found or _calm(table, informative)), *_unsaid(table, informative, status)]
+    return [*(found or _nothing_found(table, informative)), *_unsaid(table, informative, status)]
 
 
-def _calm(table: Any, informative: Array) -> list[str]:
+def _nothing_found(table: Any, informative: Array) -> list[str]:
     """That nothing was found, of the numbers that there are."""
     weights, odds = (table[name][informative].dropna() for name in ("prior_weight", "conflict"))
     each = (

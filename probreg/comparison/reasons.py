@@ -59,7 +59,7 @@ def _reason(pair: Pair, j: int) -> Reason | None:
         return None
     param = pair.params[j]
     if gone := _missing(pair, j):
-        return Reason(param, pair.name, (_lost(pair, j),), gone)
+        return Reason(param, pair.name, (_why_no_estimate(pair, j),), gone)
     if not _gap(pair, j) > pair.apart:
         return None
     causes = _ranked(pair, j)
@@ -96,12 +96,12 @@ def _missing(pair: Pair, j: int) -> str:
     (which,) = lost
     other = next(name for name in pair.named if name != which)
     prior = pair.named[other][1]["prior"][j]
-    cause, detail = _lost(pair, j)
+    cause, detail = _why_no_estimate(pair, j)
     held = f"the prior {prior} alone gives {other} one" if prior not in ("flat", "") else f"{other} has one"
     return f"{cause}: {which} has no estimate ({detail}); {held}"
 
 
-def _lost(pair: Pair, j: int) -> tuple[str, str]:
+def _why_no_estimate(pair: Pair, j: int) -> tuple[str, str]:
     """Why one of the two has no estimate: separation, or columns that are not identified."""
     which = next(f for f, row in pair.named.values() if np.isnan(row["estimate"][j]))
     cause = "separation" if which.solution.status is Status.NO_MAXIMUM else "identification"
@@ -125,7 +125,7 @@ def _ranked(pair: Pair, j: int) -> list[Cause]:
         sizes["Monte Carlo error"] = max(sizes.get("Monte Carlo error", 0.0), noise)
     if "likelihood" in each:
         sizes["likelihood"] = np.inf
-    if pair.lost:
+    if pair.without_maximum:
         sizes["separation"] = np.inf
     finite = [v for v in sizes.values() if np.isfinite(v)]
     least = max(RELATIVE * max(finite, default=0.0), RELATIVE * pair.apart)

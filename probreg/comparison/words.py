@@ -54,7 +54,7 @@ def _held(pair: Pair, j: int) -> str:
 def _separation(pair: Pair, j: int) -> str:
     return "; ".join(
         f"separation: {f.solution.detail}; other coefficients of {name} are at infinity"
-        for name, f in pair.lost.items()
+        for name, f in pair.without_maximum.items()
     )
 
 

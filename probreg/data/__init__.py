@@ -12,7 +12,7 @@ from probreg.data.design import (
     from_arrays as from_arrays,
     from_reading as from_reading,
     read_column as read_column,
-    trying as trying,
+    weights_without_empty_trials as weights_without_empty_trials,
     with_trials as with_trials,
 )
 from probreg.data.moments import Moments as Moments

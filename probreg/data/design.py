@@ -461,7 +461,7 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     """The design of a formula read at data (without its response), the response values, and their declared levels."""
     recipe = reading.recipe
     _check_intercept(reading.X, recipe.columns)
-    own = trying(reading.response, reading.counted, reading.weights)
+    own = weights_without_empty_trials(reading.response, reading.counted, reading.weights)
     weights, precision = by_kind(reading.weight_kind, own)
     design = Design(
         X=np.ascontiguousarray(reading.X, dtype=float),
@@ -612,7 +612,7 @@ def as_trials(trials: Any, n: int) -> Array | None:
     return with_trials(np.zeros(n), t, n)[:, 1]
 
 
-def trying(y: Any, counted: str | None, weights: Array | None) -> Array | None:
+def weights_without_empty_trials(y: Any, counted: str | None, weights: Array | None) -> Array | None:
     """The weights with 0 for the rows of a response (n, c) that count no trial: such a row is no observation."""
     if counted is None:
         return weights

@@ -154,7 +154,7 @@ class Moments:
         return F[:k, :k], F[:, k]
 
     def least_squares(self) -> tuple[Array, ColumnRank]:
-        """The least-squares coefficients (p,), zero for the columns that `Rank.dropped` names, and the Rank.
+        """The least-squares coefficients (p,), zero for the columns that `ColumnRank.dropped` names, and the rank.
 
         >>> Moments.of([[1.0, 1.0], [1.0, 1.0]], [2.0, 4.0], columns=["a", "b"]).least_squares()[0].tolist()
         [3.0, 0.0]

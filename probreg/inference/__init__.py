@@ -1,4 +1,7 @@
-"""Methods: each turns a model into a solution of plain arrays. Adding one is one file and one line here."""
+"""Methods: each turns a model into a solution of plain arrays.
+
+Adding one is one file, one line here and its name in `MethodName`, which editors complete.
+"""
 
 from probreg.inference.auto import Auto as Auto
 from probreg.inference.base import (

@@ -14,6 +14,7 @@ from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import BASES, KernelBasis, distinct_rows, resolved_at
+from probreg.kernels.definite import refuse_indefinite
 from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.numerics.linalg import inverse_upper
 
@@ -21,6 +22,7 @@ MOST_EXACT = 5000  # distinct rows: a matrix of 0.2 GB, whose eigenvectors take 
 MOST_CHOLESKY = 2000  # anchors that are taken unasked, where
 MOST_NUMBERS = 10**8  # numbers, 0.8 GB, hold them at all rows
 _BLOCK = 4096
+_NEGATIVE = 1e-6  # of max k(x, x): a variance that is left and below minus this is looked into
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +121,9 @@ def cholesky(
 def pivoted_cholesky(kernel: CovarianceFunction, rows: Array, tol: float, most: int) -> tuple[list[int], Array, float]:
     """Pivots, G (q, n) with K ~ G'G, upper triangular in the columns of the pivots, and trace(K - G'G)."""
     d = kernel.diagonal(rows)
-    total, floor = float(d.sum()), len(rows) * np.finfo(float).eps * float(d.max())
+    largest = float(np.abs(d).max())
+    total, floor = float(d.sum()), len(rows) * np.finfo(float).eps * largest
+    _refuse_negative_variance(kernel, rows, d, largest, rows[:0])
     if not total > 0:
         raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
     pivots: list[int] = []
@@ -134,9 +138,11 @@ def pivoted_cholesky(kernel: CovarianceFunction, rows: Array, tol: float, most: 
         g = kernel.matrix(RowPairs(rows[i : i + 1], rows))[0] - G[:j, i] @ G[:j]
         g[pivots] = 0.0
         G[j] = g / np.sqrt(d[i])
-        d = np.maximum(d - np.square(G[j]), 0.0)
+        d = d - np.square(G[j])
         d[i] = 0.0
         pivots.append(i)
+        _refuse_negative_variance(kernel, rows, d, largest, rows[pivots])
+        d = np.maximum(d, 0.0)
     return pivots, G[: len(pivots)], float(d.sum())
 
 
@@ -184,7 +190,8 @@ def nystrom(
         A = distinct_rows(read_rows(anchors, "anchors", rows.shape[1]))
         _refuse_more(len(A), len(there))
     T = _whitening(known, A)
-    holds = bool((A[:, None] == there[None]).all(-1).any()) if anchors is not None else True
+    # an anchor is a row where their union has fewer rows than both have
+    holds = anchors is None or len(distinct_rows(np.vstack([A, there]))) < len(A) + len(there)
     return AnchoredBasis(known, "nystrom", rows.shape[1], _left_over(known, rows, A, T), holds, A, T, len(rows))
 
 
@@ -204,10 +211,26 @@ def _whitening(kernel: CovarianceFunction, A: Array) -> Array:
 
 def _left_over(kernel: CovarianceFunction, rows: Array, A: Array, T: Array) -> float:
     """trace(K - Q) / n, by blocks of rows."""
-    kept = 0.0
+    diagonal, left = kernel.diagonal(rows), 0.0
+    largest = float(np.abs(diagonal).max())
     for i in range(0, len(rows), _BLOCK):
-        kept += float(np.square(kernel.matrix(RowPairs(rows[i : i + _BLOCK], A)) @ T).sum())
-    return max(float(kernel.diagonal(rows).sum()) - kept, 0.0) / len(rows)
+        block = rows[i : i + _BLOCK]
+        d = diagonal[i : i + _BLOCK] - np.square(kernel.matrix(RowPairs(block, A)) @ T).sum(1)
+        _refuse_negative_variance(kernel, block, d, largest, A)
+        left += float(d.sum())
+    return max(left, 0.0) / len(rows)
+
+
+def _refuse_negative_variance(kernel: CovarianceFunction, rows: Array, left: Array, largest: float, A: Array) -> None:
+    """DataError where k(x, x) less what the anchors explain is negative because k is indefinite at x and the anchors.
+
+    left_i = k(x_i, x_i) - k(x_i, A) k(A, A)^+ k(A, x_i) < 0 has as its cause a negative eigenvalue of k at A and x_i, or the rounding
+    of a nearly singular k(A, A), which is none.
+    """
+    i = int(np.argmin(left))
+    if left[i] < -_NEGATIVE * largest:
+        both = np.vstack([A, rows[i : i + 1]])
+        refuse_indefinite(kernel.matrix(RowPairs(both, both)))
 
 
 _MADE: dict[str, Any] = {"exact": exact, "cholesky": cholesky, "nystrom": nystrom}

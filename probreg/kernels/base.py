@@ -309,7 +309,10 @@ def read_kernel(kernel: Any, **settings: Any) -> CovarianceFunction:
     if isinstance(kernel, str):
         name = normalised_name(kernel)
         if name in ("matern12", "matern32", "matern52"):
-            return KERNELS["matern"](**settings, nu=int(name[-2]) / 2)  # type: ignore[call-arg]
+            nu = int(name[-2]) / 2
+            if "nu" in settings:
+                raise DataError(f"{name} has nu = {nu:g}; write 'matern' to give nu")
+            return KERNELS["matern"](**settings, nu=nu)  # type: ignore[call-arg]
         return KERNELS[name](**settings)
     if not isinstance(kernel, CovarianceFunction) or settings:
         raise Incompatible(

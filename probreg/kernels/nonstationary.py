@@ -11,10 +11,10 @@ from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Number, Whole, check_fields, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import KERNELS, CovarianceFunction
+from probreg.kernels.definite import refuse_indefinite
 from probreg.kernels.pairs import Array, RowPairs
 
 _CHECKED = 2000  # rows whose matrix is checked for its least eigenvalue: a second or two of work
-_LEAST = 1e-10  # of n max k(x, x): a least eigenvalue below minus this is no rounding
 
 Degree = Annotated[int, Whole(1, 50)]
 Offset = Annotated[
@@ -174,18 +174,3 @@ class CustomFunction(NonStationary):
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         return {}
-
-
-def refuse_indefinite(K: Array) -> None:
-    """DataError for a square matrix that is not symmetric, or has an eigenvalue that is negative beyond rounding."""
-    largest = np.abs(K).max()
-    if (np.abs(K - K.T) > 1e-10 * largest).any():
-        i, j = np.unravel_index(int(np.argmax(np.abs(K - K.T))), K.shape)
-        raise DataError(
-            f"k(x, z) is {K[i, j]:.6g} and k(z, x) {K[j, i]:.6g} of rows {i} and {j}: a covariance is symmetric"
-        )
-    least = np.linalg.eigvalsh(K)[0]
-    if least < -_LEAST * len(K) * largest:
-        raise DataError(
-            f"the least eigenvalue of the {len(K)} x {len(K)} matrix of this function is {least:.3g}: it is no covariance function"
-        )

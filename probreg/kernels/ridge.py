@@ -16,9 +16,9 @@ from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Flag, checked
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
+from probreg.kernels.definite import refuse_asymmetric, refuse_negative
 from probreg.kernels.pairs import Array, read_rows
 
-_LEAST = 1e-10  # of n max K: a least eigenvalue below minus this is no rounding
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -236,15 +236,13 @@ def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
     array([3.424, 1.789])
     """
     A = read_rows(K, "K")
-    if A.shape[0] != A.shape[1] or (np.abs(A - A.T) > 1e-10 * np.abs(A).max()).any():
-        raise DataError(
-            f"K is a symmetric matrix of k(x_i, x_j), got shape {A.shape}" + " that is not" * (A.shape[0] == A.shape[1])
-        )
+    if A.shape[0] != A.shape[1]:
+        raise DataError(f"K is a symmetric matrix of k(x_i, x_j), got shape {A.shape}")
+    refuse_asymmetric(A)
     response = _response(y, len(A))
     inner = _without_ones(_without_ones(A).T) if offset else A
     d, V = np.linalg.eigh((inner + inner.T) / 2.0)
-    if d.size and d[0] < -_LEAST * len(A) * np.abs(A).max():
-        raise DataError(f"K has the eigenvalue {d[0]:.3g}, so it is the matrix of no covariance function")
+    refuse_negative(float(d[0]), A, "k")
     return RidgePath(A, None, response, offset, _with_ones(V) if offset else V, np.maximum(d, 0.0))
 
 

@@ -1,4 +1,7 @@
-"""The first half of a model: p(y | eta, aux), one file each. Adding one is one file and one line here."""
+"""The first half of a model: p(y | eta, aux), one file each.
+
+Adding one is one file, one line here and its name in `LikelihoodName`, which editors complete.
+"""
 
 from probreg.likelihoods.base import (
     LIKELIHOODS as LIKELIHOODS,

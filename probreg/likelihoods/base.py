@@ -144,7 +144,7 @@ class Likelihood(ABC):
     @property
     @abstractmethod
     def contrast_matrix(self) -> Array:
-        """(len(outcomes), m): reported coefficients are beta @ display.T."""
+        """(len(outcomes), m): reported coefficients are beta @ contrast_matrix.T."""
 
     @property
     @abstractmethod

@@ -17,7 +17,7 @@ from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import shown_value
 from probreg.arguments.types import ArrayLike, TableLike
-from probreg.data import Design, as_response, from_arrays, from_reading, trying
+from probreg.data import Design, as_response, from_arrays, from_reading, weights_without_empty_trials
 from probreg.data.blocks.files import files_of
 from probreg.data.blocks.slices import array_blocks, slices
 from probreg.data.formula.algebra import Counted
@@ -202,7 +202,7 @@ class FromData(ABC):
         if len(values) != design.n:
             raise DataError(f"X has {design.n} rows and y has {len(values)}: they must match")
         values, counts = of_rows(named, values, trials)
-        design = replace(design, weights=trying(values, counts, design.weights))
+        design = replace(design, weights=weights_without_empty_trials(values, counts, design.weights))
         choices = Choices(named, prior, aux, event, reference)
         return cls._chosen(choices, _in_memory(design, values, levels, choices, counts=counts))
 

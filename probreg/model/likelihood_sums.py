@@ -102,10 +102,10 @@ def _writable(values: Array) -> Array:
 
 def _base_measure(some: Block, likelihood: SmoothLikelihood) -> float:
     """What the density leaves out of the log-likelihood: of rows that are multiplied by root w, also log(w) / 2."""
-    carried = likelihood.base_measure(some.y)
+    base = likelihood.base_measure(some.y)
     if some.precision is not None:
-        carried = carried + 0.5 * np.log(some.precision)
-    return float(carried.sum() if some.weights is None else some.weights @ carried)
+        base = base + 0.5 * np.log(some.precision)
+    return float(base.sum() if some.weights is None else some.weights @ base)
 
 
 def value_grad_hessian(
@@ -179,10 +179,10 @@ def _curved(
     curved, (p, m) = loops_of(density).curved, gamma.shape
     assert curved is not None  # see `value_grad_hessian`
     beta, t = _writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
-    pairs, even = np.triu_indices(m), p + p % 2
+    pairs, padded = np.triu_indices(m), p + p % 2
 
     def part(some: Block) -> Sums:
-        out, H = np.empty(p * m), np.empty((len(pairs[0]), even, even))
+        out, H = np.empty(p * m), np.empty((len(pairs[0]), padded, padded))
         value = curved(*_plain(some, some.X if basis is None else basis.rows(some.X), m), beta, t, out, H)
         full = np.empty((p, m, p, m))
         for c, d, G in zip(*pairs, np.triu(H)[:, :p, :p]):

@@ -24,7 +24,7 @@ from probreg.data import (
     as_response,
     as_weights,
     by_kind,
-    trying,
+    weights_without_empty_trials,
 )
 from probreg.data.rows import plus_offset
 from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
@@ -213,7 +213,7 @@ class Model(FromData):
         if len(values) != design.n:
             raise DataError(f"there are {design.n} new rows and {len(values)} responses: they must match")
         kind, given = read_weights(weights)
-        own, precision = by_kind(kind, trying(values, counts, as_weights(given, design.n, kind)))
+        own, precision = by_kind(kind, weights_without_empty_trials(values, counts, as_weights(given, design.n, kind)))
         design = replace(design, weights=own, precision=precision, weight_kind=kind, trials=None)
         design, values, left = without_zero_weights(design, values)
         design = with_unused(replace(design, y=self.likelihood.encode(values)), left, self.likelihood)
@@ -505,7 +505,7 @@ class Model(FromData):
         return self.design.source is not None and self.likelihood.least_squares
 
     def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
-        """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): rows that are gone live on in their moments."""
+        """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): uses the stored sufficient statistics."""
         kept = self.design.moments if self._of_moments else self.design.kept
         if kept is None or not self.likelihood.least_squares:
             raise DataError(

@@ -1,10 +1,11 @@
-"""The inner loops of gradient learners, compiled: numba is imported here and in second_order_kernels, both on use.
+"""The inner loops of gradient learners, compiled: numba is imported here and in `second_order_loops`, both on use.
 
 The scalar losses are compiled as they stand in `losses`; numba does not see that file change, so touch this one too.
-A kernel goes through rows of X from weights w, writes into `out`, changes its state arrays in place and returns how many
+A loop goes through rows of X from weights w, writes into `out`, changes its state arrays in place and returns how many
 rows it took: it stops before the update of a round whose row or loss is not finite. P holds the rows that predictions reported
 are made from: X itself, unless a scaler saw them earlier (`again` is then true). The pure step of a learner is the
-definition; a law holds every kernel to it. `sizes` is the parameter c of the loss row by row, or empty where it is one number. Sums may be reassociated, which moves the last bits.
+definition; a law holds every loop to it. `sizes` is the parameter c of the loss row by row, or empty where it is one number.
+Sums may be reassociated, which moves the last bits.
 """
 
 from typing import Any
@@ -116,7 +117,7 @@ def _project(w: Array, radius: float, l1: int) -> None:
 def _round(f: float, q: float, y: float, c: float, t: int, s: Setup) -> tuple[float, float, float]:
     """Loss, slope and multiplier of x of a round; no number as a loss says that the row or the loss is not finite.
 
-    What is written stands in the kernels: to hand an array on costs more than a round does.
+    What is written stands in the loops: to hand an array on costs more than a round does.
     """
     value, slope = _loss(s[0][0], f, y, c)
     if not abs(value + q) <= HUGE:

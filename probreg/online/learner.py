@@ -202,18 +202,18 @@ class Gradient(Learner):
         return moved, Info(f, value)
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import first_order_loops as kernels
+        from probreg.online import first_order_loops as loops
 
         w, s, kept = np.array(state.w), self._setup(P is not X), as_tuple(out)
         memory = {name: np.array(a) for name, a in state.memory.items()}
         y, sizes = self.loss.split(y)
         if self.bare and P is X:
-            done = kernels.plain_step(X, y, sizes, w, state.t, s, kept)
+            done = loops.plain_step(X, y, sizes, w, state.t, s, kept)
         elif isinstance(self.geometry, Euclid):
             squares, pending = (memory.get(k, np.zeros_like(w)) for k in ("squares", "pending"))
-            done = kernels.euclid((X, P, y), sizes, w, (squares, pending), state.t, s, kept)
+            done = loops.euclid((X, P, y), sizes, w, (squares, pending), state.t, s, kept)
         else:
-            done = kernels.mirror((X, P, y), sizes, w, memory["theta"], state.t, self.geometry.code, s, kept)
+            done = loops.mirror((X, P, y), sizes, w, memory["theta"], state.t, self.geometry.code, s, kept)
         return State(w, state.t + done, memory), done
 
     def _setup(self, again: bool) -> Setup:

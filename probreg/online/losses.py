@@ -1,6 +1,6 @@
 """Losses of one round as functions of (prediction f, y): what is suffered, and the slope an update multiplies x by.
 
-Each is a plain function of numbers, (f, y, c) -> (value, slope), which the compiled kernels compile as it stands: a loss
+Each is a plain function of numbers, (f, y, c) -> (value, slope), which the compiled loops take as it stands: a loss
 is written once. The squared loss is (f - y)^2 with slope f - y: our steps have no factor 2.
 """
 

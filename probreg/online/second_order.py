@@ -63,10 +63,10 @@ class RLS(Learner):
         return State(_solve(F), state.t + 1, {"factor": F}), Info(f, value)
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import second_order_loops as kernels
+        from probreg.online import second_order_loops as loops
 
         w, F = np.array(state.w), np.array(state.memory["factor"])
-        done = kernels.rls_rounds((X, P, y), w, F, float(self.forgetting), as_tuple(out))
+        done = loops.rls_rounds((X, P, y), w, F, float(self.forgetting), as_tuple(out))
         return State(w, state.t + done, {"factor": F}), done
 
     def covariance(self, state: State) -> Array:
@@ -143,10 +143,10 @@ class AffineProjection(Learner):
         return State(state.w + self.step_size * A.T @ solved, state.t + 1, {"rows": A, "responses": b}), Info(f, value)
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import second_order_loops as kernels
+        from probreg.online import second_order_loops as loops
 
         w, A, b = np.array(state.w), np.array(state.memory["rows"]), np.array(state.memory["responses"])
-        done = kernels.affine((X, P, y), w, (A, b), (float(self.step_size), float(self.eps)), as_tuple(out))
+        done = loops.affine((X, P, y), w, (A, b), (float(self.step_size), float(self.eps)), as_tuple(out))
         return State(w, state.t + done, {"rows": A, "responses": b}), done
 
 
@@ -204,9 +204,9 @@ class Softmax(Learner):
         return State(state.w - step * np.outer(row, h), state.t + 1), Info(f, value)
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import second_order_loops as kernels
+        from probreg.online import second_order_loops as loops
 
         w, knobs = np.array(state.w), (0.0, float(self.rate.step), float(self.rate.power), 0.0, 0.0, 0.0)
         codes = 7, self.rate.kind, 1, 0, int(P is not X)
-        done = kernels.softmax_rounds((X, P, y), w, state.t, (codes, knobs), as_tuple(out))
+        done = loops.softmax_rounds((X, P, y), w, state.t, (codes, knobs), as_tuple(out))
         return State(w, state.t + done), done

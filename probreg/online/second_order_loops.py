@@ -1,4 +1,4 @@
-"""The inner loops of second-order learners, softmax regression and the running scaler, compiled; see `kernels`."""
+"""The inner loops of second-order learners, softmax regression and the running scaler, compiled; see `first_order_loops`."""
 
 import numpy as np
 

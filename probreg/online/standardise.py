@@ -95,15 +95,15 @@ class Standardised(Learner):
         return self.learner.predict(_inner(state), self._scaled(dict(state.memory), floats(X, "X", copy=False)))
 
     def block(self, state: State, X: Array, P: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import second_order_loops as kernels
+        from probreg.online import second_order_loops as loops
 
         mean, square, count = (np.array(state.memory[k]) for k in OWN)
         before, after = np.empty_like(X), np.empty_like(X)
-        kernels.standardise(X, mean, square, float(count), before, after)
+        loops.standardise(X, mean, square, float(count), before, after)
         learnt, done = self.learner.block(_inner(state), self._extended(after), self._extended(before), y, out)
         if done < len(y):
             mean, square = np.array(state.memory["mean"]), np.array(state.memory["square"])
-            kernels.standardise(X[:done], mean, square, float(count), before, after)
+            loops.standardise(X[:done], mean, square, float(count), before, after)
         own = {"mean": mean, "square": square, "count": count + done}
         return replace(learnt, memory={**learnt.memory, **own}), done
 

@@ -1,4 +1,4 @@
-"""Running a learner over a stream: blocks of rows in, a Path out, in memory that does not grow with a stream."""
+"""Running a learner over a stream: blocks of rows in, a Run out, in memory that does not grow with a stream."""
 
 import warnings
 from dataclasses import dataclass
@@ -119,7 +119,7 @@ def run(
         if tape is None:
             raise DataError("the stream has no rows")
         if learner.conservative and tape.totals.mistakes == mistakes:
-            return tape.path(RunStatus.SEPARATED)
+            return tape.run(RunStatus.SEPARATED)
     assert tape is not None
     left = tape.totals.mistakes - mistakes
     if learner.conservative and passes > 1:
@@ -129,12 +129,12 @@ def run(
             ProbregWarning,
             stacklevel=2,
         )
-        return tape.path(RunStatus.BUDGET)
-    return tape.path(RunStatus.FINISHED)
+        return tape.run(RunStatus.BUDGET)
+    return tape.run(RunStatus.FINISHED)
 
 
 class Tape:
-    """What a run has seen so far. The one thing here that changes in place; a Path is its frozen copy."""
+    """What a run has seen so far. The one thing here that changes in place; a Run is its frozen copy."""
 
     def __init__(self, learner: Learner, start: State, source: Arrays | RowStream, record: Record) -> None:
         arrays = isinstance(source, Arrays)
@@ -314,7 +314,7 @@ class Tape:
             f"{1 / largest:.3g} or less"
         )
 
-    def path(self, status: RunStatus) -> Run:
+    def run(self, status: RunStatus) -> Run:
         """What was seen, frozen."""
         if self.times[-1] != self.totals.rounds:
             self.times.append(self.totals.rounds)

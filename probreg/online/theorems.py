@@ -1,4 +1,4 @@
-"""Theorems on regret and mistakes, each a function from the path of a run to its Guarantee.
+"""Theorems on regret and mistakes, each a function from a run to its Guarantee.
 
 Each bound holds for every comparator u; the one shown is for the u that makes it smallest (where that is a small
 programme) or for the u given. Proofs are one line each: the potential d(u, w_t) falls by what is suffered, up to what u

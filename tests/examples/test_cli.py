@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import typing
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import probreg as pr
+from probreg.likelihoods import LikelihoodName
 from probreg.show.cli import app
 from probreg.show.cli.files import read_file
 from probreg.show.cli.priors import parse_aux, parse_prior
@@ -64,6 +66,11 @@ def test_without_a_command_there_is_help():
     assert result.exit_code == 0
     for command in ("demo", "fit", "check", "datasets"):
         assert command in result.output
+
+
+def test_the_help_of_fit_names_every_likelihood():
+    shown = "".join(run("fit", "--help").output.split())
+    assert [name for name in typing.get_args(typing.get_args(LikelihoodName)[0]) if name not in shown] == []
 
 
 def test_check_prints_findings_and_its_code_tells_a_problem(tmp_path):

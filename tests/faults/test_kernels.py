@@ -41,6 +41,7 @@ RBF = kernels.RBF(1.0)
         (lambda: kernels.read_kernel("tanh"), "take 'rbf' or 'polynomial'"),
         (lambda: kernels.read_kernel("squared_exponential"), "is 'rbf'"),
         (lambda: kernels.read_kernel("matrn"), "did you mean 'matern'?"),
+        (lambda: kernels.read_kernel("matern32", nu=2.5), "matern32 has nu = 1.5; write 'matern' to give nu"),
         (lambda: kernels.read_kernel(3), "kernel is a name or a covariance function such as pr.kernels.RBF(1.0), got 3"),
         (lambda: kernels.read_kernel(RBF, length=2.0), "with length"),
     ],
@@ -112,6 +113,28 @@ def test_the_farthest_rows_have_nothing_in_common(k):
 def test_a_function_of_ones_own_is_checked_at_the_rows(function, said):
     with pytest.raises(pr.DataError, match=said):
         kernels.CustomFunction(function)([0.0, 1.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "settings"),
+    [
+        (lambda x, z: np.exp(-(np.abs(x - z.T) ** 4)), "cholesky", {}),
+        (lambda x, z: np.exp(-(np.abs(x - z.T) ** 4)), "nystrom", {"anchors": [0.0, 0.5]}),  # no trouble at the anchors
+        (lambda x, z: np.tanh(x @ z.T - 1.0), "cholesky", {}),
+        (lambda x, z: np.tanh(x @ z.T - 1.0), "nystrom", {"anchors": [2.0]}),
+    ],
+)
+def test_an_indefinite_function_has_no_basis_of_anchors(function, kind, settings):
+    with pytest.raises(pr.DataError, match=r"the least eigenvalue of the (\d+) x \1 matrix of this function is -\d"):
+        kernels.basis(kernels.CustomFunction(function), np.linspace(0.0, 4.0, 40), kind, **settings)
+
+
+@pytest.mark.parametrize("k", [RBF, kernels.RBF(3.0), kernels.Polynomial(5), RBF + kernels.Linear()], ids=str)
+def test_a_nearly_singular_matrix_is_not_taken_for_an_indefinite_one(k):
+    """Far from 50 anchors on a short line all that is left is decided by rounding."""
+    rows = np.linspace(0.0, 5.0, 100)
+    kernels.basis(k, rows, "nystrom", anchors=np.linspace(0.0, 1.0, 50))
+    kernels.basis(k, rows, "cholesky", tol=1e-15)
 
 
 def test_a_great_circle_distance_in_a_gaussian_is_found_out():
@@ -230,8 +253,8 @@ GRAM = RBF(LINE)
     ("call", "said"),
     [
         (lambda: kernels.ridge_path(GRAM[:3], LINE), "K is a symmetric matrix of k(x_i, x_j), got shape (3, 30)"),
-        (lambda: kernels.ridge_path(np.triu(GRAM), LINE), "got shape (30, 30) that is not"),
-        (lambda: kernels.ridge_path(-GRAM, LINE), "so it is the matrix of no covariance function"),
+        (lambda: kernels.ridge_path(np.triu(GRAM), LINE), ": a covariance is symmetric"),
+        (lambda: kernels.ridge_path(-GRAM, LINE), "the least eigenvalue of the 30 x 30 matrix of k is -"),
         (lambda: kernels.ridge_path(GRAM, LINE[:4]), "y has 4 values, and there are 30 rows"),
         (lambda: kernels.ridge_path(GRAM, [np.nan] * 30), "y holds nan in row 0, column 0, where a finite number belongs"),
         (lambda: kernels.ridge_path([[1.0]], [1.0]), "a ridge path is of two rows or more, got one"),

@@ -148,6 +148,28 @@ def test_the_spectrum_gives_back_the_function_in_one_column(k):
         assert found / math.pi == pytest.approx(k([0.0], [r]).item(), abs=2e-6)
 
 
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("alpha", [8.0, 50.0, 53.0, 200.0, 1000.0])
+def test_the_spectrum_of_a_rational_quadratic_is_a_mixture_of_gaussian_ones(alpha, d):
+    """S(w) = int Gamma(t; alpha, rate alpha) (2 pi / t)^(d/2) exp(-w^2 / (2 t)) dt, by a sum over log t."""
+    w = np.array([0.0, 1e-150, 1e-6, 0.01, 1.0, 5.0])
+    v = np.linspace(-20.0, 8.0, 20_001) * alpha**-0.5
+    mass = np.exp(alpha * (v - np.expm1(v)))
+    each = (2.0 * np.pi * np.exp(-v)) ** (d / 2) * np.exp(-0.5 * w[:, None] ** 2 * np.exp(-v))
+    found = kernels.RationalQuadratic(1.0, alpha).unit_density(w**2, d)
+    # 1e-10: what five terms leave of K_b at b = 50
+    np.testing.assert_allclose(found, each @ mass / mass.sum(), rtol=1e-10)
+
+
+def test_the_spectrum_of_a_rational_quadratic_becomes_that_of_a_gaussian():
+    w = np.array([0.0, 0.5, 3.0])
+    far = kernels.RationalQuadratic(0.8, 1e15).spectral_density(w)
+    np.testing.assert_allclose(far, kernels.RBF(0.8).spectral_density(w), rtol=1e-13)
+    for alpha in (200.0, 1000.0):
+        line = kernels.basis(kernels.RationalQuadratic(1.0, alpha), X[:, 0], "hsgp", size=12, half_width=9.0)
+        assert np.isfinite(line.error)
+
+
 def test_the_spectrum_of_a_rough_process_is_cauchy():
     # S(w) = 2 l / (1 + l^2 w^2) of exp(-r / l)
     w = np.array([0.0, 0.4, 3.0])

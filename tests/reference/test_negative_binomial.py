@@ -74,11 +74,11 @@ def test_a_posterior_needs_a_proper_prior_of_alpha(visits):
         ):
             pr.fit(model, method)
     proper = model.with_aux(alpha=pr.HalfNormal(2.0))
-    native, graph = (pr.fit(proper, pr.NUTS(engine=engine, draws=1000), seed=1) for engine in ("compiled", "pymc"))
+    compiled, graph = (pr.fit(proper, pr.NUTS(engine=engine, draws=1000), seed=1) for engine in ("compiled", "pymc"))
     mode = pr.fit(proper, "laplace", seed=1)
     for fit in (graph, mode):
-        np.testing.assert_allclose(native.coef, fit.coef, atol=0.2 * float(native.std_error.max()))
-        assert native.aux["alpha"] == pytest.approx(fit.aux["alpha"], rel=0.1)
+        np.testing.assert_allclose(compiled.coef, fit.coef, atol=0.2 * float(compiled.std_error.max()))
+        assert compiled.aux["alpha"] == pytest.approx(fit.aux["alpha"], rel=0.1)
 
 
 def test_the_dispersion_of_a_poisson_fit_names_it_as_the_remedy():

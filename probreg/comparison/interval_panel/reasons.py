@@ -124,7 +124,7 @@ def _spread(q: Estimand, base: FoundInterval, f: FoundInterval) -> str:
     )
 
 
-def _lean(q: Estimand, base: FoundInterval, f: FoundInterval, prob: float) -> str:
+def _skewness_words(q: Estimand, base: FoundInterval, f: FoundInterval, prob: float) -> str:
     below, above = q.estimate - f.lower, f.upper - q.estimate
     if not (below > 0 and above > 0):
         return f"does not hold the estimate {q.estimate:.4g} inside: the likelihood is far from quadratic there"
@@ -159,9 +159,9 @@ def _unnamed(q: Estimand, base: FoundInterval, f: FoundInterval, prob: float) ->
 
 _KINDS: Mapping[str, Callable[[Estimand, FoundInterval, FoundInterval, float], str]] = {
     "wald": _small,
-    "profile": _lean,
-    "score": _lean,
-    "bootstrap": _lean,
+    "profile": _skewness_words,
+    "score": _skewness_words,
+    "bootstrap": _skewness_words,
     "hdi": _dense,
 }
 

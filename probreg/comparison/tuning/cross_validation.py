@@ -60,7 +60,7 @@ def folds_of(model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0
     coded = model.likelihood.levels and model.design.observed.ndim == 1 and groups is None
     stratum = model.design.observed.astype(int) if coded else np.zeros(n, int)
     kind = stratum[np.unique(codes, return_index=True)[1]]
-    return _dealt(np.bincount(codes, weight), kind, int(folds), np.random.default_rng(seed))[codes]
+    return _assign_folds(np.bincount(codes, weight), kind, int(folds), np.random.default_rng(seed))[codes]
 
 
 def _given(labels: Any, n: int) -> Array:
@@ -85,7 +85,7 @@ def _grouped(groups: Any, model: Model) -> Array:
     return ways[0]
 
 
-def _dealt(weight: Array, kind: Array, folds: int, rng: np.random.Generator) -> Array:
+def _assign_folds(weight: Array, kind: Array, folds: int, rng: np.random.Generator) -> Array:
     """Each unit to the fold that has least of its kind, then least of all; heavy units first, ties by lot."""
     order = rng.permutation(len(weight))
     order = order[np.lexsort((-weight[order], kind[order]))]

@@ -11,7 +11,7 @@ import numpy as np
 from probreg.data.blocks.block import Array, Block, by_kind
 from probreg.data.blocks.files import Batch, Tables
 from probreg.data.blocks.survey import Orders, kept_rows
-from probreg.data.design import trying
+from probreg.data.design import weights_without_empty_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values
 from probreg.data.formula.formula import Recipe, read_state
@@ -145,7 +145,7 @@ class FormulaBlocks:
         """The block of these complete rows."""
         X, y = self._matrix(table), self._response(table)
         offset = None if self.recipe.offset is None else self._offset(table)[:, None]
-        weights = trying(y, self._parts.counted, self._weights(table))
+        weights = weights_without_empty_trials(y, self._parts.counted, self._weights(table))
         own, precision = by_kind(self.kind, weights)
         block, tally = Block(X, y, own, offset, precision=precision), self.selection.tally or Tally()
         tally.orders.add(None if isinstance(y, np.ndarray) else tuple(y.categories.tolist()))

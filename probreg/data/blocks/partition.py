@@ -52,7 +52,7 @@ class Partition:
 
 
 def tables_of(part: Any, number: int) -> Tables:
-    """A partition that is read a batch at a time: a file by itself, a data frame as `Part`."""
+    """A partition that is read a batch at a time: a file by itself, a data frame as `Partition`."""
     return part if isinstance(part, Files) else Partition(part, f"partition {number}")
 
 

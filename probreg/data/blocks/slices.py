@@ -11,7 +11,15 @@ import numpy as np
 from probreg.arguments.arrays import as_array, brief
 from probreg.data.blocks.block import Array, Block, by_kind
 from probreg.data.blocks.survey import Orders, kept_rows
-from probreg.data.design import INTERCEPT, PlainColumns, as_offset, as_response, as_weights_of_some, names_of, trying
+from probreg.data.design import (
+    INTERCEPT,
+    PlainColumns,
+    as_offset,
+    as_response,
+    as_weights_of_some,
+    names_of,
+    weights_without_empty_trials,
+)
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
@@ -53,7 +61,7 @@ class ArrayBlocks:
         if y.shape[:1] != X.shape[:1] or y.ndim > 2:
             raise DataError(f"X has {len(X)} rows and y has shape {y.shape}: they must match")
         y, counts = self.compose(y, trials)
-        w = trying(y, counts, as_weights_of_some(weights, len(X), self.kind))
+        w = weights_without_empty_trials(y, counts, as_weights_of_some(weights, len(X), self.kind))
         weights, precision = by_kind(self.kind, None if w is None else self.unit * w)
         block = Block(X, y, weights, as_offset(offset, len(X)), precision=precision)
         if w is not None and (w == 0).any():  # left out before their response is looked at

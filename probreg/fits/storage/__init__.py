@@ -162,7 +162,7 @@ def _solution_group(s: Solution) -> Any:
 
 
 def _scale(numbers: Mapping[str, np.ndarray], k: int) -> Any:
-    """What `_scale_parts` took apart, (k, k). DataError where parts are missing."""
+    """The covariance (k, k), whole or from the factors of one. DataError where parts are missing."""
     parts = {name.removeprefix(_FACTOR): v for name, v in numbers.items() if name.startswith(_FACTOR)}
     if ("scale" in numbers) == bool(parts) or (parts and len(parts) < 3):
         raise DataError("it holds neither a covariance of its coefficients nor the three factors of one")

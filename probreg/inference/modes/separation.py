@@ -233,11 +233,12 @@ def labels_of(model: Model, which: Array) -> tuple[str, ...]:
     return tuple(f"{names[j]} ({outcomes[k]})" if outcomes else names[j] for j, k in np.argwhere(which))
 
 
-def non_zero(T: Array, display: Array, span: Array) -> Array:
+def non_zero(T: Array, contrast_matrix: Array, span: Array) -> Array:
     """(p, D) bool: reported coefficients that are not zero, up to rounding, on span (k, m, r)."""
     # Reported coefficients of a direction: (T delta) D'.
-    value = np.einsum("pk,dm,kmr->pdr", T, display, span)
-    largest = np.linalg.norm(T, axis=1)[:, None] * np.linalg.norm(display, axis=1)  # span is orthonormal
+    value = np.einsum("pk,dm,kmr->pdr", T, contrast_matrix, span)
+    # span is orthonormal
+    largest = np.linalg.norm(T, axis=1)[:, None] * np.linalg.norm(contrast_matrix, axis=1)
     return np.linalg.norm(value, axis=-1) > 1e-8 * largest
 
 

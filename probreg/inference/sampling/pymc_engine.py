@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.exact.marginalised import NOTE, Marginalised, marginalised_graph as collapsed
+from probreg.inference.exact.marginalised import NOTE, Marginalised, marginalised_graph
 from probreg.inference.sampling.reparameterisation import (
     Reparameterisation,
     Typical,
@@ -35,7 +35,7 @@ def made(model: Model) -> tuple[Any, tuple[str, ...]]:
     """The PyMC model in coordinates that suit it, and what to say of them."""
     model, typical = with_blocks_apart(model), typical_scales(model)
     if whole := Marginalised.of(model):
-        return _started(model, typical, collapsed(model, whole)), (NOTE,)
+        return _started(model, typical, marginalised_graph(model, whole)), (NOTE,)
     at = reparameterise(model)
     return _started(model, typical, reparameterised_graph(model, at)), (at.note, *at.words)
 
@@ -87,7 +87,7 @@ def reparameterised_graph(model: Model, at: Reparameterisation) -> Any:
 
 
 def _stretched(model: Model, at: Reparameterisation, theta: Any, unit: Any, hyper: Hypers) -> Any:
-    """vec(beta) from vec(theta): see `Coordinates`."""
+    """vec(beta) from vec(theta): see `Reparameterisation`."""
     import pytensor.tensor as pt
 
     if not at.loose:

@@ -125,18 +125,22 @@ def reparameterise(model: Model) -> Reparameterisation:
     """Whitened where there is a mode to whiten by, with loose blocks where a scale is unknown and the data are weak."""
     scales = typical_scales(model)
     near = replace(model, prior=proxy_prior(model, {i: s.spread for i, s in scales.items()}))
-    loose = [_loose(model, i, s.spread) for i, s in scales.items() if not s.centred and not _has_cusp(model, i)]
+    loose = [
+        _noncentred_block(model, i, s.spread) for i, s in scales.items() if not s.centred and not _has_cusp(model, i)
+    ]
     at = _whitened(near)
     cusps = [
-        _loose(model, i, 1.0) for i in range(len(model.joint.blocks)) if _has_cusp(model, i) and not _far(model, at, i)
+        _noncentred_block(model, i, 1.0)
+        for i in range(len(model.joint.blocks))
+        if _has_cusp(model, i) and not _far(model, at, i)
     ]
-    at = _loosened(model, at, (*loose, *(b._replace(cusp=True) for b in cusps)))
+    at = _with_noncentred(model, at, (*loose, *(b._replace(cusp=True) for b in cusps)))
     words = [s.words for s in scales.values()] + [_CUSP] * bool(cusps)
     return replace(at, words=tuple(words))
 
 
 def with_blocks_apart(model: Model) -> Model:
-    """The same model with a block whose prior has a cusp parted in two: columns that the data hold far from the cusp are
+    """The same model with a block whose prior has a cusp split: columns that the data hold far from the cusp are
     sampled as they are, and only the others as mixtures of uniforms."""
     if not any(_has_cusp(model, i) for i in range(len(model.joint.blocks))):
         return model
@@ -188,14 +192,14 @@ def rough_sigma(model: Model) -> float:
     return model.noise_held or float(np.sqrt(max(m.rss, 1e-12 * m.y_scale**2) / max(m.weight - m.rank.rank, 1)))
 
 
-def _loose(model: Model, i: int, spread: float) -> StretchedBlocks:
+def _noncentred_block(model: Model, i: int, spread: float) -> StretchedBlocks:
     block, m = model.joint.blocks[i], model.shape[1]
     location = getattr(unit_prior(block), "location", 0.0)
     index = vec_entries(block.columns, m)
     return StretchedBlocks(i, index, np.repeat(np.broadcast_to(location, len(block.columns)), m).astype(float), spread)
 
 
-def _loosened(model: Model, at: Reparameterisation, loose: tuple[StretchedBlocks, ...]) -> Reparameterisation:
+def _with_noncentred(model: Model, at: Reparameterisation, loose: tuple[StretchedBlocks, ...]) -> Reparameterisation:
     """The other coefficients given the loose ones, and these as they are: whitened too where one scale serves them all,
     else in units of their prior."""
     if not loose:

@@ -1,5 +1,5 @@
 """Densities compiled to machine code: a likelihood or a prior writes its log density as plain arithmetic on numbers (a
-`Kernel`), and one set of loops over rows, compiled for each, sums it and its slopes without the interpreter's lock.
+`CompiledDensity`), and one set of loops over rows, compiled for each, sums it and its slopes without the interpreter's lock.
 
 numba is imported on the first use; what it makes is kept on disk, beside these files or in the user's cache.
 """

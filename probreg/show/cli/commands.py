@@ -91,7 +91,7 @@ Formula = Annotated[str, typer.Argument(metavar="FORMULA", help='Such as "y ~ x1
 Likelihood = Annotated[
     str | None,
     typer.Option(
-        help="gaussian (the default; binomial for p(k, n), multinomial for counts(a, b)), student, bernoulli, categorical or poisson."
+        help=f"One of {', '.join(sorted(LIKELIHOODS))}; unless given gaussian, binomial for p(k, n), multinomial for counts(a, b)."
     ),
 ]
 PriorText = Annotated[

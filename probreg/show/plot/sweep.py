@@ -46,7 +46,7 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
         raise DataError("no numeric variable moves in these data, so there is no curve to draw")
     if variable is None:
         many = [name for name in numeric if len(np.unique(table[name])) > 2] or numeric
-        variable = max(many, key=lambda name: _clarity(fit, table, base, name))
+        variable = max(many, key=lambda name: _wald_of_range(fit, table, base, name))
     if variable not in numeric:
         raise DataError(f"{variable!r} is not a numeric variable of this model; those are: {', '.join(numeric)}")
     observed = np.asarray(table[variable], dtype=float)
@@ -88,7 +88,7 @@ def _offset(design: Design, n: int) -> Array | None:
     return None if design.offset is None else np.tile(design.offset.mean(0), (n, 1))
 
 
-def _clarity(fit: Fit, table: Variables, base: Variables, name: str) -> float:
+def _wald_of_range(fit: Fit, table: Variables, base: Variables, name: str) -> float:
     """Wald statistic of the change in eta when the variable goes from its lower to its upper tenth."""
     low, high = np.quantile(np.asarray(table[name], dtype=float), [0.1, 0.9])
     if low == high:

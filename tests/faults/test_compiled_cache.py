@@ -46,13 +46,13 @@ def test_a_file_cut_short_is_made_anew(kind, size, folder):
 
 
 def test_every_kept_function_of_the_package_is_kept_so():
-    from probreg.inference.penalized import lasso_loops as lasso_kernels
+    from probreg.inference.penalized import lasso_loops
     from probreg.likelihoods import Poisson
     from probreg.numerics.compiled import loops_of
     from probreg.numerics.compiled.cache import _Rebuilt
-    from probreg.online import first_order_loops as kernels, second_order_loops as second_order_kernels
+    from probreg.online import first_order_loops, second_order_loops
 
-    made = [v for room in (lasso_kernels, kernels, second_order_kernels) for v in vars(room).values()]
+    made = [v for room in (lasso_loops, first_order_loops, second_order_loops) for v in vars(room).values()]
     made = [v for v in made if hasattr(v, "py_func")] + [f for f in loops_of(Poisson.compiled_density) if f is not None]
     stored = [v for v in made if type(v._cache).__name__ != "NullCache"]
     assert len(stored) > 12

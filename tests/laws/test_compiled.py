@@ -1,4 +1,4 @@
-"""Laws of the compiled densities: the kernel is the NumPy method, both are PyMC's, and the sampler climbs the posterior."""
+"""Laws of the compiled densities: each is the NumPy one, both are PyMC's, and the sampler climbs the posterior."""
 
 import dataclasses
 import math
@@ -34,7 +34,7 @@ from .cases import (
     named,
 )
 
-KERNELS = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and v.compiled_density is not None]
+COMPILED = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and v.compiled_density is not None]
 # one row, a tile less one, a tile, a tile and one, two and a half
 SIZES = [1, B - 1, B, B + 1, 5 * B // 2]
 EPS = np.finfo(float).eps
@@ -89,7 +89,7 @@ def test_elementary_functions_at_the_ends():
     assert 0.0 <= over("exp", np.array([-746.0]))[0] < 3e-308
 
 
-# ---- kernels of likelihoods --------------------------------------------------------------------------------------------
+# ---- compiled densities of likelihoods ---------------------------------------------------------------------------------
 
 
 def rows(likelihood: Any, n: int, *, weighted: bool, offset: bool, p: int = 6) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def numpy_sums(likelihood: Any, r: dict[str, Any]) -> tuple[float, Array, float]
 
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(("weighted", "offset"), [(False, False), (True, True)])
-@pytest.mark.parametrize("likelihood", KERNELS, ids=named)
-def test_a_kernel_is_the_numpy_density(likelihood, weighted, offset, n):
+@pytest.mark.parametrize("likelihood", COMPILED, ids=named)
+def test_a_compiled_density_is_the_numpy_density(likelihood, weighted, offset, n):
     r = rows(likelihood, n, weighted=weighted, offset=offset)
     value, slopes, over_aux = numpy_sums(likelihood, r)
     loops, extra, beta = loops_of(likelihood.compiled_density), len(likelihood.aux), r["beta"]
@@ -142,8 +142,8 @@ def test_a_kernel_is_the_numpy_density(likelihood, weighted, offset, n):
     np.testing.assert_allclose(total - 1.0, value, **close)
 
 
-@pytest.mark.parametrize("likelihood", KERNELS, ids=named)
-def test_a_kernel_is_sound_far_from_the_data(likelihood):
+@pytest.mark.parametrize("likelihood", COMPILED, ids=named)
+def test_a_compiled_density_is_sound_far_from_the_data(likelihood):
     """|eta| up to 700: finite, or the -inf that NumPy has too."""
     r = rows(likelihood, 40, weighted=False, offset=False)
     r["beta"] = r["beta"] * 200.0
@@ -156,16 +156,16 @@ def test_a_kernel_is_sound_far_from_the_data(likelihood):
     np.testing.assert_allclose(loops_of(likelihood.compiled_density).gradient(*args), exact, rtol=1e-12)
 
 
-# ---- kernels of priors -------------------------------------------------------------------------------------------------
+# ---- compiled densities of priors --------------------------------------------------------------------------------------
 
 
-def has_kernel(prior: Any) -> bool:
+def has_compiled_density(prior: Any) -> bool:
     by_matrix = getattr(prior, "precision_matrix", None) is not None
     return isinstance(prior, LocationScale) and prior.compiled_density is not None and not by_matrix
 
 
-@pytest.mark.parametrize("prior", [v for v in PRIOR_CASES if has_kernel(v)], ids=named)
-def test_a_priors_kernel_is_its_numpy_density(prior):
+@pytest.mark.parametrize("prior", [v for v in PRIOR_CASES if has_compiled_density(v)], ids=named)
+def test_the_compiled_density_of_a_prior_is_its_numpy_density(prior):
     rng = np.random.default_rng(1)
     theta, at, unit = rng.normal(size=5), np.array([3, 0, 4]), 1.7
     location, scale = (np.broadcast_to(v, 3).astype(float) for v in (prior.location, prior.scales))
@@ -184,7 +184,7 @@ def test_a_priors_kernel_is_its_numpy_density(prior):
 # ---- the density that is sampled ----------------------------------------------------------------------------------------
 
 
-def native(likelihood: Any, prior: Any, **more: Any) -> pr.Model | None:
+def sampled_compiled(likelihood: Any, prior: Any, **more: Any) -> pr.Model | None:
     model = accepted(likelihood, prior, **more)
     return None if model is None or compiled_obstacle(model) else model
 
@@ -208,14 +208,14 @@ def check(model: pr.Model) -> None:
 
 
 OWN = {"x1": pr.Normal(0.7), "x3": pr.priors.Cauchy(1.2)}
-PAIRS = [(v, p) for v in LIKELIHOOD_CASES for p in (*PRIOR_CASES, OWN) if native(v, p) is not None]
+PAIRS = [(v, p) for v in LIKELIHOOD_CASES for p in (*PRIOR_CASES, OWN) if sampled_compiled(v, p) is not None]
 
 
-def test_every_smooth_likelihood_and_every_prior_with_a_kernel_is_sampled_natively():
-    """By a kernel, or by the moments of least squares: neither is asked of a likelihood or a prior."""
-    able = [v for v in LIKELIHOOD_CASES if v.least_squares or v in KERNELS]
+def test_every_smooth_likelihood_and_every_prior_with_a_compiled_density_is_sampled_by_it():
+    """By a compiled density, or by the moments of least squares: neither is asked of a likelihood or a prior."""
+    able = [v for v in LIKELIHOOD_CASES if v.least_squares or v in COMPILED]
     assert {v.name for v, _ in PAIRS} == {v.name for v in able}
-    assert {p.name for _, p in PAIRS if p is not OWN} >= {p.name for p in PRIOR_CASES if has_kernel(p)} | {
+    assert {p.name for _, p in PAIRS if p is not OWN} >= {p.name for p in PRIOR_CASES if has_compiled_density(p)} | {
         "flat",
         "normal",
     }
@@ -342,7 +342,7 @@ def bernoulli(prior: Any) -> pr.Model:
 
 
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")  # of chains as short as these
-def test_auto_takes_native_where_there_are_kernels_and_says_so():
+def test_auto_takes_the_compiled_engine_where_there_are_densities_and_says_so():
     fit, other = (pr.fit(bernoulli(prior), pr.NUTS(**SHORT)) for prior in (pr.Normal(1.0), pr.Laplace(1.0)))
     assert fit.tree.attrs["engine"] == fit.summary().attrs["engine"] == "compiled"
     assert "compiled engine" in " ".join(fit.described["notes"])
@@ -366,7 +366,7 @@ def test_auto_takes_native_where_there_are_kernels_and_says_so():
         ),
     ],
 )
-def test_what_has_no_kernel_is_refused_by_the_native_engine_with_the_reason(likelihood, prior, aux, words):
+def test_what_has_no_compiled_density_is_refused_by_the_compiled_engine_with_the_reason(likelihood, prior, aux, words):
     with pytest.raises(Incompatible, match="the compiled engine cannot sample this model") as refused:
         pr.fit(model_for(likelihood, prior, aux=aux), pr.NUTS(engine="compiled"))
     assert words in str(refused.value)
@@ -410,7 +410,7 @@ def test_without_a_mode_to_whiten_by_the_columns_are_sampled_as_they_are():
     check(model)
 
 
-def test_a_density_written_anew_does_not_keep_the_kernel_of_its_base():
+def test_a_density_written_anew_does_not_keep_the_compiled_one_of_its_base():
     @dataclasses.dataclass(frozen=True)
     class Halved(pr.Poisson):
         def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -435,7 +435,7 @@ def _wrong(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     return y * eta - math.exp(eta), y - 0.99 * math.exp(eta), 0.0
 
 
-def test_a_kernel_that_is_another_density_is_refused_before_it_is_sampled():
+def test_a_compiled_density_that_is_another_density_is_refused_before_it_is_sampled():
     """The slope is off by a hundredth of mu: a chain would climb it without complaint."""
 
     @dataclasses.dataclass(frozen=True)
@@ -451,7 +451,7 @@ def test_a_kernel_that_is_another_density_is_refused_before_it_is_sampled():
         ReparameterisedDensity.of(pr.Model.from_arrays(X, y, likelihood=pr.Poisson(), **more), compiled=True)
 
 
-def test_a_kernel_with_variables_of_a_function_around_it_is_named():
+def test_a_compiled_density_with_variables_of_a_function_around_it_is_named():
     def around(factor: float) -> Any:
         return lambda y, eta, t: (-factor * eta, -factor, 0.0)
 
@@ -488,6 +488,6 @@ def _of_pair(y: float, eta: float, t: Array) -> tuple[float, float, float]:
         (dataclasses.replace, "uses"),
     ],
 )
-def test_a_kernel_that_stored_code_could_not_be_told_from_is_refused(f, words):
+def test_a_compiled_density_that_stored_code_could_not_be_told_from_is_refused(f, words):
     with pytest.raises(Incompatible, match=words):
         loops_of(CompiledDensity(f))

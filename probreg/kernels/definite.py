@@ -1,0 +1,33 @@
+"""Whether a matrix can be that of a covariance function: it is symmetric, and none of its eigenvalues is negative beyond rounding."""
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.kernels.pairs import Array
+
+_SYMMETRIC = 1e-10  # of max |k|: a difference of k(x, z) and k(z, x) above this is no rounding
+_LEAST = 1e-10  # of n max |k|: a least eigenvalue below minus this is no rounding
+
+
+def refuse_asymmetric(K: Array) -> None:
+    """DataError for a square matrix that is not symmetric."""
+    apart = np.abs(K - K.T)
+    if (apart > _SYMMETRIC * np.abs(K).max()).any():
+        i, j = np.unravel_index(int(np.argmax(apart)), K.shape)
+        raise DataError(
+            f"k(x, z) is {K[i, j]:.6g} and k(z, x) {K[j, i]:.6g} of rows {i} and {j}: a covariance is symmetric"
+        )
+
+
+def refuse_negative(least: float, K: Array, of: str = "this function") -> None:
+    """DataError for a least eigenvalue, of K or of a projection of it, that is negative beyond rounding."""
+    if least < -_LEAST * len(K) * np.abs(K).max():
+        raise DataError(
+            f"the least eigenvalue of the {len(K)} x {len(K)} matrix of {of} is {least:.3g}: it is no covariance function"
+        )
+
+
+def refuse_indefinite(K: Array) -> None:
+    """DataError for a square matrix that is not symmetric, or has an eigenvalue that is negative beyond rounding."""
+    refuse_asymmetric(K)
+    refuse_negative(float(np.linalg.eigvalsh(K)[0]), K)
