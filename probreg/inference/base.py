@@ -268,7 +268,7 @@ def improper(method: Method, model: Model) -> str | None:
     return None
 
 
-def noiseless(method: Method, model: Model) -> str | None:
+def improper_noise(method: Method, model: Model) -> str | None:
     """Why a posterior runs to a noise scale of 0, in words: columns not in units of it reproduce the response, so that the
     likelihood does not vanish there, and an improper prior has no finite mass; None where that is not so."""
     if not model.noise_unknown or model.noise_prior.proper:

@@ -15,7 +15,7 @@ import numpy as np
 
 from probreg.data.formula.algebra import Counted, FormulaLayout, expand, left_of, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
-from probreg.data.formula.grammar import parse_expression
+from probreg.data.formula.grammar import SMOOTHS, parse_expression
 from probreg.data.formula.layout import Level, Memory, counts_at, lay_out, numeric
 from probreg.data.rows import (
     Missing,
@@ -76,6 +76,8 @@ class Recipe:
     @cached_property
     def terms(self) -> tuple[BasisTerm, ...]:
         """The smooth functions among its terms, by the names of their columns."""
+        if not any(f"{name}(" in self.formula for name in SMOOTHS):  # read again only where there may be one
+            return ()
         factors, learned = parse_formula(self.formula).factors, read_state(self.state).transforms
         keys = [expression.written() for expression in factors.values() if expression.smooth]
         return tuple(term_of(learned[key], key).described(key) for key in keys)

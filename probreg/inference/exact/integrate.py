@@ -24,7 +24,7 @@ from probreg.inference.base import (
     Status,
     chains_of,
     improper,
-    noiseless,
+    improper_noise,
     sigma_note,
 )
 from probreg.inference.exact.evidence import EvidenceProblem, scales_obstacle
@@ -127,7 +127,7 @@ class Integrate(Method):
                 )
         if (d := len(problem.unknown) + problem.noise) > MOST:
             return f"integrate lays nodes in at most {MOST} dimensions, and this model has {d} unknown scales; use nuts"
-        return improper(self, model) or noiseless(self, model)
+        return improper(self, model) or improper_noise(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         problem = EvidenceProblem(model, per_column=False, method=self.name)

@@ -23,8 +23,8 @@ from probreg.inference.base import (
     Solution,
     Status,
     improper,
+    improper_noise,
     moments_of_draws,
-    noiseless,
     sigma_note,
 )
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
@@ -189,7 +189,7 @@ def _proper(model: Model) -> None:
         raise Incompatible(
             f"nuts: the posterior is improper: {lost.words}, with a flat prior; give a proper one such as Normal(2.5)"
         )
-    if (why := noiseless(NUTS(), model)) is not None:
+    if (why := improper_noise(NUTS(), model)) is not None:
         raise Incompatible(why)
 
 
