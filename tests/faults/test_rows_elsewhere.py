@@ -243,7 +243,9 @@ METHODS: dict[str, Answer] = {
     "coordinate_descent": lambda a: pr.fit(a.lasso, "coordinate_descent").coef,
     "evidence": lambda a: pr.fit(a.scales, "evidence").coef,
     "importance": lambda a: pr.fit(a.prior, pr.Importance(**FEW)).coef,
-    "integrate": lambda a: pr.fit(a.scales.with_prior(pr.Normal(pr.HalfNormal(1.0))), pr.Integrate(**FEW)).coef,
+    "integrate": lambda a: (
+        pr.fit(a.scales.with_prior(pr.Normal(pr.HalfNormal(1.0))), pr.Integrate(draws=200, chains=1, nodes=32)).coef
+    ),
     "laplace": lambda a: pr.fit(a.prior, pr.LaplaceApproximation(**FEW)).coef,
     "lms": lambda a: pr.fit(a.model, "lms").coef,
     "newton": lambda a: pr.fit(a.prior, "newton").coef,

@@ -73,6 +73,12 @@ def test_a_posterior_needs_a_proper_prior_of_alpha(visits):
             pr.Incompatible, match=r"the posterior is improper, since .* the Poisson model: give it a proper"
         ):
             pr.fit(model, method)
+
+
+@pytest.mark.slow
+def test_both_engines_and_an_approximation_agree_under_a_proper_prior_of_alpha(visits):
+    X, y = visits
+    model = pr.Model.from_arrays(X.to_numpy()[:200, :2], y[:200], likelihood="negative_binomial", prior=pr.Normal(1.0))
     proper = model.with_aux(alpha=pr.HalfNormal(2.0))
     compiled, graph = (pr.fit(proper, pr.NUTS(engine=engine, draws=1000), seed=1) for engine in ("compiled", "pymc"))
     mode = pr.fit(proper, "laplace", seed=1)
