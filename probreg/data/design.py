@@ -121,8 +121,14 @@ class Design:
     @property
     def of_terms(self) -> Array:
         """(p,) bool: columns of smooth functions, which are one thing each and say nothing one by one."""
-        names = {c for t in self.recipe.terms for c in (*t.flat, *(c for block in t.blocks for c in block))}
+        names = {c for t in self.recipe.terms for c in t.columns}
         return np.array([c in names for c in self.columns], dtype=bool)
+
+    def called(self, columns: Sequence[int]) -> str:
+        """Columns in a sentence: by name, and a block of a smooth function as its term."""
+        names = tuple(self.columns[j] for j in columns)
+        each = {block: label for t in self.recipe.terms for label, block in zip(t.labels, t.blocks)}
+        return each.get(names, ", ".join(names))
 
     @property
     def count(self) -> int:

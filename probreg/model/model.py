@@ -48,7 +48,7 @@ from probreg.model.pymc_graph import build_pymc_model
 from probreg.model.term_priors import with_term_priors
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
-from probreg.priors.joint import Key, columns_called
+from probreg.priors.joint import Key
 from probreg.priors.penalties.read_out import one_penalty
 from probreg.priors.penalties.spelling import Setting, Spellings, spell
 from probreg.system.terminal import printed
@@ -340,9 +340,7 @@ class Model(FromData):
     def __repr__(self) -> str:
         d = self.design
         prior = ", ".join(
-            f"{b.prior.name} on {columns_called([d.columns[i] for i in b.columns])}"
-            for b in self.joint.blocks
-            if not isinstance(b.prior, Flat)
+            f"{b.prior.name} on {d.called(b.columns)}" for b in self.joint.blocks if not isinstance(b.prior, Flat)
         )
         aux = [f"{a} ~ {self.aux_prior(a).name}" for a in self.unknown] + [
             f"{a} = {v:g}" for a, v in self.fixed.items()

@@ -13,7 +13,6 @@ from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.priors import AuxPrior, BlockPrior, Flat, HierarchicalPrior, JointPrior, Normal, Prior, WholePrior
-from probreg.priors.joint import SMOOTH, columns_called
 
 Array = np.ndarray
 Hypers = Mapping[int, Mapping[str, Any]]  # block -> name in the prior -> variable
@@ -29,7 +28,7 @@ def build_pymc_model(
     with pm.Model(coords=coords_of(design, likelihood, prior)) as model:
         known = {a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()}
         several, unit = bool(likelihood.outcomes), likelihood.noise(known)
-        hyper = hyper_variables(prior, design.columns, several)
+        hyper = hyper_variables(prior, design, several)
         beta = _assemble([_variable(b, i, unit, hyper.get(i), several) for i, b in enumerate(prior.blocks)], prior)
         shown = beta[:, 0] if not likelihood.outcomes else beta @ likelihood.contrast_matrix.T
         pm.Deterministic("beta", shown, dims=("coef", "outcome") if likelihood.outcomes else ("coef",))
@@ -52,24 +51,28 @@ def coords_of(design: Design, likelihood: Likelihood, prior: JointPrior) -> dict
     return coords | {f"coef_{i}": [design.columns[j] for j in b.columns] for i, b in enumerate(prior.blocks)}
 
 
-def hyper_names(prior: JointPrior, columns: Sequence[str]) -> dict[int, dict[str, str]]:
+def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
     """What the hyperparameters of each block are called: `tau`, or `tau[x]` with the block's columns where several blocks
-    have hyperparameters."""
-    blocks = {i: b for i, b in enumerate(prior.blocks) if isinstance(b.prior, HierarchicalPrior)}
+    have hyperparameters, or with the smooth function that they are of."""
+    blocks, columns = (
+        {i: b for i, b in enumerate(prior.blocks) if isinstance(b.prior, HierarchicalPrior)},
+        design.columns,
+    )
+    terms = {label for t in design.recipe.terms for label in t.labels}
     out = {}
     for i, b in blocks.items():
         named = [columns[j].replace("/", "|") for j in (b.columns[0], b.columns[-1])]  # a slash parts groups of a file
         of = f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]" if len(blocks) > 1 else ""
-        if len(b.columns) > 1 and (called := columns_called([columns[j] for j in b.columns])).startswith(SMOOTH):
+        if (called := design.called(b.columns)) in terms:
             of = f"[{called.replace('/', '|')}]"
         out[i] = {k: f"{k}{of}" for k in b.prior.hyper}  # type: ignore[attr-defined]
     return out
 
 
-def hyper_variables(prior: JointPrior, columns: Sequence[str], several: bool) -> Hypers:
+def hyper_variables(prior: JointPrior, design: Design, several: bool) -> Hypers:
     """Variables for the hyperparameters of each block, in the PyMC model that is open."""
     out = {}
-    for i, names in hyper_names(prior, columns).items():
+    for i, names in hyper_names(prior, design).items():
         this: Any = prior.blocks[i].prior
         dims = ("predictor", f"coef_{i}") if several else (f"coef_{i}",)
         out[i] = {k: h.prior.pymc(names[k], dims if h.each else None) for k, h in this.hyper.items()}

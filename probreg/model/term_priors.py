@@ -15,17 +15,17 @@ DEFAULT = Normal(Reference())
 def with_term_priors(spec: Prior | Mapping[Key, Prior], design: Design) -> Prior | Mapping[Key, Prior]:
     """The priors with one entry for each block of each term of the design; as they are where it has no such terms.
 
-    A prior for all columns leaves terms to their default, unless it is one density of all columns together. A key that is a term, with its options or without, is for all its
-    blocks, each with a scale of its own. DataError for a key that fits two terms.
+    A prior for all columns leaves terms to their default, unless it is one density of all columns together. A key that is a
+    term, with its options or without, is for all its blocks, each with a scale of its own. DataError for a key that fits two.
     """
     present = set(design.columns)
-    terms = [t for t in design.recipe.terms if present.issuperset([*t.flat, *(c for block in t.blocks for c in block)])]
+    terms = [t for t in design.recipe.terms if present.issuperset(t.columns)]
     if not terms or (isinstance(spec, Prior) and spec.whole):
         return spec
     given: dict[str, Prior] = {}
     out: dict[Key, Prior] = {}
     if isinstance(spec, Prior):
-        taken = {c for t in terms for c in (*t.flat, *(c for block in t.blocks for c in block))}
+        taken = {c for t in terms for c in t.columns}
         rest = tuple(c for c, free in zip(design.columns, design.free) if not free and c not in taken)
         out = {rest: spec} if rest and not isinstance(spec, Flat) else {}
     elif isinstance(spec, Mapping):

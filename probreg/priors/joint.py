@@ -14,7 +14,6 @@ from probreg.priors.base import Array, GaussianPrior, Prior, PriorData, SmoothPr
 from probreg.priors.flat import Flat
 
 Key = str | tuple[str, ...]
-SMOOTH = ("s(", "t2(", "gp(")  # how the terms of smooth functions begin
 
 
 @dataclass(frozen=True)
@@ -220,25 +219,6 @@ def _columns_of(key: Key, columns: Sequence[str]) -> tuple[int, ...]:
 
 def _of_term(key: str, columns: Sequence[str]) -> tuple[int, ...]:
     return tuple(i for i, c in enumerate(columns) if _is_of_term(_factors(c), _factors(key)))
-
-
-def columns_called(names: Sequence[str]) -> str:
-    """Columns in a sentence: by name, and those of a block of a smooth function together as its term.
-
-    >>> columns_called(["s(x)[1]", "s(x)[2]"]), columns_called(["t2(x, z)[3.1]", "t2(x, z)[3.2]"]), columns_called(["a", "b"])
-    ('s(x)', 't2(x, z)[3]', 'a, b')
-    """
-    parts = {_block_of(name) for name in names}
-    return next(iter(parts)) if len(parts) == 1 and len(names) > 1 else ", ".join(names)
-
-
-def _block_of(name: str) -> str:
-    """The term and the block of a column of a smooth function; another column's own name."""
-    stem, _, inside = name.removesuffix("]").rpartition("[")
-    if not stem.startswith(SMOOTH):
-        return name
-    block = inside.rpartition(".")[0] or inside.rpartition(", ")[0]
-    return f"{stem}[{block}]" if block else stem
 
 
 def same_term(one: str, other: str) -> bool:

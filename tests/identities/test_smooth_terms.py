@@ -174,3 +174,31 @@ def test_the_motorcycle_in_one_table() -> None:
     sigma, spread = bayes.solution.scalars["sigma"]
     assert sigma == pytest.approx(22.78, abs=0.2)  # under another prior of the scale
     assert spread == pytest.approx(1.47, abs=0.05)
+
+
+def test_levels_without_rows_have_no_function() -> None:
+    import pandas as pd
+
+    declared = pd.Categorical(TABLE["g"], categories=["c", "b", "a", "never"])
+    model = pr.Model.from_formula("y ~ g + s(x, k=5, by=g)", pd.DataFrame({**TABLE, "g": declared}))
+    assert [label for t in model.design.recipe.terms for label in t.labels] == [
+        "s(x, k=5, by=g)[c]", "s(x, k=5, by=g)[b]", "s(x, k=5, by=g)[a]"
+    ]  # fmt: skip
+    assert pr.fit(model).solution.status.good
+
+
+def test_a_number_that_is_text_at_new_rows_is_named_with_its_row() -> None:
+    with pytest.raises(
+        DataError, match="by= held numbers when the model was fitted and holds text now, 'much' at row 0"
+    ):
+        model_of("s(x, by=w)").design.at({"x": [1.0], "w": ["much"]})
+
+
+def test_hyperparameters_are_called_by_the_term() -> None:
+    model = model_of("g + s(x, k=5, by=g) + t2(w, z, k=4)")
+    found = pr.fit(model.with_prior({"s(x)": HALF, "t2(w, z)": pr.Normal(1.0)}), "integrate", seed=1)
+    assert found.solution.posterior.hyper == (
+        "tau[s(x, k=5, by=g)[a]]",
+        "tau[s(x, k=5, by=g)[b]]",
+        "tau[s(x, k=5, by=g)[c]]",
+    )

@@ -42,7 +42,7 @@ def log_joint(model: pr.Model, values: dict[str, Array]) -> float:
     """log p(y | beta, aux) + log p(beta | hyperparameters) + log p(hyperparameters) + log p(aux), each by its own class."""
     beta, aux = np.asarray(values["beta"]).reshape(model.shape), {a: float(values[a]) for a in model.unknown}
     total = float(model.log_lik(beta, **aux)) + sum(float(model.aux_prior(a).log_prob(v)) for a, v in aux.items())
-    names = hyper_names(model.joint, model.design.columns)
+    names = hyper_names(model.joint, model.design)
     for i, b in enumerate(model.joint.blocks):
         unit, part = (model.likelihood.noise(aux) if b.prior.sigma_units else 1.0), beta[list(b.columns)]
         if not isinstance(b.prior, HierarchicalPrior):
@@ -59,7 +59,7 @@ def log_joint(model: pr.Model, values: dict[str, Array]) -> float:
 def check(model: pr.Model, made: Any) -> None:
     """The graph's density at x is the joint density times |d (beta, scales) / d x|, but for a constant."""
     density = density_of(made)
-    scales = [n for names in hyper_names(model.joint, model.design.columns).values() for n in names.values()]
+    scales = [n for names in hyper_names(model.joint, model.design).values() for n in names.values()]
     rng, apart = np.random.default_rng(0), []
 
     def vector(x: Array) -> Array:

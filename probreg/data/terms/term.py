@@ -31,6 +31,12 @@ class BasisTerm:
     short: str
     flat: tuple[str, ...]
     blocks: tuple[tuple[str, ...], ...]
+    labels: tuple[str, ...]  # of the blocks: the term, with what tells them apart where there are several
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.flat, *(c for block in self.blocks for c in block))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +53,10 @@ class SmoothTerm:
         columns = self.basis.columns_at(x)
         names = self._names()
         if self.by == "number":
+            if (kind := kind_of(by)) not in ("number", "truth"):
+                raise DataError(
+                    f"by= held numbers when the model was fitted and holds {kind} now, {by[0]!r} at row {rows[0]}"
+                )
             values = np.asarray(by, dtype=float)
             return dict(zip(names, (np.column_stack([np.ones(len(x)), columns]) * values[:, None]).T))
         if self.by == "levels":
@@ -83,7 +93,10 @@ class SmoothTerm:
             for q in self.basis.blocks:
                 blocks.append(tuple(names[at : at + q]))
                 at += q
-        return BasisTerm(key, self.short, tuple(flat), tuple(blocks))
+        numbers = [str(b + 1) for b in range(len(self.basis.blocks))] if len(self.basis.blocks) > 1 else [""]
+        parts = [", ".join(filter(None, (str(level), b))) for level in self.levels or ("",) for b in numbers]
+        labels = tuple(f"{key}[{part}]" if part else key for part in parts)
+        return BasisTerm(key, self.short, tuple(flat), tuple(blocks), labels)
 
 
 def learned_term(name: str, x: Array, by: Any, words: Mapping[str, Any], *, key: str, short: str) -> dict[str, Any]:
@@ -106,7 +119,8 @@ def learned_term(name: str, x: Array, by: Any, words: Mapping[str, Any], *, key:
         return state
     if kind_of(by) in ("number", "truth"):
         return state | {"by": "number"}
-    levels = sorted({str(level) for level in by}) if kind_of(by) == "text" else [str(c) for c in by.categories]
+    met = {str(level) for level in by}
+    levels = sorted(met) if kind_of(by) == "text" else [str(level) for level in by.categories if str(level) in met]
     return state | {"by": "levels", "levels": levels}
 
 

@@ -26,7 +26,7 @@ from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.priors import AuxPrior, Flat, GaussianPrior, HierarchicalPrior, Prior, ScaleMixture, SmoothPrior
-from probreg.priors.joint import Key, columns_called
+from probreg.priors.joint import Key
 
 _VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
 _ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
@@ -351,4 +351,4 @@ class EvidenceProblem:
 
     def named(self, group: ScaleGroup) -> str:
         """Its columns."""
-        return columns_called([self.model.design.columns[j] for j in group.columns])
+        return self.model.design.called(group.columns)

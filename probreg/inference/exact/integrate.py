@@ -30,7 +30,16 @@ from probreg.inference.base import (
 from probreg.inference.exact.evidence import EvidenceProblem, scales_obstacle
 from probreg.inference.exact.marginal import ConditionalNormal, GaussianSurface, LaplaceSurface, log_prior_of_logs
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
-from probreg.inference.sampling.importance import batched_log_lik, reliable, resampled, smoothed, student_points
+from probreg.inference.sampling.importance import (
+    all_proper,
+    batched_log_lik,
+    effective,
+    reliable,
+    resampled,
+    smoothed,
+    student_points,
+    weighted_moments,
+)
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_names
@@ -57,8 +66,7 @@ class _Nodes(NamedTuple):
 
     @property
     def ess(self) -> float:
-        # ESS = 1 / sum_s w_s^2 with sum_s w_s = 1 (Kong 1992).
-        return float(np.exp(-np.logaddexp.reduce(2.0 * self.log_weight, axis=None)))
+        return effective(self.log_weight)
 
 
 @METHODS.register
@@ -220,16 +228,15 @@ def _solution(
     total, names = method.draws * method.chains, _names(model, problem)
     found = (_exact if problem.exact else _approximate)(model, problem, nodes, total, rng)
     drawn = {**found.aux, **{name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}}
-    moments = {a: _moments(v, found.weight) for a, v in found.aux.items()}
+    moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
     if problem.noise:  # of the nodes themselves, whose error is far below that of draws
         at_nodes = np.exp(nodes.theta.reshape(-1, nodes.theta.shape[-1])[:, -1])
-        moments[model.noise_scale] = _moments(at_nodes, np.exp(nodes.log_weight.ravel()))
+        moments[model.noise_scale] = weighted_moments(at_nodes, np.exp(nodes.log_weight.ravel()))
     index = slice(None) if problem.exact or found.detail else rng.permutation(resampled(found.weight, total, rng))
     draws = {"beta": found.beta, **drawn}
     stats = {"k_hat": nodes.k_hat, "ess": nodes.ess, "nodes": float(nodes.log_weight.size), "n": model.design.total}
     stats |= found.stats
-    proper = all(b.prior.proper for b in model.joint.blocks) and all(model.aux_prior(a).proper for a in model.unknown)
-    if proper and (evidence := found.log_evidence) is not None:
+    if all_proper(model) and (evidence := found.log_evidence) is not None:
         stats["log_evidence"] = float(np.logaddexp.reduce(evidence) - np.log(len(evidence)))
         if len(evidence) > 1:  # independent scramblings: their spread is the error of their mean
             stats["log_evidence_se"] = float(np.std(evidence, ddof=1) / np.sqrt(len(evidence)))
@@ -261,14 +268,9 @@ def _solution(
     )
 
 
-def _moments(values: Array, weight: Array) -> tuple[float, float]:
-    mean = float(weight @ values)
-    return mean, float(np.sqrt(weight @ (values - mean) ** 2))
-
-
 def _names(model: Model, problem: EvidenceProblem) -> list[str]:
     """Of the hyperparameters, in the order of theta."""
-    names = hyper_names(model.joint, model.design.columns)
+    names = hyper_names(model.joint, model.design)
     return [next(iter(names[g.block].values())) for g in problem.unknown]
 
 

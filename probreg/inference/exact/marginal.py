@@ -29,6 +29,7 @@ from probreg.inference.modes.newton import find_mode
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
+from probreg.numerics.linalg import inverse_upper
 from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, Prior, SmoothPrior, WholePrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -195,23 +196,19 @@ class GaussianSurface:
         return self._map @ theta + np.array([*held, -2.0 * sigma])
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        rest, n, log_det = self._reduced.rest, self._reduced.n, self._reduced.log_det
         logs = self.logs(theta)
         alpha, noise = np.exp(logs[:-1]), float(np.exp(logs[-1]))
-        S, m, log_det_H, rss = self._given(alpha, noise)
-        found = pieces(S, m, alpha, self._of)
-        # log p(y | tau, sigma) = [n (log noise - log 2 pi) + sum_k n_k log alpha_k - log |H| - sum_k alpha_k |m_k|^2 -
-        # noise RSS] / 2 - log |R_ff| + sum_i log(w_i) / 2, with noise = 1 / sigma^2.
+        one = self.solved(logs[None])
+        T, m = one.T[0], one.mean[0]
+        found = pieces(T @ T.T if T.ndim == 2 else T**2, m, alpha, self._of)
         size = np.bincount(self._of, minlength=len(alpha)).astype(float)
-        rss = noise * (rss + rest)
-        evidence = 0.5 * (n * (logs[-1] - _LOG_2PI) + size @ logs[:-1] - log_det_H - found.size.sum() - rss) - log_det
-        evidence += 0.5 * self.model.design.moments.log_precision
+        evidence, rss = float(self._evidence(one)[0]), noise * float(one.rss[0] + self._reduced.rest)
         g, H = over_alpha(found, size)
         # the data term: S times its precision is 1 - S alpha, and its pull balances the priors'
         # d f / d log noise = (n - noise tr S W'W - noise RSS) / 2, where noise tr S W'W = r - sum_k alpha_k tr_k S.
         trace = len(m) - found.trace.sum()
         square = found.trace - found.square.sum(1)
-        g = np.append(g, 0.5 * (n - trace - rss))
+        g = np.append(g, 0.5 * (self._reduced.n - trace - rss))
         # d^2 f / d log alpha_k d log noise = alpha_k noise tr_k(S W'W S) / 2 + alpha_k noise m_k'(S W'(W m - z))_k,
         # where noise W'(z - W m) = diag(alpha) m: what the data pull is what the priors hold.
         both = np.append(0.5 * square - found.cross.sum(1), 0.0)
@@ -220,45 +217,47 @@ class GaussianSurface:
         full[:-1, :-1], full[-1], full[:, -1] = H, both, both
         E, K = self._map, self.unknown
         at = EvidencePoint(evidence, E.T @ g, E.T @ full @ E, evidence, (size - found.trace)[:K])
-        priors = [p.tau for p in self.groups if p.tau] + [self.model.aux_prior(a) for a in self.model.unknown]
-        return with_priors(at, theta, priors)
+        return with_priors(at, theta, self.priors)
 
-    def _given(self, alpha: Array, noise: float) -> tuple[Array, Array, float, float]:
-        """S, the mean, log |H| and |z - W m|^2, by orthogonal reduction of the rows and the prior."""
-        W, z, _ = self._coordinates
-        a = alpha[self._of]
-        if W.ndim == 1:
-            # H = noise d^2 + alpha, m = noise d z / H, z - d m = alpha z / H, coordinate by coordinate.
-            h = noise * W**2 + a
-            return 1.0 / h, noise * W * z / h, float(np.log(h).sum()), float(np.square(a * z / h).sum())
-        q, root = len(z), np.sqrt(noise)
-        # [noise^(1/2) W; diag(alpha)^(1/2)] = Q R: R'R = H, S = R^-1 R'^-1, m = R^-1 Q'[noise^(1/2) z; 0], log |H| = 2
-        # log |R|.
-        R = np.linalg.qr(np.vstack([root * np.c_[W, z], np.c_[np.diag(np.sqrt(a)), np.zeros(q)]]), mode="r")
-        T = solve_triangular(R[:q, :q], np.eye(q))
-        m = T @ R[:q, q]
-        return T @ T.T, m, 2.0 * float(np.log(np.abs(np.diagonal(R)[:q])).sum()), float(np.square(z - W @ m).sum())
-
-    def at_nodes(self, theta: Array) -> GaussianNodes:
-        """Mean and spread of gamma at each of theta (S, d)."""
-        logs = np.array([self.logs(t) for t in theta])
+    def solved(self, logs: Array) -> GaussianNodes:
+        """Mean and spread of gamma at each of logs (S, K + 1), by orthogonal reduction of the rows and the prior."""
         W, z, _ = self._coordinates
         noise, a = np.exp(logs[:, -1:]), np.exp(logs[:, :-1])[:, self._of]
         if W.ndim == 1:
-            # H = noise d^2 + alpha, m = noise d z / H, coordinate by coordinate.
+            # H = noise d^2 + alpha, m = noise d z / H, z - d m = alpha z / H, coordinate by coordinate.
             h = noise * W**2 + a
             mean, T, log_det = noise * W * z / h, 1.0 / np.sqrt(h), np.log(h).sum(1)
             return GaussianNodes(logs, mean, T, log_det, np.square(a * z / h).sum(1))
         q = len(z)
-        rows = np.zeros((len(theta), 2 * q, q + 1))
+        rows = np.zeros((len(logs), 2 * q, q + 1))
         # [noise^(1/2) W; diag(alpha)^(1/2)] = Q R: R'R = H, T = R^-1, m = T Q'[noise^(1/2) z; 0], log |H| = 2 log |R|.
         rows[:, :q] = np.sqrt(noise)[:, :, None] * np.c_[W, z]
         rows[:, q + np.arange(q), np.arange(q)] = np.sqrt(a)
         R = np.linalg.qr(rows, mode="r")
-        T = np.linalg.inv(R[:, :q, :q])
+        T = np.stack([inverse_upper(each) for each in R[:, :q, :q]])
         mean = (T @ R[:, :q, q:])[..., 0]
         log_det = 2.0 * np.log(np.abs(np.diagonal(R[:, :q, :q], axis1=1, axis2=2))).sum(1)
         return GaussianNodes(logs, mean, T, log_det, np.square(z - mean @ W.T).sum(1))
+
+    def at_nodes(self, theta: Array) -> GaussianNodes:
+        """Mean and spread of gamma at each of theta (S, d)."""
+        return self.solved(np.array([self.logs(t) for t in theta]))
+
+    def _evidence(self, at: GaussianNodes) -> Array:
+        """log p(y | tau, sigma) at each node, (S,)."""
+        # [n (log noise - log 2 pi) + sum_k n_k log alpha_k - log |H| - sum_k alpha_k |m_k|^2 - noise RSS] / 2 - log |R_ff| +
+        # sum_i log(w_i) / 2, with noise = 1 / sigma^2.
+        of, r = np.equal.outer(self._of, np.arange(len(self.groups))), self._reduced
+        log_alpha, log_noise = at.logs[:, :-1], at.logs[:, -1]
+        held = (np.exp(log_alpha) * (np.square(at.mean) @ of)).sum(1)
+        fit = r.n * (log_noise - _LOG_2PI) + log_alpha @ of.sum(0) - at.log_det - held
+        constant = 0.5 * self.model.design.moments.log_precision - r.log_det
+        return 0.5 * (fit - np.exp(log_noise) * (at.rss + r.rest)) + constant
+
+    @property
+    def priors(self) -> list[AuxPrior]:
+        """Those of the scales and of sigma, in the order of theta."""
+        return [g.tau for g in self.groups if g.tau] + [self.model.aux_prior(a) for a in self.model.unknown]
 
     def blocks_of(self, count: int) -> list[Array]:
         """The numbers of so many nodes in blocks whose factors fit in memory together."""
@@ -268,19 +267,8 @@ class GaussianSurface:
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        size = np.bincount(self._of, minlength=len(self.groups)).astype(float)
-        out = []
-        for part in self.blocks_of(len(theta)):
-            at = self.at_nodes(theta[part])
-            noise, a = np.exp(at.logs[:, -1]), np.exp(at.logs[:, :-1])
-            pull = np.square(at.mean) @ np.equal.outer(self._of, np.arange(len(self.groups)))
-            penalised = (a * pull).sum(1) + noise * (at.rss + self._reduced.rest)
-            out.append(
-                0.5 * (self._reduced.n * (at.logs[:, -1] - _LOG_2PI) + at.logs[:, :-1] @ size - at.log_det - penalised)
-            )
-        constant = 0.5 * self.model.design.moments.log_precision - self._reduced.log_det
-        priors = [g.tau for g in self.groups if g.tau] + [self.model.aux_prior(a) for a in self.model.unknown]
-        return np.concatenate(out) + constant + log_prior_of_logs(theta, priors)
+        parts = [self._evidence(self.at_nodes(theta[part])) for part in self.blocks_of(len(theta))]
+        return np.concatenate(parts) + log_prior_of_logs(theta, self.priors)
 
     @cached_property
     def coefficients(self) -> tuple[Array, Array, Array]:
@@ -316,7 +304,8 @@ class GaussianSurface:
         return [best, min(points, key=lambda theta: abs(theta[-1] - third))]
 
     def _at_ratio(self, ratio: float, rest: float, n: float) -> Array:
-        _, m, _, rss = self._given(np.full(len(self.groups), ratio), 1.0)
+        at = self.solved(np.array([[*np.full(len(self.groups), np.log(ratio)), 0.0]]))
+        m, rss = at.mean[0], float(at.rss[0])
         # Given the ratio r = sigma^2 / tau^2 in all groups: sigma^2 = (RSS + r |m|^2) / n, and tau = sigma r^(-1/2).
         least = 1e-20 * self.model.design.moments.y_scale**2
         sigma = self.model.noise_held or np.sqrt(max(rss + rest + ratio * m @ m, least, 1e-300) / max(n, 1.0))
@@ -400,7 +389,7 @@ class LaplaceSurface:
         mode = find_mode(model, tol=1e-10, start=self._last)
         if mode.status is not Status.CONVERGED:
             raise Incompatible(
-                f"evidence: there is no mode to approximate about at scales {np.exp(theta)}: {mode.status.value}"
+                f"the evidence has no mode to be approximated about at scales {np.exp(theta)}: {mode.status.value}"
             )
         basis = model.design.basis
         beta = basis.T @ mode.gamma

@@ -77,7 +77,7 @@ def marginalised_graph(model: Model, c: Marginalised) -> Any:
     prior: Any = model.joint.blocks[c.block].prior
     with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
         known = {**model.fixed, **{a: model.aux_prior(a).pymc(a) for a in model.unknown}}
-        tau = prior.spread(**hyper_variables(model.joint, model.design.columns, False)[c.block])
+        tau = prior.spread(**hyper_variables(model.joint, model.design, False)[c.block])
         sigma = pt.as_tensor_variable(known[model.noise_scale])
         noise = sigma**-2.0
         alpha = (tau * sigma if prior.sigma_units else tau) ** -2.0

@@ -47,6 +47,16 @@ def reliable(draws: int) -> float:
     return min(1.0 - 1.0 / float(np.log10(draws)), 0.7) if draws > 10 else 0.0
 
 
+def effective(log_weight: Array) -> float:
+    """The effective sample size of log weights, exp of which sums to one (Kong 1992).
+
+    >>> round(effective(np.log(np.full(8, 0.125))), 9)
+    8.0
+    """
+    # ESS = 1 / sum_s w_s^2 with sum_s w_s = 1.
+    return float(np.exp(-np.logaddexp.reduce(2.0 * log_weight, axis=None)))
+
+
 def smoothed(log_weight: Array) -> Smoothed:
     """The min(S / 5, 3 sqrt S) largest weights above the next one are fitted by a generalised Pareto distribution and
     replaced by its quantiles, none above the largest raw weight; k is infinite where there are too few to tell.
@@ -117,8 +127,7 @@ class Weighted(NamedTuple):
     @property
     def ess(self) -> float:
         """Effective sample size 1 / sum of squared weights (Kong 1992)."""
-        # ESS = 1 / sum_s w_s^2 with sum_s w_s = 1.
-        return float(np.exp(-np.logaddexp.reduce(2.0 * self.log_weight, axis=None)))
+        return effective(self.log_weight)
 
 
 @METHODS.register
@@ -206,7 +215,7 @@ class Importance(Method):
         chosen = np.array([resampled(np.exp(w), self.draws, rng) for w in found.log_weight])
         chain = np.arange(self.chains)[:, None]
         mean, cov, error = _moments(at, z, np.exp(found.log_weight.ravel()))
-        aux = {a: _aux_moments(v.ravel(), np.exp(found.log_weight.ravel())) for a, v in found.aux.items()}
+        aux = {a: weighted_moments(v.ravel(), np.exp(found.log_weight.ravel())) for a, v in found.aux.items()}
         k, settled = at.found.beta.size, found.k_hat <= reliable(found.log_weight.size)
         stats = _stats(found, error, chosen) | {"n": model.design.total}
         return Solution(
@@ -217,7 +226,7 @@ class Importance(Method):
             draws=Draws({"beta": found.beta[chain, chosen]} | {a: v[chain, chosen] for a, v in found.aux.items()}),
             status=Status.SAMPLED if settled else Status.UNSETTLED,
             detail="" if settled else f"k-hat {found.k_hat:.2f}",
-            stats=stats if _proper(model) else {k: v for k, v in stats.items() if "evidence" not in k},
+            stats=stats if all_proper(model) else {k: v for k, v in stats.items() if "evidence" not in k},
             notes=(
                 *sigma_note(model, "sigma is weighed with beta, its proposal on the log scale"),
                 _note(stats, found),
@@ -309,7 +318,8 @@ def _moments(at: Peak, z: Array, w: Array) -> tuple[Array, Array, tuple[float, f
     return at.centre + at.root @ (pull @ z), cov, (float(of_mean.max()), float(of_sd.max()))
 
 
-def _aux_moments(values: Array, w: Array) -> tuple[float, float]:
+def weighted_moments(values: Array, w: Array) -> tuple[float, float]:
+    """Mean and standard deviation of values (S,) with weights w (S,) of sum one."""
     # E aux = sum_s w_s aux_s, var aux = sum_s w_s (aux_s - E aux)^2, with sum_s w_s = 1.
     mean = float(w @ values)
     return mean, float(np.sqrt(w @ (values - mean) ** 2))
@@ -327,7 +337,7 @@ def _stats(found: Weighted, error: tuple[float, float], chosen: Array) -> dict[s
     }
 
 
-def _proper(model: Model) -> bool:
+def all_proper(model: Model) -> bool:
     """The mean weight is an evidence."""
     blocks = all(b.prior.proper and not isinstance(b.prior, Flat) for b in model.joint.blocks)
     return blocks and all(model.aux_prior(a).proper for a in model.unknown)

@@ -104,7 +104,7 @@ class NUTS(Method):
             return f"nuts passes over the rows at every step, and {model.design.rows_absent}; use laplace or importance"
         for b in model.joint.blocks:
             if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
-                columns = ", ".join(model.design.columns[j] for j in b.columns)
+                columns = model.design.called(b.columns)
                 return (
                     f"nuts: the scale of {columns} has an improper prior, under which the posterior has no finite mass; give a "
                     "proper one such as Normal(HalfNormal(1.0)), or use evidence, which takes its most probable value"

@@ -45,7 +45,7 @@ def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
     if not typical:
         return made
     starts: dict[str, float] = {}
-    for i, names in hyper_names(model.joint, model.design.columns).items():
+    for i, names in hyper_names(model.joint, model.design).items():
         prior = model.joint.blocks[i].prior
         if isinstance(prior, ScaleMixture):
             starts |= prior.tau.start(names["tau"], typical[i].spread)
@@ -65,7 +65,7 @@ def reparameterised_graph(model: Model, at: Reparameterisation) -> Any:
     with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
         z = pm.Flat("z", shape=at.A.shape[1])
         known = {**model.fixed, **{a: model.aux_prior(a).pymc(a) for a in model.unknown}}
-        hyper, unit = hyper_variables(model.joint, model.design.columns, several), model.likelihood.noise(known)
+        hyper, unit = hyper_variables(model.joint, model.design, several), model.likelihood.noise(known)
         theta = at.centre + at.A @ z
         beta = pm.Deterministic("beta", _stretched(model, at, theta, unit, hyper).reshape(model.shape))
         if model.joint.informative.any():
@@ -129,7 +129,7 @@ def hyper_draws(model: Model, posterior: Mapping[str, Array]) -> tuple[dict[str,
     shared: dict[str, Array] = {}
     local: dict[str, Array] = {}
     several = bool(model.likelihood.outcomes)
-    for i, names in hyper_names(model.joint, model.design.columns).items():
+    for i, names in hyper_names(model.joint, model.design).items():
         block: Any = model.joint.blocks[i]
         for k, name in names.items():
             values = np.asarray(posterior[name])
