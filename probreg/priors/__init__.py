@@ -19,8 +19,14 @@ from probreg.priors.horseshoe import Horseshoe as Horseshoe
 from probreg.priors.jeffreys import FisherPrior as FisherPrior, Jeffreys as Jeffreys
 from probreg.priors.joint import BlockPrior as BlockPrior, JointPrior as JointPrior, joint as joint
 from probreg.priors.laplace import Laplace as Laplace
+from probreg.priors.latent import (
+    HierarchicalPrior as HierarchicalPrior,
+    Hyper as Hyper,
+    LatentPrior as LatentPrior,
+    LogScales as LogScales,
+)
 from probreg.priors.location_scale import LocationScale as LocationScale
-from probreg.priors.mixture import HierarchicalPrior as HierarchicalPrior, Hyper as Hyper, ScaleMixture as ScaleMixture
+from probreg.priors.mixture import ScaleMixture as ScaleMixture
 from probreg.priors.multivariate import MultivariateNormal as MultivariateNormal
 from probreg.priors.normal import Normal as Normal
 from probreg.priors.positive import (

@@ -28,7 +28,9 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.exact.evidence import EvidenceProblem, scales_obstacle
-from probreg.inference.exact.marginal import ConditionalNormal, GaussianSurface, LaplaceSurface, log_prior_of_logs
+from probreg.inference.exact.gaussian_surface import GaussianSurface
+from probreg.inference.exact.laplace_surface import LaplaceSurface
+from probreg.inference.exact.latent_groups import ConditionalNormal, log_prior_of_logs
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.sampling.importance import (
     all_proper,
@@ -42,7 +44,6 @@ from probreg.inference.sampling.importance import (
 )
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
 
 MOST = 8  # hyperparameters up to which a few hundred nodes find the mass of their posterior
 _DF = 6.0  # of the proposal, a Student-t
@@ -128,12 +129,16 @@ class Integrate(Method):
             return why
         problem = EvidenceProblem(model, per_column=False, method=self.name)
         for group in problem.unknown:
-            if group.tau is not None and not group.tau.proper:
-                return (
-                    f"integrate: the scale of {problem.named(group)} has an improper prior, under which the posterior has no "
-                    "finite mass; give a proper one such as Normal(HalfNormal(1.0)), or use evidence"
-                )
-        if (d := len(problem.unknown) + problem.noise) > MOST:
+            for name, prior in group.hyper.items():
+                if not prior.proper:
+                    what, such = (
+                        ("scale", "Normal(HalfNormal(1.0))") if name == "tau" else (name, f"{name}=HalfNormal(1.0)")
+                    )
+                    return (
+                        f"integrate: the {what} of {problem.named(group)} has an improper prior, under which the posterior has no "
+                        f"finite mass; give a proper one such as {such}, or use evidence"
+                    )
+        if (d := len(problem.groups.priors) + problem.noise) > MOST:
             return f"integrate lays nodes in at most {MOST} dimensions, and this model has {d} unknown scales; use nuts"
         return improper(self, model) or improper_noise(self, model)
 
@@ -225,7 +230,7 @@ def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
 def _solution(
     model: Model, problem: EvidenceProblem, nodes: _Nodes, method: Integrate, rng: np.random.Generator
 ) -> Solution:
-    total, names = method.draws * method.chains, _names(model, problem)
+    total, names = method.draws * method.chains, problem.names
     found = (_exact if problem.exact else _approximate)(model, problem, nodes, total, rng)
     drawn = {**found.aux, **{name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}}
     moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
@@ -266,12 +271,6 @@ def _solution(
             *found.notes,
         ),
     )
-
-
-def _names(model: Model, problem: EvidenceProblem) -> list[str]:
-    """Of the hyperparameters, in the order of theta."""
-    names = hyper_names(model.joint, model.design)
-    return [next(iter(names[g.block].values())) for g in problem.unknown]
 
 
 class _Found(NamedTuple):
