@@ -141,6 +141,11 @@ class Design:
         each = {block: label for t in self.recipe.terms for label, block in zip(t.labels, t.blocks)}
         return each.get(names, ", ".join(names))
 
+    def process_of(self, columns: Sequence[int]) -> ProcessTerm | None:
+        """The Gaussian process whose columns these are, all of them."""
+        names = tuple(self.columns[j] for j in columns)
+        return next((t for t in self.recipe.processes.values() if t.columns == names), None)
+
     @property
     def count(self) -> int:
         """The number of rows that the design stands for, wherever they are; 0 where that is not known any more."""

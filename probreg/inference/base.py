@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from probreg.online import Guarantee
 
 METHODS: Registry["Method"] = Registry("method", words=METHOD_WORDS)
-METHODS.parts = METHODS  # a method may wrap another
+METHODS.parts = (METHODS,)  # a method may wrap another
 
 # The names of METHODS, which an editor completes and a type checker knows; a law holds the two equal.
 MethodName = Annotated[

@@ -46,6 +46,11 @@ class AnchoredBasis(KernelBasis):
     def values(self, rows: Array) -> Array:
         return self.kernel.matrix(RowPairs(rows, self.anchors)) @ self.T
 
+    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
+        if self.kind == "nystrom":
+            return nystrom(kernel, X, anchors=self.anchors)
+        return exact(kernel, self.anchors) if self.kind == "exact" else cholesky(kernel, X)
+
     def check_shapes(self) -> bool:
         return self.anchors.ndim == self.T.ndim == 2 and self.anchors.shape == (len(self.T), self.width)
 

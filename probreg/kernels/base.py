@@ -38,7 +38,7 @@ KERNEL_WORDS = {
     **dict.fromkeys(("white", "white_noise", "whitekernel"), "noise belongs to the likelihood: Gaussian's sigma"),
 }
 KERNELS: Registry["CovarianceFunction"] = Registry("covariance function", words=KERNEL_WORDS)
-KERNELS.parts = KERNELS  # those that are made of others
+KERNELS.parts = (KERNELS,)  # those that are made of others
 
 
 class CovarianceFunction(ABC):

@@ -64,7 +64,11 @@ class KernelBasis(ABC):
 
     @abstractmethod
     def values(self, rows: Array) -> Array:
-        """phi at rows that were read."""
+        """The columns at rows that were read."""
+
+    def phi(self, rows: Array) -> Array:
+        """What has k(x, z) for its products: the columns, but where these leave their scales to the prior."""
+        return self.values(rows)
 
     @abstractmethod
     def check_shapes(self) -> bool:
@@ -77,7 +81,7 @@ class KernelBasis(ABC):
     def residual_variance(self, X: ArrayLike) -> Array:
         """v(x) = k(x, x) - phi(x)'phi(x) (n,), not negative: what a prediction at X has to add, times tau^2."""
         rows = read_rows(X, "X", self.width)
-        phi = self.values(rows)
+        phi = self.phi(rows)
         return np.maximum(self.kernel.diagonal(rows) - np.einsum("ij,ij->i", phi, phi), 0.0)
 
     def residual_covariance(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
@@ -86,11 +90,15 @@ class KernelBasis(ABC):
         A covariance for the bases with anchors; for hsgp and fourier, which are no projections, it is the error of k.
         """
         rows = read_rows(X, "X", self.width)
-        left = self.values(rows)
+        left = self.phi(rows)
         if Z is None:
             return self.kernel.matrix(RowPairs(rows, rows)) - left @ left.T
         others = read_rows(Z, "Z", self.width)
-        return self.kernel.matrix(RowPairs(rows, others)) - left @ self.values(others).T
+        return self.kernel.matrix(RowPairs(rows, others)) - left @ self.phi(others).T
+
+    @abstractmethod
+    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> "KernelBasis":
+        """The basis of the same kind of another function, in raw units, at the rows X that it was made of."""
 
     def spec(self) -> dict[str, Any]:
         """Plain arrays, numbers and texts from which `basis_from_spec` makes the same basis."""

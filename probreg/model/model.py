@@ -45,7 +45,7 @@ from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.prior_predictive import PriorPredictive, prior_predictive
 from probreg.model.pymc_graph import build_pymc_model
-from probreg.model.term_priors import with_term_priors
+from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
@@ -119,7 +119,8 @@ class Model(FromData):
             raise DataError(
                 f"aux is a mapping from parameters to a number or a prior, such as {{'sigma': 1.0}}, got {type(aux).__name__}"
             )
-        return cls(design, likelihood, with_term_priors(prior, design), dict(aux))
+        design, prior = bound_terms(prior, design)
+        return cls(design, likelihood, prior, dict(aux))
 
     def with_prior(self, prior: Prior | Mapping[Key, Prior]) -> "Model":
         """The same data and likelihood under another prior.
@@ -134,7 +135,8 @@ class Model(FromData):
         Model
             The new model; this one is unchanged.
         """
-        return replace(self, prior=with_term_priors(prior, self.design))
+        design, bound = bound_terms(prior, self.design)
+        return replace(self, design=design, prior=bound)
 
     def with_aux(self, **aux: float | AuxPrior) -> "Model":
         """The same model with these nuisance parameters held fixed, or under these priors.

@@ -15,6 +15,12 @@ from probreg.priors.elastic_net import ElasticNet as ElasticNet
 from probreg.priors.exponential_power import ExponentialPower as ExponentialPower
 from probreg.priors.flat import Flat as Flat
 from probreg.priors.g_prior import GPrior as GPrior
+from probreg.priors.gaussian_process import (
+    GaussianProcess as GaussianProcess,
+    ProcessPrior as ProcessPrior,
+    RebuiltProcess as RebuiltProcess,
+    SineProcess as SineProcess,
+)
 from probreg.priors.horseshoe import Horseshoe as Horseshoe
 from probreg.priors.jeffreys import FisherPrior as FisherPrior, Jeffreys as Jeffreys
 from probreg.priors.joint import BlockPrior as BlockPrior, JointPrior as JointPrior, joint as joint

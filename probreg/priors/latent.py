@@ -84,6 +84,10 @@ class LatentPrior(HierarchicalPrior):
     def log_scales(self, logs: Array, q: int) -> LogScales:
         """log D of q coordinates at the logs (d,) of the hyperparameters, in the order of `hyper`."""
 
+    def log_scales_at(self, logs: Array, q: int) -> Array:
+        """log D (S, q) at each of logs (S, d), without derivatives."""
+        return np.array([self.log_scales(each, q).value for each in logs]).reshape(len(logs), q)
+
     def starts(self) -> tuple[tuple[float, ...], ...]:
         """Values of those hyperparameters that are no scales, at which a search begins; one empty tuple where there are none."""
         return ((),)

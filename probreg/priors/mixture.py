@@ -74,6 +74,9 @@ class ScaleMixture(LatentPrior):
     def log_scales(self, logs: Array, q: int) -> LogScales:
         return LogScales.of_one(float(logs[0]), q)
 
+    def log_scales_at(self, logs: Array, q: int) -> Array:
+        return np.repeat(logs, q, axis=1)
+
     def times(self, factor: float) -> Prior:
         return ScaleMixture(self.base.times(factor), self.tau)
 

@@ -3,7 +3,8 @@
 The maximum is found by Newton's method over the logs of the scales, some of which run to zero.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
+from probreg.data import Design
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, edges
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
@@ -21,12 +23,15 @@ from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.model.pymc_graph import hyper_names
+from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import (
     Flat,
     GaussianPrior,
     HierarchicalPrior,
     LatentPrior,
+    Normal,
     Prior,
+    ProcessPrior,
     ScaleMixture,
     SmoothPrior,
 )
@@ -34,6 +39,7 @@ from probreg.priors.joint import Key
 
 _VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
 _ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
+_MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
 _HELD = 1e5  # it is held at a scale this much smaller still, where its coefficients are zero to 1e-16
 
 
@@ -225,6 +231,25 @@ def _tunable(prior: Prior) -> bool:
     return isinstance(prior, LatentPrior) and prior.normal
 
 
+def with_kernel(
+    model: Model, before: Design, columns: Sequence[int], prior: ProcessPrior, values: Mapping[str, float]
+) -> Model:
+    """The model whose process of these columns of `before` has its function at these hyperparameters, under a plain prior."""
+    term = before.process_of(columns)
+    assert term is not None  # a ProcessPrior is bound to one
+    basis = prior.basis_at(prior.kernel_at(**values), before.inputs.get(term.key))
+    design = model.design.with_basis(term.key, basis)
+    new = design.recipe.processes[term.key].columns
+    priors = {new if key == term.columns else key: p for key, p in _by_columns(model).items()}
+    return replace(model, design=design, prior=priors | {new: Normal(float(prior.amplitude_at(values)))})
+
+
+def _by_columns(model: Model) -> dict[Key, Prior]:
+    """The prior of a model by tuples of columns."""
+    names = model.design.columns
+    return {tuple(names[j] for j in b.columns): b.prior for b in model.joint.blocks if b.stated}
+
+
 @dataclass(frozen=True, eq=False)
 class EvidenceProblem:
     """A model with unknown scales, and the way back from their values to a model."""
@@ -266,9 +291,10 @@ class EvidenceProblem:
         sizes = self.groups.sizes if self.exact else self.groups.sizes * self.model.shape[1]
         # in standard errors: the Hessian of a Laplace approximation is not exact, so that steps do not square the error
         tol = 1e-9 if self.exact else 1e-4
-        tops = [
-            maximise_log_scales(self.surface, s, sizes, tol=tol, max_steps=max_steps) for s in self.surface.starts()
-        ]
+        with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
+            tops = [
+                maximise_log_scales(self.surface, s, sizes, tol=tol, max_steps=max_steps) for s in self.surface.starts()
+            ]
         top = max(tops, key=lambda t: t.at.value)
         if self.exact and self.model.unknown and self._noiseless(top):
             name = self.model.noise_scale
@@ -300,7 +326,12 @@ class EvidenceProblem:
         return np.exp(top.theta[: len(self.groups.priors)])
 
     def model_at(self, top: EvidenceMaximum) -> Model:
-        found = self.model.with_prior(self.prior_at(self.hyper(top)))
+        hyper = self.hyper(top)
+        found = self.model.with_prior(self.prior_at(hyper))
+        for g in self.unknown:
+            if isinstance(g.prior, ProcessPrior):
+                values = dict(zip(g.hyper, hyper[self.groups.group_of == self.unknown.index(g)].tolist()))
+                found = with_kernel(found, self.model.design, g.columns, g.prior, values)
         return (
             found.with_aux(**{found.noise_scale: float(np.exp(top.theta[-1]))})
             if self.exact and self.model.unknown

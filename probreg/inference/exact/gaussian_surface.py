@@ -30,7 +30,8 @@ from probreg.priors import AuxPrior
 
 LikelihoodCriterion = Literal["REML", "ML"]
 _LOG_2PI = float(np.log(2.0 * np.pi))
-MEMORY = 64 * 2**20  # bytes of the factors that are held at once
+MEMORY = 16 * 2**20  # bytes of the factors that are held at once
+_NOTHING = -25.3  # log 1e-11
 
 
 class _Reduced(NamedTuple):
@@ -160,8 +161,9 @@ class GaussianSurface:
         T = inverse_upper(np.linalg.qr(A, mode="r"))
         return np.asarray(T @ T.T)
 
-    def at_nodes(self, theta: Array) -> GaussianNodes:
-        """Mean and spread of gamma at each of theta (S, d), by orthogonal reduction of the rows and the prior."""
+    def at_nodes(self, theta: Array, *, spread: bool = True) -> GaussianNodes:
+        """Mean and spread of gamma at each of theta (S, d), by orthogonal reduction of the rows and the prior; T is empty without
+        `spread`."""
         W, z, _ = self._coordinates
         log_noise, log_D = self.log_noise(theta), self._log_scales(theta)
         noise, D = np.exp(log_noise)[:, None], np.exp(log_D)
@@ -171,18 +173,32 @@ class GaussianSurface:
             m = noise * W * D * z / h
             size, rss = np.square(m).sum(1), np.square(z / h).sum(1)
             return GaussianNodes(log_noise, D, D * m, D / np.sqrt(h), np.log(h).sum(1), rss, size)
-        q = len(z)
-        rows = np.zeros((len(theta), 2 * q, q + 1))
+        kept = np.flatnonzero(self._tells(theta).any(0))
+        q, all_q = len(kept), len(z)
+        rows = np.zeros((len(theta), all_q + q, q + 1))
         # [noise^(1/2) W D; I] = Q R: R'R = H, T = R^-1, m = T Q'[noise^(1/2) z; 0], log |H| = 2 log |R|.
-        rows[:, :q, :q] = np.sqrt(noise)[:, :, None] * W * D[:, None, :]
-        rows[:, :q, q] = np.sqrt(noise) * z
-        rows[:, q + np.arange(q), np.arange(q)] = 1.0
+        rows[:, :all_q, :q] = np.sqrt(noise)[:, :, None] * W[:, kept] * D[:, None, kept]
+        rows[:, :all_q, q] = np.sqrt(noise) * z
+        rows[:, all_q + np.arange(q), np.arange(q)] = 1.0
         R = np.linalg.qr(rows, mode="r")
-        T = np.stack([inverse_upper(each) for each in R[:, :q, :q]])
-        m = (T @ R[:, :q, q:])[..., 0]
+        m = np.zeros((len(theta), all_q))
+        m[:, kept] = [solve_triangular(each[:q, :q], each[:q, q]) for each in R]
         log_det = 2.0 * np.log(np.abs(np.diagonal(R[:, :q, :q], axis1=1, axis2=2))).sum(1)
         mean, size = D * m, np.square(m).sum(1)
-        return GaussianNodes(log_noise, D, mean, D[:, :, None] * T, log_det, np.square(z - mean @ W.T).sum(1), size)
+        T = np.empty((0, all_q, all_q))
+        if spread:  # of what tells nothing u is N(0, I) as before
+            T = np.zeros((len(theta), all_q, all_q))
+            T[:, np.arange(all_q), np.arange(all_q)] = 1.0
+            T[:, kept[:, None], kept] = [inverse_upper(each) for each in R[:, :q, :q]]
+            T *= D[:, :, None]
+        return GaussianNodes(log_noise, D, mean, T, log_det, np.square(z - mean @ W.T).sum(1), size)
+
+    def _tells(self, theta: Array) -> Array:
+        """(S, q) bool: coordinates that change the response by more than rounding, noise D^2 |W_j|^2 > 1e-22."""
+        W = self._coordinates[0]
+        size = np.abs(W) if W.ndim == 1 else np.linalg.norm(W, axis=0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(self._log_scales(theta) + 0.5 * self.log_noise(theta)[:, None] + np.log(size) > _NOTHING)
 
     def _evidence(self, at: GaussianNodes) -> Array:
         """log p(y | theta) at each node, (S,)."""
@@ -211,16 +227,19 @@ class GaussianSurface:
         """Those of the hyperparameters and of sigma, in the order of theta."""
         return self.groups.priors + [self.model.aux_prior(a) for a in self.model.unknown]
 
-    def blocks_of(self, count: int) -> list[Array]:
-        """The numbers of so many nodes in blocks whose factors fit in memory together."""
-        q = len(self.groups.of)
+    def blocks_of(self, theta: Array) -> list[Array]:
+        """The numbers of nodes theta (S, d) in blocks whose factors fit in memory together, those of like coordinates side by side."""
+        count, q = len(theta), len(self.groups.of)
+        order = np.arange(count) if self.groups.scalar else np.argsort(self._tells(theta).sum(1), kind="stable")
         bytes_of_one = 24 * (q if self.groups.scalar else q * q)
-        return np.array_split(np.arange(count), min(count, 1 + count * bytes_of_one // MEMORY))
+        return np.array_split(order, min(count, 1 + count * bytes_of_one // MEMORY))
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        parts = [self._evidence(self.at_nodes(theta[part])) for part in self.blocks_of(len(theta))]
-        return np.concatenate(parts) + log_prior_of_logs(theta, self.priors)
+        out = np.empty(len(theta))
+        for part in self.blocks_of(theta):
+            out[part] = self._evidence(self.at_nodes(theta[part], spread=False))
+        return out + log_prior_of_logs(theta, self.priors)
 
     @cached_property
     def coefficients(self) -> tuple[Array, Array, Array]:

@@ -111,10 +111,8 @@ class LatentGroups:
         out, at = np.zeros((len(logs), len(self.of))), 0
         for k, g in enumerate(self.groups):
             own = slice(at, at + len(g.hyper))
-            if g.prior is not None and g.prior.scalar:
-                out[:, self.of == k] = logs[:, own]
-            elif g.prior is not None:
-                out[:, self.of == k] = [g.log_scales(each).value for each in logs[:, own]]
+            if g.prior is not None:
+                out[:, self.of == k] = g.prior.log_scales_at(logs[:, own], len(g.columns))
             at = own.stop
         return out
 
