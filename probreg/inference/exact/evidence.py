@@ -18,6 +18,8 @@ from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved,
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroup, LatentGroups, Surface, as_groups
+from probreg.inference.exact.process_surface import ProcessSurface
+from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
@@ -25,6 +27,7 @@ from probreg.model.model import LocalModel, Model
 from probreg.model.pymc_graph import hyper_names
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import (
+    AuxPrior,
     Flat,
     GaussianPrior,
     HierarchicalPrior,
@@ -32,6 +35,7 @@ from probreg.priors import (
     Normal,
     Prior,
     ProcessPrior,
+    RebuiltProcess,
     ScaleMixture,
     SmoothPrior,
 )
@@ -84,7 +88,7 @@ def maximise_log_scales(surface: Surface, theta: Array, sizes: Array, *, tol: fl
             return EvidenceMaximum(theta, at, vanished[:d], number, decrement)
         theta, at = moved
         # gamma_k = n_k - tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0.
-        lost = ~vanished[:d] & (at.effective < _VANISHED * sizes) & (at.gradient[:d] < 0)
+        lost = ~vanished[:d] & (sizes > 0) & (at.effective < _VANISHED * sizes) & (at.gradient[:d] < 0)
         if lost.any():
             vanished[:d] |= lost
             theta = theta - np.log(_HELD) * np.append(lost, np.zeros(len(theta) - d))
@@ -177,11 +181,9 @@ class Evidence(Method):
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         problem = EvidenceProblem(model, self.per_column, criterion=self.criterion)
-        require_full_rank(
-            posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0),
-            model,
-            self.name,
-        )
+        if not problem.moving:
+            start = PriorRows.of(problem.starting_model.joint)
+            require_full_rank(posterior_given_sigma(model.design.moments, start, 1.0), model, self.name)
         top = problem.maximise(self.max_steps)
         found = problem.model_at(top)
         inner = self._inner.resolve(found, rng)
@@ -232,16 +234,16 @@ def _tunable(prior: Prior) -> bool:
 
 
 def with_kernel(
-    model: Model, before: Design, columns: Sequence[int], prior: ProcessPrior, values: Mapping[str, float]
+    model: Model, before: Design, columns: Sequence[int], prior: ProcessPrior, values: Mapping[str, float], after: Prior
 ) -> Model:
-    """The model whose process of these columns of `before` has its function at these hyperparameters, under a plain prior."""
+    """The model whose process of these columns of `before` has its function at these hyperparameters, under the prior `after`."""
     term = before.process_of(columns)
     assert term is not None  # a ProcessPrior is bound to one
     basis = prior.basis_at(prior.kernel_at(**values), before.inputs.get(term.key))
     design = model.design.with_basis(term.key, basis)
     new = design.recipe.processes[term.key].columns
     priors = {new if key == term.columns else key: p for key, p in _by_columns(model).items()}
-    return replace(model, design=design, prior=priors | {new: Normal(float(prior.amplitude_at(values)))})
+    return replace(model, design=design, prior=priors | {new: after})
 
 
 def _by_columns(model: Model) -> dict[Key, Prior]:
@@ -276,10 +278,34 @@ class EvidenceProblem:
         return tuple(g for g in self.groups.groups if g.prior is not None)
 
     @cached_property
-    def surface(self) -> GaussianSurface | LaplaceSurface:
+    def moving(self) -> tuple[RebuiltProcess, ...]:
+        """The processes whose unknown hyperparameters are in their columns."""
+        return tuple(g.prior for g in self.unknown if isinstance(g.prior, RebuiltProcess))
+
+    @cached_property
+    def surface(self) -> GaussianSurface | LaplaceSurface | ProcessSurface | RebasedSurface:
+        if self.moving and self.exact and all(p.basis.kind == "exact" for p in self.moving):
+            return ProcessSurface(self.model, self.groups, self.criterion)
+        if self.moving:
+            aux = [self.model.aux_prior(a) for a in self.model.unknown] if self.exact else []
+            return RebasedSurface(self.groups, aux, self._rebased)
         if self.exact:
             return GaussianSurface(self.model, self.groups, self.criterion)
         return LaplaceSurface(self.model, self.groups, self.prior_at)
+
+    def _rebased(self, values: Array) -> tuple[Surface, list[Array]]:
+        """The surface over the other hyperparameters where those that are in columns have these values, and its starts."""
+        found, at = self.model, 0
+        for g in self.unknown:
+            if isinstance(g.prior, RebuiltProcess):
+                names = [name for name, _ in g.prior.unknown]
+                here = dict(zip(names, values[at : at + len(names)].tolist()))
+                at += len(names)
+                amplitude = g.prior.amplitude
+                plain = ScaleMixture(Normal(1.0), amplitude) if isinstance(amplitude, AuxPrior) else Normal(amplitude)
+                found = with_kernel(found, self.model.design, g.columns, g.prior, here, plain)
+        inner = EvidenceProblem(found, self.per_column, self.method, self.criterion).surface
+        return inner, inner.starts()
 
     @cached_property
     def names(self) -> list[str]:
@@ -311,10 +337,11 @@ class EvidenceProblem:
 
     def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""
-        m = self.model.design.moments
+        surface, d = self.surface, self.model.design
+        size = surface.response_scale if isinstance(surface, ProcessSurface) else d.moments.y_scale
         # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
-        far = top.theta[-1] < np.log(_NO_NOISE * (m.y_scale or 1.0))
-        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * m.weight)
+        far = top.theta[-1] < np.log(_NO_NOISE * (size or 1.0))
+        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * d.total)
 
     @property
     def noise(self) -> bool:
@@ -331,7 +358,8 @@ class EvidenceProblem:
         for g in self.unknown:
             if isinstance(g.prior, ProcessPrior):
                 values = dict(zip(g.hyper, hyper[self.groups.group_of == self.unknown.index(g)].tolist()))
-                found = with_kernel(found, self.model.design, g.columns, g.prior, values)
+                plain = Normal(float(g.prior.amplitude_at(values)))
+                found = with_kernel(found, self.model.design, g.columns, g.prior, values, plain)
         return (
             found.with_aux(**{found.noise_scale: float(np.exp(top.theta[-1]))})
             if self.exact and self.model.unknown
