@@ -53,6 +53,11 @@ class KernelBasis(ABC):
         _FORMS[cls.__name__] = cls
 
     @property
+    def projects(self) -> bool:
+        """Its columns are a projection on few anchors, so that an evidence without what it leaves out is too high (Titsias 2009)."""
+        return self.kind in ("cholesky", "nystrom")
+
+    @property
     @abstractmethod
     def size(self) -> int:
         """The number of columns, q."""

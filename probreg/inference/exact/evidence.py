@@ -13,6 +13,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
 from probreg.data import Design
+from probreg.data.rows import full_weights
 from probreg.errors import Incompatible
 from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, edges
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
@@ -158,6 +159,7 @@ class Evidence(Method):
     criterion: LikelihoodCriterion = "REML"
 
     name = "evidence"
+    rebuilds = True
     likelihood = SmoothLikelihood
 
     def __post_init__(self) -> None:
@@ -267,7 +269,17 @@ class EvidenceProblem:
         blocks = self.model.joint.blocks
         unknown: dict[int, LatentPrior] = {i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)}
         kept = blocks if self.exact else [b if i in unknown else replace(b, prior=Flat()) for i, b in enumerate(blocks)]
-        return as_groups(kept, unknown, self.per_column)
+        return as_groups(kept, unknown, self.per_column, self._left() if self.exact else {})
+
+    def _left(self) -> dict[int, float]:
+        """By block, sum_i w_i (k(x_i, x_i) - |phi(x_i)|^2) of processes through a basis of few anchors, in memory."""
+        d, out = self.model.design, dict[int, float]()
+        for i, b in enumerate(self.model.joint.blocks):
+            term = d.process_of(b.columns) if d.inputs else None
+            if term is not None and term.basis.projects:
+                weights = full_weights(d.square_weights, d.n)
+                out[i] = float(weights @ term.basis.residual_variance(d.inputs[term.key]))
+        return out
 
     @property
     def exact(self) -> bool:
@@ -394,6 +406,8 @@ class EvidenceProblem:
     def words(self, top: EvidenceMaximum) -> tuple[str, ...]:
         hyper, several = self.hyper(top), len(self.groups.priors) > 1
         name = "log p(y | scales)" if self.exact else "the Laplace approximation of log p(y | scales)"
+        if any(g.left for g in self.groups.groups):
+            name = "a lower bound of log p(y | scales), less tau^2 trace(K - Q) / (2 sigma^2)"
         if self.criterion == "ML":
             name = "the likelihood log p(y | scales, flat coefficients at their maximum)"
         took, local = self._took_part(top), " (a local maximum)" * several

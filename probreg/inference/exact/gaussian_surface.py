@@ -144,6 +144,11 @@ class GaussianSurface:
         evidence, rss = float(self._evidence(one)[0]), float(np.exp(log_noise) * (one.rss[0] + self._reduced.rest))
         over = log_scale_derivatives(S, m, before, rss, self._n)
         gradient, hessian = over.through(J, curvature, self._relative if self.model.unknown else None)
+        for first, left in self._left:
+            # less left tau^2 / (2 sigma^2), whose log has the slopes 2 d log tau - 2 d log sigma
+            own = 0.5 * left * D[first] ** 2 * float(np.exp(log_noise))
+            slope = np.append(2.0 * J[first], 2.0 * self._relative[first] - 2.0)[: len(theta)]
+            gradient, hessian = gradient - own * slope, hessian - own * np.outer(slope, slope)
         trace = np.bincount(self.groups.of, 1.0 - over.diagonal)
         effective = trace[self.groups.group_of]
         return with_priors(EvidencePoint(evidence, gradient, hessian, evidence, effective), theta, self.priors)
@@ -206,7 +211,16 @@ class GaussianSurface:
         fit = self._n * (at.log_noise - _LOG_2PI) - self._log_det(at) - at.size
         flat = self._reduced.log_det if self.criterion == "REML" else 0.0
         constant = 0.5 * self.model.design.moments.log_precision - flat
-        return 0.5 * (fit - np.exp(at.log_noise) * (at.rss + self._reduced.rest)) + constant
+        noise = np.exp(at.log_noise)
+        # a basis of few anchors: less sum_g left_g tau_g^2 / (2 sigma^2), a lower bound (Titsias 2009)
+        bound = sum((left * np.square(at.D[:, first]) for first, left in self._left), np.zeros(len(noise)))
+        return 0.5 * (fit - noise * (at.rss + self._reduced.rest + bound)) + constant
+
+    @cached_property
+    def _left(self) -> list[tuple[int, float]]:
+        """The first coordinate of each group whose basis leaves something of the rows, and how much."""
+        ends = np.cumsum([0, *(len(g.columns) for g in self.groups.groups)])
+        return [(int(a), g.left) for a, g in zip(ends, self.groups.groups) if g.left]
 
     def _log_det(self, at: GaussianNodes) -> Array:
         """log |H| (S,), of the columns before flat ones are eliminated under ML."""

@@ -25,6 +25,7 @@ class LatentGroup:
     base: GaussianPrior
     prior: LatentPrior | None
     block: int
+    left: float = 0.0  # sum over the rows of what a basis of few anchors leaves of k(x, x), weights counted
 
     @cached_property
     def root(self) -> Array:
@@ -154,8 +155,10 @@ def with_priors(at: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]) -> 
     )
 
 
-def as_groups(blocks: Sequence[BlockPrior], unknown: Mapping[int, LatentPrior], per_column: bool) -> LatentGroups:
-    """The informative blocks, those of unknown scale first and column by column where each has its own."""
+def as_groups(
+    blocks: Sequence[BlockPrior], unknown: Mapping[int, LatentPrior], per_column: bool, left: Mapping[int, float]
+) -> LatentGroups:
+    """The informative blocks, those of unknown scale first and column by column where each has its own; `left` by block."""
     first: list[LatentGroup] = []
     known: list[LatentGroup] = []
     for i, b in enumerate(blocks):
@@ -163,7 +166,7 @@ def as_groups(blocks: Sequence[BlockPrior], unknown: Mapping[int, LatentPrior], 
             continue
         if i not in unknown:
             assert isinstance(b.prior, GaussianPrior)
-            known.append(LatentGroup(b.columns, b.prior, None, i))
+            known.append(LatentGroup(b.columns, b.prior, None, i, left.get(i, 0.0)))
             continue
         prior = unknown[i]
         base = prior.base
@@ -172,7 +175,7 @@ def as_groups(blocks: Sequence[BlockPrior], unknown: Mapping[int, LatentPrior], 
             parts = [(j, one(base, a)) for a, j in enumerate(b.columns)]
             first += [LatentGroup((j,), part, ScaleMixture(part, prior.tau), i) for j, part in parts]  # type: ignore[arg-type]
         else:
-            first.append(LatentGroup(b.columns, base, prior, i))
+            first.append(LatentGroup(b.columns, base, prior, i, left.get(i, 0.0)))
     return LatentGroups((*first, *known))
 
 
