@@ -1,11 +1,13 @@
 """A Gaussian process as a term of a formula: equal to the process itself, and to the same columns given as arrays."""
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.data.formula.variables import variables
 from probreg.data.kernel_columns import design_of_kernel
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -64,8 +66,50 @@ def test_inputs_follow_rows_that_are_dropped_or_have_no_weight():
     np.testing.assert_allclose(other.whole.X[:, 1:], other.recipe.processes[key].columns_at(X[:, None]), atol=1e-12)
 
 
-def test_a_saved_term_predicts_the_same(tmp_path):
-    fit = pr.fit(toy())
-    fit.save(tmp_path / "fit.nc")
+def test_variables_are_read_back_from_what_enters_a_process():
+    of_array = replace(design_of_kernel(X, pr.kernels.RBF(1.0)), y=Y)
+    for design, name in ((toy("y ~ gp(x, length=1.0)").design, "x"), (of_array, "x1")):
+        (found,) = variables(design).items()
+        assert found[0] == name
+        np.testing.assert_array_equal(found[1], X)
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["", ", basis='cholesky', size=3", ", basis='nystrom', size=3", ", basis='hsgp', range=(0, 10)", ", basis='fourier', size=6"],
+)  # fmt: skip
+def test_a_saved_term_predicts_the_same_and_says_whether_it_holds_rows(tmp_path, options):
+    fit = pr.fit(toy(f"y ~ 0 + gp(x, length=1.0{options})"))
+    holds = "hsgp" not in options and "fourier" not in options
+    context = pytest.warns(pr.ProbregWarning, match="holds rows of x") if holds else contextlib.nullcontext()
+    with context:
+        fit.save(tmp_path / "fit.nc")
     again = pr.load_fit(tmp_path / "fit.nc")
-    np.testing.assert_array_equal(again.predict({"x": NEW})["mean"], fit.predict({"x": NEW})["mean"])
+    assert again.predict({"x": NEW}).equals(fit.predict({"x": NEW}))
+    assert again.model.design.notes == fit.model.design.notes
+    said = "no rows but those of the basis of gp(x), since" if holds else "no rows, since"
+    assert said in again.model.design.rows_absent
+
+
+@pytest.mark.parametrize("weights", [None, [1, 0, 2, 1]])
+def test_rows_that_are_saved_come_with_what_enters_each_process(tmp_path, weights):
+    model = pr.Model.from_formula(
+        "y ~ gp(x, length=1.0) + gp(z)", TABLE | {"z": [1.0, 3.0, 2.0, 0.0]}, weights=weights, aux={"sigma": 0.5}
+    )
+    again = pr.load_fit(pr.fit(model).save(tmp_path / "fit.nc", rows=True)).model.design
+    for kept, design in ((again.inputs, model.design.inputs), (again.whole.inputs, model.design.whole.inputs)):
+        assert list(kept) == list(design) == ["gp(x, length=1.0)", "gp(z)"]
+        for key, x in design.items():
+            np.testing.assert_array_equal(kept[key], x)
+
+
+def test_a_saved_process_of_an_array_predicts_the_same(tmp_path):
+    design = replace(design_of_kernel(X, pr.kernels.RBF(1.0).on("x1"), intercept=True), y=Y)
+    fit = pr.fit(Model(design, Gaussian()).with_prior(pr.Normal(1.0)))
+    with pytest.warns(pr.ProbregWarning, match=r"gp\(x1\): the file holds rows"):
+        fit.save(tmp_path / "fit.nc")
+    again = pr.load_fit(tmp_path / "fit.nc")
+    assert again.predict(NEW[:, None]).equals(fit.predict(NEW[:, None]))

@@ -526,13 +526,13 @@ class _Evaluation:
             parts = tuple(map(self.of.written, call.args))
             short = f"{name}({', '.join(parts)})"
             self.state[key] = (
-                {"process": learned_process(x, literals, key=key, short=short, inputs=parts)}
+                {"process": learned_process(x, literals, key=key, short=short, inputs=parts, rows=self.table.rows)}
                 if name == "gp"
                 else learned_term(name, x, column, literals, key=key, short=short)
             )
         term = read_term(self.state[key], key)
         if isinstance(term, ProcessTerm):
-            return {f"{j + 1}": values for j, values in enumerate(term.columns_at(x).T)}
+            return {f"{j + 1}": values for j, values in enumerate(term.columns_at(x, self.table.rows).T)}
         if by is None:
             return term.columns_at(x)
         return term.columns_at(x, self.table.columns[self.of.alias.get(by.id, by.id)], self.table.rows)  # type: ignore[attr-defined]
