@@ -29,6 +29,7 @@ NAMED_KERNELS = (
 KERNEL_SETTINGS = ("length", "nu", "alpha", "period", "degree", "offset", "scaled")
 BASIS_SETTINGS = ("tol", "size", "range", "half_width", "orthogonal", "seed")
 PROCESS_WORDS = ("kernel", *KERNEL_SETTINGS, "basis", *BASIS_SETTINGS)
+STREAMED = ("hsgp", "fourier")  # bases that hold no rows
 _OF_SINES = ("range", "half_width")  # settings that no other basis takes
 
 
@@ -148,7 +149,7 @@ def learned_process(
 ) -> ProcessTerm:
     """The term at training inputs x (n, d) of rows that are called `rows`, with the settings of its formula.
 
-    Of rows that are `streamed`, x is a sample: only a basis that holds no rows can be made of it.
+    Of rows that are `streamed`, x is a sample of them, and the basis is one that holds no rows.
     """
     with naming(key):
         kernel, known = stated_kernel(x, words, inputs)
@@ -156,14 +157,7 @@ def learned_process(
         settings = {word: words[word] for word in BASIS_SETTINGS if word in words}
         kind = words.get("basis") or chosen_basis(x, known, settings, streamed=streamed)
         _refuse_settings(x, kind, settings, inputs, rows)
-        made = basis(kernel, x, kind, **settings)
-        if streamed and made.holds_rows:
-            raise DataError(
-                f"a basis of kind {kind!r} holds rows, and these are read by the block: write basis='hsgp' or 'fourier'"
-            )
-    term = ProcessTerm(key, short, made, known, inputs)
-    term.columns_at(x[:1], rows[:1])
-    return term
+        return ProcessTerm(key, short, basis(kernel, x, kind, **settings), known, inputs)
 
 
 def stated_kernel(x: Array, words: Mapping[str, Any], inputs: Sequence[str]) -> tuple[CovarianceFunction, bool]:
@@ -213,6 +207,15 @@ def default_basis(x: Array, length_known: bool) -> str:
     if len(distinct_rows(x)) <= DEFAULT_EXACT:
         return "exact"
     return "cholesky" if length_known or x.shape[1] > MOST_SINES else "hsgp"
+
+
+def refuse_holding(words: Mapping[str, Any], key: str) -> None:
+    """DataError for a basis of rows where they are read by the block: it would be one of a few of them."""
+    if (kind := words.get("basis")) in BASES and kind not in STREAMED:
+        raise DataError(
+            f"{key}: basis={kind!r} is made of all rows, and these are read by the block: write basis='hsgp' with range=, or "
+            "'fourier'"
+        )
 
 
 def chosen_basis(x: Array, length_known: bool, settings: Mapping[str, Any], *, streamed: bool = False) -> str:
