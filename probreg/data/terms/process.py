@@ -122,6 +122,8 @@ def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
         made = basis_from_spec(state["basis"])
     except (ProbregError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
+    if not all(np.isfinite(v).all() for v in made.spec().values() if isinstance(v, np.ndarray)):
+        raise DataError(f"the saved state of {key!r} is damaged: its basis holds numbers that are not finite")
     if made.width != len(inputs):
         raise DataError(f"the saved state of {key!r} is damaged: its basis takes another number of columns")
     return ProcessTerm(key, short, made, known, tuple(inputs))
