@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from probreg.data import Design
+from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
 from probreg.model.process_bases import with_process_bases
 from probreg.priors import Flat, GaussianProcess, Normal, Prior, Reference
-from probreg.priors.joint import Key, same_term
+from probreg.priors.joint import JointPrior, Key, same_term
 
 # The scale of a block is unknown: a mode takes it at the top of the evidence, and a posterior asks for a proper prior.
 DEFAULT = Normal(Reference())
@@ -59,6 +60,24 @@ def _default(term: BasisTerm, design: Design) -> Prior:
     """Of a process whose length was not stated all hyperparameters are unknown, of every other term the scale."""
     process = design.recipe.processes.get(term.name)
     return DEFAULT if process is None or process.length_known else GaussianProcess()
+
+
+def flat_processes(design: Design, joint: JointPrior) -> tuple[ProcessTerm, ...]:
+    """The Gaussian processes whose columns have a flat prior."""
+    if not design.recipe.processes:
+        return ()
+    flat = {c for c, told in zip(design.columns, joint.informative) if not told}
+    return tuple(term for term in design.recipe.processes.values() if flat.issuperset(term.columns))
+
+
+def interpolation(design: Design, joint: JointPrior) -> str | None:
+    """The sentence where processes under flat priors have as many columns as leave less than two rows over; None elsewhere."""
+    flat = flat_processes(design, joint)
+    q = sum(len(term.columns) for term in flat)
+    if not flat or q < design.count - 1:
+        return None
+    keys = " and ".join(term.key for term in flat)
+    return f"{keys}: under a flat prior {'its' if len(flat) == 1 else 'their'} {q} columns interpolate the {design.count} rows"
 
 
 def _term_called(key: Key, terms: list[BasisTerm]) -> BasisTerm | None:
