@@ -25,22 +25,23 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular, svd
+from scipy.linalg import cho_solve
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.newton import Newton
-from probreg.inference.modes.partialled_out import PartialledOut, partial_out
+from probreg.inference.modes.partialled_out import PartialledOut
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent, Joint, Lasso, solve_joint
 from probreg.inference.penalized.degrees import degrees_of_freedom, information_of, smooth_prior_curvature
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, rounder, start_of
 from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution, open_directions
+from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread, triangular
+from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import HierarchicalPrior, Prior
 
 
@@ -56,36 +57,22 @@ class Step(NamedTuple):
     status: Status
 
 
-def ridge_steps(model: Model, scales: Array) -> list[Step]:
-    """Modes under normal priors; sigma is held, or every prior is in its units.
-
-    With P = L L' the precision and U L'^-1 = W D V' what is left of the columns: beta = center + L'^-1 V D (D^2 + k)^-1 W'v,
-    k = sigma^2 / s^2 (1 / s^2 where the prior is in units of sigma).
-    """
-    parts, sigma = partial_out(model), model.noise_held
-    at, center = parts.columns, model.joint.center[parts.columns]
-    L = np.linalg.cholesky(model.joint.precision(1.0 if sigma is None else sigma)[np.ix_(at, at)])
-    U, v = parts.rows()
-    F = triangular(U, v - U @ center).astype(float)
-    W, d, Vt = svd(solve_triangular(L, F[:-1, :-1].T, lower=True).T)
-    t = W.T @ F[:-1, -1]
-    beyond = float(F[-1, -1] ** 2 + t @ t)
-    out = []
-    for s in scales:
-        k = (1.0 if sigma is None else sigma**2) / s**2
-        share = d / (d * d + k)
-        b = center + solve_triangular(L, Vt.T @ (share * t), lower=True, trans="T")
-        # RSS = |v - U b|^2 = F_rr^2 + sum_j (k / (d_j^2 + k) t_j)^2 with t = W'v, and k (b - centre)'P (b - centre) =
-        # k sum_j (d_j / (d_j^2 + k) t_j)^2, P at unit scale.
-        rss = beyond - float(t @ t) + float(((k / (d * d + k) * t) ** 2).sum())
-        penalty = k * float(((share * t) ** 2).sum())
-        # sigma^2 = (RSS + penalty) / (n + q), the joint mode over log sigma; df = sum_j d_j^2 / (d_j^2 + k).
-        noise = float(np.sqrt((rss + penalty) / (parts.weight + len(at)))) if sigma is None else sigma
-        aux = {model.noise_scale: noise} if sigma is None else {}
-        log_lik = _log_lik(parts.weight, rss, noise)
-        df = float((d * share).sum()) + len(parts.flat)
-        out.append(Step(parts.beta(b)[:, None], aux, log_lik, 0.0, np.nan, df, Status.EXACT))
-    return out
+def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
+    """Modes under normal priors; sigma is held, or every prior is in its units."""
+    model, noise = ridge.model, ridge.sigma(scales)
+    beta, rss, df = ridge.beta(scales), ridge.rss(scales), ridge.df(scales)
+    return [
+        Step(
+            beta[i][:, None],
+            {model.noise_scale: float(noise[i])} if model.unknown else {},
+            _log_lik(model, float(rss[i]), float(noise[i])),
+            0.0,
+            np.nan,
+            float(df[i]),
+            Status.EXACT,
+        )
+        for i in range(len(scales))
+    ]
 
 
 def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
@@ -111,14 +98,16 @@ def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
             if found.kkt <= max(tol, 1e-12 * float(np.sqrt(lasso.yy)) / found.sigma)
             else Status.STEP_LIMIT
         )
-        log_lik = _log_lik(base.parts.weight, found.given.rss, found.sigma)
+        log_lik = _log_lik(model, found.given.rss, found.sigma)
         df = _degrees(lasso, found, nonsmooth)
         out.append(Step(lasso.beta(r), aux, log_lik, found.kkt, found.given.gap, df, status))
     return out
 
 
-def _log_lik(weight: float, rss: float, sigma: float) -> float:
-    return float(-0.5 * weight * np.log(2 * np.pi * sigma**2) - 0.5 * rss / sigma**2)
+def _log_lik(model: Model, rss: float, sigma: float) -> float:
+    # log p(y | beta) = sum_i w_i log(precision_i) / 2 - (n / 2) log(2 pi sigma^2) - RSS / (2 sigma^2)
+    design = model.design
+    return float(0.5 * design.log_precision - 0.5 * design.total * np.log(2 * np.pi * sigma**2) - 0.5 * rss / sigma**2)
 
 
 def _degrees(lasso: Lasso, found: Joint, nonsmooth: NonsmoothTerms) -> float:
@@ -152,6 +141,7 @@ class PathSolution:
     df: Array
     log_lik: Array
     status: tuple[Status, ...]
+    ridge: RidgeModes | None = None  # the one decomposition of all scales, for a Gaussian model with normal priors
 
     def model(self, i: int) -> Model:
         """The model whose mode is beta[i]."""
@@ -180,7 +170,8 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
     """
     grid = _checked(model, scales)
     order = np.argsort(grid)
-    steps = _walk(model)(model, grid[order], tol)
+    ridge = RidgeModes.of(model, grid) if _is_ridge(model) else None
+    steps = _walk(model)(model, grid[order], tol) if ridge is None else ridge_steps(ridge, grid[order])
     found = [steps[i] for i in np.argsort(order)]
     beta, open_ = np.stack([s.beta for s in found]), open_directions(model)
     status = tuple(s.status for s in found)
@@ -200,6 +191,7 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
         df=np.array([s.df for s in found]),
         log_lik=log_lik,
         status=status,
+        ridge=ridge,
     )
 
 
@@ -226,11 +218,13 @@ def _walk(model: Model) -> Walk:
         return lasso_steps
     if ProximalNewton().obstacle(model) is None:
         return _proximal_steps
-    if ClosedForm().obstacle(model) is None:
-        return lambda model, scales, tol: ridge_steps(model, scales)
     if (why := Newton().obstacle(model)) is None:
         return _newton_steps
     raise Incompatible(why)
+
+
+def _is_ridge(model: Model) -> bool:
+    return model.joint.gaussian and ClosedForm().obstacle(model) is None
 
 
 def _newton_steps(model: Model, scales: Array, tol: float) -> list[Step]:
