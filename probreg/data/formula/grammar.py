@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from probreg.data.formula.columns import Table, kind_of
-from probreg.data.terms.term import learned_term, term_of
+from probreg.data.terms.process import PROCESS_WORDS, ProcessTerm, learned_process, read_term
+from probreg.data.terms.term import learned_term
 from probreg.errors import DataError
 
 # ---- the language ------------------------------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ CONTRASTS: dict[str, tuple[str, ...]] = {
     "poly": ("scores",),
 }  # fmt: skip
 # Smooth functions: terms by themselves, of one column or more, and then these words; `by` is a column, the others literals.
-SMOOTHS: dict[str, tuple[str, ...]] = {"s": ("k", "bs", "by"), "t2": ("k",)}
+SMOOTHS: dict[str, tuple[str, ...]] = {"s": ("k", "bs", "by"), "t2": ("k",), "gp": PROCESS_WORDS}
 # What takes one column, and then literals by these words.
 WORDS = STATEFUL | {"C": ("contrasts", "levels", "spans_intercept")}
 # The places of the arguments that say how many columns a basis has.
@@ -395,6 +396,14 @@ def evaluate_expression(expression: Expression, table: Table, state: State, *, t
         return _Evaluation(expression, table, state, training).value(expression.tree)
 
 
+def expression_inputs(expression: Expression, table: Table, state: State) -> np.ndarray:
+    """What enters the smooth function or the process that an expression is (n, d), at the rows of a table."""
+    if (call := expression.smooth) is None:
+        raise DataError(f"{expression.text!r} is no smooth function")
+    with np.errstate(all="ignore"):
+        return _Evaluation(expression, table, state, training=False).inputs(call)
+
+
 def coding_arguments(call: ast.Call) -> dict[str, Any]:
     """The contrasts, levels and spans_intercept of a checked `C(...)`, as formulaic takes them."""
     from formulaic.transforms import ContrastsRegistry
@@ -505,8 +514,32 @@ class _Evaluation:
 
     def _smooth(self, call: ast.Call, name: str) -> dict[str, np.ndarray]:
         """The columns of a smooth function by their names, at its kept basis."""
-        key, n = self.of.written(call), len(self.table.rows)
+        key = self.of.written(call)
         named = {word.arg: word.value for word in call.keywords}
+        x = self.inputs(call)
+        by = named.get("by")
+        if not self.training and key not in self.state:
+            raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
+        if self.training and key not in self.state:
+            literals = {word: ast.literal_eval(value) for word, value in named.items() if word not in ("by", None)}
+            column = None if by is None else self.table.columns[self.of.alias.get(by.id, by.id)]  # type: ignore[attr-defined]
+            parts = tuple(map(self.of.written, call.args))
+            short = f"{name}({', '.join(parts)})"
+            self.state[key] = (
+                {"process": learned_process(x, literals, key=key, short=short, inputs=parts)}
+                if name == "gp"
+                else learned_term(name, x, column, literals, key=key, short=short)
+            )
+        term = read_term(self.state[key], key)
+        if isinstance(term, ProcessTerm):
+            return {f"{j + 1}": values for j, values in enumerate(term.columns_at(x).T)}
+        if by is None:
+            return term.columns_at(x)
+        return term.columns_at(x, self.table.columns[self.of.alias.get(by.id, by.id)], self.table.rows)  # type: ignore[attr-defined]
+
+    def inputs(self, call: ast.Call) -> np.ndarray:
+        """What enters a smooth function or a process (n, d): one column for each of its arguments."""
+        key, n = self.of.written(call), len(self.table.rows)
         each = [np.asarray(self.value(arg), dtype=float) for arg in call.args]
         if any(values.ndim > 1 for values in each):
             raise DataError(f"a part of {self.of.text!r} is several columns, but a smooth function needs one for each")
@@ -516,18 +549,7 @@ class _Evaluation:
             raise DataError(
                 f"{key!r} is computed from {x[i].tolist()} at row {self.table.rows[i]}, which is not finite"
             )
-        by = named.get("by")
-        if not self.training and key not in self.state:
-            raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
-        if self.training and key not in self.state:
-            literals = {word: ast.literal_eval(value) for word, value in named.items() if word not in ("by", None)}
-            column = None if by is None else self.table.columns[self.of.alias.get(by.id, by.id)]  # type: ignore[attr-defined]
-            short = f"{name}({', '.join(map(self.of.written, call.args))})"
-            self.state[key] = learned_term(name, x, column, literals, key=key, short=short)
-        term = term_of(self.state[key], key)
-        if by is None:
-            return term.columns_at(x)
-        return term.columns_at(x, self.table.columns[self.of.alias.get(by.id, by.id)], self.table.rows)  # type: ignore[attr-defined]
+        return x
 
     def _refuse_outside(self, key: str, values: np.ndarray, words: Mapping[str, Any]) -> None:
         """DataError for values outside the range of a spline that says nothing of them."""

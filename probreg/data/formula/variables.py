@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.design import Design, PlainColumns
+from probreg.data.design import ArrayColumns, Design
 from probreg.errors import DataError
 
 Array = np.ndarray
@@ -22,8 +22,8 @@ def variables(design: Design, data: Any = None, also: Sequence[str] = ()) -> dic
     and `data` is None, and for data that are not the rows of the model.
     """
     design.need_rows("a curve or an average over the model's own data")
-    if isinstance(design.recipe, PlainColumns):
-        plain = {name: design.X[:, design.columns.index(name)] for name in design.recipe.given}
+    if isinstance(design.recipe, ArrayColumns):
+        plain = design.recipe.read_back(design)
         more = [name for name in also if name not in plain]
         return plain | (rows_of(design, data, more) if more and data is not None else {})
     if data is None:
@@ -40,7 +40,7 @@ def read_by(design: Design) -> tuple[str, ...]:
     """
     from probreg.data.formula.grammar import parse_expression
 
-    if isinstance(design.recipe, PlainColumns):
+    if isinstance(design.recipe, ArrayColumns):
         return design.recipe.given
     recipe: Any = design.recipe
     added = parse_expression(recipe.offset).variables if recipe.offset else ()
@@ -51,7 +51,7 @@ def categories(design: Design) -> dict[str, list[Any]]:
     """The levels seen in training of each variable that the formula takes as a category."""
     from probreg.data.formula.grammar import parse_expression
 
-    if isinstance(design.recipe, PlainColumns):
+    if isinstance(design.recipe, ArrayColumns):
         return {}
     recipe: Any = design.recipe
     found: dict[str, list[Any]] = {}

@@ -262,7 +262,7 @@ def _moments(file: Container, group: str, columns: tuple[str, ...], sizes: dict[
 
 def _unused(rows: Mapping[str, np.ndarray]) -> Unused | None:
     """The rows of weight 0, where some were saved. DataError for a place that is not among the rows of the data."""
-    parts = {k.removeprefix(_UNUSED): v for k, v in rows.items() if k.startswith(_UNUSED)}
+    parts: dict[str, Any] = {k.removeprefix(_UNUSED): v for k, v in rows.items() if k.startswith(_UNUSED)}
     if not parts:
         return None
     if "X" not in parts or "places" not in parts:
@@ -291,6 +291,10 @@ def _recipe(saved: Mapping[str, Any]) -> Any:
         if intercept is not (columns[:1] == [INTERCEPT]):
             raise DataError(f"its first column {columns[:1]} and its mark of an intercept, {intercept!r:.20}, differ")
         return PlainColumns(tuple(columns), intercept)
+    if saved.get("kind") == "kernel":
+        from probreg.data.kernel_columns import KernelColumns
+
+        return KernelColumns.from_json(saved)
     from probreg.data.formula.formula import Recipe
 
     return Recipe.from_json(saved)
