@@ -66,9 +66,7 @@ class RidgePath:
         if self.K is None:
             return 0.0
         # rounding is in units of the largest eigenvalue of K, which the offset may have taken away: 1'K 1 / n
-        largest = max(float(self.d.max()), float(self.K.sum()) / self.n)
-        floor = self.n * np.finfo(float).eps * largest
-        return max(floor - float(self.d.min()), 0.0)
+        return _least_positive(self.n, max(float(self.d.max()), float(self.K.sum()) / self.n), float(self.d.min()))
 
     @cached_property
     def _squares(self) -> Array:
@@ -100,10 +98,7 @@ class RidgePath:
         if found.ndim != 1 or not found.size or not (np.isfinite(found).all() and (found > 0).all()):
             worst = found.flat[int(np.argmin(np.nan_to_num(found, nan=-np.inf).ravel()))] if found.size else "none"
             raise DataError(f"lam is a positive finite number, or several, got {worst}")
-        if found.min() < self.least:
-            raise DataError(
-                f"K + lam I is not positive definite to rounding at lam = {found.min():.3g}: the least lam that is, is {self.least:.3g}"
-            )
+        _refuse_less(float(found.min()), self.least)
         return found
 
     # ---- the fit ---------------------------------------------------------------------------------------------------
@@ -314,6 +309,25 @@ def path_beside(Phi: Array, y: Array, B: Array, least: float = 0.0) -> RidgePath
             return RidgePath(None, Phi, y, False, beside.back(V), np.maximum(d, 0.0), beside.basis)
     U, s, _ = np.linalg.svd(inner, full_matrices=False)
     return RidgePath(None, Phi, y, False, beside.back(U), np.square(s), beside.basis)
+
+
+def refuse_rounding(lam: float, Phi: Array) -> None:
+    """DataError where lam is less than the rounding of K = Phi Phi', so that K + lam I is not positive definite to rounding."""
+    n, q = Phi.shape
+    d = np.linalg.eigvalsh(Phi.T @ Phi if q < n else Phi @ Phi.T)
+    _refuse_less(lam, _least_positive(n, float(d[-1]), 0.0 if q < n else max(float(d[0]), 0.0)))
+
+
+def _least_positive(n: int, largest: float, smallest: float) -> float:
+    """The least lam at which the smallest eigenvalue of K + lam I is above the rounding of K, n eps times its largest."""
+    return max(n * np.finfo(float).eps * largest - smallest, 0.0)
+
+
+def _refuse_less(lam: float, least: float) -> None:
+    if lam < least:
+        raise DataError(
+            f"K + lam I is not positive definite to rounding at lam = {lam:.3g}: the least lam that is, is {least:.3g}"
+        )
 
 
 def _response(y: Any, n: int) -> Array:

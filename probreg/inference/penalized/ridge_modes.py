@@ -26,7 +26,7 @@ from probreg.model.model import Model
 from probreg.numerics.linalg import rank_of, triangular
 
 
-class LeftOut(NamedTuple):
+class RowsLeftOut(NamedTuple):
     """What each row (L, n) is predicted by when one observation of it is left out."""
 
     residual: Array  # y less the prediction
@@ -198,11 +198,11 @@ class RidgeModes:
         flat = float(np.log(np.abs(np.diagonal(self._border[0]))).sum()) if len(self.flat) else 0.0
         return -flat - 0.5 * self.reduced.log_det(self.lam(scales))
 
-    def left_out(self, scales: Array) -> LeftOut:
+    def left_out(self, scales: Array) -> RowsLeftOut:
         """Of each row, for rows in memory; nan for one that alone decides a coefficient."""
         d, lam, path = self.model.design, self.lam(scales), self.of_rows
         if self.deficient:
-            return LeftOut(*[np.full((len(lam), d.n), np.nan)] * 3)
+            return RowsLeftOut(*[np.full((len(lam), d.n), np.nan)] * 3)
         each = full_weights(d.weights, d.n)
         # A row of weight w loses one of its w, of leverage H_ii / w: 1 - H_ii / w = (w - 1 + (1 - H_ii)) / w.
         rest = (each - 1.0 + path.unexplained(lam)) / each
@@ -211,4 +211,4 @@ class RidgeModes:
         # (Cook & Weisberg 1982, section 2.2).
         e = path.residuals(lam) / self._roots
         w = 1.0 if d.precision is None else d.precision
-        return LeftOut(e / rest, rest, path.penalised_rss(lam)[:, None] - w * np.square(e) / rest)
+        return RowsLeftOut(e / rest, rest, path.penalised_rss(lam)[:, None] - w * np.square(e) / rest)
