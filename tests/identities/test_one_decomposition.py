@@ -9,9 +9,12 @@ from scipy.special import gammaln
 import probreg as pr
 from probreg import kernels
 from probreg.comparison.tuning import path, tune
+from probreg.comparison.tuning.criteria import estimated_aux_at
+from probreg.comparison.tuning.evidence import laplace_evidence
 from probreg.comparison.tuning.leave_one_out import without_each
 from probreg.inference.modes.closed_form import PriorRows, log_marginal, posterior_given_sigma
-from probreg.inference.penalized.paths import rescaled
+from probreg.inference.penalized.degrees import degrees_of_freedom
+from probreg.inference.penalized.paths import default_scales, rescaled
 
 SCALES = np.geomspace(0.05, 20.0, 7)
 RNG = np.random.default_rng(5)
@@ -122,3 +125,54 @@ def test_scales_too_weak_for_the_squared_columns_have_all_their_digits():
     data = path(model, weak).data  # lam = 1e-6 and 1e-10 of what K has the digits for
     for s in weak:
         np.testing.assert_allclose(data["beta"].sel(scale=s), pr.fit(rescaled(model, s)).coef, rtol=1e-9, atol=1e-9)
+
+
+MANY = RNG.normal(size=(N, 210))
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "given"),
+    [
+        ("bernoulli", {"weights": WEIGHTS}),
+        ("poisson", {"offset": np.cos(POINTS), "prior": pr.Normal(0.1, location=0.02)}),
+        ("gaussian", {"aux": {"sigma": pr.priors.InverseGamma(5.0, 5.0)}}),  # beside a prior in raw units
+    ],
+)
+def test_more_columns_than_rows_go_by_what_the_rows_see(likelihood, given):
+    """The path is that of one fit per scale, and what is judged along it is that of all columns."""
+    y = {"bernoulli": (Y > 3.0).astype(int), "poisson": np.arange(N) % 5, "gaussian": Y}[likelihood]
+    model = pr.Model.from_arrays(MANY, y, likelihood=likelihood, **{"prior": pr.Normal(0.1), **given})
+    scales = np.array([0.2, 1.0])
+    found = path(model, scales)
+    assert found.solution.seen is not None
+    for s in scales:
+        fit, at = pr.fit(rescaled(model, s)), found.data.sel(scale=s)
+        np.testing.assert_allclose(at["beta"], fit.coef, rtol=1e-9, atol=1e-11)
+        assert float(at["log_likelihood"]) == pytest.approx(fit.log_likelihood, rel=1e-9)
+    table = {by: tune(model, by, scales=scales).table for by in ("loo", "evidence")}
+    for i, s in enumerate(scales):
+        beta, aux = found.solution.beta[i], estimated_aux_at(found.solution, i)
+        at = rescaled(model, s)
+        assert table["evidence"]["score"][s] == pytest.approx(-laplace_evidence(at, beta, aux), rel=1e-9)
+        out = without_each(at, beta, aux)
+        losses = -at.likelihood.log_prob(at.design.observed, out.eta, **{**at.fixed, **out.aux})
+        weights = np.ones(N) if at.design.weights is None else at.design.weights
+        assert table["loo"]["score"][s] == pytest.approx(losses @ weights / weights.sum(), rel=1e-9)
+        assert table["loo"]["df"][s] == pytest.approx(degrees_of_freedom(at, beta, **aux), rel=1e-9)
+
+
+def test_the_grid_of_wide_columns_is_that_of_all_of_them(monkeypatch):
+    model = pr.Model.from_arrays(
+        MANY, (Y > 3.0).astype(int), likelihood="bernoulli", prior=pr.Normal(0.1, location=0.05)
+    )
+    found = default_scales(model, 5)
+    monkeypatch.setattr("probreg.inference.penalized.paths.rotated", lambda model: None)
+    np.testing.assert_allclose(found, default_scales(model, 5), rtol=1e-9)
+
+
+def test_folds_of_wide_columns_know_the_columns_by_name():
+    groups = np.arange(N) % 4
+    wide = np.column_stack([groups, MANY])
+    model = pr.Model.from_arrays(wide, (Y > 3.0).astype(int), likelihood="bernoulli", prior=pr.Normal(0.1))
+    one, two = (tune(model, "cv", scales=[1.0], folds=4, groups=g).table for g in ("x1", groups))
+    np.testing.assert_array_equal(one, two)

@@ -56,6 +56,7 @@ class PSIS(Criterion):
 
     name = "psis"
     grid = 9
+    of_modes = False
 
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
         chosen = self.chosen(model)

@@ -32,6 +32,7 @@ from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.newton import Newton
 from probreg.inference.modes.partialled_out import PartialledOut
+from probreg.inference.modes.wide import Rotated, rotated
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent, Joint, Lasso, solve_joint
 from probreg.inference.penalized.degrees import degrees_of_freedom, information_of, smooth_prior_curvature
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
@@ -142,6 +143,9 @@ class PathSolution:
     log_lik: Array
     status: tuple[Status, ...]
     ridge: RidgeModes | None = None  # the one decomposition of all scales, for a Gaussian model with normal priors
+    seen: "PathSolution | None" = (
+        None  # the same in coordinates that the rows see, where these are fewer than the columns
+    )
 
     def model(self, i: int) -> Model:
         """The model whose mode is beta[i]."""
@@ -169,27 +173,29 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
     (array([0.  , 0.25, 0.85]), array([1., 2., 2.]))
     """
     grid = _checked(model, scales)
+    if (wide := _rotation(model)) is not None:
+        found = mode_path(wide.model, grid, tol=tol)
+        return replace(found, base=model, beta=wide.beta(found.beta), seen=found)
     order = np.argsort(grid)
     ridge = RidgeModes.of(model, grid) if _is_ridge(model) else None
     steps = _walk(model)(model, grid[order], tol) if ridge is None else ridge_steps(ridge, grid[order])
-    found = [steps[i] for i in np.argsort(order)]
-    beta, open_ = np.stack([s.beta for s in found]), open_directions(model)
-    status = tuple(s.status for s in found)
+    each = [steps[i] for i in np.argsort(order)]
+    beta, open_ = np.stack([s.beta for s in each]), open_directions(model)
+    status = tuple(s.status for s in each)
     if open_ is not None:
         N = open_[0]
         beta = beta - np.einsum("pk,kq,sqm->spm", N, np.linalg.pinv(N), beta)
         status = tuple(Status.NOT_IDENTIFIED if v.good else v for v in status)
-    aux = {a: np.array([s.aux[a] for s in found]) for a in model.unknown}
-    log_lik = np.array([s.log_lik for s in found])
+    aux = {a: np.array([s.aux[a] for s in each]) for a in model.unknown}
     return PathSolution(
         base=model,
         scales=grid,
         beta=beta,
         aux=aux,
-        kkt=np.array([s.kkt for s in found]),
-        gap=np.array([s.gap for s in found]),
-        df=np.array([s.df for s in found]),
-        log_lik=log_lik,
+        kkt=np.array([s.kkt for s in each]),
+        gap=np.array([s.gap for s in each]),
+        df=np.array([s.df for s in each]),
+        log_lik=np.array([s.log_lik for s in each]),
         status=status,
         ridge=ridge,
     )
@@ -221,6 +227,17 @@ def _walk(model: Model) -> Walk:
     if (why := Newton().obstacle(model)) is None:
         return _newton_steps
     raise Incompatible(why)
+
+
+def _rotation(model: Model) -> Rotated | None:
+    """The coordinates that the rows see, where these are fewer than the columns and Newton's method finds the modes.
+
+    What nobody sees is at the centre of its prior at every scale; not so where sigma, unknown, is the unit of that prior.
+    """
+    if model.design.n >= model.shape[0] or not model.joint.gaussian or _is_ridge(model):
+        return None
+    wide = rotated(model)
+    return None if wide is None or wide.relative else wide
 
 
 def _is_ridge(model: Model) -> bool:
@@ -322,8 +339,11 @@ def _slopes(model: Model, step: Step) -> Array:
 def _spectrum(model: Model) -> tuple[float, float]:
     """Scales at which a normal prior of this precision leaves 1 % of the best determined direction to the data, and 1 %
     of the least determined one to the prior; at most eight decades apart."""
-    base = rounder(model)
     beta = np.zeros(model.shape)
+    if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
+        # the other directions are those of eigenvalues 0
+        model, beta = wide.model, np.array(wide.start(beta))
+    base = rounder(model)
     aux = {a: _spread(model) for a in model.unknown}
     H = information_of(base, beta, None, **{a: _spread(model) for a in model.unknown})
     P = smooth_prior_curvature(base, beta, **aux)
