@@ -235,6 +235,15 @@ class Design:
         return self.weights * self.precision
 
     @property
+    def log_precision(self) -> float:
+        """sum_i w_i log(precision_i), twice what precisions add to log p beside the sum of squares."""
+        if not self.n:
+            return self.moments.log_precision
+        if self.precision is None:
+            return 0.0
+        return float(full_weights(self.weights, self.n) @ np.log(self.precision))
+
+    @property
     def rows(self) -> int:
         """The number of rows of the data, those of weight 0 included: the length of arrays with one entry per row."""
         return self.n + (0 if self.unused is None else len(self.unused.places))

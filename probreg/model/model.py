@@ -49,8 +49,9 @@ from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
+from probreg.priors.penalties.processes import spell_process
 from probreg.priors.penalties.read_out import one_penalty
-from probreg.priors.penalties.spelling import Setting, Spellings, spell
+from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
 from probreg.system.terminal import printed
 
 Array = np.ndarray
@@ -433,7 +434,32 @@ class Model(FromData):
             )
         if self.design.offset is not None:
             notes.append("the offset is given to the package, or taken from y before where the noise is Gaussian")
-        return Spellings(columns, l1, l2, spell(l1, l2, at, intercept=self.design.intercept is not None), tuple(notes))
+        process, said = self._as_process(l2, at.sigma)
+        notes += [said] if said else []
+        if process or said:
+            columns = tuple(self.design.recipe.processes)
+        rows = (*process, *spell(l1, l2, at, intercept=self.design.intercept is not None))
+        return Spellings(columns, l1, l2, rows, tuple(notes))
+
+    def _as_process(self, l2: float, sigma: float | None) -> tuple[tuple[Spelling, ...], str]:
+        """The calls of one Gaussian process that all penalised columns are, and why there are none where it is not alone."""
+        of = {key: set(term.columns) for key, term in self.design.recipe.processes.items()}
+        penalised = {c for c, informed in zip(self.design.columns, self.joint.informative) if informed}
+        if sigma is None or not l2 or penalised not in of.values():
+            return (), ""
+        (term,) = (t for t in self.design.recipe.processes.values() if set(t.columns) == penalised)
+        if term.basis.kind != "exact":
+            return (
+                (),
+                f"{term.key} is the columns of a {term.basis.kind} basis, of which no other package has the kernel: the calls take these columns as X",
+            )
+        if penalised != set(self.design.columns):
+            return (
+                (),
+                "KernelRidge and GaussianProcessRegressor have no columns beside the kernel, an offset neither: the calls take its columns as X",
+            )
+        rows = spell_process(term.basis.kernel, term.basis.width, l2, sigma, weighted=self.design.weighted)
+        return rows, f"calls with a kernel take the inputs of {term.key} as X, the others its columns"
 
     # ---- densities -------------------------------------------------------------------------------------------------
 
