@@ -6,8 +6,8 @@ a length can be unknown. fourier: cosines and sines of frequencies drawn from th
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -81,6 +81,12 @@ class SineBasis(KernelBasis):
 
     def values(self, rows: Array) -> Array:
         return self._sines(rows) * self.roots()
+
+    def left_over(self, left: Array, largest: Array) -> Array:
+        return np.maximum(left, 0.0)  # the error of k, of either sign: a row with too much variance has none to add
+
+    def with_kernel(self, kernel: CovarianceFunction) -> Self:
+        return replace(self, kernel=kernel)  # the sines hold for every length; their scales are roots of the density
 
     def check_shapes(self) -> bool:
         each = self.centre.shape == self.reach.shape == self.half_width.shape == (self.width,)
@@ -257,6 +263,12 @@ class FourierBasis(KernelBasis):
         # phi(x)'phi(z) = k(0) / (q/2) sum_j cos(omega_j'(x - z)), whose mean is k(x - z)
         angles = rows @ self.frequencies.T
         return np.hstack([np.cos(angles), np.sin(angles)]) * math.sqrt(self.kernel.bound / len(self.frequencies))
+
+    def left_over(self, left: Array, largest: Array) -> Array:
+        return np.zeros_like(left)  # phi(x)'phi(x) = k(0) at every row
+
+    def with_kernel(self, kernel: CovarianceFunction) -> Self:
+        raise Incompatible("frequencies of a fourier basis are drawn for one length: make it anew, or write 'hsgp'")
 
     def check_shapes(self) -> bool:
         return self.frequencies.ndim == 2 and self.frequencies.shape[1] == self.width

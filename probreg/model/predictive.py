@@ -33,10 +33,15 @@ class Predictive:
     eta: Array
     aux: Mapping[str, Array]
     given: Mapping[str, Array] = MappingProxyType({})  # what belongs to a row and is not drawn: its trials (n,)
+    share: Array | None = None  # (S,) weights of the atoms, which sum to one; None where all have the same
 
     def mean(self) -> Array:
         """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes."""
-        return self.means().mean(0)
+        return self._averaged(self.means())
+
+    def _averaged(self, values: Array) -> Array:
+        """The mean over the atoms of values (S, ...)."""
+        return values.mean(0) if self.share is None else np.tensordot(self.share, values, 1)
 
     def means(self) -> Array:
         """E[y | atom], shape (S, n) or (S, n, K)."""
@@ -45,21 +50,29 @@ class Predictive:
     def log_prob(self, y: Array) -> Array:
         """log of the mixture density at y (n,), shape (n,); y (n, K) for counts by class."""
         each = self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)
+        if self.share is not None:
+            return logsumexp(each, 0, b=self.share[:, None])
         return logsumexp(each, 0) - np.log(len(each))
 
     def sample(self, rng: np.random.Generator, size: int = 1000) -> Array:
         """Independent draws of new observations, shape (size, n), successes where a row counts trials; counts by class
         (size, n, K)."""
-        s = rng.integers(len(self.eta), size=size)
+        s = (
+            rng.integers(len(self.eta), size=size)
+            if self.share is None
+            else rng.choice(len(self.eta), size, p=self.share)
+        )
         known = {**{k: v[s] for k, v in self.aux.items()}, **self.given}
         return self.likelihood.drawn(self.likelihood.sample(rng, self.eta[s], **known))
 
     def cdf(self, y: Array) -> Array:
         """P(Y <= y), shape (n,). Incompatible for classes without an order."""
-        return self._ordered().cdf(self._whole(y), self.eta, **self.aux).mean(0)
+        return self._averaged(self._ordered().cdf(self._whole(y), self.eta, **self.aux))
 
     def thinned(self, atoms: int) -> "Predictive":
-        """The same with at most this many atoms, evenly spaced."""
+        """The same with at most this many atoms, evenly spaced; all of them where they have weights."""
+        if self.share is not None:
+            return self
         some = slice(None, None, -(-len(self.eta) // atoms))
         return Predictive(self.likelihood, self.eta[some], {k: v[some] for k, v in self.aux.items()}, self.given)
 
@@ -116,12 +129,12 @@ class Predictive:
         return y
 
     def _density(self, y: Array) -> Array:
-        return np.exp(self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)).mean(0)
+        return self._averaged(np.exp(self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)))
 
     def _rows(self, index: Array) -> "Predictive":
         aux = {k: v if v.shape[-1] == 1 else v[:, index] for k, v in self.aux.items()}
         given = {k: np.broadcast_to(v, self.eta.shape[1:2])[index] for k, v in self.given.items()}
-        return Predictive(self.likelihood, self.eta[:, index], aux, given)
+        return Predictive(self.likelihood, self.eta[:, index], aux, given, self.share)
 
     def _expected(self) -> Array:
         """The mean of what is drawn, (n,)."""
