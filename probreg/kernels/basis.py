@@ -91,7 +91,11 @@ class KernelBasis(ABC):
         projections: v is what hsgp lacks of k(x, x), 0 where it has too much, and 0 for fourier.
         """
         rows = read_rows(X, "X", self.width)
-        phi, diagonal = self.values(rows), self.kernel.diagonal(rows)
+        return self.variance_left(rows, self.values(rows))
+
+    def variance_left(self, rows: Array, phi: Array) -> Array:
+        """v (n,) at rows that were read, with the columns phi (n, q) there."""
+        diagonal = self.kernel.diagonal(rows)
         return self.left_over(diagonal - np.einsum("ij,ij->i", phi, phi), diagonal)
 
     def residual_covariance(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:

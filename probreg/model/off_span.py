@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from probreg.data import Design
-from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import CovarianceFunction, KernelBasis
 from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
@@ -40,32 +39,60 @@ class ResidualProcess:
         The term.
     basis : KernelBasis
         Its columns, whose R it is.
+    columns : list of int
+        Where these stand in the design.
     scale : array (S,) or None
         s of each atom, one for all atoms where S is 1; None where the prior of the columns is not normal with one scale.
     """
 
     key: str
     basis: KernelBasis
+    columns: list[int]
     scale: Array | None
 
     def residual_at(self, kernel: CovarianceFunction) -> "ResidualProcess":
         """The same with the covariance function at other hyperparameters."""
         return replace(self, basis=self.basis.with_kernel(kernel))
 
-    def left(self, rows: Array) -> Array:
-        """v(x) (n,) at tau = 1, 0 at rows of the span. Incompatible off it where the prior says nothing of the process there."""
-        v = self.basis.residual_variance(rows)
+    def variance(self, rows: Array, phi: Array) -> Array | None:
+        """s^2 v(x), (S, n) or (1, n), at rows with the columns phi; None where all are in the span."""
+        v = self.basis.variance_left(rows, phi)
         v = np.where(v > ON_SPAN * self.basis.kernel.diagonal(rows), v, 0.0)
-        if self.scale is None and v.any():
-            raise _no_scale(self.key, int(np.flatnonzero(v)[0]))
-        return v
+        return np.square(self._known(v))[:, None] * v if v.any() else None
 
+    def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
+        """E[s^2] sum_l A_l C A_l' (E, E), over linear predictors l that are independent of one another."""
+        C = self._of_weighted(sums, weights)
+        return np.square(self._known(C)).mean() * C if C.any() else C
 
-def _no_scale(key: str, row: int) -> Incompatible:
-    return Incompatible(
-        f"{key}: its prior is not normal with one scale, so it says nothing of row {row}, off the rows that its columns were made of: "
-        "give pr.Normal(scale)"
-    )
+    def draws_of_sums(self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator) -> Array | float:
+        """Draws (S, E) of weighted sums."""
+        C = self._of_weighted(sums, weights)
+        if not C.any():
+            return 0.0
+        value, vector = np.linalg.eigh(C)
+        root = vector * np.sqrt(np.maximum(value, 0.0))
+        return self._known(C)[:, None] * (normal_scores(rng, size, len(root), 1)[..., 0] @ root.T)
+
+    def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """z (S, m, r) and G (r, n) whose products are draws of all sums."""
+        G = root_left(self.basis, sums)
+        scale = self._known(G) if len(G) else np.ones(1)
+        return scale[:, None, None] * normal_scores(rng, size, width, len(G)), G
+
+    def _of_weighted(self, sums: RowSums, weights: list[Any]) -> Array:
+        each = [covariance_left(self.basis, sums, A) for A in weights]
+        return np.asarray(sum(each[1:], each[0]))
+
+    def _known(self, left: Array) -> Array:
+        """s. Incompatible where something is left of the process, and the prior does not say of what scale."""
+        if self.scale is None:
+            row = f"row {int(np.flatnonzero(left)[0])}" if left.ndim == 1 else "rows"
+            raise Incompatible(
+                f"{self.key}: its prior is not normal with one scale, so nothing is known of {row} off the rows that its columns were "
+                "made of: give it pr.Normal(scale)"
+            )
+        return self.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,61 +103,24 @@ class OffSpan:
 
     def variance(self, design: Design) -> Array | None:
         """Of each linear predictor at the rows of a design, (S, n) or (1, n); None where every row is in the span."""
-        total: Array | None = None
-        for p in self.processes:
-            v = p.left(inputs_of(design, p.key))
-            if v.any() and p.scale is not None:
-                # Var = s^2 v(x), added over independent terms
-                more = np.square(p.scale)[:, None] * v
-                total = more if total is None else total + more
-        return total
+        each = [p.variance(inputs_of(design, p.key), design.X[:, p.columns]) for p in self.processes]
+        found = [v for v in each if v is not None]
+        return sum(found[1:], found[0]) if found else None
 
     def covariance(self, sums: Mapping[str, RowSums], weights: list[Any]) -> Array:
-        """Of weighted sums of all linear predictors (E, E): sum over terms and predictors of E[s^2] A_l C A_l', A_l (E, n) sparse."""
-        total = np.zeros((weights[0].shape[0],) * 2)
-        for p in self.processes:
-            if p.scale is None:
-                self._refuse_off(p, sums[p.key])
-                continue
-            total += np.square(p.scale).mean() * _added(p.basis, sums[p.key], weights)
-        return total
+        """Of weighted sums of all linear predictors (E, E), with sparse weights A_l (E, n) of each predictor."""
+        each = [p.covariance(sums[p.key], weights) for p in self.processes]
+        return np.asarray(sum(each[1:], each[0]))
 
     def draws_of_sums(
         self, sums: Mapping[str, RowSums], weights: list[Any], size: int, rng: np.random.Generator
-    ) -> Array:
+    ) -> Array | float:
         """Draws (S, E) of the weighted sums, one for each of S atoms."""
-        total = np.zeros((size, weights[0].shape[0]))
-        for p in self.processes:
-            if p.scale is None:
-                self._refuse_off(p, sums[p.key])
-                continue
-            value, vector = np.linalg.eigh(_added(p.basis, sums[p.key], weights))
-            root = vector * np.sqrt(np.maximum(value, 0.0))
-            total += p.scale[:, None] * (rng.standard_normal((size, len(root))) @ root.T)
-        return total
+        return sum(p.draws_of_sums(sums[p.key], weights, size, rng) for p in self.processes)
 
     def joint(self, sums: Mapping[str, RowSums], size: int, width: int, rng: np.random.Generator) -> "JointDraws":
         """Draws of all sums at once, for each of S atoms and m linear predictors."""
-        parts = []
-        for p in self.processes:
-            if p.scale is None:
-                self._refuse_off(p, sums[p.key])
-                continue
-            G = root_left(p.basis, sums[p.key])
-            z = p.scale[:, None, None] * rng.standard_normal((size, width, len(G)))
-            parts.append((z, G))
-        return JointDraws(tuple(parts))
-
-    def _refuse_off(self, p: ResidualProcess, sums: RowSums) -> None:
-        left, whole = sums.variances(p.basis)
-        if (left > ON_SPAN * whole).any():
-            raise _no_scale(p.key, int(np.argmax(left > ON_SPAN * whole)))
-
-
-def _added(basis: KernelBasis, sums: RowSums, weights: list[Any]) -> Array:
-    """The covariance of sums over predictors that are independent: sum_l A_l C A_l'."""
-    each = [covariance_left(basis, sums, A) for A in weights]
-    return np.asarray(sum(each[1:], each[0]))
+        return JointDraws(tuple(p.joint(sums[p.key], size, width, rng) for p in self.processes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +133,6 @@ class JointDraws:
     def empty(self) -> bool:
         """Whether every sum is in the span."""
         return not any(len(G) for _, G in self.parts)
-
-    @property
-    def with_mirror(self) -> "JointDraws":
-        """The same draws and their negatives, whose means of odd functions are 0."""
-        return JointDraws(tuple((np.concatenate([z, -z]), G) for z, G in self.parts))
 
     def at(self, sums: slice, atoms: slice) -> Array | float:
         """The draws of some sums for some atoms, (S', n', m)."""
@@ -183,14 +168,14 @@ def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | flo
         return None
     present = set(model.design.columns)
     terms = [t for t in model.design.recipe.processes.values() if present.issuperset(t.columns)]
-    found = tuple(ResidualProcess(t.key, t.basis, _scale(model, t, draws, noise)) for t in terms)
-    return OffSpan(found) if found else None
-
-
-def _scale(model: Model, term: ProcessTerm, draws: Mapping[str, Array] | None, noise: Array | float) -> Array | None:
-    """s of each atom, (S,) or (1,); None unless the columns of the term have a normal prior with one scale."""
     place = {c: j for j, c in enumerate(model.design.columns)}
-    columns = [place[c] for c in term.columns]
+    at = [[place[c] for c in t.columns] for t in terms]
+    each = [ResidualProcess(t.key, t.basis, j, _scale(model, j, draws, noise)) for t, j in zip(terms, at)]
+    return OffSpan(tuple(each)) if each else None
+
+
+def _scale(model: Model, columns: list[int], draws: Mapping[str, Array] | None, noise: Array | float) -> Array | None:
+    """s of each atom, (S,) or (1,); None unless these columns have a normal prior with one scale."""
     for i, b in enumerate(model.joint.blocks):
         if set(columns) <= set(b.columns):
             tau = _block_scale(model, i, b, [b.columns.index(j) for j in columns], draws)
@@ -208,12 +193,12 @@ def _block_scale(
     spread: Array | float = 1.0
     if isinstance(prior, HierarchicalPrior):
         names = hyper_names(model.joint, model.design)[i]
-        if draws is None or any(h.each for h in prior.hyper.values()):
+        if draws is None or any(h.each for h in prior.hyper.values()) or not all(k in draws for k in names.values()):
             return None
         spread = np.asarray(prior.spread(**{name: draws[called] for name, called in names.items()}))
         prior = prior.base
     each = prior.independent(len(block.columns)) if isinstance(prior, GaussianPrior) else None
-    if each is None or (each[at] != each[at[0]]).any():
+    if each is None or not np.isfinite(each[at]).all() or (each[at] != each[at[0]]).any():
         return None
     return float(each[at[0]]) * spread
 

@@ -88,11 +88,12 @@ class Predictive:
         """
         discrete = not isinstance(self._ordered().support, str)
         few = self.thinned(_FEW)
+        thins = len(few.eta) < len(self.eta)
         if discrete:
-            start = np.floor(self._expected()) if len(self.eta) <= _FEW else few.quantile(prob)
+            start = few.quantile(prob) if thins else np.floor(self._expected())
             return self._bisect(prob, *self._integers(prob, start))
         low, high = few._bracket(prob)
-        if len(self.eta) > _FEW:
+        if thins:
             return self._root(prob, few._root(prob, (low + high) / 2, 1e-5), tol)
         return self._root(prob, (low + high) / 2, tol)
 

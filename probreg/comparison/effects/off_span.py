@@ -69,7 +69,7 @@ class EffectSums:
 
     def draws_of_linear(
         self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link, size: int, rng: np.random.Generator
-    ) -> Array:
+    ) -> Array | float:
         """What it adds to each draw of effects that are linear in eta, (S, E)."""
         return self.off.draws_of_sums(self.sums, self.weights(fit, terms, link), size, rng)
 

@@ -178,7 +178,7 @@ def _of_asymptotic(
     """A point estimate whose effects bend in a process off its columns: the mean over the process at the estimate, and intervals
     from draws of the estimate's normal distribution and of the process together. By the delta method where nothing is off."""
     S, rng = ASYMPTOTIC_DRAWS, np.random.default_rng([fit.seed, 7])
-    drawn = left.joint(fit, S // 2, rng).with_mirror
+    drawn = left.joint(fit, S, rng)
     if drawn.empty:
         return _of_delta(fit, quantities, scale, prob, covariance, None)
     _estimable(fit, np.concatenate([_linearised(fit, q, scale)[1] for q in quantities]))
