@@ -1,6 +1,7 @@
 """What a fit says about new observations: a finite mixture of the likelihood.
 
-One atom for a plug-in estimate, S atoms for a posterior. Mean, quantiles, log density and samples are those of the
+One atom for a plug-in estimate, S atoms for a posterior, and nodes with weights where the linear predictor of a single atom is normal
+itself. Mean, quantiles, log density and samples are those of the
 mixture, so maximum likelihood and Bayes answer through the same lines of code.
 """
 
@@ -21,7 +22,7 @@ _LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not c
 
 @dataclass(frozen=True, eq=False)
 class Predictive:
-    """p(y) = (1/S) sum_s p(y | eta_s, aux_s), with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
+    """p(y) = sum_s w_s p(y | eta_s, aux_s), w_s = 1/S unless `share` says otherwise, with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
 
     >>> from probreg.likelihoods import Gaussian
     >>> one = Predictive(Gaussian(), np.zeros((1, 1, 1)), {"sigma": np.ones((1, 1))})
