@@ -5,6 +5,7 @@ from probreg.data.design import (
     INTERCEPT as INTERCEPT,
     ArrayColumns as ArrayColumns,
     Basis as Basis,
+    ColumnRecipe as ColumnRecipe,
     Design as Design,
     PlainColumns as PlainColumns,
     Unused as Unused,

@@ -167,7 +167,9 @@ class Design:
         """Why there are no rows in memory."""
         if self.source is not None:
             return f"this model reads its rows by the block ({self.source.name})"
-        return "this model holds no rows, since it was saved without its rows"
+        held = [term.short for term in self.recipe.processes.values() if term.basis.holds_rows]
+        but = f" but those of the basis of {' and '.join(held)}" if held else ""
+        return f"this model holds no rows{but}, since it was saved without its rows"
 
     @property
     def rows_needed(self) -> str:
@@ -316,7 +318,8 @@ class Design:
             known = ", ".join(self.recipe.processes) or "none"
             raise DataError(f"{key!r} is no Gaussian process of this design; it has {known}")
         self.need_rows("another basis of a process")
-        old, recipe = self.recipe.processes[key].columns, self.recipe.with_basis(key, basis)
+        term, recipe = self.recipe.processes[key], self.recipe.with_basis(key, basis)
+        old, new = term.columns, recipe.processes[key]
         at = self.columns.index(old[0])
 
         def among(every: Array, new: Array) -> Array:
@@ -324,16 +327,17 @@ class Design:
 
         u = self.unused
         if u is not None:
-            u = replace(u, X=among(u.X, basis.columns_at(u.inputs[key])))
+            u = replace(u, X=among(u.X, new.columns_at(u.inputs[key])))
         return replace(
             self,
-            X=np.ascontiguousarray(among(self.X, basis.columns_at(self.inputs[key]))),
+            X=np.ascontiguousarray(among(self.X, new.columns_at(self.inputs[key], self.labels))),
             columns=recipe.columns,
             free=among(self.free, np.zeros(basis.size, dtype=bool)),
             recipe=recipe,
             kept=None,
             kept_by_trials=None,
             unused=u,
+            notes=(*(note for note in self.notes if note not in term.notes), *new.notes),
         )
 
     def take(self, rows: Array | slice) -> Self:

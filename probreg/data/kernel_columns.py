@@ -9,7 +9,7 @@ import numpy as np
 
 from probreg.data.design import INTERCEPT, ArrayColumns, Design, from_arrays
 from probreg.data.formula.grammar import column_written
-from probreg.data.terms.process import BASIS_WORDS, ProcessTerm, at_starting_length, default_basis, process_of
+from probreg.data.terms.process import BASIS_SETTINGS, ProcessTerm, at_starting_length, chosen_basis, naming, process_of
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
 from probreg.kernels import CovarianceFunction, KernelBasis, basis as made_basis, read_kernel
@@ -44,7 +44,7 @@ class KernelColumns(ArrayColumns):
 
     def matrix(self, data: Any) -> Array:
         """The columns at an array (n, d) of the inputs in their order, or a table or mapping that names them."""
-        return self._behind_ones(self.process.columns_at(self.given_at(data)))
+        return self.behind_ones(self.process.columns_at(self.given_at(data)))
 
     def inputs_at(self, data: Any) -> dict[str, Array]:
         return {self.process.key: self.given_at(data)}
@@ -56,10 +56,8 @@ class KernelColumns(ArrayColumns):
         return dict(zip(self.given, design.inputs[self.process.key].T))
 
     def to_json(self) -> dict[str, Any]:
-        state = self.process.to_state()
-        state["basis"] = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in state["basis"].items()}
         given = {"given": list(self.given), "intercept": self.intercept}
-        return {"kind": "kernel", **given, "key": self.process.key, "process": state}
+        return {"kind": "kernel", **given, "key": self.process.key, "process": self.process.to_state()}
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
@@ -74,7 +72,8 @@ class KernelColumns(ArrayColumns):
             raise DataError(f"its process takes {len(process.inputs)} inputs, and {len(given)} are named")
         return cls(process, tuple(given), saved["intercept"])
 
-    def _behind_ones(self, phi: Array) -> Array:
+    def behind_ones(self, phi: Array) -> Array:
+        """The columns of the design from those of the process."""
         return np.hstack([np.ones((len(phi), 1)), phi]) if self.intercept else phi
 
 
@@ -103,20 +102,23 @@ def design_of_kernel(
     if intercept and INTERCEPT in plain.columns:
         raise DataError("X already has a column called 'Intercept'; pass intercept=False")
     x, names, given = plain.X, plain.columns, settings or {}
-    if unknown := [word for word in given if word not in BASIS_WORDS]:
-        raise DataError(f"a basis takes no {unknown[0]}=; it takes {', '.join(BASIS_WORDS)}")
+    if unknown := [word for word in given if word not in BASIS_SETTINGS]:
+        raise DataError(f"a basis takes no {unknown[0]}=; it takes {', '.join(BASIS_SETTINGS)}")
     known = kernel is not None if length_known is None else length_known
-    read = at_starting_length(read_kernel("rbf"), x) if kernel is None else read_kernel(kernel).resolved(x, names)
     key = _key_of(names)
-    made = made_basis(read, x, basis or default_basis(x, known), **given)
-    recipe = KernelColumns(ProcessTerm(key, key, made, known, names), names, intercept)
+    with naming(key):
+        read = at_starting_length(read_kernel("rbf"), x) if kernel is None else read_kernel(kernel).resolved(x, names)
+        made = made_basis(read, x, basis or chosen_basis(x, known, given), **given)
+    term = ProcessTerm(key, key, made, known, names)
+    recipe = KernelColumns(term, names, intercept)
     return replace(
         plain,
-        X=np.ascontiguousarray(recipe._behind_ones(made.columns_at(x))),
+        X=np.ascontiguousarray(recipe.behind_ones(term.columns_at(x))),
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns]),
         recipe=recipe,
         inputs={key: x},
+        notes=term.notes,
     )
 
 

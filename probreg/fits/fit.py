@@ -729,6 +729,9 @@ class Fit:
         if rows:
             self.model.design.need_rows("a file that holds the rows", "save it with rows=False")
         tree = to_save(self.model, self.solution, seed=self.seed, attrs=self._attrs(), rows=rows)
+        held = [] if rows else [term for term in self.model.design.recipe.processes.values() if term.basis.holds_rows]
+        for term in held:
+            warnings.warn(term.held_words, ProbregWarning, stacklevel=3)
         storage.write_fit(path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
         return Path(path)
 

@@ -278,7 +278,7 @@ def test_blocks_and_a_root_of_low_rank_give_the_same_covariance(monkeypatch):
 
 def test_rows_whose_covariance_has_no_low_rank_are_refused(monkeypatch):
     monkeypatch.setattr(sums, "_MOST_RANK", 5)
-    with pytest.raises(DataError, match="9 rows are off the span .* rank above 5: ask for at most 5 rows"):
+    with pytest.raises(DataError, match=r"9 rows are off the span .* rank above 5: ask for at most 5 rows"):
         root_left(basis(RBF(1.0), X), RowSums.values(10.0 * np.arange(1.0, 10.0)[:, None]))
 
 
@@ -338,7 +338,7 @@ def test_a_panel_at_a_row_off_the_basis_is_refused():
     fit = pr.fit(
         Model.from_formula("y ~ gp(x, length=1.0)", TABLE, prior={"gp(x)": pr.Normal(1.0)}, aux={"sigma": 0.3})
     )
-    with pytest.raises(Incompatible, match="fit.predict gives its interval"):
+    with pytest.raises(Incompatible, match=r"fit\.predict gives its interval"):
         interval_panel({"gp": fit}, at={"x": [10.0]})
     interval_panel({"gp": fit}, at={"x": [1.0]})
 

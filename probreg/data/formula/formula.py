@@ -136,7 +136,7 @@ class Recipe:
         return np.sum([numeric(part, table, learned, training=False) for part in summed], axis=0)
 
     def to_json(self) -> dict[str, Any]:
-        """The recipe as plain data: text, numbers, lists and dicts."""
+        """The recipe as plain data: text, numbers, lists and dicts, and arrays in the bases of processes."""
         return {
             "kind": "formula",
             "formula": self.formula,
@@ -242,7 +242,7 @@ def read_formula(
         weights=None if weights is None else check_weights(table.columns[weight], name=weight, kind=kind, table=table),
         rows=table.rows,
         dropped=dropped,
-        notes=(*notes, *_notes(table, parts, offset)),
+        notes=(*notes, *_notes(table, parts, offset), *(note for t in recipe.processes.values() for note in t.notes)),
         weight_kind=kind,
         inputs=process_inputs(parts, table, memory) if recipe.processes else {},
     )
@@ -358,11 +358,11 @@ def same_state(memory: Memory, state: Mapping[str, Any]) -> bool:
 
 
 def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state as JSON-able data, with processes written out."""
+    """A state as JSON-able data, with processes written out, whose bases hold arrays."""
 
     def plain(kept: Mapping[str, Any]) -> Any:
         held = kept.get("process")
-        return _plain(held.to_state()) if isinstance(held, ProcessTerm) else copy.deepcopy(dict(kept))
+        return held.to_state() if isinstance(held, ProcessTerm) else copy.deepcopy(dict(kept))
 
     transforms = {key: plain(kept) for key, kept in state["transforms"].items()}
     return {"transforms": transforms, "levels": copy.deepcopy(dict(state["levels"]))}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.formula.columns import Table, kind_of
-from probreg.data.terms.process import PROCESS_WORDS, ProcessTerm, learned_process, read_term
+from probreg.data.terms.process import PROCESS_WORDS, ProcessTerm, learned_process, read_term, refuse_holding
 from probreg.data.terms.term import learned_term
 from probreg.errors import DataError
 
@@ -143,6 +143,11 @@ class Expression:
     def smooth(self) -> ast.Call | None:
         """The smooth function it consists of, if it does."""
         return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) in SMOOTHS else None
+
+    @property
+    def process(self) -> ast.Call | None:
+        """The Gaussian process it consists of, if it does."""
+        return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) == "gp" else None
 
     @property
     def learns(self) -> bool:
@@ -396,6 +401,19 @@ def evaluate_expression(expression: Expression, table: Table, state: State, *, t
         return _Evaluation(expression, table, state, training).value(expression.tree)
 
 
+def learn_streamed(expression: Expression, table: Table, state: State) -> None:
+    """Writes what a process keeps of rows that are read by the block into the state, from a sample of them."""
+    if (call := expression.process) is not None and expression.written() not in state:
+        with np.errstate(all="ignore"):
+            _Evaluation(expression, table, state, training=True).learn(call, streamed=True)
+
+
+def refuse_unstreamed(expression: Expression) -> None:
+    """DataError for a process whose basis cannot be made of rows that are read by the block."""
+    if (call := expression.process) is not None:
+        refuse_holding(_literals(call, len(call.args))[1], expression.written())
+
+
 def expression_inputs(expression: Expression, table: Table, state: State) -> np.ndarray:
     """What enters the smooth function or the process that an expression is (n, d), at the rows of a table."""
     if (call := expression.smooth) is None:
@@ -520,22 +538,27 @@ class _Evaluation:
         by = named.get("by")
         if not self.training and key not in self.state:
             raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
+        if self.training and key not in self.state and name == "gp":
+            self.learn(call)
         if self.training and key not in self.state:
             literals = {word: ast.literal_eval(value) for word, value in named.items() if word not in ("by", None)}
             column = None if by is None else self.table.columns[self.of.alias.get(by.id, by.id)]  # type: ignore[attr-defined]
-            parts = tuple(map(self.of.written, call.args))
-            short = f"{name}({', '.join(parts)})"
-            self.state[key] = (
-                {"process": learned_process(x, literals, key=key, short=short, inputs=parts)}
-                if name == "gp"
-                else learned_term(name, x, column, literals, key=key, short=short)
-            )
+            short = f"{name}({', '.join(map(self.of.written, call.args))})"
+            self.state[key] = learned_term(name, x, column, literals, key=key, short=short)
         term = read_term(self.state[key], key)
         if isinstance(term, ProcessTerm):
-            return {f"{j + 1}": values for j, values in enumerate(term.columns_at(x).T)}
+            return {f"{j + 1}": values for j, values in enumerate(term.columns_at(x, self.table.rows).T)}
         if by is None:
             return term.columns_at(x)
         return term.columns_at(x, self.table.columns[self.of.alias.get(by.id, by.id)], self.table.rows)  # type: ignore[attr-defined]
+
+    def learn(self, call: ast.Call, *, streamed: bool = False) -> None:
+        """Writes the process that a call is into the state."""
+        key, parts = self.of.written(call), tuple(map(self.of.written, call.args))
+        short, (_, words) = f"{function_of(call)}({', '.join(parts)})", _literals(call, len(call.args))
+        x, rows = self.inputs(call), self.table.rows
+        made = learned_process(x, words, key=key, short=short, inputs=parts, rows=rows, streamed=streamed)
+        self.state[key] = {"process": made}
 
     def inputs(self, call: ast.Call) -> np.ndarray:
         """What enters a smooth function or a process (n, d): one column for each of its arguments."""

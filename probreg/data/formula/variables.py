@@ -87,6 +87,7 @@ def _read_back(design: Design) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name in recipe.variables:
         found = design.X[:, design.columns.index(name)] if name in design.columns else _levels(design, name)
+        found = _input(design, name) if found is None else found
         if found is None:
             raise DataError(
                 f"the variable {name!r} cannot be read back from the columns of the model; pass data=, the table it was fitted to"
@@ -97,6 +98,17 @@ def _read_back(design: Design) -> dict[str, Any]:
             "the variables cannot be read back from the columns of the model; pass data=, the table it was fitted to"
         )
     return table
+
+
+def _input(design: Design, name: str) -> Array | None:
+    """A variable that enters a process as it stands."""
+    from probreg.data.formula.grammar import column_written
+
+    written = column_written(name)
+    for key, term in design.recipe.processes.items():
+        if written in term.inputs:
+            return design.inputs[key][:, term.inputs.index(written)]
+    return None
 
 
 def _levels(design: Design, name: str) -> Array | None:
