@@ -11,7 +11,7 @@ import probreg as pr
 from probreg.assess.conformal import Split
 from probreg.comparison.interval_panel import interval_panel
 from probreg.data.kernel_columns import design_of_kernel
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError, Incompatible, ProbregWarning
 from probreg.fits.prediction import off_span_of
 from probreg.kernels import RBF, CustomFunction, basis, sums
 from probreg.kernels.sums import RowSums, covariance_left, root_left
@@ -310,7 +310,8 @@ def test_bases_that_are_no_projection_add_what_they_lack():
 def test_a_saved_fit_predicts_with_the_process(tmp_path):
     fits = [pr.fit(toy()), pr.fit(toy(prior={"gp(x)": pr.Normal(pr.priors.HalfNormal(1.0))}), pr.Integrate(draws=100))]
     for fit in fits:
-        loaded = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+        with pytest.warns(ProbregWarning, match="holds rows of x"):
+            loaded = pr.load_fit(fit.save(tmp_path / "fit.nc"))
         assert loaded.predict({"x": NEW}).equals(fit.predict({"x": NEW}))
         average = [pr.predictions(f, data={"x": NEW}).table for f in (fit, loaded)]
         assert average[0].equals(average[1])
