@@ -15,6 +15,7 @@ from probreg.kernels.basis import KernelBasis
 from probreg.kernels.pairs import Array, RowPairs
 
 ON_SPAN = 1e-9  # of the variance of a sum: one with less left is in the span, rounding included
+_NOTHING = 1e-13  # of it: a sum with this little left has covariances below 3e-7 of both standard deviations
 _NEGATIVE = 1e-8  # of the variance of a sum: a negative one that is left and larger is no rounding
 MOST_PAIRED = 20_000  # points of which all pairs are taken, 2e8 of them in some seconds
 _BLOCK = 2000
@@ -107,7 +108,7 @@ def covariance_left(basis: KernelBasis, sums: RowSums, weights: Any) -> Array:
     array([[0.009975]])
     """
     left, whole = sums.variances(basis)
-    off = np.flatnonzero(left > ON_SPAN * whole)
+    off = np.flatnonzero(left > _NOTHING * whole)
     E = weights.shape[0]
     if not len(off):
         return np.zeros((E, E))
@@ -156,7 +157,7 @@ def root_left(basis: KernelBasis, sums: RowSums) -> Array:
     left, whole = sums.variances(basis)
     sd = np.sqrt(np.where(whole > 0, whole, 1.0))
     d = left / sd**2
-    off = np.flatnonzero(d > ON_SPAN)
+    off = np.flatnonzero(d > _NOTHING)
     d, some, out = d[off], sums.take(off), np.zeros((0, sums.n))
     if not len(off):
         return out

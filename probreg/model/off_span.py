@@ -58,39 +58,41 @@ class ResidualProcess:
         """s^2 v(x), (S, n) or (1, n), at rows with the columns phi; None where all are in the span."""
         v = self.basis.variance_left(rows, phi)
         v = np.where(v > ON_SPAN * self.basis.kernel.diagonal(rows), v, 0.0)
-        return np.square(self._known(v))[:, None] * v if v.any() else None
+        scale = self._known(v)
+        return None if scale is None or not v.any() else np.square(scale)[:, None] * v
 
     def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
         """E[s^2] sum_l A_l C A_l' (E, E), over linear predictors l that are independent of one another."""
         C = self._of_weighted(sums, weights)
-        return np.square(self._known(C)).mean() * C if C.any() else C
+        return np.square(self.scale).mean() * C if self.scale is not None else C
 
     def draws_of_sums(self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator) -> Array | float:
         """Draws (S, E) of weighted sums."""
-        C = self._of_weighted(sums, weights)
-        if not C.any():
-            return 0.0
-        value, vector = np.linalg.eigh(C)
+        value, vector = np.linalg.eigh(self._of_weighted(sums, weights))
         root = vector * np.sqrt(np.maximum(value, 0.0))
-        return self._known(C)[:, None] * (normal_scores(rng, size, len(root), 1)[..., 0] @ root.T)
+        scale = np.ones(1) if self.scale is None else self.scale
+        return scale[:, None] * (normal_scores(rng, size, len(root), 1)[..., 0] @ root.T)
 
     def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """z (S, m, r) and G (r, n) whose products are draws of all sums."""
         G = root_left(self.basis, sums)
-        scale = self._known(G) if len(G) else np.ones(1)
-        return scale[:, None, None] * normal_scores(rng, size, width, len(G)), G
+        scale = self._known(np.abs(G).sum(0))
+        return (np.ones(1) if scale is None else scale)[:, None, None] * normal_scores(rng, size, width, len(G)), G
 
     def _of_weighted(self, sums: RowSums, weights: list[Any]) -> Array:
+        if self.scale is None:
+            left, whole = sums.variances(self.basis)
+            self._known(left > ON_SPAN * whole)
+            return np.zeros((weights[0].shape[0],) * 2)
         each = [covariance_left(self.basis, sums, A) for A in weights]
         return np.asarray(sum(each[1:], each[0]))
 
-    def _known(self, left: Array) -> Array:
-        """s. Incompatible where something is left of the process, and the prior does not say of what scale."""
-        if self.scale is None:
-            row = f"row {int(np.flatnonzero(left)[0])}" if left.ndim == 1 else "rows"
+    def _known(self, left: Array) -> Array | None:
+        """s. Incompatible where something is left of the process (n,), and the prior does not say of what scale."""
+        if self.scale is None and left.any():
             raise Incompatible(
-                f"{self.key}: its prior is not normal with one scale, so nothing is known of {row} off the rows that its columns were "
-                "made of: give it pr.Normal(scale)"
+                f"{self.key}: its prior is not normal with one scale, so row {int(np.flatnonzero(left)[0])}, off the rows that its "
+                "columns were made of, is not known: give it pr.Normal(scale); after an update, fit all rows together"
             )
         return self.scale
 

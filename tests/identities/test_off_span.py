@@ -204,6 +204,21 @@ def test_effects_have_the_covariance_of_the_process():
     )
 
 
+def test_terms_add_what_each_of_them_leaves():
+    rng = np.random.default_rng(4)
+    table = {"x": np.arange(8.0), "z": 2.0 * rng.permutation(8), "y": rng.standard_normal(8)}
+    prior = {"gp(x)": pr.Normal(1.5), "gp(z)": pr.Normal(0.7)}
+    model = Model.from_formula("y ~ 0 + gp(x, length=1.0) + gp(z, length=2.0)", table, prior=prior, aux={"sigma": 0.3})
+    new = {"x": np.array([1.0, 9.0, 9.1]), "z": np.array([18.0, 2.0, 2.5])}
+    found = pr.predictions(pr.fit(model), data=new, by="x")
+
+    def K(a, b):
+        return 1.5**2 * k(a["x"], b["x"]) + 0.7**2 * k(a["z"] / 2, b["z"] / 2)
+
+    exact = K(new, new) - K(new, table) @ np.linalg.solve(K(table, table) + 0.09 * np.eye(8), K(table, new))
+    np.testing.assert_allclose(found.covariance, exact, rtol=1e-9, atol=1e-11)
+
+
 def test_slopes_have_the_derivatives_of_the_process():
     s = np.array([1.0, 1.5, 3.0])
     found = pr.slopes(pr.fit(toy()), data={"x": s}, by="x")
