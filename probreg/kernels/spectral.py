@@ -7,7 +7,7 @@ a length can be unknown. fourier: cosines and sines of frequencies drawn from th
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -107,7 +107,7 @@ class SineBasis(KernelBasis):
         return float(sum(each)) / kernel.bound
 
     def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
-        return replace(self, kernel=kernel, error=self.error_of(kernel) * kernel.bound)
+        return self.with_kernel(kernel)
 
     def serving(self, low: CovarianceFunction, high: CovarianceFunction, X: ArrayLike) -> "SineBasis":
         """Plain sines for every function between one of the shortest lengths and one of the longest, within the same range."""
@@ -115,6 +115,13 @@ class SineBasis(KernelBasis):
         half = hsgp(high, X, range=ends).half_width.tolist()
         counts = hsgp(low, X, range=ends, half_width=half).counts
         return replace(hsgp(self.kernel, X, range=ends, half_width=half, size=list(counts)), plain=True)
+
+    def left_over(self, left: Array, largest: Array) -> Array:
+        return np.maximum(left, 0.0)  # the error of k, of either sign: a row with too much variance has none to add
+
+    def with_kernel(self, kernel: CovarianceFunction) -> Self:
+        # the sines hold for every length; their scales are roots of the density
+        return replace(self, kernel=kernel, error=self.error_of(kernel) * kernel.bound)
 
     def check_shapes(self) -> bool:
         each = self.centre.shape == self.reach.shape == self.half_width.shape == (self.width,)
@@ -294,6 +301,12 @@ class FourierBasis(KernelBasis):
 
     def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
         return fourier(kernel, X, size=self.size)
+
+    def left_over(self, left: Array, largest: Array) -> Array:
+        return np.zeros_like(left)  # phi(x)'phi(x) = k(0) at every row
+
+    def with_kernel(self, kernel: CovarianceFunction) -> Self:
+        raise Incompatible("frequencies of a fourier basis are drawn for one length: make it anew, or write 'hsgp'")
 
     def first_beyond(self, rows: Array) -> Beyond | None:
         return None
