@@ -18,6 +18,7 @@ from probreg.assess.before.event import EventCheck as EventCheck
 from probreg.assess.before.rank import RankCheck as RankCheck
 from probreg.assess.before.response import ResponseCheck as ResponseCheck
 from probreg.assess.before.rows import RowsCheck as RowsCheck
+from probreg.assess.before.same_line import SameLineCheck as SameLineCheck
 from probreg.assess.before.scale import ScaleCheck as ScaleCheck
 from probreg.assess.before.separation import SeparationCheck as SeparationCheck
 from probreg.assess.before.vif import VifCheck as VifCheck, terms as terms, vif as vif
