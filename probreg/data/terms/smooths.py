@@ -52,6 +52,11 @@ class SmoothBasis(ABC):
         """The penalty of which the squares of a block are a multiple, where it is an integral of the function alone."""
         return None
 
+    @property
+    def knots_drawn(self) -> bool:
+        """Whether its knots are a random part of the distinct points."""
+        return False
+
     @abstractmethod
     def columns_at(self, x: Array) -> Array:
         """(n, flat + sum of blocks)."""
@@ -136,6 +141,10 @@ class ThinPlate(SmoothBasis):
     @property
     def ends(self) -> Array:
         return self.centre + self.scale * np.array([self.knots.min(0), self.knots.max(0)])
+
+    @property
+    def knots_drawn(self) -> bool:
+        return len(self.knots) >= MOST_KNOTS
 
     @property
     def penalty(self) -> Roughness:
