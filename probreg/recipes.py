@@ -15,13 +15,14 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit, fit
 from probreg.fits.given_smoothness import fit_with_degrees, fit_with_penalty
 from probreg.inference import Evidence
-from probreg.kernels import CovarianceFunction
+from probreg.kernels import CovarianceFunction, read_kernel
 from probreg.kernels.ridge import refuse_rounding
-from probreg.likelihoods import Likelihood, LikelihoodName
+from probreg.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
 from probreg.model.from_kernel import model_of_kernel
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, ExponentialPower, Jeffreys, Laplace, Normal, Reference
 from probreg.priors.base import PositivePerColumn
+from probreg.priors.gaussian_process import process_prior
 
 
 @checked
@@ -405,6 +406,66 @@ def kernel_ridge(
     model = model_of_kernel(X, y, kernel, Normal(lam**-0.5, sigma_units=True), intercept=intercept, **options)
     refuse_rounding(lam, model.design.X[:, model.joint.informative])
     return fit(model)
+
+
+@checked
+def gp(
+    X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str = "rbf", intercept: Flag = True, basis: str | None = None,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
+) -> Fit:  # fmt: skip
+    """Gaussian process regression: y given b + f(x), f a process of covariance amplitude^2 k, at the top of the evidence.
+
+    The amplitude, the hyperparameters of k and sigma maximise log p(y | amplitude, h, sigma), f and b integrated out; for other
+    likelihoods its Laplace approximation. Without an intercept it is scikit-learn's GaussianProcessRegressor with a WhiteKernel.
+
+    Parameters
+    ----------
+    X : array (n, d) or (n,)
+        The inputs of the kernel.
+    y : array (n,)
+        The response.
+    kernel : CovarianceFunction or str
+        A function of `pr.kernels`, whose hyperparameters are where the search starts, or the name of one.
+    intercept : bool
+        Whether a constant b with a flat prior is added.
+    basis : {"exact", "cholesky", "nystrom", "hsgp", "fourier"}, optional
+        The columns of the process; "exact" up to 2,000 distinct rows, above "hsgp" of up to three inputs, else "cholesky".
+    likelihood : Likelihood or str
+        A smooth likelihood, or its name in `LIKELIHOODS`.
+    **options
+        As in `Model.from_arrays`: `columns`, `weights`, `offset`, `aux`, `response`; and `prior`, a `pr.priors.GaussianProcess` that
+        holds hyperparameters or says more of them.
+
+    Returns
+    -------
+    Fit
+        The fit at these hyperparameters, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, naming column and row.
+    Incompatible
+        Where the evidence has no maximum: the process reproduces the response without noise.
+
+    References
+    ----------
+    Rasmussen & Williams 2006, chapters 2, 3 and 5.
+
+    Examples
+    --------
+    >>> x = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    >>> fit = gp(x, [0.1, 0.8, 0.9, 0.2, -0.8, -0.9, -0.3, 0.7], kernel="rbf", intercept=False)
+    >>> fit.model.joint.blocks[-1].prior.name
+    'normal'
+    """
+    refuse_unknown("gp", options, ["columns", "weights", "offset", "aux", "response", "prior"])
+    read = read_kernel(kernel)
+    prior = options.pop("prior", None) or process_prior(read)
+    model = model_of_kernel(
+        X, y, kernel, prior, basis=basis, length_known=False, intercept=intercept, likelihood=LIKELIHOODS.resolve(likelihood), **options
+    )  # fmt: skip
+    return fit(model, Evidence())
 
 
 @checked

@@ -24,7 +24,8 @@ from probreg.model.model import Model
 from probreg.model.term_priors import interpolation
 from probreg.numerics.frame import covariance_through, map_of_predictors
 from probreg.numerics.linalg import rank_of, triangular
-from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, RebuiltProcess, Reference
+from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
+from probreg.priors.gaussian_process import RebuiltProcess
 from probreg.registry import Registry
 
 if TYPE_CHECKING:

@@ -41,6 +41,10 @@ class SineBasis(KernelBasis):
         return len(self.frequencies)
 
     @property
+    def moving(self) -> bool:
+        return self.plain
+
+    @property
     def counts(self) -> tuple[int, ...]:
         """The number of sines in each column."""
         return tuple(len(np.unique(w)) for w in self.frequencies.T)
@@ -306,7 +310,14 @@ class FourierBasis(KernelBasis):
         return np.zeros_like(left)  # phi(x)'phi(x) = k(0) at every row
 
     def with_kernel(self, kernel: CovarianceFunction) -> Self:
-        raise Incompatible("frequencies of a fourier basis are drawn for one length: make it anew, or write 'hsgp'")
+        old, new = (k.parts[0] if k.name == "scaled" else k for k in (self.kernel, kernel))
+        if not isinstance(old, Radial) or not isinstance(new, Radial) or old.at(length=new.length) != new:
+            raise Incompatible(
+                "frequencies of a fourier basis serve other lengths of one function: make it anew for another"
+            )
+        # omega / l for frequencies omega of lengths of 1
+        lengths = old.lengths(self.width) / new.lengths(self.width)
+        return replace(self, kernel=kernel, frequencies=self.frequencies * lengths)
 
     def first_beyond(self, rows: Array) -> Beyond | None:
         return None

@@ -20,10 +20,11 @@ from probreg.priors import AuxPrior, Prior
 def model_of_kernel(
     X: ArrayLike,
     y: ArrayLike,
-    kernel: CovarianceFunction | str,
+    kernel: CovarianceFunction | str | None,
     prior: Prior,
     *,
-    basis: str = "exact",
+    basis: str | None = "exact",
+    length_known: bool = True,
     intercept: bool = True,
     likelihood: Likelihood | None = None,
     columns: Sequence[str] | None = None,
@@ -32,7 +33,8 @@ def model_of_kernel(
     offset: ArrayLike | None = None,
     response: str = "y",
 ) -> Model:
-    """The model of y given X (n, d) through the columns of a basis of a covariance function whose length is known.
+    """The model of y given X (n, d) through the columns of a basis of a covariance function; without `length_known` the length of
+    one by name is where a search starts.
 
     >>> from probreg.priors import Normal
     >>> model_of_kernel([0.0, 1.0, 3.0], [1.0, 2.0, 0.0], "brownian", Normal(1.0)).design.columns
@@ -40,7 +42,7 @@ def model_of_kernel(
     """
     same_rows(X=X, y=y, weights=weights, offset=offset)
     design = design_of_kernel(
-        X, kernel, basis=basis, length_known=True, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights
+        X, kernel, basis=basis, length_known=length_known, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights
     )  # fmt: skip
     values, levels = as_response(y)
     if not values.ndim or len(values) != design.n:

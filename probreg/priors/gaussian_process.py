@@ -121,6 +121,17 @@ class GaussianProcess(DataDependentPrior):
         return RebuiltProcess(basis, self.amplitude, tuple(unknown.items()))
 
 
+def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
+    """The prior under which everything that the evidence can tell apart is unknown.
+
+    The amplitude says the same as the variance of a function that is a multiple of another, or as the first of a sum of such: that
+    one is held.
+    """
+    multiples = kernel.parts if kernel.name == "sum" else (kernel,)
+    held = next(iter(kernel.hyper), "") if all(part.name in ("scaled", "constant") for part in multiples) else ""
+    return GaussianProcess(others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n != held})
+
+
 def _positive(value: Any) -> bool:
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     return isinstance(value, AuxPrior) or (number and bool(np.isfinite(value)) and value > 0)
@@ -161,6 +172,10 @@ class ProcessPrior(LatentPrior):
     @property
     def scales(self) -> tuple[bool, ...]:
         return tuple(name == "amplitude" for name in self.hyper)
+
+    @property
+    def vanishing(self) -> tuple[bool, ...]:
+        return tuple(name == "amplitude" or name.split(".")[-1] == "variance" for name in self.hyper)
 
     def kernel_at(self, **values: float) -> CovarianceFunction:
         """k at these hyperparameters; those that are not given are as the basis has them."""

@@ -80,6 +80,11 @@ class LatentPrior(HierarchicalPrior):
     def scales(self) -> tuple[bool, ...]:
         """Of each hyperparameter: whether it multiplies D, so that the prior is a point mass at b where it is 0."""
 
+    @property
+    def vanishing(self) -> tuple[bool, ...]:
+        """Of each hyperparameter: whether a part of the prior is gone where it is 0, so that a search may end there."""
+        return self.scales
+
     @abstractmethod
     def log_scales(self, logs: Array, q: int) -> LogScales:
         """log D of q coordinates at the logs (d,) of the hyperparameters, in the order of `hyper`."""

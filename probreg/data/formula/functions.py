@@ -7,7 +7,8 @@ import numpy as np
 
 from probreg.data.formula.algebra import parse_formula
 from probreg.data.formula.formula import Recipe, read_state
-from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
+from probreg.data.terms.process import read_term
+from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.errors import DataError
 
 Array = np.ndarray
@@ -112,7 +113,9 @@ def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
         assert call is not None
         if not present.issuperset(term.columns):
             continue
-        made, inputs = term_of(learned[term.name], term.name), tuple(map(expression.written, call.args))
+        made, inputs = read_term(learned[term.name], term.name), tuple(map(expression.written, call.args))
+        if not isinstance(made, SmoothTerm):
+            continue
         for one in term.functions:
             out.append(TermFunction(one, term.name, made, np.array([number[c] for c in one.columns]), inputs))
     return tuple(out)

@@ -14,7 +14,7 @@ import numpy as np
 from probreg.arguments.scalars import Count, Flag, check_fields
 from probreg.data import Design
 from probreg.data.rows import full_weights
-from probreg.errors import Incompatible
+from probreg.errors import DataError, Incompatible
 from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, edges
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
 from probreg.inference.exact.laplace_surface import LaplaceSurface
@@ -35,16 +35,20 @@ from probreg.priors import (
     LatentPrior,
     Normal,
     Prior,
-    ProcessPrior,
-    RebuiltProcess,
     ScaleMixture,
     SmoothPrior,
 )
+from probreg.priors.gaussian_process import ProcessPrior, RebuiltProcess
 from probreg.priors.joint import Key
 
 _VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
 _ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
 _MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
+_SOFT = 1e-3  # curvature that is added to that of the surface
+_SECANT = 1e-4  # cosine between a move and the change of the gradient, below which it says nothing of the curvature
+_NO_SLOPE = 1e-9  # of the evidence over a log: rounding
+_ROUNDS = 5  # of searches, with anchors chosen where the last one ended
+_STILL = 1e-4  # of the logs between two of them
 _HELD = 1e5  # it is held at a scale this much smaller still, where its coefficients are zero to 1e-16
 
 
@@ -58,26 +62,32 @@ class EvidenceMaximum(NamedTuple):
     decrement: float
 
 
-def maximise_log_scales(surface: Surface, theta: Array, sizes: Array, *, tol: float, max_steps: int) -> EvidenceMaximum:
+def maximise_log_scales(
+    surface: Surface, theta: Array, sizes: Array, soft: Array, *, tol: float, max_steps: int, secant: bool = False
+) -> EvidenceMaximum:
     """Newton's method on the logs, made to rise; a scale that falls for ever is taken out, and comes back if it would rise.
 
-    `sizes` (d,) holds the coefficients that a scale multiplies, and 0 for what is no scale and cannot vanish.
+    `sizes` (d,) holds the coefficients that a scale multiplies, and 0 for what is no scale and cannot vanish. `soft` (d,) marks
+    hyperparameters of which data may tell nothing, such as the length of a part that has vanished: they stay where they are then.
+    `secant` says that the Hessian is not exact: it is made to agree with the last changes of the gradient.
     """
     d, at = len(sizes), surface(theta)
     vanished = np.zeros(len(theta), bool)
     decrement = np.inf
+    moves: list[tuple[Array, Array]] = []
+    ridge = np.append(_SOFT * soft, np.zeros(len(theta) - d))
     for number in range(1, max_steps + 1):
         free = ~vanished
         # Newton on the free logs: -f'' step = f', made to rise where -f'' is not positive definite; decrement
         # (f'step)^(1/2).
-        step = np.zeros(len(theta))
-        step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], -at.hessian[np.ix_(free, free)]))
+        step, H = np.zeros(len(theta)), _with_secants(-at.hessian + np.diag(ridge), moves)
+        step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], H[np.ix_(free, free)]))
         before, decrement = decrement, float(np.sqrt(max(float(at.gradient @ step), 0.0)))
         # So near the maximum each step squares the error: a decrement that no longer falls is rounding of the surface.
         if convex and (decrement < tol or before <= decrement < _ROUNDING):
             # A pruned scale comes back where the evidence rises with it: d f / d log tau_k > 0.
             up = theta + np.log(_HELD) * vanished
-            back = vanished & (surface(up).gradient > 0) if vanished.any() else vanished
+            back = vanished & (surface(up).gradient > _NO_SLOPE) if vanished.any() else vanished
             if not back.any():
                 return EvidenceMaximum(theta, at, vanished[:d], number, decrement)
             vanished, theta = vanished & ~back, np.where(back, up, theta)
@@ -87,6 +97,7 @@ def maximise_log_scales(surface: Surface, theta: Array, sizes: Array, *, tol: fl
         moved = _rise(surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), at)
         if moved is None:
             return EvidenceMaximum(theta, at, vanished[:d], number, decrement)
+        moves = [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][-2 * len(theta) :] if secant else []
         theta, at = moved
         # gamma_k = n_k - tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0.
         lost = ~vanished[:d] & (sizes > 0) & (at.effective < _VANISHED * sizes) & (at.gradient[:d] < 0)
@@ -95,6 +106,16 @@ def maximise_log_scales(surface: Surface, theta: Array, sizes: Array, *, tol: fl
             theta = theta - np.log(_HELD) * np.append(lost, np.zeros(len(theta) - d))
             at = surface(theta)
     raise Incompatible(f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or hold sigma")
+
+
+def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:
+    """H changed so that H s = y for the last of the moves s with their changes y of the gradient, and nearly for those before."""
+    for s, y in moves:
+        Hs = H @ s
+        # H <- H - H s s'H / s'Hs + y y' / s'y (BFGS), where both quadratic forms are positive
+        if s @ y > _SECANT * np.linalg.norm(s) * np.linalg.norm(y) and s @ Hs > 0:
+            H = H - np.outer(Hs, Hs) / (s @ Hs) + np.outer(y, y) / (s @ y)
+    return H
 
 
 def _rise(surface: Surface, theta: Array, step: Array, at: EvidencePoint) -> tuple[Array, EvidencePoint] | None:
@@ -236,12 +257,21 @@ def _tunable(prior: Prior) -> bool:
 
 
 def with_kernel(
-    model: Model, before: Design, columns: Sequence[int], prior: ProcessPrior, values: Mapping[str, float], after: Prior
-) -> Model:
-    """The model whose process of these columns of `before` has its function at these hyperparameters, under the prior `after`."""
+    model: Model, before: Design, columns: Sequence[int], prior: ProcessPrior, values: Mapping[str, float], after: Prior,
+    chosen: Mapping[str, float] | None = None,
+) -> Model:  # fmt: skip
+    """The model whose process of these columns of `before` has its function at these hyperparameters, under the prior `after`; its
+    anchors are those of the hyperparameters `chosen`, by default the same."""
     term = before.process_of(columns)
     assert term is not None  # a ProcessPrior is bound to one
-    basis = prior.basis_at(prior.kernel_at(**values), before.inputs.get(term.key))
+    try:
+        basis = prior.basis_at(prior.kernel_at(**(chosen or values)), before.inputs.get(term.key))
+        basis = basis if chosen is None else basis.with_kernel(prior.kernel_at(**values))
+    except DataError as error:
+        raise Incompatible(
+            f"evidence: it rises until the process of {term.key} is no curve at these rows ({error}). State the length, or give it "
+            "a prior such as length=LogNormal(...)"
+        ) from None
     design = model.design.with_basis(term.key, basis)
     new = design.recipe.processes[term.key].columns
     priors = {new if key == term.columns else key: p for key, p in _by_columns(model).items()}
@@ -305,17 +335,19 @@ class EvidenceProblem:
             return GaussianSurface(self.model, self.groups, self.criterion)
         return LaplaceSurface(self.model, self.groups, self.prior_at)
 
-    def _rebased(self, values: Array) -> tuple[Surface, list[Array]]:
-        """The surface over the other hyperparameters where those that are in columns have these values, and its starts."""
+    def _rebased(self, values: Array, chosen: Array) -> tuple[Surface, list[Array]]:
+        """The surface over the other hyperparameters where those that are in columns have these values, and its starts; anchors are
+        those of the values `chosen`."""
         found, at = self.model, 0
         for g in self.unknown:
             if isinstance(g.prior, RebuiltProcess):
                 names = [name for name, _ in g.prior.unknown]
-                here = dict(zip(names, values[at : at + len(names)].tolist()))
+                own = slice(at, at + len(names))
+                here, there = (dict(zip(names, v[own].tolist())) for v in (values, chosen))
                 at += len(names)
                 amplitude = g.prior.amplitude
                 plain = ScaleMixture(Normal(1.0), amplitude) if isinstance(amplitude, AuxPrior) else Normal(amplitude)
-                found = with_kernel(found, self.model.design, g.columns, g.prior, here, plain)
+                found = with_kernel(found, self.model.design, g.columns, g.prior, here, plain, there)
         inner = EvidenceProblem(found, self.per_column, self.method, self.criterion).surface
         return inner, inner.starts()
 
@@ -327,13 +359,24 @@ class EvidenceProblem:
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
         sizes = self.groups.sizes if self.exact else self.groups.sizes * self.model.shape[1]
-        # in standard errors: the Hessian of a Laplace approximation is not exact, so that steps do not square the error
-        tol = 1e-9 if self.exact else 1e-4
+        # in standard errors: where the Hessian is not exact, steps do not square the error
+        tol = 1e-9 if isinstance(self.surface, GaussianSurface) else 1e-5 if self.exact else 1e-4
+        secant = not isinstance(self.surface, GaussianSurface)
+        soft = np.array([not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior], dtype=float)
         with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
             tops = [
-                maximise_log_scales(self.surface, s, sizes, tol=tol, max_steps=max_steps) for s in self.surface.starts()
+                maximise_log_scales(self.surface, s, sizes, soft, tol=tol, max_steps=max_steps, secant=secant)
+                for s in self.surface.starts()
             ]
         top = max(tops, key=lambda t: t.at.value)
+        for _ in range(_ROUNDS if isinstance(self.surface, RebasedSurface) else 0):
+            self.surface.choose_at(top.theta)  # type: ignore[union-attr]
+            again = maximise_log_scales(
+                self.surface, top.theta, sizes, soft, tol=tol, max_steps=max_steps, secant=secant
+            )
+            settled, top = float(np.abs(again.theta - top.theta).max()) < _STILL, again
+            if settled:
+                break
         if self.exact and self.model.unknown and self._noiseless(top):
             name = self.model.noise_scale
             give = (

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, LatentPrior, LogScales, Prior, ScaleMixture
+from probreg.priors import AuxPrior, BlockPrior, Flat, GaussianPrior, LatentPrior, Prior, ScaleMixture
+from probreg.priors.latent import LogScales
 
 
 @dataclass(frozen=True)
@@ -67,21 +68,25 @@ class LatentGroups:
 
     @cached_property
     def sizes(self) -> Array:
-        """(d,) coordinates of the group where the hyperparameter is a scale, which may run to zero; 0 elsewhere."""
-        out = [float(len(g.columns)) * scale for g in self.groups if g.prior for scale in g.prior.scales]
-        return np.array(out)
+        """(d,) coordinates of the group where the hyperparameter may run to zero; 0 elsewhere."""
+        return np.array([float(len(g.columns)) * may for g in self.groups if g.prior for may in g.prior.vanishing])
+
+    @cached_property
+    def scaling(self) -> Array:
+        """(d,) bool: hyperparameters that are scales."""
+        return np.array([scale for g in self.groups if g.prior for scale in g.prior.scales], dtype=bool)
 
     @property
     def scales(self) -> int:
         """The number of hyperparameters that are scales."""
-        return int((self.sizes > 0).sum())
+        return int(self.scaling.sum())
 
     def starts(self) -> list[Array]:
         """Logs (d,) of hyperparameters at which a search begins, scales at 1: every combination of the groups' own."""
         each = [g.prior.starts() for g in self.groups if g.prior]
         out = []
         for chosen in product(*each):
-            theta, places = np.zeros(len(self.priors)), np.flatnonzero(self.sizes == 0)
+            theta, places = np.zeros(len(self.priors)), np.flatnonzero(~self.scaling)
             theta[places] = np.log([value for part in chosen for value in part])
             out.append(theta)
         return out
@@ -89,7 +94,7 @@ class LatentGroups:
     def at_scales(self, others: Array, log_tau: float, log_sigma: float) -> Array:
         """Logs (d,) with every scale at tau times sigma, or at tau where it is in units of sigma."""
         relative = np.array([g.base.sigma_units for g in self.groups], dtype=float)[self.group_of]
-        return np.where(self.sizes > 0, log_tau + (1.0 - relative) * log_sigma, others)
+        return np.where(self.scaling, log_tau + (1.0 - relative) * log_sigma, others)
 
     @property
     def scalar(self) -> bool:

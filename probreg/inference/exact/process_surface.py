@@ -31,7 +31,8 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.kernels.pairs import RowPairs
 from probreg.model.model import Model
-from probreg.priors import AuxPrior, RebuiltProcess
+from probreg.priors import AuxPrior
+from probreg.priors.gaussian_process import RebuiltProcess
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MOST_ROWS = 5000  # a matrix of 0.2 GB, of which some stand at once

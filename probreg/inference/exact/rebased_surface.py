@@ -1,7 +1,8 @@
 """The evidence over hyperparameters that are in the columns of a basis, where no formula follows them: the basis is made anew.
 
 At given lengths the model is one of known columns, whose evidence over the other hyperparameters is that of `inner`. Over the logs of
-the lengths it has differences of five points, with an error near 1e-9 of the value's own.
+the lengths it has differences of five points, with an error near 1e-9 of the value's own. Where a basis chooses anchors or
+frequencies, those of one place serve all lengths of a search, or the surface would have steps; the search is repeated from its end.
 """
 
 from collections.abc import Callable
@@ -10,16 +11,18 @@ import numpy as np
 
 from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroups, Surface, log_prior_of_logs, with_priors
-from probreg.priors import AuxPrior, RebuiltProcess
+from probreg.priors import AuxPrior
+from probreg.priors.gaussian_process import RebuiltProcess
 
 _STEP = 0.01  # of a log
 
 
 class RebasedSurface:
-    """f(logs of all hyperparameters, log sigma); `inner` is the surface at given values of those in the columns, with its starts."""
+    """f(logs of all hyperparameters, log sigma); `inner` is the surface at given values of those in the columns, with its starts, where
+    anchors are chosen at other values of them."""
 
     def __init__(
-        self, groups: LatentGroups, aux: list[AuxPrior], inner: Callable[[Array], tuple[Surface, list[Array]]]
+        self, groups: LatentGroups, aux: list[AuxPrior], inner: Callable[[Array, Array], tuple[Surface, list[Array]]]
     ) -> None:
         self.groups, self._inner, self._aux = groups, inner, aux
         inside = [
@@ -27,6 +30,12 @@ class RebasedSurface:
         ]
         self.inside = np.array([*inside, *[False] * len(aux)])
         self._made: dict[tuple[float, ...], tuple[Surface, list[Array]]] = {}
+        self._chosen: Array | None = None  # logs of the values at which anchors are chosen
+
+    def choose_at(self, theta: Array) -> None:
+        """Anchors are those of the lengths at theta from now on."""
+        self._chosen = theta[self.inside]
+        self._made.clear()
 
     @property
     def priors(self) -> list[AuxPrior]:
@@ -38,7 +47,7 @@ class RebasedSurface:
         if key not in self._made:
             if len(self._made) > 8:
                 self._made.clear()
-            self._made[key] = self._inner(np.exp(logs))
+            self._made[key] = self._inner(np.exp(logs), np.exp(logs if self._chosen is None else self._chosen))
         return self._made[key]
 
     def _point(self, theta: Array) -> EvidencePoint:
@@ -80,4 +89,6 @@ class RebasedSurface:
                 theta[self.inside], theta[~self.inside] = moved, inner
                 points.append(theta)
         found = self.values(np.array(points))
-        return [points[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]]
+        best = points[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]
+        self.choose_at(best)
+        return [best]
