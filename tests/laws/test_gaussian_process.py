@@ -1,0 +1,149 @@
+"""Laws of processes with unknown hyperparameters: slopes, the same evidence by every way, the same posterior by nodes and chains."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.inference import Evidence, Integrate
+from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.process_surface import ProcessSurface
+from probreg.inference.exact.rebased_surface import RebasedSurface
+from probreg.kernels import RBF, Matern, Periodic, RationalQuadratic
+from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
+
+from .cases import Array, gradient
+
+RNG = np.random.default_rng(3)
+X = np.sort(RNG.uniform(0.0, 3.0, 40))
+Z = RNG.uniform(0.0, 2.0, 40)
+Y = np.sin(3.0 * X) + 0.5 * Z + 0.3 * RNG.standard_normal(40)
+DATA = {"x": X, "z": Z, "y": Y, "b": (Y > 0.3).astype(int), "k": RNG.poisson(np.exp(0.5 + Y / 2))}
+KERNELS = [RBF(0.7), Matern(0.8, nu=2.5), RationalQuadratic(0.7, alpha=1.5), 2.0 * RBF(0.4) + Periodic(1.5, 1.0)]
+
+
+def model_of(formula: str = "y ~ gp(x)", **more) -> pr.Model:
+    return pr.Model.from_formula(formula, DATA, **more)
+
+
+def dense(model: pr.Model, V: Array) -> float:
+    """The restricted likelihood of y ~ N(F b, V), b flat, by plain inverses."""
+    F, y = model.design.X[:, model.design.free], model.design.observed
+    W = np.linalg.inv(V)
+    A = F.T @ W @ F
+    r = y - F @ np.linalg.solve(A, F.T @ W @ y)
+    logs = np.linalg.slogdet(V)[1] + np.linalg.slogdet(A)[1]
+    return float(-0.5 * ((len(y) - F.shape[1]) * np.log(2 * np.pi) + logs + r @ W @ r))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_the_evidence_of_a_process_is_that_of_its_rows(kernel):
+    others = dict.fromkeys([n for n in kernel.hyper if "length" not in n], HalfNormal(2.0))
+    model = model_of(prior={"gp(x)": GaussianProcess(kernel, HalfNormal(2.0), HalfNormal(1.0), others)})
+    surface = EvidenceProblem(model, False).surface
+    assert isinstance(surface, ProcessSurface)
+    theta = np.log([1.3, *(1.1 * v for v in kernel.hyper.values()), 0.4])
+    at = surface(theta)
+    names = list(model.joint.blocks[-1].prior.hyper)[1:]
+    k = kernel.at(**dict(zip(names, np.exp(theta[1:-1]).tolist())))
+    V = 1.3**2 * k(X) + 0.4**2 * np.eye(len(X))
+    assert at.evidence == pytest.approx(dense(model, V), rel=1e-11)
+    assert surface.values(theta[None])[0] == pytest.approx(at.value, rel=1e-13)
+    np.testing.assert_allclose(at.gradient, gradient(lambda t: surface(t).value, theta, 1e-3), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("weights", ["frequency", "precision"])
+def test_weights_of_a_process_count_rows_and_noise(weights):
+    """Frequencies are rows that stand several times; precisions divide the variance of the noise."""
+    w = np.r_[np.ones(20), np.full(20, 2.0)]
+    given = w if weights == "frequency" else pr.weights.precision(w)
+    model = model_of(weights=given, prior={"gp(x)": GaussianProcess()})
+    theta = np.log([1.2, 0.5, 0.4])
+    surface = EvidenceProblem(model, False).surface
+    if weights == "precision":
+        V = 1.2**2 * RBF(0.5)(X) + 0.4**2 * np.diag(1.0 / w)
+        expected = dense(model, V)
+    else:
+        rows = {name: np.repeat(values, w.astype(int)) for name, values in DATA.items()}
+        expected = EvidenceProblem(pr.Model.from_formula("y ~ gp(x)", rows), False).surface(theta).evidence
+    assert surface(theta).evidence == pytest.approx(expected, rel=1e-11)
+    np.testing.assert_allclose(
+        surface(theta).gradient, gradient(lambda t: surface(t).value, theta), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_the_likelihood_of_a_process_with_flat_coefficients_at_their_maximum():
+    model = model_of("y ~ z + gp(x)")
+    surface, theta = EvidenceProblem(model, False, criterion="ML").surface, np.log([1.2, 0.5, 0.4])
+    V = 1.2**2 * RBF(0.5)(X) + 0.4**2 * np.eye(40)
+    F, W = model.design.X[:, :2], np.linalg.inv(V)
+    r = Y - F @ np.linalg.solve(F.T @ W @ F, F.T @ W @ Y)
+    assert surface(theta).evidence == pytest.approx(
+        -0.5 * (40 * np.log(2 * np.pi) + np.linalg.slogdet(V)[1] + r @ W @ r), rel=1e-11
+    )
+    np.testing.assert_allclose(surface(theta).gradient, gradient(lambda t: surface(t).value, theta), atol=1e-6)
+
+
+def test_sines_have_the_evidence_of_their_process():
+    theta = np.log([1.2, 0.5, 0.4])
+    exact = EvidenceProblem(model_of(), False).surface(theta)
+    near = EvidenceProblem(model_of("y ~ gp(x, basis='hsgp')"), False).surface
+    at = near(theta)
+    assert at.evidence == pytest.approx(exact.evidence, abs=1e-4)
+    np.testing.assert_allclose(at.gradient, gradient(lambda t: near(t).value, theta), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(at.hessian, gradient(lambda t: near(t).gradient, theta), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "poisson"])
+@pytest.mark.parametrize("basis", ["exact", "hsgp"])
+def test_slopes_of_the_approximate_evidence_of_a_process(likelihood, basis):
+    y = {"bernoulli": "b", "poisson": "k"}[likelihood]
+    model = model_of(f"{y} ~ gp(x, basis='{basis}')", likelihood=likelihood)
+    surface, theta = EvidenceProblem(model, False).surface, np.log([1.2, 0.5])
+    assert isinstance(surface, RebasedSurface) == (basis == "exact")
+    np.testing.assert_allclose(
+        surface(theta).gradient, gradient(lambda t: surface(t).value, theta, 0.02), rtol=2e-5, atol=2e-5
+    )
+
+
+def test_every_basis_finds_the_length_of_the_exact_one():
+    found = {}
+    for basis in ("exact", "cholesky", "hsgp"):
+        fit = pr.fit(model_of(f"y ~ gp(x, basis='{basis}')"), "evidence")
+        (term,) = fit.model.design.recipe.processes.values()
+        found[basis] = [term.basis.kernel.hyper["length"], fit.model.joint.blocks[-1].prior.scale, fit.aux["sigma"]]
+    np.testing.assert_allclose(found["cholesky"], found["exact"], rtol=1e-3)
+    np.testing.assert_allclose(found["hsgp"], found["exact"], rtol=1e-3)
+
+
+def test_a_basis_of_few_anchors_does_not_overstate_its_evidence():
+    """Titsias' bound is below the evidence of the process, which the columns alone may exceed; its slopes are exact."""
+    model = model_of("y ~ gp(x, length=0.3, basis='nystrom', size=7)", prior={"gp(x)": Normal(HalfNormal(1.0))})
+    surface, theta = EvidenceProblem(model, False).surface, np.log([1.0, 0.35])
+    V = 1.0 * RBF(0.3)(X) + 0.35**2 * np.eye(40)
+    (term,) = model.design.recipe.processes.values()
+    phi = term.basis.columns_at(X)
+    left = np.trace(RBF(0.3)(X) - phi @ phi.T)
+    below = dense(model, phi @ phi.T + 0.35**2 * np.eye(40)) - 0.5 * left / 0.35**2
+    assert surface(theta).evidence == pytest.approx(below, rel=1e-10)
+    assert below < dense(model, V)
+    np.testing.assert_allclose(surface(theta).gradient, gradient(lambda t: surface(t).value, theta), rtol=1e-7)
+
+
+def test_methods_that_cannot_make_columns_anew_say_so():
+    for method in ("nuts", "integrate", "laplace", "newton", "importance"):
+        with pytest.raises(pr.Incompatible, match=r"cannot move the length of gp\(x\).*use\s+evidence, or basis='hsgp'"):
+            pr.fit(model_of(), method)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson"])
+def test_the_length_of_sines_has_the_same_posterior_by_nodes_and_by_chains(likelihood):
+    y = {"gaussian": "y", "bernoulli": "b", "poisson": "k"}[likelihood]
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(-0.5, 0.5))}
+    aux = {"sigma": HalfNormal(1.0)} if likelihood == "gaussian" else {}
+    model = model_of(f"{y} ~ gp(x, basis='hsgp')", likelihood=likelihood, prior=prior, aux=aux)
+    nodes, chains = pr.fit(model, Integrate(draws=4000)), pr.fit(model, pr.NUTS(draws=1500, target_accept=0.95))
+    for name in nodes.solution.draws.hyper:
+        a, b = (f.solution.draws.flat[name] for f in (nodes, chains))
+        assert a.mean() == pytest.approx(b.mean(), abs=0.12 * b.std())
+        assert a.std() == pytest.approx(b.std(), rel=0.1)
