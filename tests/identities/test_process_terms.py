@@ -128,7 +128,7 @@ def test_a_length_that_is_not_stated_starts_at_the_median_distance_and_a_note_sa
     assert not term.length_known
     np.testing.assert_allclose(term.basis.kernel.length, np.median(gaps), rtol=1e-12)
     assert design.notes == (
-        f"gp(a, b): no length is stated; its columns have {np.median(gaps):.4g}, and length= states it",
+        f"gp(a, b): no length is stated; its columns have {np.median(gaps):.4g}, unless its prior has lengths of its own",
     )
     other = design.with_basis(term.key, pr.kernels.basis(pr.kernels.RBF(9.0), AB, "cholesky", size=3))
     assert [note.split(";")[0] for note in other.notes[1:]] == ["gp(a, b): no length is stated"]

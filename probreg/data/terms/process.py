@@ -71,7 +71,9 @@ class ProcessTerm:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of its columns: their error, and a length that nobody stated."""
         lengths = ", ".join(f"{v:.4g}" for name, v in self.basis.kernel.hyper.items() if "length" in name)
-        unstated = f"{self.short}: no length is stated; its columns have {lengths}, and length= states it"
+        unstated = (
+            f"{self.short}: no length is stated; its columns have {lengths}, unless its prior has lengths of its own"
+        )
         off = (f"{self.short}: {self.basis.error_words}",) if self.basis.error else ()
         return off if self.length_known else (*off, unstated)
 
