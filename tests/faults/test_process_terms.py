@@ -1,5 +1,6 @@
 """Processes that no formula and no data can have: each refusal is one sentence with the term, the column, the row and a remedy."""
 
+import contextlib
 import copy
 import json
 import re
@@ -106,6 +107,14 @@ def test_a_flat_prior_on_as_many_columns_as_rows_is_refused_and_found():
     )
     with pytest.raises(pr.Incompatible, match="under a flat prior their 8 columns interpolate the 6 rows"):
         pr.fit(two, "newton")
+
+
+@pytest.mark.parametrize(("rows", "refused"), [(5, True), (6, False)])
+def test_a_flat_prior_may_leave_two_rows_over(rows, refused):
+    formula = "y ~ 0 + gp(x, length=1.0, basis='cholesky', size=4)"
+    model = pr.Model.from_formula(formula, TABLE[:: N // rows][:rows], prior={"gp(x)": Flat()})
+    with pytest.raises(pr.Incompatible, match="interpolate") if refused else contextlib.nullcontext():
+        pr.fit(model)
 
 
 def test_a_flat_prior_on_fewer_columns_is_a_regression_and_said_to_be_one():
