@@ -33,7 +33,7 @@ REFUSED = {
     "gp(x, basis='hsgp', range=(0, 4.5))": "x is 4.65517 in row r27, beyond the range 0 to 4.5 of its sines: fit it with range=(0, 4.65518)",
     "gp(x, z, range=[(0, 5), (0, 1)])": "z is -0.756802 in row r4, beyond the range 0 to 1 of its sines: fit it with range=[(0, 5), (-0.756803, 1)]",
     "gp(x, kernel='sigmoid')": "tanh(a x'z + b) is not positive semidefinite",
-    "gp(x, kernel='sum')": "kernel='sum' is not one that a formula makes; it makes rbf, matern12,",
+    "gp(x, kernel='sum')": "kernel='sum' is made of others; a formula names one of rbf, matern12,",
     "gp(x, kernel=1)": "kernel is a name such as 'rbf' in a formula, got 1",
     "gp(x, kernel='polynomial', offset=-1)": "got -1: with a negative one it is no covariance function",
     "gp(x, kernel='linear', length=1)": "kernel='linear' takes no length=",

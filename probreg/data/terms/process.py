@@ -170,11 +170,13 @@ def stated_kernel(x: Array, words: Mapping[str, Any], inputs: Sequence[str]) -> 
     if not isinstance(name, str):
         raise DataError(f"kernel is a name such as 'rbf' in a formula, got {shown_value(name)}")
     given = {word: words[word] for word in KERNEL_SETTINGS if word in words}
-    if (plain := normalised_name(name)) in KERNELS and plain not in NAMED_KERNELS:
-        raise DataError(f"kernel={name!r} is not one that a formula makes; it makes {', '.join(NAMED_KERNELS)}")
-    whole: Any = read_kernel(plain)  # refused where it is no covariance function, with what to write
-    takes = [f.name for f in dataclasses.fields(whole) if f.name in KERNEL_SETTINGS]
-    takes = [word for word in takes if word != "nu" or plain == "matern"]
+    plain = normalised_name(name)
+    smooth = plain in ("matern12", "matern32", "matern52")  # the name says nu
+    kind: Any = KERNELS["matern" if smooth else plain]  # refused where there is none, with what to write
+    takes = [f.name for f in dataclasses.fields(kind)]
+    if "parts" in takes:
+        raise DataError(f"kernel={name!r} is made of others; a formula names one of {', '.join(NAMED_KERNELS)}")
+    takes = [word for word in takes if word in KERNEL_SETTINGS and not (smooth and word == "nu")]
     if unknown := [word for word in given if word not in takes]:
         raise DataError(
             f"kernel={name!r} takes no {unknown[0]}=; it takes {', '.join(f'{t}=' for t in takes) or 'nothing'}"
