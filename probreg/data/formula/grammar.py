@@ -355,6 +355,8 @@ def _check_smooth(of: Expression, call: ast.Call, name: str) -> None:
     named, words = {word.arg: word.value for word in call.keywords}, STANDALONE[name]
     if not call.args or not set(named) <= set(words):
         raise of.refused(call, f"{name} takes columns, then {', '.join(f'{word}=' for word in words)}")
+    if len(named) < len(call.keywords):
+        raise of.refused(call, "a word is given twice")
     if name == "t2" and len(call.args) < 2:
         raise of.refused(call, "t2 takes two columns or more; of one it is s")
     for arg in call.args:
