@@ -138,7 +138,8 @@ class Design:
     @property
     def shown_columns(self) -> tuple[str, ...]:
         """The columns for reading: those of a smooth function or a process as the term, with their number."""
-        of = {c: f"{t.name} ({len(t.columns)} columns)" for t in self.recipe.terms for c in t.columns}
+        size = {t.name: f"{len(t.columns)} column{'s' * (len(t.columns) > 1)}" for t in self.recipe.terms}
+        of = {c: f"{t.name} ({size[t.name]})" for t in self.recipe.terms for c in t.columns}
         return tuple(dict.fromkeys(of.get(c, c) for c in self.columns))
 
     def called(self, columns: Sequence[int]) -> str:

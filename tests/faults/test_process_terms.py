@@ -1,5 +1,6 @@
 """Processes that no formula and no data can have: each refusal is one sentence with the term, the column, the row and a remedy."""
 
+import contextlib
 import copy
 import json
 import re
@@ -32,7 +33,7 @@ REFUSED = {
     "gp(x, basis='hsgp', range=(0, 4.5))": "x is 4.65517 in row r27, beyond the range 0 to 4.5 of its sines: fit it with range=(0, 4.65518)",
     "gp(x, z, range=[(0, 5), (0, 1)])": "z is -0.756802 in row r4, beyond the range 0 to 1 of its sines: fit it with range=[(0, 5), (-0.756803, 1)]",
     "gp(x, kernel='sigmoid')": "tanh(a x'z + b) is not positive semidefinite",
-    "gp(x, kernel='sum')": "kernel='sum' is not one that a formula makes; it makes rbf, matern12,",
+    "gp(x, kernel='sum')": "kernel='sum' is made of others; a formula names one of rbf, matern12,",
     "gp(x, kernel=1)": "kernel is a name such as 'rbf' in a formula, got 1",
     "gp(x, kernel='polynomial', offset=-1)": "got -1: with a negative one it is no covariance function",
     "gp(x, kernel='linear', length=1)": "kernel='linear' takes no length=",
@@ -57,8 +58,12 @@ def test_a_process_that_cannot_be_is_refused_in_one_sentence_that_begins_with_th
     ("formula", "said"),
     [
         ("y ~ gp(g)", "column 'g' holds text (row r0: 'a')"),
-        ("y ~ gp(x):z", "stands by itself"),
+        (
+            "y ~ gp(x):z",
+            "'gp(x)' is a Gaussian process and stands by itself in 'y ~ gp(x):z'; one of x and z is gp(x, z)",
+        ),
         ("y ~ log(gp(x))", "stands by itself, not inside another function"),
+        ("y ~ gp(x, length=1.0, length=2.0)", "a word is given twice"),
         ("y ~ gp(x, k=3)", "gp takes columns, then kernel=, length=,"),
         ("y ~ gp(log(x))", "computed from [-inf] at row r0, which is not finite"),
     ],
@@ -103,6 +108,14 @@ def test_a_flat_prior_on_as_many_columns_as_rows_is_refused_and_found():
     )
     with pytest.raises(pr.Incompatible, match="under a flat prior their 8 columns interpolate the 6 rows"):
         pr.fit(two, "newton")
+
+
+@pytest.mark.parametrize(("rows", "refused"), [(5, True), (6, False)])
+def test_a_flat_prior_may_leave_two_rows_over(rows, refused):
+    formula = "y ~ 0 + gp(x, length=1.0, basis='cholesky', size=4)"
+    model = pr.Model.from_formula(formula, TABLE[:: N // rows][:rows], prior={"gp(x)": Flat()})
+    with pytest.raises(pr.Incompatible, match="interpolate") if refused else contextlib.nullcontext():
+        pr.fit(model)
 
 
 def test_a_flat_prior_on_fewer_columns_is_a_regression_and_said_to_be_one():

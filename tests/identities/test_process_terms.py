@@ -100,6 +100,14 @@ def test_brownian_motion_and_a_length_per_column_and_in_standard_deviations():
     np.testing.assert_allclose(scaled.X @ scaled.X.T, pr.kernels.RBF(0.7)(AB / AB.std(0, ddof=1)), atol=1e-9)
 
 
+def test_a_covariance_function_of_ones_own_has_its_name_in_formulas(monkeypatch):
+    monkeypatch.setitem(pr.kernels.KERNELS, "own", type("Own", (pr.kernels.Periodic,), {"name": "own"}))
+    design = pr.Model.from_formula("y ~ 0 + gp(a, kernel='own', period=2.0, length=1.0)", PLANE).design
+    np.testing.assert_array_equal(
+        design.X, pr.kernels.basis(pr.kernels.Periodic(2.0, 1.0), AB[:, :1]).columns_at(AB[:, :1])
+    )
+
+
 BASES = {
     "basis='cholesky', tol=1e-3": ("cholesky", {"tol": 1e-3}),
     "basis='cholesky', size=4": ("cholesky", {"size": 4}),
@@ -128,7 +136,7 @@ def test_a_length_that_is_not_stated_starts_at_the_median_distance_and_a_note_sa
     assert not term.length_known
     np.testing.assert_allclose(term.basis.kernel.length, np.median(gaps), rtol=1e-12)
     assert design.notes == (
-        f"gp(a, b): no length is stated; its columns have {np.median(gaps):.4g}, and length= states it",
+        f"gp(a, b): no length is stated; its columns have {np.median(gaps):.4g}, unless its prior has lengths of its own",
     )
     other = design.with_basis(term.key, pr.kernels.basis(pr.kernels.RBF(9.0), AB, "cholesky", size=3))
     assert [note.split(";")[0] for note in other.notes[1:]] == ["gp(a, b): no length is stated"]

@@ -14,7 +14,7 @@ import numpy as np
 
 from probreg.arguments.keywords import normalised_name
 from probreg.arguments.scalars import shown_value
-from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
+from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError, ProbregError
 from probreg.kernels import BASES, KERNELS, CovarianceFunction, KernelBasis, basis, basis_from_spec, read_kernel
 from probreg.kernels.basis import DEFAULT_EXACT, Beyond, distinct_rows
@@ -71,7 +71,9 @@ class ProcessTerm:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of its columns: their error, and a length that nobody stated."""
         lengths = ", ".join(f"{v:.4g}" for name, v in self.basis.kernel.hyper.items() if "length" in name)
-        unstated = f"{self.short}: no length is stated; its columns have {lengths}, and length= states it"
+        unstated = (
+            f"{self.short}: no length is stated; its columns have {lengths}, unless its prior has lengths of its own"
+        )
         off = (f"{self.short}: {self.basis.error_words}",) if self.basis.error else ()
         return off if self.length_known else (*off, unstated)
 
@@ -129,11 +131,11 @@ def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
     return ProcessTerm(key, short, made, known, tuple(inputs))
 
 
-def read_term(state: Mapping[str, Any], key: str) -> SmoothTerm | ProcessTerm:
-    """The smooth function or the process that a state is of."""
-    if isinstance(held := state.get("process"), ProcessTerm):
-        return held
-    return term_of(state, key)
+def process_in(states: Mapping[str, Mapping[str, Any]], key: str) -> ProcessTerm:
+    """The process of this key among the states of a recipe; DataError where there is none."""
+    if not isinstance(held := states.get(key, {}).get("process"), ProcessTerm):
+        raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
+    return held
 
 
 # ---- from a formula ------------------------------------------------------------------------------------------------------
@@ -168,11 +170,13 @@ def stated_kernel(x: Array, words: Mapping[str, Any], inputs: Sequence[str]) -> 
     if not isinstance(name, str):
         raise DataError(f"kernel is a name such as 'rbf' in a formula, got {shown_value(name)}")
     given = {word: words[word] for word in KERNEL_SETTINGS if word in words}
-    if (plain := normalised_name(name)) in KERNELS and plain not in NAMED_KERNELS:
-        raise DataError(f"kernel={name!r} is not one that a formula makes; it makes {', '.join(NAMED_KERNELS)}")
-    whole: Any = read_kernel(plain)  # refused where it is no covariance function, with what to write
-    takes = [f.name for f in dataclasses.fields(whole) if f.name in KERNEL_SETTINGS]
-    takes = [word for word in takes if word != "nu" or plain == "matern"]
+    plain = normalised_name(name)
+    smooth = plain in ("matern12", "matern32", "matern52")  # the name says nu
+    kind: Any = KERNELS["matern" if smooth else plain]  # refused where there is none, with what to write
+    takes = [f.name for f in dataclasses.fields(kind)]
+    if "parts" in takes:
+        raise DataError(f"kernel={name!r} is made of others; a formula names one of {', '.join(NAMED_KERNELS)}")
+    takes = [word for word in takes if word in KERNEL_SETTINGS and not (smooth and word == "nu")]
     if unknown := [word for word in given if word not in takes]:
         raise DataError(
             f"kernel={name!r} takes no {unknown[0]}=; it takes {', '.join(f'{t}=' for t in takes) or 'nothing'}"
