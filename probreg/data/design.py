@@ -135,6 +135,12 @@ class Design:
         names = {c for t in self.recipe.terms for c in t.columns}
         return np.array([c in names for c in self.columns], dtype=bool)
 
+    @property
+    def shown_columns(self) -> tuple[str, ...]:
+        """The columns for reading: those of a smooth function or a process as the term, with their number."""
+        of = {c: f"{t.name} ({len(t.columns)} columns)" for t in self.recipe.terms for c in t.columns}
+        return tuple(dict.fromkeys(of.get(c, c) for c in self.columns))
+
     def called(self, columns: Sequence[int]) -> str:
         """Columns in a sentence: by name, and a block of a smooth function as its term."""
         names = tuple(self.columns[j] for j in columns)

@@ -735,17 +735,26 @@ class Fit:
         storage.write_fit(path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
         return Path(path)
 
+    def _shown(self) -> tuple[Any, list[str]]:
+        """The summary without the columns of Gaussian processes, which say nothing one by one, and a line for each process."""
+        table, processes = self.summary(), self.model.design.recipe.processes
+        gone = {c for term in processes.values() for c in term.columns}
+        kept = [name not in gone for name in table.index.get_level_values(0)]
+        return table[kept], [f"{key}: {term.basis.size} columns, in summary()" for key, term in processes.items()]
+
     def __repr__(self) -> str:
         d = self.described
-        table = table_lines(self.summary(), float_format=lambda v: f"{v:.5g}")
+        shown, said = self._shown()
+        table = [*(table_lines(shown, float_format=lambda v: f"{v:.5g}") if len(shown) else []), *said]
         prob = f"{100 * self.summary().attrs['prob']:g} % {self.default_kind} intervals"
         head = f"{d['method']}, {prob}; {d['status']}"
         return printed(d["models"], head, *table, *(f"note: {n}" for n in d["notes"]))
 
     def _repr_html_(self) -> str:
         d = self.described
-        table = self.summary().to_html(float_format=lambda v: f"{v:.5g}", border=0)
-        notes = "".join(f"<li>{escape(n)}</li>" for n in d["notes"])
+        shown, said = self._shown()
+        table = shown.to_html(float_format=lambda v: f"{v:.5g}", border=0)
+        notes = "".join(f"<li>{escape(n)}</li>" for n in (*said, *d["notes"]))
         return f"<p><b>{escape(d['models'])}</b><br>{escape(d['method'])}: {escape(d['status'])}</p>{table}<ul>{notes}</ul>"
 
 

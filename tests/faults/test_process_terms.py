@@ -57,7 +57,10 @@ def test_a_process_that_cannot_be_is_refused_in_one_sentence_that_begins_with_th
     ("formula", "said"),
     [
         ("y ~ gp(g)", "column 'g' holds text (row r0: 'a')"),
-        ("y ~ gp(x):z", "stands by itself"),
+        (
+            "y ~ gp(x):z",
+            "'gp(x)' is a Gaussian process and stands by itself in 'y ~ gp(x):z'; one of x and z is gp(x, z)",
+        ),
         ("y ~ log(gp(x))", "stands by itself, not inside another function"),
         ("y ~ gp(x, k=3)", "gp takes columns, then kernel=, length=,"),
         ("y ~ gp(log(x))", "computed from [-inf] at row r0, which is not finite"),

@@ -284,3 +284,13 @@ def test_rows_of_files_have_sines_unless_a_basis_is_named(tmp_path):
     design = pr.Model.from_files("y ~ gp(x) + gp(x, z, x + z, sqrt(z), length=5.0)", tmp_path / "rows.csv").design
     assert [term.basis.kind for term in design.recipe.processes.values()] == ["hsgp", "fourier"]
     np.testing.assert_allclose(next(iter(design.recipe.processes.values())).basis.ends, [[0.0, 9.0]])
+
+
+def test_a_print_shows_a_process_as_one_line():
+    fit = pr.fit(toy("y ~ gp(x, length=1.0)"))
+    for text in (repr(fit), fit._repr_html_(), repr(fit.model)):
+        assert "gp(x, length=1.0)[" not in text
+        assert "Intercept" in text
+    assert "gp(x, length=1.0): 4 columns, in summary()" in repr(fit)
+    assert "columns Intercept, gp(x, length=1.0) (4 columns);" in repr(fit.model)
+    assert "Empty" not in repr(pr.fit(toy()))

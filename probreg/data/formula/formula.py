@@ -15,7 +15,7 @@ import numpy as np
 
 from probreg.data.formula.algebra import Counted, FormulaLayout, expand, left_of, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
-from probreg.data.formula.grammar import SMOOTHS, expression_inputs, parse_expression
+from probreg.data.formula.grammar import STANDALONE, expression_inputs, parse_expression
 from probreg.data.formula.layout import Level, Memory, counts_at, lay_out, numeric
 from probreg.data.rows import (
     Missing,
@@ -26,8 +26,8 @@ from probreg.data.rows import (
     refuse_missing,
     require,
 )
-from probreg.data.terms.process import ProcessTerm, process_of, read_term
-from probreg.data.terms.term import BasisTerm
+from probreg.data.terms.process import ProcessTerm, process_of
+from probreg.data.terms.term import BasisTerm, term_of
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
 from probreg.kernels import KernelBasis
@@ -77,13 +77,13 @@ class Recipe:
 
     @cached_property
     def terms(self) -> tuple[BasisTerm, ...]:
-        """The smooth functions among its terms, by the names of their columns."""
-        if not any(f"{name}(" in self.formula for name in SMOOTHS):  # read again only where there may be one
+        """The smooth functions among its terms, and then the processes, by the names of their columns."""
+        if not any(f"{name}(" in self.formula for name in STANDALONE):  # read again only where there may be one
             return ()
         factors, learned = parse_formula(self.formula).factors, read_state(self.state).transforms
         keys = [expression.written() for expression in factors.values() if expression.smooth]
-        found = [read_term(learned[key], key) for key in keys]
-        return tuple(t.described if isinstance(t, ProcessTerm) else t.described(key) for key, t in zip(keys, found))
+        smooths = tuple(term_of(learned[key], key).described(key) for key in keys)
+        return (*smooths, *(term.described for term in self.processes.values()))
 
     @cached_property
     def processes(self) -> Mapping[str, ProcessTerm]:
@@ -250,12 +250,8 @@ def read_formula(
 
 def process_inputs(parts: FormulaLayout, table: Table, memory: Memory) -> dict[str, np.ndarray]:
     """What enters each process of a formula (n, d), by the term as written."""
-    found = {e.written(): e for e in parts.factors.values() if e.smooth}
-    return {
-        key: expression_inputs(e, table, memory.transforms)
-        for key, e in found.items()
-        if "process" in memory.transforms[key]
-    }
+    processes = [e for e in parts.factors.values() if e.process]
+    return {e.written(): expression_inputs(e, table, memory.transforms) for e in processes}
 
 
 def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:

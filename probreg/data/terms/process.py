@@ -14,7 +14,7 @@ import numpy as np
 
 from probreg.arguments.keywords import normalised_name
 from probreg.arguments.scalars import shown_value
-from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
+from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError, ProbregError
 from probreg.kernels import BASES, KERNELS, CovarianceFunction, KernelBasis, basis, basis_from_spec, read_kernel
 from probreg.kernels.basis import DEFAULT_EXACT, Beyond, distinct_rows
@@ -122,16 +122,18 @@ def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
         made = basis_from_spec(state["basis"])
     except (ProbregError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
+    if not all(np.isfinite(v).all() for v in made.spec().values() if isinstance(v, np.ndarray)):
+        raise DataError(f"the saved state of {key!r} is damaged: its basis holds numbers that are not finite")
     if made.width != len(inputs):
         raise DataError(f"the saved state of {key!r} is damaged: its basis takes another number of columns")
     return ProcessTerm(key, short, made, known, tuple(inputs))
 
 
-def read_term(state: Mapping[str, Any], key: str) -> SmoothTerm | ProcessTerm:
-    """The smooth function or the process that a state is of."""
-    if isinstance(held := state.get("process"), ProcessTerm):
-        return held
-    return term_of(state, key)
+def process_in(states: Mapping[str, Mapping[str, Any]], key: str) -> ProcessTerm:
+    """The process of this key among the states of a recipe; DataError where there is none."""
+    if not isinstance(held := states.get(key, {}).get("process"), ProcessTerm):
+        raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
+    return held
 
 
 # ---- from a formula ------------------------------------------------------------------------------------------------------
