@@ -7,11 +7,15 @@
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from probreg.arguments.scalars import Flag, Number, Share, checked
+from probreg.arguments.keywords import refuse_unknown
+from probreg.arguments.scalars import Flag, Number, Positive, Share, checked
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.fits.fit import Fit, fit
 from probreg.inference import Evidence
+from probreg.kernels import CovarianceFunction
+from probreg.kernels.ridge import refuse_rounding
 from probreg.likelihoods import Likelihood, LikelihoodName
+from probreg.model.from_kernel import model_of_kernel
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, ExponentialPower, Jeffreys, Laplace, Normal, Reference
 from probreg.priors.base import PositivePerColumn
@@ -345,6 +349,59 @@ def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: 
     """
     prior = Normal(Reference(), scaled=scaled)
     return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence(per_column=True))
+
+
+@checked
+def kernel_ridge(
+    X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str, lam: Positive, intercept: Flag = True, **options: Any
+) -> Fit:  # fmt: skip
+    """Kernel ridge regression: argmin_f,b sum_i (y_i - f(x_i) - b)^2 + lam ||f||^2 over the functions of a kernel.
+
+    It is the mode of a Gaussian model whose function f is a Gaussian process of covariance (sigma^2 / lam) k: the columns
+    are those of the exact basis of k at the rows, under Normal(lam^(-1/2)) in units of sigma. Without an intercept it is
+    scikit-learn's KernelRidge with alpha = lam.
+
+    Parameters
+    ----------
+    X : array (n, d) or (n,)
+        The inputs of the kernel; at most 5,000 distinct rows.
+    y : array (n,)
+        The response.
+    kernel : CovarianceFunction or str
+        A function of `pr.kernels` such as `pr.kernels.RBF(1.0)`, or the name of one with its defaults.
+    lam : float
+        Positive: sigma^2 / tau^2, the variance of the noise over that of the process.
+    intercept : bool
+        Whether a constant b without a penalty is added.
+    **options
+        As in `Model.from_arrays`: `columns`, `weights`, `offset`, `aux`, `response`.
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, for a lam that is not positive, and for one so small that K + lam I is not positive
+        definite to rounding: it says the least lam that is.
+
+    References
+    ----------
+    Saunders, Gammerman & Vovk 1998.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF
+    >>> fit = kernel_ridge([0.0, 1.0, 2.0, 4.0], [0.0, 1.0, 0.0, 2.0], kernel=RBF(1.0), lam=0.1, intercept=False)
+    >>> fit.predict([[1.5], [3.0]])["mean"].values.round(6).tolist()
+    [0.516761, 0.671134]
+    """
+    refuse_unknown("kernel_ridge", options, ["columns", "weights", "offset", "aux", "response"])
+    model = model_of_kernel(X, y, kernel, Normal(lam**-0.5, sigma_units=True), intercept=intercept, **options)
+    refuse_rounding(lam, model.design.X[:, model.joint.informative])
+    return fit(model)
 
 
 @checked

@@ -49,6 +49,11 @@ class AnchoredBasis(KernelBasis):
     def values(self, rows: Array) -> Array:
         return self.kernel.matrix(RowPairs(rows, self.anchors)) @ self.T
 
+    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
+        if self.kind == "nystrom":
+            return nystrom(kernel, X, anchors=self.anchors)
+        return exact(kernel, self.anchors) if self.kind == "exact" else cholesky(kernel, X)
+
     def left_over(self, left: Array, largest: Array) -> Array:
         below = -_ROUNDING * np.abs(largest).max(initial=0.0)
         if (left < below).any():

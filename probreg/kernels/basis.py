@@ -65,6 +65,11 @@ class KernelBasis(ABC):
         _FORMS[cls.__name__] = cls
 
     @property
+    def projects(self) -> bool:
+        """Its columns are a projection on few anchors, so that an evidence without what it leaves out is too high (Titsias 2009)."""
+        return self.kind in ("cholesky", "nystrom")
+
+    @property
     @abstractmethod
     def size(self) -> int:
         """The number of columns, q."""
@@ -76,7 +81,11 @@ class KernelBasis(ABC):
 
     @abstractmethod
     def values(self, rows: Array) -> Array:
-        """phi at rows that were read."""
+        """The columns at rows that were read."""
+
+    def phi(self, rows: Array) -> Array:
+        """What has k(x, z) for its products: the columns, but where these leave their scales to the prior."""
+        return self.values(rows)
 
     @abstractmethod
     def first_beyond(self, rows: Array) -> Beyond | None:
@@ -110,7 +119,7 @@ class KernelBasis(ABC):
         projections: v is what hsgp lacks of k(x, x), 0 where it has too much, and 0 for fourier.
         """
         rows = read_rows(X, "X", self.width)
-        return self.variance_left(rows, self.values(rows))
+        return self.variance_left(rows, self.phi(rows))
 
     def variance_left(self, rows: Array, phi: Array) -> Array:
         """v (n,) at rows that were read, with the columns phi (n, q) there."""
@@ -123,11 +132,15 @@ class KernelBasis(ABC):
         A covariance for the bases with anchors; for hsgp and fourier, which are no projections, it is the error of k.
         """
         rows = read_rows(X, "X", self.width)
-        left = self.values(rows)
+        left = self.phi(rows)
         if Z is None:
             return self.kernel.matrix(RowPairs(rows, rows)) - left @ left.T
         others = read_rows(Z, "Z", self.width)
-        return self.kernel.matrix(RowPairs(rows, others)) - left @ self.values(others).T
+        return self.kernel.matrix(RowPairs(rows, others)) - left @ self.phi(others).T
+
+    @abstractmethod
+    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> "KernelBasis":
+        """The basis of the same kind of another function, in raw units, at the rows X that it was made of."""
 
     def spec(self) -> dict[str, Any]:
         """Plain arrays, numbers and texts from which `basis_from_spec` makes the same basis."""

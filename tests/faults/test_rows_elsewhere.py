@@ -265,6 +265,7 @@ RECIPES = {
     "bridge",
     "elastic_net",
     "firth",
+    "kernel_ridge",
     "lasso",
     "logistic",
     "ols",
