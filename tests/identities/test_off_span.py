@@ -322,6 +322,22 @@ def test_bases_that_are_no_projection_add_what_they_lack():
     np.testing.assert_allclose(v["hsgp"], np.maximum(lacks, 0.0), atol=1e-12)
 
 
+def test_sines_of_an_unknown_length_lack_at_every_draw_what_a_basis_of_its_length_lacks():
+    prior = {"gp(x)": pr.priors.GaussianProcess(amplitude=pr.HalfNormal(2.0), length=pr.priors.LogNormal(0.0, 0.5))}
+    made = "y ~ 0 + gp(x, basis='hsgp', range=(-1, 11), half_width=8, size=9)"
+    fit = pr.fit(Model.from_formula(made, TABLE, prior=prior, aux={"sigma": 0.3}), pr.Integrate(draws=20, chains=2))
+    found = off_span_of(fit.model, fit.solution).variance(fit.model.design.at({"x": NEW}))
+    (term,) = fit.model.design.recipe.processes.values()
+    flat = fit.solution.draws.flat
+    amplitude, length = (flat[next(name for name in flat if name.startswith(h))] for h in ("amplitude", "length"))
+    v = [a**2 * term.basis.with_kernel(RBF(h)).residual_variance(NEW) for a, h in zip(amplitude, length)]
+    assert (found > 1e-4).any()
+    np.testing.assert_allclose(found, v, rtol=1e-8, atol=1e-8)
+    average, far = (pr.predictions(fit, data={"x": x}).table["sd"].item() for x in (NEW, NEW[2:]))
+    assert far == pytest.approx(fit.predictive({"x": NEW}).means()[:, 2].std(ddof=1), rel=0.25)
+    assert average < far
+
+
 def test_a_saved_fit_predicts_with_the_process(tmp_path):
     fits = [pr.fit(toy()), pr.fit(toy(prior={"gp(x)": pr.Normal(pr.priors.HalfNormal(1.0))}), pr.Integrate(draws=100))]
     for fit in fits:
