@@ -24,7 +24,7 @@ from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
-from probreg.priors.gaussian_process import SineProcess
+from probreg.priors.gaussian_process import SineProcess, is_length
 from probreg.priors.joint import BlockPrior
 
 Array = np.ndarray
@@ -209,9 +209,11 @@ def _of_sines(
         names = hyper_names(model.joint, model.design)[i]
         values = {name: np.asarray(draws[called], dtype=float) for name, called in names.items()}
         amplitude = np.asarray(prior.amplitude_at(values), dtype=float) * np.ones(len(draws["beta"]))
-        rows = [dict(zip(values, row)) for row in np.stack(list(values.values()), 1).tolist()]
+        table = np.stack(list(values.values()), 1)
+        lengths = all(is_length(name) for name, _ in prior.unknown)  # on which k(x, x) does not depend
+        rows = [dict(zip(values, row)) for row in (table[:1] if lengths else table).tolist()]
         bound = np.array([prior.kernel_at(**row).bound for row in rows])
-        scales = np.exp(prior.log_scales_at(np.log(np.stack(list(values.values()), 1)), len(columns)))
+        scales = np.exp(prior.log_scales_at(np.log(table), len(columns)))
         middle = prior.kernel_at(**{name: float(np.median(v)) for name, v in values.items()})
         sines = VaryingSines(np.square(amplitude) * bound, np.square(scales))
         return ResidualProcess(term.key, prior.basis_at(middle, None), columns, amplitude, sines)
