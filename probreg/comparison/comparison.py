@@ -43,6 +43,8 @@ class Comparison:
         For each parameter that differs, what would have made such a difference.
     causes : DataFrame
         The same by name.
+    smooths : DataFrame
+        The smooth functions of each fit: effective degrees of freedom, columns and scales.
     spellings : dict
         For each fit whose prior is a penalty of scikit-learn, the estimator with its alpha or C.
     notes : tuple of str
@@ -109,6 +111,16 @@ class Comparison:
     @cached_property
     def _reasons(self) -> dict[str, dict[str, str]]:
         return reasons_by_parameter(self._found, tuple(map(str, self.data["param"].values)))
+
+    @cached_property
+    def smooths(self) -> DataFrame:
+        """One row for each smooth function and fit: edf, columns and tau, as in `fit.smooths`; empty where there are none."""
+        import pandas as pd
+
+        each = {name: fit.smooths for name, fit in self.fits.items()}
+        table = pd.concat(each, names=["fit"]).swaplevel()
+        order = {name: i for i, name in enumerate(dict.fromkeys(table.index.get_level_values("function")))}
+        return table.iloc[[i for _, i in sorted((order[f], i) for i, (f, _) in enumerate(table.index))]]
 
     @cached_property
     def spellings(self) -> dict[str, str]:

@@ -42,6 +42,9 @@ class Compared(Protocol):
     @property
     def data(self) -> Any: ...
 
+    @property
+    def smooths(self) -> Any: ...
+
 
 def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -> Any:
     """NUMBERS and WORDS over (fit, param), differences and ratios against the fit named `base`."""

@@ -38,7 +38,9 @@ def text(of: Compared, why: Reasons, notes: Sequence[str]) -> str:
         last = label
     said = [f"  {p}: {s}" for p, s in _printed(of, why, where)]
     reasons = ["", "Why they differ", *said] if said else []
-    return printed(*_header(of), "", *lines, *_rest(of, where), *reasons, "", "Notes", *(f"  {n}" for n in notes))
+    return printed(
+        *_header(of), "", *lines, *_rest(of, where), *_of_smooths(of), *reasons, "", "Notes", *(f"  {n}" for n in notes)
+    )
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -61,9 +63,21 @@ def as_html(of: Compared, why: Reasons, notes: Sequence[str]) -> str:
         f"<p>{'<br>'.join(html.escape(v) for v in _header(of))}</p>"
         f"<table><thead>{top}</thead><tbody>{''.join(body)}</tbody></table>"
         + "".join(f"<p>{html.escape(line)}</p>" for line in _rest(of, where) if line)
+        + _smooths_as_html(of)
         + (f"<p>Why they differ</p>{_list(said)}" if said else "")
         + _list([html.escape(n) for n in notes])
     )
+
+
+def _smooths_as_html(of: Compared) -> str:
+    head, rows = _smooth_rows(of)
+    if not rows:
+        return ""
+    top, *body = [
+        "".join(f"<{cell}>{html.escape(c)}</{cell}>" for c in r)
+        for cell, r in [("th", head), *(("td", r) for r in rows[:LONG])]
+    ]
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{''.join(f'<tr>{r}</tr>' for r in body)}</tbody></table>"
 
 
 def _list(items: Sequence[str]) -> str:
@@ -87,6 +101,27 @@ def _rest(of: Compared, where: Sequence[int]) -> list[str]:
     gone = of.data.sizes["param"] - len(where)
     which = "these have the largest differences" if len(of.fits) > 1 else "these are the first"
     return ["", f"{which}; {gone} more parameters, {gone * len(of.fits)} rows, in .to_pandas()"] if gone else []
+
+
+def _of_smooths(of: Compared) -> list[str]:
+    """The smooth functions, a line for each and fit, of very many the first."""
+    head, rows = _smooth_rows(of)
+    if not rows:
+        return []
+    widths = [max(len(r[i]) for r in [head, *rows]) for i in range(len(head))]
+    lines = [_line(row, widths) for row in [head, *rows[:LONG]]]
+    gone = len(rows) - LONG
+    return ["", *lines, *([f"{gone} more rows in .smooths"] if gone > 0 else [])]
+
+
+def _smooth_rows(of: Compared) -> tuple[list[str], list[list[str]]]:
+    """Head and rows as texts: what a function spends, of how many columns, and the scales of its blocks."""
+    rows, last = [], ""
+    for (name, fit), edf, columns, tau in of.smooths.itertuples(name=None):
+        spent = "" if np.isnan(edf) else f"{edf:.3f}"
+        rows.append(["" if name == last else name, fit, spent, f"{columns}", ", ".join(f"{t:.4g}" for t in tau)])
+        last = name
+    return ["smooth function", "fit", "edf", "columns", "tau"], rows
 
 
 def _printed(of: Compared, why: Reasons, where: Sequence[int]) -> list[tuple[str, str]]:

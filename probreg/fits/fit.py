@@ -26,6 +26,7 @@ from probreg.arguments.types import (
     RowsLike,
     TableLike,
 )
+from probreg.data.formula.functions import term_function
 from probreg.data.weights import WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
 from probreg.fits import storage
@@ -44,6 +45,7 @@ from probreg.fits.inference_data import (
     to_save,
 )
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
+from probreg.fits.smooth_functions import curve, points_given, points_over_range, said_of_smooths, smooths_table
 from probreg.inference import METHODS, Method, MethodName, Solution, Status
 from probreg.inference.base import method_obstacle, reported_coefficients, scale_matrix_of_reported
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
@@ -454,6 +456,89 @@ class Fit:
         table.attrs = {**ends.attrs, **self.described}
         return table
 
+    # ---- smooth functions ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def smooths(self) -> DataFrame:
+        """The smooth functions of the formula, one row each, with the effective degrees of freedom that they spend.
+
+        edf = q - tr((H^-1)_bb P_bb) over the q coefficients of the function, its flat columns counted: H = J + P, J the
+        expected information of the rows and P the precision of the prior. It is mgcv's edf. The range block alone
+        spends it less the flat columns.
+
+        Returns
+        -------
+        DataFrame
+            edf; columns, the number of coefficients; tau, a tuple with the scale of each range block, in units of the
+            linear predictor. Of a posterior edf is the mean over 200 of its draws, and tau that over all.
+
+        Examples
+        --------
+        >>> x = np.linspace(0.0, 6.0, 40)
+        >>> found = fit(Model.from_formula("y ~ s(x)", {"x": x, "y": np.sin(x) + 0.1 * np.cos(40.0 * x)}))
+        >>> bool(2.0 < found.smooths.loc["s(x)", "edf"] < 9.0)
+        True
+        """
+        return smooths_table(self.model, self.solution)
+
+    @checked
+    def smooth(
+        self,
+        term: str | None = None,
+        prob: Probability = 0.95,
+        *,
+        derivative: Flag = False,
+        at: ArrayLike | None = None,
+    ) -> Dataset:
+        """A smooth function of the formula over its range, or its derivative, with a pointwise and a simultaneous band.
+
+        f(x) = C(x) b is centred: its mean over the training rows is zero. A simultaneous band holds the whole function
+        with probability `prob`, a pointwise one each value of it. Bands of an evidence (REML) fit take the scales as
+        known. With `by=` a number, f is what multiplies it.
+
+        Parameters
+        ----------
+        term : str, optional
+            "s(x)", with its options or without; "s(x, by=g)[a]" is the function of one level. The only one by default.
+        prob : float
+            Probability of both bands, between 0 and 1.
+        derivative : bool
+            Whether it is df/dx, of a function of one column.
+        at : array (n,) or (n, d), optional
+            Where; by default 200 points over the range of the data, or 40 by 40.
+
+        Returns
+        -------
+        Dataset (point) or (point, outcome)
+            estimate, sd, lower, upper, simultaneous_lower, simultaneous_upper, in units of the linear predictor; x
+            (point, input). `attrs["critical"]` is the half-width of the simultaneous band in standard deviations.
+
+        Raises
+        ------
+        DataError
+            For a name that is no smooth function, or several.
+        Incompatible
+            For a fit without standard errors.
+
+        References
+        ----------
+        Ruppert, Wand & Carroll 2003, section 6.5; Marra & Wood 2012.
+
+        Examples
+        --------
+        >>> x = np.linspace(0.0, 6.0, 40)
+        >>> found = fit(Model.from_formula("y ~ s(x)", {"x": x, "y": np.sin(x) + 0.1 * np.cos(40.0 * x)}))
+        >>> slope = found.smooth("s(x)", derivative=True, at=[3.14])
+        >>> bool(abs(slope["estimate"].item() + 1.0) < 0.1)
+        True
+        """
+        require_predictive(self.solution, self.method)
+        function = term_function(self.model.design, term)
+        x = points_over_range(self.model, function) if at is None else points_given(function, at)
+        return curve(
+            self.model, self.method, self.solution, function, x, prob=prob, derivative=derivative, seed=self.seed
+        )
+
     # ---- new rows --------------------------------------------------------------------------------------------------
 
     @only_known
@@ -748,13 +833,14 @@ class Fit:
         table = [*(table_lines(shown, float_format=lambda v: f"{v:.5g}") if len(shown) else []), *said]
         prob = f"{100 * self.summary().attrs['prob']:g} % {self.default_kind} intervals"
         head = f"{d['method']}, {prob}; {d['status']}"
-        return printed(d["models"], head, *table, *(f"note: {n}" for n in d["notes"]))
+        return printed(d["models"], head, *table, *said_of_smooths(self.smooths), *(f"note: {n}" for n in d["notes"]))
 
     def _repr_html_(self) -> str:
         d = self.described
         shown, said = self._shown()
         table = shown.to_html(float_format=lambda v: f"{v:.5g}", border=0)
-        notes = "".join(f"<li>{escape(n)}</li>" for n in (*said, *d["notes"]))
+        every = (*said, *said_of_smooths(self.smooths), *d["notes"])
+        notes = "".join(f"<li>{escape(n)}</li>" for n in every)
         return f"<p><b>{escape(d['models'])}</b><br>{escape(d['method'])}: {escape(d['status'])}</p>{table}<ul>{notes}</ul>"
 
 

@@ -45,6 +45,7 @@ from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.prior_predictive import PriorPredictive, prior_predictive
 from probreg.model.pymc_graph import build_pymc_model
+from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
 from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
@@ -389,7 +390,9 @@ class Model(FromData):
     def penalty(self, *, sigma: Positive | None = None) -> Spellings:
         """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
 
-        It is for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero.
+        It is for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero. Of a
+        formula with smooth functions it says what the penalty J of each is, and its weight `sp` in RSS + sum_j sp_j J_j
+        (-2 log L + sum_j sp_j J_j), which `pr.gam(..., sp=)` reads. `s(x)` is given in the spelling of mgcv too.
 
         Parameters
         ----------
@@ -414,6 +417,9 @@ class Model(FromData):
         >>> model.penalty()["sklearn"].call
         'Ridge(alpha=4)'
         """
+        if self.design.of_terms.any():
+            known = self.noise_held if sigma is None else float(sigma)
+            return smooth_penalties(PenalisedModel(self.design, self.likelihood, self.joint, known))
         l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)
         columns, at = tuple(np.array(self.design.columns)[self.joint.informative].tolist()), self.penalty_setting
         if sigma is not None:

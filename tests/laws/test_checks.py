@@ -57,6 +57,11 @@ def interpolated():
     return Model.from_formula("y ~ gp(x, length=1.0)", data, prior={"gp(x)": Flat()})
 
 
+def beside_itself():
+    X, y, _ = clean("gaussian")
+    return Model.from_formula("y ~ b + s(b) + a", {"y": y, "a": X[:, 0], "b": X[:, 1]})
+
+
 X0 = clean()[0]
 BROKEN = [
     ("processes", interpolated, Verdict.PROBLEM, ()),
@@ -84,6 +89,7 @@ BROKEN = [
     ("rows", dropped, Verdict.NOTE, ()),
     ("response", lambda: model(*clean(), likelihood="gaussian"), Verdict.WARNING, ()),
     ("response", lambda: model(*clean(), likelihood="student"), Verdict.WARNING, ()),
+    ("same_line", beside_itself, Verdict.PROBLEM, ("b",)),
     ("vif", lambda: with_column(X0[:, 0] + 0.1 * np.cos(np.arange(N))), Verdict.NOTE, ("a", "bad")),
     ("condition", lambda: with_column(X0[:, 0] + 0.01 * np.cos(np.arange(N))), Verdict.NOTE, ("a", "bad")),
     ("design_leverage", lambda: with_column(100.0 * (np.arange(N) == 7) + X0[:, 1] ** 2), Verdict.WARNING, ()),

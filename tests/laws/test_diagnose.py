@@ -150,6 +150,12 @@ def bump_of_three(rng):
     return fit_of(X[:, :1], drawn("categorical", rng, np.c_[X[:, 0] + 0.5, X[:, 1]], eta), "categorical")
 
 
+def used_up(rng):
+    """A function with more bends than its basis can have."""
+    x = rng.uniform(0.0, 1.0, N)
+    return pr.fit(pr.Model.from_formula("y ~ s(x, k=5)", {"x": x, "y": np.sin(9.0 * x) + 0.1 * rng.normal(size=N)}))
+
+
 BROKEN = [
     ("leverage", far_row),
     ("cook", pulled),
@@ -168,6 +174,7 @@ BROKEN = [
     ("distribution", zeros),
     ("calibration", bump),
     ("calibration", bump_of_three),
+    ("linearity", used_up),
 ]
 
 

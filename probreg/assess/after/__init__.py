@@ -24,6 +24,7 @@ from probreg.assess.after.energy import EnergyDiagnostic as EnergyDiagnostic
 from probreg.assess.after.heteroscedasticity import HeteroscedasticityDiagnostic as HeteroscedasticityDiagnostic
 from probreg.assess.after.influence_measures import influence_measures as influence_measures
 from probreg.assess.after.leverage import LeverageDiagnostic as LeverageDiagnostic
+from probreg.assess.after.linearity import LinearityDiagnostic as LinearityDiagnostic
 from probreg.assess.after.loo import LeaveOneOutDiagnostic as LeaveOneOutDiagnostic
 from probreg.assess.after.loo_pit import LooPitDiagnostic as LooPitDiagnostic
 from probreg.assess.after.mixing import MixingDiagnostic as MixingDiagnostic

@@ -39,11 +39,18 @@ class RankCheck(Check):
         undecided = _named(alone, [names[j] for j in free])
         out = [self.say(Verdict.PROBLEM, f"{text}: {_meaning(cols)}", _REMEDY, cols) for text, cols in undecided]
         told = {cols[0] for _, cols in undecided}
-        for text, cols in _named(moments.rank, names):
-            if cols[0] not in told:
+        shared = [(text, cols) for text, cols in _named(moments.rank, names) if cols[0] not in told]
+        whole = {c: t.name for t in model.design.recipe.terms for c in t.columns}
+        for text, cols in shared:
+            if cols[0] not in whole:
                 out.append(
                     self.say(Verdict.NOTE, f"{text}: the prior alone decides how they share the effect", "", cols)
                 )
+        for term in dict.fromkeys(whole[cols[0]] for _, cols in shared if cols[0] in whole):
+            of = [cols for _, cols in shared if whole.get(cols[0]) == term]
+            others = dict.fromkeys(whole.get(c, c) for cols in of for c in cols[1:])
+            said = f"{term}: combinations of {', '.join(o for o in others if o != term) or 'one another'} in {len(of)} columns"
+            out.append(self.say(Verdict.NOTE, f"{said}, which the prior alone tells apart", "", [c[0] for c in of]))
         return (out + self._nearly(model)) or self.fine("every column says something that the others do not")
 
     def _crowded(self, model: Model, least: int) -> list[Finding]:

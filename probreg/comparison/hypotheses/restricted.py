@@ -30,7 +30,7 @@ class Test:
 
     name: str
     statistic: float
-    law: str  # "chi2", "F", "t" or "normal"
+    law: str  # "chi2", "F", "t", "normal" or "simulated"
     df: tuple[float, ...]
     p: float
     note: str = ""

@@ -12,7 +12,7 @@ from probreg.system.terminal import printed, table_lines
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
     """`null` in words; `estimates`, a DataFrame with one row per restriction: value (of the right side), estimate of the
-    left one, std_error or sd, lower, upper; `tests` by name for a point estimate ("Wald", "F", "t" or "z", "LR", "score");
+    left one, std_error or sd, lower, upper (of smooth functions edf and columns); `tests` by name for a point estimate ("Wald", "F", "t" or "z", "LR", "score");
     `beliefs` for a posterior: the probability of an inequality or the credible level that reaches an equality;
     `log_bayes_factor` of an equality where it is exact."""
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Names, Probability, checked
 from probreg.arguments.types import CovarianceLike
+from probreg.assess.after.linearity import LinearityTest, linearity_test
 from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
 from probreg.comparison.hypotheses.posterior import (
     Belief,
@@ -17,7 +18,8 @@ from probreg.comparison.hypotheses.posterior import (
     savage_dickey,
 )
 from probreg.comparison.hypotheses.restricted import estimable, independent, likelihood_tests, root, wald
-from probreg.comparison.hypotheses.result import Hypothesis
+from probreg.comparison.hypotheses.result import Hypothesis, Test
+from probreg.data.formula.functions import functions_called, term_functions
 from probreg.data.weights import without_likelihood
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -26,6 +28,7 @@ from probreg.inference.uncertainty.intervals import equal_tail, quantile
 from probreg.numerics.frame import map_of_predictors
 
 Array = np.ndarray
+_LINEAR = " is linear"
 _OPPOSITE = {">": "<=", "<": ">="}
 PENALISED = (
     "the estimate is the mode under a prior, so that Wald's test is the normal approximation of a posterior: it does not "
@@ -42,19 +45,23 @@ def hypothesis(
     covariance: CovarianceLike | None = None,
     tests: Names = ("wald", "likelihood"),
 ) -> Hypothesis:
-    """A test of L beta = r, or the probability of L beta > r, as `text` says it.
+    """A test of L beta = r, or the probability of L beta > r, as `text` says it; "s(x) is linear" tests a smooth function.
 
     A maximum likelihood fit gets Wald's test (F and t for least squares), the likelihood ratio and the score test. One
     inequality is tested one-sided against its opposite. A posterior gets the probability of inequalities, and for
     equalities the credible level at which they are reached.
+
+    "s(x) is linear" is tau = 0 of the range of a smooth function, at the edge of the parameters. For Gaussian noise it
+    is the restricted likelihood ratio by its exact law in finite samples, given the scales of other terms relative to
+    sigma. For other likelihoods it is the same ratio for the scores at the fit of the line. p-values are simulated.
 
     Parameters
     ----------
     fit : Fit
         A fit.
     text : str
-        "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are coefficients as the fit calls them, in
-        backquotes if need be. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" is said of every outcome.
+        "s(x) is linear", "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are coefficients as the fit
+        calls them, in backquotes if need be. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" is said of every outcome.
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
@@ -78,6 +85,10 @@ def hypothesis(
         For coefficients that are not identified, for equalities mixed with inequalities, and for several inequalities
         of a point estimate.
 
+    References
+    ----------
+    Crainiceanu & Ruppert 2004 (restricted likelihood ratio); Zhang & Lin 2003 (score).
+
     Examples
     --------
     >>> from probreg import Model
@@ -88,6 +99,8 @@ def hypothesis(
     ('x = 1', (2.0,), 0.5636)
     """
     require_predictive(fit.solution, fit.method)
+    if isinstance(text, str) and text.rstrip().endswith(_LINEAR):
+        return _of_function(fit, text)
     outcomes = fit.model.likelihood.outcomes
     read = parse(text, fit.model.design.columns, outcomes)
     estimable(fit, matrix(read, len(fit.parameter_names))[0] @ _display(fit))
@@ -161,6 +174,22 @@ def _of_mode(
     if "wald" not in tests:
         found = [t for t in found if t.name in ("LR", "score")]
     return Hypothesis(text, _null(fit, read), estimates, {t.name: t for t in found}, notes=notes)
+
+
+def _of_function(fit: Fit, text: str) -> Hypothesis:
+    """The test that a smooth function, or every function of a term, has no range."""
+    functions = functions_called(fit.model.design, text.rstrip().removesuffix(_LINEAR).strip())
+    found: LinearityTest = linearity_test(fit, functions)
+    names = [f.label for f in functions]
+    flat = {len(f.of.flat) for f in functions}
+    what = "a straight line" if flat == {1} else "constant" if flat == {0} else "in the null space of its penalty"
+    table = fit.smooths.loc[names, ["edf", "columns"]].reset_index()
+    notes: tuple[str, ...] = ("the p-value is from 20,000 draws of the statistic under the null, with a fixed seed",)
+    if len(term_functions(fit.model.design)) > len(functions):
+        notes += ("the scales of the other smooth functions are taken as known, relative to the noise",)
+    test = Test(found.name, found.statistic, "simulated", (), found.p)
+    null = f"{', '.join(names)} {'is' if len(names) == 1 else 'are each'} {what}: tau = 0"
+    return Hypothesis(text, null, table, {found.name: test}, notes=notes)
 
 
 def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) -> Hypothesis:

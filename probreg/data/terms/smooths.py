@@ -42,6 +42,21 @@ class SmoothBasis(ABC):
     @abstractmethod
     def blocks(self) -> tuple[int, ...]: ...
 
+    @property
+    @abstractmethod
+    def ends(self) -> Array:
+        """The least and the largest value of each column of x, (2, d)."""
+
+    @property
+    def penalty(self) -> "Roughness | None":
+        """The penalty of which the squares of a block are a multiple, where it is an integral of the function alone."""
+        return None
+
+    @property
+    def knots_drawn(self) -> bool:
+        """Whether its knots are a random part of the distinct points."""
+        return False
+
     @abstractmethod
     def columns_at(self, x: Array) -> Array:
         """(n, flat + sum of blocks)."""
@@ -50,6 +65,15 @@ class SmoothBasis(ABC):
     def width(self) -> int:
         """Number of columns."""
         return self.flat + sum(self.blocks)
+
+
+@dataclass(frozen=True)
+class Roughness:
+    """J(f) = unit |u|^2 of the coefficients u of a range block; `words` say what J is, `of` which package has it so."""
+
+    unit: float
+    words: str
+    of: str = ""
 
 
 def _size(columns: Array) -> float:
@@ -113,6 +137,24 @@ class ThinPlate(SmoothBasis):
     @property
     def blocks(self) -> tuple[int, ...]:
         return (self.transform.shape[1],)
+
+    @property
+    def ends(self) -> Array:
+        return self.centre + self.scale * np.array([self.knots.min(0), self.knots.max(0)])
+
+    @property
+    def knots_drawn(self) -> bool:
+        return len(self.knots) >= MOST_KNOTS
+
+    @property
+    def penalty(self) -> Roughness:
+        """The thin plate energy; in one column with m = 2 the integral of f''(x)^2."""
+        d, m, t = self.knots.shape[1], self.degree, self.transform[:, 0]
+        # f(x) = sum_j delta_j eta(|x - x_j| / s) has J_m = delta'E delta s^(d - 2 m), up to the sign of eta, and delta'E delta
+        # is the same for each unit vector u.
+        unit = abs(float(t @ _radial(self.knots, self.knots, m) @ t)) * self.scale ** (d - 2 * m)
+        words = "∫ f''(x)² dx" if (d, m) == (1, 2) else f"J_{m}(f), the thin plate energy of order {m} in {d} columns"
+        return Roughness(unit, words, "mgcv")
 
     def columns_at(self, x: Array) -> Array:
         return self._uncentred(x) - self.means
@@ -205,6 +247,18 @@ class PenalisedSpline(SmoothBasis):
     def blocks(self) -> tuple[int, ...]:
         return (self.transform.shape[1] - self.plain,)
 
+    @property
+    def ends(self) -> Array:
+        return np.array([[self.low], [self.high]])
+
+    @property
+    def penalty(self) -> Roughness:
+        """The squares of second differences of neighbouring coefficients of B-splines."""
+        t = self.transform[:, -1]
+        around = np.append(t, t[:2]) if self.cyclic else t
+        unit = float(np.square(np.diff(around, 2)).sum())
+        return Roughness(unit, "sum_j (b_j - 2 b_(j+1) + b_(j+2))², b the coefficients of the B-splines")
+
     def columns_at(self, x: Array) -> Array:
         return self._splines(x) @ self.transform - self.means
 
@@ -261,6 +315,10 @@ class TensorProduct(SmoothBasis):
     def blocks(self) -> tuple[int, ...]:
         widths = [[(m.flat + 1, m.blocks[0])[use] for m, use in zip(self.margins, part)] for part in self._parts()[1:]]
         return tuple(int(np.prod(w)) for w in widths)
+
+    @property
+    def ends(self) -> Array:
+        return np.hstack([margin.ends for margin in self.margins])
 
     def columns_at(self, x: Array) -> Array:
         return self._uncentred(x) - self.means

@@ -24,7 +24,8 @@ _MARGIN = 5  # k of each margin of a tensor product
 class BasisTerm:
     """The columns of one term by name: those with a flat prior, and blocks of those that share a scale.
 
-    `short` is the term without its options, by which a prior may call it.
+    `short` is the term without its options, by which a prior may call it. `levels` are those of `by=`, each with a function
+    of its own.
     """
 
     name: str
@@ -32,11 +33,29 @@ class BasisTerm:
     flat: tuple[str, ...]
     blocks: tuple[tuple[str, ...], ...]
     labels: tuple[str, ...]  # of the blocks: the term, with what tells them apart where there are several
+    levels: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All of them."""
         return (*self.flat, *(c for block in self.blocks for c in block))
+
+    @property
+    def functions(self) -> tuple["BasisTerm", ...]:
+        """The term itself, or one of each level of `by=`, named `s(x, by=g)[a]`."""
+        if not self.levels:
+            return (self,)
+        F, B = len(self.flat) // len(self.levels), len(self.blocks) // len(self.levels)
+        return tuple(
+            BasisTerm(
+                f"{self.name}[{level}]",
+                f"{self.short}[{level}]",
+                self.flat[i * F : (i + 1) * F],
+                self.blocks[i * B : (i + 1) * B],
+                self.labels[i * B : (i + 1) * B],
+            )
+            for i, level in enumerate(self.levels)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +88,11 @@ class SmoothTerm:
             columns = np.hstack([columns * (met.astype(str) == str(level))[:, None] for level in self.levels])
         return dict(zip(names, columns.T))
 
+    def function_at(self, x: Array) -> Array:
+        """The columns of one function at points x (n, d), in the order [flat, blocks]; those that `by=` numbers multiply."""
+        columns = self.basis.columns_at(x)
+        return np.column_stack([np.ones(len(x)), columns]) if self.by == "number" else columns
+
     def _names(self) -> list[str]:
         """What stands in brackets behind the term: "line" for flat columns, numbers for those of a block."""
         flat = ["line"] if self.basis.flat == 1 else [f"line {i + 1}" for i in range(self.basis.flat)]
@@ -96,7 +120,7 @@ class SmoothTerm:
         numbers = [str(b + 1) for b in range(len(self.basis.blocks))] if len(self.basis.blocks) > 1 else [""]
         parts = [", ".join(filter(None, (str(level), b))) for level in self.levels or ("",) for b in numbers]
         labels = tuple(f"{key}[{part}]" if part else key for part in parts)
-        return BasisTerm(key, self.short, tuple(flat), tuple(blocks), labels)
+        return BasisTerm(key, self.short, tuple(flat), tuple(blocks), labels, tuple(map(str, self.levels)))
 
 
 def learned_term(name: str, x: Array, by: Any, words: Mapping[str, Any], *, key: str, short: str) -> dict[str, Any]:

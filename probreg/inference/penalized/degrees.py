@@ -6,22 +6,32 @@ of the smoother for ridge, and the elastic net's formula (Tibshirani & Taylor 20
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from probreg.data import Block
 from probreg.data.rows import times_weights
-from probreg.inference.base import Array
+from probreg.inference.base import Array, Draws
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.model.pymc_graph import hyper_names
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import weighted_gram
+from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
+from probreg.priors.joint import JointPrior
 
 
 def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
     """trace(H (H + P)^-1) over the coefficients off their kinks, given aux."""
+    return float(degrees_by_coefficient(model, beta, **aux).sum())
+
+
+def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
+    """The diagonal of (H + P)^-1 H over the coefficients (p, m), zero at their kinks, given aux: those of a term add up to its
+    effective degrees of freedom, q - tr((H + P)^-1 P) of its q columns."""
     nonsmooth, (_, m) = NonsmoothTerms.of(model), model.shape
     known = {**model.fixed, **aux}
     free = ~nonsmooth.at(nonsmooth.phi(beta, model.likelihood.noise(known)))
@@ -29,16 +39,63 @@ def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
     flat = ~model.joint.informative
     if weights is not None and not weights[1].any() and (nonsmooth.touched | flat).all() and flat.sum() < 2:
         # P = 0 off the kinks: tr HH^-1 counts them   (Zou, Hastie & Tibshirani 2007).
-        return float(free.sum())
+        return free.astype(float)
     columns = np.flatnonzero(free.any(1))
     off = free[columns].ravel()
     H = information_of(model, beta, columns, **aux)[np.ix_(off, off)]
     at = vec_entries(columns, m)[off]
     P = smooth_prior_curvature(model, beta, **aux)[np.ix_(at, at)]
+    out = np.zeros(beta.size)
+    out[at] = _diagonal_of_shrinkage(H, P)
+    return out.reshape(beta.shape)
+
+
+def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
+    """The same in the mean over the draws of a posterior, given beta and every scale of each: (p, m).
+
+    It is the mean over at most `most` draws, evenly spaced. nan where the prior has no curvature given the draw.
+    """
+    values, joint = draws.flat, model.joint
+    every = np.unique(np.linspace(0, draws.count - 1, min(most, draws.count)).astype(int))
+    names = hyper_names(joint, model.design)
+    beta = values["beta"]
+    known = all(name in values for of in names.values() for name in of.values())
+    if not (known and isinstance(model.likelihood, SmoothLikelihood) and _curved(joint)):
+        return np.full(beta.shape[1:], np.nan)
+    exact, total = model.likelihood.least_squares, np.zeros(beta[0].size)
+    # For least squares H = X'X / sigma^2, whatever beta is.
+    unit = information_of(model, beta[0], None, **{model.noise_scale: 1.0}) if exact else None
+    for i in every:
+        aux = {a: float(values[a][i]) for a in model.unknown}
+        sigma = model.noise(aux)
+        H = unit / sigma**2 if unit is not None else information_of(model, beta[i], None, **aux)
+        given = {k: {h: float(values[name][i]) for h, name in of.items()} for k, of in names.items()}
+        P = prior_given(joint, given).curvature(beta[i], sigma)
+        total += _diagonal_of_shrinkage(H, P)
+    return (total / len(every)).reshape(beta.shape[1:])
+
+
+def prior_given(joint: JointPrior, values: Mapping[int, Mapping[str, float]]) -> JointPrior:
+    """The prior of the coefficients at values of the hyperparameters of its blocks, by the number of the block."""
+    blocks = []
+    for i, b in enumerate(joint.blocks):
+        prior = b.prior
+        blocks.append(replace(b, prior=prior.given(**values[i])) if isinstance(prior, HierarchicalPrior) else b)
+    return JointPrior(tuple(blocks))
+
+
+def _curved(joint: JointPrior) -> bool:
+    """Every block has a curvature, given its hyperparameters."""
+    bases = [b.prior.base if isinstance(b.prior, HierarchicalPrior) else b.prior for b in joint.blocks]
+    return all(isinstance(prior, Flat | SmoothPrior) for prior in bases)
+
+
+def _diagonal_of_shrinkage(H: Array, P: Array) -> Array:
+    """The diagonal of (H + P)^-1 H."""
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny))  # a strong prior must not hide the rest
-    # tr H (H + P)^-1 is the same of D^-1 H D^-1 and D^-1 P D^-1.
+    # (H + P)^-1 H has the diagonal of the same of D^-1 H D^-1 and D^-1 P D^-1.
     H, P = H / np.outer(d, d), P / np.outer(d, d)
-    return float(np.trace(np.linalg.pinv(H + P, rcond=1e-12, hermitian=True) @ H))
+    return np.asarray(np.einsum("ij,ji->i", np.linalg.pinv(H + P, rcond=1e-12, hermitian=True), H))
 
 
 def information_of(model: Model, beta: Array, columns: Array | None = None, **aux: float) -> Array:

@@ -62,7 +62,8 @@ class Spelling:
 class Spellings:
     """The penalty that a prior is, in every package that has it.
 
-    `l1`, `l2` are the weights of |w| and w^2/2 in the negative log prior, one for all penalised columns.
+    `l1`, `l2` are the weights of |w| and w^2/2 in the negative log prior, one for all penalised columns; nan for those of smooth
+    functions, whose penalties `head` says.
     """
 
     columns: tuple[str, ...]
@@ -70,6 +71,7 @@ class Spellings:
     l2: float
     rows: tuple[Spelling, ...]
     notes: tuple[str, ...] = ()
+    head: str = ""
 
     def __getitem__(self, package: str) -> Spelling:
         """The first call of a package. DataError names those that there are."""
@@ -80,7 +82,7 @@ class Spellings:
         raise DataError(f"no call of {package!r} has this penalty; there are: {there}")
 
     def __repr__(self) -> str:
-        head = f"-log p(w) = {self.l1:.6g} |w| + {self.l2:.6g} w^2/2 for each of {', '.join(self.columns)}"
+        head = self.head or f"-log p(w) = {self.l1:.6g} |w| + {self.l2:.6g} w^2/2 for each of {', '.join(self.columns)}"
         lines = [t for r in self.rows for t in (f"  {r.package:<12} {r.call}", f"  {'':<12} minimises {r.criterion}")]
         lines = lines or ["  no other package has it for this likelihood"]
         return printed(head, *lines, *(f"note: {n}" for n in self.notes))
@@ -90,7 +92,8 @@ class Spellings:
             f"<tr><td>{escape(r.package)}</td><td><code>{escape(r.call)}</code></td><td>{escape(r.criterion)}</td></tr>"
             for r in self.rows
         )
-        return f"<table><thead><tr><th>package</th><th>call</th><th>minimises</th></tr></thead><tbody>{body}</tbody></table>"
+        said = f"<p>{escape(self.head)}</p>" if self.head else ""
+        return f"{said}<table><thead><tr><th>package</th><th>call</th><th>minimises</th></tr></thead><tbody>{body}</tbody></table>"
 
 
 # ---- from a prior to the packages --------------------------------------------------------------------------------------

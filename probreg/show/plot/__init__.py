@@ -1,9 +1,9 @@
 """Pictures of results: each is a function that returns a matplotlib Figure, one file each.
 
-Those in PLOTS take a fit or several; the others take the result of another room, which their name says (`path`, `choice`,
-`interval_panel`, `coverage`, `sbc`, `bias_variance`, `reliability`). Every picture reads in greyscale (markers and lines differ, not
-only colours) and needs no legend to be guessed at. matplotlib is imported when the first picture is drawn. Adding a
-picture is one file and one line here.
+Those in PLOTS take a fit or several, `smooth` a fit with smooth terms; the others take the result of another room, which their
+name says (`path`, `choice`, `interval_panel`, `coverage`, `sbc`, `bias_variance`, `reliability`). Every picture reads in
+greyscale (markers and lines differ, not only colours) and needs no legend to be guessed at. matplotlib is imported when the
+first picture is drawn. Adding a picture is one file and one line here.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,6 +27,7 @@ from probreg.show.plot.reliability import reliability
 from probreg.show.plot.residuals import residuals
 from probreg.show.plot.sbc import sbc
 from probreg.show.plot.scale_location import scale_location
+from probreg.show.plot.smooth import smooth
 from probreg.show.plot.trace import trace
 from probreg.show.plot.tune import tune
 
@@ -69,6 +70,7 @@ __all__ = [
     "residuals",
     "sbc",
     "scale_location",
+    "smooth",
     "trace",
     "tune",
 ]

@@ -1,0 +1,228 @@
+"""Is a smooth function more than a straight line? Tests that the scale of its range is zero, and whether its basis is used up.
+
+H0: tau = 0 in f = flat columns + Z u, u ~ N(0, tau^2 I). It is on the edge of the parameter space, where -2 log of a likelihood
+ratio is not chi-square. The scales of other smooth functions are taken as known, relative to sigma.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.before.base import Finding, Verdict
+from probreg.data.formula.functions import TermFunction, term_functions
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit, fit as fit_model
+from probreg.inference.modes.newton import Newton
+from probreg.inference.penalized.degrees import information_of
+from probreg.inference.uncertainty.information import estimate_of
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.numerics.frame import vec_entries
+from probreg.numerics.linalg import triangular
+from probreg.priors import Flat, GaussianPrior, Normal, Prior
+from probreg.priors.joint import Key
+from probreg.system.terminal import p_said
+
+Array = np.ndarray
+SIMULATED = 20_000  # draws of the statistic under the null: the least p is 5e-5
+_RATIOS = 150  # values of tau^2 / sigma^2 among which the likelihood is maximised
+_HELD = 1e-5  # of a standard error: a scale at which coefficients are zero to 1e-10
+USED_UP = 0.95  # of its columns: a function that spends more would bend more if it could
+_FEW = 4  # functions in a sentence
+
+
+@dataclass(frozen=True)
+class LinearityTest:
+    """A test of tau = 0: `name` is "RLRT" or "score"; p is simulated from the law of the statistic under the null."""
+
+    name: str
+    statistic: float
+    p: float
+
+
+@DIAGNOSTICS.register
+class LinearityDiagnostic(Diagnostic):
+    """The test of tau = 0 for each smooth function, and a note where one has spent its basis.
+
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 6.0, 40)
+    >>> fit = pr.fit(pr.Model.from_formula("y ~ s(x)", {"x": x, "y": np.sin(x) + 0.3 * np.cos(40.0 * x)}))
+    >>> LinearityDiagnostic().run(fit)[0].sentence
+    's(x) is more than a straight line (p = 5e-05)'
+    """
+
+    name: ClassVar[str] = "linearity"
+    question: ClassVar[str] = "Is each smooth function more than a straight line, and is its basis large enough?"
+    target: ClassVar[str] = "mode"
+    when: ClassVar[str] = "formulas with smooth functions, at the top of the evidence or at given scales"
+    picture: ClassVar[str] = "plot.smooth"
+
+    def applies(self, fit: Fit) -> str | None:
+        return None if term_functions(fit.model.design) else "the formula has no smooth function"
+
+    def run(self, fit: Fit) -> list[Finding]:
+        functions, out = term_functions(fit.model.design), list[Finding]()
+        if (why := linearity_obstacle(fit, functions)) is None:
+            p = {f.label: linearity_test(fit, [f]).p for f in functions}
+            out.append(self.say(Verdict.OK, _sentence(p, functions), p_value=min(p.values())))
+        else:
+            out.append(self.say(Verdict.OK, f"smooth functions: no test of a straight line, since {why}"))
+        table = fit.smooths
+        full = table.index[table["edf"] > USED_UP * table["columns"]].tolist()
+        if full and all(f.of.blocks for f in functions):
+            spent = f"{table['edf'][full[0]]:.3g} of {table['columns'][full[0]]} degrees of freedom"
+            said = f"{_named(full)}: the basis is used up ({spent}{', of the first' * (len(full) > 1)})"
+            out.append(self.say(Verdict.NOTE, said, "take a larger k, and see whether the function changes"))
+        return out
+
+
+def _sentence(p: dict[str, float], functions: Sequence[TermFunction]) -> str:
+    bent, rest = [n for n in p if p[n] < 0.05], [n for n in p if not p[n] < 0.05]
+    line = "a straight line" if all(f.of.flat for f in functions) else "the null space of its penalty"
+    said = []
+    if bent:
+        worst = max(p[n] for n in bent)
+        said.append(f"{_named(bent)} {'is' if len(bent) == 1 else 'are each'} more than {line} ({p_said(worst)})")
+    if rest:
+        least = min(p[n] for n in rest)
+        said.append(f"{_named(rest)}: no sign of more than {line} ({'least ' * (len(rest) > 1)}{p_said(least)})")
+    return "; ".join(said)
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
+
+
+# ---- the tests -----------------------------------------------------------------------------------------------------------
+
+
+def linearity_obstacle(fit: Fit, functions: Sequence[TermFunction]) -> str | None:
+    """Why there is no test that these functions are straight lines, or None."""
+    model, s = fit.model, fit.solution
+    if fit.target != "mode" or s.draws is not None:
+        return "it is of a point estimate, and a posterior has the draws of tau themselves"
+    if any(not isinstance(b.prior, Flat | GaussianPrior) for b in model.joint.blocks):
+        return "it needs normal priors with given scales, as evidence leaves them"
+    if not isinstance(model.likelihood, SmoothLikelihood) or not (model.likelihood.least_squares or model.design.n):
+        return f"it needs the rows of a smooth likelihood, and {model.design.rows_absent or model.likelihood.name}"
+    if not np.isfinite(s.beta).all() or s.null_space is not None:
+        return "the coefficients are not all identified"
+    if not all(f.of.blocks for f in functions):
+        return "a function has no range block"
+    if model.likelihood.least_squares and _degrees_left(fit, functions) < 1:
+        return "no degrees of freedom are left for sigma"
+    return None
+
+
+def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> LinearityTest:
+    """The test that the range blocks of these functions are zero, together.
+
+    For a Gaussian likelihood it is the restricted likelihood ratio of tau = 0 against a common tau > 0, by its exact law in
+    finite samples (Crainiceanu & Ruppert 2004); for others the same in the normal law of the scores at the fit without the blocks
+    (Zhang & Lin 2003 for these). Incompatible where there is none.
+    """
+    if (why := linearity_obstacle(fit, functions)) is not None:
+        raise Incompatible(f"there is no test that {functions[0].label} is linear: {why}")
+    rng = np.random.default_rng(0)
+    return _restricted_ratio(fit, functions, rng) if fit.model.likelihood.least_squares else _score(fit, functions, rng)
+
+
+def _tested(fit: Fit, functions: Sequence[TermFunction]) -> Array:
+    """The columns of the range blocks."""
+    number = {name: j for j, name in enumerate(fit.model.design.columns)}
+    return np.array([number[c] for f in functions for block in f.of.blocks for c in block])
+
+
+def _degrees_left(fit: Fit, functions: Sequence[TermFunction]) -> float:
+    """n - flat columns - columns of the blocks."""
+    flat = int((~fit.model.joint.informative).sum())
+    return float(fit.model.design.moments.weight) - flat - len(_tested(fit, functions))
+
+
+def _restricted_ratio(fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator) -> LinearityTest:
+    """RLRT = sup over lam of (n - p) log(D(0) / D(lam)) - sum_s log(1 + lam mu_s), D(lam) = sum_s w_s^2 / (1 + lam mu_s) + r.
+
+    mu are the eigenvalues of Z'P Z, w the coordinates of y on their axes and r what is left, P the projection off the other
+    columns; under the null w_s^2 / sigma^2 ~ chi2(1), r / sigma^2 ~ chi2(n - p - K), all independent.
+    """
+    model, Z = fit.model, _tested(fit, functions)
+    p = model.shape[0]
+    rest, sigma = np.setdiff1d(np.arange(p), Z), model.noise(fit.aux)
+    F = np.asarray(model.design.moments.factor, dtype=float)
+    # sigma^2 times the precision of other blocks is a constant under the null: rows that are added, so that y'P y is their RSS.
+    L, U = np.linalg.eigh(model.joint.precision(sigma)[np.ix_(rest, rest)])
+    root = sigma * np.sqrt(np.maximum(L, 0.0))[:, None] * U.T
+    rows = np.zeros((len(root), p + 1))
+    rows[:, rest] = root
+    order = [*rest, *Z, p]
+    T = np.asarray(triangular(np.vstack([F, rows])[:, order]), dtype=float)
+    a, b = len(rest), p
+    # T_bb = U diag(sqrt mu) V': w = U' T_by.
+    axes, size, _ = np.linalg.svd(T[a:b, a:b])
+    mu, w2, left = size**2, np.square(axes.T @ T[a:b, b]), float(T[b, b] ** 2)
+    keep = mu > 1e-12 * mu[0]
+    mu, w2, df = mu[keep], w2[keep], _degrees_left(fit, functions) + (~keep).sum()
+    ratios = np.geomspace(1e-2 / mu[0], 1e4 / mu[-1], _RATIOS)
+    observed = _sup(mu, w2[None], np.array([left]), df, ratios)[0]
+    null = _sup(mu, rng.chisquare(1.0, (SIMULATED, len(mu))), rng.chisquare(df, SIMULATED), df, ratios)
+    return LinearityTest("RLRT", float(observed), _p_value(null, observed))
+
+
+def _sup(mu: Array, w2: Array, left: Array, df: float, ratios: Array) -> Array:
+    """sup over lam >= 0 of twice the restricted log-likelihood ratio, for each row of w2 (S, K), left (S,)."""
+    shrunk = 1.0 / (1.0 + np.outer(mu, ratios))
+    D = w2 @ shrunk + left[:, None]
+    D0 = w2.sum(1) + left
+    value = (df + len(mu)) * (np.log(D0)[:, None] - np.log(D)) + np.log(shrunk).sum(0)
+    return np.maximum(value.max(1), 0.0)
+
+
+def _score(fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator) -> LinearityTest:
+    """The likelihood ratio of tau = 0 in the normal law of Z's, s the scores of the rows at the fit without the blocks.
+
+    Z's ~ N(0, B + tau^2 B B) with B = J_zz - J_zo (J_oo + P_oo)^-1 J_oz: on the axes of B, of eigenvalues mu, w_s^2 / (1 + tau^2
+    mu_s) ~ chi2(1). J is the expected information, o the other columns and P their prior's precision.
+    """
+    model, Z = _without(fit, functions), _tested(fit, functions)
+    null, m = fit_model(model, Newton()), model.shape[1]
+    found = estimate_of(model, null.solution, "a score test", each=True)
+    scores = found.scores[:, :m] * found.weights[:, None]
+    g, beta, aux = (model.design.X[:, Z].T @ scores).ravel(), null.solution.beta, null.solution.aux
+    J, P = information_of(model, beta, None, **aux), model.joint.curvature(beta, model.noise(aux))
+    z, o = vec_entries(tuple(Z), m), vec_entries(tuple(np.setdiff1d(np.arange(model.shape[0]), Z)), m)
+    inner = J[np.ix_(o, o)] + P[np.ix_(o, o)]
+    B = J[np.ix_(z, z)] - J[np.ix_(z, o)] @ np.linalg.solve(inner, J[np.ix_(o, z)])
+    mu, V = np.linalg.eigh(B)
+    keep = mu > 1e-12 * mu[-1]
+    mu, w2 = mu[keep], np.square(V[:, keep].T @ g) / mu[keep]
+    ratios = np.geomspace(1e-2 / mu[-1], 1e4 / mu[0], _RATIOS)
+    observed = _sup_of_scores(mu, w2[None], ratios)[0]
+    drawn = _sup_of_scores(mu, rng.chisquare(1.0, (SIMULATED, len(mu))), ratios)
+    return LinearityTest("score", float(observed), _p_value(drawn, observed))
+
+
+def _sup_of_scores(mu: Array, w2: Array, ratios: Array) -> Array:
+    """sup over lam >= 0 of sum_s w_s^2 lam mu_s / (1 + lam mu_s) - log(1 + lam mu_s), for each row of w2 (S, K)."""
+    shrunk = 1.0 / (1.0 + np.outer(mu, ratios))
+    value = w2 @ (1.0 - shrunk) + np.log(shrunk).sum(0)
+    return np.maximum(value.max(1), 0.0)
+
+
+def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
+    """The model whose tested blocks are held at zero, by scales of 1e-5 of the least standard error; others as they are."""
+    model, Z, columns = fit.model, _tested(fit, functions), fit.model.design.columns
+    J = information_of(model, fit.solution.beta, None, **fit.solution.aux)
+    prior: dict[Key, Prior] = {}
+    for block in model.joint.blocks:
+        if block.stated and not set(block.columns) & set(Z.tolist()):
+            prior[tuple(columns[j] for j in block.columns)] = block.prior
+    prior[tuple(columns[j] for j in Z)] = Normal(_HELD / float(np.sqrt(np.diagonal(J).max())))
+    return model.with_prior(prior)
+
+
+def _p_value(null: Array, observed: float) -> float:
+    """(1 + number of draws at least as large) / (1 + draws): a p-value of simulated data, never zero."""
+    return float((1 + (null >= observed - 1e-12).sum()) / (1 + len(null)))

@@ -1,0 +1,232 @@
+"""Smooth functions of stated smoothness: scales at which each spends given degrees of freedom, or has a given penalty weight.
+
+With J and P the information of the rows and the prior's precision, a function of F flat columns spends, at a scale tau of its range
+and other scales as they are,
+
+    edf(tau) = F + sum_s mu_s / (mu_s + tau^-2),    mu the eigenvalues of B = J_bb - J_bo (J_oo + P_oo)^-1 J_ob,
+
+which rises with tau from F to all of its columns. The scales of several functions are found in turn until none moves.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from probreg.data.formula.functions import TermFunction, functions_called, term_functions
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.fits.fit import Fit, fit
+from probreg.inference.penalized.degrees import degrees_by_coefficient, information_of
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.numerics.frame import vec_entries
+from probreg.numerics.linalg import rank_of, triangular
+from probreg.priors import Flat, GaussianPrior, HierarchicalPrior, Normal, Prior, Reference
+from probreg.priors.joint import Key
+
+Array = np.ndarray
+_SWEEPS, _FITS = 500, 50
+_TOL = 1e-10  # of degrees of freedom
+
+
+def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
+    """The fit at the scales at which each smooth function spends `df`, its flat columns counted: one number, or one by term."""
+    functions = _functions(model, "df")
+    wanted = _by_function(model, functions, df, "df")
+    m = model.shape[1]
+    for f in functions:
+        low, high = len(f.of.flat) * m, len(f.at) * m
+        if not low < wanted[f.label] < high:
+            raise DataError(
+                f"df of {f.label} is between {low} (its flat columns) and {high} (all of its columns), got {wanted[f.label]:g}"
+            )
+    tau = {f.label: 1.0 for f in functions}
+    if model.likelihood.least_squares:
+        # J = X'X / sigma^2: in units of sigma the scales do not depend on it.
+        J = information_of(model, np.zeros(model.shape), None, **{model.noise_scale: 1.0})
+        tau = _solved(model, functions, wanted, J, tau)
+        return _at_scales(model, functions, tau, _words("df", wanted))
+    for _ in range(_FITS):
+        found = _at_scales(model, functions, tau, _words("df", wanted))
+        s = found.solution
+        each = degrees_by_coefficient(found.model, s.beta, **s.aux)
+        if all(abs(float(each[f.at].sum()) - wanted[f.label]) < 1e-8 * wanted[f.label] for f in functions):
+            return found
+        tau = _solved(model, functions, wanted, information_of(found.model, s.beta, None, **s.aux), tau)
+    raise NotConverged(f"df: no scales spend {_words('df', wanted)} within {_FITS} fits; ask for fewer, or fit at REML")
+
+
+def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
+    """The fit under penalties of weight `sp` beside RSS, or beside -2 log L: one number, or one by term.
+
+    RSS + sp J(f), with J(f) = unit |u|^2 as `SmoothBasis.penalty` states it: tau^2 = sigma^2 / (sp unit).
+    """
+    functions = _functions(model, "sp")
+    wanted = _by_function(model, functions, sp, "sp")
+    tau = {}
+    for f in functions:
+        if not (np.isfinite(wanted[f.label]) and wanted[f.label] > 0):
+            raise DataError(
+                f"sp of {f.label} is a positive number, got {wanted[f.label]:g}; REML finds it where it is left out"
+            )
+        stated = f.term.basis.penalty
+        if stated is None:
+            raise Incompatible(
+                f"{f.label} has no penalty of one weight: give df=, or its prior by a scale for each block"
+            )
+        tau[f.label] = float((wanted[f.label] * stated.unit) ** -0.5)
+    return _at_scales(model, functions, tau, _words("sp", wanted))
+
+
+def _words(what: str, wanted: Mapping[str, float]) -> str:
+    return f"{what} = " + ", ".join(f"{v:g} for {name}" for name, v in wanted.items())
+
+
+def _functions(model: Model, what: str) -> tuple[TermFunction, ...]:
+    """The smooth functions of a model whose scales can be set."""
+    functions = term_functions(model.design)
+    if not functions:
+        raise DataError(f"{what}= is of smooth functions, and the formula has none: write y ~ s(x)")
+    if not isinstance(model.likelihood, SmoothLikelihood):
+        raise Incompatible(f"{what}= needs a smooth likelihood, and {model.likelihood.name} is not one")
+    ranges = {c for f in functions for block in f.of.blocks for c in block}
+    flat = np.flatnonzero(~model.joint.informative)
+    lost = rank_of(triangular(model.design.moments.R[:, flat])).dropped if len(flat) else ()
+    if lost:
+        names = ", ".join(model.design.columns[flat[j]] for j in lost)
+        raise Incompatible(
+            f"{what}= needs flat columns that are identified, and {names} is a combination of others: see pr.check"
+        )
+    for b in model.joint.blocks:
+        own = model.design.columns[b.columns[0]] in ranges
+        default = isinstance(b.prior, HierarchicalPrior) and not b.prior.proper
+        if own and not default:
+            called = model.design.called(b.columns)
+            raise DataError(
+                f"{called} has a prior of its own, which sets its smoothness: leave out {what}= or the prior"
+            )
+        if not own and not isinstance(b.prior, Flat | GaussianPrior):
+            raise Incompatible(f"{what}= needs normal priors of the other columns, and {b.prior.name} is none")
+    return functions
+
+
+def _by_function(
+    model: Model, functions: Sequence[TermFunction], given: float | Mapping[str, float], what: str
+) -> dict[str, float]:
+    """What was asked of each function, by its name."""
+    if not isinstance(given, Mapping):
+        return {f.label: _number(given, what, f.label) for f in functions}
+    out: dict[str, float] = {}
+    for name, value in given.items():
+        for f in functions_called(model.design, name):
+            out[f.label] = _number(value, what, name)
+    if missing := [f.label for f in functions if f.label not in out]:
+        raise DataError(f"{what}= names every smooth function or none, and {', '.join(missing)} is missing")
+    return {f.label: out[f.label] for f in functions}
+
+
+def _number(value: object, what: str, of: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise DataError(f"{what} of {of} is a number, got {value!r}")
+    return float(value)
+
+
+def _solved(
+    model: Model, functions: Sequence[TermFunction], wanted: Mapping[str, float], J: Array, start: Mapping[str, float]
+) -> dict[str, float]:
+    """The scales at which the functions spend what is wanted, given the information J (p m, p m)."""
+    m, sigma = model.shape[1], model.noise_held or 1.0
+    d = np.sqrt(np.diagonal(J))
+    d = np.where(d > 0, d, 1.0)
+    fixed = np.zeros(len(J))
+    number = {name: j for j, name in enumerate(model.design.columns)}
+    ranges = {f.label: vec_entries(tuple(number[c] for b in f.of.blocks for c in b), m) for f in functions}
+    P0 = _prior_of_others(model, sigma)
+    log_tau = {name: float(np.log(t)) for name, t in start.items()}
+    for _ in range(_SWEEPS):
+        moved = 0.0
+        for f in functions:
+            for name, at in ranges.items():
+                fixed[at] = np.exp(-2.0 * log_tau[name])
+            b = ranges[f.label]
+            o = np.setdiff1d(np.arange(len(J)), b)
+            A = (J + P0 + np.diag(fixed))[np.ix_(o, o)] / np.outer(d[o], d[o])
+            C = J[np.ix_(o, b)] / d[o][:, None]
+            mu = np.maximum(np.linalg.eigvalsh(J[np.ix_(b, b)] - C.T @ np.linalg.lstsq(A, C)[0]), 0.0)
+            spend = wanted[f.label] - len(f.of.flat) * m
+            mu = mu[mu > 1e-14 * mu.max()]
+            new = _log_scale(mu, spend)
+            moved = max(moved, abs(new - log_tau[f.label]))
+            log_tau[f.label] = float(new)
+        if moved < _TOL:
+            return {name: float(np.exp(t)) for name, t in log_tau.items()}
+    raise NotConverged(f"df: no scales spend {_words('df', wanted)}; the functions say the same, so ask for fewer")
+
+
+def _log_scale(mu: Array, spend: float) -> float:
+    """t with sum_s mu_s / (mu_s + exp(-2 t)) = spend, which rises in t."""
+    from scipy.optimize import brentq
+
+    centre = -0.5 * float(np.log(mu).mean())
+    return float(
+        brentq(lambda t: float((mu / (mu + np.exp(-2.0 * t))).sum()) - spend, centre - 60, centre + 60, xtol=1e-14)
+    )
+
+
+def _prior_of_others(model: Model, sigma: float) -> Array:
+    """The precision of the columns that are no range of a smooth function, (p m, p m), in units of sigma where J is."""
+    m = model.shape[1]
+    P = np.zeros((model.shape[0] * m, model.shape[0] * m))
+    for b in model.joint.blocks:
+        if isinstance(b.prior, GaussianPrior):
+            at = vec_entries(b.columns, m)
+            unit = 1.0 if b.prior.sigma_units or not model.likelihood.least_squares else sigma**-1.0
+            P[np.ix_(at, at)] = np.kron(b.prior.precision(len(b.columns)), np.eye(m)) / unit**2
+    return P
+
+
+def _at_scales(model: Model, functions: Sequence[TermFunction], tau: Mapping[str, float], said: str) -> Fit:
+    """The fit at scales of the ranges, for least squares in units of sigma, which is held or at its restricted maximum."""
+    columns = model.design.columns
+    ranges = {block: tau[f.label] for f in functions for block in f.of.blocks}
+    others: dict[Key, Prior] = {}
+    for b in model.joint.blocks:
+        names = tuple(columns[j] for j in b.columns)
+        if b.stated and names not in ranges:
+            others[names] = b.prior
+    exact = model.likelihood.least_squares
+
+    def at(unit: float) -> Model:
+        blocks: dict[Key, Prior] = {names: Normal(t * unit) for names, t in ranges.items()}
+        return model.with_prior({**others, **blocks})
+
+    if not exact:
+        return _noted(fit(at(1.0)), said)
+    if model.noise_held is not None:
+        return _noted(fit(at(model.noise_held)), said)
+    if not isinstance(model.noise_prior, Reference):
+        raise Incompatible(
+            "the smoothness of a Gaussian model is stated for sigma held or at its restricted maximum, not under a prior"
+        )
+    sigma = _restricted_sigma(model, at(1.0).with_aux(**{model.noise_scale: 1.0}))
+    found = fit(at(sigma).with_aux(**{model.noise_scale: sigma}))
+    return _noted(found, f"{said}; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest")
+
+
+def _restricted_sigma(model: Model, unit: Model) -> float:
+    """sigma^2 = (RSS + penalty) / (n - flat columns), at scales in units of sigma (`unit` has sigma = 1)."""
+    ranges = {j for f in term_functions(model.design) for j in f.at}
+    others = [b.prior for b in model.joint.blocks if not set(b.columns) <= ranges]
+    if any(not isinstance(prior, Flat) and not prior.sigma_units for prior in others):
+        raise Incompatible("df= and sp= beside normal priors of other columns need sigma: hold it, aux={'sigma': ...}")
+    beta = fit(unit, "closed_form").solution.beta[:, 0]
+    F = np.asarray(model.design.moments.factor, dtype=float)
+    rss = float(np.square(F @ np.append(beta, -1.0)).sum())
+    left = model.design.moments.weight - int((~unit.joint.informative).sum())
+    if left <= 0 or rss <= 0:
+        raise Incompatible("sigma has no estimate: the flat columns reproduce the response; use fewer, or hold sigma")
+    return float(np.sqrt((rss + beta @ unit.joint.precision(1.0) @ beta) / left))
+
+
+def _noted(found: Fit, said: str) -> Fit:
+    return replace(found, notes=(f"smooth functions at {said}", *found.notes))

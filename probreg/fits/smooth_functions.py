@@ -1,0 +1,218 @@
+"""The smooth functions of a fit: the degrees of freedom that each spends, its values at points, and bands about them.
+
+f(x) = C(x) beta_b with C the columns of the function: given the scales beta_b ~ N(b, V_bb), so that f ~ N(C b, C V_bb C').
+A pointwise band holds each f(x) with probability `prob`; a simultaneous one holds all of them at once: its half-width is c sd(x)
+with c the quantile of max_x |f(x) - E f(x)| / sd(x) (Ruppert, Wand & Carroll 2003, section 6.5).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.data.formula.functions import TermFunction, term_functions
+from probreg.errors import DataError, Incompatible
+from probreg.inference import Method, Solution
+from probreg.inference.base import Draws
+from probreg.inference.modes.wide import refuse_written_out
+from probreg.inference.penalized.degrees import degrees_by_coefficient, degrees_by_draw
+from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.model.pymc_graph import hyper_names
+from probreg.numerics.frame import vec_entries
+from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
+
+Array = np.ndarray
+POINTS = {1: 200, 2: 40}  # along each input, by the number of inputs
+_DRAWS, _MOST = 10_000, 4000  # of a normal law; of a posterior, evenly spaced
+
+
+# ---- degrees of freedom --------------------------------------------------------------------------------------------------
+
+
+def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
+    """q - tr((H^-1)_bb P_bb) of the q coefficients of each smooth function, by its name; of a posterior the mean over draws.
+
+    H = J + P, with J the expected information of the likelihood and P the prior's precision: q less its prior weights. nan
+    where there is no estimate, or no row to take J from.
+    """
+    functions = term_functions(model.design)
+    if not functions:
+        return {}
+    known = model.design.reachable or model.likelihood.least_squares
+    smooth = isinstance(model.likelihood, SmoothLikelihood) and bool(np.isfinite(solution.beta).all())
+    if not (known and smooth) or any(not solution.aux.get(a, 1.0) > 0 for a in model.unknown):
+        return {f.label: np.nan for f in functions}
+    if solution.draws is not None:
+        each = degrees_by_draw(model, solution.draws)
+    else:
+        each = degrees_by_coefficient(model, solution.beta, **solution.aux)
+    return {f.label: float(each[f.at].sum()) for f in functions}
+
+
+def scales_of_functions(model: Model, solution: Solution) -> dict[str, tuple[float, ...]]:
+    """tau of each range block of each smooth function, by the name of the function: of a posterior its mean; nan where a block
+    has no single scale."""
+    scales = {b.columns: _scale(model, solution, i) for i, b in enumerate(model.joint.blocks)}
+    number = {name: j for j, name in enumerate(model.design.columns)}
+    out = {}
+    for f in term_functions(model.design):
+        out[f.label] = tuple(scales.get(tuple(number[c] for c in block), np.nan) for block in f.of.blocks)
+    return out
+
+
+def _scale(model: Model, solution: Solution, i: int) -> float:
+    """tau of a block with the prior N(0, tau^2 I)."""
+    block, prior = model.joint.blocks[i], model.joint.blocks[i].prior
+    if isinstance(prior, HierarchicalPrior):
+        names = hyper_names(model.joint, model.design)[i]
+        values = {} if solution.draws is None else solution.draws.values
+        if not set(names.values()) <= set(values):
+            return np.nan
+        prior = prior.given(**{h: float(values[name].mean()) for h, name in names.items()})
+    if isinstance(prior, Flat):
+        return np.inf
+    if not isinstance(prior, GaussianPrior):
+        return np.nan
+    unit = model.noise(solution.aux) if prior.sigma_units else 1.0
+    P = prior.precision(len(block.columns))
+    alike = np.allclose(P, P[0, 0] * np.eye(len(P)), rtol=1e-12, atol=0)
+    return float(unit / np.sqrt(P[0, 0])) if alike else np.nan
+
+
+def smooths_table(model: Model, solution: Solution) -> Any:
+    """One row for each smooth function: edf, columns (times predictors), tau of each block."""
+    import pandas as pd
+
+    functions, m = term_functions(model.design), model.shape[1]
+    edf, tau = degrees_of_functions(model, solution), scales_of_functions(model, solution)
+    names = [f.label for f in functions]
+    columns = {"edf": list(edf.values()), "columns": [len(f.at) * m for f in functions], "tau": [tau[n] for n in names]}
+    return pd.DataFrame(columns, index=pd.Index(names, name="function"))
+
+
+def said_of_smooths(table: Any, most: int = 6) -> tuple[str, ...]:
+    """A line on the degrees of freedom of the smooth functions, of very many the first."""
+    if table.empty:
+        return ()
+    each = [f"{name} {row.edf:.4g} of {row.columns}" for name, row in zip(table.index, table.itertuples())]
+    rest = f" and {len(each) - most} more in .smooths" if len(each) > most else ""
+    return (f"effective degrees of freedom: {', '.join(each[:most])}{rest}",)
+
+
+# ---- the function at points ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A function at n points for K outcomes: arrays (n, K), and the quantile of the largest |z| of each outcome (K,)."""
+
+    estimate: Array
+    sd: Array
+    lower: Array
+    upper: Array
+    critical: Array
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """What there is, by name."""
+        half = self.critical * self.sd
+        pointwise = {"estimate": self.estimate, "sd": self.sd, "lower": self.lower, "upper": self.upper}
+        return pointwise | {
+            "simultaneous_lower": self.estimate - half,
+            "simultaneous_upper": self.estimate + half,
+        }
+
+
+def points_over_range(model: Model, function: TermFunction) -> Array:
+    """Points (n, d) over the range of the function: that of the rows it reaches, or of its basis where these are not known."""
+    d = len(function.inputs)
+    if d not in POINTS:
+        raise DataError(f"{function.label} is a function of {d} columns: say where with at=, an array (n, {d})")
+    points = function.points_of(model.design)
+    low, high = (points.min(0), points.max(0)) if len(points) else function.ends
+    axes = [np.linspace(low[j], high[j], POINTS[d]) for j in range(d)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
+
+
+def points_given(function: TermFunction, at: Any) -> Array:
+    """Points (n, d) that a user gave."""
+    d = len(function.inputs)
+    x = np.asarray(at, dtype=float)
+    x = x[:, None] if x.ndim == 1 and d == 1 else x
+    if x.ndim != 2 or x.shape[1] != d or not len(x):
+        raise DataError(f"at= holds points of {', '.join(function.inputs)}, an array (n, {d}); got shape {x.shape}")
+    if not np.isfinite(x).all():
+        raise DataError(f"at= holds {x[~np.isfinite(x)][0]} at point {int(np.argwhere(~np.isfinite(x))[0, 0])}")
+    return x
+
+
+def curve(
+    model: Model, method: Method, solution: Solution, function: TermFunction, x: Array, *,
+    prob: float, derivative: bool, seed: int,
+) -> Any:  # fmt: skip
+    """The function, or its derivative, at points x with both bands: a Dataset (point[, outcome])."""
+    import xarray as xr
+
+    if derivative and len(function.inputs) != 1:
+        raise DataError(f"derivative= is of one column, and {function.label} is a function of {len(function.inputs)}")
+    columns = function.slopes_at(x) if derivative else function.columns_at(x)
+    contrasts = model.likelihood.contrast_matrix
+    if solution.draws is not None:
+        found, kind = _of_draws(solution.draws, function.at, columns, contrasts, prob), "posterior draws"
+    else:
+        found, kind = _of_normal(solution, function.at, columns, contrasts, prob, seed), "normal, given the scales"
+    outcomes = model.likelihood.outcomes
+    dims = ("point", "outcome") if outcomes else ("point",)
+    coords: dict[str, Any] = {"x": (("point", "input"), x), "input": list(function.inputs)}
+    coords |= {"outcome": list(outcomes)} if outcomes else {}
+    arrays = {k: (dims, v if outcomes else v[:, 0]) for k, v in found.arrays.items()}
+    attrs = {
+        "function": function.label, "derivative": int(derivative), "prob": float(prob), "kind": kind,
+        "method": method.name, "critical": found.critical.tolist(),
+    }  # fmt: skip
+    return xr.Dataset(arrays, coords, attrs)
+
+
+def _of_normal(solution: Solution, at: Array, C: Array, contrasts: Array, prob: float, seed: int) -> Band:
+    """Of a point estimate with a normal (or t) law of its coefficients."""
+    refuse_written_out(solution, "a band about a smooth function")
+    beta = solution.beta
+    m = beta.shape[1]
+    where = vec_entries(tuple(at), m)
+    V = np.asarray(solution.scale, dtype=float)[np.ix_(where, where)]
+    if not np.isfinite(V).all():
+        raise Incompatible("a band about a smooth function needs standard errors, and this fit has none")
+    # f_k(x) = (C(x) kron t_k) vec(beta), cov = A A' with A = (C kron t_k) V^(1/2).
+    L, U = np.linalg.eigh(V)
+    root = (U * np.sqrt(np.maximum(L, 0.0))).reshape(len(at), m, -1)
+    estimate = C @ beta[at] @ contrasts.T
+    A = np.einsum("nq,qmr,km->knr", C, root, contrasts, optimize=True)
+    sd = np.sqrt(np.square(A).sum(-1)).T
+    half = quantile(prob, solution.df) * sd
+    rng = np.random.default_rng([seed, 7])
+    z = rng.standard_normal((A.shape[-1], _DRAWS))
+    z = z if solution.df is None else z / np.sqrt(rng.chisquare(solution.df, _DRAWS) / solution.df)
+    critical = [_largest(A[k] @ z, sd[:, k], prob) for k in range(len(contrasts))]
+    return Band(estimate, sd, estimate - half, estimate + half, np.array(critical))
+
+
+def _of_draws(draws: Draws, at: Array, C: Array, contrasts: Array, prob: float) -> Band:
+    """Of the draws of a posterior: means, standard deviations and quantiles of the function itself."""
+    beta = draws.flat["beta"]
+    beta = beta[np.unique(np.linspace(0, len(beta) - 1, min(len(beta), _MOST)).astype(int))][:, at]
+    f = np.einsum("nq,sqm,km->ksn", C, beta, contrasts, optimize=True)
+    estimate, sd = f.mean(1).T, f.std(1, ddof=1).T
+    ends = [equal_tail(one, prob) for one in f]
+    critical = [_largest((one - one.mean(0)).T, sd[:, k], prob) for k, one in enumerate(f)]
+    lower, upper = (np.stack([e[i] for e in ends], axis=-1) for i in (0, 1))
+    return Band(estimate, sd, lower, upper, np.array(critical))
+
+
+def _largest(deviations: Array, sd: Array, prob: float) -> float:
+    """The quantile of max_x |deviation(x)| / sd(x) over draws, deviations (n, S); points without spread say nothing."""
+    live = sd > 1e-12 * sd.max(initial=0.0)
+    if not live.any():
+        return 0.0
+    return float(np.quantile(np.abs(deviations[live] / sd[live, None]).max(0), prob))

@@ -1,0 +1,160 @@
+"""Smooth functions with their bands: one panel for each function, two for a function of two columns."""
+
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Flag, Probability, checked
+from probreg.data.formula.functions import TermFunction, functions_called
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.fits.smooth_functions import POINTS
+from probreg.show.plot.style import GREY, LIGHT, MANY, footnote, label, mark, paper, shorten, top_legend
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = np.ndarray
+_ACROSS, _MOST = 3, 12  # panels in a row, and in a picture
+_LEVELS = 12  # of a contour picture
+_WIDE = {1: 55, 2: 95, 3: 140}  # letters in a line of the footnote, by the panels in a row
+
+
+@checked
+def smooth(fit: Fit, term: str | None = None, *, derivative: Flag = False, prob: Probability = 0.95) -> "Figure":
+    """Smooth functions over their range: the estimate, a pointwise and a simultaneous band, the data as a rug.
+
+    A function is centred: its mean over the rows is zero. The dark band holds each value with probability `prob`, the
+    light one the whole function. There is one panel for each function (each level of `by=`), of a softmax for each of
+    its outcomes, and two for a function of two columns: the estimate and its standard deviation. The numbers are
+    those of `fit.smooth`.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit whose formula has smooth terms.
+    term : str, optional
+        "s(x)", with its options or without; "s(x, by=g)[a]" is one level. By default every function.
+    derivative : bool
+        Whether derivatives are drawn, of functions of one column.
+    prob : float
+        Probability of both bands, between 0 and 1.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Raises
+    ------
+    DataError
+        For a name that is no smooth function, and for functions that cannot be drawn.
+
+    References
+    ----------
+    Ruppert, Wand & Carroll 2003, section 6.5.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 6.0, 40)
+    >>> fit = pr.fit(pr.Model.from_formula("y ~ s(x)", {"x": x, "y": np.sin(x) + 0.1 * np.cos(40.0 * x)}))
+    >>> [ax.get_xlabel() for ax in smooth(fit).axes]
+    ['x']
+    """
+    every = functions_called(fit.model.design, term)
+    shown = [f for f in every if len(f.inputs) == 1 or (len(f.inputs) in POINTS and not derivative)]
+    if not shown:
+        what = (
+            "derivatives are of functions of one column" if derivative else "functions of up to two columns are drawn"
+        )
+        raise DataError(f"{what}, and {every[0].label} has {len(every[0].inputs)}; fit.smooth(at=...) has the numbers")
+    outcomes = fit.model.likelihood.outcomes or (None,)
+    panels = [(f, o, sd) for f in shown for o in outcomes for sd in ((False, True) if len(f.inputs) == 2 else (False,))]
+    drawn = panels[:_MOST]
+    across = min(len(drawn), _ACROSS if not any(sd for *_, sd in drawn) else 2)
+    down = -(-len(drawn) // across)
+    fig, axes = paper(down, across, size=(3.0 * across + (3.0 if across == 1 else 0.6), 2.7 * down + 0.8))
+    found = {f.label: fit.smooth(f.label, prob, derivative=derivative) for f in dict.fromkeys(f for f, *_ in drawn)}
+    for ax, (f, outcome, sd) in zip(axes.flat, drawn):
+        data = found[f.label] if outcome is None else found[f.label].sel(outcome=outcome)
+        name = f.label if outcome is None else f"{f.label}, {outcome}"
+        if len(f.inputs) == 1:
+            _curve(ax, data, f.points_of(fit.model.design), derivative)
+            label(ax, x=shorten(f.inputs[0], 32), title=shorten(name, 34) if len(panels) > 1 else None)
+        else:
+            _surface(fig, ax, data, f.points_of(fit.model.design), sd)
+            title = f"sd of {name}" if sd else name
+            label(ax, x=shorten(f.inputs[0], 32), y=shorten(f.inputs[1], 32), title=shorten(title, 34))
+    for ax in axes.flat[len(drawn) :]:
+        ax.set_visible(False)
+    _same_height(axes, drawn)
+    if len(drawn[0][0].inputs) == 1:
+        label(axes[0, 0], y=_axis(fit, drawn[0][0], derivative))
+        top_legend(fig, axes[0, 0])
+    footnote(fig, fill(_words(fit, found, prob, len(panels) - len(drawn), len(every) - len(shown)), _WIDE[across]))
+    return fig
+
+
+def _axis(fit: Fit, function: TermFunction, derivative: bool) -> str:
+    """What the height is."""
+    name = function.inputs[0]
+    what = "coefficient that varies" if function.times else function.label
+    if derivative:
+        return shorten(f"slope of {what} in {name}", 40)
+    link = fit.model.likelihood.link.name
+    scale = "" if link == "identity" or fit.model.likelihood.outcomes else f" on the {link} scale"
+    return shorten(what + scale, 40)
+
+
+def _curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
+    """The function with both bands, and where the rows are."""
+    x, look = data["x"].values[:, 0], mark(0)
+    ax.fill_between(
+        x, data["simultaneous_lower"], data["simultaneous_upper"], color=look.color, alpha=0.14, linewidth=0,
+        label="simultaneous band",
+    )  # fmt: skip
+    ax.fill_between(x, data["lower"], data["upper"], color=look.color, alpha=0.28, linewidth=0, label="pointwise band")
+    ax.plot(x, data["estimate"], color=look.color, linewidth=1.6, label="slope" if derivative else "estimate")
+    ax.axhline(0.0, color=LIGHT if not derivative else GREY, linewidth=0.8, zorder=0)
+    if len(points):
+        # Ticks inside the frame, of a height that leaves the curve alone.
+        ax.plot(
+            points[:, 0], np.full(len(points), 0.015), "|", transform=ax.get_xaxis_transform(), color=GREY,
+            markersize=6, markeredgewidth=0.6, alpha=0.6, rasterized=len(points) > MANY,
+        )  # fmt: skip
+
+
+def _surface(fig: Any, ax: Any, data: Any, points: Array, sd: bool) -> None:
+    """The function of two columns, or its standard deviation, as filled contours with the rows as dots."""
+    size = int(np.sqrt(data.sizes["point"]))
+    x, z = (data["x"].values[:, j].reshape(size, size) for j in (0, 1))
+    values = data["sd" if sd else "estimate"].values.reshape(size, size)
+    most = float(np.abs(values).max()) or 1.0
+    levels = np.linspace(float(values.min()), float(values.max()) + 1e-12 * most, _LEVELS)
+    shade = ax.contourf(x, z, values, levels=levels, cmap="Greys" if sd else "cividis")
+    ax.contour(x, z, values, levels=levels[::3], colors="white" if not sd else GREY, linewidths=0.6)
+    fig.colorbar(shade, ax=ax, shrink=0.9, format="%.3g").ax.tick_params(labelsize=7)
+    if len(points):
+        ax.plot(points[:, 0], points[:, 1], ".", color="#d9691e", markersize=2.5, rasterized=len(points) > MANY)
+
+
+def _same_height(axes: Any, drawn: list[Any]) -> None:
+    """Functions of one term are compared: they have one scale of heights."""
+    curves = [(ax, f) for ax, (f, *_) in zip(axes.flat, drawn) if len(f.inputs) == 1]
+    if curves and len({f.term_name for _, f in curves}) == 1:
+        low, high = np.array([ax.get_ylim() for ax, _ in curves]).T
+        for ax, _ in curves:
+            ax.set_ylim(low.min(), high.max())
+
+
+def _words(fit: Fit, found: Any, prob: float, hidden: int, undrawn: int) -> str:
+    edf = fit.smooths["edf"]
+    spent = ", ".join(f"{name} {edf[name]:.3g}" for name in list(found)[:_ACROSS] if np.isfinite(edf[name]))
+    law = "posterior draws" if fit.target == "posterior" else "scales taken as known"
+    said = [f"{fit.method.name}, {100 * prob:g} % bands ({law})"]
+    said += [f"effective degrees of freedom {spent}"] if spent else []
+    said += [f"{hidden} more panels can be named"] if hidden else []
+    said += [f"{undrawn} functions of more columns are not drawn"] if undrawn else []
+    return "; ".join(said)

@@ -1,0 +1,392 @@
+"""Smooth functions of a fit: degrees of freedom, values, slopes and bands, the test of a straight line, and the pictures."""
+
+import csv
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.data.formula.functions import term_functions
+from probreg.errors import DataError, Incompatible
+from tests.conftest import reference_path
+
+data = np.random.default_rng(8)
+N = 120
+TABLE = {
+    "x": data.uniform(0, 10, N),
+    "z": data.uniform(-1, 1, N),
+    "g": np.array(["a", "b", "c"])[data.integers(0, 3, N)],
+    "w": data.normal(size=N),
+}
+ETA = np.sin(TABLE["x"]) + 0.5 * TABLE["z"]
+Y = {
+    "gaussian": ETA + 0.3 * data.normal(size=N),
+    "bernoulli": (ETA + data.logistic(size=N) > 0).astype(int),
+    "poisson": data.poisson(np.exp(ETA)),
+    "categorical": np.array(["u", "v", "w"])[np.clip(np.round(ETA + data.normal(size=N)) + 1, 0, 2).astype(int)],
+}
+HALF = pr.Normal(pr.HalfNormal(1.0))
+
+
+def model_of(terms: str, likelihood: str = "gaussian", **more) -> pr.Model:
+    return pr.Model.from_formula(f"y ~ {terms}", {**TABLE, "y": Y[likelihood]}, likelihood=likelihood, **more)
+
+
+def mcycle() -> pr.Model:
+    with reference_path("csv/mcycle.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    return pr.Model.from_formula("accel ~ s(times)", {k: [float(r[k]) for r in rows] for k in ("times", "accel")})
+
+
+# ---- degrees of freedom --------------------------------------------------------------------------------------------------
+
+
+def test_edf_of_the_motorcycle_is_that_of_mgcv() -> None:
+    table = pr.fit(mcycle()).smooths
+    assert table.loc["s(times)", "edf"] == pytest.approx(8.625, abs=5e-4)
+    assert table.loc["s(times)", "columns"] == 9
+
+
+def test_edf_of_all_terms_is_the_trace_of_the_hat_matrix() -> None:
+    """One row moved at a time: d fitted_i / d y_i at given scales, the fit being linear in y."""
+    few, terms = {k: v[:30] for k, v in TABLE.items()}, "s(x, k=6) + t2(w, z, k=3)"
+    y = Y["gaussian"][:30]
+    fit = pr.fit(pr.Model.from_formula(f"y ~ {terms}", {**few, "y": y}))
+    prior = {tuple(fit.model.design.columns[j] for j in b.columns): b.prior for b in fit.model.joint.blocks if b.stated}
+    trace = 0.0
+    for i in range(30):
+        moved = {**few, "y": y + np.eye(30)[i]}
+        other = pr.fit(pr.Model.from_formula(f"y ~ {terms}", moved, prior=prior, aux=fit.aux), "closed_form")
+        trace += float((fit.model.design.X[i] @ (other.solution.beta - fit.solution.beta))[0])
+    assert fit.smooths["edf"].sum() + 1.0 == pytest.approx(trace, rel=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", Y)
+def test_edf_is_the_number_of_columns_less_the_prior_weights(likelihood: str) -> None:
+    fit = pr.fit(model_of("s(x, k=6) + z", likelihood))
+    m = fit.model.shape[1]
+    P = fit.model.joint.curvature(fit.solution.beta, fit.model.noise(fit.aux))
+    H = fit.model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature  # canonical links: as expected
+    F = np.eye(len(P)) - np.linalg.solve(H, P)
+    at = term_functions(fit.model.design)[0].at
+    spent = np.diagonal(F).reshape(-1, m)[at].sum()
+    assert fit.smooths.loc["s(x, k=6)", "edf"] == pytest.approx(spent, rel=1e-8)
+    assert fit.smooths.loc["s(x, k=6)", "columns"] == 5 * m
+
+
+def test_edf_runs_from_the_flat_columns_to_all_of_them() -> None:
+    for tau, spent in ((1e-9, 1.0), (1e9, 9.0)):
+        fit = pr.fit(model_of("s(x)", prior={"s(x)": pr.Normal(tau)}, aux={"sigma": 0.3}))
+        assert fit.smooths.loc["s(x)", "edf"] == pytest.approx(spent, abs=1e-6)
+        assert fit.smooths.loc["s(x)", "tau"] == (pytest.approx(tau),)
+
+
+def test_edf_of_a_posterior_is_the_mean_over_its_draws() -> None:
+    post = pr.fit(model_of("s(x)", prior={"s(x)": HALF}), "posterior", seed=1)
+    draws, model = post.solution.posterior.flat, post.model
+    X = model.design.X
+    each = []
+    for i in np.unique(np.linspace(0, len(draws["beta"]) - 1, 200).astype(int)):
+        P = np.diag(np.r_[0.0, 0.0, np.full(8, draws["tau[s(x)]"][i] ** -2.0)])
+        A = X.T @ X / draws["sigma"][i] ** 2
+        each.append(np.diagonal(np.linalg.solve(A + P, A))[1:].sum())
+    assert post.smooths.loc["s(x)", "edf"] == pytest.approx(np.mean(each), rel=1e-8)
+    assert post.smooths.loc["s(x)", "tau"][0] == pytest.approx(draws["tau[s(x)]"].mean())
+
+
+def test_functions_of_levels_have_a_row_each_and_compare_shows_them() -> None:
+    fit = pr.fit(model_of("g + s(x, k=5, by=g)"))
+    assert fit.smooths.index.tolist() == [f"s(x, k=5, by=g)[{level}]" for level in "abc"]
+    both = pr.compare({"one": fit, "two": fit})
+    assert len(both.smooths) == 6
+    lines = [line for line in repr(both).splitlines() if line.startswith("s(x, k=5, by=g)[a]  ")]
+    assert f"{fit.smooths['edf'].iloc[0]:.3f}" in lines[0]
+    assert "smooth function" in both._repr_html_()
+    assert "effective degrees of freedom: s(x, k=5, by=g)[a]" in repr(fit)
+
+
+def test_a_model_without_smooth_functions_has_none() -> None:
+    fit = pr.fit(model_of("x"))
+    assert fit.smooths.empty
+    assert "smooth function" not in repr(pr.compare([fit]))
+    with pytest.raises(DataError, match="no smooth function"):
+        fit.smooth()
+
+
+def test_a_saved_fit_says_the_same(tmp_path) -> None:
+    fit = pr.fit(model_of("s(x)"))
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    assert again.smooths.loc["s(x)", "edf"] == pytest.approx(fit.smooths.loc["s(x)", "edf"])
+    np.testing.assert_allclose(again.smooth(at=[1.0, 2.0])["sd"], fit.smooth(at=[1.0, 2.0])["sd"])
+
+
+# ---- the functions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        "s(x)",
+        "g + s(x, k=6, by=g)",
+        "s(x, k=6, by=w)",
+        "s(x, bs='ps')",
+        "s(x, bs='cc')",
+        "t2(x, z, k=4)",
+        "s(x, z, k=9)",
+    ],
+)
+def test_the_points_of_the_rows_are_told_from_their_columns(terms: str) -> None:
+    design = model_of(terms).design
+    for f in term_functions(design):
+        true = np.column_stack([TABLE[name] for name in f.inputs])
+        true = true[TABLE["g"] == f.label[-2]] if "by=g" in terms else true
+        # of a periodic function the ends are one point, and others are as near as 2,000 points of the range
+        periodic = "cc" in terms
+        inside = (true[:, 0] > true.min() + 0.01) & (true[:, 0] < true.max() - 0.01) if periodic else slice(None)
+        error = np.abs(f.points_of(design) - true)[inside]
+        assert error.max() < (0.003 if periodic else 1e-10)
+        assert f.ends[0] == pytest.approx([TABLE[name].min() for name in f.inputs])
+
+
+def test_a_function_is_what_its_columns_add_to_the_predictor() -> None:
+    fit = pr.fit(model_of("s(x) + z", "poisson"))
+    at = {"x": np.array([2.0, 7.0]), "z": np.zeros(2)}
+    eta = np.log(fit.predict(at)["mean"].values)
+    f = fit.smooth("s(x)", at=at["x"])["estimate"].values
+    np.testing.assert_allclose(np.diff(f), np.diff(eta), rtol=1e-10)
+    assert fit.smooth(at=TABLE["x"])["estimate"].values.mean() == pytest.approx(0.0, abs=1e-10)
+
+
+def test_functions_of_outcomes_are_those_of_the_coefficients() -> None:
+    fit = pr.fit(model_of("s(x, k=6)", "categorical"))
+    found = fit.smooth(at=TABLE["x"][:5])
+    columns = fit.model.design.X[:5, 1:]
+    np.testing.assert_allclose(found["estimate"], columns @ fit.coef.values[1:], atol=1e-12)
+    V = fit.covariance().sel(param=[f"{c}: v" for c in fit.model.design.columns[1:]])
+    V = V.sel(param_=[f"{c}: v" for c in fit.model.design.columns[1:]]).values
+    sd = np.sqrt(np.einsum("nq,qr,nr->n", columns, V, columns))
+    np.testing.assert_allclose(found["sd"].sel(outcome="v"), sd, rtol=1e-8)
+
+
+@pytest.mark.parametrize("terms", ["s(x)", "s(x, bs='ps')", "s(x, bs='cc')", "s(x, k=6, by=w)", "posterior"])
+def test_the_integral_of_the_slope_is_the_difference_of_the_function(terms: str) -> None:
+    drawn = terms == "posterior"
+    fit = pr.fit(model_of("s(x)", prior={"s(x)": HALF}), "posterior") if drawn else pr.fit(model_of(terms))
+    x = np.linspace(TABLE["x"].min(), TABLE["x"].max(), 2001)
+    f, slope = fit.smooth(at=x)["estimate"].values, fit.smooth(at=x, derivative=True)["estimate"].values
+    # Simpson's rule over every second point
+    step = (x[1] - x[0]) / 3.0 * (slope[:-2:2] + 4.0 * slope[1:-1:2] + slope[2::2])
+    np.testing.assert_allclose(step, np.diff(f[::2]), atol=2e-8 * np.abs(f).max())
+
+
+def test_a_simultaneous_band_is_wider_and_posterior_bands_are_quantiles() -> None:
+    fit = pr.fit(model_of("s(x)"))
+    band = fit.smooth(prob=0.9)
+    (c,) = band.attrs["critical"]
+    assert 2.2 < c < 3.5
+    np.testing.assert_allclose(band["simultaneous_upper"] - band["estimate"], c * band["sd"])
+    np.testing.assert_allclose(band["upper"] - band["estimate"], 1.6448536 * band["sd"], rtol=1e-6)
+    post = pr.fit(model_of("s(x)", prior={"s(x)": HALF}), "posterior", seed=1)
+    beta = post.solution.posterior.flat["beta"][:, 1:, 0]
+    at = post.smooth(at=TABLE["x"][:3], prob=0.9)
+    f = beta @ post.model.design.X[:3, 1:].T
+    np.testing.assert_allclose(at["lower"], np.quantile(f, 0.05, axis=0), atol=0.02)
+    np.testing.assert_allclose(at["estimate"], f.mean(0), atol=0.01)
+
+
+@pytest.mark.slow
+def test_a_simultaneous_band_covers_curves_drawn_from_the_posterior() -> None:
+    fit = pr.fit(model_of("s(x)"))
+    band, at = fit.smooth(prob=0.9), term_functions(fit.model.design)[0]
+    beta = np.random.default_rng(3).multivariate_normal(fit.solution.beta[:, 0], fit.solution.scale, 20_000)
+    f = beta[:, at.at] @ at.columns_at(band["x"].values).T
+    held = ((f > band["simultaneous_lower"].values) & (f < band["simultaneous_upper"].values)).all(1).mean()
+    assert held == pytest.approx(0.9, abs=0.01)  # two Monte Carlo errors of the quantile and of the share
+
+
+@pytest.mark.slow
+def test_bands_cover_a_function_over_data_sets() -> None:
+    """Pointwise bands hold the truth at 95 % of x on the whole (Nychka 1988); a band for all x holds it nearly as often."""
+    rng, x = np.random.default_rng(4), np.linspace(0.0, 10.0, 150)
+    truth = np.sin(x) - np.sin(x).mean()
+    across, whole = [], []
+    for _ in range(200):
+        band = pr.fit(pr.Model.from_formula("y ~ s(x)", {"x": x, "y": truth + 0.4 * rng.normal(size=150)})).smooth(at=x)
+        across.append(((truth > band["lower"].values) & (truth < band["upper"].values)).mean())
+        whole.append(
+            bool(((truth > band["simultaneous_lower"].values) & (truth < band["simultaneous_upper"].values)).all())
+        )
+    assert 0.93 < np.mean(across) < 0.97
+    assert 0.9 < np.mean(whole) < 0.99
+
+
+@pytest.mark.parametrize(
+    ("terms", "ask", "said"),
+    [
+        ("s(x) + s(z)", {}, "has 2 functions, name one: 's\\(x\\)', 's\\(z\\)'"),
+        (
+            "s(x, k=5) + s(x, k=4, by=w)",
+            {"term": "s(x)"},
+            "may be s\\(x, k=5\\) or .*: write the term with its options",
+        ),
+        ("s(x)", {"term": "s(w)"}, "'s\\(w\\)' is no smooth function of the model; it has s\\(x\\)"),
+        ("t2(x, z, k=4)", {"derivative": True}, "derivative= is of one column"),
+        ("s(x)", {"at": [[1.0, 2.0]]}, "an array \\(n, 1\\); got shape \\(1, 2\\)"),
+        ("s(x)", {"at": [1.0, np.nan]}, "nan at point 1"),
+        ("s(x, z, w, k=15)", {}, "a function of 3 columns: say where with at="),
+    ],
+)
+def test_what_cannot_be_asked_of_a_function_is_one_sentence(terms: str, ask: dict, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        pr.fit(model_of(terms)).smooth(**ask)
+
+
+def test_a_name_leaves_out_options_and_spaces() -> None:
+    fit = pr.fit(model_of("g + s(x, k=5, by=g)"))
+    wanted = fit.smooth("s(x, k=5, by=g)[b]", at=[3.0])["estimate"]
+    for name in ("s(x,k = 5,by=g)[b]", "s(x)[b]"):
+        assert fit.smooth(name, at=[3.0])["estimate"].equals(wanted)
+
+
+# ---- is it a straight line? ----------------------------------------------------------------------------------------------
+
+
+def test_the_ratio_is_twice_the_gain_of_the_restricted_likelihood() -> None:
+    """Against the evidence itself: maximised over tau and sigma, and at tau = 0."""
+    fit = pr.fit(model_of("s(x) + w"))
+    statistic = pr.hypothesis(fit, "s(x) is linear")["RLRT"].statistic
+    line = {"s(x)": pr.Normal(1e-7)}
+
+    def evidence(prior) -> float:
+        flat = model_of("s(x) + w", prior=prior)
+        return max(_log_evidence(flat, sigma) for sigma in np.geomspace(0.1, 3.0, 2000))
+
+    top = fit.solution.stats["log_evidence"]
+    # the grid of ratios is 1.2 times apart, which loses at most a few thousandths of the maximum
+    assert statistic == pytest.approx(2.0 * (top - evidence(line)), abs=0.02)
+    assert pr.hypothesis(fit, "s(x) is linear")["RLRT"].p < 1e-3
+
+
+def _log_evidence(model: pr.Model, sigma: float) -> float:
+    X, y = model.design.X, model.design.y
+    P = model.joint.precision(sigma)
+    H = X.T @ X / sigma**2 + P
+    b = np.linalg.solve(H, X.T @ y / sigma**2)
+    rss = np.square(y - X @ b).sum() / sigma**2 + b @ P @ b
+    d = np.diagonal(P)[np.diagonal(P) > 0]
+    flat = model.shape[0] - len(d)
+    logs = np.log(d).sum() - np.linalg.slogdet(H)[1] - N * np.log(2 * np.pi * sigma**2) + flat * np.log(2 * np.pi)
+    return float(0.5 * (logs - rss))
+
+
+def test_a_straight_line_is_found_to_be_one_and_a_curve_is_not() -> None:
+    line = pr.fit(model_of("s(z)"))
+    assert pr.hypothesis(line, "s(z) is linear")["RLRT"].p > 0.1
+    assert "s(z): no sign of more than a straight line" in repr(pr.diagnose(line, before=False))
+    for likelihood in ("bernoulli", "poisson", "categorical"):
+        found = pr.hypothesis(pr.fit(model_of("s(x, k=6) + z", likelihood)), "s(x) is linear")
+        assert found["score"].p < 0.01
+    assert found.null == "s(x, k=6) is a straight line: tau = 0"
+
+
+def test_a_term_is_tested_as_a_whole_or_by_level() -> None:
+    fit = pr.fit(model_of("g + s(x, k=6, by=g)"))
+    assert len(pr.hypothesis(fit, "s(x) is linear").estimates) == 3
+    one = pr.hypothesis(fit, "s(x, k=6, by=g)[b] is linear")
+    assert one.estimates["function"].tolist() == ["s(x, k=6, by=g)[b]"]
+    assert "taken as known" in repr(one)
+
+
+def test_a_posterior_is_not_tested() -> None:
+    post = pr.fit(model_of("s(x)", prior={"s(x)": HALF}), "posterior", seed=1)
+    with pytest.raises(Incompatible, match="it is of a point estimate"):
+        pr.hypothesis(post, "s(x) is linear")
+
+
+def test_a_basis_that_is_used_up_is_a_note() -> None:
+    said = repr(pr.diagnose(pr.fit(mcycle()), before=False))
+    assert "s(times): the basis is used up (8.62 of 9 degrees of freedom)" in said
+    assert "s(times) is more than a straight line" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "bernoulli"])
+def test_the_test_of_a_straight_line_has_its_size(likelihood: str) -> None:
+    rng, n, p = np.random.default_rng(5), 100, []
+    for _ in range(300):
+        x = rng.uniform(0.0, 1.0, n)
+        eta = 2.0 * x - 1.0
+        y = {
+            "gaussian": eta + rng.normal(size=n),
+            "poisson": rng.poisson(np.exp(eta)),
+            "bernoulli": (rng.random(n) < 1.0 / (1.0 + np.exp(-eta))).astype(int),
+        }[likelihood]
+        # the test does not depend on the scale of the function itself
+        prior = {"s(x)": pr.Normal(1.0)}
+        fit = pr.fit(pr.Model.from_formula("y ~ s(x)", {"x": x, "y": y}, likelihood=likelihood, prior=prior))
+        (test,) = pr.hypothesis(fit, "s(x) is linear").tests.values()
+        p.append(test.p)
+    assert 0.03 <= np.mean(np.array(p) < 0.05) <= 0.07
+
+
+# ---- a term is one thing -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("terms", "said"),
+    [
+        ("x + s(x)", "s(x): has the straight line of x in it, which stands beside it once more"),
+        ("x + z + t2(x, z, k=4)", "has the straight line of x, z in it, which stand beside it once more"),
+        ("s(x) + g + s(x, k=6, by=g)", "s(x, k=6, by=g): has the straight line of s(x) in it"),
+        ("s(x, k=6, by=g)", "the levels of g have one mean, since g is no term of its own"),
+    ],
+)
+def test_a_line_that_stands_twice_is_noticed(terms: str, said: str) -> None:
+    assert said in repr(pr.check(model_of(terms)))
+
+
+@pytest.mark.parametrize("terms", ["z + s(x)", "g + s(x, by=g)", "z:x + s(x)", "s(x) + s(z)", "w + s(x, by=w)", "x"])
+def test_other_terms_beside_a_smooth_function_are_nothing_special(terms: str) -> None:
+    model = model_of(terms)
+    (found,) = [f for f in pr.check(model) if f.check == "same_line"]
+    expected = "PROBLEM" if terms == "w + s(x, by=w)" else "OK"  # its level is w
+    assert found.verdict.name == expected
+
+
+@pytest.mark.parametrize("terms", ["s(x, k=20)", "t2(x, z)", "g + s(x, by=g)", "s(x) + g + s(x, by=g)"])
+def test_what_is_said_of_a_model_stays_short(terms: str) -> None:
+    """A finding for each of its columns would be a hundred lines."""
+    assert len(repr(pr.check(model_of(terms))).splitlines()) < 25
+    if "s(x) +" not in terms:
+        assert len(repr(pr.diagnose(pr.fit(model_of(terms)))).splitlines()) < 40
+
+
+# ---- pictures ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("terms", "likelihood", "panels"),
+    [
+        ("s(x)", "gaussian", 1),
+        ("g + s(x, k=5, by=g)", "gaussian", 3),
+        ("t2(x, z, k=4)", "gaussian", 2),
+        ("s(x, k=6)", "categorical", 2),
+        ("s(w) + t2(x, z, k=4)", "gaussian", 3),
+    ],
+)
+def test_a_picture_has_a_panel_for_each_function(terms: str, likelihood: str, panels: int) -> None:
+    fit = pr.fit(model_of(terms, likelihood))
+    figure = pr.plot.smooth(fit)
+    figure.draw_without_rendering()
+    drawn = [ax for ax in figure.axes if ax.get_visible() and ax.get_xlabel()]
+    assert len(drawn) == panels
+
+
+def test_a_picture_draws_the_numbers_of_the_fit() -> None:
+    fit = pr.fit(model_of("s(x)"))
+    for derivative in (False, True):
+        (ax,) = pr.plot.smooth(fit, "s(x)", derivative=derivative).axes
+        curve = ax.lines[0].get_ydata()
+        np.testing.assert_array_equal(curve, fit.smooth("s(x)", derivative=derivative)["estimate"])
+    with pytest.raises(DataError, match="derivatives are of functions of one column"):
+        pr.plot.smooth(pr.fit(model_of("t2(x, z, k=4)")), derivative=True)
