@@ -135,6 +135,16 @@ def test_a_prior_in_units_of_sigma_is_a_student_process():
     np.testing.assert_allclose(found["sd"], scale * np.sqrt(s.df / (s.df - 2)), rtol=1e-9)
 
 
+def test_a_ratio_of_means_has_the_sigma_of_each_draw():
+    table = {"x": X, "y": 100.0 + TABLE["y"]}
+    prior = {"gp(x)": pr.Normal(1.0, sigma_units=True)}
+    fit = pr.fit(Model.from_formula("y ~ gp(x, length=1.0)", table, prior=prior), "conjugate")
+    found = pr.comparisons(fit, {"x": (10.0, 20.0)}, measure="ratio", data={"x": [0.0]}).table
+    # (b + r) / (b + r') is 1 + (r - r') / b nearly, each r ~ N(0, sigma^2)
+    sigma = fit.solution.draws["sigma"].ravel()
+    assert found["sd"].item() == pytest.approx(np.sqrt(2 * np.mean(sigma**2)) / 100.0, rel=0.15)
+
+
 # ---- the mean is over the process -------------------------------------------------------------------------------------
 
 
