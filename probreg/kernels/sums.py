@@ -64,7 +64,7 @@ class RowSums:
         out = np.zeros((self.n, basis.size))
         for k, c in enumerate(self.coefficients.T):
             if len(used := np.flatnonzero(c)):
-                out[used] += c[used, None] * basis.values(self.rows[used, k])
+                out[used] += c[used, None] * basis.phi(self.rows[used, k])
         return out
 
     def variances(self, basis: KernelBasis) -> tuple[Array, Array]:
@@ -127,7 +127,7 @@ def _quadratic(basis: KernelBasis, points: Array, W: Any) -> Array:
     E = W.shape[0]
     total, across = np.zeros((E, E)), np.zeros((E, basis.size))
     for i in _blocks(len(points)):
-        across += W[:, i] @ basis.values(points[i])
+        across += W[:, i] @ basis.phi(points[i])
         for j in _blocks(len(points)):
             if j.start >= i.start:
                 # W_i K_ij W_j', and its transpose for the block on the other side

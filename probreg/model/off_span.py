@@ -9,7 +9,7 @@ says, which is left out.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -17,13 +17,15 @@ import numpy as np
 from scipy.special import ndtri
 
 from probreg.data import Design
+from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError, Incompatible
-from probreg.kernels import CovarianceFunction, KernelBasis
+from probreg.kernels import KernelBasis
 from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
+from probreg.priors.gaussian_process import SineProcess, is_length
 from probreg.priors.joint import BlockPrior
 
 Array = np.ndarray
@@ -44,19 +46,21 @@ class ResidualProcess:
         Where these stand in the design.
     scale : array (S,) or None
         s of each atom, one for all atoms where S is 1; None where the prior of the columns is not normal with one scale.
+    sines : VaryingSines or None
+        The scales of sines whose hyperparameters differ between atoms; `basis` is then that of their medians, by which sums over
+        rows are judged.
     """
 
     key: str
     basis: KernelBasis
     columns: list[int]
     scale: Array | None
-
-    def residual_at(self, kernel: CovarianceFunction) -> "ResidualProcess":
-        """The same with the covariance function at other hyperparameters."""
-        return replace(self, basis=self.basis.with_kernel(kernel))
+    sines: "VaryingSines | None" = None
 
     def variance(self, rows: Array, phi: Array) -> Array | None:
         """s^2 v(x), (S, n) or (1, n), at rows with the columns phi; None where all are in the span."""
+        if self.sines is not None:
+            return self.sines.variance(phi)
         v = self.basis.variance_left(rows, phi)
         v = np.where(v > ON_SPAN * self.basis.kernel.diagonal(rows), v, 0.0)
         scale = self._known(v)
@@ -96,6 +100,21 @@ class ResidualProcess:
                 "columns were made of, is not known: give it pr.Normal(scale); after an update, fit all rows together"
             )
         return self.scale
+
+
+@dataclass(frozen=True, eq=False)
+class VaryingSines:
+    """Of each atom the variance of the process (S,) and those of the coefficients of its sines (S, q)."""
+
+    whole: Array
+    each: Array
+
+    def variance(self, sines: Array) -> Array | None:
+        """s^2 v(x) (S, n) at rows with these sines (n, q); None where the sines have all of k(x, x)."""
+        # v(x) = s^2 k(x, x) - sum_j s^2 S(omega_j) sine_j(x)^2, the error of k: of either sign, and nothing is added where it is negative
+        left = self.whole[:, None] - self.each @ np.square(sines).T
+        left = np.where(left > ON_SPAN * self.whole[:, None], left, 0.0)
+        return left if left.any() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +192,33 @@ def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | flo
     terms = [t for t in model.design.recipe.processes.values() if present.issuperset(t.columns) and not t.basis.moving]
     place = {c: j for j, c in enumerate(model.design.columns)}
     at = [[place[c] for c in t.columns] for t in terms]
-    each = [ResidualProcess(t.key, t.basis, j, _scale(model, j, draws, noise)) for t, j in zip(terms, at)]
+    each = [
+        _of_sines(model, t, j, draws) or ResidualProcess(t.key, t.basis, j, _scale(model, j, draws, noise))
+        for t, j in zip(terms, at)
+    ]
     return OffSpan(tuple(each)) if each else None
+
+
+def _of_sines(
+    model: Model, term: ProcessTerm, columns: list[int], draws: Mapping[str, Array] | None
+) -> ResidualProcess | None:
+    """The residual process of a term whose hyperparameters were drawn with the coefficients of its sines; None for others."""
+    for i, b in enumerate(model.joint.blocks):
+        prior = b.prior
+        if not isinstance(prior, SineProcess) or set(columns) != set(b.columns) or draws is None:
+            continue
+        names = hyper_names(model.joint, model.design)[i]
+        values = {name: np.asarray(draws[called], dtype=float) for name, called in names.items()}
+        amplitude = np.asarray(prior.amplitude_at(values), dtype=float) * np.ones(len(draws["beta"]))
+        table = np.stack(list(values.values()), 1)
+        lengths = all(is_length(name) for name, _ in prior.unknown)  # on which k(x, x) does not depend
+        rows = [dict(zip(values, row)) for row in (table[:1] if lengths else table).tolist()]
+        bound = np.array([prior.kernel_at(**row).bound for row in rows])
+        scales = np.exp(prior.log_scales_at(np.log(table), len(columns)))
+        middle = prior.kernel_at(**{name: float(np.median(v)) for name, v in values.items()})
+        sines = VaryingSines(np.square(amplitude) * bound, np.square(scales))
+        return ResidualProcess(term.key, prior.basis_at(middle, None), columns, amplitude, sines)
+    return None
 
 
 def _scale(model: Model, columns: list[int], draws: Mapping[str, Array] | None, noise: Array | float) -> Array | None:

@@ -135,6 +135,16 @@ def test_a_prior_in_units_of_sigma_is_a_student_process():
     np.testing.assert_allclose(found["sd"], scale * np.sqrt(s.df / (s.df - 2)), rtol=1e-9)
 
 
+def test_a_ratio_of_means_has_the_sigma_of_each_draw():
+    table = {"x": X, "y": 100.0 + TABLE["y"]}
+    prior = {"gp(x)": pr.Normal(1.0, sigma_units=True)}
+    fit = pr.fit(Model.from_formula("y ~ gp(x, length=1.0)", table, prior=prior), "conjugate")
+    found = pr.comparisons(fit, {"x": (10.0, 20.0)}, measure="ratio", data={"x": [0.0]}).table
+    # (b + r) / (b + r') is 1 + (r - r') / b nearly, each r ~ N(0, sigma^2)
+    sigma = fit.solution.draws["sigma"].ravel()
+    assert found["sd"].item() == pytest.approx(np.sqrt(2 * np.mean(sigma**2)) / 100.0, rel=0.15)
+
+
 # ---- the mean is over the process -------------------------------------------------------------------------------------
 
 
@@ -320,6 +330,22 @@ def test_bases_that_are_no_projection_add_what_they_lack():
     (term,) = toy(words=", basis='hsgp', range=(-1, 11), tol=0.1").design.recipe.processes.values()
     lacks = 1.0 - np.square(term.columns_at(NEW[:, None])).sum(1)
     np.testing.assert_allclose(v["hsgp"], np.maximum(lacks, 0.0), atol=1e-12)
+
+
+def test_sines_of_an_unknown_length_lack_at_every_draw_what_a_basis_of_its_length_lacks():
+    prior = {"gp(x)": pr.priors.GaussianProcess(amplitude=pr.HalfNormal(2.0), length=pr.priors.LogNormal(0.0, 0.5))}
+    made = "y ~ 0 + gp(x, basis='hsgp', range=(-1, 11), half_width=8, size=9)"
+    fit = pr.fit(Model.from_formula(made, TABLE, prior=prior, aux={"sigma": 0.3}), pr.Integrate(draws=20, chains=2))
+    found = off_span_of(fit.model, fit.solution).variance(fit.model.design.at({"x": NEW}))
+    (term,) = fit.model.design.recipe.processes.values()
+    flat = fit.solution.draws.flat
+    amplitude, length = (flat[next(name for name in flat if name.startswith(h))] for h in ("amplitude", "length"))
+    v = [a**2 * term.basis.with_kernel(RBF(h)).residual_variance(NEW) for a, h in zip(amplitude, length)]
+    assert (found > 1e-4).any()
+    np.testing.assert_allclose(found, v, rtol=1e-8, atol=1e-8)
+    average, far = (pr.predictions(fit, data={"x": x}).table["sd"].item() for x in (NEW, NEW[2:]))
+    assert far == pytest.approx(fit.predictive({"x": NEW}).means()[:, 2].std(ddof=1), rel=0.25)
+    assert average < far
 
 
 def test_a_saved_fit_predicts_with_the_process(tmp_path):

@@ -78,15 +78,12 @@ class EffectSums:
         return self.off.joint(self.sums, size, fit.model.shape[1], rng)
 
 
-def effect_sums(fit: Fit, targets: Sequence[Target]) -> EffectSums | None:
-    """The sums of all targets; None for a model without processes."""
+def effect_sums(fit: Fit, targets: Sequence[Target], *, closed: bool) -> EffectSums | None:
+    """The sums of all targets; None for a model without processes. `closed`: they are for a covariance in the units of the solution's
+    scale, and not for draws."""
     if not fit.model.design.recipe.processes:
         return None
-    noise = (
-        None
-        if fit.solution.draws is not None and not fit.solution.draws.elliptical
-        else noise_of_scale(fit.model, fit.solution)
-    )
+    noise = noise_of_scale(fit.model, fit.solution) if closed else None
     off = off_span_of(fit.model, fit.solution, None if noise is None else {fit.model.noise_scale: noise})
     if off is None:
         return None

@@ -87,8 +87,9 @@ def evaluate_effects(
     posterior = fit.solution.draws
     if posterior is not None and covariance is not None:
         raise Incompatible("covariance= is for point estimates: the intervals of a posterior come from its draws")
-    left = effect_sums(fit, [t for q in quantities for t in q.targets])
-    if posterior is not None and not (posterior.elliptical and _linear(fit, scale)):
+    by_draws = posterior is not None and not (posterior.elliptical and _linear(fit, scale))
+    left = effect_sums(fit, [t for q in quantities for t in q.targets], closed=not by_draws)
+    if by_draws:
         columns, kind, cov, draws = _of_draws(fit, quantities, scale, prob, left)
     elif left is None or _linear(fit, scale):
         columns, kind, cov, draws = _of_delta(fit, quantities, scale, prob, covariance, left)
