@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dger
 
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Flag, checked
@@ -362,9 +363,7 @@ class Complement:
 
     def without(self, A: Array) -> Array:
         """N'A (n - f, k)."""
-        for v, tau in zip(self.v, self.tau):
-            A = A - np.outer(tau * v, v @ A)
-        return A[len(self.tau) :]
+        return _reflected(A, self.v, self.tau)[len(self.tau) :]
 
     def back(self, V: Array) -> Array:
         """N V (n, k)."""
@@ -376,6 +375,15 @@ class Complement:
         return self._forward(np.eye(self.v.shape[1], len(self.tau)))
 
     def _forward(self, A: Array) -> Array:
-        for v, tau in zip(self.v[::-1], self.tau[::-1]):
-            A = A - np.outer(tau * v, v @ A)
+        return _reflected(A, self.v[::-1], self.tau[::-1])
+
+
+def _reflected(A: Array, v: Array, tau: Array) -> Array:
+    """(I - tau_f v_f v_f') ... (I - tau_1 v_1 v_1') A."""
+    if not len(tau):
         return A
+    A = np.array(A, dtype=float, order="C")
+    for vector, t in zip(v, tau):
+        # A - t v (v'A) in place, of the transpose, which is in the order of BLAS
+        dger(-t, vector @ A, vector, a=A.T, overwrite_a=1)
+    return A
