@@ -363,27 +363,23 @@ class Complement:
 
     def without(self, A: Array) -> Array:
         """N'A (n - f, k)."""
-        return _reflected(A, self.v, self.tau)[len(self.tau) :]
+        return _reflect(np.array(A, dtype=float, order="C"), self.v, self.tau)[len(self.tau) :]
 
     def back(self, V: Array) -> Array:
         """N V (n, k)."""
-        return self._forward(np.vstack([np.zeros((len(self.tau), V.shape[1])), V]))
+        full = np.zeros((len(self.tau) + len(V), V.shape[1]))
+        full[len(self.tau) :] = V
+        return _reflect(full, self.v[::-1], self.tau[::-1])
 
     @property
     def basis(self) -> Array:
         """(n, f), an orthonormal basis of what B spans."""
-        return self._forward(np.eye(self.v.shape[1], len(self.tau)))
-
-    def _forward(self, A: Array) -> Array:
-        return _reflected(A, self.v[::-1], self.tau[::-1])
+        return _reflect(np.eye(self.v.shape[1], len(self.tau)), self.v[::-1], self.tau[::-1])
 
 
-def _reflected(A: Array, v: Array, tau: Array) -> Array:
-    """(I - tau_f v_f v_f') ... (I - tau_1 v_1 v_1') A."""
-    if not len(tau):
-        return A
-    A = np.array(A, dtype=float, order="C")
-    for vector, t in zip(v, tau):
+def _reflect(A: Array, v: Array, tau: Array) -> Array:
+    """A itself, as (I - tau_f v_f v_f') ... (I - tau_1 v_1 v_1') A."""
+    for vector, t in zip(v, tau) if A.size else ():
         # A - t v (v'A) in place, of the transpose, which is in the order of BLAS
         dger(-t, vector @ A, vector, a=A.T, overwrite_a=1)
     return A

@@ -118,7 +118,10 @@ class RidgeModes:
 
     def _weighed(self, columns: Array) -> Array:
         """W^(1/2) X_J."""
-        A = np.asarray(self.model.design.X[:, columns], dtype=float)
+        first, last = (int(columns[0]), int(columns[-1]) + 1) if len(columns) else (0, 0)
+        # columns in one piece are looked at, not copied
+        side = slice(first, last) if last - first == len(columns) and (np.diff(columns) == 1).all() else columns
+        A = np.asarray(self.model.design.X[:, side], dtype=float)
         return A if self._roots is None else A * self._roots
 
     @cached_property
