@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import dger
 
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Flag, checked
@@ -362,20 +363,23 @@ class Complement:
 
     def without(self, A: Array) -> Array:
         """N'A (n - f, k)."""
-        for v, tau in zip(self.v, self.tau):
-            A = A - np.outer(tau * v, v @ A)
-        return A[len(self.tau) :]
+        return _reflect(np.array(A, dtype=float, order="C"), self.v, self.tau)[len(self.tau) :]
 
     def back(self, V: Array) -> Array:
         """N V (n, k)."""
-        return self._forward(np.vstack([np.zeros((len(self.tau), V.shape[1])), V]))
+        full = np.zeros((len(self.tau) + len(V), V.shape[1]))
+        full[len(self.tau) :] = V
+        return _reflect(full, self.v[::-1], self.tau[::-1])
 
     @property
     def basis(self) -> Array:
         """(n, f), an orthonormal basis of what B spans."""
-        return self._forward(np.eye(self.v.shape[1], len(self.tau)))
+        return _reflect(np.eye(self.v.shape[1], len(self.tau)), self.v[::-1], self.tau[::-1])
 
-    def _forward(self, A: Array) -> Array:
-        for v, tau in zip(self.v[::-1], self.tau[::-1]):
-            A = A - np.outer(tau * v, v @ A)
-        return A
+
+def _reflect(A: Array, v: Array, tau: Array) -> Array:
+    """A itself, as (I - tau_f v_f v_f') ... (I - tau_1 v_1 v_1') A."""
+    for vector, t in zip(v, tau) if A.size else ():
+        # A - t v (v'A) in place, of the transpose, which is in the order of BLAS
+        dger(-t, vector @ A, vector, a=A.T, overwrite_a=1)
+    return A

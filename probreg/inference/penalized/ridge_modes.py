@@ -111,18 +111,24 @@ class RidgeModes:
         return not self.model.design.n or (self._tall and len(self.columns) <= FEW)
 
     @cached_property
-    def _roots(self) -> Array:
-        """W^(1/2) (n,)."""
+    def _roots(self) -> Array | None:
+        """W^(1/2) (n, 1)."""
         w = self.model.design.square_weights
-        return np.ones(self.model.design.n) if w is None else np.sqrt(w)
+        return None if w is None else np.sqrt(w)[:, None]
 
     def _weighed(self, columns: Array) -> Array:
-        return np.asarray(self.model.design.X[:, columns] * self._roots[:, None], dtype=float)
+        """W^(1/2) X_J."""
+        first, last = (int(columns[0]), int(columns[-1]) + 1) if len(columns) else (0, 0)
+        # columns in one piece are looked at, not copied
+        side = slice(first, last) if last - first == len(columns) and (np.diff(columns) == 1).all() else columns
+        A = np.asarray(self.model.design.X[:, side], dtype=float)
+        return A if self._roots is None else A * self._roots
 
     @cached_property
     def _response(self) -> Array:
         """W^(1/2) (y - offset) (n,)."""
-        return self._roots * minus_offset(self.model.design.observed, self.model.design.offset)
+        y = np.asarray(minus_offset(self.model.design.observed, self.model.design.offset), dtype=float)
+        return y if self._roots is None else y * self._roots[:, 0]
 
     @cached_property
     def of_rows(self) -> RidgePath:
@@ -209,6 +215,6 @@ class RidgeModes:
         rest = np.where(rest < 1e-10, np.nan, rest)
         # y_i - e_i / (1 - h_i) is the prediction without it, and RSS_P - w_i e_i^2 / (1 - h_i) is left
         # (Cook & Weisberg 1982, section 2.2).
-        e = path.residuals(lam) / self._roots
+        e = path.residuals(lam) if self._roots is None else path.residuals(lam) / self._roots[:, 0]
         w = 1.0 if d.precision is None else d.precision
         return RowsLeftOut(e / rest, rest, path.penalised_rss(lam)[:, None] - w * np.square(e) / rest)
