@@ -3,7 +3,9 @@
 from probreg.data.blocks.block import Block as Block, RowSource as RowSource, by_kind as by_kind
 from probreg.data.design import (
     INTERCEPT as INTERCEPT,
+    ArrayColumns as ArrayColumns,
     Basis as Basis,
+    ColumnRecipe as ColumnRecipe,
     Design as Design,
     PlainColumns as PlainColumns,
     Unused as Unused,

@@ -4,8 +4,9 @@ Everything after this room is arrays. A design is made once, checked once (finit
 never changed.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Protocol, Self
 
@@ -15,9 +16,11 @@ from probreg.arguments.arrays import as_array, floats
 from probreg.data.blocks.block import Block, RowSource, add, by_kind
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
+from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm
 from probreg.data.weights import WeightKind, check_values, read_weights
 from probreg.errors import DataError
+from probreg.kernels import KernelBasis
 from probreg.numerics.linalg import map_blocks, row_blocks
 
 Array = np.ndarray
@@ -33,7 +36,14 @@ class ColumnRecipe(Protocol):
     @property
     def terms(self) -> tuple[BasisTerm, ...]: ...
 
+    @property
+    def processes(self) -> Mapping[str, ProcessTerm]: ...
+
     def matrix(self, data: Any) -> Array: ...
+
+    def inputs_at(self, data: Any) -> dict[str, Array]: ...
+
+    def with_basis(self, key: str, basis: KernelBasis) -> "ColumnRecipe": ...
 
     def offset_at(self, data: Any) -> Array | None: ...
 
@@ -112,6 +122,7 @@ class Design:
     precision: Array | None = None
     weight_kind: WeightKind = "frequency"
     unused: "Unused | None" = None
+    inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each process, by the term as written
 
     @property
     def n(self) -> int:
@@ -123,6 +134,12 @@ class Design:
         """(p,) bool: columns of smooth functions, which are one thing each and say nothing one by one."""
         names = {c for t in self.recipe.terms for c in t.columns}
         return np.array([c in names for c in self.columns], dtype=bool)
+
+    @property
+    def shown_columns(self) -> tuple[str, ...]:
+        """The columns for reading: those of a smooth function or a process as the term, with their number."""
+        of = {c: f"{t.name} ({len(t.columns)} columns)" for t in self.recipe.terms for c in t.columns}
+        return tuple(dict.fromkeys(of.get(c, c) for c in self.columns))
 
     def called(self, columns: Sequence[int]) -> str:
         """Columns in a sentence: by name, and a block of a smooth function as its term."""
@@ -156,7 +173,9 @@ class Design:
         """Why there are no rows in memory."""
         if self.source is not None:
             return f"this model reads its rows by the block ({self.source.name})"
-        return "this model holds no rows, since it was saved without its rows"
+        held = [term.short for term in self.recipe.processes.values() if term.basis.holds_rows]
+        but = f" but those of the basis of {' and '.join(held)}" if held else ""
+        return f"this model holds no rows{but}, since it was saved without its rows"
 
     @property
     def rows_needed(self) -> str:
@@ -250,7 +269,8 @@ class Design:
         X, precision = self.by_row(self.X, u.X), None if self.precision is None else self.by_row(self.precision, 1.0)
         y = None if self.y is None or self.y.ndim == 1 or u.y is None else self.by_row(self.y, u.y)
         plain = Design(X, y, self.columns, self.free, self.recipe, self.response, offset, labels=labels)
-        return replace(plain, precision=precision)
+        inputs = {key: self.by_row(x, u.inputs[key]) for key, x in self.inputs.items() if key in u.inputs}
+        return replace(plain, precision=precision, inputs=inputs)
 
     @cached_property
     def sample(self) -> "Design":
@@ -292,7 +312,39 @@ class Design:
                 f"the offset has {made.shape[1]} columns, and {self.offset.shape[1]} when the model was fitted"
             )
         given = as_trials(self.recipe.trials_at(data) if trials is None else trials, len(X))
-        return Design(X, None, self.columns, self.free, self.recipe, self.response, made, trials=given)
+        plain = Design(X, None, self.columns, self.free, self.recipe, self.response, made, trials=given)
+        return replace(plain, inputs=self.recipe.inputs_at(data))
+
+    def with_basis(self, key: str, basis: KernelBasis) -> "Design":
+        """The same rows, with the columns of the process `key` made by another basis; there may be more or fewer of them.
+
+        DataError where the rows are not in memory, and for a key that is no process of the design.
+        """
+        if key not in self.recipe.processes:
+            known = ", ".join(self.recipe.processes) or "none"
+            raise DataError(f"{key!r} is no Gaussian process of this design; it has {known}")
+        self.need_rows("another basis of a process")
+        term, recipe = self.recipe.processes[key], self.recipe.with_basis(key, basis)
+        old, new = term.columns, recipe.processes[key]
+        at = self.columns.index(old[0])
+
+        def among(every: Array, new: Array) -> Array:
+            return np.concatenate([every[..., :at], new, every[..., at + len(old) :]], axis=-1)
+
+        u = self.unused
+        if u is not None:
+            u = replace(u, X=among(u.X, new.columns_at(u.inputs[key])))
+        return replace(
+            self,
+            X=np.ascontiguousarray(among(self.X, new.columns_at(self.inputs[key], self.labels))),
+            columns=recipe.columns,
+            free=among(self.free, np.zeros(basis.size, dtype=bool)),
+            recipe=recipe,
+            kept=None,
+            kept_by_trials=None,
+            unused=u,
+            notes=(*(note for note in self.notes if note not in term.notes), *new.notes),
+        )
 
     def take(self, rows: Array | slice) -> Self:
         """These rows only."""
@@ -313,6 +365,7 @@ class Design:
             kept_by_trials=None,
             source=None,
             unused=None,
+            inputs={key: np.ascontiguousarray(x[rows]) for key, x in self.inputs.items()},
         )
 
     @cached_property
@@ -357,10 +410,40 @@ class Unused:
     offset: Array | None = None
     y: Array | None = None
     labels: Array | None = None
+    inputs: Mapping[str, Array] = field(default_factory=dict)
+
+
+class ArrayColumns(ABC):
+    """A recipe of columns that were given as arrays, by name: it has no variables behind them, and reads no response."""
+
+    @property
+    @abstractmethod
+    def given(self) -> tuple[str, ...]:
+        """Their names."""
+
+    @abstractmethod
+    def read_back(self, design: Design) -> dict[str, Array]:
+        """The given columns (n,) by name, from the rows of a design."""
+
+    def given_at(self, data: Any, *, ones: bool = False) -> Array:
+        """The given columns (n, q) of an array that has them in their order, or of a table or mapping that names them; behind a
+        column of ones where `ones`."""
+        X = as_array(data, "new data") if _is_array(data) else _named(data, self.given)
+        X = X[:, None] if X.ndim == 1 and len(self.given) == 1 else X
+        return as_matrix(X, self.given, ones=ones)
+
+    def offset_at(self, data: Any) -> Array | None:
+        return None
+
+    def outcome_at(self, data: Any) -> Any:
+        raise DataError("a model of arrays needs the response of the new rows: pass y=")
+
+    def trials_at(self, data: Any) -> Array | None:
+        return None
 
 
 @dataclass(frozen=True)
-class PlainColumns:
+class PlainColumns(ArrayColumns):
     """Columns taken as they are, with a column of ones in front when `intercept` is set."""
 
     columns: tuple[str, ...]
@@ -371,23 +454,25 @@ class PlainColumns:
         return ()
 
     @property
+    def processes(self) -> Mapping[str, ProcessTerm]:
+        return {}
+
+    def inputs_at(self, data: Any) -> dict[str, Array]:
+        return {}
+
+    def with_basis(self, key: str, basis: KernelBasis) -> "ColumnRecipe":
+        raise DataError(f"{key!r} is no Gaussian process of these columns, which are taken as they are")
+
+    @property
     def given(self) -> tuple[str, ...]:
         return self.columns[1:] if self.intercept else self.columns
 
+    def read_back(self, design: Design) -> dict[str, Array]:
+        return {name: design.X[:, design.columns.index(name)] for name in self.given}
+
     def matrix(self, data: Any) -> Array:
         """An array (n, q) of the given columns in their order, or a table or mapping that names them."""
-        X = as_array(data, "new data") if _is_array(data) else _named(data, self.given)
-        X = X[:, None] if X.ndim == 1 and len(self.given) == 1 else X
-        return as_matrix(X, self.given, ones=self.intercept)
-
-    def offset_at(self, data: Any) -> Array | None:
-        return None
-
-    def outcome_at(self, data: Any) -> Any:
-        raise DataError("a model of arrays needs the response of the new rows: pass y=")
-
-    def trials_at(self, data: Any) -> Array | None:
-        return None
+        return self.given_at(data, ones=self.intercept)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "plain", "columns": list(self.columns), "intercept": self.intercept}
@@ -482,6 +567,7 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         weights=weights,
         precision=precision,
         weight_kind=reading.weight_kind,
+        inputs=reading.inputs,
     )
     if isinstance(reading.response, np.ndarray):
         return design, reading.response, reading.classes

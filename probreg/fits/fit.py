@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from probreg.online import Guarantee
 
 Array = np.ndarray
+_FEW_COLUMNS = 300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
 
 
 @dataclass(frozen=True, eq=False)
@@ -810,20 +811,37 @@ class Fit:
         if rows:
             self.model.design.need_rows("a file that holds the rows", "save it with rows=False")
         tree = to_save(self.model, self.solution, seed=self.seed, attrs=self._attrs(), rows=rows)
+        held = [] if rows else [term for term in self.model.design.recipe.processes.values() if term.basis.holds_rows]
+        for term in held:
+            warnings.warn(term.held_words, ProbregWarning, stacklevel=3)
         storage.write_fit(path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
         return Path(path)
 
+    def _said_of_smooths(self) -> tuple[str, ...]:
+        """A line of degrees of freedom, where they are no work."""
+        few = len(self.model.design.columns) <= _FEW_COLUMNS or self.target == "mode"
+        return said_of_smooths(self.smooths) if few else ()
+
+    def _shown(self) -> tuple[Any, list[str]]:
+        """The summary without the columns of Gaussian processes, which say nothing one by one, and a line for each process."""
+        table, processes = self.summary(), self.model.design.recipe.processes
+        gone = {c for term in processes.values() for c in term.columns}
+        kept = [name not in gone for name in table.index.get_level_values(0)]
+        return table[kept], [f"{key}: {term.basis.size} columns, in summary()" for key, term in processes.items()]
+
     def __repr__(self) -> str:
         d = self.described
-        table = table_lines(self.summary(), float_format=lambda v: f"{v:.5g}")
+        shown, said = self._shown()
+        table = [*(table_lines(shown, float_format=lambda v: f"{v:.5g}") if len(shown) else []), *said]
         prob = f"{100 * self.summary().attrs['prob']:g} % {self.default_kind} intervals"
         head = f"{d['method']}, {prob}; {d['status']}"
-        return printed(d["models"], head, *table, *said_of_smooths(self.smooths), *(f"note: {n}" for n in d["notes"]))
+        return printed(d["models"], head, *table, *self._said_of_smooths(), *(f"note: {n}" for n in d["notes"]))
 
     def _repr_html_(self) -> str:
         d = self.described
-        table = self.summary().to_html(float_format=lambda v: f"{v:.5g}", border=0)
-        notes = "".join(f"<li>{escape(n)}</li>" for n in (*said_of_smooths(self.smooths), *d["notes"]))
+        shown, said = self._shown()
+        table = shown.to_html(float_format=lambda v: f"{v:.5g}", border=0)
+        notes = "".join(f"<li>{escape(n)}</li>" for n in (*said, *self._said_of_smooths(), *d["notes"]))
         return f"<p><b>{escape(d['models'])}</b><br>{escape(d['method'])}: {escape(d['status'])}</p>{table}<ul>{notes}</ul>"
 
 

@@ -21,6 +21,7 @@ from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
+from probreg.model.term_priors import interpolation
 from probreg.numerics.frame import covariance_through, map_of_predictors
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
@@ -227,6 +228,8 @@ def method_obstacle(method: Method, model: Model) -> str | None:
     """Why a method cannot fit this model: its own reasons, and that its answer is of a likelihood where rows have none."""
     if not method.pseudo and (why := without_likelihood(model.design.weight_kind, method.name)) is not None:
         return why
+    if (said := interpolation(model.design, model.joint)) is not None:
+        return f"{said}; leave the prior out, and its scale is estimated, or state one such as Normal(1.0)"
     return method.obstacle(model)
 
 

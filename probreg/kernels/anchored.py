@@ -13,7 +13,7 @@ from probreg.arguments.scalars import Count, Fraction, Seed, checked
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction
-from probreg.kernels.basis import BASES, KernelBasis, distinct_rows, resolved_at
+from probreg.kernels.basis import BASES, Beyond, KernelBasis, distinct_rows, resolved_at
 from probreg.kernels.definite import refuse_indefinite
 from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.numerics.linalg import inverse_upper
@@ -45,6 +45,13 @@ class AnchoredBasis(KernelBasis):
 
     def values(self, rows: Array) -> Array:
         return self.kernel.matrix(RowPairs(rows, self.anchors)) @ self.T
+
+    def first_beyond(self, rows: Array) -> Beyond | None:
+        return None
+
+    @property
+    def ends(self) -> Array | None:
+        return None
 
     def check_shapes(self) -> bool:
         return self.anchors.ndim == self.T.ndim == 2 and self.anchors.shape == (len(self.T), self.width)

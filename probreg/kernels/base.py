@@ -52,6 +52,7 @@ class CovarianceFunction(ABC):
 
     name: ClassVar[str]
     hyperparameters: ClassVar[tuple[str, ...]] = ()
+    lowest: float = -np.inf  # value that its columns may have
     columns: tuple[int | str, ...] | None = None  # those it reads; None for all
     parts: "tuple[CovarianceFunction, ...]" = ()  # the functions that it is made of
 
@@ -191,7 +192,8 @@ class CovarianceFunction(ABC):
             sd = X.std(0, ddof=1) if len(X) > 1 else np.zeros(X.shape[1])
             if not (sd > 0).all():
                 at = int(np.argmin(sd > 0))
-                raise DataError(f"column {at} does not vary, so no length can be stated in its standard deviations")
+                called = names[at] if names else at
+                raise DataError(f"column {called} does not vary, so no length can be stated in its standard deviations")
             own = {
                 n: tuple((np.asarray(getattr(self, n)) * sd).tolist()) for n in self.hyperparameters if n == "length"
             }

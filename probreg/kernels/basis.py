@@ -8,7 +8,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -23,6 +23,16 @@ DEFAULT_EXACT = 2000  # distinct rows up to which a basis is exact unless it is 
 BASES: dict[str, "Callable[..., KernelBasis]"] = {}
 _FORMS: "dict[str, type[KernelBasis]]" = {}  # the classes that files name
 _PROBES = 50
+
+
+class Beyond(NamedTuple):
+    """A value that a basis does not serve: its row and column by number, and the range that is served."""
+
+    row: int
+    column: int
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +75,15 @@ class KernelBasis(ABC):
     @abstractmethod
     def values(self, rows: Array) -> Array:
         """phi at rows that were read."""
+
+    @abstractmethod
+    def first_beyond(self, rows: Array) -> Beyond | None:
+        """The first value of rows (n, d) that is beyond the range that it serves; None where there is none."""
+
+    @property
+    @abstractmethod
+    def ends(self) -> Array | None:
+        """The least and largest value (d, 2) of each column that it serves; None where it serves any."""
 
     @abstractmethod
     def check_shapes(self) -> bool:

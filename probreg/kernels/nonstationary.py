@@ -102,6 +102,7 @@ class Brownian(NonStationary):
 
     name = "brownian"
     bound = math.inf
+    lowest = 0.0
 
     def matrix(self, pairs: RowPairs) -> Array:
         if pairs.width != 1:
@@ -109,8 +110,8 @@ class Brownian(NonStationary):
                 f"brownian is of one column, and the rows have {pairs.width}: write pr.kernels.Brownian().on(0)"
             )
         for rows in (pairs.x, pairs.z):
-            if (rows < 0).any():
-                i = int(np.argmax(rows[:, 0] < 0))
+            if (rows < self.lowest).any():
+                i = int(np.argmax(rows[:, 0] < self.lowest))
                 raise DataError(f"brownian is of x >= 0, and row {i} holds {rows[i, 0]:g}: count from the least value")
         return np.minimum(*pairs.column(0))
 

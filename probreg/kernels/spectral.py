@@ -16,7 +16,7 @@ from probreg.arguments.scalars import Flag, Fraction, Seed, Several, checked
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import CovarianceFunction
-from probreg.kernels.basis import BASES, KernelBasis, resolved_at
+from probreg.kernels.basis import BASES, Beyond, KernelBasis, resolved_at
 from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.kernels.stationary import Radial
 
@@ -46,8 +46,20 @@ class SineBasis(KernelBasis):
 
     @property
     def error_words(self) -> str:
-        ends = ", ".join(f"{c - s:.6g} to {c + s:.6g}" for c, s in zip(self.centre, self.reach))
-        return f"hsgp: {self.size} columns are off k by at most {self.error:.3g} within the range {ends}"
+        counts, L = "x".join(map(str, self.counts)), ", ".join(f"{w:.4g}" for w in self.half_width)
+        ends = " x ".join(f"[{low:.6g}, {high:.6g}]" for low, high in self.ends)
+        return f"hsgp: {counts} sines of half-width {L} are off k by at most {self.error:.3g} within {ends}"
+
+    @property
+    def ends(self) -> Array:
+        return np.stack([self.centre - self.reach, self.centre + self.reach], axis=1)
+
+    def first_beyond(self, rows: Array) -> Beyond | None:
+        beyond = np.abs(rows - self.centre) > self.reach * (1.0 + _ROUNDING) + _ROUNDING * np.abs(self.centre)
+        if not beyond.any():
+            return None
+        i, j = np.argwhere(beyond)[0]
+        return Beyond(int(i), int(j), float(rows[i, j]), *self.ends[j].tolist())
 
     def sines(self, X: ArrayLike) -> Array:
         """The columns before they are scaled (n, q), which no hyperparameter changes."""
@@ -55,16 +67,13 @@ class SineBasis(KernelBasis):
 
     def refuse_beyond(self, rows: Array) -> Array:
         """x - centre. DataError for a row beyond the range that is served."""
-        z = rows - self.centre
-        beyond = np.abs(z) > self.reach * (1.0 + _ROUNDING) + _ROUNDING * np.abs(self.centre)
-        if beyond.any():
-            i, j = np.argwhere(beyond)[0]
-            low, high = self.centre[j] - self.reach[j], self.centre[j] + self.reach[j]
+        if (found := self.first_beyond(rows)) is not None:
+            i, j, value, low, high = found
             raise DataError(
-                f"row {i}, column {j} holds {rows[i, j]:g}, beyond the range {low:g} to {high:g} of this basis: "
-                f"make it with range=({min(low, rows[i, j]):g}, {max(high, rows[i, j]):g})"
+                f"row {i}, column {j} holds {value:g}, beyond the range {low:g} to {high:g} of this basis: "
+                f"make it with range=({min(low, value):g}, {max(high, value):g})"
             )
-        return z
+        return rows - self.centre
 
     def _sines(self, rows: Array) -> Array:
         z = self.refuse_beyond(rows)
@@ -143,7 +152,7 @@ def hsgp(
     if d > MOST_COLUMNS:
         raise DataError(f"hsgp takes up to {MOST_COLUMNS} columns, got {d}: write 'cholesky' or 'fourier' in its place")
     known.spectral_density(np.ones((1, d)))  # refused here if there is none
-    low, high = _ends(range, rows)
+    low, high = served_ends(range, rows)
     centre, reach = (low + high) / 2.0, (high - low) / 2.0
     along = [known.along(j) for j, _ in enumerate(low)]
     L = _half_widths(along, reach, tol, _one_each("half_width", half_width, d))
@@ -164,8 +173,8 @@ def hsgp(
     return found
 
 
-def _ends(given: Any, rows: Array) -> tuple[Array, Array]:
-    """The least and largest value of each column that is served."""
+def served_ends(given: Any, rows: Array) -> tuple[Array, Array]:
+    """The least and largest value of each column that a `range` states, or that rows (n, d) have where it is None."""
     d = rows.shape[1]
     if given is None:
         low, high = rows.min(0), rows.max(0)
@@ -257,6 +266,13 @@ class FourierBasis(KernelBasis):
         # phi(x)'phi(z) = k(0) / (q/2) sum_j cos(omega_j'(x - z)), whose mean is k(x - z)
         angles = rows @ self.frequencies.T
         return np.hstack([np.cos(angles), np.sin(angles)]) * math.sqrt(self.kernel.bound / len(self.frequencies))
+
+    def first_beyond(self, rows: Array) -> Beyond | None:
+        return None
+
+    @property
+    def ends(self) -> Array | None:
+        return None
 
     def check_shapes(self) -> bool:
         return self.frequencies.ndim == 2 and self.frequencies.shape[1] == self.width

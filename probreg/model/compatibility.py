@@ -90,7 +90,7 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
         labels = np.arange(n) if design.labels is None else design.labels
         design, left = replace(design, labels=labels), design
         out = Unused(np.flatnonzero(~keep), left.X[~keep], left.offset if left.offset is None else left.offset[~keep])
-        out = replace(out, labels=labels[~keep])
+        out = replace(out, labels=labels[~keep], inputs={key: x[~keep] for key, x in left.inputs.items()})
         design = replace(design.take(keep), notes=(*design.notes, note), unused=out)
     if design.weight_kind == "sampling" and design.weights is not None:
         design = replace(design, weights=design.weights * (design.n / design.weights.sum()))

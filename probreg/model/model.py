@@ -351,7 +351,9 @@ class Model(FromData):
         said = said if d.weight_kind == "frequency" else f" ({d.weight_kind} weights)"
         rows = f"rows {n}{said}" if n else "rows not kept"
         rows += "" if d.source is None else f" of {d.source.name}"
-        held = f"  {rows}, columns {', '.join(d.columns)}; prior {prior or 'flat'}" + "".join(f"; {a}" for a in aux)
+        held = f"  {rows}, columns {', '.join(d.shown_columns)}; prior {prior or 'flat'}" + "".join(
+            f"; {a}" for a in aux
+        )
         return printed(f"Model: {self.likelihood.describe(d.response)}", held)
 
     @property

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from probreg.data import Design
+from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
 from probreg.priors import Flat, Normal, Prior, Reference
-from probreg.priors.joint import Key, same_term
+from probreg.priors.joint import JointPrior, Key, same_term
 
 # The scale of a block is unknown: a mode takes it at the top of the evidence, and a posterior asks for a proper prior.
 DEFAULT = Normal(Reference())
@@ -42,6 +43,24 @@ def with_term_priors(spec: Prior | Mapping[Key, Prior], design: Design) -> Prior
             if not named.intersection(block):
                 out[block] = given.get(term.name, DEFAULT)
     return out
+
+
+def flat_processes(design: Design, joint: JointPrior) -> tuple[ProcessTerm, ...]:
+    """The Gaussian processes whose columns have a flat prior."""
+    if not design.recipe.processes:
+        return ()
+    flat = {c for c, told in zip(design.columns, joint.informative) if not told}
+    return tuple(term for term in design.recipe.processes.values() if flat.issuperset(term.columns))
+
+
+def interpolation(design: Design, joint: JointPrior) -> str | None:
+    """The sentence where processes under flat priors have as many columns as leave less than two rows over; None elsewhere."""
+    flat = flat_processes(design, joint)
+    q = sum(len(term.columns) for term in flat)
+    if not flat or q < design.count - 1:
+        return None
+    keys = " and ".join(term.key for term in flat)
+    return f"{keys}: under a flat prior {'its' if len(flat) == 1 else 'their'} {q} columns interpolate the {design.count} rows"
 
 
 def _term_called(key: Key, terms: list[BasisTerm]) -> BasisTerm | None:

@@ -40,6 +40,11 @@ CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
     "binomial": ("p(k, n) ~ x", {"likelihood": "binomial", "prior": Normal(1.0, scaled=True)}, "newton"),
     "precision": ("real ~ x", {"weights": pr.weights.precision("size")}, "closed_form"),
     "bootstrap": ("flag ~ x", {"likelihood": "bernoulli"}, pr.Bootstrap(reps=12)),
+    "process": (
+        "real ~ gp(x, size, length=2.0, basis='hsgp', tol=0.1)",
+        {"prior": {"gp(x, size)": Normal(1.0)}, "aux": {"sigma": 0.5}},
+        "closed_form",
+    ),
     "student": (
         "real ~ poly(x, 2)",
         {"likelihood": pr.StudentT(nu=5.0), "aux": {"sigma": pr.priors.HalfCauchy(1.0)}},

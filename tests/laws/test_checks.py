@@ -7,7 +7,7 @@ import probreg as pr
 from probreg.assess.before import CHECKS, Finding, Findings, Verdict, check, design_leverage
 from probreg.errors import ProbregError
 from probreg.model.model import Model
-from probreg.priors import GPrior, Laplace, Normal
+from probreg.priors import Flat, GPrior, Laplace, Normal
 
 from .cases import own
 
@@ -57,8 +57,14 @@ def beside_itself():
     return Model.from_formula("y ~ b + s(b) + a", {"y": y, "a": X[:, 0], "b": X[:, 1]})
 
 
+def interpolated():
+    data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [1.0, 3.0, 2.0, 5.0]}
+    return Model.from_formula("y ~ gp(x, length=1.0)", data, prior={"gp(x)": Flat()})
+
+
 X0 = clean()[0]
 BROKEN = [
+    ("processes", interpolated, Verdict.PROBLEM, ()),
     ("separation", separated, Verdict.PROBLEM, ("bad",)),
     ("rank", lambda: with_column(X0[:, 0] - 2 * X0[:, 1]), Verdict.PROBLEM, ("bad", "a", "b")),
     ("rank", lambda: with_column(np.full(N, 5.0)), Verdict.PROBLEM, ("bad", "Intercept")),

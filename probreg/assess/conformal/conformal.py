@@ -8,7 +8,7 @@ import numpy as np
 from probreg.arguments.scalars import Probability, checked
 from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.assess.conformal.base import KINDS, Calibrated, ConformalMethod, blocks
-from probreg.data import Design, PlainColumns
+from probreg.data import ArrayColumns, Design
 from probreg.data.weights import RowWeights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -156,7 +156,7 @@ def conformal(
 
 def _unseen(model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any) -> Design:
     """Rows with their response, coded as the model codes it."""
-    if y is None and isinstance(model.design.recipe, PlainColumns):
+    if y is None and isinstance(model.design.recipe, ArrayColumns):
         y = _response(model, data)
     design = model.at(data, y, offset=offset, trials=trials).design
     return with_precision(design, weights, data, model.likelihood)

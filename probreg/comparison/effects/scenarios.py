@@ -9,7 +9,7 @@ import numpy as np
 
 from probreg.arguments.scalars import shown_value
 from probreg.comparison.effects.averages import AverageMean, AverageSlope, RowGroup
-from probreg.data import Design, PlainColumns
+from probreg.data import ArrayColumns, Design
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
 from probreg.data.rows import full_weights
 from probreg.errors import DataError
@@ -121,7 +121,7 @@ def population(design: Design, data: Any, also: Sequence[str]) -> Population:
 
 def _array_offset(design: Design) -> bool:
     recipe: Any = design.recipe
-    return design.offset is not None and (isinstance(recipe, PlainColumns) or recipe.offset is None)
+    return design.offset is not None and (isinstance(recipe, ArrayColumns) or recipe.offset is None)
 
 
 def _same_rows(design: Design, data: Any) -> bool:

@@ -17,7 +17,7 @@ from probreg.arguments.types import DataFrame, TableLike
 from probreg.comparison.models.leave_one_out import LeftOut, leave_one_out, log_mean_density
 from probreg.comparison.models.same_data import refuse_other_data
 from probreg.comparison.same_question import fits_by_name
-from probreg.data import PlainColumns
+from probreg.data import ArrayColumns
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -262,7 +262,7 @@ def held_out_log_density(fit: Fit, data: Any) -> Array:
     """log p(y) of each new observation under the fit's predictive distribution, (rows,). DataError where the table lacks the response."""
     design, likelihood = fit.model.design, fit.model.likelihood
     recipe: Any = design.recipe
-    if not isinstance(recipe, PlainColumns):
+    if not isinstance(recipe, ArrayColumns):
         values = recipe.outcome_at(data)
     else:
         from probreg.data.formula.columns import read_columns

@@ -17,7 +17,13 @@ from probreg.data.design import of_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values as absent
 from probreg.data.formula.formula import Recipe, reads_as_numbers, write_state, written_out
-from probreg.data.formula.grammar import Expression, coding_arguments, parse_expression
+from probreg.data.formula.grammar import (
+    Expression,
+    coding_arguments,
+    learn_streamed,
+    parse_expression,
+    refuse_unstreamed,
+)
 from probreg.data.formula.layout import Level, Memory, lay_out, level_column, plain_level, training_levels
 from probreg.data.rows import Missing, require
 from probreg.errors import DataError
@@ -81,6 +87,8 @@ def plan(formula: str, files: Tables, *, weights: Any, offset: Any, missing: Mis
         raise DataError(f"missing={brief(missing)} is not known; take 'raise' (an error names the rows) or 'drop'")
     every = Table(dict.fromkeys(files.names()), np.arange(0))
     parts = parse_formula(written_out(formula, every, weights, offset))
+    for expression in parts.factors.values():
+        refuse_unstreamed(expression)
     added = parse_expression(offset) if offset else None
     outcome = tuple(name for part in parts.outcome for name in part.variables)
     further = (*(added.variables if added else ()), *((weights,) if weights else ()))
@@ -141,7 +149,8 @@ def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
     ordered = {text: _ordered(plan, factor) for text, factor in factors.items()}
     levels = {text: seen.training_levels(text, factor, ordered[text]) for text, factor in factors.items()}
     recipe = _recipe(plan, seen.sample(), Memory(levels=levels))
-    return recipe, tuple(_notes(plan, seen, levels, learning))
+    notes = (note for term in recipe.processes.values() for note in term.notes)
+    return recipe, (*_notes(plan, seen, levels, learning), *notes)
 
 
 def _plain_recipe(plan: Plan) -> Recipe:
@@ -159,6 +168,8 @@ def _none_complete(files: Tables) -> DataError:
 
 def _recipe(plan: Plan, table: Table, memory: Memory) -> Recipe:
     parts = plan.parts
+    for expression in parts.factors.values():
+        learn_streamed(expression, table, memory.transforms)
     with np.errstate(all="ignore"):
         _, columns = lay_out(parts, table, memory, training=True)
     state = write_state(memory)

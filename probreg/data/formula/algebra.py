@@ -207,6 +207,10 @@ def parse_formula(text: str) -> FormulaLayout:
     if response.key in used:
         raise DataError(f"the response {name!r} is also a term of {shown_formula(text)}; leave it out on the right")
     for term in terms:
+        if len(term) > 1 and (process := next((f for f in term if f.expression.process), None)):
+            raise DataError(
+                f"{process.key!r} is a Gaussian process and stands by itself in {shown_formula(text)}; one of x and z is gp(x, z)"
+            )
         if len(term) > 1 and (smooth := next((f for f in term if f.expression.smooth), None)):
             raise DataError(
                 f"{smooth.key!r} is a smooth function and stands by itself in {shown_formula(text)}; one for each level of g, "

@@ -7,7 +7,7 @@ by hand, so a file can hold wrong numbers but never code.
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from probreg.data.formula.algebra import Counted, FormulaLayout, expand, left_of, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
-from probreg.data.formula.grammar import SMOOTHS, parse_expression
+from probreg.data.formula.grammar import STANDALONE, expression_inputs, parse_expression
 from probreg.data.formula.layout import Level, Memory, counts_at, lay_out, numeric
 from probreg.data.rows import (
     Missing,
@@ -26,9 +26,11 @@ from probreg.data.rows import (
     refuse_missing,
     require,
 )
+from probreg.data.terms.process import ProcessTerm, process_of
 from probreg.data.terms.term import BasisTerm, term_of
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
+from probreg.kernels import KernelBasis
 
 DEEPEST_STATE = 6  # nesting of a state; what formulaic keeps is at most three deep
 WEIGHTS, OFFSET = (
@@ -75,12 +77,34 @@ class Recipe:
 
     @cached_property
     def terms(self) -> tuple[BasisTerm, ...]:
-        """The smooth functions among its terms, by the names of their columns."""
-        if not any(f"{name}(" in self.formula for name in SMOOTHS):  # read again only where there may be one
+        """The smooth functions among its terms, and then the processes, by the names of their columns."""
+        if not any(f"{name}(" in self.formula for name in STANDALONE):  # read again only where there may be one
             return ()
         factors, learned = parse_formula(self.formula).factors, read_state(self.state).transforms
         keys = [expression.written() for expression in factors.values() if expression.smooth]
-        return tuple(term_of(learned[key], key).described(key) for key in keys)
+        smooths = tuple(term_of(learned[key], key).described(key) for key in keys)
+        return (*smooths, *(term.described for term in self.processes.values()))
+
+    @cached_property
+    def processes(self) -> Mapping[str, ProcessTerm]:
+        """The Gaussian processes among its terms, by the term as written."""
+        held = {key: state.get("process") for key, state in self.state["transforms"].items()}
+        return {key: term for key, term in held.items() if isinstance(term, ProcessTerm)}
+
+    def inputs_at(self, data: Any) -> dict[str, np.ndarray]:
+        """What enters each process (n, d), at the rows of a table."""
+        if not self.processes:
+            return {}
+        return process_inputs(parse_formula(self.formula), _new_rows(data, self.variables), read_state(self.state))
+
+    def with_basis(self, key: str, basis: KernelBasis) -> Self:
+        """The recipe whose process `key` has its columns from another basis."""
+        old = self.processes[key]
+        new = old.with_basis(basis)
+        at = self.columns.index(old.columns[0])
+        columns = (*self.columns[:at], *new.columns, *self.columns[at + len(old.columns) :])
+        transforms = {**self.state["transforms"], key: {"process": new}}
+        return replace(self, columns=columns, state={**self.state, "transforms": transforms})
 
     def offset_at(self, data: Any) -> np.ndarray | None:
         """The offset (n,) at new rows, or None for a model whose offset is no expression."""
@@ -112,7 +136,7 @@ class Recipe:
         return np.sum([numeric(part, table, learned, training=False) for part in summed], axis=0)
 
     def to_json(self) -> dict[str, Any]:
-        """The recipe as plain data: text, numbers, lists and dicts."""
+        """The recipe as plain data: text, numbers, lists and dicts, and arrays in the bases of processes."""
         return {
             "kind": "formula",
             "formula": self.formula,
@@ -121,7 +145,7 @@ class Recipe:
             "intercept": self.intercept,
             "variables": list(self.variables),
             "offset": self.offset,
-            "state": copy.deepcopy(dict(self.state)),
+            "state": _saved(self.state),
         }
 
     @classmethod
@@ -162,6 +186,7 @@ class Reading:
     dropped: tuple[Any, ...]
     notes: tuple[str, ...]
     weight_kind: WeightKind = "frequency"
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict)  # of each process
 
 
 def read_formula(
@@ -217,9 +242,16 @@ def read_formula(
         weights=None if weights is None else check_weights(table.columns[weight], name=weight, kind=kind, table=table),
         rows=table.rows,
         dropped=dropped,
-        notes=(*notes, *_notes(table, parts, offset)),
+        notes=(*notes, *_notes(table, parts, offset), *(note for t in recipe.processes.values() for note in t.notes)),
         weight_kind=kind,
+        inputs=process_inputs(parts, table, memory) if recipe.processes else {},
     )
+
+
+def process_inputs(parts: FormulaLayout, table: Table, memory: Memory) -> dict[str, np.ndarray]:
+    """What enters each process of a formula (n, d), by the term as written."""
+    processes = [e for e in parts.factors.values() if e.process]
+    return {e.written(): expression_inputs(e, table, memory.transforms) for e in processes}
 
 
 def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
@@ -318,11 +350,26 @@ def read_state(state: Any) -> Memory:
 
 def same_state(memory: Memory, state: Mapping[str, Any]) -> bool:
     """Whether nothing was learned since the state was written: what learns anew had lost its state."""
-    return write_state(memory) == write_state(read_state(state))
+    return write_state(memory) == write_state(read_state(state))  # a process is the same where it is that object
+
+
+def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state as JSON-able data, with processes written out, whose bases hold arrays."""
+
+    def plain(kept: Mapping[str, Any]) -> Any:
+        held = kept.get("process")
+        return held.to_state() if isinstance(held, ProcessTerm) else copy.deepcopy(dict(kept))
+
+    transforms = {key: plain(kept) for key, kept in state["transforms"].items()}
+    return {"transforms": transforms, "levels": copy.deepcopy(dict(state["levels"]))}
 
 
 def _state(key: str, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of one transform in the types it reads: recurrences by degree, constraints as a matrix."""
+    """The state of one transform in the types it reads: recurrences by degree, constraints as a matrix; a process as a term."""
+    if isinstance(kept.get("process"), ProcessTerm):
+        return dict(kept)
+    if kept.get("kind") == "process":
+        return {"process": process_of(kept, key)}
     found = {name: _checked(key, value, DEEPEST_STATE) for name, value in kept.items()}
     for name in {"alpha", "norms2"} & set(found):
         if not isinstance(found[name], dict) or not all(degree.isdigit() for degree in found[name]):

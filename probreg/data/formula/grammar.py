@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.formula.columns import Table, kind_of
+from probreg.data.terms.process import PROCESS_WORDS, learned_process, process_in, refuse_holding
 from probreg.data.terms.term import learned_term, term_of
 from probreg.errors import DataError
 
@@ -50,13 +51,15 @@ CONTRASTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 # Smooth functions: terms by themselves, of one column or more, and then these words; `by` is a column, the others literals.
 SMOOTHS: dict[str, tuple[str, ...]] = {"s": ("k", "bs", "by"), "t2": ("k",)}
+# Terms by themselves, of several columns: these, and Gaussian processes.
+STANDALONE = SMOOTHS | {"gp": PROCESS_WORDS}
 # What takes one column, and then literals by these words.
 WORDS = STATEFUL | {"C": ("contrasts", "levels", "spans_intercept")}
 # The places of the arguments that say how many columns a basis has.
 SIZES = {"poly": ("degree",), "bs": ("df", "knots", "degree"), "cr": ("df",), "cc": ("df",)}
 ALLOWED = (
     "arithmetic (+ - * / **), one comparison, numbers and column names (`quoted` where not plain words); "
-    f"{', '.join(ARITY)} (also as np.log and so on); {', '.join(STATEFUL)}, {', '.join(SMOOTHS)}, I, "
+    f"{', '.join(ARITY)} (also as np.log and so on); {', '.join(STATEFUL)}, {', '.join(STANDALONE)}, I, "
     f"C(column, {', '.join('contr.' + name for name in CONTRASTS)})"
 )
 MOST_BASIS = 1_000  # columns of one basis; degrees and degrees of freedom
@@ -144,6 +147,16 @@ class Expression:
         return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) in SMOOTHS else None
 
     @property
+    def process(self) -> ast.Call | None:
+        """The Gaussian process it consists of, if it does."""
+        return self.tree if isinstance(self.tree, ast.Call) and function_of(self.tree) == "gp" else None
+
+    @property
+    def alone(self) -> ast.Call | None:
+        """The smooth function or the process it consists of, if it does."""
+        return self.smooth or self.process
+
+    @property
     def learns(self) -> bool:
         """Whether a piece of it keeps something of the rows it is first computed at, such as a mean or knots.
 
@@ -151,7 +164,7 @@ class Expression:
         (True, False)
         """
         calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
-        return any(function_of(call) in STATEFUL | SMOOTHS for call in calls)
+        return any(function_of(call) in STATEFUL | STANDALONE for call in calls)
 
     def written(self, node: ast.AST | None = None) -> str:
         """A node, or the whole, in one spelling with quoted names quoted again: what a transform's state is filed under."""
@@ -263,7 +276,7 @@ def _names(node: ast.AST) -> Iterator[str]:
         case ast.Call():
             for arg in node.args[:1] if function_of(node) in WORDS else node.args:
                 yield from _names(arg)
-            for word in node.keywords if function_of(node) in SMOOTHS else ():
+            for word in node.keywords if function_of(node) in STANDALONE else ():
                 yield from _names(word.value) if word.arg == "by" else ()
         case _:
             for child in ast.iter_child_nodes(node):
@@ -299,10 +312,10 @@ def _check(of: Expression, node: ast.AST, *, outermost: bool = False) -> None:
                 raise of.refused(node, f"{name} takes {wanted} argument{'s' * (wanted > 1)} and no keywords")
         case ast.Call() if name in STATEFUL or (name == "C" and outermost):
             return _check_words(of, node, name)
-        case ast.Call() if name in SMOOTHS and outermost:
+        case ast.Call() if name in STANDALONE and outermost:
             return _check_smooth(of, node, name)
         case ast.Call():
-            by_itself = name == "C" or name in SMOOTHS
+            by_itself = name == "C" or name in STANDALONE
             raise of.refused(node, f"{name}(...) stands by itself, not inside another function" if by_itself else "")
         case ast.Attribute():
             raise of.refused(node, f"a column of that name is written {quoted(of.written(node))}")
@@ -339,7 +352,7 @@ def _check_words(of: Expression, call: ast.Call, name: str) -> None:
 
 def _check_smooth(of: Expression, call: ast.Call, name: str) -> None:
     """DataError unless a smooth function is one of columns, and then literals by the words that it takes, or by= a column."""
-    named, words = {word.arg: word.value for word in call.keywords}, SMOOTHS[name]
+    named, words = {word.arg: word.value for word in call.keywords}, STANDALONE[name]
     if not call.args or not set(named) <= set(words):
         raise of.refused(call, f"{name} takes columns, then {', '.join(f'{word}=' for word in words)}")
     if name == "t2" and len(call.args) < 2:
@@ -393,6 +406,27 @@ def evaluate_expression(expression: Expression, table: Table, state: State, *, t
     """
     with np.errstate(all="ignore"):
         return _Evaluation(expression, table, state, training).value(expression.tree)
+
+
+def learn_streamed(expression: Expression, table: Table, state: State) -> None:
+    """Writes what a process keeps of rows that are read by the block into the state, from a sample of them."""
+    if (call := expression.process) is not None and expression.written() not in state:
+        with np.errstate(all="ignore"):
+            _Evaluation(expression, table, state, training=True).learn(call, streamed=True)
+
+
+def refuse_unstreamed(expression: Expression) -> None:
+    """DataError for a process whose basis cannot be made of rows that are read by the block."""
+    if (call := expression.process) is not None:
+        refuse_holding(_literals(call, len(call.args))[1], expression.written())
+
+
+def expression_inputs(expression: Expression, table: Table, state: State) -> np.ndarray:
+    """What enters the smooth function or the process that an expression is (n, d), at the rows of a table."""
+    if (call := expression.alone) is None:
+        raise DataError(f"{expression.text!r} is no smooth function and no process")
+    with np.errstate(all="ignore"):
+        return _Evaluation(expression, table, state, training=False).inputs(call)
 
 
 def coding_arguments(call: ast.Call) -> dict[str, Any]:
@@ -451,6 +485,8 @@ class _Evaluation:
                 return self._transform(node, name)
             case ast.Call() if name in SMOOTHS:
                 return self._smooth(node, name)
+            case ast.Call() if name in STANDALONE:
+                return self._process(node)
             case ast.Call() if name == "I":
                 return self.value(node.args[0])
         raise DataError(f"the piece {ast.unparse(node)!r} is not allowed; allowed are {ALLOWED}")
@@ -503,19 +539,19 @@ class _Evaluation:
             return {str(power): found[:, power - 1] for power in range(1, found.shape[1] + 1)}
         return found
 
+    def _process(self, call: ast.Call) -> dict[str, np.ndarray]:
+        """The columns of a process by their names, at its kept basis."""
+        key = self.of.written(call)
+        if self.training and key not in self.state:
+            self.learn(call)
+        term = process_in(self.state, key)
+        return {f"{j + 1}": values for j, values in enumerate(term.columns_at(self.inputs(call), self.table.rows).T)}
+
     def _smooth(self, call: ast.Call, name: str) -> dict[str, np.ndarray]:
         """The columns of a smooth function by their names, at its kept basis."""
-        key, n = self.of.written(call), len(self.table.rows)
+        key = self.of.written(call)
         named = {word.arg: word.value for word in call.keywords}
-        each = [np.asarray(self.value(arg), dtype=float) for arg in call.args]
-        if any(values.ndim > 1 for values in each):
-            raise DataError(f"a part of {self.of.text!r} is several columns, but a smooth function needs one for each")
-        x = np.column_stack([np.broadcast_to(values, (n,)) for values in each])
-        if not np.isfinite(x).all():
-            i = int(np.argwhere(~np.isfinite(x))[0, 0])
-            raise DataError(
-                f"{key!r} is computed from {x[i].tolist()} at row {self.table.rows[i]}, which is not finite"
-            )
+        x = self.inputs(call)
         by = named.get("by")
         if not self.training and key not in self.state:
             raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
@@ -528,6 +564,28 @@ class _Evaluation:
         if by is None:
             return term.columns_at(x)
         return term.columns_at(x, self.table.columns[self.of.alias.get(by.id, by.id)], self.table.rows)  # type: ignore[attr-defined]
+
+    def learn(self, call: ast.Call, *, streamed: bool = False) -> None:
+        """Writes the process that a call is into the state."""
+        key, parts = self.of.written(call), tuple(map(self.of.written, call.args))
+        short, (_, words) = f"{function_of(call)}({', '.join(parts)})", _literals(call, len(call.args))
+        x, rows = self.inputs(call), self.table.rows
+        made = learned_process(x, words, key=key, short=short, inputs=parts, rows=rows, streamed=streamed)
+        self.state[key] = {"process": made}
+
+    def inputs(self, call: ast.Call) -> np.ndarray:
+        """What enters a smooth function or a process (n, d): one column for each of its arguments."""
+        key, n = self.of.written(call), len(self.table.rows)
+        each = [np.asarray(self.value(arg), dtype=float) for arg in call.args]
+        if any(values.ndim > 1 for values in each):
+            raise DataError(f"a part of {self.of.text!r} is several columns, but a smooth function needs one for each")
+        x = np.column_stack([np.broadcast_to(values, (n,)) for values in each])
+        if not np.isfinite(x).all():
+            i = int(np.argwhere(~np.isfinite(x))[0, 0])
+            raise DataError(
+                f"{key!r} is computed from {x[i].tolist()} at row {self.table.rows[i]}, which is not finite"
+            )
+        return x
 
     def _refuse_outside(self, key: str, values: np.ndarray, words: Mapping[str, Any]) -> None:
         """DataError for values outside the range of a spline that says nothing of them."""

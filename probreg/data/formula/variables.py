@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.design import Design, PlainColumns
+from probreg.data.design import ArrayColumns, Design
 from probreg.errors import DataError
 
 Array = np.ndarray
@@ -22,8 +22,8 @@ def variables(design: Design, data: Any = None, also: Sequence[str] = ()) -> dic
     and `data` is None, and for data that are not the rows of the model.
     """
     design.need_rows("a curve or an average over the model's own data")
-    if isinstance(design.recipe, PlainColumns):
-        plain = {name: design.X[:, design.columns.index(name)] for name in design.recipe.given}
+    if isinstance(design.recipe, ArrayColumns):
+        plain = design.recipe.read_back(design)
         more = [name for name in also if name not in plain]
         return plain | (rows_of(design, data, more) if more and data is not None else {})
     if data is None:
@@ -40,7 +40,7 @@ def read_by(design: Design) -> tuple[str, ...]:
     """
     from probreg.data.formula.grammar import parse_expression
 
-    if isinstance(design.recipe, PlainColumns):
+    if isinstance(design.recipe, ArrayColumns):
         return design.recipe.given
     recipe: Any = design.recipe
     added = parse_expression(recipe.offset).variables if recipe.offset else ()
@@ -51,7 +51,7 @@ def categories(design: Design) -> dict[str, list[Any]]:
     """The levels seen in training of each variable that the formula takes as a category."""
     from probreg.data.formula.grammar import parse_expression
 
-    if isinstance(design.recipe, PlainColumns):
+    if isinstance(design.recipe, ArrayColumns):
         return {}
     recipe: Any = design.recipe
     found: dict[str, list[Any]] = {}
@@ -87,6 +87,7 @@ def _read_back(design: Design) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name in recipe.variables:
         found = design.X[:, design.columns.index(name)] if name in design.columns else _levels(design, name)
+        found = _input(design, name) if found is None else found
         if found is None:
             raise DataError(
                 f"the variable {name!r} cannot be read back from the columns of the model; pass data=, the table it was fitted to"
@@ -97,6 +98,17 @@ def _read_back(design: Design) -> dict[str, Any]:
             "the variables cannot be read back from the columns of the model; pass data=, the table it was fitted to"
         )
     return table
+
+
+def _input(design: Design, name: str) -> Array | None:
+    """A variable that enters a process as it stands."""
+    from probreg.data.formula.grammar import column_written
+
+    written = column_written(name)
+    for key, term in design.recipe.processes.items():
+        if written in term.inputs:
+            return design.inputs[key][:, term.inputs.index(written)]
+    return None
 
 
 def _levels(design: Design, name: str) -> Array | None:

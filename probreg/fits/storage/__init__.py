@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data import INTERCEPT, Design, Moments, PlainColumns, Unused
+from probreg.data import INTERCEPT, ColumnRecipe, Design, Moments, PlainColumns, Unused
 from probreg.errors import DataError, ProbregError
 from probreg.fits.storage import checks
 from probreg.fits.storage.checks import (
@@ -22,6 +22,7 @@ from probreg.fits.storage.checks import (
     ROWS,
     SAMPLE_STATS,
     SOLUTION,
+    Stored,
     check_specification,
     read_arrays,
     stored_lines,
@@ -45,6 +46,8 @@ _FACTOR = "scale_"
 _REPLICATE = "replicate_"
 _MARGINAL = "marginal_"
 _UNUSED = "unused_"
+_BASES = "bases"
+_INPUTS = "inputs_"
 
 
 def write_fit(path: Any, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool) -> None:
@@ -68,10 +71,14 @@ def write_fit(path: Any, tree: Any, *, model: Model, method: Method, solution: S
         parts = {"X": d.X, "y": d.observed, "offset": d.offset, "weights": d.weights, "precision": d.precision}
         if (left := d.unused) is not None:  # without labels, as the other rows
             parts |= {f"{_UNUSED}{k}": getattr(left, k) for k in ("places", "X", "offset", "y")}
+        parts |= _inputs_of(d)
         groups["rows"] = xr.Dataset({k: _bare(k, v) for k, v in parts.items() if v is not None})
+    spec, arrays = _without_arrays(_spec(model, method, solution, seed))
+    if arrays:
+        groups[_BASES] = xr.Dataset({k: _bare(k, v) for k, v in arrays.items()})
     out = xr.DataTree.from_dict(groups)
     out.attrs.update({k: v for k, v in tree.attrs.items() if isinstance(v, str | int | float)})
-    out.attrs[_ROOT] = json.dumps(_spec(model, method, solution, seed), default=_item)
+    out.attrs[_ROOT] = json.dumps(spec, default=_item)
     image = image_of(out)
     write_whole(path, (image, seal(image)))
 
@@ -85,6 +92,7 @@ def read_saved(path: Any) -> tuple[Model, Method, Solution, int]:
             spec = json.loads(file.text(_ROOT))
             _check_format(spec)
             check_specification(spec)
+            spec["design"]["recipe"] = _with_arrays(spec["design"]["recipe"], file)
             model = _model(spec, file)
             method = METHODS.from_spec(spec["method"])
             return model, method, _solution(spec, file, model, method), spec["seed"]
@@ -107,6 +115,47 @@ def _check_format(spec: Any) -> None:
         )
     if found < _FORMAT:
         raise DataError(f"it is of format {found}, of the time before the first release; fit and save again")
+
+
+def _without_arrays(spec: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The specification with the arrays of bases, which are large, by the names that they have in a group of their own."""
+    arrays: dict[str, np.ndarray] = {}
+
+    def named(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            arrays[name := f"basis_{len(arrays)}"] = value
+            return {_BASES: name}
+        if isinstance(value, dict):
+            return {k: named(v) for k, v in value.items()}
+        return [named(v) for v in value] if isinstance(value, list) else value
+
+    design = {**spec["design"], "recipe": named(spec["design"]["recipe"])}
+    return {**spec, "design": design}, arrays
+
+
+def _with_arrays(value: Any, file: Container) -> Any:
+    """A recipe with the arrays of bases in their places. DataError for one that is not there, or is not of finite numbers."""
+    if isinstance(value, dict) and set(value) == {_BASES}:
+        found = file.array(_BASES, str(value[_BASES]))
+        if not checks.FINITE.holds(found):
+            raise DataError(f"{_BASES}/{value[_BASES]} holds other values than {checks.FINITE.words}")
+        return found
+    if isinstance(value, dict):
+        return {k: _with_arrays(v, file) for k, v in value.items()}
+    return [_with_arrays(v, file) for v in value] if isinstance(value, list) else value
+
+
+def _inputs_of(design: Design) -> dict[str, np.ndarray]:
+    """What enters each process, by the number of the process, and the same of rows of weight 0."""
+    kept = {f"{_INPUTS}{i}": design.inputs[key] for i, key in enumerate(design.recipe.processes)}
+    if design.unused is None:
+        return kept
+    return kept | {f"{_UNUSED}{_INPUTS}{i}": design.unused.inputs[key] for i, key in enumerate(design.recipe.processes)}
+
+
+def _inputs_from(recipe: ColumnRecipe, rows: Mapping[str, np.ndarray], prefix: str = "") -> dict[str, np.ndarray]:
+    names = {key: f"{prefix}{_INPUTS}{i}" for i, key in enumerate(recipe.processes)}
+    return {key: rows[name] for key, name in names.items() if name in rows}
 
 
 def _item(value: Any) -> Any:
@@ -222,7 +271,7 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
     if len(d["free"]) != p:
         raise DataError(f"it has {len(d['free'])} marks of free columns for {p} columns")
     sizes = {"p": p, "m": likelihood.width, "q": p + 1}
-    rows = read_arrays(file, "rows", ROWS, sizes) if "rows" in file else {}
+    rows = read_arrays(file, "rows", row_lines(recipe), sizes) if "rows" in file else {}
     if rows:
         # DataError unless y are codes of the levels, or numbers or counts that the likelihood takes.
         y = rows["y"]
@@ -246,7 +295,8 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
         weights=rows.get("weights"),
         precision=rows.get("precision"),
         weight_kind=d["weights"],
-        unused=_unused(rows),
+        unused=_unused(rows, recipe),
+        inputs=_inputs_from(recipe, rows),
         notes=tuple(d["notes"]),
         kept=moments,
         kept_by_trials=by_trials,
@@ -260,9 +310,19 @@ def _moments(file: Container, group: str, columns: tuple[str, ...], sizes: dict[
     return Moments.from_arrays({k.removeprefix(_MOMENTS): v for k, v in found.items()} | {"columns": np.array(columns)})
 
 
-def _unused(rows: Mapping[str, np.ndarray]) -> Unused | None:
+def row_lines(recipe: ColumnRecipe) -> tuple[Stored, ...]:
+    """The arrays of rows, with the inputs of each process: d columns of its own."""
+    each = enumerate(len(term.inputs) for term in recipe.processes.values())
+    more = [(f"{_INPUTS}{i}", f"n {d}", f"{_UNUSED}{_INPUTS}{i}", f"u {d}") for i, d in each]
+    own = [Stored(name, (shape,), checks.FINITE) for name, shape, _, _ in more]
+    left = [Stored(name, (shape,), checks.FINITE, optional=True) for _, _, name, shape in more]
+    return (*ROWS, *own, *left)
+
+
+def _unused(rows: Mapping[str, np.ndarray], recipe: ColumnRecipe) -> Unused | None:
     """The rows of weight 0, where some were saved. DataError for a place that is not among the rows of the data."""
-    parts = {k.removeprefix(_UNUSED): v for k, v in rows.items() if k.startswith(_UNUSED)}
+    every = {k.removeprefix(_UNUSED): v for k, v in rows.items() if k.startswith(_UNUSED)}
+    parts: dict[str, Any] = {k: v for k, v in every.items() if not k.startswith(_INPUTS)}
     if not parts:
         return None
     if "X" not in parts or "places" not in parts:
@@ -270,7 +330,7 @@ def _unused(rows: Mapping[str, np.ndarray]) -> Unused | None:
     places, whole = parts["places"].astype(int), len(rows["X"]) + len(parts["X"])
     if len(set(places.tolist())) < len(places) or (places >= whole).any() or (np.diff(places) < 0).any():
         raise DataError(f"its rows of weight 0 are not at different places, in order, of {whole} rows")
-    return Unused(**parts | {"places": places})
+    return Unused(**parts | {"places": places, "inputs": _inputs_from(recipe, rows, _UNUSED)})
 
 
 def _prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:
@@ -291,6 +351,10 @@ def _recipe(saved: Mapping[str, Any]) -> Any:
         if intercept is not (columns[:1] == [INTERCEPT]):
             raise DataError(f"its first column {columns[:1]} and its mark of an intercept, {intercept!r:.20}, differ")
         return PlainColumns(tuple(columns), intercept)
+    if saved.get("kind") == "kernel":
+        from probreg.data.kernel_columns import KernelColumns
+
+        return KernelColumns.from_json(saved)
     from probreg.data.formula.formula import Recipe
 
     return Recipe.from_json(saved)

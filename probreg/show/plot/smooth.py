@@ -100,7 +100,7 @@ def smooth(fit: Fit, term: str | None = None, *, derivative: Flag = False, prob:
 def _axis(fit: Fit, function: TermFunction, derivative: bool) -> str:
     """What the height is."""
     name = function.inputs[0]
-    what = "coefficient that varies" if function.times else function.label
+    what = "coefficient that varies" if function.by == "number" else function.label
     if derivative:
         return shorten(f"slope of {what} in {name}", 40)
     link = fit.model.likelihood.link.name

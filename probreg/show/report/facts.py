@@ -11,7 +11,7 @@ import numpy as np
 
 from probreg.assess.before import Finding, Findings
 from probreg.comparison import Comparison, decimals, rounded
-from probreg.data import PlainColumns
+from probreg.data import ArrayColumns
 from probreg.fits.fit import Fit
 from probreg.likelihoods import Bernoulli, OfTrials, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
@@ -142,7 +142,7 @@ def _facts(fit: Fit) -> dict[str, str]:
     model, d = fit.model, fit.model.design
     described = fit.described
     recipe: Any = d.recipe
-    formula, offset = ("", None) if isinstance(recipe, PlainColumns) else (recipe.formula, recipe.offset)
+    formula, offset = ("", None) if isinstance(recipe, ArrayColumns) else (recipe.formula, recipe.offset)
     return {
         "modelled": described["models"],
         "levels": _levels(model),

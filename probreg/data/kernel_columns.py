@@ -1,0 +1,128 @@
+"""The columns of a Gaussian process at rows given as arrays: a covariance function of all of them, no formula needed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.data.design import INTERCEPT, ArrayColumns, Design, from_arrays
+from probreg.data.formula.grammar import column_written
+from probreg.data.terms.process import BASIS_SETTINGS, ProcessTerm, at_starting_length, chosen_basis, naming, process_of
+from probreg.data.terms.term import BasisTerm
+from probreg.errors import DataError
+from probreg.kernels import CovarianceFunction, KernelBasis, basis as made_basis, read_kernel
+
+Array = np.ndarray
+_MOST_NAMED = 10  # inputs that the name of the term lists
+
+
+@dataclass(frozen=True, eq=False)
+class KernelColumns(ArrayColumns):
+    """The columns of a process of given inputs, with a column of ones in front when `intercept` is set."""
+
+    process: ProcessTerm
+    names: tuple[str, ...]
+    intercept: bool
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        return self.names
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return ((INTERCEPT,) if self.intercept else ()) + self.process.columns
+
+    @property
+    def terms(self) -> tuple[BasisTerm, ...]:
+        return (self.process.described,)
+
+    @property
+    def processes(self) -> Mapping[str, ProcessTerm]:
+        return {self.process.key: self.process}
+
+    def matrix(self, data: Any) -> Array:
+        """The columns at an array (n, d) of the inputs in their order, or a table or mapping that names them."""
+        return self.behind_ones(self.process.columns_at(self.given_at(data)))
+
+    def inputs_at(self, data: Any) -> dict[str, Array]:
+        return {self.process.key: self.given_at(data)}
+
+    def with_basis(self, key: str, basis: KernelBasis) -> Self:
+        return replace(self, process=self.process.with_basis(basis))
+
+    def read_back(self, design: Design) -> dict[str, Array]:
+        return dict(zip(self.given, design.inputs[self.process.key].T))
+
+    def to_json(self) -> dict[str, Any]:
+        given = {"given": list(self.given), "intercept": self.intercept}
+        return {"kind": "kernel", **given, "key": self.process.key, "process": self.process.to_state()}
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Self:
+        """The recipe that `to_json` wrote. DataError for what is none."""
+        given, key, state = saved.get("given"), saved.get("key"), saved.get("process")
+        if not isinstance(given, list) or not all(isinstance(c, str) for c in given) or len(set(given)) < len(given):
+            raise DataError("its inputs are not a list of different names")
+        if not isinstance(key, str) or not isinstance(state, Mapping) or not isinstance(saved.get("intercept"), bool):
+            raise DataError("its process has no name or no state")
+        process = process_of(state, key)
+        if len(process.inputs) != len(given):
+            raise DataError(f"its process takes {len(process.inputs)} inputs, and {len(given)} are named")
+        return cls(process, tuple(given), saved["intercept"])
+
+    def behind_ones(self, phi: Array) -> Array:
+        """The columns of the design from those of the process."""
+        return np.hstack([np.ones((len(phi), 1)), phi]) if self.intercept else phi
+
+
+def design_of_kernel(
+    X: Any,
+    kernel: CovarianceFunction | str | None = None,
+    *,
+    basis: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    length_known: bool | None = None,
+    columns: Sequence[str] | None = None,
+    intercept: bool = True,
+    response: str = "y",
+    offset: Any = None,
+    weights: Any = None,
+    labels: Any = None,
+) -> Design:
+    """A design without its response whose columns are those of a process of all columns of X.
+
+    `kernel` may be left out, or said not to know its length (`length_known=False`): its length is then where a search starts,
+    the median distance of distinct rows without a kernel. `settings` are those of the basis.
+    """
+    plain = from_arrays(
+        X, columns=columns, intercept=False, response=response, offset=offset, weights=weights, labels=labels
+    )
+    if intercept and INTERCEPT in plain.columns:
+        raise DataError("X already has a column called 'Intercept'; pass intercept=False")
+    x, names, given = plain.X, plain.columns, settings or {}
+    if unknown := [word for word in given if word not in BASIS_SETTINGS]:
+        raise DataError(f"a basis takes no {unknown[0]}=; it takes {', '.join(BASIS_SETTINGS)}")
+    known = kernel is not None if length_known is None else length_known
+    key = _key_of(names)
+    with naming(key):
+        read = at_starting_length(read_kernel("rbf"), x) if kernel is None else read_kernel(kernel).resolved(x, names)
+        made = made_basis(read, x, basis or chosen_basis(x, known, given), **given)
+    term = ProcessTerm(key, key, made, known, names)
+    recipe = KernelColumns(term, names, intercept)
+    return replace(
+        plain,
+        X=np.ascontiguousarray(recipe.behind_ones(term.columns_at(x))),
+        columns=recipe.columns,
+        free=np.array([c == INTERCEPT for c in recipe.columns]),
+        recipe=recipe,
+        inputs={key: x},
+        notes=term.notes,
+    )
+
+
+def _key_of(names: Sequence[str]) -> str:
+    """The term as a formula writes it; of many inputs the first and the last."""
+    written = [column_written(name) for name in names]
+    return f"gp({', '.join(written if len(names) <= _MOST_NAMED else [written[0], '...', written[-1]])})"

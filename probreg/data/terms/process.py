@@ -1,0 +1,295 @@
+"""A Gaussian process as a term: a covariance function of some inputs, and the basis that makes its columns.
+
+With beta ~ N(0, tau^2 I) the term adds f = phi beta to the linear predictor, a process of covariance tau^2 k. What the term is
+follows from plain data (its state), which a recipe keeps and a file holds.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.arguments.keywords import normalised_name
+from probreg.arguments.scalars import shown_value
+from probreg.data.terms.term import BasisTerm
+from probreg.errors import DataError, ProbregError
+from probreg.kernels import BASES, KERNELS, CovarianceFunction, KernelBasis, basis, basis_from_spec, read_kernel
+from probreg.kernels.basis import DEFAULT_EXACT, Beyond, distinct_rows
+from probreg.kernels.spectral import served_ends
+
+Array = np.ndarray
+MOST_SINES = 3  # inputs up to which a basis of sines is the default where the length is not known
+MOST_PAIRED = 1000  # distinct rows, evenly spaced, whose distances give a starting length
+NAMED_KERNELS = (
+    "rbf", "matern12", "matern32", "matern52", "matern", "rational_quadratic", "periodic", "linear", "polynomial", "brownian",
+)  # fmt: skip
+KERNEL_SETTINGS = ("length", "nu", "alpha", "period", "degree", "offset", "scaled")
+BASIS_SETTINGS = ("tol", "size", "range", "half_width", "orthogonal", "seed")
+PROCESS_WORDS = ("kernel", *KERNEL_SETTINGS, "basis", *BASIS_SETTINGS)
+STREAMED = ("hsgp", "fourier")  # bases that hold no rows
+_OF_SINES = ("range", "half_width")  # settings that no other basis takes
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessTerm:
+    """A process f with cov(f(x), f(z)) = tau^2 k(x, z), through the columns phi(x) of a basis.
+
+    Attributes
+    ----------
+    key : str
+        The term as written, `gp(x1, x2, length=2.0)`.
+    short : str
+        The term without options, `gp(x1, x2)`.
+    basis : KernelBasis
+        The columns at any inputs, and what they lack.
+    length_known : bool
+        Whether the formula stated the length; otherwise that of the basis is where a search starts.
+    inputs : tuple of str
+        What enters the covariance function, as written.
+    """
+
+    key: str
+    short: str
+    basis: KernelBasis
+    length_known: bool
+    inputs: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns, in order."""
+        return tuple(f"{self.key}[{j + 1}]" for j in range(self.basis.size))
+
+    @property
+    def described(self) -> BasisTerm:
+        """The term as one block of columns with one scale."""
+        return BasisTerm(self.key, self.short, (), (self.columns,), (self.key,))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know of its columns: their error, and a length that nobody stated."""
+        lengths = ", ".join(f"{v:.4g}" for name, v in self.basis.kernel.hyper.items() if "length" in name)
+        unstated = f"{self.short}: no length is stated; its columns have {lengths}, and length= states it"
+        off = (f"{self.short}: {self.basis.error_words}",) if self.basis.error else ()
+        return off if self.length_known else (*off, unstated)
+
+    @property
+    def held_words(self) -> str:
+        """What a file of the term says of rows, where its basis holds some."""
+        return (
+            f"{self.short}: the file holds rows of {', '.join(self.inputs)}, of which this basis is made; "
+            "basis='hsgp' or 'fourier' holds none"
+        )
+
+    def columns_at(self, x: Array, rows: Any = None) -> Array:
+        """phi (n, q) at inputs x (n, d) of rows that are called `rows`. DataError names the first that it does not take."""
+        with naming(self.key):
+            self._refuse(x, range(len(x)) if rows is None else rows)
+            return self.basis.columns_at(x)
+
+    def _refuse(self, x: Array, rows: Any) -> None:
+        refuse_below(self.basis.kernel, x, self.inputs, rows)
+        if (found := self.basis.first_beyond(x)) is not None:
+            raise beyond_range(found, np.array(self.basis.ends), self.inputs, rows)
+
+    def with_basis(self, made: KernelBasis) -> Self:
+        """The same term through another basis of as many inputs."""
+        if made.width != len(self.inputs):
+            raise DataError(f"{self.key}: this basis takes {made.width} columns, and the term has {len(self.inputs)}")
+        return replace(self, basis=made)
+
+    def to_state(self) -> dict[str, Any]:
+        """Texts, numbers and arrays from which `process_of` makes the same term."""
+        return {
+            "kind": "process",
+            "short": self.short,
+            "inputs": list(self.inputs),
+            "length_known": self.length_known,
+            "basis": self.basis.spec(),
+        }
+
+
+def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
+    """The term that `to_state` wrote; DataError for a damaged state."""
+    short, inputs, known = state.get("short"), state.get("inputs"), state.get("length_known")
+    if not isinstance(inputs, list | tuple) or not all(isinstance(name, str) for name in inputs):
+        raise DataError(f"the saved state of {key!r} is damaged: its inputs are not a list of texts")
+    if not isinstance(short, str) or not isinstance(known, bool):
+        raise DataError(f"the saved state of {key!r} is damaged: it lacks its name, or whether its length is known")
+    try:
+        made = basis_from_spec(state["basis"])
+    except (ProbregError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
+    if not all(np.isfinite(v).all() for v in made.spec().values() if isinstance(v, np.ndarray)):
+        raise DataError(f"the saved state of {key!r} is damaged: its basis holds numbers that are not finite")
+    if made.width != len(inputs):
+        raise DataError(f"the saved state of {key!r} is damaged: its basis takes another number of columns")
+    return ProcessTerm(key, short, made, known, tuple(inputs))
+
+
+def process_in(states: Mapping[str, Mapping[str, Any]], key: str) -> ProcessTerm:
+    """The process of this key among the states of a recipe; DataError where there is none."""
+    if not isinstance(held := states.get(key, {}).get("process"), ProcessTerm):
+        raise DataError(f"the recipe has no saved state for {key!r}; it was not saved whole")
+    return held
+
+
+# ---- from a formula ------------------------------------------------------------------------------------------------------
+
+
+def learned_process(
+    x: Array,
+    words: Mapping[str, Any],
+    *,
+    key: str,
+    short: str,
+    inputs: tuple[str, ...],
+    rows: Any,
+    streamed: bool = False,
+) -> ProcessTerm:
+    """The term at training inputs x (n, d) of rows that are called `rows`, with the settings of its formula.
+
+    Of rows that are `streamed`, x is a sample of them, and the basis is one that holds no rows.
+    """
+    with naming(key):
+        kernel, known = stated_kernel(x, words, inputs)
+        refuse_below(kernel, x, inputs, rows)
+        settings = {word: words[word] for word in BASIS_SETTINGS if word in words}
+        kind = words.get("basis") or chosen_basis(x, known, settings, streamed=streamed)
+        _refuse_settings(x, kind, settings, inputs, rows)
+        return ProcessTerm(key, short, basis(kernel, x, kind, **settings), known, inputs)
+
+
+def stated_kernel(x: Array, words: Mapping[str, Any], inputs: Sequence[str]) -> tuple[CovarianceFunction, bool]:
+    """The covariance function in raw units, and whether its length was stated; without one it is `starting_length`."""
+    name = words.get("kernel", "rbf")
+    if not isinstance(name, str):
+        raise DataError(f"kernel is a name such as 'rbf' in a formula, got {shown_value(name)}")
+    given = {word: words[word] for word in KERNEL_SETTINGS if word in words}
+    if (plain := normalised_name(name)) in KERNELS and plain not in NAMED_KERNELS:
+        raise DataError(f"kernel={name!r} is not one that a formula makes; it makes {', '.join(NAMED_KERNELS)}")
+    whole: Any = read_kernel(plain)  # refused where it is no covariance function, with what to write
+    takes = [f.name for f in dataclasses.fields(whole) if f.name in KERNEL_SETTINGS]
+    takes = [word for word in takes if word != "nu" or plain == "matern"]
+    if unknown := [word for word in given if word not in takes]:
+        raise DataError(
+            f"kernel={name!r} takes no {unknown[0]}=; it takes {', '.join(f'{t}=' for t in takes) or 'nothing'}"
+        )
+    if "period" in takes and "period" not in given:
+        raise DataError(f"kernel={name!r} has a period in units of {', '.join(inputs)}: state it, such as period=12")
+    kernel = read_kernel(plain, **{word: tuple(v) if isinstance(v, list) else v for word, v in given.items()})
+    kernel, known = kernel.resolved(x, inputs), "length" in given or "length" not in takes
+    return (kernel if known else at_starting_length(kernel, x)), known
+
+
+def at_starting_length(kernel: CovarianceFunction, x: Array) -> CovarianceFunction:
+    """The function with its length at `starting_length`; that of a periodic one has no units, and stays 1."""
+    if isinstance(kernel, KERNELS["periodic"]):
+        return kernel
+    return kernel.at(length=starting_length(x))
+
+
+def starting_length(x: Array) -> float:
+    """Where the search for a length starts: the median distance of the distinct rows of x (n, d), of at most 1,000.
+
+    >>> starting_length(np.array([[0.0], [1.0], [2.0], [4.0], [4.0]]))
+    2.0
+    """
+    from scipy.spatial.distance import pdist
+
+    rows = distinct_rows(x)
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_PAIRED)).astype(int))]
+    return float(np.median(pdist(rows))) if len(rows) > 1 else 1.0
+
+
+def default_basis(x: Array, length_known: bool) -> str:
+    """Exact up to 2,000 distinct rows; above, cholesky for a known length, and sines for an unknown one of up to three inputs."""
+    if len(distinct_rows(x)) <= DEFAULT_EXACT:
+        return "exact"
+    return "cholesky" if length_known or x.shape[1] > MOST_SINES else "hsgp"
+
+
+def refuse_holding(words: Mapping[str, Any], key: str) -> None:
+    """DataError for a basis of rows where they are read by the block: it would be one of a few of them."""
+    if (kind := words.get("basis")) in BASES and kind not in STREAMED:
+        raise DataError(
+            f"{key}: basis={kind!r} is made of all rows, and these are read by the block: write basis='hsgp' with range=, or "
+            "'fourier'"
+        )
+
+
+def chosen_basis(x: Array, length_known: bool, settings: Mapping[str, Any], *, streamed: bool = False) -> str:
+    """The basis of a term that names none: sines where they are asked for by a setting of theirs, or rows are `streamed`."""
+    if streamed:
+        return "hsgp" if x.shape[1] <= MOST_SINES else "fourier"
+    if any(word in _OF_SINES for word in settings):
+        return "hsgp"
+    if settings:
+        kinds = " or ".join(repr(kind) for kind in BASES if kind != "exact")
+        raise DataError(f"{next(iter(settings))}= is of a basis that is named beside it: write basis={kinds}")
+    return default_basis(x, length_known)
+
+
+# ---- sentences -----------------------------------------------------------------------------------------------------------
+
+
+def _refuse_settings(x: Array, kind: Any, settings: Mapping[str, Any], inputs: Sequence[str], rows: Any) -> None:
+    """DataError for inputs that do not vary, for no basis, and for rows beyond the range that a formula states."""
+    if len(x) > 1 and not np.ptp(x, axis=0).any():
+        raise DataError(f"{', '.join(inputs)} is {', '.join(f'{v:g}' for v in x[0])} in all rows: leave the term out")
+    if kind not in BASES:
+        raise DataError(f"basis is one of {', '.join(BASES)}, got {shown_value(kind)}")
+    if kind == "nystrom" and "size" not in settings:
+        raise DataError("basis='nystrom' draws rows as its anchors: state how many, such as size=100")
+    if kind == "hsgp" and (given := settings.get("range")) is not None:
+        low, high = served_ends(given, x)
+        if (beyond := (x < low) | (x > high)).any():
+            i, j = np.argwhere(beyond)[0]
+            found = Beyond(int(i), int(j), float(x[i, j]), float(low[j]), float(high[j]))
+            raise beyond_range(found, np.stack([low, high], 1), inputs, rows)
+
+
+def beyond_range(found: Beyond, ends: Array, inputs: Sequence[str], rows: Any) -> DataError:
+    """The error for a value beyond the range (d, 2) that a basis serves, with the range that would serve it."""
+    ends = ends.copy()
+    ends[found.column] = min(found.low, found.value), max(found.high, found.value)
+    each = [f"({_outward(low, -1)}, {_outward(high, 1)})" for low, high in ends]
+    wider = each[0] if len(each) == 1 else f"[{', '.join(each)}]"
+    return DataError(
+        f"{inputs[found.column]} is {found.value:g} in row {rows[found.row]}, beyond the range {found.low:g} to "
+        f"{found.high:g} of its sines: fit it with range={wider}"
+    )
+
+
+@contextmanager
+def naming(key: str) -> Iterator[None]:
+    """Says first which term an error is about."""
+    try:
+        yield
+    except ProbregError as error:
+        raise type(error)(f"{key}: {error}") from None
+
+
+def refuse_below(kernel: CovarianceFunction, x: Array, inputs: Sequence[str], rows: Any) -> None:
+    """DataError for a value that is less than the covariance function takes."""
+    if (below := x < kernel.lowest).any():
+        i, j = np.argwhere(below)[0]
+        raise DataError(
+            f"{inputs[j]} is {x[i, j]:g} in row {rows[i]}, and {kernel.name} is of values from {kernel.lowest:g} on: count "
+            "from the least value"
+        )
+
+
+def _outward(value: float, side: int) -> str:
+    """An end of a range in few digits, rounded to no less than the range.
+
+    >>> _outward(4.123456789, 1), _outward(-1.0, -1)
+    ('4.12346', '-1')
+    """
+    if value == 0:
+        return "0"
+    step = 10.0 ** (np.floor(np.log10(abs(value))) - 5)  # of the sixth digit
+    short = float(f"{value:.6g}")
+    return f"{short if side * (short - value) >= 0 else short + side * step:.6g}"

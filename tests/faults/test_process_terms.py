@@ -1,0 +1,199 @@
+"""Processes that no formula and no data can have: each refusal is one sentence with the term, the column, the row and a remedy."""
+
+import copy
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.data.formula.formula import Recipe
+from probreg.data.kernel_columns import KernelColumns, design_of_kernel
+from probreg.priors import Flat
+
+N = 30
+TABLE = pd.DataFrame(
+    {"x": np.linspace(0, 5, N), "z": np.sin(np.arange(N)), "g": list("ab") * 15, "y": np.cos(np.arange(N))},
+    index=[f"r{i}" for i in range(N)],
+)
+
+REFUSED = {
+    "gp(x, length=0)": "length is a positive finite number",
+    "gp(x, length=1e-9)": "far below the distances of the rows, whose covariances are all 0; the columns span 5",
+    "gp(x, length=1e9)": "far above the distances of the rows, so that k is constant; the columns span 5",
+    "gp(x, length=[1, 2])": "rbf has 2 lengths, and the rows have 1 columns",
+    "gp(x, basis='cholesky', size=50, length=1)": "50 anchors are more than the 30 distinct rows: give at most 30",
+    "gp(x, basis='nystrom')": "state how many, such as size=100",
+    "gp(x, basis='eigen')": "basis is one of exact, cholesky, nystrom, hsgp, fourier, got 'eigen'",
+    "gp(x, tol=1e-3)": "tol= is of a basis that is named beside it: write basis='cholesky' or",
+    "gp(x, basis='exact', tol=0.1)": "a basis of kind 'exact' takes no tol=",
+    "gp(x, basis='hsgp', range=(0, 4.5))": "x is 4.65517 in row r27, beyond the range 0 to 4.5 of its sines: fit it with range=(0, 4.65518)",
+    "gp(x, z, range=[(0, 5), (0, 1)])": "z is -0.756802 in row r4, beyond the range 0 to 1 of its sines: fit it with range=[(0, 5), (-0.756803, 1)]",
+    "gp(x, kernel='sigmoid')": "tanh(a x'z + b) is not positive semidefinite",
+    "gp(x, kernel='sum')": "kernel='sum' is not one that a formula makes; it makes rbf, matern12,",
+    "gp(x, kernel=1)": "kernel is a name such as 'rbf' in a formula, got 1",
+    "gp(x, kernel='polynomial', offset=-1)": "got -1: with a negative one it is no covariance function",
+    "gp(x, kernel='linear', length=1)": "kernel='linear' takes no length=",
+    "gp(x, kernel='matern32', nu=1)": "kernel='matern32' takes no nu=; it takes length=, scaled=",
+    "gp(x, kernel='periodic')": "has a period in units of x: state it, such as period=12",
+    "gp(z, kernel='brownian')": "z is -0.756802 in row r4, and brownian is of values from 0 on",
+    "gp(x, kernel='linear', basis='hsgp')": "Linear() has no spectral density",
+    "gp(0 * x)": "0 * x is 0 in all rows: leave the term out",
+    "gp(x, 0 * z, scaled=True, length=1)": "column 0 * z does not vary",
+}
+
+
+@pytest.mark.parametrize("term", REFUSED)
+def test_a_process_that_cannot_be_is_refused_in_one_sentence_that_begins_with_the_term(term):
+    with pytest.raises(pr.ProbregError, match=re.escape(REFUSED[term])) as met:
+        pr.Model.from_formula(f"y ~ {term}", TABLE)
+    assert str(met.value).startswith("gp(")
+    assert len(str(met.value).split(": ", 1)[1].split()) <= 30  # one sentence, and a list of names
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("y ~ gp(g)", "column 'g' holds text (row r0: 'a')"),
+        (
+            "y ~ gp(x):z",
+            "'gp(x)' is a Gaussian process and stands by itself in 'y ~ gp(x):z'; one of x and z is gp(x, z)",
+        ),
+        ("y ~ log(gp(x))", "stands by itself, not inside another function"),
+        ("y ~ gp(x, k=3)", "gp takes columns, then kernel=, length=,"),
+        ("y ~ gp(log(x))", "computed from [-inf] at row r0, which is not finite"),
+    ],
+)
+def test_what_no_formula_may_say_of_a_process(formula, said):
+    with pytest.raises(pr.DataError, match=re.escape(said)):
+        pr.Model.from_formula(formula, TABLE)
+
+
+def test_an_exact_basis_of_too_many_rows_says_the_memory_and_what_to_take():
+    table = {"x": np.linspace(0.0, 1.0, 5001), "y": np.zeros(5001)}
+    with pytest.raises(pr.DataError, match=r"5,001 distinct rows .* 0.2 GB: write 'cholesky'"):
+        pr.Model.from_formula("y ~ gp(x, length=0.1, basis='exact')", table)
+
+
+def test_predictions_beyond_the_range_of_sines_name_column_row_and_range():
+    fit = pr.fit(pr.Model.from_formula("y ~ gp(x, z, length=1.0, basis='hsgp')", TABLE))
+    new = pd.DataFrame({"x": [1.0, 5.5], "z": [0.0, 0.0]}, index=["near", "far"])
+    with pytest.raises(
+        pr.DataError,
+        match=re.escape("x is 5.5 in row far, beyond the range 0 to 5 of its sines: fit it with range=[(0, 5.5),"),
+    ):
+        fit.predict(new)
+    wide = pr.fit(pr.Model.from_formula("y ~ gp(x, length=1.0, range=(0, 5.5))", TABLE))
+    assert np.isfinite(wide.predict(new)["mean"]).all()
+
+
+# ---- flat priors ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_flat_prior_on_as_many_columns_as_rows_is_refused_and_found():
+    table = TABLE[::6]
+    model = pr.Model.from_formula("y ~ gp(x, length=1.0)", table, prior={"gp(x)": Flat()})
+    said = "gp(x, length=1.0): under a flat prior its 5 columns interpolate the 5 rows"
+    with pytest.raises(pr.Incompatible, match=re.escape(said) + "; leave the prior out"):
+        pr.fit(model)
+    assert pr.check(model)["processes"].items[0].sentence == said
+    two = pr.Model.from_formula(
+        "y ~ gp(x, length=1.0) + gp(z, length=1.0, basis='cholesky', size=2)",
+        TABLE[::5],
+        prior={"gp(x)": Flat(), "gp(z)": Flat()},
+    )
+    with pytest.raises(pr.Incompatible, match="under a flat prior their 8 columns interpolate the 6 rows"):
+        pr.fit(two, "newton")
+
+
+def test_a_flat_prior_on_fewer_columns_is_a_regression_and_said_to_be_one():
+    model = pr.Model.from_formula("y ~ gp(x, length=1.0, basis='cholesky', size=3)", TABLE, prior={"gp(x)": Flat()})
+    (found,) = pr.check(model)["processes"].items
+    assert (found.verdict.name, "a regression on 3 columns, not a process" in found.sentence) == ("WARNING", True)
+    X = np.column_stack([np.ones(N), model.design.X[:, 1:]])
+    np.testing.assert_allclose(
+        pr.fit(model).solution.beta[:, 0], np.linalg.lstsq(X, TABLE["y"], rcond=None)[0], rtol=1e-8
+    )
+
+
+# ---- rows that are read by the block, and designs ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["exact", "cholesky", "nystrom"])
+def test_a_basis_of_rows_is_refused_for_rows_that_are_read_by_the_block(tmp_path, kind):
+    TABLE.to_csv(tmp_path / "rows.csv")
+    with pytest.raises(pr.DataError, match=rf"basis='{kind}' is made of all rows.*write basis='hsgp' with range="):
+        pr.Model.from_files(f"y ~ gp(x, length=1.0, size=3, basis='{kind}')", tmp_path / "rows.csv")
+
+
+def test_a_row_of_a_file_beyond_the_range_is_named(tmp_path):
+    TABLE.to_csv(tmp_path / "rows.csv")
+    with pytest.raises(pr.DataError, match=r"x is 4.13793 in row 24, beyond the range 0 to 4 of its sines"):
+        pr.Model.from_files("y ~ gp(x, length=1.0, range=(0, 4))", tmp_path / "rows.csv")
+
+
+def test_another_basis_needs_the_rows_the_term_and_as_many_inputs():
+    design = pr.Model.from_formula("y ~ gp(x, length=1.0)", TABLE).design
+    of_two = pr.kernels.basis("rbf", TABLE[["x", "z"]].to_numpy())
+    with pytest.raises(
+        pr.DataError, match=r"'gp\(z\)' is no Gaussian process of this design; it has gp\(x, length=1.0\)"
+    ):
+        design.with_basis("gp(z)", of_two)
+    with pytest.raises(pr.DataError, match="this basis takes 2 columns, and the term has 1"):
+        design.with_basis("gp(x, length=1.0)", of_two)
+    plain = pr.Model.from_arrays(TABLE[["x"]].to_numpy(), TABLE["y"]).design
+    with pytest.raises(pr.DataError, match="it has none"):
+        plain.with_basis("gp(x)", of_two)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"settings": {"knots": 3}}, "a basis takes no knots=; it takes tol, size,"),
+        ({"kernel": pr.kernels.RBF(1e-9)}, "gp(x1): length = 1e-09 is far below the distances"),
+        ({"kernel": "sigmoid"}, "gp(x1): no covariance function is called 'sigmoid'"),
+        ({"columns": ["Intercept"]}, "column 'Intercept' holds 0 in row 0: a column of that name is all ones"),
+    ],
+)
+def test_processes_of_arrays_that_cannot_be(given, said):
+    with pytest.raises(pr.ProbregError, match=re.escape(said)):
+        design_of_kernel(np.arange(5.0), **given)
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------------
+
+SAVED = json.loads(
+    json.dumps(
+        pr.Model.from_formula("y ~ gp(x, length=1.0)", TABLE[::10]).design.recipe.to_json(),
+        default=lambda a: a.tolist(),
+    )
+)
+KEY = "gp(x, length=1.0)"
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("inputs", "x"), ("inputs", ["x", "z"]), ("short", 3), ("length_known", "yes"), ("basis", None), ("basis", {"form": "SineBasis"})],
+)  # fmt: skip
+def test_a_damaged_process_is_refused(part, value):
+    saved = copy.deepcopy(SAVED)
+    saved["state"]["transforms"][KEY][part] = value
+    with pytest.raises(pr.DataError, match=rf"the saved state of '{re.escape(KEY)}' is damaged"):
+        Recipe.from_json(saved)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        ("given", ["a", "a"], "not a list of different names"),
+        ("given", ["a", "b"], "takes 1 inputs, and 2 are named"),
+        ("key", None, "no name or no state"),
+        ("intercept", 1, "no name or no state"),
+    ],
+)
+def test_a_damaged_process_of_an_array_is_refused(part, value, said):
+    saved = design_of_kernel(np.arange(5.0), "rbf").recipe.to_json()
+    with pytest.raises(pr.DataError, match=said):
+        KernelColumns.from_json(saved | {part: value})
