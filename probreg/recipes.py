@@ -7,7 +7,7 @@
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from probreg.arguments.scalars import Flag, Number, Share, checked
+from probreg.arguments.scalars import Flag, Number, Positive, Share, checked
 from probreg.arguments.types import ArrayLike, RowsLike, TableLike
 from probreg.data.formula.functions import term_functions
 from probreg.errors import DataError, Incompatible
@@ -487,7 +487,7 @@ def poisson(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
 
 @checked
 def gam(
-    x: str, data: TableLike, *, df: float | Mapping[str, float] | None = None, sp: float | Mapping[str, float] | None = None,
+    x: str, data: TableLike, *, df: Positive | Mapping[str, float] | None = None, sp: Positive | Mapping[str, float] | None = None,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """A generalised additive model: smooth functions at the top of the evidence (REML), or of stated smoothness.

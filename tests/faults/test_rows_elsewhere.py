@@ -265,6 +265,7 @@ RECIPES = {
     "bridge",
     "elastic_net",
     "firth",
+    "gam",
     "lasso",
     "logistic",
     "ols",
