@@ -493,7 +493,8 @@ class Fit:
     ) -> Dataset:
         """A smooth function of the formula over its range, or its derivative, with a pointwise and a simultaneous band.
 
-        f(x) = C(x) b is centred: its mean over the training rows is zero. A simultaneous band holds the whole function
+        f(x) = C(x) b of a smooth function is centred: its mean over the training rows is zero. A process is as its prior
+        has it, and its band counts what its columns leave out. A simultaneous band holds the whole function
         with probability `prob`, a pointwise one each value of it. Bands of an evidence (REML) fit take the scales as
         known. With `by=` a number, f is what multiplies it.
 

@@ -25,7 +25,7 @@ _WIDE = {1: 55, 2: 95, 3: 140}  # letters in a line of the footnote, by the pane
 def smooth(fit: Fit, term: str | None = None, *, derivative: Flag = False, prob: Probability = 0.95) -> "Figure":
     """Smooth functions over their range: the estimate, a pointwise and a simultaneous band, the data as a rug.
 
-    A function is centred: its mean over the rows is zero. The dark band holds each value with probability `prob`, the
+    A smooth function is centred: its mean over the rows is zero. The dark band holds each value with probability `prob`, the
     light one the whole function. There is one panel for each function (each level of `by=`), of a softmax for each of
     its outcomes, and two for a function of two columns: the estimate and its standard deviation. The numbers are
     those of `fit.smooth`.
