@@ -605,7 +605,7 @@ def poisson(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
 
 @checked
 def gam(
-    x: str, data: TableLike, *, df: float | Mapping[str, float] | None = None, sp: float | Mapping[str, float] | None = None,
+    x: str, data: TableLike, *, df: Positive | Mapping[str, float] | None = None, sp: Positive | Mapping[str, float] | None = None,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """A generalised additive model: smooth functions at the top of the evidence (REML), or of stated smoothness.

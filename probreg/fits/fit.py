@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from probreg.online import Guarantee
 
 Array = np.ndarray
+_FEW_COLUMNS = 300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
 
 
 @dataclass(frozen=True, eq=False)
@@ -492,7 +493,8 @@ class Fit:
     ) -> Dataset:
         """A smooth function of the formula over its range, or its derivative, with a pointwise and a simultaneous band.
 
-        f(x) = C(x) b is centred: its mean over the training rows is zero. A simultaneous band holds the whole function
+        f(x) = C(x) b of a smooth function is centred: its mean over the training rows is zero. A process is as its prior
+        has it, and its band counts what its columns leave out. A simultaneous band holds the whole function
         with probability `prob`, a pointwise one each value of it. Bands of an evidence (REML) fit take the scales as
         known. With `by=` a number, f is what multiplies it.
 
@@ -820,6 +822,11 @@ class Fit:
         storage.write_fit(path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
         return Path(path)
 
+    def _said_of_smooths(self) -> tuple[str, ...]:
+        """A line of degrees of freedom, where they are no work."""
+        few = len(self.model.design.columns) <= _FEW_COLUMNS or self.target == "mode"
+        return said_of_smooths(self.smooths) if few else ()
+
     def _shown(self) -> tuple[Any, list[str]]:
         """The summary without the columns of Gaussian processes, which say nothing one by one, and a line for each process."""
         table, processes = self.summary(), self.model.design.recipe.processes
@@ -833,14 +840,13 @@ class Fit:
         table = [*(table_lines(shown, float_format=lambda v: f"{v:.5g}") if len(shown) else []), *said]
         prob = f"{100 * self.summary().attrs['prob']:g} % {self.default_kind} intervals"
         head = f"{d['method']}, {prob}; {d['status']}"
-        return printed(d["models"], head, *table, *said_of_smooths(self.smooths), *(f"note: {n}" for n in d["notes"]))
+        return printed(d["models"], head, *table, *self._said_of_smooths(), *(f"note: {n}" for n in d["notes"]))
 
     def _repr_html_(self) -> str:
         d = self.described
         shown, said = self._shown()
         table = shown.to_html(float_format=lambda v: f"{v:.5g}", border=0)
-        every = (*said, *said_of_smooths(self.smooths), *d["notes"])
-        notes = "".join(f"<li>{escape(n)}</li>" for n in every)
+        notes = "".join(f"<li>{escape(n)}</li>" for n in (*said, *self._said_of_smooths(), *d["notes"]))
         return f"<p><b>{escape(d['models'])}</b><br>{escape(d['method'])}: {escape(d['status'])}</p>{table}<ul>{notes}</ul>"
 
 

@@ -69,7 +69,7 @@ def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
             raise DataError(
                 f"sp of {f.label} is a positive number, got {wanted[f.label]:g}; REML finds it where it is left out"
             )
-        stated = f.term.basis.penalty
+        stated = None if f.smooth is None else f.smooth.penalty
         if stated is None:
             raise Incompatible(
                 f"{f.label} has no penalty of one weight: give df=, or its prior by a scale for each block"

@@ -130,8 +130,7 @@ def points_over_range(model: Model, function: TermFunction) -> Array:
     d = len(function.inputs)
     if d not in POINTS:
         raise DataError(f"{function.label} is a function of {d} columns: say where with at=, an array (n, {d})")
-    points = function.points_of(model.design)
-    low, high = (points.min(0), points.max(0)) if len(points) else function.ends
+    low, high = function.range_in(model.design)
     axes = [np.linspace(low[j], high[j], POINTS[d]) for j in range(d)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
 
@@ -157,12 +156,18 @@ def curve(
 
     if derivative and len(function.inputs) != 1:
         raise DataError(f"derivative= is of one column, and {function.label} is a function of {len(function.inputs)}")
-    columns = function.slopes_at(x) if derivative else function.columns_at(x)
-    contrasts = model.likelihood.contrast_matrix
+    ends = function.range_in(model.design) if derivative else None
+    columns = function.columns_at(x) if ends is None else function.slopes_at(x, ends)
+    contrasts, rng = model.likelihood.contrast_matrix, np.random.default_rng([seed, 7])
+    rest = _root_left_out(function, x, ends)
     if solution.draws is not None:
-        found, kind = _of_draws(solution.draws, function.at, columns, contrasts, prob), "posterior draws"
+        scale = None if rest is None else _drawn_scales(model, solution.draws, function)
+        found = _of_draws(solution.draws, function.at, columns, contrasts, prob, rest, scale, rng)
+        kind = "posterior draws"
     else:
-        found, kind = _of_normal(solution, function.at, columns, contrasts, prob, seed), "normal, given the scales"
+        rest = None if rest is None else rest * scales_of_functions(model, solution)[function.label][0]
+        found = _of_normal(solution, function.at, columns, contrasts, prob, rest, rng)
+        kind = "normal, given the scales"
     outcomes = model.likelihood.outcomes
     dims = ("point", "outcome") if outcomes else ("point",)
     coords: dict[str, Any] = {"x": (("point", "input"), x), "input": list(function.inputs)}
@@ -175,8 +180,19 @@ def curve(
     return xr.Dataset(arrays, coords, attrs)
 
 
-def _of_normal(solution: Solution, at: Array, C: Array, contrasts: Array, prob: float, seed: int) -> Band:
-    """Of a point estimate with a normal (or t) law of its coefficients."""
+def _root_left_out(function: TermFunction, x: Array, ends: Array | None) -> Array | None:
+    """A root A (n, n) of the covariance A A' of what the columns of a process leave of it, at scale 1; None without."""
+    R = function.left_out(x, ends)
+    if R is None:
+        return None
+    L, U = np.linalg.eigh(R)
+    return U * np.sqrt(np.maximum(L, 0.0))
+
+
+def _of_normal(
+    solution: Solution, at: Array, C: Array, contrasts: Array, prob: float, rest: Array | None, rng: np.random.Generator
+) -> Band:
+    """Of a point estimate with a normal (or t) law of its coefficients; `rest` (n, n) is a root of what it leaves out."""
     refuse_written_out(solution, "a band about a smooth function")
     beta = solution.beta
     m = beta.shape[1]
@@ -189,25 +205,50 @@ def _of_normal(solution: Solution, at: Array, C: Array, contrasts: Array, prob: 
     root = (U * np.sqrt(np.maximum(L, 0.0))).reshape(len(at), m, -1)
     estimate = C @ beta[at] @ contrasts.T
     A = np.einsum("nq,qmr,km->knr", C, root, contrasts, optimize=True)
+    if rest is not None:
+        # f = C beta + r, r ~ N(0, tau^2 R) for each predictor
+        A = np.concatenate([A, np.einsum("nr,km->knrm", rest, contrasts).reshape(len(contrasts), len(C), -1)], axis=-1)
     sd = np.sqrt(np.square(A).sum(-1)).T
     half = quantile(prob, solution.df) * sd
-    rng = np.random.default_rng([seed, 7])
     z = rng.standard_normal((A.shape[-1], _DRAWS))
     z = z if solution.df is None else z / np.sqrt(rng.chisquare(solution.df, _DRAWS) / solution.df)
     critical = [_largest(A[k] @ z, sd[:, k], prob) for k in range(len(contrasts))]
     return Band(estimate, sd, estimate - half, estimate + half, np.array(critical))
 
 
-def _of_draws(draws: Draws, at: Array, C: Array, contrasts: Array, prob: float) -> Band:
-    """Of the draws of a posterior: means, standard deviations and quantiles of the function itself."""
+def _of_draws(
+    draws: Draws, at: Array, C: Array, contrasts: Array, prob: float, rest: Array | None, scale: Array | None,
+    rng: np.random.Generator,
+) -> Band:  # fmt: skip
+    """Of the draws of a posterior: means, standard deviations and quantiles of the function itself, with what it leaves out."""
     beta = draws.flat["beta"]
-    beta = beta[np.unique(np.linspace(0, len(beta) - 1, min(len(beta), _MOST)).astype(int))][:, at]
+    kept = np.unique(np.linspace(0, len(beta) - 1, min(len(beta), _MOST)).astype(int))
+    beta = beta[kept][:, at]
     f = np.einsum("nq,sqm,km->ksn", C, beta, contrasts, optimize=True)
+    if rest is not None and scale is not None:
+        z = rng.standard_normal((len(kept), beta.shape[2], rest.shape[1]))
+        f = f + np.einsum(
+            "nr,smr,km,s->ksn", rest, z, contrasts, np.broadcast_to(scale, draws.count)[kept], optimize=True
+        )
     estimate, sd = f.mean(1).T, f.std(1, ddof=1).T
     ends = [equal_tail(one, prob) for one in f]
     critical = [_largest((one - one.mean(0)).T, sd[:, k], prob) for k, one in enumerate(f)]
     lower, upper = (np.stack([e[i] for e in ends], axis=-1) for i in (0, 1))
     return Band(estimate, sd, lower, upper, np.array(critical))
+
+
+def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
+    """tau of the only block of a process, in each draw (S,), or one number (1,)."""
+    first = list(model.design.columns).index(function.of.blocks[0][0])
+    (i,) = [i for i, b in enumerate(model.joint.blocks) if first in b.columns]
+    prior, unit = model.joint.blocks[i].prior, np.ones(1)
+    if isinstance(prior, HierarchicalPrior):
+        names = hyper_names(model.joint, model.design)[i]
+        unit, prior = np.asarray(prior.spread(**{h: draws.flat[name] for h, name in names.items()})), prior.base
+    if not isinstance(prior, GaussianPrior) or (each := prior.independent(len(function.at))) is None:
+        raise Incompatible(f"{function.label} needs a normal prior of one scale, off the rows of its columns")
+    noise = draws.flat.get(model.likelihood.noise_scale or "", model.noise()) if prior.sigma_units else 1.0
+    return np.asarray(unit * float(each[0]) * noise)
 
 
 def _largest(deviations: Array, sd: Array, prob: float) -> float:

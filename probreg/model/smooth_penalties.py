@@ -52,7 +52,7 @@ def smooth_penalties(model: PenalisedModel) -> Spellings:
     rows, weights, fitted = list[Spelling](), dict[str, float](), "RSS" if gaussian else "-2 log L"
     notes = list[str]()
     for f in functions:
-        stated = f.term.basis.penalty
+        stated = None if f.smooth is None else f.smooth.penalty
         for name, block in zip(f.of.labels, f.of.blocks):
             unit = 1.0 if stated is None else stated.unit
             weights[name] = _weight(blocks.get(block), name, noise) / unit
@@ -61,7 +61,12 @@ def smooth_penalties(model: PenalisedModel) -> Spellings:
                 Spelling(name, f"sp = {weights[name]:.12g}", f"{fitted} + sp J(f), J = {what}", {"sp": weights[name]})
             )
         if stated is None:
-            notes.append(f"{f.label}: no sp of mgcv is stated, whose product has other margins and another unit")
+            what = (
+                "a Gaussian process has no such penalty"
+                if f.smooth is None
+                else "whose product has other margins and another unit"
+            )
+            notes.append(f"{f.label}: no sp of mgcv is stated, {what}")
         elif not stated.of:
             notes.append(f"{f.label}: no sp of mgcv is stated, whose B-splines have other knots")
     call, why = _mgcv(model, functions, weights)
@@ -90,7 +95,8 @@ def _weight(block: BlockPrior | None, name: str, noise: float | None) -> float:
 def _mgcv(model: PenalisedModel, functions: tuple[TermFunction, ...], weights: dict[str, float]) -> tuple[str, str]:
     """mgcv's call with the same minimum, and why there is none, one of them empty."""
     design = model.design
-    plain = all(f.term.basis.penalty is not None and f.term.basis.penalty.of and not f.term.by for f in functions)
+    bases = [f.smooth for f in functions if f.smooth is not None and not f.by]
+    plain = len(bases) == len(functions) and all((stated := b.penalty) is not None and stated.of for b in bases)
     names = [name for f in functions for name in f.inputs]
     others = [c for c, own in zip(design.columns, design.of_terms) if not own]
     if model.likelihood.name not in _FAMILIES:
@@ -102,10 +108,10 @@ def _mgcv(model: PenalisedModel, functions: tuple[TermFunction, ...], weights: d
             "",
             "no call of mgcv is stated, which is for columns as they are: its sp is that of each block all the same",
         )
-    if any(f.term.basis.knots_drawn for f in functions):
+    if any(basis.knots_drawn for basis in bases):
         return "", "no call of mgcv is stated: of so many distinct points it draws other knots"
     terms = [c for c in others if c != "Intercept"]
-    terms += [f"s({', '.join(f.inputs)}, k = {f.term.basis.width + 1})" for f in functions]
+    terms += [f"s({', '.join(f.inputs)}, k = {basis.width + 1})" for f, basis in zip(functions, bases)]
     terms += [] if "Intercept" in others else ["0"]
     sp = ", ".join(f"{weights[f.of.labels[0]]:.12g}" for f in functions)
     family = _FAMILIES[model.likelihood.name]

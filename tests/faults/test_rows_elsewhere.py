@@ -265,6 +265,8 @@ RECIPES = {
     "bridge",
     "elastic_net",
     "firth",
+    "gam",
+    "gp",
     "kernel_ridge",
     "lasso",
     "logistic",

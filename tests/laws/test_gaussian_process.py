@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference import Evidence, Integrate
+from probreg.inference import Integrate
 from probreg.inference.exact.evidence import EvidenceProblem
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
@@ -131,7 +131,9 @@ def test_a_basis_of_few_anchors_does_not_overstate_its_evidence():
 
 def test_methods_that_cannot_make_columns_anew_say_so():
     for method in ("nuts", "integrate", "laplace", "newton", "importance"):
-        with pytest.raises(pr.Incompatible, match=r"cannot move the length of gp\(x\).*use\s+evidence, or basis='hsgp'"):
+        with pytest.raises(
+            pr.Incompatible, match=r"cannot move the length of gp\(x\).*use\s+evidence, or basis='hsgp'"
+        ):
             pr.fit(model_of(), method)
 
 

@@ -145,7 +145,7 @@ def test_the_points_of_the_rows_are_told_from_their_columns(terms: str) -> None:
         inside = (true[:, 0] > true.min() + 0.01) & (true[:, 0] < true.max() - 0.01) if periodic else slice(None)
         error = np.abs(f.points_of(design) - true)[inside]
         assert error.max() < (0.003 if periodic else 1e-10)
-        assert f.ends[0] == pytest.approx([TABLE[name].min() for name in f.inputs])
+        assert f.range_in(design)[0] == pytest.approx(true.min(0), abs=0.003 if periodic else 1e-9)
 
 
 def test_a_function_is_what_its_columns_add_to_the_predictor() -> None:
@@ -246,6 +246,39 @@ def test_a_name_leaves_out_options_and_spaces() -> None:
     wanted = fit.smooth("s(x, k=5, by=g)[b]", at=[3.0])["estimate"]
     for name in ("s(x,k = 5,by=g)[b]", "s(x)[b]"):
         assert fit.smooth(name, at=[3.0])["estimate"].equals(wanted)
+
+
+# ---- processes -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("term", ["gp(x, length=2.0)", "gp(x, length=2.0, kernel='matern52')"])
+def test_a_process_has_its_own_mean_and_standard_deviation_off_the_rows(term: str) -> None:
+    """m(x) = k(x, X) (K + sigma^2 I)^-1 y, v(x) = k(x, x) - k(x, X) (K + sigma^2 I)^-1 k(X, x), and df = tr K (K + sigma^2 I)^-1."""
+    tau, sigma = 0.8, 0.3
+    fit = pr.fit(model_of(f"0 + {term}", prior={"gp(x)": pr.Normal(tau)}, aux={"sigma": sigma}))
+    kernel = fit.model.design.recipe.processes[term].basis.kernel
+    far = np.array([[5.0], [30.0], [TABLE["x"].max() + 1.0]])
+    K, k = (tau**2 * kernel(x, TABLE["x"][:, None]) for x in (TABLE["x"][:, None], far))
+    A = K + sigma**2 * np.eye(N)
+    found = fit.smooth(at=far[:, 0])
+    variance = tau**2 - np.einsum("ij,ji->i", k, np.linalg.solve(A, k.T))
+    np.testing.assert_allclose(found["estimate"], k @ np.linalg.solve(A, Y["gaussian"]), atol=1e-8)
+    np.testing.assert_allclose(found["sd"], np.sqrt(variance), rtol=1e-5)
+    assert fit.smooths.loc[term, "edf"] == pytest.approx(np.trace(K @ np.linalg.inv(A)), rel=1e-6)
+
+
+def test_slopes_of_a_process_have_their_variance_off_the_rows() -> None:
+    """Far from the rows f' ~ N(0, tau^2 / l^2) under exp(-(x - z)^2 / (2 l^2))."""
+    fit = pr.fit(model_of("0 + gp(x, length=2.0)", prior={"gp(x)": pr.Normal(0.8)}, aux={"sigma": 0.3}))
+    assert fit.smooth(at=[50.0], derivative=True)["sd"].item() == pytest.approx(0.4, rel=1e-6)
+    pr.plot.smooth(fit, derivative=True).draw_without_rendering()
+
+
+def test_draws_of_a_process_have_its_variance_off_the_rows() -> None:
+    post = pr.fit(model_of("0 + gp(x, length=2.0)", prior={"gp(x)": HALF}), "posterior", seed=1)
+    tau = post.solution.posterior.flat["tau[gp(x, length=2.0)]"]
+    # far from the rows f ~ N(0, tau^2), tau from its posterior; 4,000 draws
+    assert post.smooth(at=[60.0])["sd"].item() == pytest.approx(np.sqrt(np.square(tau).mean()), rel=0.05)
 
 
 # ---- is it a straight line? ----------------------------------------------------------------------------------------------
@@ -368,6 +401,7 @@ def test_what_is_said_of_a_model_stays_short(terms: str) -> None:
     ("terms", "likelihood", "panels"),
     [
         ("s(x)", "gaussian", 1),
+        ("gp(x, z, length=2.0, basis='hsgp')", "gaussian", 2),
         ("g + s(x, k=5, by=g)", "gaussian", 3),
         ("t2(x, z, k=4)", "gaussian", 2),
         ("s(x, k=6)", "categorical", 2),

@@ -81,7 +81,8 @@ class LinearityDiagnostic(Diagnostic):
 
 def _sentence(p: dict[str, float], functions: Sequence[TermFunction]) -> str:
     bent, rest = [n for n in p if p[n] < 0.05], [n for n in p if not p[n] < 0.05]
-    line = "a straight line" if all(f.of.flat for f in functions) else "the null space of its penalty"
+    line = "a straight line" if all(f.of.flat for f in functions) else "a constant"
+    line = line if len({bool(f.of.flat) for f in functions}) == 1 else "its flat columns"
     said = []
     if bent:
         worst = max(p[n] for n in bent)

@@ -1,5 +1,6 @@
 """The functions that the terms of a formula add: where they are defined, at which points the rows have them, their columns."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -7,18 +8,21 @@ import numpy as np
 
 from probreg.data.formula.algebra import parse_formula
 from probreg.data.formula.formula import Recipe, read_state
-from probreg.data.terms.process import read_term
-from probreg.data.terms.term import BasisTerm, SmoothTerm
+from probreg.data.terms.process import ProcessTerm
+from probreg.data.terms.smooths import SmoothBasis
+from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
 from probreg.errors import DataError
 
 Array = np.ndarray
 _NEAREST = 2000  # points of the range among which those of the rows of a periodic function are found
 _MOST = 5000  # rows that a rug shows
+PROJECTIONS = ("exact", "cholesky", "nystrom")  # bases phi for which k - phi'phi is a covariance
+_WIDE = 1e-4  # of the range: an error near 1e-8 of the second derivative of a covariance
 _STEP = 1e-5  # of the range: an error near 1e-10 of the derivative, from the third derivative and from rounding
 
 
 class ReadColumns(Protocol):
-    """What a row of X is made by: a design with its rows in memory, or none."""
+    """As much of a design as its functions follow from."""
 
     @property
     def recipe(self) -> Any: ...
@@ -29,95 +33,141 @@ class ReadColumns(Protocol):
     @property
     def X(self) -> Array: ...
 
+    @property
+    def inputs(self) -> Mapping[str, Array]: ...
+
 
 @dataclass(frozen=True, eq=False)
 class TermFunction:
-    """One function of a design: f(x) = columns_at(x) @ beta[at].
+    """One function of a design: f(x) = columns_at(x) @ beta[at], and for a process what its columns leave out.
 
-    `of` is the function as a term, with its flat columns and its blocks; `label` its name, `s(x, by=g)[a]` where the term
-    `term_name` has several; `at` (q,) its columns in the design; `inputs` what it is a function of, as written; `times` whether numbers of
-    a `by=` column multiply it.
+    Attributes
+    ----------
+    of : BasisTerm
+        The function as a term, with its flat columns and its blocks.
+    term_name : str
+        The term that it is of, which has several functions with levels of `by=`.
+    term : SmoothTerm or ProcessTerm
+        What makes its columns.
+    at : array (q,)
+        Its columns in the design.
+    inputs : tuple of str
+        What it is a function of, as written.
     """
 
     of: BasisTerm
     term_name: str
-    term: SmoothTerm
+    term: SmoothTerm | ProcessTerm
     at: Array
     inputs: tuple[str, ...]
 
     @property
     def label(self) -> str:
+        """Its name: the term, or `s(x, by=g)[a]`."""
         return self.of.name
 
     @property
-    def times(self) -> bool:
-        return self.term.by == "number"
+    def smooth(self) -> SmoothBasis | None:
+        """The basis of a smooth function; None for a process."""
+        return self.term.basis if isinstance(self.term, SmoothTerm) else None
 
     @property
-    def ends(self) -> Array:
-        """Where the basis begins and ends, (2, d)."""
-        return self.term.basis.ends
+    def by(self) -> str:
+        """What multiplies it: nothing, a "number", or the indicators of "levels"."""
+        return self.term.by if isinstance(self.term, SmoothTerm) else ""
+
+    def range_in(self, design: ReadColumns) -> Array:
+        """(2, d): from the least to the largest point of the rows, or of the basis where these are not known.
+
+        DataError where neither says.
+        """
+        points = self.points_of(design)
+        if len(points):
+            return np.array([points.min(0), points.max(0)])
+        ends = self.term.basis.ends
+        if ends is None:
+            raise DataError(f"{self.label}: the rows are not here, so that its range is not known: say where with at=")
+        return ends if isinstance(self.term, SmoothTerm) else ends.T
 
     def columns_at(self, x: Array) -> Array:
         """(n, q) at points x (n, d)."""
-        return self.term.function_at(x)
+        return self.term.function_at(x) if isinstance(self.term, SmoothTerm) else self.term.columns_at(x)
 
-    def slopes_at(self, x: Array) -> Array:
-        """d columns / dx (n, q), of one input: the slope at x of the parabola through three points near it."""
-        low, high = self.ends[:, 0]
+    def slopes_at(self, x: Array, ends: Array) -> Array:
+        """d columns / dx (n, q), of one input: the slope at x of the parabola through three points near it, which lie within
+        `ends` where x does."""
+        low, high = ends[:, 0]
         h = _STEP * (high - low)
-        c = np.clip(x, low + h, high - h)
+        c = np.where((x >= low) & (x <= high), np.clip(x, low + h, high - h), x)
         below, here, above = (self.columns_at(c + k * h) for k in (-1, 0, 1))
         # f'(x) = (f(c + h) - f(c - h)) / (2 h) + (x - c) (f(c + h) - 2 f(c) + f(c - h)) / h^2 + O(h^2)
         return (above - below) / (2.0 * h) + (x - c) * (above - 2.0 * here + below) / h**2
 
+    def left_out(self, x: Array, ends: Array | None = None) -> Array | None:
+        """R(x, x) (n, n): the covariance, at scale 1, of what the columns of a process leave of it; of its slope with `ends`.
+
+        None for a smooth function, which is its columns, and for sines and frequencies, which are no projections.
+        """
+        if isinstance(self.term, SmoothTerm) or self.term.basis.kind not in PROJECTIONS:
+            return None
+        R = self.term.basis.residual_covariance
+        if ends is None:
+            return R(x)
+        # cov(f'(x), f'(z)) = d^2 R / dx dz by central differences
+        h = _WIDE * float(ends[1, 0] - ends[0, 0])
+        up, down = x + h, x - h
+        return (R(up, up) - R(up, down) - R(down, up) + R(down, down)) / (4.0 * h**2)
+
     def points_of(self, design: ReadColumns) -> Array:
-        """x (n, d) of the rows that the function reaches, (0, d) where they cannot be told."""
-        none = np.zeros((0, len(self.inputs)))
+        """x (n, d) of the rows that the function reaches, at most 5,000 of them; (0, d) where they cannot be told."""
+        if self.smooth is None:
+            return _some(design.inputs.get(self.term_name, np.zeros((0, len(self.inputs)))))
         X = design.X[:, self.at]
-        if self.times:
+        if self.by == "number":
             X = X[X[:, 0] != 0]
             X = X[:, 1:] / X[:, :1]
-        elif self.term.by == "levels":
+        elif self.by == "levels":
             X = X[(X != 0).any(1)]
-        X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), _MOST)).astype(int))] if len(X) else X
-        if not len(X):
-            return none
-        low, high = self.ends
-        F = self.term.basis.flat
-        if F:
-            # The columns of the null space hold those of x: x = a + B flat, and a, B follow from any points.
-            known = low + (high - low) * np.random.default_rng(0).random((8 * F + 8, len(low)))
-            made = self.term.basis.columns_at(known)[:, :F]
-            A = np.linalg.lstsq(np.column_stack([np.ones(len(made)), made]), known)[0]
-            return np.asarray(np.column_stack([np.ones(len(X)), X[:, :F]]) @ A)
-        if len(low) > 1:
-            return none
-        from scipy.spatial import KDTree
+        return _points(self.smooth, _some(X))
 
-        grid = np.linspace(low, high, _NEAREST)
-        return np.asarray(grid[KDTree(self.term.basis.columns_at(grid)).query(X)[1]])
+
+def _some(rows: Array) -> Array:
+    return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST)).astype(int))] if len(rows) else rows
+
+
+def _points(basis: SmoothBasis, X: Array) -> Array:
+    """x (n, d) of which the columns X (n, q) are."""
+    (low, high), F = basis.ends, basis.flat
+    if F and len(X):
+        # The columns of the null space hold those of x: x = a + B flat, and a, B follow from any points.
+        known = low + (high - low) * np.random.default_rng(0).random((8 * F + 8, len(low)))
+        made = basis.columns_at(known)[:, :F]
+        A = np.linalg.lstsq(np.column_stack([np.ones(len(made)), made]), known)[0]
+        return np.asarray(np.column_stack([np.ones(len(X)), X[:, :F]]) @ A)
+    if len(low) > 1 or not len(X):
+        return np.zeros((0, len(low)))
+    from scipy.spatial import KDTree
+
+    grid = np.linspace(low, high, _NEAREST)
+    return np.asarray(grid[KDTree(basis.columns_at(grid)).query(X)[1]])
 
 
 def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
-    """The functions of the smooth terms of a design, in the order of its formula."""
+    """The functions of the smooth terms and processes of a design, in the order of its formula."""
     recipe = design.recipe
     present = set(design.columns)
     if not isinstance(recipe, Recipe) or not any(present.issuperset(t.columns) for t in recipe.terms):
         return ()
     number = {name: j for j, name in enumerate(design.columns)}
-    learned, out = read_state(recipe.state).transforms, list[TermFunction]()
-    expressions = [e for e in parse_formula(recipe.formula).factors.values() if e.smooth]
-    for expression, term in zip(expressions, recipe.terms):
-        call = expression.smooth
-        assert call is not None
-        if not present.issuperset(term.columns):
+    learned, terms = read_state(recipe.state).transforms, {t.name: t for t in recipe.terms}
+    out = list[TermFunction]()
+    for expression in parse_formula(recipe.formula).factors.values():
+        if (call := expression.alone) is None or not present.issuperset(terms[expression.written()].columns):
             continue
-        made, inputs = read_term(learned[term.name], term.name), tuple(map(expression.written, call.args))
-        if not isinstance(made, SmoothTerm):
-            continue
-        for one in term.functions:
-            out.append(TermFunction(one, term.name, made, np.array([number[c] for c in one.columns]), inputs))
+        key, inputs = expression.written(), tuple(map(expression.written, call.args))
+        made = recipe.processes[key] if key in recipe.processes else term_of(learned[key], key)
+        for one in terms[key].functions:
+            out.append(TermFunction(one, key, made, np.array([number[c] for c in one.columns]), inputs))
     return tuple(out)
 
 
@@ -137,7 +187,7 @@ def functions_called(design: ReadColumns, name: str | None) -> tuple[TermFunctio
     """The functions of a term, or the function, of this name; all of them for None. DataError where there is none."""
     every = term_functions(design)
     if not every:
-        raise DataError("the model has no smooth function: a formula has one as s(x), s(x, by=g) or t2(x, z)")
+        raise DataError("the model has no smooth function: a formula has one as s(x), s(x, by=g), t2(x, z) or gp(x)")
     if name is None:
         return every
     wanted = "".join(name.split())

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from scipy.linalg import cho_solve
 
 from probreg.data import Block
 from probreg.data.rows import times_weights
@@ -22,6 +23,9 @@ from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import weighted_gram
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import JointPrior
+
+_DEFINITE = 1e-5  # of the diagonal of a Cholesky factor, of unit columns: what is nearer to singular is cut at 1e-12
+_WORK = 2e10  # multiplications that the mean over draws may take
 
 
 def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
@@ -53,9 +57,10 @@ def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
 def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
     """The same in the mean over the draws of a posterior, given beta and every scale of each: (p, m).
 
-    It is the mean over at most `most` draws, evenly spaced. nan where the prior has no curvature given the draw.
+    It is the mean over at most `most` draws, evenly spaced, of very wide designs over fewer. nan where the prior has no curvature given the draw.
     """
     values, joint = draws.flat, model.joint
+    most = int(np.clip(_WORK / values["beta"][0].size ** 3, 10, most))
     every = np.unique(np.linspace(0, draws.count - 1, min(most, draws.count)).astype(int))
     names = hyper_names(joint, model.design)
     beta = values["beta"]
@@ -95,6 +100,12 @@ def _diagonal_of_shrinkage(H: Array, P: Array) -> Array:
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny))  # a strong prior must not hide the rest
     # (H + P)^-1 H has the diagonal of the same of D^-1 H D^-1 and D^-1 P D^-1.
     H, P = H / np.outer(d, d), P / np.outer(d, d)
+    try:
+        L = np.linalg.cholesky(H + P)
+    except np.linalg.LinAlgError:
+        L = np.zeros((1, 1))
+    if len(L) and np.diagonal(L).min() > _DEFINITE:
+        return np.asarray(np.einsum("ij,ji->i", cho_solve((L, True), np.eye(len(H))), H))
     return np.asarray(np.einsum("ij,ji->i", np.linalg.pinv(H + P, rcond=1e-12, hermitian=True), H))
 
 

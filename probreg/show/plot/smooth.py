@@ -25,7 +25,7 @@ _WIDE = {1: 55, 2: 95, 3: 140}  # letters in a line of the footnote, by the pane
 def smooth(fit: Fit, term: str | None = None, *, derivative: Flag = False, prob: Probability = 0.95) -> "Figure":
     """Smooth functions over their range: the estimate, a pointwise and a simultaneous band, the data as a rug.
 
-    A function is centred: its mean over the rows is zero. The dark band holds each value with probability `prob`, the
+    A smooth function is centred: its mean over the rows is zero. The dark band holds each value with probability `prob`, the
     light one the whole function. There is one panel for each function (each level of `by=`), of a softmax for each of
     its outcomes, and two for a function of two columns: the estimate and its standard deviation. The numbers are
     those of `fit.smooth`.
@@ -100,7 +100,7 @@ def smooth(fit: Fit, term: str | None = None, *, derivative: Flag = False, prob:
 def _axis(fit: Fit, function: TermFunction, derivative: bool) -> str:
     """What the height is."""
     name = function.inputs[0]
-    what = "coefficient that varies" if function.times else function.label
+    what = "coefficient that varies" if function.by == "number" else function.label
     if derivative:
         return shorten(f"slope of {what} in {name}", 40)
     link = fit.model.likelihood.link.name
