@@ -57,7 +57,6 @@ class Posterior(Method):
     max_k: Limit = 0.5
 
     name = "posterior"
-    rebuilds = True
     target = "posterior"
 
     def __post_init__(self) -> None:

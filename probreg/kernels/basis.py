@@ -70,11 +70,6 @@ class KernelBasis(ABC):
         return self.kind in ("cholesky", "nystrom")
 
     @property
-    def moving(self) -> bool:
-        """Its columns leave their scales to the prior, whose lengths are unknown."""
-        return False
-
-    @property
     @abstractmethod
     def size(self) -> int:
         """The number of columns, q."""

@@ -41,10 +41,6 @@ class SineBasis(KernelBasis):
         return len(self.frequencies)
 
     @property
-    def moving(self) -> bool:
-        return self.plain
-
-    @property
     def counts(self) -> tuple[int, ...]:
         """The number of sines in each column."""
         return tuple(len(np.unique(w)) for w in self.frequencies.T)

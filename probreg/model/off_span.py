@@ -4,8 +4,7 @@ A term f with cov(f(x), f(z)) = tau^2 k(x, z) is phi(x)'beta plus a process N(0,
 R(x, z) = k(x, z) - phi(x)'phi(z); s is tau, times sigma where the prior is in its units. The rows of the fit say nothing of it, so
 that it is added to what the coefficients say of other rows: without it a prediction far from the data would be certain. For a basis
 of anchors this is the process given its values there, exactly; for hsgp v(x) = R(x, x) is what its sines lack of k(x, x), and 0 where
-they have too much of it, since they are no projection; for fourier it is 0. Sines whose lengths are unknown leave what their error
-says, which is left out.
+they have too much of it, since they are no projection; for fourier it is 0.
 """
 
 from collections.abc import Mapping
@@ -189,7 +188,7 @@ def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | flo
     if not model.design.recipe.processes:
         return None
     present = set(model.design.columns)
-    terms = [t for t in model.design.recipe.processes.values() if present.issuperset(t.columns) and not t.basis.moving]
+    terms = [t for t in model.design.recipe.processes.values() if present.issuperset(t.columns)]
     place = {c: j for j, c in enumerate(model.design.columns)}
     at = [[place[c] for c in t.columns] for t in terms]
     each = [

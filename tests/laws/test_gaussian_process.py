@@ -48,7 +48,7 @@ def test_the_evidence_of_a_process_is_that_of_its_rows(kernel):
     V = 1.3**2 * k(X) + 0.4**2 * np.eye(len(X))
     assert at.evidence == pytest.approx(dense(model, V), rel=1e-11)
     assert surface.values(theta[None])[0] == pytest.approx(at.value, rel=1e-13)
-    np.testing.assert_allclose(at.gradient, gradient(lambda t: surface(t).value, theta, 1e-3), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(at.gradient, gradient(lambda t: surface(t).value, theta, 4e-4), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("weights", ["frequency", "precision"])
@@ -130,7 +130,7 @@ def test_a_basis_of_few_anchors_does_not_overstate_its_evidence():
 
 
 def test_methods_that_cannot_make_columns_anew_say_so():
-    for method in ("nuts", "integrate", "laplace", "newton", "importance"):
+    for method in ("nuts", "integrate", "laplace", "newton", "importance", "posterior"):
         with pytest.raises(
             pr.Incompatible, match=r"cannot move the length of gp\(x\).*use\s+evidence, or basis='hsgp'"
         ):
