@@ -120,6 +120,21 @@ def test_a_choice_along_one_decomposition_is_that_of_each_scale_alone(model, by)
         np.testing.assert_allclose(tune(model, by, scales=[s]).table.loc[s], every.loc[s], rtol=1e-9)
 
 
+def test_generalised_cross_validation_is_leave_one_out_with_the_mean_leverage(model):
+    score = tune(model, "gcv", scales=SCALES).table["score"]
+    d = model.design
+    w = np.ones(N) if d.square_weights is None else d.square_weights
+    for s in SCALES[::3]:
+        H, e = hat(model, s)
+        assert score[s] == pytest.approx(d.total * (w @ e**2) / (d.total - np.trace(H)) ** 2, rel=1e-9)
+
+
+def test_generalised_cross_validation_of_other_models_is_refused():
+    model = pr.Model.from_arrays(PLAIN, Y, prior=pr.Laplace(1.0))
+    with pytest.raises(pr.Incompatible, match="gcv is of Gaussian models with normal priors"):
+        tune(model, "gcv")
+
+
 def test_scales_too_weak_for_the_squared_columns_have_all_their_digits():
     smooth = kernels.basis(kernels.RBF(2.0), POINTS).columns_at(POINTS)  # whose lengths go down to 1e-7 of the largest
     model, weak = model_of(smooth, None), np.array([1e2, 1e4])  # lam down to 1e-9 of the largest eigenvalue

@@ -11,7 +11,7 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Integrate
 from probreg.inference.exact.evidence import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
-from probreg.inference.exact.laplace_surface import _log_det_gradient
+from probreg.inference.exact.laplace_surface import log_det_gradient
 
 data = np.random.default_rng(5)
 X = data.normal(size=(50, 6))
@@ -228,7 +228,7 @@ def test_the_mean_given_the_scales_moves_by_the_slope_of_the_curvature(likelihoo
         return 0.5 * np.linalg.slogdet(raw_curvature(at.model, x[: at.beta.size].reshape(at.beta.shape), aux))[1]
 
     slopes = [(half_log_det(point + e) - half_log_det(point - e)) / 2e-4 for e in 1e-4 * np.eye(len(point))]
-    np.testing.assert_allclose(_log_det_gradient(at.model, at.beta, at.aux, root), slopes, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(log_det_gradient(at.model, at.beta, at.aux, root), slopes, rtol=1e-5, atol=1e-6)
 
 
 def raw_curvature(model: pr.Model, beta: np.ndarray, aux: dict[str, float]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""AIC and BIC along a path, a parameter under a prior counting by its effective degree of freedom."""
+"""AIC, BIC and GCV along a path, a parameter under a prior counting by its effective degree of freedom."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.comparison.tuning.criteria import CRITERIA, Array, Assessment, Criterion, PredictionLoss, Request, has_mode
-from probreg.inference import PathSolution
+from probreg.inference import METHODS, PathSolution
 from probreg.model.model import Model
 
 
@@ -52,6 +52,29 @@ class BIC(_Counted):
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         return _assessed(found, "BIC", f"log({found.base.design.total:g})", criteria(found).bic)
+
+
+@CRITERIA.register
+@dataclass(frozen=True)
+class GCV(Criterion):
+    """n RSS / (n - df)^2: the mean squared leave-one-out error if every row had the same leverage; Gaussian models with normal
+    priors only (Golub, Heath & Wahba 1979)."""
+
+    name = "gcv"
+
+    def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
+        if (why := METHODS["closed_form"]().obstacle(model)) is None:
+            return None
+        return f"gcv is of Gaussian models with normal priors, sigma held or in their units ({why}): use loo or cv"
+
+    def assess(self, found: PathSolution, ask: Request) -> Assessment:
+        assert found.ridge is not None  # where the closed form serves, a path is of one decomposition
+        n, rss = found.base.design.total, found.ridge.rss(found.scales)
+        good = np.array([has_mode(found, i) for i in range(len(found.scales))])
+        # GCV = n RSS / (n - tr H)^2
+        score = np.where(good & (found.df < n), n * rss / np.square(n - found.df), np.nan)
+        said = "the generalised cross-validation score n RSS / (n - df)^2 of the mode"
+        return Assessment(score, said, np.full(len(score), np.nan), {"rss": rss})
 
 
 def _assessed(found: PathSolution, name: str, price: str, score: Array) -> Assessment:

@@ -80,7 +80,7 @@ def tune(
         A model.
     by : str or Criterion
         "cv", "loo" (in closed form for Gaussian models with normal priors, else by one Newton step and said so),
-        "evidence", "aic", "bic", "psis" (leave-one-out of the posterior), or a Criterion with its settings such as
+        "gcv", "evidence", "aic", "bic", "psis" (leave-one-out of the posterior), or a Criterion with its settings such as
         `PSIS(method="nuts")`.
     scales : sequence of float, optional
         The factors to try.

@@ -20,6 +20,7 @@ from probreg.inference.exact.gaussian_surface import GaussianSurface, Likelihood
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroup, LatentGroups, Surface, as_groups
 from probreg.inference.exact.process_surface import ProcessSurface
+from probreg.inference.exact.profiled_surface import ProfiledMode, ProfiledSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.modes.newton import newton_step
@@ -111,10 +112,13 @@ def maximise_log_scales(
 def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:
     """H changed so that H s = y for the last of the moves s with their changes y of the gradient, and nearly for those before."""
     for s, y in moves:
+        if s @ y <= _SECANT * np.linalg.norm(s) * np.linalg.norm(y):
+            continue
         Hs = H @ s
-        # H <- H - H s s'H / s'Hs + y y' / s'y (BFGS), where both quadratic forms are positive
-        if s @ y > _SECANT * np.linalg.norm(s) * np.linalg.norm(y) and s @ Hs > 0:
+        if s @ Hs > 0:  # H <- H - H s s'H / s'Hs + y y' / s'y (BFGS)
             H = H - np.outer(Hs, Hs) / (s @ Hs) + np.outer(y, y) / (s @ y)
+        else:  # H <- H + r r' / r's, r = y - H s
+            H = H + np.outer(y - Hs, y - Hs) / ((y - Hs) @ s)
     return H
 
 
@@ -156,7 +160,8 @@ class Evidence(Method):
         The most steps of the search.
     criterion : {"REML", "ML"}
         "REML" integrates the coefficients of flat columns too, with density 1: the restricted likelihood, and the evidence that a
-        posterior uses. "ML" puts them at their maximum, for a Gaussian likelihood.
+        posterior uses. "ML" puts them at their maximum; elsewhere than for a Gaussian they are estimated there with the scales, and
+        nuisance parameters too.
 
     References
     ----------
@@ -198,8 +203,9 @@ class Evidence(Method):
             for b in model.joint.blocks:
                 if isinstance(b.prior, ScaleMixture) and getattr(b.prior.base, "precision_matrix", None) is not None:
                     return f"evidence with per_column=True needs a prior of independent columns, and {b.prior.name} correlates them"
-        if why is None and self.criterion == "ML" and not model.likelihood.least_squares:
-            return f"evidence with criterion='ML' is of a Gaussian likelihood, and this is {model.likelihood.name}; use 'REML'"
+        moving = any(isinstance(b.prior, RebuiltProcess) for b in model.joint.blocks)
+        if why is None and self.criterion == "ML" and moving and not model.likelihood.least_squares:
+            return "evidence with criterion='ML' cannot move the length of a process with this likelihood: state it, or use 'REML'"
         return why or self._inner.obstacle(EvidenceProblem(model, self.per_column).starting_model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
@@ -210,6 +216,10 @@ class Evidence(Method):
         top = problem.maximise(self.max_steps)
         found = problem.model_at(top)
         inner = self._inner.resolve(found, rng)
+        surface = problem.surface
+        if isinstance(surface, ProfiledSurface) and inner.method.target == "mode":
+            solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
+            inner = inner._replace(solution=_at_profile(solved, surface.mode(top.theta)))
         return inner._replace(
             notes=(*problem.words(top), *inner.notes),
             stats={"log_evidence": float(top.at.evidence), **inner.stats},
@@ -219,6 +229,22 @@ class Evidence(Method):
         settled = self.resolve(model, rng)
         solution = settled.method.solve(settled.model, rng)
         return replace(solution, stats={**solution.stats, **settled.stats}, notes=(*settled.notes, *solution.notes))
+
+
+def _at_profile(found: Solution, at: ProfiledMode) -> Solution:
+    """The solution of another method at the coefficients that maximise the likelihood, with the curvature there."""
+    k = at.model.shape[0] * at.model.shape[1]
+    scale = np.linalg.inv(at.local.curvature)
+    aux = dict(zip(at.model.unknown, np.exp(at.point[k:]).tolist()))
+    spread = np.sqrt(np.diagonal(scale)[k:])  # of log aux
+    aux_sd = {name: value * float(sd) for (name, value), sd in zip(aux.items(), spread)}
+    return replace(
+        found,
+        beta=at.point[:k].reshape(at.model.shape),
+        scale=scale[:k, :k],
+        aux={**found.aux, **aux},
+        aux_sd={**found.aux_sd, **aux_sd},
+    )
 
 
 def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
@@ -333,7 +359,8 @@ class EvidenceProblem:
             return RebasedSurface(self.groups, aux, self._rebased)
         if self.exact:
             return GaussianSurface(self.model, self.groups, self.criterion)
-        return LaplaceSurface(self.model, self.groups, self.prior_at)
+        made = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
+        return made(self.model, self.groups, self.prior_at)
 
     def _rebased(self, values: Array, chosen: Array) -> tuple[Surface, list[Array]]:
         """The surface over the other hyperparameters where those that are in columns have these values, and its starts; anchors are

@@ -79,7 +79,7 @@ class LaplaceSurface:
         gradient, hessian = over.through(J, curvature, None)
         # d mode / d theta = 2 H^-1 C (D^-1 u * ds / d theta), along which log |H|^(1/2) changes too
         moves = root @ (root[:k].T @ (self._roots @ (2.0 * (u / D)[:, None] * J)))
-        gradient = gradient - _log_det_gradient(at.model, at.beta, at.aux, root) @ moves
+        gradient = gradient - log_det_gradient(at.model, at.beta, at.aux, root) @ moves
         trace = np.bincount(np.repeat(self.groups.of, m), 1.0 - over.diagonal)
         effective = trace[self.groups.group_of]
         point = EvidencePoint(at.evidence, gradient, hessian, at.evidence, effective)
@@ -123,7 +123,7 @@ class LaplaceSurface:
         root = self._root(at)
         centre = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
         return ConditionalNormal(
-            centre - root @ (root.T @ _log_det_gradient(at.model, at.beta, at.aux, root)), root, at.evidence
+            centre - root @ (root.T @ log_det_gradient(at.model, at.beta, at.aux, root)), root, at.evidence
         )
 
     def starts(self) -> list[Array]:
@@ -143,7 +143,7 @@ class LaplaceSurface:
         return [max(points, key=lambda theta: self(theta).value)]
 
 
-def _log_det_gradient(model: Model, beta: Array, aux: Mapping[str, float], root: Array) -> Array:
+def log_det_gradient(model: Model, beta: Array, aux: Mapping[str, float], root: Array) -> Array:
     """grad log |H|^(1/2) over (vec beta, log aux) where root root' = H^-1.
 
     With z_i = (eta_i, log aux), W_i the curvature of row i over z_i and V_i = J_i H^-1 J_i' the covariance of z_i, it is
