@@ -7,6 +7,7 @@
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
+from probreg.arguments.keywords import refuse_unknown
 from probreg.arguments.scalars import Flag, Number, Positive, Share, checked
 from probreg.arguments.types import ArrayLike, RowsLike, TableLike
 from probreg.data.formula.functions import term_functions
@@ -14,10 +15,14 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit, fit
 from probreg.fits.given_smoothness import fit_with_degrees, fit_with_penalty
 from probreg.inference import Evidence
-from probreg.likelihoods import Likelihood, LikelihoodName
+from probreg.kernels import CovarianceFunction, read_kernel
+from probreg.kernels.ridge import refuse_rounding
+from probreg.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
+from probreg.model.from_kernel import model_of_kernel
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, ExponentialPower, Jeffreys, Laplace, Normal, Reference
 from probreg.priors.base import PositivePerColumn
+from probreg.priors.gaussian_process import process_prior
 
 
 @checked
@@ -348,6 +353,119 @@ def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: 
     """
     prior = Normal(Reference(), scaled=scaled)
     return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence(per_column=True))
+
+
+@checked
+def kernel_ridge(
+    X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str, lam: Positive, intercept: Flag = True, **options: Any
+) -> Fit:  # fmt: skip
+    """Kernel ridge regression: argmin_f,b sum_i (y_i - f(x_i) - b)^2 + lam ||f||^2 over the functions of a kernel.
+
+    It is the mode of a Gaussian model whose function f is a Gaussian process of covariance (sigma^2 / lam) k: the columns
+    are those of the exact basis of k at the rows, under Normal(lam^(-1/2)) in units of sigma. Without an intercept it is
+    scikit-learn's KernelRidge with alpha = lam.
+
+    Parameters
+    ----------
+    X : array (n, d) or (n,)
+        The inputs of the kernel; at most 5,000 distinct rows.
+    y : array (n,)
+        The response.
+    kernel : CovarianceFunction or str
+        A function of `pr.kernels` such as `pr.kernels.RBF(1.0)`, or the name of one with its defaults.
+    lam : float
+        Positive: sigma^2 / tau^2, the variance of the noise over that of the process.
+    intercept : bool
+        Whether a constant b without a penalty is added.
+    **options
+        As in `Model.from_arrays`: `columns`, `weights`, `offset`, `aux`, `response`.
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, for a lam that is not positive, and for one so small that K + lam I is not positive
+        definite to rounding: it says the least lam that is.
+
+    References
+    ----------
+    Saunders, Gammerman & Vovk 1998.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF
+    >>> fit = kernel_ridge([0.0, 1.0, 2.0, 4.0], [0.0, 1.0, 0.0, 2.0], kernel=RBF(1.0), lam=0.1, intercept=False)
+    >>> fit.predict([[1.5], [3.0]])["mean"].values.round(6).tolist()
+    [0.516761, 0.671134]
+    """
+    refuse_unknown("kernel_ridge", options, ["columns", "weights", "offset", "aux", "response"])
+    model = model_of_kernel(X, y, kernel, Normal(lam**-0.5, sigma_units=True), intercept=intercept, **options)
+    refuse_rounding(lam, model.design.X[:, model.joint.informative])
+    return fit(model)
+
+
+@checked
+def gp(
+    X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str = "rbf", intercept: Flag = True, basis: str | None = None,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
+) -> Fit:  # fmt: skip
+    """Gaussian process regression: y given b + f(x), f a process of covariance amplitude^2 k, at the top of the evidence.
+
+    The amplitude, the hyperparameters of k and sigma maximise log p(y | amplitude, h, sigma), f and b integrated out; for other
+    likelihoods its Laplace approximation. Without an intercept it is scikit-learn's GaussianProcessRegressor with a WhiteKernel.
+
+    Parameters
+    ----------
+    X : array (n, d) or (n,)
+        The inputs of the kernel.
+    y : array (n,)
+        The response.
+    kernel : CovarianceFunction or str
+        A function of `pr.kernels`, whose hyperparameters are where the search starts, or the name of one.
+    intercept : bool
+        Whether a constant b with a flat prior is added.
+    basis : {"exact", "cholesky", "nystrom", "hsgp", "fourier"}, optional
+        The columns of the process; "exact" up to 2,000 distinct rows, above "hsgp" of up to three inputs, else "cholesky".
+    likelihood : Likelihood or str
+        A smooth likelihood, or its name in `LIKELIHOODS`.
+    **options
+        As in `Model.from_arrays`: `columns`, `weights`, `offset`, `aux`, `response`; and `prior`, a `pr.priors.GaussianProcess` that
+        holds hyperparameters or says more of them.
+
+    Returns
+    -------
+    Fit
+        The fit at these hyperparameters, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, naming column and row.
+    Incompatible
+        Where the evidence has no maximum: the process reproduces the response without noise.
+
+    References
+    ----------
+    Rasmussen & Williams 2006, chapters 2, 3 and 5.
+
+    Examples
+    --------
+    >>> x = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    >>> fit = gp(x, [0.1, 0.8, 0.9, 0.2, -0.8, -0.9, -0.3, 0.7], kernel="rbf", intercept=False)
+    >>> fit.model.joint.blocks[-1].prior.name
+    'normal'
+    """
+    refuse_unknown("gp", options, ["columns", "weights", "offset", "aux", "response", "prior"])
+    read = read_kernel(kernel)
+    prior = options.pop("prior", None) or process_prior(read)
+    model = model_of_kernel(
+        X, y, kernel, prior, basis=basis, length_known=False, intercept=intercept, likelihood=LIKELIHOODS.resolve(likelihood), **options
+    )  # fmt: skip
+    return fit(model, Evidence())
 
 
 @checked

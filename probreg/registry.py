@@ -29,11 +29,11 @@ class Registry[T](dict[str, type[T]]):
     """
 
     def __init__(
-        self, kind: str, parts: "Registry[Any] | None" = None, words: Mapping[str, str] = MappingProxyType({})
+        self, kind: str, parts: "tuple[Registry[Any], ...]" = (), words: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         super().__init__()
         self.kind, self.words = kind, words  # words: what other packages call it, and what to write here
-        self.parts: Registry[Any] | None = parts  # where a field that is itself a registered thing is looked up
+        self.parts: tuple[Registry[Any], ...] = parts  # where a field that is itself a registered thing is looked up
 
     def register[C: type](self, cls: C) -> C:
         name = cls.name  # type: ignore[attr-defined]  # every registered class carries its name
@@ -59,9 +59,10 @@ class Registry[T](dict[str, type[T]]):
         return {"name": thing.name} | {k: self._field(v) for k, v in fields.items()}  # type: ignore[attr-defined]
 
     def _field(self, value: Any) -> Any:
-        if self.parts is not None and isinstance(value, tuple(self.parts.values())):
-            return self.parts.to_spec(value)
-        if self.parts is not None and isinstance(value, tuple) and any(not isinstance(v, int | float) for v in value):
+        for part in self.parts:
+            if isinstance(value, tuple(part.values())):
+                return part.to_spec(value)
+        if self.parts and isinstance(value, tuple) and any(not isinstance(v, int | float) for v in value):
             return [self._field(v) for v in value]
         return _plain(value)
 
@@ -88,11 +89,9 @@ class Registry[T](dict[str, type[T]]):
                 raise ProbregError(f"{name} of {cls.name} is {value!r:.60}, and {wanted} belongs there")  # type: ignore[attr-defined]
 
     def _value(self, value: Any) -> Any:
-        if self.parts is not None and isinstance(value, Mapping):
-            return self.parts.from_spec(value)
-        if self.parts is not None and isinstance(value, list) and any(isinstance(v, Mapping) for v in value):
-            return tuple(map(self._value, value))
-        return _tuples(value)
+        if self.parts and isinstance(value, Mapping):
+            return next((part for part in self.parts if value.get("name") in part), self.parts[0]).from_spec(value)
+        return tuple(map(self._value, value)) if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:
@@ -124,7 +123,3 @@ def _of_kind(value: Any, hint: Any) -> bool:
     if hint in (int, float):
         return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
     return hint is Any or isinstance(value, hint)
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value

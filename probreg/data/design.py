@@ -147,6 +147,11 @@ class Design:
         each = {block: label for t in self.recipe.terms for label, block in zip(t.labels, t.blocks)}
         return each.get(names, ", ".join(names))
 
+    def process_of(self, columns: Sequence[int]) -> ProcessTerm | None:
+        """The Gaussian process whose columns these are, all of them."""
+        names = tuple(self.columns[j] for j in columns)
+        return next((t for t in self.recipe.processes.values() if t.columns == names), None)
+
     @property
     def count(self) -> int:
         """The number of rows that the design stands for, wherever they are; 0 where that is not known any more."""
@@ -228,6 +233,15 @@ class Design:
         if self.weights is None or self.precision is None:
             return self.precision if self.weights is None else self.weights
         return self.weights * self.precision
+
+    @property
+    def log_precision(self) -> float:
+        """sum_i w_i log(precision_i), twice what precisions add to log p beside the sum of squares."""
+        if not self.n:
+            return self.moments.log_precision
+        if self.precision is None:
+            return 0.0
+        return float(full_weights(self.weights, self.n) @ np.log(self.precision))
 
     @property
     def rows(self) -> int:

@@ -94,7 +94,7 @@ def design_of_kernel(
     """A design without its response whose columns are those of a process of all columns of X.
 
     `kernel` may be left out, or said not to know its length (`length_known=False`): its length is then where a search starts,
-    the median distance of distinct rows without a kernel. `settings` are those of the basis.
+    the median distance of distinct rows without a kernel or for one by name. `settings` are those of the basis.
     """
     plain = from_arrays(
         X, columns=columns, intercept=False, response=response, offset=offset, weights=weights, labels=labels
@@ -107,7 +107,9 @@ def design_of_kernel(
     known = kernel is not None if length_known is None else length_known
     key = _key_of(names)
     with naming(key):
-        read = at_starting_length(read_kernel("rbf"), x) if kernel is None else read_kernel(kernel).resolved(x, names)
+        named = kernel is None or (isinstance(kernel, str) and not known)
+        read = read_kernel("rbf" if kernel is None else kernel)
+        read = at_starting_length(read, x) if named and _has_length(read) else read.resolved(x, names)
         made = made_basis(read, x, basis or chosen_basis(x, known, given), **given)
     term = ProcessTerm(key, key, made, known, names)
     recipe = KernelColumns(term, names, intercept)
@@ -120,6 +122,10 @@ def design_of_kernel(
         inputs={key: x},
         notes=term.notes,
     )
+
+
+def _has_length(kernel: CovarianceFunction) -> bool:
+    return any("length" in name for name in kernel.hyper)
 
 
 def _key_of(names: Sequence[str]) -> str:

@@ -554,7 +554,8 @@ class Fit:
     ) -> Predictive:
         """The predictive distribution p(y_new | y) at these rows.
 
-        It has one atom for a point estimate, one per draw for a posterior.
+        It has one atom for a point estimate, one per draw for a posterior. Off the rows of a Gaussian process every atom has a
+        draw of what its columns leave of it; those of a point estimate are then nodes with weights.
 
         Parameters
         ----------
@@ -599,6 +600,9 @@ class Fit:
         A new observation has the noise scale sigma, and sigma / sqrt(w) with `weights=pr.weights.precision(w)`.
         Training rows have their own precisions, those of weight 0 count as new rows. Sampling weights say nothing of a
         new observation: there is the mean alone.
+
+        Off the rows of a Gaussian process the intervals count what its columns leave of it, and the mean of a probability or a
+        count is over it: docs/explanation/prediction.md.
 
         Where a row counts trials the mean is the probability of a success, per trial. A new observation is then
         successes out of the row's trials. Without trials there is no new_lower and new_upper, and `kind` says so.

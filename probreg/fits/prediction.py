@@ -4,10 +4,11 @@ For a Gaussian posterior in closed form all three are Student-t or normal, for a
 For a point estimate the mean is the plug-in; its interval is Wald on the
 scale of the link (delta method for class probabilities); a new observation is classical Student-t for least squares, and
 otherwise the mixture of the likelihood over draws from the estimator's asymptotic normal distribution.
+Of a Gaussian process all of them count what its columns leave of it off the rows that they were made of (`off_span`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,13 +22,17 @@ from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
 from probreg.likelihoods import OfTrials, UnivariateLikelihood
+from probreg.likelihoods.links import IDENTITY
 from probreg.model.model import Model
+from probreg.model.off_span import OffSpan, normal_nodes, normal_points, normal_scores, off_span
 from probreg.model.predictive import Predictive
 from probreg.numerics.linalg import one_blas_thread
 
 Array = np.ndarray
 _NUMBERS = 500_000  # draws times rows that are held at once: what a processor's cache holds
 _ATOMS = 400  # draws behind the interval of a new observation, whose own noise hides what more would change
+_AT_NODES = 1000  # rows at whose nodes a mean is taken at once
+_POINT_ATOMS = 1024  # nodes or points over the residual of a process, about
 _TOL = 1e-7  # of that interval, in probability
 _IN_SPACE = 1e-9  # of |x| |N|: a row this near is a combination of the training rows, rounding included
 
@@ -68,8 +73,36 @@ def predictive(model: Model, solution: Solution, design: Design, *, spread: bool
     return _mixture(model, _atoms(model, solution, spread=spread, seed=seed), design)
 
 
-def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> Mapping[str, Array]:
-    """beta (S, p, m) and each nuisance parameter (S, 1)."""
+def atom_count(model: Model, solution: Solution) -> int:
+    """The atoms of a predictive: those of a point estimate of a Gaussian process may be nodes over what it leaves."""
+    if solution.draws is not None:
+        return solution.draws.count
+    return _POINT_ATOMS if model.design.recipe.processes and not model.likelihood.least_squares else 1
+
+
+def off_span_of(model: Model, solution: Solution, aux: Mapping[str, Array | float] | None = None) -> OffSpan | None:
+    """The residual processes of a model's terms, None without such terms: an atom for each draw, or the estimate's one.
+
+    `aux` are the nuisance parameters of the atoms where they are others than those of the solution.
+    """
+    if not model.design.recipe.processes:
+        return None
+    draws = None if solution.draws is None else solution.draws.flat
+    if aux is None:
+        aux = {**model.fixed, **({a: draws[a] for a in model.unknown} if draws is not None else solution.aux)}
+    return off_span(model, draws, model.noise(aux))
+
+
+@dataclass(frozen=True, eq=False)
+class _Atoms:
+    """beta (S, p, m) and each nuisance parameter (S, 1); the residual processes at them, if any, and where their noise comes from."""
+
+    values: Mapping[str, Array]
+    off: OffSpan | None
+    rng: np.random.Generator
+
+
+def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Atoms:
     if solution.draws is not None:
         draws = solution.draws.flat
         beta, aux = draws["beta"], {a: draws[a][:, None] for a in model.unknown}
@@ -78,17 +111,43 @@ def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> Mapp
     else:
         beta, aux = solution.beta[None], {a: np.full((1, 1), v) for a, v in solution.aux.items()}
     held = {a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}
-    return {"beta": beta, **held, **aux}
+    known = {**held, **aux}
+    off = off_span_of(model, solution, {a: v[:, 0] for a, v in known.items()})
+    return _Atoms({"beta": beta, **known}, off, np.random.default_rng([seed, 6]))
 
 
-def _mixture(model: Model, atoms: Mapping[str, Array], design: Design) -> Predictive:
-    aux = {a: v for a, v in atoms.items() if a != "beta"}
+def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
+    aux = {a: v for a, v in atoms.values.items() if a != "beta"}
     known = model.likelihood.at_rows(aux, design.precision)
     # (S, n, m) for beta (S, p, m), as one product; the atoms of a row lie side by side in memory.
-    beta = atoms["beta"]
+    beta = atoms.values["beta"]
     S, p, m = beta.shape
     eta = np.moveaxis((design.X @ beta.transpose(1, 0, 2).reshape(p, S * m)).reshape(design.n, S, m), 0, 1)
-    return Predictive(model.likelihood, plus_offset(eta, design.offset), known, model.given(design))
+    found = Predictive(model.likelihood, plus_offset(eta, design.offset), known, model.given(design))
+    variance = None if atoms.off is None else atoms.off.variance(design)
+    return found if variance is None else _with_residual(model, found, variance, atoms.rng)
+
+
+def _with_residual(model: Model, p: Predictive, variance: Array, rng: np.random.Generator) -> Predictive:
+    """p(y) where eta has the residual of a process added, N(0, v) of v (S, n) or (1, n), at each row and linear predictor.
+
+    Atoms that are draws get one draw each. A single one becomes a Gaussian of variance sigma^2 + v, nodes over the residual, or
+    for several predictors points of a low-discrepancy sequence.
+    """
+    S, n, m = p.eta.shape
+    sd = np.sqrt(variance)[..., None]
+    if S > 1:
+        return replace(p, eta=p.eta + sd * normal_scores(rng, S, n, m))
+    if model.likelihood.least_squares:
+        noise = model.noise_scale
+        return replace(p, aux={**p.aux, noise: np.sqrt(np.square(p.aux[noise]) + variance)})
+    if m > 1:
+        z, share = normal_points(m)[:, None, :], None
+    else:
+        nodes, share = normal_nodes(float(sd.max()))
+        z = nodes[:, None, None]
+    aux = {a: np.repeat(v, len(z), axis=0) for a, v in p.aux.items()}
+    return replace(p, eta=p.eta + sd * z, aux=aux, share=share)
 
 
 def _eta(design: Design, beta: Array) -> Array:
@@ -105,19 +164,21 @@ def predict(model: Model, solution: Solution, method: Method, design: Design, *,
     spread = point and isinstance(model.likelihood, UnivariateLikelihood) and not _errorless(model, solution)
     if model.design.weight_kind == "sampling":
         # The mean and its interval alone: under sampling weights there is no distribution of a new observation.
-        mean = model.likelihood.mean(_eta(design, solution.beta), **{**model.fixed, **solution.aux})
+        mean = _point_mean(model, solution, design)
         if _errorless(model, solution):
             none = np.full(mean.shape, np.nan)
             return Prediction(mean, (none, none), None, None, f"no intervals: {NO_ERRORS}")
         kind = "Wald interval of the mean on the link scale, sandwich errors; sampling weights say nothing of a new observation"
+        kind += _counted(model, solution)
         return Prediction(mean, _mean_interval(model, solution, design, prob), None, None, kind)
     if _exact(model, solution):
         return _closed(model, solution, design, prob)
     atoms = _atoms(model, solution, spread=spread, seed=seed)
     made = _of_point if point else _of_draws
-    size = max(1, _NUMBERS // (len(atoms["beta"]) * model.shape[1]))
+    size = max(1, _NUMBERS // (len(atoms.values["beta"]) * model.shape[1]))
     rows = [slice(i, i + size) for i in range(0, design.n, size)] or [slice(0)]
-    return _joined([made(model, solution, design.take(part), atoms, prob) for part in rows])
+    found = _joined([made(model, solution, design.take(part), atoms, prob) for part in rows])
+    return found if atoms.off is None else replace(found, kind=found.kind + _counted(model, solution))
 
 
 def _joined(parts: list[Prediction]) -> Prediction:
@@ -152,23 +213,36 @@ def _exact(model: Model, solution: Solution) -> bool:
 def _closed(model: Model, solution: Solution, design: Design, prob: float) -> Prediction:
     """mean -+ t sqrt(x'Sx) for the mean and mean -+ t sqrt(s^2 + x'Sx) for a new observation, S the scale matrix.
 
+    x'Sx + v where a process has the residual variance v at x, in the same units.
+
     s^2 is the unbiased variance of least squares (nan where no degrees of freedom are left), b/a of a conjugate
     posterior, or the given sigma^2, with normal quantiles.
     """
     mean = _eta(design, solution.beta)[:, 0]
-    stats, df = solution.stats, solution.df
-    unknown = stats.get("sigma2_scale", stats.get("sigma_unbiased", np.nan) ** 2)
-    s2 = unknown if model.noise_held is None else model.noise_held**2
+    df = solution.df
+    s2 = _noise_square(model, solution)
     variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
+    left = _left(model, solution, design, noise_of_scale(model, solution))
+    variance = variance if left is None else variance + left
     noise = s2 if design.precision is None else s2 / design.precision
     half, wide = (quantile(prob, df) * np.sqrt(np.maximum(v, 0.0)) for v in (variance, variance + noise))
     point = "least squares" if df is not None else "the estimate, sigma given"
     of = point if solution.draws is None else "the posterior, no draws needed"
-    kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}"
+    kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}{_counted(model, solution)}"
     return Prediction(mean, (mean - half, mean + half), (mean - wide, mean + wide), None, kind)
 
 
-def _of_draws(model: Model, solution: Solution, design: Design, atoms: Mapping[str, Array], prob: float) -> Prediction:
+def _noise_square(model: Model, solution: Solution) -> float:
+    unknown = solution.stats.get("sigma2_scale", solution.stats.get("sigma_unbiased", np.nan) ** 2)
+    return unknown if model.noise_held is None else model.noise_held**2
+
+
+def noise_of_scale(model: Model, solution: Solution) -> float | None:
+    """The noise scale that is in the scale matrix of a solution in closed form; None for other solutions."""
+    return float(np.sqrt(_noise_square(model, solution))) if _exact(model, solution) else None
+
+
+def _of_draws(model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float) -> Prediction:
     p = _mixture(model, atoms, design)
     means = p.means()
     mean, interval = means.mean(0), equal_tail(means, prob)
@@ -184,8 +258,29 @@ def _errorless(model: Model, solution: Solution) -> bool:
     return has_nonsmooth_terms(model) and not has_standard_error(solution)
 
 
-def _of_point(model: Model, solution: Solution, design: Design, atoms: Mapping[str, Array], prob: float) -> Prediction:
-    mean = model.likelihood.mean(_eta(design, solution.beta), **{**model.fixed, **solution.aux})
+def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
+    """The mean of a plug-in estimate; over the residual of a process, where it has one that the link does not pass unchanged."""
+    aux = {**model.fixed, **solution.aux}
+    eta = _eta(design, solution.beta)
+    mean = model.likelihood.mean(eta, **aux)
+    off = off_span_of(model, solution)
+    variance = None if off is None or model.likelihood.link is IDENTITY else off.variance(design)
+    if variance is None:
+        return mean
+    values = {a: np.full((1, 1), v) for a, v in aux.items()}
+    rng = np.random.default_rng(0)  # a single atom draws nothing
+    for part in row_parts(design.n):
+        one = Predictive(model.likelihood, eta[None, part], values)
+        mean[part] = _with_residual(model, one, variance[:, part], rng).mean()
+    return mean
+
+
+def row_parts(n: int) -> list[slice]:
+    return [slice(i, i + _AT_NODES) for i in range(0, n, _AT_NODES)]
+
+
+def _of_point(model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float) -> Prediction:
+    mean = _point_mean(model, solution, design)
     if _errorless(model, solution):
         none = np.full(mean.shape, np.nan)
         if not isinstance(model.likelihood, UnivariateLikelihood):
@@ -240,10 +335,33 @@ def _estimable(model: Model, solution: Solution, design: Design) -> None:
 
 def _mean_interval(model: Model, solution: Solution, design: Design, prob: float) -> tuple[Array, Array]:
     centre, J = model.likelihood.link_mean_and_slope(_eta(design, solution.beta))
-    half = quantile(prob, solution.df) * np.sqrt(_variance(design.X, solution.scale, J))
+    variance = _variance(design.X, solution.scale, J)
+    left = _left(model, solution, design)
+    if left is not None:
+        # Var(J eta) = J (x'Sx + v I) J', v that of each linear predictor
+        variance = variance + left[:, None] * np.square(J).sum(-1)
+    half = quantile(prob, solution.df) * np.sqrt(variance)
     inverse = model.likelihood.link.inverse
     lower, upper = inverse(centre - half), inverse(centre + half)
     return (lower[:, 0], upper[:, 0]) if lower.shape[1] == 1 else (lower, upper)
+
+
+def _counted(model: Model, solution: Solution) -> str:
+    """What is counted of the processes of a model, as the end of a sentence; nothing without any."""
+    if not model.design.recipe.processes:
+        return ""
+    terms = ", ".join(model.design.recipe.processes)
+    points = "; the mean over it by 1,024 points" if model.shape[1] > 1 and solution.draws is None else ""
+    return f"; what the columns of {terms} leave of the process is counted{points}"
+
+
+def _left(model: Model, solution: Solution, design: Design, noise: float | None = None) -> Array | None:
+    """The residual variance (n,) of each linear predictor, at the estimate; `noise` where its scale is another."""
+    if not model.design.recipe.processes:
+        return None
+    off = off_span_of(model, solution, None if noise is None else {model.noise_scale: noise})
+    variance = None if off is None else off.variance(design)
+    return None if variance is None else variance.mean(0)
 
 
 def _likely(mean: Array, prob: float) -> Array:

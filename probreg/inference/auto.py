@@ -34,6 +34,7 @@ class Auto(Method):
     """
 
     name = "auto"
+    rebuilds = True
     pseudo = True
 
     def obstacle(self, model: Model) -> str | None:

@@ -25,13 +25,14 @@ from probreg.model.term_priors import interpolation
 from probreg.numerics.frame import covariance_through, map_of_predictors
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
+from probreg.priors.gaussian_process import RebuiltProcess
 from probreg.registry import Registry
 
 if TYPE_CHECKING:
     from probreg.online import Guarantee
 
 METHODS: Registry["Method"] = Registry("method", words=METHOD_WORDS)
-METHODS.parts = METHODS  # a method may wrap another
+METHODS.parts = (METHODS,)  # a method may wrap another
 
 # The names of METHODS, which an editor completes and a type checker knows; a law holds the two equal.
 MethodName = Annotated[
@@ -202,6 +203,9 @@ class Method(ABC):
         False  # its draws are Markov chains: R-hat, effective sizes, traces and a verdict follow
     )
     probabilities: ClassVar[bool] = True  # False for a classifier, whose coefficients say nothing of P(y)
+    rebuilds: ClassVar[bool] = (
+        False  # it makes the columns of a process anew at other lengths, or leaves it to a method that does
+    )
     in_memory: ClassVar[bool] = False  # it takes rows one by one, so that sums over blocks of them will not do
     pseudo: ClassVar[bool] = (
         False  # it finds the maximum of any weighted sum of log densities: sampling weights will do
@@ -228,6 +232,13 @@ def method_obstacle(method: Method, model: Model) -> str | None:
     """Why a method cannot fit this model: its own reasons, and that its answer is of a likelihood where rows have none."""
     if not method.pseudo and (why := without_likelihood(model.design.weight_kind, method.name)) is not None:
         return why
+    for b in model.joint.blocks:
+        if isinstance(b.prior, RebuiltProcess) and not method.rebuilds:
+            names = " and ".join(name for name, _ in b.prior.unknown)
+            return (
+                f"{method.name} cannot move the {names} of {model.design.called(b.columns)}, which stands in its columns: use "
+                "evidence, or basis='hsgp', which has it in the prior"
+            )
     if (said := interpolation(model.design, model.joint)) is not None:
         return f"{said}; leave the prior out, and its scale is estimated, or state one such as Normal(1.0)"
     return method.obstacle(model)

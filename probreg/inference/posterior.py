@@ -57,6 +57,7 @@ class Posterior(Method):
     max_k: Limit = 0.5
 
     name = "posterior"
+    rebuilds = True
     target = "posterior"
 
     def __post_init__(self) -> None:

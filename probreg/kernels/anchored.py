@@ -4,8 +4,8 @@ What is left, R = k - phi'phi, is the covariance of the process given its values
 k(x, x) at a row far from all of them.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,6 +22,7 @@ MOST_EXACT = 5000  # distinct rows: a matrix of 0.2 GB, whose eigenvectors take 
 MOST_CHOLESKY = 2000  # anchors that are taken unasked, where
 MOST_NUMBERS = 10**8  # numbers, 0.8 GB, hold them at all rows
 _BLOCK = 4096
+_ROUNDING = 1e-8  # of max k(x, x): a variance that is left and negative by more is no rounding
 _NEGATIVE = 1e-6  # of max k(x, x): a variance that is left and below minus this is looked into
 
 
@@ -32,6 +33,8 @@ class AnchoredBasis(KernelBasis):
     anchors: Array
     T: Array
     rows: int  # that it was made of
+
+    projection = True
 
     @property
     def size(self) -> int:
@@ -45,6 +48,24 @@ class AnchoredBasis(KernelBasis):
 
     def values(self, rows: Array) -> Array:
         return self.kernel.matrix(RowPairs(rows, self.anchors)) @ self.T
+
+    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
+        if self.kind == "nystrom":
+            return nystrom(kernel, X, anchors=self.anchors)
+        return exact(kernel, self.anchors) if self.kind == "exact" else cholesky(kernel, X)
+
+    def left_over(self, left: Array, largest: Array) -> Array:
+        below = -_ROUNDING * np.abs(largest).max(initial=0.0)
+        if (left < below).any():
+            i = int(np.argmin(left))
+            raise DataError(
+                f"row {i} has k(x, x) = {largest[i]:.6g}, and this basis explains {largest[i] - left[i]:.6g} of it: "
+                f"{self.kernel} is no covariance function there"
+            )
+        return np.maximum(left, 0.0)  # what is negative here is rounding
+
+    def with_kernel(self, kernel: CovarianceFunction) -> Self:
+        return replace(self, kernel=kernel, T=_whitening(kernel, self.anchors))
 
     def first_beyond(self, rows: Array) -> Beyond | None:
         return None

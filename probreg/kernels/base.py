@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from probreg.arguments.keywords import normalised_name
-from probreg.arguments.scalars import shown_value
+from probreg.arguments.scalars import Count, Positive, Real as RealNumber, checked, shown_value
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.pairs import Array, RowPairs, read_rows
+from probreg.kernels.sklearn_spelling import spec_of_sklearn
 from probreg.registry import Registry
 
 _RBF = "the Gaussian covariance function is 'rbf', exp(-|x - z|^2 / (2 length^2))"
@@ -38,7 +39,7 @@ KERNEL_WORDS = {
     **dict.fromkeys(("white", "white_noise", "whitekernel"), "noise belongs to the likelihood: Gaussian's sigma"),
 }
 KERNELS: Registry["CovarianceFunction"] = Registry("covariance function", words=KERNEL_WORDS)
-KERNELS.parts = KERNELS  # those that are made of others
+KERNELS.parts = (KERNELS,)  # those that are made of others
 
 
 class CovarianceFunction(ABC):
@@ -260,6 +261,45 @@ class CovarianceFunction(ABC):
         if (bad := next((k for k in self._walk() if KERNELS.get(k.name) is not type(k)), None)) is not None:
             raise Incompatible(f"{bad} is code, and files hold names and numbers only: register its class in KERNELS")
         return KERNELS.to_spec(self)
+
+    @staticmethod
+    @checked
+    def from_sklearn(
+        kernel: Any, *, gamma: Positive | None = None, coef0: RealNumber = 1.0, degree: Count = 3, columns: Count = 1
+    ) -> "CovarianceFunction":
+        """The function that scikit-learn's KernelRidge or GaussianProcessRegressor has under this name.
+
+        Parameters
+        ----------
+        kernel : str or object
+            A word of KernelRidge, "rbf", "laplacian", "polynomial", "linear" or "cosine"; or a kernel of
+            `sklearn.gaussian_process.kernels`, without WhiteKernel, which is the noise.
+        gamma : float, optional
+            exp(-gamma |x - z|^2) of "rbf", exp(-gamma |x - z|_1) of "laplacian", (gamma x'z + coef0)^degree of
+            "polynomial"; one over the number of columns unless given.
+        coef0 : float
+            Of "polynomial".
+        degree : int
+            Of "polynomial".
+        columns : int
+            The number of columns of X.
+
+        Returns
+        -------
+        CovarianceFunction
+            Equal to scikit-learn's at all rows.
+
+        Raises
+        ------
+        DataError, Incompatible
+            For a kernel without a counterpart.
+
+        Examples
+        --------
+        >>> CovarianceFunction.from_sklearn("rbf", gamma=0.5)
+        RBF(length=1.0, scaled=False)
+        """
+        return kernel_from_spec(spec_of_sklearn(kernel, gamma, coef0, degree, columns))
 
     def _walk(self) -> "list[CovarianceFunction]":
         return [self, *(k for part in self.parts for k in part._walk())]

@@ -8,7 +8,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
 
 import numpy as np
 
@@ -59,8 +59,20 @@ class KernelBasis(ABC):
     error: float
     holds_rows: bool
 
+    projection: ClassVar[bool] = False  # whether R = k - phi'phi is a covariance
+
     def __init_subclass__(cls) -> None:
         _FORMS[cls.__name__] = cls
+
+    @property
+    def projects(self) -> bool:
+        """Its columns are a projection on few anchors, so that an evidence without what it leaves out is too high (Titsias 2009)."""
+        return self.kind in ("cholesky", "nystrom")
+
+    @property
+    def moving(self) -> bool:
+        """Its columns leave their scales to the prior, whose lengths are unknown."""
+        return False
 
     @property
     @abstractmethod
@@ -74,7 +86,11 @@ class KernelBasis(ABC):
 
     @abstractmethod
     def values(self, rows: Array) -> Array:
-        """phi at rows that were read."""
+        """The columns at rows that were read."""
+
+    def phi(self, rows: Array) -> Array:
+        """What has k(x, z) for its products: the columns, but where these leave their scales to the prior."""
+        return self.values(rows)
 
     @abstractmethod
     def first_beyond(self, rows: Array) -> Beyond | None:
@@ -93,11 +109,27 @@ class KernelBasis(ABC):
         """phi (n, q) at rows X (n, d). DataError for rows that it does not take."""
         return self.values(read_rows(X, "X", self.width))
 
+    @abstractmethod
+    def left_over(self, left: Array, largest: Array) -> Array:
+        """v >= 0 from k(x, x) - phi(x)'phi(x) (n,) as computed, beside k(x, x); an error where a negative one is no rounding."""
+
+    @abstractmethod
+    def with_kernel(self, kernel: CovarianceFunction) -> Self:
+        """The basis of the same kind and place for the same function at other hyperparameters."""
+
     def residual_variance(self, X: ArrayLike) -> Array:
-        """v(x) = k(x, x) - phi(x)'phi(x) (n,), not negative: what a prediction at X has to add, times tau^2."""
+        """v(x) = k(x, x) - phi(x)'phi(x) (n,), not negative: what a prediction at X has to add, times tau^2.
+
+        Of a basis with anchors it is the variance of the process given its values there. Those of hsgp and fourier are no
+        projections: v is what hsgp lacks of k(x, x), 0 where it has too much, and 0 for fourier.
+        """
         rows = read_rows(X, "X", self.width)
-        phi = self.values(rows)
-        return np.maximum(self.kernel.diagonal(rows) - np.einsum("ij,ij->i", phi, phi), 0.0)
+        return self.variance_left(rows, self.phi(rows))
+
+    def variance_left(self, rows: Array, phi: Array) -> Array:
+        """v (n,) at rows that were read, with the columns phi (n, q) there."""
+        diagonal = self.kernel.diagonal(rows)
+        return self.left_over(diagonal - np.einsum("ij,ij->i", phi, phi), diagonal)
 
     def residual_covariance(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
         """R(x, z) = k(x, z) - phi(x)'phi(z) (n, m), for what combines rows.
@@ -105,11 +137,15 @@ class KernelBasis(ABC):
         A covariance for the bases with anchors; for hsgp and fourier, which are no projections, it is the error of k.
         """
         rows = read_rows(X, "X", self.width)
-        left = self.values(rows)
+        left = self.phi(rows)
         if Z is None:
             return self.kernel.matrix(RowPairs(rows, rows)) - left @ left.T
         others = read_rows(Z, "Z", self.width)
-        return self.kernel.matrix(RowPairs(rows, others)) - left @ self.values(others).T
+        return self.kernel.matrix(RowPairs(rows, others)) - left @ self.phi(others).T
+
+    @abstractmethod
+    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> "KernelBasis":
+        """The basis of the same kind of another function, in raw units, at the rows X that it was made of."""
 
     def spec(self) -> dict[str, Any]:
         """Plain arrays, numbers and texts from which `basis_from_spec` makes the same basis."""
@@ -172,7 +208,8 @@ def basis_from_spec(spec: Mapping[str, Any]) -> KernelBasis:
     if form is None or set(spec) != {"form", *(f.name for f in fields(form))}:
         raise DataError("this is no specification of a basis: its parts are not those of one")
     found: dict[str, Any] = {"kernel": kernel_from_spec(spec["kernel"])}
-    for name, kind in get_type_hints(form).items():
+    hints = get_type_hints(form)
+    for name, kind in ((f.name, hints[f.name]) for f in fields(form)):
         if name != "kernel":
             found[name] = floats(spec[name], name) if kind is Array else spec[name]
             if kind is not Array and type(spec[name]) is not kind:

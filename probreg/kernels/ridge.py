@@ -3,10 +3,11 @@
 min_f sum_i (y_i - f(x_i) - b)^2 + lam |f|^2 has f = sum_i alpha_i k(x_i, .), alpha = (K + lam I)^-1 y without an offset b. With a
 prior of covariance tau^2 k and noise sigma^2 it is the posterior mean at lam = sigma^2 / tau^2. An offset b is free of any prior:
 (K + lam I) alpha + b 1 = y, 1'alpha = 0. With N (n, n - 1) an orthonormal basis of what is orthogonal to 1 it is the same problem in
-N'KN and N'y, so that K = Q diag(d) Q' below is K itself, or N'KN with Q mapped back.
+N'KN and N'y, so that K = Q diag(d) Q' below is K itself, or N'KN with Q mapped back. Columns B (n, f) that no penalty touches take
+the place of 1 alike.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,7 @@ from probreg.kernels.definite import refuse_asymmetric, refuse_negative
 from probreg.kernels.pairs import Array, read_rows
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+SQUARED = 1e-7  # the least lam, in units of the largest eigenvalue, at which K = Phi Phi' serves as well as Phi
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,8 @@ class RidgePath:
         Whether there is a free offset b.
     Q, d, z : array (n, r), (r,), (r,)
         Eigenvectors, eigenvalues >= 0, and Q'y.
+    free : array (n, f)
+        Orthonormal columns that no penalty touches: 1 / sqrt(n) of an offset.
     """
 
     K: Array | None
@@ -46,6 +50,7 @@ class RidgePath:
     offset: bool
     Q: Array
     d: Array
+    free: Array
 
     @property
     def n(self) -> int:
@@ -61,9 +66,7 @@ class RidgePath:
         if self.K is None:
             return 0.0
         # rounding is in units of the largest eigenvalue of K, which the offset may have taken away: 1'K 1 / n
-        largest = max(float(self.d.max()), float(self.K.sum()) / self.n)
-        floor = self.n * np.finfo(float).eps * largest
-        return max(floor - float(self.d.min()), 0.0)
+        return _least_positive(self.n, max(float(self.d.max()), float(self.K.sum()) / self.n), float(self.d.min()))
 
     @cached_property
     def _squares(self) -> Array:
@@ -71,19 +74,23 @@ class RidgePath:
 
     @cached_property
     def _missing(self) -> Array:
-        """How much of each row (n,) lies in no eigenvector: 1 - [Q Q']_ii, less 1/n for the offset; there d = 0."""
-        if len(self.d) == self.n - self.offset:
+        """How much of each row (n,) lies in no eigenvector: 1 - [Q Q']_ii, less what is free; there d = 0."""
+        if len(self.d) == self._penalised:
             return np.zeros(self.n)
-        return np.maximum(1.0 - self._squares.sum(1) - self.offset / self.n, 0.0)
+        return np.maximum(1.0 - self._squares.sum(1) - np.square(self.free).sum(1), 0.0)
+
+    @property
+    def _penalised(self) -> int:
+        """Dimensions of y that are not free."""
+        return self.n - self.free.shape[1]
 
     @cached_property
     def _rest(self) -> tuple[Array, int]:
-        """What of y (n,) lies in no eigenvector, the offset's part left out, and the number of dimensions that it has."""
-        count = self.n - self.offset - len(self.d)
+        """What of y (n,) lies in no eigenvector, the free part left out, and the number of dimensions that it has."""
+        count = self._penalised - len(self.d)
         if not count:
             return np.zeros(self.n), 0
-        centred = self.y - self.y.mean() if self.offset else self.y
-        return centred - self.Q @ self.z, count
+        return self.y - self.free @ (self.free.T @ self.y) - self.Q @ self.z, count
 
     def _lam(self, lam: ArrayLike) -> Array:
         """(L,) penalties. DataError for one that is not positive, or too small for K + lam I to be positive definite."""
@@ -91,10 +98,7 @@ class RidgePath:
         if found.ndim != 1 or not found.size or not (np.isfinite(found).all() and (found > 0).all()):
             worst = found.flat[int(np.argmin(np.nan_to_num(found, nan=-np.inf).ravel()))] if found.size else "none"
             raise DataError(f"lam is a positive finite number, or several, got {worst}")
-        if found.min() < self.least:
-            raise DataError(
-                f"K + lam I is not positive definite to rounding at lam = {found.min():.3g}: the least lam that is, is {self.least:.3g}"
-            )
+        _refuse_less(float(found.min()), self.least)
         return found
 
     # ---- the fit ---------------------------------------------------------------------------------------------------
@@ -120,11 +124,12 @@ class RidgePath:
             raise DataError(
                 "this path is of a matrix K, and coefficients are those of columns: write ridge_path_of_columns"
             )
-        return self.alpha(lam) @ self.Phi
+        # Phi'alpha without what of y lies in no eigenvector, to which Phi is orthogonal
+        return (self.z / (self.d + self._lam(lam)[:, None])) @ self.Q.T @ self.Phi
 
     def df(self, lam: ArrayLike) -> Array:
         """The effective number of parameters (L,), tr H = sum d / (d + lam), and one for the offset."""
-        return (self.d / (self.d + self._lam(lam)[:, None])).sum(1) + self.offset
+        return (self.d / (self.d + self._lam(lam)[:, None])).sum(1) + self.free.shape[1]
 
     def norm2(self, lam: ArrayLike) -> Array:
         """|f|^2 = alpha'K alpha = sum d z^2 / (d + lam)^2 (L,), which falls as lam grows."""
@@ -136,28 +141,40 @@ class RidgePath:
         """y - f - b = lam alpha (L, n)."""
         return self._lam(lam)[:, None] * self.alpha(lam)
 
+    def rss(self, lam: ArrayLike) -> Array:
+        """|y - f - b|^2 = sum (lam z / (d + lam))^2 (L,), and what of y lies in no eigenvector."""
+        at = self._lam(lam)[:, None]
+        return np.square(at * self.z / (self.d + at)).sum(1) + float(self._rest[0] @ self._rest[0])
+
     def loo_residuals(self, lam: ArrayLike) -> Array:
         """y_i less its prediction from all other rows (L, n), lam the same: e_i = alpha_i / [(K + lam I)^-1]_ii.
 
         With an offset the inverse is that on what is orthogonal to 1, whose diagonal is (1 - H_ii) / lam in either case.
         """
+        return self.residuals(lam) / self.unexplained(lam)
+
+    def unexplained(self, lam: ArrayLike) -> Array:
+        """1 - H_ii (L, n), H the matrix that takes y to its fitted values."""
         at = self._lam(lam)[:, None]
-        # (1 - H_ii) / lam = sum_j Q_ij^2 / (d_j + lam): all terms are positive, so that nothing cancels
-        inverse = (1.0 / (self.d + at)) @ self._squares.T + self._missing / at
-        return self.alpha(lam) / inverse
+        # 1 - H_ii = lam sum_j Q_ij^2 / (d_j + lam): all terms are positive, so that nothing cancels
+        return (at / (self.d + at)) @ self._squares.T + self._missing
 
     def gcv(self, lam: ArrayLike) -> Array:
         """Generalised cross-validation (L,): n |y - H y|^2 / (n - tr H)^2."""
-        return self.n * np.square(self.residuals(lam)).sum(1) / np.square(self.n - self.df(lam))
+        return self.n * self.rss(lam) / np.square(self.n - self.df(lam))
 
     def sigma2(self, lam: ArrayLike) -> Array:
         """The noise variance of largest evidence at each lam (L,): lam sum z^2 / (d + lam) / n, n - 1 with an offset."""
-        at = self._lam(lam)
-        return at * self._quadratic(at) / (self.n - self.offset)
+        return self.penalised_rss(lam) / self._penalised
 
-    def _quadratic(self, at: Array) -> Array:
-        """y'(K + lam I)^-1 y (L,), of what is orthogonal to 1 with an offset."""
-        return (np.square(self.z) / (self.d + at[:, None])).sum(1) + float(self._rest[0] @ self._rest[0]) / at
+    def penalised_rss(self, lam: ArrayLike) -> Array:
+        """The least |y - f - b|^2 + lam |f|^2 (L,) = lam y'(K + lam I)^-1 y, of what is orthogonal to 1 with an offset."""
+        at = self._lam(lam)[:, None]
+        return (at / (self.d + at) * np.square(self.z)).sum(1) + float(self._rest[0] @ self._rest[0])
+
+    def log_det(self, lam: ArrayLike) -> Array:
+        """log |I + K / lam| (L,) = sum log(1 + d / lam)."""
+        return np.log1p(self.d / self._lam(lam)[:, None]).sum(1)
 
     def log_evidence(self, lam: ArrayLike, sigma2: ArrayLike | None = None) -> Array:
         """log p(y) (L,) of prior tau^2 k and noise sigma^2 = lam tau^2, sigma^2 as given or at its best; b has a flat prior.
@@ -168,10 +185,9 @@ class RidgePath:
         noise = self.sigma2(at) if sigma2 is None else np.broadcast_to(floats(sigma2, "sigma2"), at.shape)
         if not (noise > 0).all():
             raise DataError(f"sigma2 is positive, got {float(noise.min()):g}")
-        # v = (sigma^2 / lam) (d + lam)
-        count = self.n - self.offset
-        log_det = np.log(self.d + at[:, None]).sum(1) + self._rest[1] * np.log(at) + count * np.log(noise / at)
-        return -0.5 * (self._quadratic(at) * at / noise + log_det + count * _LOG_2PI + self.offset * np.log(self.n))
+        # v = sigma^2 (1 + d / lam)
+        spread = self.log_det(at) + self._penalised * (np.log(noise) + _LOG_2PI)
+        return -0.5 * (self.penalised_rss(at) / noise + spread + self.offset * np.log(self.n))
 
     # ---- new rows --------------------------------------------------------------------------------------------------
 
@@ -239,11 +255,11 @@ def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
     if A.shape[0] != A.shape[1]:
         raise DataError(f"K is a symmetric matrix of k(x_i, x_j), got shape {A.shape}")
     refuse_asymmetric(A)
-    response = _response(y, len(A))
-    inner = _without_ones(_without_ones(A).T) if offset else A
+    response, beside = _response(y, len(A)), Complement.of(np.ones((len(A), int(offset))))
+    inner = beside.without(beside.without(A).T)
     d, V = np.linalg.eigh((inner + inner.T) / 2.0)
     refuse_negative(float(d[0]), A, "k")
-    return RidgePath(A, None, response, offset, _with_ones(V) if offset else V, np.maximum(d, 0.0))
+    return RidgePath(A, None, response, offset, beside.back(V), np.maximum(d, 0.0), beside.basis)
 
 
 @checked
@@ -272,10 +288,46 @@ def ridge_path_of_columns(Phi: ArrayLike, y: ArrayLike, *, offset: Flag = True) 
     array([[0.692308, 2.025641]])
     """
     columns = read_rows(Phi, "Phi")
-    response = _response(y, len(columns))
-    inner = _without_ones(columns) if offset else columns
+    return replace(
+        path_beside(columns, _response(y, len(columns)), np.ones((len(columns), int(offset)))), offset=offset
+    )
+
+
+def path_beside(Phi: Array, y: Array, B: Array, least: float = 0.0) -> RidgePath:
+    """The ridge path of columns Phi (n, q) beside columns B (n, f) of full rank that no penalty touches.
+
+    No lam below `least` is asked: where K = Phi Phi' has the digits for that it is the quicker way.
+
+    >>> path_beside(np.array([[1.0], [2.0]]), np.array([1.0, 2.0]), np.zeros((2, 0))).df(5.0)
+    array([0.5])
+    """
+    beside = Complement.of(B)
+    inner = beside.without(Phi)
+    if least and 2 * inner.shape[1] >= len(inner):
+        d, V = np.linalg.eigh(inner @ inner.T)
+        if least >= SQUARED * d[-1]:
+            return RidgePath(None, Phi, y, False, beside.back(V), np.maximum(d, 0.0), beside.basis)
     U, s, _ = np.linalg.svd(inner, full_matrices=False)
-    return RidgePath(None, columns, response, offset, _with_ones(U) if offset else U, np.square(s))
+    return RidgePath(None, Phi, y, False, beside.back(U), np.square(s), beside.basis)
+
+
+def refuse_rounding(lam: float, Phi: Array) -> None:
+    """DataError where lam is less than the rounding of K = Phi Phi', so that K + lam I is not positive definite to rounding."""
+    n, q = Phi.shape
+    d = np.linalg.eigvalsh(Phi.T @ Phi if q < n else Phi @ Phi.T)
+    _refuse_less(lam, _least_positive(n, float(d[-1]), 0.0 if q < n else max(float(d[0]), 0.0)))
+
+
+def _least_positive(n: int, largest: float, smallest: float) -> float:
+    """The least lam at which the smallest eigenvalue of K + lam I is above the rounding of K, n eps times its largest."""
+    return max(n * np.finfo(float).eps * largest - smallest, 0.0)
+
+
+def _refuse_less(lam: float, least: float) -> None:
+    if lam < least:
+        raise DataError(
+            f"K + lam I is not positive definite to rounding at lam = {lam:.3g}: the least lam that is, is {least:.3g}"
+        )
 
 
 def _response(y: Any, n: int) -> Array:
@@ -287,21 +339,43 @@ def _response(y: Any, n: int) -> Array:
     return found
 
 
-def _mirror(n: int) -> Array:
-    """v of the reflection I - 2 v v' / (v'v) that maps 1 to a multiple of the first unit vector."""
-    v = np.full(n, 1.0 / np.sqrt(n))
-    v[0] += 1.0
-    return v / np.linalg.norm(v)
+@dataclass(frozen=True, eq=False)
+class Complement:
+    """N (n, n - f), an orthonormal basis of what is orthogonal to columns B (n, f), as f reflections I - tau v v'.
 
+    >>> beside = Complement.of(np.ones((4, 1)))
+    >>> beside.without(np.ones((4, 1))).round(12).ravel(), beside.back(np.eye(3)).sum(0).round(12)
+    (array([0., 0., 0.]), array([0., 0., 0.]))
+    """
 
-def _without_ones(A: Array) -> Array:
-    """N'A: the rows of A in the n - 1 directions that are orthogonal to 1."""
-    v = _mirror(len(A))
-    return (A - 2.0 * np.outer(v, v @ A))[1:]
+    v: Array  # (f, n)
+    tau: Array  # (f,)
 
+    @classmethod
+    def of(cls, B: Array) -> "Complement":
+        # B = Q R of Householder, Q = (I - tau_1 v_1 v_1') ... (I - tau_f v_f v_f'): B spans the first f columns of Q, and N the others
+        # (Golub & Van Loan, section 5.2)
+        h, tau = np.linalg.qr(B, mode="raw") if B.shape[1] else (np.zeros((0, len(B))), np.zeros(0))
+        v = np.triu(h, 1)
+        v[np.arange(len(v)), np.arange(len(v))] = 1.0
+        return cls(v, tau)
 
-def _with_ones(V: Array) -> Array:
-    """N V: what `_without_ones` took away, put back as zero."""
-    full = np.vstack([np.zeros((1, V.shape[1])), V])
-    v = _mirror(len(full))
-    return full - 2.0 * np.outer(v, v @ full)
+    def without(self, A: Array) -> Array:
+        """N'A (n - f, k)."""
+        for v, tau in zip(self.v, self.tau):
+            A = A - np.outer(tau * v, v @ A)
+        return A[len(self.tau) :]
+
+    def back(self, V: Array) -> Array:
+        """N V (n, k)."""
+        return self._forward(np.vstack([np.zeros((len(self.tau), V.shape[1])), V]))
+
+    @property
+    def basis(self) -> Array:
+        """(n, f), an orthonormal basis of what B spans."""
+        return self._forward(np.eye(self.v.shape[1], len(self.tau)))
+
+    def _forward(self, A: Array) -> Array:
+        for v, tau in zip(self.v[::-1], self.tau[::-1]):
+            A = A - np.outer(tau * v, v @ A)
+        return A

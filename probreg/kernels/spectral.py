@@ -6,8 +6,8 @@ a length can be unknown. fourier: cosines and sines of frequencies drawn from th
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,10 +34,15 @@ class SineBasis(KernelBasis):
     reach: Array  # (d,) S: half the range that it serves
     half_width: Array  # (d,) L
     frequencies: Array  # (q, d), a_j pi / (2 L_j)
+    plain: bool = False  # the columns are the sines themselves: their scales are the prior's, whose lengths are unknown
 
     @property
     def size(self) -> int:
         return len(self.frequencies)
+
+    @property
+    def moving(self) -> bool:
+        return self.plain
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -89,7 +94,38 @@ class SineBasis(KernelBasis):
         return np.sqrt(self.kernel.at(**hyper).spectral_density(self.frequencies))
 
     def values(self, rows: Array) -> Array:
+        return self._sines(rows) if self.plain else self.phi(rows)
+
+    def phi(self, rows: Array) -> Array:
         return self._sines(rows) * self.roots()
+
+    def error_of(self, kernel: CovarianceFunction) -> float:
+        """How far these sines are from another function, as a share of its k(x, x): images behind the ends, and what the density has
+        beyond the last sine."""
+        each = [
+            _image(k, w, s) + _tails(k, w)[m]
+            for k, w, s, m in zip(
+                (kernel.along(j) for j in range(self.width)), self.half_width, self.reach, self.counts, strict=True
+            )
+        ]
+        return float(sum(each)) / kernel.bound
+
+    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
+        return self.with_kernel(kernel)
+
+    def serving(self, low: CovarianceFunction, high: CovarianceFunction, X: ArrayLike) -> "SineBasis":
+        """Plain sines for every function between one of the shortest lengths and one of the longest, within the same range."""
+        ends = np.stack([self.centre - self.reach, self.centre + self.reach], axis=1)
+        half = hsgp(high, X, range=ends).half_width.tolist()
+        counts = hsgp(low, X, range=ends, half_width=half).counts
+        return replace(hsgp(self.kernel, X, range=ends, half_width=half, size=list(counts)), plain=True)
+
+    def left_over(self, left: Array, largest: Array) -> Array:
+        return np.maximum(left, 0.0)  # the error of k, of either sign: a row with too much variance has none to add
+
+    def with_kernel(self, kernel: CovarianceFunction) -> Self:
+        # the sines hold for every length; their scales are roots of the density
+        return replace(self, kernel=kernel, error=self.error_of(kernel) * kernel.bound)
 
     def check_shapes(self) -> bool:
         each = self.centre.shape == self.reach.shape == self.half_width.shape == (self.width,)
@@ -266,6 +302,22 @@ class FourierBasis(KernelBasis):
         # phi(x)'phi(z) = k(0) / (q/2) sum_j cos(omega_j'(x - z)), whose mean is k(x - z)
         angles = rows @ self.frequencies.T
         return np.hstack([np.cos(angles), np.sin(angles)]) * math.sqrt(self.kernel.bound / len(self.frequencies))
+
+    def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
+        return fourier(kernel, X, size=self.size)
+
+    def left_over(self, left: Array, largest: Array) -> Array:
+        return np.zeros_like(left)  # phi(x)'phi(x) = k(0) at every row
+
+    def with_kernel(self, kernel: CovarianceFunction) -> Self:
+        old, new = (k.parts[0] if k.name == "scaled" else k for k in (self.kernel, kernel))
+        if not isinstance(old, Radial) or not isinstance(new, Radial) or old.at(length=new.length) != new:
+            raise Incompatible(
+                "frequencies of a fourier basis serve other lengths of one function: make it anew for another"
+            )
+        # omega / l for frequencies omega of lengths of 1
+        lengths = old.lengths(self.width) / new.lengths(self.width)
+        return replace(self, kernel=kernel, frequencies=self.frequencies * lengths)
 
     def first_beyond(self, rows: Array) -> Beyond | None:
         return None

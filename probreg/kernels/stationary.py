@@ -7,7 +7,7 @@ Where a process has a spectral density, S(omega) = int k(r) exp(-i omega'r) dr a
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln, kve
@@ -76,6 +76,12 @@ class Radial(CovarianceFunction):
             left, right = pairs.column(j)
             found[f"length[{j}]"] = ratio * np.square((left - right) / length)
         return found | others
+
+    def symbolic_density(self, omega: Array, **length: Any) -> Any:
+        """S at frequencies omega (q, d), with `length`, or `length[j]` of each column, as a symbol."""
+        each = [length.get(f"length[{j}]", length.get("length", v)) for j, v in enumerate(self.lengths(omega.shape[1]))]
+        w2 = sum(np.square(omega[:, j]) * each[j] ** 2 for j in range(len(each)))
+        return math.prod(each) * self.unit_density(w2, len(each))
 
     def density(self, omega: Array) -> Array | None:
         # k(r) = g(r / l): S(omega) = prod_j l_j S_1(l omega)

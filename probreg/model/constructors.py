@@ -118,7 +118,7 @@ class FromData(ABC):
         reading = read_formula(formula, data, weights=weights, offset=offset, missing=missing)
         design, values, levels = from_reading(reading)
         choices = Choices(_stated(likelihood), prior, aux, event, reference)
-        return cls._chosen(choices, _in_memory(design, values, levels, choices, counts=reading.counted))
+        return cls._chosen(choices, in_memory(design, values, levels, choices, counts=reading.counted))
 
     @classmethod
     @only_known
@@ -204,7 +204,7 @@ class FromData(ABC):
         values, counts = of_rows(named, values, trials)
         design = replace(design, weights=weights_without_empty_trials(values, counts, design.weights))
         choices = Choices(named, prior, aux, event, reference)
-        return cls._chosen(choices, _in_memory(design, values, levels, choices, counts=counts))
+        return cls._chosen(choices, in_memory(design, values, levels, choices, counts=counts))
 
     @classmethod
     def from_parquet(cls, formula: str, path: str | Path | Sequence[str | Path], **settings: Any) -> Self:
@@ -496,7 +496,7 @@ class FromData(ABC):
         return cls._chosen(choices, read)
 
 
-def _in_memory(
+def in_memory(
     design: Design, values: Array, levels: tuple[Level, ...] | None, choices: Choices, *, counts: Counted | None
 ) -> tuple[Design, Likelihood]:
     """The design of rows that are in memory, without those of weight zero, and the likelihood prepared for their response."""

@@ -31,6 +31,7 @@ def rows_for(design: Design, likelihood: Likelihood, held: Mapping[str, float], 
         gram=lambda: centred_gram(design, moments_by_trials(design, likelihood))[np.ix_(index, index)],
         unit_information=_unit_information(likelihood, held),
         fisher=None if noisy or not isinstance(likelihood, SmoothLikelihood) else Fisher(design, likelihood, held),
+        process=None if (found := design.process_of(where)) is None else found.basis,
     )
 
 

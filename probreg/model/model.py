@@ -46,12 +46,13 @@ from probreg.model.data_dependent_priors import rows_for
 from probreg.model.prior_predictive import PriorPredictive, prior_predictive
 from probreg.model.pymc_graph import build_pymc_model
 from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
-from probreg.model.term_priors import with_term_priors
+from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
+from probreg.priors.penalties.processes import spell_process
 from probreg.priors.penalties.read_out import one_penalty
-from probreg.priors.penalties.spelling import Setting, Spellings, spell
+from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
 from probreg.system.terminal import printed
 
 Array = np.ndarray
@@ -120,7 +121,8 @@ class Model(FromData):
             raise DataError(
                 f"aux is a mapping from parameters to a number or a prior, such as {{'sigma': 1.0}}, got {type(aux).__name__}"
             )
-        return cls(design, likelihood, with_term_priors(prior, design), dict(aux))
+        design, prior = bound_terms(prior, design)
+        return cls(design, likelihood, prior, dict(aux))
 
     def with_prior(self, prior: Prior | Mapping[Key, Prior]) -> "Model":
         """The same data and likelihood under another prior.
@@ -135,7 +137,8 @@ class Model(FromData):
         Model
             The new model; this one is unchanged.
         """
-        return replace(self, prior=with_term_priors(prior, self.design))
+        design, bound = bound_terms(prior, self.design)
+        return replace(self, design=design, prior=bound)
 
     def with_aux(self, **aux: float | AuxPrior) -> "Model":
         """The same model with these nuisance parameters held fixed, or under these priors.
@@ -414,7 +417,8 @@ class Model(FromData):
         >>> model.penalty()["sklearn"].call
         'Ridge(alpha=4)'
         """
-        if self.design.of_terms.any():
+        recipe = self.design.recipe
+        if any(c in self.design.columns for t in recipe.terms if t.name not in recipe.processes for c in t.columns):
             known = self.noise_held if sigma is None else float(sigma)
             return smooth_penalties(PenalisedModel(self.design, self.likelihood, self.joint, known))
         l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)
@@ -437,7 +441,32 @@ class Model(FromData):
             )
         if self.design.offset is not None:
             notes.append("the offset is given to the package, or taken from y before where the noise is Gaussian")
-        return Spellings(columns, l1, l2, spell(l1, l2, at, intercept=self.design.intercept is not None), tuple(notes))
+        process, said = self._as_process(l2, at.sigma)
+        notes += [said] if said else []
+        if process or said:
+            columns = tuple(self.design.recipe.processes)
+        rows = (*process, *spell(l1, l2, at, intercept=self.design.intercept is not None))
+        return Spellings(columns, l1, l2, rows, tuple(notes))
+
+    def _as_process(self, l2: float, sigma: float | None) -> tuple[tuple[Spelling, ...], str]:
+        """The calls of one Gaussian process that all penalised columns are, and why there are none where it is not alone."""
+        of = {key: set(term.columns) for key, term in self.design.recipe.processes.items()}
+        penalised = {c for c, informed in zip(self.design.columns, self.joint.informative) if informed}
+        if sigma is None or not l2 or penalised not in of.values():
+            return (), ""
+        (term,) = (t for t in self.design.recipe.processes.values() if set(t.columns) == penalised)
+        if term.basis.kind != "exact":
+            return (
+                (),
+                f"{term.key} is the columns of a {term.basis.kind} basis, of which no other package has the kernel: the calls take these columns as X",
+            )
+        if penalised != set(self.design.columns):
+            return (
+                (),
+                "KernelRidge and GaussianProcessRegressor have no columns beside the kernel, an offset neither: the calls take its columns as X",
+            )
+        rows = spell_process(term.basis.kernel, term.basis.width, l2, sigma, weighted=self.design.weighted)
+        return rows, f"calls with a kernel take the inputs of {term.key} as X, the others its columns"
 
     # ---- densities -------------------------------------------------------------------------------------------------
 

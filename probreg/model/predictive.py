@@ -1,6 +1,7 @@
 """What a fit says about new observations: a finite mixture of the likelihood.
 
-One atom for a plug-in estimate, S atoms for a posterior. Mean, quantiles, log density and samples are those of the
+One atom for a plug-in estimate, S atoms for a posterior, and nodes with weights where the linear predictor of a single atom is normal
+itself. Mean, quantiles, log density and samples are those of the
 mixture, so maximum likelihood and Bayes answer through the same lines of code.
 """
 
@@ -21,7 +22,7 @@ _LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not c
 
 @dataclass(frozen=True, eq=False)
 class Predictive:
-    """p(y) = (1/S) sum_s p(y | eta_s, aux_s), with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
+    """p(y) = sum_s w_s p(y | eta_s, aux_s), w_s = 1/S unless `share` says otherwise, with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
 
     >>> from probreg.likelihoods import Gaussian
     >>> one = Predictive(Gaussian(), np.zeros((1, 1, 1)), {"sigma": np.ones((1, 1))})
@@ -33,10 +34,15 @@ class Predictive:
     eta: Array
     aux: Mapping[str, Array]
     given: Mapping[str, Array] = MappingProxyType({})  # what belongs to a row and is not drawn: its trials (n,)
+    share: Array | None = None  # (S,) weights of the atoms, which sum to one; None where all have the same
 
     def mean(self) -> Array:
         """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes."""
-        return self.means().mean(0)
+        return self._averaged(self.means())
+
+    def _averaged(self, values: Array) -> Array:
+        """The mean over the atoms of values (S, ...)."""
+        return values.mean(0) if self.share is None else np.tensordot(self.share, values, 1)
 
     def means(self) -> Array:
         """E[y | atom], shape (S, n) or (S, n, K)."""
@@ -45,21 +51,29 @@ class Predictive:
     def log_prob(self, y: Array) -> Array:
         """log of the mixture density at y (n,), shape (n,); y (n, K) for counts by class."""
         each = self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)
+        if self.share is not None:
+            return logsumexp(each, 0, b=self.share[:, None])
         return logsumexp(each, 0) - np.log(len(each))
 
     def sample(self, rng: np.random.Generator, size: int = 1000) -> Array:
         """Independent draws of new observations, shape (size, n), successes where a row counts trials; counts by class
         (size, n, K)."""
-        s = rng.integers(len(self.eta), size=size)
+        s = (
+            rng.integers(len(self.eta), size=size)
+            if self.share is None
+            else rng.choice(len(self.eta), size, p=self.share)
+        )
         known = {**{k: v[s] for k, v in self.aux.items()}, **self.given}
         return self.likelihood.drawn(self.likelihood.sample(rng, self.eta[s], **known))
 
     def cdf(self, y: Array) -> Array:
         """P(Y <= y), shape (n,). Incompatible for classes without an order."""
-        return self._ordered().cdf(self._whole(y), self.eta, **self.aux).mean(0)
+        return self._averaged(self._ordered().cdf(self._whole(y), self.eta, **self.aux))
 
     def thinned(self, atoms: int) -> "Predictive":
-        """The same with at most this many atoms, evenly spaced."""
+        """The same with at most this many atoms, evenly spaced; all of them where they have weights."""
+        if self.share is not None:
+            return self
         some = slice(None, None, -(-len(self.eta) // atoms))
         return Predictive(self.likelihood, self.eta[some], {k: v[some] for k, v in self.aux.items()}, self.given)
 
@@ -75,11 +89,12 @@ class Predictive:
         """
         discrete = not isinstance(self._ordered().support, str)
         few = self.thinned(_FEW)
+        thins = len(few.eta) < len(self.eta)
         if discrete:
-            start = np.floor(self._expected()) if len(self.eta) <= _FEW else few.quantile(prob)
+            start = few.quantile(prob) if thins else np.floor(self._expected())
             return self._bisect(prob, *self._integers(prob, start))
         low, high = few._bracket(prob)
-        if len(self.eta) > _FEW:
+        if thins:
             return self._root(prob, few._root(prob, (low + high) / 2, 1e-5), tol)
         return self._root(prob, (low + high) / 2, tol)
 
@@ -116,12 +131,12 @@ class Predictive:
         return y
 
     def _density(self, y: Array) -> Array:
-        return np.exp(self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)).mean(0)
+        return self._averaged(np.exp(self.likelihood.log_prob(self._whole(y), self.eta, **self.aux)))
 
     def _rows(self, index: Array) -> "Predictive":
         aux = {k: v if v.shape[-1] == 1 else v[:, index] for k, v in self.aux.items()}
         given = {k: np.broadcast_to(v, self.eta.shape[1:2])[index] for k, v in self.given.items()}
-        return Predictive(self.likelihood, self.eta[:, index], aux, given)
+        return Predictive(self.likelihood, self.eta[:, index], aux, given, self.share)
 
     def _expected(self) -> Array:
         """The mean of what is drawn, (n,)."""

@@ -6,43 +6,60 @@ from probreg.data import Design
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
-from probreg.priors import Flat, Normal, Prior, Reference
+from probreg.model.process_bases import with_process_bases
+from probreg.priors import Flat, GaussianProcess, Normal, Prior, Reference
 from probreg.priors.joint import JointPrior, Key, same_term
 
 # The scale of a block is unknown: a mode takes it at the top of the evidence, and a posterior asks for a proper prior.
 DEFAULT = Normal(Reference())
 
 
-def with_term_priors(spec: Prior | Mapping[Key, Prior], design: Design) -> Prior | Mapping[Key, Prior]:
-    """The priors with one entry for each block of each term of the design; as they are where it has no such terms.
+def bound_terms(spec: Prior | Mapping[Key, Prior], design: Design) -> tuple[Design, Prior | Mapping[Key, Prior]]:
+    """The design with the bases that the priors of its processes ask for, and the priors with one entry for each block of each
+    term; both as they are where there are no such terms.
 
-    A prior for all columns leaves terms to their default, unless it is one density of all columns together. A key that is a
-    term, with its options or without, is for all its blocks, each with a scale of its own. DataError for a key that fits two.
+    A prior for all columns leaves terms to their default, unless it is one density of all columns together, or of processes. A
+    key that is a term, with its options or without, is for all its blocks, each with a scale of its own. DataError for a key that
+    fits two.
     """
-    present = set(design.columns)
-    terms = [t for t in design.recipe.terms if present.issuperset(t.columns)]
-    if not terms or (isinstance(spec, Prior) and spec.whole):
-        return spec
+    if not design.recipe.terms or (isinstance(spec, Prior) and spec.whole) or not isinstance(spec, Prior | Mapping):
+        return design, spec
+    terms = _present(design)
     given: dict[str, Prior] = {}
-    out: dict[Key, Prior] = {}
-    if isinstance(spec, Prior):
-        taken = {c for t in terms for c in t.columns}
-        rest = tuple(c for c, free in zip(design.columns, design.free) if not free and c not in taken)
-        out = {rest: spec} if rest and not isinstance(spec, Flat) else {}
+    others: dict[Key, Prior] = {}
+    if isinstance(spec, GaussianProcess):
+        given = {t.name: spec for t in terms if t.name in design.recipe.processes}
     elif isinstance(spec, Mapping):
         for key, prior in spec.items():
             if (term := _term_called(key, terms)) is None:
-                out[key] = prior
+                others[key] = prior
             else:
                 given[term.name] = prior
-    else:
-        return spec
-    named = {c for key in out for c in (key if isinstance(key, tuple) else (key,))}
+    named = {c for key in others for c in (key if isinstance(key, tuple) else (key,))}
     for term in terms:
-        for block in term.blocks:
-            if not named.intersection(block):
-                out[block] = given.get(term.name, DEFAULT)
-    return out
+        if not named.intersection(term.columns):
+            given.setdefault(term.name, _default(term, design))
+    design = with_process_bases(design, given)
+    terms = _present(design)
+    if isinstance(spec, Prior) and not isinstance(spec, GaussianProcess | Flat):
+        taken = {c for t in terms for c in t.columns}
+        rest = tuple(c for c, free in zip(design.columns, design.free) if not free and c not in taken)
+        others = {rest: spec} if rest else {}
+    blocks: dict[Key, Prior] = {
+        block: given.get(t.name, DEFAULT) for t in terms for block in t.blocks if not named.intersection(block)
+    }
+    return design, {**others, **blocks}
+
+
+def _present(design: Design) -> list[BasisTerm]:
+    there = set(design.columns)
+    return [t for t in design.recipe.terms if there.issuperset(t.columns)]
+
+
+def _default(term: BasisTerm, design: Design) -> Prior:
+    """Of a process whose length was not stated all hyperparameters are unknown, of every other term the scale."""
+    process = design.recipe.processes.get(term.name)
+    return DEFAULT if process is None or process.length_known else GaussianProcess()
 
 
 def flat_processes(design: Design, joint: JointPrior) -> tuple[ProcessTerm, ...]:

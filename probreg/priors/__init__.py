@@ -15,12 +15,18 @@ from probreg.priors.elastic_net import ElasticNet as ElasticNet
 from probreg.priors.exponential_power import ExponentialPower as ExponentialPower
 from probreg.priors.flat import Flat as Flat
 from probreg.priors.g_prior import GPrior as GPrior
+from probreg.priors.gaussian_process import GaussianProcess as GaussianProcess
 from probreg.priors.horseshoe import Horseshoe as Horseshoe
 from probreg.priors.jeffreys import FisherPrior as FisherPrior, Jeffreys as Jeffreys
 from probreg.priors.joint import BlockPrior as BlockPrior, JointPrior as JointPrior, joint as joint
 from probreg.priors.laplace import Laplace as Laplace
+from probreg.priors.latent import (
+    HierarchicalPrior as HierarchicalPrior,
+    Hyper as Hyper,
+    LatentPrior as LatentPrior,
+)
 from probreg.priors.location_scale import LocationScale as LocationScale
-from probreg.priors.mixture import HierarchicalPrior as HierarchicalPrior, Hyper as Hyper, ScaleMixture as ScaleMixture
+from probreg.priors.mixture import ScaleMixture as ScaleMixture
 from probreg.priors.multivariate import MultivariateNormal as MultivariateNormal
 from probreg.priors.normal import Normal as Normal
 from probreg.priors.positive import (

@@ -19,11 +19,12 @@ import numpy as np
 
 from probreg.arguments.scalars import Columns
 from probreg.errors import DataError
+from probreg.kernels import KERNELS, KernelBasis
 from probreg.numerics.frame import map_of_columns
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.registry import Registry
 
-PRIORS: Registry["Prior"] = Registry("prior", parts=AUX_PRIORS)
+PRIORS: Registry["Prior"] = Registry("prior", parts=(AUX_PRIORS, KERNELS))
 
 Array = np.ndarray
 PerColumn = Annotated[float | tuple[float, ...], Columns()]
@@ -64,6 +65,7 @@ class PriorData:
     # beta (p, m) -> Fisher information (p m, p m) of all coefficients and the gradient of half its log determinant;
     # None where the information does not vary with beta
     fisher: Callable[[Array], tuple[Array, Array]] | None
+    process: KernelBasis | None = None  # whose columns these are, all of them
 
     @cached_property
     def sd(self) -> Array:

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from probreg.arguments.scalars import Flag, Positive, check_fields
 from probreg.priors.base import PRIORS, Array, PositivePerColumn, Prior, PriorData
-from probreg.priors.mixture import HierarchicalPrior, Hyper
+from probreg.priors.latent import HierarchicalPrior, Hyper
 from probreg.priors.normal import Normal
 from probreg.priors.positive import HalfCauchy
 

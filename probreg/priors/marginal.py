@@ -10,8 +10,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from probreg.priors.base import Array, GaussianPrior, Prior
+from probreg.priors.latent import HierarchicalPrior
 from probreg.priors.location_scale import LocationScale
-from probreg.priors.mixture import HierarchicalPrior, log_rule
+from probreg.priors.mixture import log_rule
 from probreg.priors.positive import AuxPrior
 
 _MOST = 10**6  # nodes: of sigma, and of the hyperparameters of a prior, all combinations

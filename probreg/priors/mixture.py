@@ -1,63 +1,24 @@
-"""Priors with unknown parameters: p(beta) is the integral of p(beta | h) p(h) over the hyperparameters h.
+"""A prior whose scale is unknown, with the density of the coefficients alone by quadrature over the scale."""
 
-The density of the coefficients alone is computed by quadrature, so that such a prior is a prior like any other; samplers
-draw the hyperparameters with the coefficients, and `given` is the plain prior at some values of them.
-"""
-
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from probreg.arguments.scalars import check_fields
 from probreg.errors import DataError
-from probreg.priors.base import Array, Penalty, Prior
+from probreg.priors.base import Array, Prior
+from probreg.priors.latent import Hyper, LatentPrior, LogScales
 from probreg.priors.positive import AuxPrior
 
 _MOST = 2e6  # numbers held at once by the quadrature
 _FAR, _GONE = 46.0, -800.0  # scales between exp(-46) and exp(46) count, and log weights above -800
 
 
-class Hyper(NamedTuple):
-    """The prior of a hyperparameter: one value for the block, or one of each column and predictor."""
-
-    prior: AuxPrior
-    each: bool = False
-
-
-class HierarchicalPrior(Prior):
-    """p(beta) = integral of p(beta | h) p(h) dh, with p(beta | h) a plain prior: `base`, its scales times `spread(h)`."""
-
-    base: Prior
-
-    @property
-    @abstractmethod
-    def hyper(self) -> Mapping[str, Hyper]:
-        """Hyperparameters by name."""
-
-    @abstractmethod
-    def spread(self, **values: Any) -> Any:
-        """What multiplies the scales of `base` at these hyperparameters, numbers or symbols: one factor for all, or one of
-        each column, which is then the last axis."""
-
-    @abstractmethod
-    def given(self, **values: Any) -> Prior:
-        """The prior of the coefficients of one predictor at these hyperparameters, a number or (q,) each."""
-
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        raise DataError(
-            f"the {self.name} prior has hyperparameters: PyMC takes it through `given`, variable by variable"
-        )
-
-    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        return None
-
-
 @dataclass(frozen=True)
-class ScaleMixture(HierarchicalPrior):
+class ScaleMixture(LatentPrior):
     """A prior whose scale is unknown: beta ~ base with every scale multiplied by tau, tau ~ its own prior.
 
     Parameters
@@ -77,6 +38,9 @@ class ScaleMixture(HierarchicalPrior):
 
     base: Prior
     tau: AuxPrior
+
+    scalar = True
+    scales = (True,)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -106,6 +70,12 @@ class ScaleMixture(HierarchicalPrior):
 
     def given(self, **values: Any) -> Prior:
         return self.base.times(float(values["tau"]))
+
+    def log_scales(self, logs: Array, q: int) -> LogScales:
+        return LogScales.of_one(float(logs[0]), q)
+
+    def log_scales_at(self, logs: Array, q: int) -> Array:
+        return np.repeat(logs, q, axis=1)
 
     def times(self, factor: float) -> Prior:
         return ScaleMixture(self.base.times(factor), self.tau)

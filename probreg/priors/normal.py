@@ -160,7 +160,7 @@ class Normal(LocationScale, GaussianPrior):
             form = f"{self.around}' P {self.around}, P the precision matrix"
             return Penalty("ridge", form, np.full(q, 0.5 / unit**2))
         # -log p = (w - b)^2 / (2 u^2 s^2) + constant.
-        weight = np.diag(self.precision(q)) / (2.0 * unit**2)
+        weight = np.broadcast_to(self.scales**-2.0, q) / (2.0 * unit**2)
         return Penalty("ridge", f"{self.around}^2", weight, lambda w: np.square(w - np.asarray(self.location)))
 
 

@@ -266,6 +266,8 @@ RECIPES = {
     "elastic_net",
     "firth",
     "gam",
+    "gp",
+    "kernel_ridge",
     "lasso",
     "logistic",
     "ols",

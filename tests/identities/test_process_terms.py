@@ -239,11 +239,14 @@ def test_a_saved_term_predicts_the_same_and_says_whether_it_holds_rows(tmp_path,
 @pytest.mark.parametrize("weights", [None, [1, 0, 2, 1]])
 def test_rows_that_are_saved_come_with_what_enters_each_process(tmp_path, weights):
     model = pr.Model.from_formula(
-        "y ~ gp(x, length=1.0) + gp(z)", TABLE | {"z": [1.0, 3.0, 2.0, 0.0]}, weights=weights, aux={"sigma": 0.5}
+        "y ~ gp(x, length=1.0) + gp(z, length=2.0)",
+        TABLE | {"z": [1.0, 3.0, 2.0, 0.0]},
+        weights=weights,
+        aux={"sigma": 0.5},
     )
     again = pr.load_fit(pr.fit(model).save(tmp_path / "fit.nc", rows=True)).model.design
     for kept, design in ((again.inputs, model.design.inputs), (again.whole.inputs, model.design.whole.inputs)):
-        assert list(kept) == list(design) == ["gp(x, length=1.0)", "gp(z)"]
+        assert list(kept) == list(design) == ["gp(x, length=1.0)", "gp(z, length=2.0)"]
         for key, x in design.items():
             np.testing.assert_array_equal(kept[key], x)
 

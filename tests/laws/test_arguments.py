@@ -146,6 +146,7 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "kernel": lambda: {"kernel": pr.kernels.RBF()},
     "K": lambda: {"K": np.eye(8)},
     "Phi": lambda: {"Phi": X},
+    "lam": lambda: {"lam": 1.0},
     "parts": lambda: {"parts": (pr.kernels.RBF(),)},
 }
 # made by the package, from numbers that it has checked or computed

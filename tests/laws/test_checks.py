@@ -52,14 +52,14 @@ def dropped():
     return Model.from_formula("y ~ x", data, missing="drop")
 
 
-def beside_itself():
-    X, y, _ = clean("gaussian")
-    return Model.from_formula("y ~ b + s(b) + a", {"y": y, "a": X[:, 0], "b": X[:, 1]})
-
-
 def interpolated():
     data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [1.0, 3.0, 2.0, 5.0]}
     return Model.from_formula("y ~ gp(x, length=1.0)", data, prior={"gp(x)": Flat()})
+
+
+def beside_itself():
+    X, y, _ = clean("gaussian")
+    return Model.from_formula("y ~ b + s(b) + a", {"y": y, "a": X[:, 0], "b": X[:, 1]})
 
 
 X0 = clean()[0]

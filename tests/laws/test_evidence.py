@@ -49,7 +49,7 @@ def test_slopes_of_the_evidence(prior, aux, per_column):
     if per_column and Evidence(per_column=True).obstacle(model):
         pytest.skip("its columns are correlated")
     f = surface_of(model, per_column)
-    theta = np.random.default_rng(0).normal(-0.5, 0.4, f._map.shape[1])
+    theta = np.random.default_rng(0).normal(-0.5, 0.4, len(f.priors))
     at = f(theta)
     np.testing.assert_allclose(at.gradient, gradient(lambda t: f(t).value, theta), rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(at.hessian, gradient(lambda t: f(t).gradient, theta), rtol=1e-7, atol=1e-8)
@@ -77,7 +77,7 @@ def test_slopes_of_the_approximate_evidence(likelihood, prior):
     if model is None:
         pytest.skip("a symmetric softmax goes with plain normal priors")
     f = surface_of(model)
-    theta = np.array([-0.4, 0.1])[: len(f.groups)]
+    theta = np.array([-0.4, 0.1])[: len(f.priors)]
     # modes are found to 1e-10 standard errors; the differences of log |H| to 1e-6
     np.testing.assert_allclose(f(theta).gradient, gradient(lambda t: f(t).value, theta, 0.02), rtol=2e-5, atol=2e-5)
 
@@ -85,9 +85,9 @@ def test_slopes_of_the_approximate_evidence(likelihood, prior):
 def test_the_approximate_evidence_is_exact_where_the_posterior_is_normal():
     model = gaussian({"Intercept": Normal(3.0), ("x1", "x2", "x3"): Normal(pr.HalfNormal(0.8))}, aux={"sigma": 0.6})
     exact, near = EvidenceProblem(model, False), EvidenceProblem(model, False)
-    from probreg.inference.exact.marginal import LaplaceSurface
+    from probreg.inference.exact.laplace_surface import LaplaceSurface
 
-    approximate = LaplaceSurface(model, near.unknown, near.prior_at)
+    approximate = LaplaceSurface(model, near.groups, near.prior_at)
     for theta in ([-0.7], [0.4]):
         a, b = exact.surface(np.array(theta)), approximate(np.array(theta))
         assert b.evidence == pytest.approx(a.evidence, rel=1e-12)
@@ -299,3 +299,38 @@ def test_the_note_says_what_was_maximised(tau, sigma):
     words = ["the prior scale"] * (tau.name != "reference") + ["sigma"] * isinstance(sigma, pr.HalfNormal)
     assert (took.format(" and ".join(words)) in note) == (not own)
     assert ("log p(y | scales) = " + f"{top.at.evidence:.6g} there" in note) == (not own)
+
+
+def profiled(model: pr.Model, theta: Array) -> float:
+    """The likelihood at scales theta, flat coefficients at their maximum: y ~ N(F b, sigma^2 I + Z D Z') by dense matrices."""
+    tau, sigma, X, y = np.exp(theta[0]), np.exp(theta[-1]), model.design.X, model.design.observed
+    block = model.joint.blocks[-1]
+    inside = list(block.columns)
+    flat = [j for j in range(X.shape[1]) if j not in inside]
+    prior = block.prior.given(tau=tau)
+    cov = np.linalg.inv(prior.precision(len(inside))) * (sigma**2 if prior.sigma_units else 1.0)
+    V = sigma**2 * np.eye(len(y)) + X[:, inside] @ cov @ X[:, inside].T
+    F, r = X[:, flat], y - X[:, inside] @ prior.center(len(inside))
+    b = np.linalg.solve(F.T @ np.linalg.solve(V, F), F.T @ np.linalg.solve(V, r))
+    e = r - F @ b
+    return float(-0.5 * (len(y) * np.log(2 * np.pi) + np.linalg.slogdet(V)[1] + e @ np.linalg.solve(V, e)))
+
+
+@pytest.mark.parametrize("prior", UNKNOWN[:6], ids=named)
+def test_the_maximum_likelihood_of_scales(prior):
+    """criterion="ML": its surface is the profiled likelihood, with exact slopes, and its top lies below the restricted sigma."""
+    model = gaussian(prior)
+    f = EvidenceProblem(model, False, criterion="ML").surface
+    theta = np.array([-0.6, -0.3])
+    assert f(theta).evidence == pytest.approx(profiled(model, theta), rel=1e-11)
+    np.testing.assert_allclose(f(theta).gradient, gradient(lambda t: f(t).value, theta), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(f(theta).hessian, gradient(lambda t: f(t).gradient, theta), rtol=1e-7, atol=1e-8)
+    ml, reml = (pr.fit(model, Evidence(criterion=c)) for c in ("ML", "REML"))
+    assert ml.model.fixed["sigma"] < reml.model.fixed["sigma"]
+    assert "flat coefficients at their maximum" in ml.notes[0]
+
+
+def test_maximum_likelihood_of_scales_is_of_gaussian_models():
+    model = accepted(pr.Bernoulli(), Normal(pr.priors.Reference()))
+    with pytest.raises(pr.Incompatible, match="criterion='ML' is of a Gaussian likelihood"):
+        pr.fit(model, Evidence(criterion="ML"))

@@ -10,7 +10,8 @@ import probreg as pr
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Integrate
 from probreg.inference.exact.evidence import EvidenceProblem
-from probreg.inference.exact.marginal import GaussianSurface, _log_det_gradient
+from probreg.inference.exact.gaussian_surface import GaussianSurface
+from probreg.inference.exact.laplace_surface import _log_det_gradient
 
 data = np.random.default_rng(5)
 X = data.normal(size=(50, 6))

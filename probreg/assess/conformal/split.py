@@ -23,7 +23,7 @@ from probreg.assess.conformal.scores import Score, need_one_trial, score_for
 from probreg.data import Design
 from probreg.errors import NotConverged
 from probreg.fits.fit import Fit, fit as refit
-from probreg.fits.prediction import predictive, require_predictive
+from probreg.fits.prediction import atom_count, predictive, require_predictive
 from probreg.inference import Status
 from probreg.model.predictive import Predictive
 
@@ -152,6 +152,4 @@ def _at(fit: Fit, design: Design) -> Predictive:
 
 def _draws(fit: Fit) -> int:
     """Numbers behind the predictive of one row."""
-    draws = fit.solution.draws
-    atoms = 1 if draws is None else draws.count
-    return atoms * (fit.model.shape[1] + 1)
+    return atom_count(fit.model, fit.solution) * (fit.model.shape[1] + 1)

@@ -4,13 +4,14 @@ What is averaged is h_k(x_i, beta): the mean of the response (class k), or its d
 in beta is a sum of outer products L_i (K, m) x_i (p), so that no array over rows and coefficients is ever made.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from probreg.data.rows import plus_offset
+from probreg.kernels.sums import RowSums
 from probreg.likelihoods import Likelihood, UnivariateLikelihood
 from probreg.model.model import Model
 
@@ -31,10 +32,16 @@ class RowGroup:
 class Target(Protocol):
     """h (..., n, K) at coefficients beta (..., p, m), and its gradient as outer products."""
 
-    def values(self, model: Model, beta: Array, aux: Aux) -> Array: ...
+    def values(self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
+        """`residual` (..., n, m) each: what is added to the linear predictors of `sums`, where something is."""
+        ...
 
     def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
         """Pairs L (n, K, m) and x (n, p) with d h_ik / d beta_jl = sum over pairs of L_ikl x_ij."""
+        ...
+
+    def sums(self) -> list[Mapping[str, RowSums]]:
+        """Of each process the sums over rows that x is of its columns, in the order of these pairs."""
         ...
 
 
@@ -44,9 +51,14 @@ class AverageMean:
 
     X: Array
     offset: Array | None
+    inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each process
 
-    def values(self, model: Model, beta: Array, aux: Aux) -> Array:
-        return _mean(model.likelihood, self.eta(beta), aux)
+    def values(self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
+        eta = self.eta(beta)
+        return _mean(model.likelihood, eta + residual[0] if residual else eta, aux)
+
+    def sums(self) -> list[Mapping[str, RowSums]]:
+        return [{key: RowSums.values(x) for key, x in self.inputs.items()}]
 
     def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
         return [(jacobian(model.likelihood, self.eta(beta)), self.X)]
@@ -62,10 +74,17 @@ class AverageSlope:
 
     at: AverageMean
     D: Array
+    differences: Mapping[str, RowSums] = field(default_factory=dict)  # of each process, whose columns have the slopes D
 
-    def values(self, model: Model, beta: Array, aux: Aux) -> Array:
+    def values(self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
         # d mu(x beta) / dv = J(eta) (dx/dv) beta
-        return np.einsum("...nkm,...nm->...nk", jacobian(model.likelihood, self.at.eta(beta)), self.D @ beta)
+        eta, v = self.at.eta(beta), self.D @ beta
+        if residual:
+            eta, v = eta + residual[1], v + residual[0]
+        return np.einsum("...nkm,...nm->...nk", jacobian(model.likelihood, eta), v)
+
+    def sums(self) -> list[Mapping[str, RowSums]]:
+        return [self.differences, *self.at.sums()]
 
     def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
         eta, v = self.at.eta(beta), self.D @ beta
@@ -116,11 +135,20 @@ def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, a
     return value, gradient.reshape(*value.shape, -1)
 
 
-def average_of_draws(model: Model, target: Target, groups: list[RowGroup], draws: Mapping[str, Array]) -> Array:
-    """(S, G, K): the averages at every draw of beta (S, p, m) and aux (S, 1)."""
-    out = []
+def average_of_draws(
+    model: Model,
+    target: Target,
+    groups: list[RowGroup],
+    draws: Mapping[str, Array],
+    residual: Callable[[slice], Sequence[Array]] = lambda atoms: (),
+) -> Array:
+    """(S, G, K): the averages at every draw of beta (S, p, m) and aux (S, 1), with what is added to the predictors of some atoms."""
+    out, first = [], 0
     for part in _parts(draws, max(g.rows.max(initial=0) for g in groups) + 1, model):
-        h = target.values(model, part["beta"], {k: v for k, v in part.items() if k != "beta"})
+        atoms = slice(first, first + len(part["beta"]))
+        first = atoms.stop
+        aux = {k: v for k, v in part.items() if k != "beta"}
+        h = target.values(model, part["beta"], aux, residual(atoms))
         out.append(np.stack([np.einsum("n,snk->sk", g.share, h[:, g.rows]) for g in groups], 1))
     return np.concatenate(out)
 

@@ -1,16 +1,19 @@
 """What effects come as: a table with intervals, the covariance or the draws behind it, and what was averaged, in words."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from probreg.comparison.effects.averages import RowGroup, Target, average, average_of_draws
+from probreg.comparison.effects.off_span import EffectSums, EtaTarget, effect_sums
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
+from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS, asymptotic
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
 from probreg.likelihoods.links import IDENTITY, LOG, Link
+from probreg.model.off_span import JointDraws
 from probreg.numerics.frame import covariance_through, map_of_columns
 from probreg.system.terminal import printed, table_lines
 
@@ -58,6 +61,12 @@ class AveragedEffect:
     groups: list[RowGroup]
     names: list[dict[str, Any]]
 
+    @property
+    def terms(self) -> list[EtaTarget]:
+        """Its targets with their signs."""
+        signs = (1.0,) if len(self.targets) == 1 else (-1.0, 1.0)
+        return [EtaTarget(sign, target, self.groups) for sign, target in zip(signs, self.targets)]
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -78,10 +87,15 @@ def evaluate_effects(
     posterior = fit.solution.draws
     if posterior is not None and covariance is not None:
         raise Incompatible("covariance= is for point estimates: the intervals of a posterior come from its draws")
+    left = effect_sums(fit, [t for q in quantities for t in q.targets])
     if posterior is not None and not (posterior.elliptical and _linear(fit, scale)):
-        columns, kind, cov, draws = _of_draws(fit, quantities, scale, prob)
+        columns, kind, cov, draws = _of_draws(fit, quantities, scale, prob, left)
+    elif left is None or _linear(fit, scale):
+        columns, kind, cov, draws = _of_delta(fit, quantities, scale, prob, covariance, left)
     else:
-        columns, kind, cov, draws = _of_delta(fit, quantities, scale, prob, covariance)
+        columns, kind, cov, draws = _of_asymptotic(fit, quantities, scale, prob, covariance, left)
+    if left is not None:
+        kind += f"; what the columns of {', '.join(left.sums)} leave of the process is counted"
     table = pd.DataFrame(labels).assign(**columns)
     table.attrs = {"prob": prob, "kind": kind, "method": fit.method.name, "what": what}
     return Effects(table, what, prob, kind, fit.method.name, scale.link.name, cov, draws)
@@ -99,7 +113,12 @@ def _linear(fit: Fit, scale: Scale) -> bool:
 
 
 def _of_delta(
-    fit: Fit, quantities: list[AveragedEffect], scale: Scale, prob: float, covariance: Any
+    fit: Fit,
+    quantities: list[AveragedEffect],
+    scale: Scale,
+    prob: float,
+    covariance: Any,
+    left: EffectSums | None,
 ) -> tuple[dict[str, Array], str, Array, Array | None]:
     found = [_linearised(fit, q, scale) for q in quantities]
     z = np.concatenate([value for value, _ in found])
@@ -107,6 +126,8 @@ def _of_delta(
     _estimable(fit, G)
     V, df, words = fit.spread(covariance)
     cov, which = covariance_through(G, V), f"{words.get('kind', 'given')} covariance"
+    if left is not None:
+        cov = cov + left.covariance(fit, [q.terms for q in quantities], scale.link)
     se = np.sqrt(np.maximum(np.diagonal(cov), 0.0))
     posterior = fit.solution.draws is not None
     half = quantile(prob, df) * se
@@ -128,26 +149,81 @@ def _linearised(fit: Fit, q: AveragedEffect, scale: Scale) -> tuple[Array, Array
     """Values (R,) on the link scale and gradients (R, p m)."""
     known = {k: np.asarray(v) for k, v in fit.aux.items()}
     value, gradient = np.zeros(()), np.zeros(())
-    for sign, target in zip((1.0,) if len(q.targets) == 1 else (-1.0, 1.0), q.targets):
-        a, g = average(fit.model, target, q.groups, fit.solution.beta, known)
+    for term in q.terms:
+        a, g = average(fit.model, term.target, q.groups, fit.solution.beta, known)
         z = scale.link.forward(a)
-        value, gradient = value + sign * z, gradient + sign * g / scale.link.slope(z)[..., None]
+        value, gradient = value + term.sign * z, gradient + term.sign * g / scale.link.slope(z)[..., None]
     return value.ravel(), gradient.reshape(value.size, -1)
 
 
 def _of_draws(
-    fit: Fit, quantities: list[AveragedEffect], scale: Scale, prob: float
+    fit: Fit, quantities: list[AveragedEffect], scale: Scale, prob: float, left: EffectSums | None
 ) -> tuple[dict[str, Array], str, Array, Array | None]:
     posterior = atoms(fit)
-    z = np.concatenate([_drawn(fit, q, scale, posterior) for q in quantities], 1)
+    rng, size = np.random.default_rng([fit.seed, 7]), len(posterior["beta"])
+    linear = left is not None and _linear(fit, scale)
+    joint = None if left is None or linear else (left, left.joint(fit, size, rng))
+    z = np.concatenate([_drawn(fit, q, scale, posterior, joint) for q in quantities], 1)
+    if left is not None and linear:
+        z = z + left.draws_of_linear(fit, [q.terms for q in quantities], scale.link, size, rng)
     shown = scale.back.inverse(z)
     lower, upper = equal_tail(shown, prob)
     columns = {"estimate": shown.mean(0), "sd": shown.std(0, ddof=1), "lower": lower, "upper": upper}
     return columns, f"equal-tailed, from {len(z)} draws", np.atleast_2d(np.cov(z.T)), shown
 
 
-def _drawn(fit: Fit, q: AveragedEffect, scale: Scale, posterior: Mapping[str, Array]) -> Array:
-    each = [scale.link.forward(average_of_draws(fit.model, t, q.groups, posterior)) for t in q.targets]
+def _of_asymptotic(
+    fit: Fit, quantities: list[AveragedEffect], scale: Scale, prob: float, covariance: Any, left: EffectSums
+) -> tuple[dict[str, Array], str, Array, Array | None]:
+    """A point estimate whose effects bend in a process off its columns: the mean over the process at the estimate, and intervals
+    from draws of the estimate's normal distribution and of the process together. By the delta method where nothing is off."""
+    S, rng = ASYMPTOTIC_DRAWS, np.random.default_rng([fit.seed, 7])
+    drawn = left.joint(fit, S, rng)
+    if drawn.empty:
+        return _of_delta(fit, quantities, scale, prob, covariance, None)
+    _estimable(fit, np.concatenate([_linearised(fit, q, scale)[1] for q in quantities]))
+    V, _, words = fit.spread(covariance)
+    beta, aux = asymptotic(replace(fit.solution, scale=V), rng)
+    held = {a: np.full((S, 1), v) for a, v in fit.model.fixed.items()}
+    here = {"beta": np.broadcast_to(fit.solution.beta, (S, *fit.solution.beta.shape))}
+    here |= {a: np.full((S, 1), v) for a, v in fit.aux.items()}
+    joint = (left, drawn)
+    z = np.concatenate([_drawn(fit, q, scale, {"beta": beta, **held, **aux}, joint) for q in quantities], 1)
+    # the average of the mean over the process, then its contrast: link(E b) - link(E a)
+    middle = [_contrast(q, [scale.link.forward(a.mean(0)) for a in _averages(fit, q, here, joint)]) for q in quantities]
+    shown, back = scale.back.inverse(z), scale.back.inverse
+    lower, upper = equal_tail(shown, prob)
+    error, which = shown.std(0, ddof=1), f"{words.get('kind', 'given')} covariance"
+    kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {which}"
+    if np.isnan(np.asarray(V.diagonal())).all():
+        error = lower = upper = np.full(len(error), np.nan)
+        kind = f"none: {fit.method.name} carries no standard errors here"
+    columns = {"estimate": back(np.concatenate(middle)), "std_error": error, "lower": lower, "upper": upper}
+    return columns, kind, np.atleast_2d(np.cov(z.T)), None
+
+
+Joint = tuple[EffectSums, JointDraws]
+
+
+def _averages(fit: Fit, q: AveragedEffect, draws: Mapping[str, Array], joint: Joint | None) -> list[Array]:
+    """(S, G, K) of each target."""
+
+    def added(target: Target) -> Callable[[slice], Sequence[Array]]:
+        if joint is None:
+            return lambda atoms: ()
+        left, drawn = joint
+        return lambda atoms: [np.asarray(drawn.at(place, atoms)) for place in left.places[id(target)]]
+
+    return [average_of_draws(fit.model, t, q.groups, draws, added(t)) for t in q.targets]
+
+
+def _contrast(q: AveragedEffect, each: list[Array]) -> Array:
+    z = each[0] if len(each) == 1 else each[1] - each[0]
+    return z.ravel()
+
+
+def _drawn(fit: Fit, q: AveragedEffect, scale: Scale, draws: Mapping[str, Array], joint: Joint | None) -> Array:
+    each = [scale.link.forward(a) for a in _averages(fit, q, draws, joint)]
     z = each[0] if len(each) == 1 else each[1] - each[0]
     return z.reshape(len(z), -1)
 

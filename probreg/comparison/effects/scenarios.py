@@ -13,6 +13,7 @@ from probreg.data import ArrayColumns, Design
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
 from probreg.data.rows import full_weights
 from probreg.errors import DataError
+from probreg.kernels.sums import RowSums
 
 Array = np.ndarray
 _MOST_GROUPS = 200
@@ -44,7 +45,7 @@ class Population:
         if not self.table:  # an intercept alone reads nothing
             return AverageMean(np.ones((self.n, 1)), self.offset)
         made = self.design.at({**self.table, **moved}, offset=self.offset)
-        return AverageMean(made.X, made.offset)
+        return AverageMean(made.X, made.offset, made.inputs)
 
     def set_to(self, **values: Any) -> "Population":
         """The same rows with variables set to one value each."""
@@ -62,22 +63,41 @@ class Population:
         h = float(2.0 ** np.round(np.log2(_STEP * spread)))
         low, high = float(seen.min()), float(seen.max())
         D = np.zeros((self.n, len(self.design.columns)))
+        terms = self.design.recipe.processes.items()
+        moved = {key: _no_difference(self.n, term.basis.width) for key, term in terms}
         ways = ((x - 2 * h < low, 1.0, _FORWARD), (x + 2 * h > high, -1.0, _FORWARD))
         inside = np.ones(self.n, bool)
         for where, sign, stencil in ways:
             where = where & inside
-            D[where] = self._difference(name, x, sign * h, stencil, where)
+            D[where] = self._difference(name, x, sign * h, stencil, where, moved)
             inside &= ~where
-        D[inside] = self._difference(name, x, h, _CENTRAL, inside)
-        return AverageSlope(self.mean(), D)
+        D[inside] = self._difference(name, x, h, _CENTRAL, inside, moved)
+        return AverageSlope(self.mean(), D, moved)
 
-    def _difference(self, name: str, x: Array, h: float, stencil: Mapping[int, float], where: Array) -> Array:
+    def _difference(
+        self, name: str, x: Array, h: float, stencil: Mapping[int, float], where: Array, moved: Mapping[str, RowSums]
+    ) -> Array:
+        """The columns' differences at some rows; the same of what enters each process is written into `moved`."""
         if not where.any():
             return np.zeros((0, len(self.design.columns)))
         part = {k: v[where] for k, v in self.table.items()}
         some = replace(self, table=part, weights=self.weights[where], offset=_part(self.offset, where))
-        columns = [c * some.mean(**{name: x[where] + k * h}).X for k, c in stencil.items()]
+        made = [some.mean(**{name: x[where] + k * h}) for k in stencil]
+        columns = [c * at.X for c, at in zip(stencil.values(), made)]
+        for key, sums in moved.items():
+            rows = np.stack([at.inputs[key] for at in made], 1)
+            if (
+                rows != rows[:, :1]
+            ).any():  # a process of other variables has no slope in this one, not even by rounding
+                sums.coefficients[where, : len(stencil)] = np.array(list(stencil.values())) / (12.0 * h)
+                sums.rows[where, : len(stencil)] = rows
         return np.asarray(sum(columns[1:], columns[0]) / (12.0 * h))
+
+
+def _no_difference(n: int, width: int) -> RowSums:
+    """Room for the differences of a stencil in n rows."""
+    most = max(len(_CENTRAL), len(_FORWARD))
+    return RowSums(np.zeros((n, most)), np.zeros((n, most, width)))
 
 
 def _part(offset: Array | None, where: Array) -> Array | None:

@@ -30,7 +30,8 @@ def predictions(
     """The mean response averaged over rows, sum_i w_i E[y | x_i] / sum_i w_i; each class of a softmax.
 
     Rows are the training rows with their frequency weights, or those of another table `data`, each once. Intervals are
-    Wald on the link scale by the delta method; those of a posterior are equal-tailed from the draws.
+    Wald on the link scale by the delta method; those of a posterior are equal-tailed from the draws. Off the rows of a Gaussian
+    process what its columns leave of it is counted, with its covariance between rows.
 
     Parameters
     ----------

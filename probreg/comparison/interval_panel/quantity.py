@@ -14,6 +14,7 @@ from probreg.comparison import prior_weights
 from probreg.comparison.interval_panel.kinds import Interval
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit
+from probreg.fits.prediction import off_span_of
 from probreg.likelihoods import UnivariateLikelihood
 from probreg.numerics.frame import map_of_columns
 
@@ -111,6 +112,13 @@ def at_row(fit: Fit, data: Any) -> Estimand:
     if design.n != 1:
         raise DataError(f"interval_panel is of one row, and at= has {design.n}")
     fit.model.design.need_rows("interval_panel at a row")
+    off = off_span_of(fit.model, fit.solution)
+    if off is not None and off.variance(design) is not None:
+        terms = ", ".join(p.key for p in off.processes)
+        raise Incompatible(
+            f"the row is off the rows that the columns of {terms} were made of, so its mean is more than their coefficients: "
+            "fit.predict gives its interval"
+        )
     x = design.X[0]
     j = int(np.argmax(np.abs(x))) if fit.model.design.intercept is None else fit.model.design.intercept
     if not x[j]:

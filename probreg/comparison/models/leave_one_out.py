@@ -16,7 +16,7 @@ from probreg.data.rows import plus_offset
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
-from probreg.fits.prediction import predictive
+from probreg.fits.prediction import atom_count, predictive
 from probreg.inference import ClosedForm, Solution
 from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
@@ -201,8 +201,7 @@ def log_mean_density(fit: Fit) -> Array:
     """log p(y_i | all), (N,): of the plug-in estimate, or of the posterior predictive; what leaving out is set against."""
     rows, weight = observation_rows(fit.model)
     d, s = fit.model.design, fit.solution
-    atoms = 1 if s.draws is None else s.draws.count
-    size = max(1, _NUMBERS // (atoms * fit.model.shape[1]))
+    size = max(1, _NUMBERS // (atom_count(fit.model, s) * fit.model.shape[1]))
     blocks = [d.take(slice(i, i + size)) for i in range(0, d.n, size)]
     each = [predictive(fit.model, s, part, spread=False, seed=fit.seed).log_prob(part.observed) for part in blocks]
     log_p = np.concatenate(each)

@@ -101,12 +101,13 @@ CRITERIA: Registry["Criterion"] = Registry("criterion")
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What the user asked of a criterion that holds rows out."""
+    """What the user asked of a criterion that holds rows out; `model` is theirs, which names the columns of groups."""
 
     loss: PredictionLoss
     folds: Any = 10
     groups: Any = None
     seed: int = 0
+    model: Model | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +129,7 @@ class Criterion(ABC):
     name: ClassVar[str]
     holds_out: ClassVar[bool] = False  # takes a loss, and its score has a standard error
     deals: ClassVar[bool] = False  # takes folds, groups and a seed for them
+    of_modes: ClassVar[bool] = True  # judges the modes of a path, in any coordinates, and no other fit
     grid: ClassVar[int] = 50  # scales when none are given
 
     @abstractmethod

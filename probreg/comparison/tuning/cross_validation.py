@@ -141,7 +141,7 @@ class CrossValidation(Criterion):
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         model = found.base
-        fold = folds_of(model, ask.folds, groups=ask.groups, seed=ask.seed)
+        fold = folds_of(ask.model or model, ask.folds, groups=ask.groups, seed=ask.seed)
         weight = full_weights(model.design.weights, model.design.n)
         # L_k = sum_{i in k} w_i L(y_i, mode without fold k) / n_k, n_k = sum_{i in k} w_i; score sum_k n_k L_k / n.
         parts = []

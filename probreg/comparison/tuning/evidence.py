@@ -20,7 +20,7 @@ from probreg.comparison.tuning.criteria import (
     has_mode,
 )
 from probreg.inference import PathSolution
-from probreg.inference.modes.closed_form import PriorRows, log_marginal, posterior_given_sigma
+from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, InverseGamma, Reference
@@ -46,22 +46,28 @@ def log_evidence(model: Model) -> float:
     >>> round(log_evidence(model), 6)  # N(0; 0, 1) N(3; 0, 1 + 4)
     -3.542596
     """
-    moments, prior = model.design.moments, PriorRows.of(model.joint)
-    given = posterior_given_sigma(moments, prior, model.noise())
-    if given.rank.dropped:
-        return float("nan")
+    return float(log_evidence_at(RidgeModes.of(model, np.ones(1)), np.ones(1))[0])
+
+
+def log_evidence_at(ridge: RidgeModes, scales: Array) -> Array:
+    """The same (L,) with every scale of the prior multiplied by each of `scales`."""
+    if ridge.deficient:
+        return np.full(len(scales), np.nan)
+    model, rss = ridge.model, ridge.penalised_rss(scales)
+    # beta integrated out: p(y | sigma) = prod w_i^(1/2) (2 pi sigma^2)^(-(n - f)/2) |P|^(1/2) / |R| exp(-RSS_P / (2 sigma^2)),
+    # f the flat columns, n the observations, w the precisions of the rows.
+    power = model.design.total - len(ridge.flat)
+    value = 0.5 * model.design.log_precision + ridge.log_integral(scales) - 0.5 * power * _LOG_2PI
     if not model.unknown:
-        return float(log_marginal(given, moments, prior, model.fixed[model.noise_scale]))
+        sigma = model.fixed[model.noise_scale]
+        return value - power * np.log(sigma) - rss / (2.0 * sigma**2)
     a0, b0, constant = _inverse_gamma(model.noise_prior)
-    # log p(y) with sigma^2 ~ InvGamma(a0, b0): a = a0 + (n + q - p)/2, b = b0 + RSS_P/2, and
-    # log p(y) = constant - (n + q - p)/2 log 2 pi + log |P|^(1/2) - log |R| + sum_i log(w_i)/2 + log Gamma(a) - a log b
+    # sigma^2 ~ InvGamma(a0, b0): with a = a0 + (n - f)/2 and b = b0 + RSS_P/2 the rest is exp(constant) Gamma(a) b^-a
     # (O'Hagan & Forster 2004, chapter 11).
-    power = moments.weight + prior.size - moments.p
-    a, b = a0 + power / 2.0, b0 + given.rss / 2.0
-    if a <= 0 or b <= 0:
-        return float("nan")
-    spread = prior.log_det(1.0) - given.log_det_R + 0.5 * moments.log_precision
-    return float(constant - 0.5 * power * _LOG_2PI + spread + gammaln(a) - a * np.log(b))
+    a, b = a0 + power / 2.0, b0 + rss / 2.0
+    if a <= 0:
+        return np.full(len(scales), np.nan)
+    return value + constant + gammaln(a) - a * np.log(np.where(b > 0, b, np.nan))
 
 
 def _inverse_gamma(prior: AuxPrior) -> tuple[float, float, float]:
@@ -97,7 +103,7 @@ class EvidenceCriterion(Criterion):
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         closed = has_closed_evidence(found.base)
-        value = np.array([_at(found, i, closed) for i in range(len(found.scales))])
+        value = evidence_along(found) if closed else np.array([_at(found, i) for i in range(len(found.scales))])
         how = "in closed form" if closed else "by the Laplace approximation about each mode"
         over = " and sigma" if found.base.unknown else ""
         notes: tuple[str, ...] = ()
@@ -107,11 +113,14 @@ class EvidenceCriterion(Criterion):
         return Assessment(-value, said, np.full(len(value), np.nan), {"log_evidence": value}, notes=notes)
 
 
-def _at(found: PathSolution, i: int, closed: bool) -> float:
+def evidence_along(found: PathSolution) -> Array:
+    """log p(y | scale) (S,) in closed form, from the one decomposition of a path that has it; nan where there is no mode."""
+    ridge = RidgeModes.of(found.base, found.scales) if found.ridge is None else found.ridge
+    good = np.array([has_mode(found, i) for i in range(len(found.scales))])
+    return np.where(good, log_evidence_at(ridge, found.scales), np.nan)
+
+
+def _at(found: PathSolution, i: int) -> float:
     if not has_mode(found, i):
         return float("nan")
-    return (
-        log_evidence(found.model(i))
-        if closed
-        else laplace_evidence(found.model(i), found.beta[i], estimated_aux_at(found, i))
-    )
+    return laplace_evidence(found.model(i), found.beta[i], estimated_aux_at(found, i))

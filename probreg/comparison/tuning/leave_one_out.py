@@ -33,9 +33,9 @@ from probreg.data.rows import full_weights
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit, fit
 from probreg.inference import METHODS, Method, PathSolution
-from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
 from probreg.inference.penalized.degrees import smooth_prior_curvature
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
+from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 
@@ -56,6 +56,7 @@ class PSIS(Criterion):
 
     name = "psis"
     grid = 9
+    of_modes = False
 
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
         chosen = self.chosen(model)
@@ -123,25 +124,24 @@ def _has_closed_form(model: Model) -> bool:
 
 def without_each(model: Model, beta: Array, aux: dict[str, float]) -> Without:
     """The predictions of each row by the mode without one observation of it; nan for a row that alone decides a coefficient."""
-    return _ridge(model) if _has_closed_form(model) else _one_step(model, beta, aux)
+    if not _has_closed_form(model):
+        return _one_step(model, beta, aux)
+    return ridge_without_each(RidgeModes.of(model, np.ones(1)), np.ones(1))[0]
 
 
-def _ridge(model: Model) -> Without:
-    d, prior, sigma = model.design, PriorRows.of(model.joint), model.noise()
-    given = posterior_given_sigma(d.moments, prior, sigma)
-    if given.rank.dropped:
-        return Without(np.full((d.n, 1), np.nan), {})
-    w = np.ones(d.n) if d.precision is None else d.precision
-    # h_i = w_i x_i'V x_i with V = root root'.
-    h = w * np.square(d.X @ np.asarray(given.root, dtype=float)).sum(1)
-    eta = model.eta(given.mean[:, None])[:, 0]
-    e, rest = d.observed - eta, np.where(1.0 - h < 1e-10, np.nan, 1.0 - h)
-    # RSS_(i) = RSS_P - w_i e_i^2 / (1 - h_i) and sigma_(i)^2 = RSS_(i) / (n - 1 + q), the joint mode over log sigma;
-    # y_i - e_i / (1 - h_i) is the prediction without the observation   (Cook & Weisberg 1982, section 2.2).
-    rss = given.rss - w * e**2 / rest
-    power = d.moments.weight + prior.size - 1.0
-    held = {} if not model.unknown else {model.noise_scale: np.sqrt(np.maximum(rss, 0.0) / power)}
-    return Without((d.observed - e / rest)[:, None], held, h, rss, power - d.moments.p)
+def ridge_without_each(ridge: RidgeModes, scales: Array) -> list[Without]:
+    """The same of a Gaussian model with normal priors at each scale."""
+    model, out = ridge.model, ridge.left_out(scales)
+    eta = model.design.observed - out.residual
+    # sigma_(i)^2 = RSS_(i) / (n - 1 + q), the joint mode over log sigma.
+    power = model.design.total + len(ridge.columns) - 1.0
+    held = {model.noise_scale: np.sqrt(np.maximum(out.rss, 0.0) / power)} if model.unknown else {}
+    return [
+        Without(
+            eta[i][:, None], {a: v[i] for a, v in held.items()}, 1.0 - out.rest[i], out.rss[i], power - model.shape[0]
+        )
+        for i in range(len(scales))
+    ]
 
 
 def _one_step(model: Model, beta: Array, aux: dict[str, float]) -> Without:
@@ -236,7 +236,8 @@ class LeaveOneOut(Criterion):
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         model = found.base
-        parts = np.stack([_losses(found, i, ask.loss) for i in range(len(found.scales))])
+        each = [None] * len(found.scales) if found.ridge is None else ridge_without_each(found.ridge, found.scales)
+        parts = np.stack([_losses(found, i, ask.loss, out) for i, out in enumerate(each)])
         _require_estimates(found, parts)
         weight = full_weights(model.design.weights, model.design.n)
         score, se = mean_and_error(parts, weight, weight.sum())
@@ -259,11 +260,13 @@ def _require_estimates(found: PathSolution, parts: Array) -> None:
     )
 
 
-def _losses(found: PathSolution, i: int, loss: PredictionLoss) -> Array:
-    model = found.model(i)
+def _losses(found: PathSolution, i: int, loss: PredictionLoss, out: Without | None) -> Array:
+    """Of each observation at the i-th scale, by `out` where it is known."""
+    model = found.base
     if not has_mode(found, i):
         return np.full(model.design.n, np.nan)
-    out = without_each(model, found.beta[i], estimated_aux_at(found, i))
+    if out is None:
+        out = without_each(found.model(i), found.beta[i], estimated_aux_at(found, i))
     if loss.name == "predictive":
         return predictive_loss(model, out)
     aux = model.likelihood.at_rows({**model.fixed, **out.aux}, model.design.precision)

@@ -11,7 +11,7 @@ import numpy as np
 from probreg.arguments.scalars import Count, Positive, Seed, checked, read_argument
 from probreg.arguments.types import ArrayLike, DataArray, Dataset
 from probreg.comparison.tuning.criteria import Array, all_aux_at, has_mode, modes
-from probreg.comparison.tuning.evidence import has_closed_evidence, log_evidence
+from probreg.comparison.tuning.evidence import evidence_along, has_closed_evidence
 from probreg.comparison.tuning.information import criteria
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregWarning
@@ -58,7 +58,7 @@ class RegularisationPath:
         columns: dict[str, Any] = {
             "beta": (("scale", *coefficient_dims(model)), beta),
             "df": np.where(good, found.df, np.nan), "log_likelihood": np.where(good, found.log_lik, np.nan),
-            "AIC": aic, "BIC": bic, **({"log_evidence": _evidence(found)} if has_closed_evidence(model) else {}), **found.aux,
+            "AIC": aic, "BIC": bic, **({"log_evidence": evidence_along(found)} if has_closed_evidence(model) else {}), **found.aux,
             "penalty": (("scale", "coef"), weight), **in_rss,
             "kkt": found.kkt, "status": np.array([s.value for s in found.status]),
         }  # fmt: skip
@@ -220,11 +220,6 @@ def penalties(found: PathSolution) -> Array:
                 read = b.prior.as_penalty(len(b.columns), sigma if b.prior.sigma_units else 1.0)
                 out[i, list(b.columns)] = np.nan if read is None else read.weight
     return out
-
-
-def _evidence(found: PathSolution) -> Array:
-    each = range(len(found.scales))
-    return np.array([log_evidence(found.model(i)) if has_mode(found, i) else np.nan for i in each])
 
 
 def _words(model: Model) -> str:

@@ -126,7 +126,8 @@ def tune(
     found = modes(model, grid_of(model, scales, criterion.grid))
     if (why := criterion.obstacle(model, loss)) is not None:
         raise Incompatible(why)
-    given = criterion.assess(found, Request(loss, folds, groups, seed))
+    judged = found.seen if criterion.of_modes and found.seen is not None else found
+    given = criterion.assess(judged, Request(loss, folds, groups, seed, model))
     if not np.isfinite(given.score).any():
         raise NotConverged(f"{criterion.name} has a score at no scale: {found.status[-1].value}")
     best = int(np.nanargmin(given.score))

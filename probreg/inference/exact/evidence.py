@@ -3,7 +3,8 @@
 The maximum is found by Newton's method over the logs of the scales, some of which run to zero.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -11,25 +12,43 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
-from probreg.errors import Incompatible
+from probreg.data import Design
+from probreg.data.rows import full_weights
+from probreg.errors import DataError, Incompatible
 from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, edges
-from probreg.inference.exact.marginal import (
-    EvidencePoint,
-    GaussianSurface,
-    LaplaceSurface,
-    ScaleGroup,
-    Surface,
-    as_groups,
-)
+from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
+from probreg.inference.exact.laplace_surface import LaplaceSurface
+from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroup, LatentGroups, Surface, as_groups
+from probreg.inference.exact.process_surface import ProcessSurface
+from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
-from probreg.priors import AuxPrior, Flat, GaussianPrior, HierarchicalPrior, Prior, ScaleMixture, SmoothPrior
+from probreg.model.pymc_graph import hyper_names
+from probreg.numerics.linalg import one_blas_thread
+from probreg.priors import (
+    AuxPrior,
+    Flat,
+    GaussianPrior,
+    HierarchicalPrior,
+    LatentPrior,
+    Normal,
+    Prior,
+    ScaleMixture,
+    SmoothPrior,
+)
+from probreg.priors.gaussian_process import ProcessPrior, RebuiltProcess
 from probreg.priors.joint import Key
 
 _VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
 _ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
+_MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
+_SOFT = 1e-3  # curvature that is added to that of the surface
+_SECANT = 1e-4  # cosine between a move and the change of the gradient, below which it says nothing of the curvature
+_NO_SLOPE = 1e-9  # of the evidence over a log: rounding
+_ROUNDS = 5  # of searches, with anchors chosen where the last one ended
+_STILL = 1e-4  # of the logs between two of them
 _HELD = 1e5  # it is held at a scale this much smaller still, where its coefficients are zero to 1e-16
 
 
@@ -38,45 +57,65 @@ class EvidenceMaximum(NamedTuple):
 
     theta: Array
     at: EvidencePoint
-    vanished: Array  # (K,) bool
+    vanished: Array  # (d,) bool
     steps: int
     decrement: float
 
 
-def maximise_log_scales(surface: Surface, theta: Array, sizes: Array, *, tol: float, max_steps: int) -> EvidenceMaximum:
-    """Newton's method on the logs, made to rise; a scale that falls for ever is taken out, and comes back if it would rise."""
-    K, at = len(sizes), surface(theta)
+def maximise_log_scales(
+    surface: Surface, theta: Array, sizes: Array, soft: Array, *, tol: float, max_steps: int, secant: bool = False
+) -> EvidenceMaximum:
+    """Newton's method on the logs, made to rise; a scale that falls for ever is taken out, and comes back if it would rise.
+
+    `sizes` (d,) holds the coefficients that a scale multiplies, and 0 for what is no scale and cannot vanish. `soft` (d,) marks
+    hyperparameters of which data may tell nothing, such as the length of a part that has vanished: they stay where they are then.
+    `secant` says that the Hessian is not exact: it is made to agree with the last changes of the gradient.
+    """
+    d, at = len(sizes), surface(theta)
     vanished = np.zeros(len(theta), bool)
     decrement = np.inf
+    moves: list[tuple[Array, Array]] = []
+    ridge = np.append(_SOFT * soft, np.zeros(len(theta) - d))
     for number in range(1, max_steps + 1):
         free = ~vanished
         # Newton on the free logs: -f'' step = f', made to rise where -f'' is not positive definite; decrement
         # (f'step)^(1/2).
-        step = np.zeros(len(theta))
-        step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], -at.hessian[np.ix_(free, free)]))
+        step, H = np.zeros(len(theta)), _with_secants(-at.hessian + np.diag(ridge), moves)
+        step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], H[np.ix_(free, free)]))
         before, decrement = decrement, float(np.sqrt(max(float(at.gradient @ step), 0.0)))
         # So near the maximum each step squares the error: a decrement that no longer falls is rounding of the surface.
         if convex and (decrement < tol or before <= decrement < _ROUNDING):
             # A pruned scale comes back where the evidence rises with it: d f / d log tau_k > 0.
             up = theta + np.log(_HELD) * vanished
-            back = vanished & (surface(up).gradient > 0) if vanished.any() else vanished
+            back = vanished & (surface(up).gradient > _NO_SLOPE) if vanished.any() else vanished
             if not back.any():
-                return EvidenceMaximum(theta, at, vanished[:K], number, decrement)
+                return EvidenceMaximum(theta, at, vanished[:d], number, decrement)
             vanished, theta = vanished & ~back, np.where(back, up, theta)
             at = surface(theta)
             continue
         # No log moves by more than 2 at once: the expansion is of no use farther away.
         moved = _rise(surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), at)
         if moved is None:
-            return EvidenceMaximum(theta, at, vanished[:K], number, decrement)
+            return EvidenceMaximum(theta, at, vanished[:d], number, decrement)
+        moves = [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][-2 * len(theta) :] if secant else []
         theta, at = moved
-        # gamma_k = n_k - alpha_k tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0.
-        lost = ~vanished[:K] & (at.effective < _VANISHED * sizes) & (at.gradient[:K] < 0)
+        # gamma_k = n_k - tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0.
+        lost = ~vanished[:d] & (sizes > 0) & (at.effective < _VANISHED * sizes) & (at.gradient[:d] < 0)
         if lost.any():
-            vanished[:K] |= lost
-            theta = theta - np.log(_HELD) * np.append(lost, np.zeros(len(theta) - K))
+            vanished[:d] |= lost
+            theta = theta - np.log(_HELD) * np.append(lost, np.zeros(len(theta) - d))
             at = surface(theta)
     raise Incompatible(f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or hold sigma")
+
+
+def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:
+    """H changed so that H s = y for the last of the moves s with their changes y of the gradient, and nearly for those before."""
+    for s, y in moves:
+        Hs = H @ s
+        # H <- H - H s s'H / s'Hs + y y' / s'y (BFGS), where both quadratic forms are positive
+        if s @ y > _SECANT * np.linalg.norm(s) * np.linalg.norm(y) and s @ Hs > 0:
+            H = H - np.outer(Hs, Hs) / (s @ Hs) + np.outer(y, y) / (s @ y)
+    return H
 
 
 def _rise(surface: Surface, theta: Array, step: Array, at: EvidencePoint) -> tuple[Array, EvidencePoint] | None:
@@ -115,10 +154,13 @@ class Evidence(Method):
         pruned, and named.
     max_steps : int
         The most steps of the search.
+    criterion : {"REML", "ML"}
+        "REML" integrates the coefficients of flat columns too, with density 1: the restricted likelihood, and the evidence that a
+        posterior uses. "ML" puts them at their maximum, for a Gaussian likelihood.
 
     References
     ----------
-    MacKay 1992; Tipping 2001.
+    MacKay 1992; Tipping 2001; Patterson & Thompson 1971.
 
     Examples
     --------
@@ -135,8 +177,10 @@ class Evidence(Method):
     method: MethodName | str | Method = "auto"
     per_column: Flag = False
     max_steps: Count = 300
+    criterion: LikelihoodCriterion = "REML"
 
     name = "evidence"
+    rebuilds = True
     likelihood = SmoothLikelihood
 
     def __post_init__(self) -> None:
@@ -154,15 +198,15 @@ class Evidence(Method):
             for b in model.joint.blocks:
                 if isinstance(b.prior, ScaleMixture) and getattr(b.prior.base, "precision_matrix", None) is not None:
                     return f"evidence with per_column=True needs a prior of independent columns, and {b.prior.name} correlates them"
+        if why is None and self.criterion == "ML" and not model.likelihood.least_squares:
+            return f"evidence with criterion='ML' is of a Gaussian likelihood, and this is {model.likelihood.name}; use 'REML'"
         return why or self._inner.obstacle(EvidenceProblem(model, self.per_column).starting_model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        problem = EvidenceProblem(model, self.per_column)
-        require_full_rank(
-            posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0),
-            model,
-            self.name,
-        )
+        problem = EvidenceProblem(model, self.per_column, criterion=self.criterion)
+        if not problem.moving:
+            start = PriorRows.of(problem.starting_model.joint)
+            require_full_rank(posterior_given_sigma(model.design.moments, start, 1.0), model, self.name)
         top = problem.maximise(self.max_steps)
         found = problem.model_at(top)
         inner = self._inner.resolve(found, rng)
@@ -191,23 +235,53 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
         return f"{method.name} needs unknown scales to be those of normal priors, and this model has {', '.join(wrong)}; use nuts"
     kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
     for b in blocks:
-        if not isinstance(b.prior, ScaleMixture | kind):
+        if not isinstance(b.prior, LatentPrior | kind):
             return (
                 f"{method.name} needs the other priors to be {word} with a {model.likelihood.name} likelihood, and "
                 f"{b.prior.name} is not"
             )
-        if isinstance(b.prior, ScaleMixture) and b.prior.sigma_units and not gaussian:
+        if isinstance(b.prior, LatentPrior) and b.prior.sigma_units and not gaussian:
             return f"{method.name} with this likelihood needs prior scales that are not in units of sigma"
     if (why := edges(method, model)) is not None:
         return why
     for b in blocks:
-        if isinstance(b.prior, ScaleMixture) and b.prior.tau.bounded:
-            return f"{method.name} looks for a vanishing gradient, and the {b.prior.tau.name} prior of a scale has an edge; use nuts"
+        for name, hyper in b.prior.hyper.items() if isinstance(b.prior, LatentPrior) else ():
+            if hyper.prior.bounded:
+                what = "a scale" if name == "tau" else name
+                return f"{method.name} looks for a vanishing gradient, and the {hyper.prior.name} prior of {what} has an edge; use nuts"
     return None
 
 
 def _tunable(prior: Prior) -> bool:
-    return isinstance(prior, ScaleMixture) and isinstance(prior.base, GaussianPrior)
+    return isinstance(prior, LatentPrior) and prior.normal
+
+
+def with_kernel(
+    model: Model, before: Design, columns: Sequence[int], prior: ProcessPrior, values: Mapping[str, float], after: Prior,
+    chosen: Mapping[str, float] | None = None,
+) -> Model:  # fmt: skip
+    """The model whose process of these columns of `before` has its function at these hyperparameters, under the prior `after`; its
+    anchors are those of the hyperparameters `chosen`, by default the same."""
+    term = before.process_of(columns)
+    assert term is not None  # a ProcessPrior is bound to one
+    try:
+        basis = prior.basis_at(prior.kernel_at(**(chosen or values)), before.inputs.get(term.key))
+        basis = basis if chosen is None else basis.with_kernel(prior.kernel_at(**values))
+    except DataError as error:
+        raise Incompatible(
+            f"evidence: it rises until the process of {term.key} is no curve at these rows ({error}). State the length, or give it "
+            "a prior such as length=LogNormal(...)"
+        ) from None
+    design = model.design.with_basis(term.key, basis)
+    new = design.recipe.processes[term.key].columns
+    priors = {new if key == term.columns else key: p for key, p in _by_columns(model).items()}
+    return replace(model, design=design, prior=priors | {new: after})
+
+
+def _by_columns(model: Model) -> dict[Key, Prior]:
+    """The prior of a model by tuples of columns."""
+    names = model.design.columns
+    return {tuple(names[j] for j in b.columns): b.prior for b in model.joint.blocks if b.stated}
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,40 +291,92 @@ class EvidenceProblem:
     model: Model
     per_column: bool
     method: str = "evidence"  # whose errors these are
+    criterion: LikelihoodCriterion = "REML"
 
     @cached_property
-    def groups(self) -> tuple[ScaleGroup, ...]:
+    def groups(self) -> LatentGroups:
         """All informative groups of a Gaussian model, else those of unknown scale."""
         blocks = self.model.joint.blocks
-        unknown: dict[int, AuxPrior] = {
-            i: b.prior.tau for i, b in enumerate(blocks) if isinstance(b.prior, ScaleMixture)
-        }
+        unknown: dict[int, LatentPrior] = {i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)}
         kept = blocks if self.exact else [b if i in unknown else replace(b, prior=Flat()) for i, b in enumerate(blocks)]
-        return as_groups(kept, unknown, self.per_column)
+        return as_groups(kept, unknown, self.per_column, self._left() if self.exact else {})
+
+    def _left(self) -> dict[int, float]:
+        """By block, sum_i w_i (k(x_i, x_i) - |phi(x_i)|^2) of processes through a basis of few anchors, in memory."""
+        d, out = self.model.design, dict[int, float]()
+        for i, b in enumerate(self.model.joint.blocks):
+            term = d.process_of(b.columns) if d.inputs else None
+            if term is not None and term.basis.projects:
+                weights = full_weights(d.square_weights, d.n)
+                out[i] = float(weights @ term.basis.residual_variance(d.inputs[term.key]))
+        return out
 
     @property
     def exact(self) -> bool:
         return self.model.likelihood.least_squares
 
     @cached_property
-    def unknown(self) -> tuple[ScaleGroup, ...]:
-        return tuple(g for g in self.groups if g.tau is not None)
+    def unknown(self) -> tuple[LatentGroup, ...]:
+        return tuple(g for g in self.groups.groups if g.prior is not None)
 
     @cached_property
-    def surface(self) -> GaussianSurface | LaplaceSurface:
+    def moving(self) -> tuple[RebuiltProcess, ...]:
+        """The processes whose unknown hyperparameters are in their columns."""
+        return tuple(g.prior for g in self.unknown if isinstance(g.prior, RebuiltProcess))
+
+    @cached_property
+    def surface(self) -> GaussianSurface | LaplaceSurface | ProcessSurface | RebasedSurface:
+        if self.moving and self.exact and all(p.basis.kind == "exact" for p in self.moving):
+            return ProcessSurface(self.model, self.groups, self.criterion)
+        if self.moving:
+            aux = [self.model.aux_prior(a) for a in self.model.unknown] if self.exact else []
+            return RebasedSurface(self.groups, aux, self._rebased)
         if self.exact:
-            return GaussianSurface(self.model, self.groups)
-        return LaplaceSurface(self.model, self.unknown, self.prior_at)
+            return GaussianSurface(self.model, self.groups, self.criterion)
+        return LaplaceSurface(self.model, self.groups, self.prior_at)
+
+    def _rebased(self, values: Array, chosen: Array) -> tuple[Surface, list[Array]]:
+        """The surface over the other hyperparameters where those that are in columns have these values, and its starts; anchors are
+        those of the values `chosen`."""
+        found, at = self.model, 0
+        for g in self.unknown:
+            if isinstance(g.prior, RebuiltProcess):
+                names = [name for name, _ in g.prior.unknown]
+                own = slice(at, at + len(names))
+                here, there = (dict(zip(names, v[own].tolist())) for v in (values, chosen))
+                at += len(names)
+                amplitude = g.prior.amplitude
+                plain = ScaleMixture(Normal(1.0), amplitude) if isinstance(amplitude, AuxPrior) else Normal(amplitude)
+                found = with_kernel(found, self.model.design, g.columns, g.prior, here, plain, there)
+        inner = EvidenceProblem(found, self.per_column, self.method, self.criterion).surface
+        return inner, inner.starts()
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Of the hyperparameters, in the order of theta."""
+        found = hyper_names(self.model.joint, self.model.design)
+        return [found[g.block][name] for g in self.unknown for name in g.hyper]
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
-        sizes = np.array([float(len(g.columns)) for g in self.unknown])
-        sizes = sizes if self.exact else sizes * self.model.shape[1]
-        # differences of log |H| carry errors near 1e-6
-        tol = 1e-9 if self.exact else 1e-4
-        tops = [
-            maximise_log_scales(self.surface, s, sizes, tol=tol, max_steps=max_steps) for s in self.surface.starts()
-        ]
+        sizes = self.groups.sizes if self.exact else self.groups.sizes * self.model.shape[1]
+        # in standard errors: where the Hessian is not exact, steps do not square the error
+        tol = 1e-9 if isinstance(self.surface, GaussianSurface) else 1e-5 if self.exact else 1e-4
+        secant = not isinstance(self.surface, GaussianSurface)
+        soft = np.array([not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior], dtype=float)
+        with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
+            tops = [
+                maximise_log_scales(self.surface, s, sizes, soft, tol=tol, max_steps=max_steps, secant=secant)
+                for s in self.surface.starts()
+            ]
         top = max(tops, key=lambda t: t.at.value)
+        for _ in range(_ROUNDS if isinstance(self.surface, RebasedSurface) else 0):
+            self.surface.choose_at(top.theta)  # type: ignore[union-attr]
+            again = maximise_log_scales(
+                self.surface, top.theta, sizes, soft, tol=tol, max_steps=max_steps, secant=secant
+            )
+            settled, top = float(np.abs(again.theta - top.theta).max()) < _STILL, again
+            if settled:
+                break
         if self.exact and self.model.unknown and self._noiseless(top):
             name = self.model.noise_scale
             give = (
@@ -266,21 +392,29 @@ class EvidenceProblem:
 
     def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""
-        m = self.model.design.moments
+        surface, d = self.surface, self.model.design
+        size = surface.response_scale if isinstance(surface, ProcessSurface) else d.moments.y_scale
         # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
-        far = top.theta[-1] < np.log(_NO_NOISE * (m.y_scale or 1.0))
-        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * m.weight)
+        far = top.theta[-1] < np.log(_NO_NOISE * (size or 1.0))
+        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * d.total)
 
     @property
     def noise(self) -> bool:
         """sigma is one of the coordinates of the surface."""
         return self.exact and bool(self.model.unknown)
 
-    def tau(self, top: EvidenceMaximum) -> Array:
-        return np.exp(top.theta[: len(self.unknown)])
+    def hyper(self, top: EvidenceMaximum) -> Array:
+        """The hyperparameters (d,) at a maximum."""
+        return np.exp(top.theta[: len(self.groups.priors)])
 
     def model_at(self, top: EvidenceMaximum) -> Model:
-        found = self.model.with_prior(self.prior_at(self.tau(top)))
+        hyper = self.hyper(top)
+        found = self.model.with_prior(self.prior_at(hyper))
+        for g in self.unknown:
+            if isinstance(g.prior, ProcessPrior):
+                values = dict(zip(g.hyper, hyper[self.groups.group_of == self.unknown.index(g)].tolist()))
+                plain = Normal(float(g.prior.amplitude_at(values)))
+                found = with_kernel(found, self.model.design, g.columns, g.prior, values, plain)
         return (
             found.with_aux(**{found.noise_scale: float(np.exp(top.theta[-1]))})
             if self.exact and self.model.unknown
@@ -290,46 +424,51 @@ class EvidenceProblem:
     @cached_property
     def starting_model(self) -> Model:
         """A model of the kind that will be found."""
-        found = self.model.with_prior(self.prior_at(np.ones(len(self.unknown))))
+        found = self.model.with_prior(self.prior_at(np.exp(self.groups.starts()[0])))
         return found.with_aux(**{found.noise_scale: 1.0}) if self.exact else found
 
-    def prior_at(self, tau: Array) -> Prior | Mapping[Key, Prior]:
-        """The plain priors at these scales, block by block where the model states them so."""
+    def prior_at(self, hyper: Array) -> Prior | Mapping[Key, Prior]:
+        """The plain priors at these hyperparameters (d,), block by block where the model states them so."""
         columns = self.model.design.columns
         out: dict[Key, Prior] = {}
         for i, b in enumerate(self.model.joint.blocks):
             if isinstance(b.prior, Flat) and not b.stated:
                 continue
-            each = np.array([t for g, t in zip(self.unknown, tau) if g.block == i])
-            prior = b.prior
-            if isinstance(prior, ScaleMixture):
-                prior = prior.base.times(each) if self.per_column else prior.given(tau=each[0])  # type: ignore[arg-type]
+            prior: Prior = b.prior
+            if isinstance(prior, LatentPrior):
+                each = hyper[[self.unknown[k].block == i for k in self.groups.group_of]]
+                if self.per_column and isinstance(prior, ScaleMixture):
+                    prior = prior.base.times(each)  # type: ignore[arg-type]
+                else:
+                    prior = prior.given(**dict(zip(prior.hyper, each.tolist())))
             if isinstance(self.model.prior, Prior):
                 return prior
             out[tuple(columns[j] for j in b.columns)] = prior
         return out
 
     def words(self, top: EvidenceMaximum) -> tuple[str, ...]:
-        tau, K = self.tau(top), len(self.unknown)
+        hyper, several = self.hyper(top), len(self.groups.priors) > 1
         name = "log p(y | scales)" if self.exact else "the Laplace approximation of log p(y | scales)"
-        took, local = self._took_part(top), " (a local maximum)" * (K > 1)
+        if any(g.left for g in self.groups.groups):
+            name = "a lower bound of log p(y | scales), less tau^2 trace(K - Q) / (2 sigma^2)"
+        if self.criterion == "ML":
+            name = "the likelihood log p(y | scales, flat coefficients at their maximum)"
+        took, local = self._took_part(top), " (a local maximum)" * several
         if took:
             what = f"maximised {name} plus the log density of the logs of {took}, {top.at.value:.6g} together"
             value = f"evidence: {what}{local}; {name} = {top.at.evidence:.6g} there"
         else:
             value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
-        value += "; flat columns count with density 1" * bool(self._flat)
-        kept = [f"{self.named(g)} {t:.6g}" for g, t, out in zip(self.unknown, tau, top.vanished) if not out]
-        lost = [self.named(g) for g, out in zip(self.unknown, top.vanished) if out]
+        value += "; flat columns count with density 1" * (self._flat and self.criterion == "REML")
+        of, lost = self.groups.group_of, {k for k, out in zip(self.groups.group_of, top.vanished) if out}
+        kept = [self._told(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost]
         said = [value]
         said += [f"prior scale (times what was stated) of {'; '.join(kept)}"] if kept else []
-        said += (
-            [
-                f"pruned, since the evidence rises as their scale falls to 0: {', '.join(lost)}; their coefficients are held at 0"
+        if lost:
+            gone = ", ".join(self.named(self.unknown[k]) for k in sorted(lost))
+            said += [
+                f"pruned, since the evidence rises as their scale falls to 0: {gone}; their coefficients are held at 0"
             ]
-            if lost
-            else []
-        )
         if self.exact and self.model.unknown:
             said += [f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too"]
         return (
@@ -337,9 +476,17 @@ class EvidenceProblem:
             "scales found by evidence are taken as known: intervals leave out their uncertainty, which integrate and nuts count",
         )
 
+    def _told(self, group: LatentGroup, hyper: Array) -> str:
+        """The hyperparameters of a group in a sentence; one scale by the columns alone."""
+        if len(hyper) == 1:
+            return f"{self.named(group)} {hyper[0]:.6g}"
+        return f"{self.named(group)} " + ", ".join(f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper))
+
     def _took_part(self, top: EvidenceMaximum) -> str:
-        """The scales whose prior is not flat in their log, so that it moved the maximum, in words; empty when all are."""
-        priors = [("the prior scale", g.tau) for g in self.unknown if g.tau is not None]
+        """What has a prior that is not flat in its log, so that it moved the maximum, in words; empty for nothing."""
+        priors = [
+            ("the prior scale" if name == "tau" else name, p) for g in self.unknown for name, p in g.hyper.items()
+        ]
         if self.exact and self.model.unknown:
             priors.append((self.model.noise_scale, self.model.noise_prior))
         moved = {what: None for (what, p), t in zip(priors, top.theta) if any(p.slopes(float(np.exp(t))))}
@@ -349,6 +496,6 @@ class EvidenceProblem:
     def _flat(self) -> bool:
         return not self.model.joint.informative.all()
 
-    def named(self, group: ScaleGroup) -> str:
+    def named(self, group: LatentGroup) -> str:
         """Its columns."""
         return self.model.design.called(group.columns)

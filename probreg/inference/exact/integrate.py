@@ -28,7 +28,9 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.exact.evidence import EvidenceProblem, scales_obstacle
-from probreg.inference.exact.marginal import ConditionalNormal, GaussianSurface, LaplaceSurface, log_prior_of_logs
+from probreg.inference.exact.gaussian_surface import GaussianSurface
+from probreg.inference.exact.laplace_surface import LaplaceSurface
+from probreg.inference.exact.latent_groups import ConditionalNormal, log_prior_of_logs
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.sampling.importance import (
     all_proper,
@@ -42,7 +44,7 @@ from probreg.inference.sampling.importance import (
 )
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
+from probreg.numerics.linalg import one_blas_thread
 
 MOST = 8  # hyperparameters up to which a few hundred nodes find the mass of their posterior
 _DF = 6.0  # of the proposal, a Student-t
@@ -128,15 +130,20 @@ class Integrate(Method):
             return why
         problem = EvidenceProblem(model, per_column=False, method=self.name)
         for group in problem.unknown:
-            if group.tau is not None and not group.tau.proper:
-                return (
-                    f"integrate: the scale of {problem.named(group)} has an improper prior, under which the posterior has no "
-                    "finite mass; give a proper one such as Normal(HalfNormal(1.0)), or use evidence"
-                )
-        if (d := len(problem.unknown) + problem.noise) > MOST:
+            for name, prior in group.hyper.items():
+                if not prior.proper:
+                    what, such = (
+                        ("scale", "Normal(HalfNormal(1.0))") if name == "tau" else (name, f"{name}=HalfNormal(1.0)")
+                    )
+                    return (
+                        f"integrate: the {what} of {problem.named(group)} has an improper prior, under which the posterior has no "
+                        f"finite mass; give a proper one such as {such}, or use evidence"
+                    )
+        if (d := len(problem.groups.priors) + problem.noise) > MOST:
             return f"integrate lays nodes in at most {MOST} dimensions, and this model has {d} unknown scales; use nuts"
         return improper(self, model) or improper_noise(self, model)
 
+    @one_blas_thread()  # small matrices, many times: threads would wait for one another
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         problem = EvidenceProblem(model, per_column=False, method=self.name)
         start = posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0)
@@ -225,7 +232,7 @@ def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
 def _solution(
     model: Model, problem: EvidenceProblem, nodes: _Nodes, method: Integrate, rng: np.random.Generator
 ) -> Solution:
-    total, names = method.draws * method.chains, _names(model, problem)
+    total, names = method.draws * method.chains, problem.names
     found = (_exact if problem.exact else _approximate)(model, problem, nodes, total, rng)
     drawn = {**found.aux, **{name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}}
     moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
@@ -268,12 +275,6 @@ def _solution(
     )
 
 
-def _names(model: Model, problem: EvidenceProblem) -> list[str]:
-    """Of the hyperparameters, in the order of theta."""
-    names = hyper_names(model.joint, model.design)
-    return [next(iter(names[g.block].values())) for g in problem.unknown]
-
-
 class _Found(NamedTuple):
     """Draws with their weights, and moments of (vec beta, ...), in part exact."""
 
@@ -299,22 +300,22 @@ def _exact(model: Model, problem: EvidenceProblem, nodes: _Nodes, draws: int, rn
     c, G, F = surface.coefficients
     q, k = G.shape[1], F.shape[1]
     spread, gammas = np.zeros((q, q)), np.empty((len(chosen), q))
-    means, inner = [], []
-    for part in surface.blocks_of(len(theta)):
+    gamma, inner = np.empty((len(theta), q)), np.empty((len(theta), len(c)))
+    for part in surface.blocks_of(theta):
         at = surface.at_nodes(theta[part])
-        w = weight[part]
+        w, gamma[part] = weight[part], at.mean
         # E[cov(gamma | theta)] = sum_s w_s T_s T_s'
         if at.T.ndim == 2:
             spread += np.diag(w @ at.T**2)
-            inner.append(at.T**2 @ np.square(G).T)
+            inner[part] = at.T**2 @ np.square(G).T
         else:
             spread += np.einsum("s,sij,skj->ik", w, at.T, at.T, optimize=True)
-            inner.append(np.square(G @ at.T).sum(-1))
-        means.append(at.mean)
-        mine = np.flatnonzero((chosen >= part[0]) & (chosen <= part[-1]))  # draws of these nodes
-        z, of = rng.standard_normal((len(mine), q)), chosen[mine] - part[0]
+            inner[part] = np.square(G @ at.T).sum(-1)
+        place = np.full(len(theta), -1)
+        place[part] = np.arange(len(part))
+        mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
+        z, of = rng.standard_normal((len(mine), q)), place[chosen[mine]]
         gammas[mine] = at.mean[of] + (at.T[of] * z if at.T.ndim == 2 else np.einsum("sij,sj->si", at.T[of], z))
-    gamma = np.concatenate(means)
     mean = weight @ gamma
     deviation = np.sqrt(weight)[:, None] * (gamma - mean)
     sigma = np.exp(theta[:, -1]) if problem.noise else np.full(len(theta), model.noise())
@@ -324,7 +325,7 @@ def _exact(model: Model, problem: EvidenceProblem, nodes: _Nodes, draws: int, rn
     aux = {model.noise_scale: sigma[chosen]} if problem.noise else {}
     equal = np.full(len(chosen), 1.0 / len(chosen))
     # beta_j | theta ~ N(c_j + G_j m, |G_j T|^2 + sigma^2 |F_j|^2)
-    sd = np.sqrt(np.concatenate(inner) + sigma[:, None] ** 2 * np.square(F).sum(1))
+    sd = np.sqrt(inner + sigma[:, None] ** 2 * np.square(F).sum(1))
     marginals = {"weight": weight, "mean": c + gamma @ G.T, "sd": sd}
     mean_beta = c + G @ mean
     return _Found(

@@ -95,7 +95,8 @@ class PriorRows:
             q = len(b.columns)
             if not prior.informative[list(b.columns)].any() or not isinstance(b.prior, GaussianPrior):
                 continue
-            root = np.linalg.cholesky(b.prior.precision(q)).T
+            sd = b.prior.independent(q)
+            root = np.linalg.cholesky(b.prior.precision(q)).T if sd is None else np.diag(1.0 / sd)
             rows = np.zeros((q, prior.p + 1))
             rows[:, list(b.columns)] = root
             rows[:, -1] = root @ b.prior.center(q)

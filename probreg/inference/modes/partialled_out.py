@@ -17,7 +17,7 @@ from probreg.inference.base import Array
 from probreg.model.model import Model
 from probreg.numerics.linalg import map_blocks, rank_of, row_blocks, solve_upper, triangular
 
-_FEW = 300  # columns up to which the moments' factor is the quickest way to G
+FEW = 300  # columns up to which the moments' factor is the quickest way to G
 
 
 class WholeGram:
@@ -100,7 +100,7 @@ def partial_out(model: Model) -> PartialledOut:
     """The least-squares part of a Gaussian model; see the module."""
     design, informative = model.design, model.joint.informative
     columns, flat = np.flatnonzero(informative), np.flatnonzero(~informative)
-    if not design.n or len(columns) <= _FEW:
+    if not design.n or len(columns) <= FEW:
         return _of_moments(design, columns, flat)
     return _of_rows(design, columns, flat)
 

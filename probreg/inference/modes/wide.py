@@ -231,7 +231,7 @@ def rotated(model: Model) -> Rotated | None:
     G, F = np.flatnonzero(informative), np.flatnonzero(~informative)
     if not (design.n and len(G) > max(FEW, design.n) and len(F) < design.n):
         return None
-    stated = _independent(model)
+    stated = independent_normals(model)
     if stated is None:
         return None
     center, scale, relative = stated
@@ -256,7 +256,7 @@ def rotated(model: Model) -> Rotated | None:
     return Rotated(model, Model(reduced, model.likelihood, prior, model.aux), F, G, center, scale, Q)
 
 
-def _independent(model: Model) -> tuple[Array, Array, bool] | None:
+def independent_normals(model: Model) -> tuple[Array, Array, bool] | None:
     """Means and standard deviations (q,) of the columns with a normal prior, and whether these are in units of sigma."""
     center, scale, units = np.zeros(model.shape[0]), np.zeros(model.shape[0]), set()
     for b in model.joint.blocks:

@@ -25,22 +25,24 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, solve_triangular, svd
+from scipy.linalg import cho_solve
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.newton import Newton
-from probreg.inference.modes.partialled_out import PartialledOut, partial_out
+from probreg.inference.modes.partialled_out import PartialledOut
+from probreg.inference.modes.wide import Rotated, rotated
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent, Joint, Lasso, solve_joint
 from probreg.inference.penalized.degrees import degrees_of_freedom, information_of, smooth_prior_curvature
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, rounder, start_of
 from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution, open_directions
+from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread, triangular
+from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import HierarchicalPrior, Prior
 
 
@@ -56,36 +58,22 @@ class Step(NamedTuple):
     status: Status
 
 
-def ridge_steps(model: Model, scales: Array) -> list[Step]:
-    """Modes under normal priors; sigma is held, or every prior is in its units.
-
-    With P = L L' the precision and U L'^-1 = W D V' what is left of the columns: beta = center + L'^-1 V D (D^2 + k)^-1 W'v,
-    k = sigma^2 / s^2 (1 / s^2 where the prior is in units of sigma).
-    """
-    parts, sigma = partial_out(model), model.noise_held
-    at, center = parts.columns, model.joint.center[parts.columns]
-    L = np.linalg.cholesky(model.joint.precision(1.0 if sigma is None else sigma)[np.ix_(at, at)])
-    U, v = parts.rows()
-    F = triangular(U, v - U @ center).astype(float)
-    W, d, Vt = svd(solve_triangular(L, F[:-1, :-1].T, lower=True).T)
-    t = W.T @ F[:-1, -1]
-    beyond = float(F[-1, -1] ** 2 + t @ t)
-    out = []
-    for s in scales:
-        k = (1.0 if sigma is None else sigma**2) / s**2
-        share = d / (d * d + k)
-        b = center + solve_triangular(L, Vt.T @ (share * t), lower=True, trans="T")
-        # RSS = |v - U b|^2 = F_rr^2 + sum_j (k / (d_j^2 + k) t_j)^2 with t = W'v, and k (b - centre)'P (b - centre) =
-        # k sum_j (d_j / (d_j^2 + k) t_j)^2, P at unit scale.
-        rss = beyond - float(t @ t) + float(((k / (d * d + k) * t) ** 2).sum())
-        penalty = k * float(((share * t) ** 2).sum())
-        # sigma^2 = (RSS + penalty) / (n + q), the joint mode over log sigma; df = sum_j d_j^2 / (d_j^2 + k).
-        noise = float(np.sqrt((rss + penalty) / (parts.weight + len(at)))) if sigma is None else sigma
-        aux = {model.noise_scale: noise} if sigma is None else {}
-        log_lik = _log_lik(parts.weight, rss, noise)
-        df = float((d * share).sum()) + len(parts.flat)
-        out.append(Step(parts.beta(b)[:, None], aux, log_lik, 0.0, np.nan, df, Status.EXACT))
-    return out
+def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
+    """Modes under normal priors; sigma is held, or every prior is in its units."""
+    model, noise = ridge.model, ridge.sigma(scales)
+    beta, rss, df = ridge.beta(scales), ridge.rss(scales), ridge.df(scales)
+    return [
+        Step(
+            beta[i][:, None],
+            {model.noise_scale: float(noise[i])} if model.unknown else {},
+            _log_lik(model, float(rss[i]), float(noise[i])),
+            0.0,
+            np.nan,
+            float(df[i]),
+            Status.EXACT,
+        )
+        for i in range(len(scales))
+    ]
 
 
 def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
@@ -111,14 +99,16 @@ def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
             if found.kkt <= max(tol, 1e-12 * float(np.sqrt(lasso.yy)) / found.sigma)
             else Status.STEP_LIMIT
         )
-        log_lik = _log_lik(base.parts.weight, found.given.rss, found.sigma)
+        log_lik = _log_lik(model, found.given.rss, found.sigma)
         df = _degrees(lasso, found, nonsmooth)
         out.append(Step(lasso.beta(r), aux, log_lik, found.kkt, found.given.gap, df, status))
     return out
 
 
-def _log_lik(weight: float, rss: float, sigma: float) -> float:
-    return float(-0.5 * weight * np.log(2 * np.pi * sigma**2) - 0.5 * rss / sigma**2)
+def _log_lik(model: Model, rss: float, sigma: float) -> float:
+    # log p(y | beta) = sum_i w_i log(precision_i) / 2 - (n / 2) log(2 pi sigma^2) - RSS / (2 sigma^2)
+    design = model.design
+    return float(0.5 * design.log_precision - 0.5 * design.total * np.log(2 * np.pi * sigma**2) - 0.5 * rss / sigma**2)
 
 
 def _degrees(lasso: Lasso, found: Joint, nonsmooth: NonsmoothTerms) -> float:
@@ -152,6 +142,10 @@ class PathSolution:
     df: Array
     log_lik: Array
     status: tuple[Status, ...]
+    ridge: RidgeModes | None = None  # the one decomposition of all scales, for a Gaussian model with normal priors
+    seen: "PathSolution | None" = (
+        None  # the same in coordinates that the rows see, where these are fewer than the columns
+    )
 
     def model(self, i: int) -> Model:
         """The model whose mode is beta[i]."""
@@ -179,27 +173,31 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
     (array([0.  , 0.25, 0.85]), array([1., 2., 2.]))
     """
     grid = _checked(model, scales)
+    if (wide := _rotation(model)) is not None:
+        found = mode_path(wide.model, grid, tol=tol)
+        return replace(found, base=model, beta=wide.beta(found.beta), seen=found)
     order = np.argsort(grid)
-    steps = _walk(model)(model, grid[order], tol)
-    found = [steps[i] for i in np.argsort(order)]
-    beta, open_ = np.stack([s.beta for s in found]), open_directions(model)
-    status = tuple(s.status for s in found)
+    ridge = RidgeModes.of(model, grid) if _is_ridge(model) else None
+    steps = _walk(model)(model, grid[order], tol) if ridge is None else ridge_steps(ridge, grid[order])
+    each = [steps[i] for i in np.argsort(order)]
+    beta, open_ = np.stack([s.beta for s in each]), open_directions(model)
+    status = tuple(s.status for s in each)
     if open_ is not None:
         N = open_[0]
         beta = beta - np.einsum("pk,kq,sqm->spm", N, np.linalg.pinv(N), beta)
         status = tuple(Status.NOT_IDENTIFIED if v.good else v for v in status)
-    aux = {a: np.array([s.aux[a] for s in found]) for a in model.unknown}
-    log_lik = np.array([s.log_lik for s in found])
+    aux = {a: np.array([s.aux[a] for s in each]) for a in model.unknown}
     return PathSolution(
         base=model,
         scales=grid,
         beta=beta,
         aux=aux,
-        kkt=np.array([s.kkt for s in found]),
-        gap=np.array([s.gap for s in found]),
-        df=np.array([s.df for s in found]),
-        log_lik=log_lik,
+        kkt=np.array([s.kkt for s in each]),
+        gap=np.array([s.gap for s in each]),
+        df=np.array([s.df for s in each]),
+        log_lik=np.array([s.log_lik for s in each]),
         status=status,
+        ridge=ridge,
     )
 
 
@@ -226,11 +224,24 @@ def _walk(model: Model) -> Walk:
         return lasso_steps
     if ProximalNewton().obstacle(model) is None:
         return _proximal_steps
-    if ClosedForm().obstacle(model) is None:
-        return lambda model, scales, tol: ridge_steps(model, scales)
     if (why := Newton().obstacle(model)) is None:
         return _newton_steps
     raise Incompatible(why)
+
+
+def _rotation(model: Model) -> Rotated | None:
+    """The coordinates that the rows see, where these are fewer than the columns and Newton's method finds the modes.
+
+    What nobody sees is at the centre of its prior at every scale; not so where sigma, unknown, is the unit of that prior.
+    """
+    if model.design.n >= model.shape[0] or not model.joint.gaussian or _is_ridge(model):
+        return None
+    wide = rotated(model)
+    return None if wide is None or wide.relative else wide
+
+
+def _is_ridge(model: Model) -> bool:
+    return model.joint.gaussian and ClosedForm().obstacle(model) is None
 
 
 def _newton_steps(model: Model, scales: Array, tol: float) -> list[Step]:
@@ -328,8 +339,11 @@ def _slopes(model: Model, step: Step) -> Array:
 def _spectrum(model: Model) -> tuple[float, float]:
     """Scales at which a normal prior of this precision leaves 1 % of the best determined direction to the data, and 1 %
     of the least determined one to the prior; at most eight decades apart."""
-    base = rounder(model)
     beta = np.zeros(model.shape)
+    if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
+        # the other directions are those of eigenvalues 0
+        model, beta = wide.model, np.array(wide.start(beta))
+    base = rounder(model)
     aux = {a: _spread(model) for a in model.unknown}
     H = information_of(base, beta, None, **{a: _spread(model) for a in model.unknown})
     P = smooth_prior_curvature(base, beta, **aux)

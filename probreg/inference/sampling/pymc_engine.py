@@ -28,7 +28,7 @@ from probreg.model.pymc_graph import (
     scale_unit,
     unit_prior,
 )
-from probreg.priors import ExponentialPower, ScaleMixture
+from probreg.priors import ExponentialPower, LatentPrior
 
 
 def made(model: Model) -> tuple[Any, tuple[str, ...]]:
@@ -46,9 +46,9 @@ def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
         return made
     starts: dict[str, float] = {}
     for i, names in hyper_names(model.joint, model.design).items():
-        prior = model.joint.blocks[i].prior
-        if isinstance(prior, ScaleMixture):
-            starts |= prior.tau.start(names["tau"], typical[i].spread)
+        prior: Any = model.joint.blocks[i].prior
+        for name, value in typical[i].hyper.items() if isinstance(prior, LatentPrior) else ():
+            starts |= prior.hyper[name].prior.start(names[name], value)
     if model.likelihood.least_squares and model.unknown:
         starts |= model.noise_prior.start(model.noise_scale, rough_sigma(model))
     for name, value in starts.items():
@@ -103,7 +103,12 @@ def _stretched(model: Model, at: Reparameterisation, theta: Any, unit: Any, hype
         this: Any = block.prior
         spread = this.spread(**hyper[b.block])
         each = spread if spread.ndim == 0 else (spread.T if several else spread[:, None]).ravel()
-        parts.append(b.location + (theta[b.entries] - b.location) * each / b.spread)
+        parts.append(
+            b.location
+            + (theta[b.entries] - b.location)
+            * each
+            / np.repeat(np.broadcast_to(b.spread, len(block.columns)), model.shape[1])
+        )
     n = np.concatenate([b.entries for b in at.loose])
     f = np.setdiff1d(np.arange(len(at.centre)), n)
     loose = pt.concatenate(parts)

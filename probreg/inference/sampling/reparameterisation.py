@@ -29,6 +29,7 @@ from probreg.priors import (
     Flat,
     GaussianPrior,
     HierarchicalPrior,
+    LatentPrior,
     Normal,
     Prior,
     Reference,
@@ -60,7 +61,7 @@ class StretchedBlocks(NamedTuple):
     block: int
     entries: Array  # of its entries in vec(beta)
     location: Array  # (q m,)
-    spread: float
+    spread: Any  # one number, or one of each column
     cusp: bool = False
 
 
@@ -192,7 +193,7 @@ def rough_sigma(model: Model) -> float:
     return model.noise_held or float(np.sqrt(max(m.rss, 1e-12 * m.y_scale**2) / max(m.weight - m.rank.rank, 1)))
 
 
-def _noncentred_block(model: Model, i: int, spread: float) -> StretchedBlocks:
+def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlocks:
     block, m = model.joint.blocks[i], model.shape[1]
     location = getattr(unit_prior(block), "location", 0.0)
     index = vec_entries(block.columns, m)
@@ -235,7 +236,7 @@ def _prior_sd(model: Model, b: StretchedBlocks) -> Array:
     prior: Any = model.joint.blocks[b.block].prior
     unit = (model.noise_held or model.design.moments.y_scale) if prior.sigma_units else 1.0
     sd = np.broadcast_to(prior.base.scales, len(model.joint.blocks[b.block].columns))
-    return np.repeat(sd, model.shape[1]) * b.spread * unit
+    return np.repeat(sd * b.spread, model.shape[1]) * unit
 
 
 def _sizes(S: Array, n: Array) -> Array:
@@ -259,29 +260,38 @@ def _root(S: Array) -> Array:
 
 
 class Typical(NamedTuple):
-    """A value of a block's spread near which the posterior lies, and whether to centre there."""
+    """A value of a block's spread near which the posterior lies, one number or one of each column, and whether to centre there."""
 
-    spread: float
+    spread: Any
     centred: bool
     words: str
+    hyper: Mapping[str, float]  # of a latent prior, at that spread
 
 
 def typical_scales(model: Model) -> dict[int, Typical]:
     """One entry for each block with hyperparameters."""
     blocks = model.joint.blocks
-    out = {i: _local(b) for i, b in enumerate(blocks) if isinstance(b.prior, HierarchicalPrior)}
-    tuned = [i for i, b in enumerate(blocks) if isinstance(b.prior, ScaleMixture)]
+    local = [
+        i
+        for i, b in enumerate(blocks)
+        if isinstance(b.prior, HierarchicalPrior) and not isinstance(b.prior, LatentPrior)
+    ]
+    out = {i: _local(blocks[i]) for i in local}
+    tuned = [i for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)]
     found = _by_evidence(model) if tuned else None
     for k, i in enumerate(tuned):
-        tau, share = found[k] if found else (_median(blocks[i].prior), 0.0)
-        way = "centred" if share > _SETTLED else "non-centred"
-        columns = ", ".join(model.design.columns[j] for j in blocks[i].columns)
+        prior: Any = blocks[i].prior
+        values, share = found[k] if found else (_medians(prior), 0.0)
+        spread = prior.spread(**values)
+        way = "centred" if share > _SETTLED and prior.scalar else "non-centred"
+        columns = model.design.called(blocks[i].columns)
+        scale = ", ".join(f"{v:.3g}" if name == "tau" else f"{name} {v:.3g}" for name, v in values.items())
         at = (
-            f"at the scale of most evidence, {tau:.3g}, the data settle {percent(share, 2)} of {columns}"
+            f"at the scale of most evidence, {scale}, the data settle {percent(share, 2)} of {columns}"
             if found
             else columns
         )
-        out[i] = Typical(tau, share > _SETTLED, f"the unknown scale is sampled with beta, {way}: {at}")
+        out[i] = Typical(spread, way == "centred", f"the unknown scale is sampled with beta, {way}: {at}", values)
     return out
 
 
@@ -289,16 +299,16 @@ def _local(block: BlockPrior) -> Typical:
     prior: Any = block.prior
     ones = dict.fromkeys(prior.hyper, 1.0)
     words = f"the {prior.name} is sampled non-centred, in units of its own scales"
-    return Typical(float(prior.spread(**ones)), False, words)
+    return Typical(float(prior.spread(**ones)), False, words, {})
 
 
-def _median(prior: Any) -> float:
-    return float(np.median(prior.tau.sample(np.random.default_rng(0), 1001)))
+def _medians(prior: LatentPrior) -> dict[str, float]:
+    return {name: float(np.median(h.prior.sample(np.random.default_rng(0), 1001))) for name, h in prior.hyper.items()}
 
 
-def _by_evidence(model: Model) -> list[tuple[float, float]] | None:
-    """(tau, share of the coefficients that the data settle) for each mixture, of a model with normal priors in place of
-    others and no edges; None where it has no maximum."""
+def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
+    """(hyperparameters, share of the coefficients that the data settle) of each latent prior, of a model with normal priors in
+    place of others and no edges; None where it has no maximum."""
     near = replace(model, prior=_all_normal(model), aux={**model.aux, **{a: Reference() for a in _edged(model)}})
     if Evidence().obstacle(near) is not None:
         return None
@@ -307,9 +317,15 @@ def _by_evidence(model: Model) -> list[tuple[float, float]] | None:
         top = problem.maximise(100)
     except (Incompatible, np.linalg.LinAlgError):
         return None
-    size = np.array([len(g.columns) for g in problem.unknown]) * model.shape[1]
+    hyper, of = problem.hyper(top), problem.groups.group_of
     # gamma_k / n_k, the share of the block's coefficients that the data settle (MacKay 1992).
-    return list(zip(np.exp(top.theta[: len(size)]).tolist(), (top.at.effective / size).tolist()))
+    return [
+        (
+            dict(zip(g.hyper, hyper[of == k].tolist())),
+            float(top.at.effective[of == k][0]) / (len(g.columns) * model.shape[1]),
+        )
+        for k, g in enumerate(problem.unknown)
+    ]
 
 
 def _edged(model: Model) -> list[str]:
@@ -323,7 +339,7 @@ def _all_normal(model: Model) -> dict[Key, Prior]:
         if isinstance(prior, ScaleMixture):
             prior = ScaleMixture(_normal(prior.base), Reference() if prior.tau.bounded else prior.tau)
         out[tuple(model.design.columns[j] for j in b.columns)] = (
-            prior if isinstance(prior, ScaleMixture) else _normal(prior)
+            prior if isinstance(prior, LatentPrior) else _normal(prior)
         )
     return out
 
@@ -331,7 +347,7 @@ def _all_normal(model: Model) -> dict[Key, Prior]:
 # ---- normal priors in place of others ----------------------------------------------------------------------------------
 
 
-def proxy_prior(model: Model, spreads: Mapping[int, float] | None = None) -> Any:
+def proxy_prior(model: Model, spreads: Mapping[int, Any] | None = None) -> Any:
     """Normal priors of the same centre and scale in place of others: they shape coordinates, not the posterior."""
     columns, spreads = model.design.columns, spreads or {}
     return {
@@ -339,11 +355,11 @@ def proxy_prior(model: Model, spreads: Mapping[int, float] | None = None) -> Any
     }
 
 
-def _normal(prior: Prior, spread: float | None = None) -> Prior:
+def _normal(prior: Prior, spread: Any = None) -> Prior:
     if isinstance(prior, Flat | GaussianPrior | WholePrior):
         return prior
     if isinstance(prior, HierarchicalPrior):
-        typical = spread if spread is not None else float(prior.spread(**dict.fromkeys(prior.hyper, 1.0)))
+        typical: Any = spread if spread is not None else prior.spread(**dict.fromkeys(prior.hyper, 1.0))
         return _normal(prior.base.times(typical))
     this: Any = prior
     factor = 1.0

@@ -42,8 +42,9 @@ def observations(fit: Fit) -> Observations:
     rows, weights = observation_rows(model)
     part = _evenly(len(rows), MOST_ROWS)
     found = predictive(model, fit.solution, model.design.take(rows[part]), spread=False, seed=fit.seed)
-    atoms = _evenly(len(found.eta), MOST_DRAWS)
-    thin = Predictive(found.likelihood, found.eta[atoms], {k: v[atoms] for k, v in found.aux.items()}, found.given)
+    atoms, thin = _evenly(len(found.eta), MOST_DRAWS), found
+    if found.share is None:
+        thin = Predictive(found.likelihood, found.eta[atoms], {k: v[atoms] for k, v in found.aux.items()}, found.given)
     note = f"{len(part):,} of {len(rows):,} observations are shown" if len(part) < len(rows) else ""
     w = np.ones(len(part)) if weights is None else weights[part]
     y, likelihood = model.design.observed[rows[part]], model.likelihood

@@ -1,0 +1,103 @@
+"""What the columns of Gaussian processes leave of effects: sums of a process over rows, with its covariance between them.
+
+An effect combines rows: an average, a contrast, a slope. Off the rows of the fit the process there is not known from its columns, but
+is far from independent between rows near one another, so that the effect takes the covariance R of all its rows (`model.off_span`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from probreg.comparison.effects.averages import Array, RowGroup, Target
+from probreg.fits.fit import Fit
+from probreg.fits.prediction import noise_of_scale, off_span_of
+from probreg.kernels.sums import RowSums
+from probreg.likelihoods.links import Link
+from probreg.model.off_span import JointDraws, OffSpan
+
+
+@dataclass(frozen=True)
+class EtaTarget:
+    """One term of an effect: its sign, what is averaged, over which groups."""
+
+    sign: float
+    target: Target
+    groups: Sequence[RowGroup]
+
+
+@dataclass(frozen=True, eq=False)
+class EffectSums:
+    """The sums of each process in the linear predictors of effects: all of them in one order, and where those of a target stand."""
+
+    off: OffSpan
+    sums: dict[str, RowSums]
+    places: dict[int, list[slice]]  # by the identity of the target, in the order of its slopes
+
+    @property
+    def n(self) -> int:
+        return next(iter(self.sums.values())).n
+
+    def weights(self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link) -> list[object]:
+        """For each linear predictor the slopes of the effects in the sums, (E, n) sparse: sign share_i L_i / link'(z)."""
+        from scipy.sparse import csc_array
+
+        model, beta = fit.model, fit.solution.beta
+        aux = {k: np.asarray(v) for k, v in fit.aux.items()}
+        found: list[list[tuple[Array, Array, Array]]] = [[] for _ in range(model.shape[1])]
+        first = 0
+        for effect in terms:
+            for term in effect:
+                h = term.target.values(model, beta, aux)
+                pairs = zip(term.target.slopes(model, beta), self.places[id(term.target)], strict=True)
+                shapes = [(L, place) for (L, _), place in pairs]
+                for number, g in enumerate(term.groups):
+                    slope = link.slope(link.forward(g.share @ h[g.rows]))
+                    for L, place in shapes:
+                        w = term.sign * g.share[:, None, None] * L[g.rows] / slope[:, None]
+                        row = first + number * h.shape[1] + np.arange(h.shape[1])
+                        at = np.broadcast_arrays(row[None, :], place.start + g.rows[:, None])
+                        for k, into in enumerate(found):
+                            into.append((at[0].ravel(), at[1].ravel(), w[:, :, k].ravel()))
+            first += len(effect[0].groups) * h.shape[1]
+        parts = [[np.concatenate([entry[k] for entry in each]) for k in range(3)] for each in found]
+        return [csc_array((value, (row, at)), shape=(first, self.n)) for row, at, value in parts]
+
+    def covariance(self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link) -> Array:
+        """What it adds to the covariance (E, E) of the linearised effects, in the units of the solution's scale."""
+        return self.off.covariance(self.sums, self.weights(fit, terms, link))
+
+    def draws_of_linear(
+        self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link, size: int, rng: np.random.Generator
+    ) -> Array | float:
+        """What it adds to each draw of effects that are linear in eta, (S, E)."""
+        return self.off.draws_of_sums(self.sums, self.weights(fit, terms, link), size, rng)
+
+    def joint(self, fit: Fit, size: int, rng: np.random.Generator) -> JointDraws:
+        """Draws of all sums, for effects that are not linear in them."""
+        return self.off.joint(self.sums, size, fit.model.shape[1], rng)
+
+
+def effect_sums(fit: Fit, targets: Sequence[Target]) -> EffectSums | None:
+    """The sums of all targets; None for a model without processes."""
+    if not fit.model.design.recipe.processes:
+        return None
+    noise = (
+        None
+        if fit.solution.draws is not None and not fit.solution.draws.elliptical
+        else noise_of_scale(fit.model, fit.solution)
+    )
+    off = off_span_of(fit.model, fit.solution, None if noise is None else {fit.model.noise_scale: noise})
+    if off is None:
+        return None
+    parts: list[Mapping[str, RowSums]] = []
+    places: dict[int, list[slice]] = {}
+    first = 0
+    for target in targets:
+        places[id(target)] = []
+        for each in target.sums():
+            n = next(iter(each.values())).n
+            places[id(target)].append(slice(first, first + n))
+            parts.append(each)
+            first += n
+    return EffectSums(off, {p.key: RowSums.joined([part[p.key] for part in parts]) for p in off.processes}, places)

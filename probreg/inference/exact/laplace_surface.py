@@ -1,0 +1,194 @@
+"""The log evidence of a model with a smooth likelihood by Laplace's method: a normal at the mode over (beta, log aux).
+
+f(theta) = log p(y, mode | theta) + (k/2) log 2 pi - log |H| / 2, H the curvature at the mode. The gradient counts how H follows the
+mode: with P the precision of the prior, d mode / d theta = -H^-1 (dP / d theta) (mode - mu), and g = grad log |H|^(1/2) over (vec beta,
+log aux),
+
+    d f / d s_i = alpha_i (H^-1)_ii + alpha_i m_i^2 - 1 - 2 g'H^-1 C_i alpha_i m_i,   alpha_i = D_ii^-2, m = gamma at the mode
+
+(Tierney & Kadane 1986; Wood 2011). The Hessian holds H, and steers only.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from probreg.data import Block
+from probreg.data.rows import times_weights
+from probreg.errors import Incompatible
+from probreg.inference.base import Array, Status
+from probreg.inference.exact.gaussian_surface import log_scale_derivatives
+from probreg.inference.exact.latent_groups import (
+    ConditionalNormal,
+    EvidencePoint,
+    LatentGroups,
+    log_prior_of_logs,
+    with_priors,
+)
+from probreg.inference.modes.newton import find_mode
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import LocalModel, Model
+from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
+from probreg.priors import AuxPrior, Flat, GaussianPrior, SmoothPrior, WholePrior
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+_NEAR = 1e-4  # of a difference of the curvature of a row, in eta and log aux
+
+
+class _LaplaceMode(NamedTuple):
+    """A mode over (beta, log aux) at given scales, on standardised columns and raw ones."""
+
+    model: Model
+    gamma: Array
+    beta: Array
+    aux: Mapping[str, float]
+    local: LocalModel
+    evidence: float
+
+
+class LaplaceSurface:
+    """f(logs of the hyperparameters) by a normal at the mode over (beta, log aux)."""
+
+    def __init__(self, model: Model, groups: LatentGroups, prior_at: Callable[[Array], Any]) -> None:
+        self.model, self.groups, self._prior_at = model, groups, prior_at
+        (_, m), at = model.shape, 0
+        self._roots = np.zeros((model.shape[0] * m, len(groups.of) * m))
+        self._centre = np.zeros(model.shape)
+        for g in groups.groups:
+            index = vec_entries(g.columns, m)
+            self._roots[index, at : at + len(index)] = map_of_columns(g.root, m)
+            self._centre[list(g.columns)] = g.base.center(len(g.columns))[:, None]
+            at += len(index)
+        self._last: tuple[tuple[float, ...], ...] | None = None
+
+    def __call__(self, theta: Array) -> EvidencePoint:
+        at, m = self._mode(theta), self.model.shape[1]
+        root = self._root(at)
+        k = at.beta.size
+        # every predictor of a column is an independent copy, with its scales
+        s, J, curvature = (np.repeat(part, m, axis=0) for part in self.groups.log_scales(theta))
+        D = np.exp(s)
+        # u = D^-1 gamma with gamma = C'(vec beta - mu), C = _roots: its covariance and its mode
+        half = self._roots.T @ root[:k] / D[:, None]
+        S, u = half @ half.T, self._roots.T @ (at.beta - self._centre).ravel() / D
+        over = log_scale_derivatives(S, u, S, 0.0, 0.0)
+        gradient, hessian = over.through(J, curvature, None)
+        # d mode / d theta = 2 H^-1 C (D^-1 u * ds / d theta), along which log |H|^(1/2) changes too
+        moves = root @ (root[:k].T @ (self._roots @ (2.0 * (u / D)[:, None] * J)))
+        gradient = gradient - _log_det_gradient(at.model, at.beta, at.aux, root) @ moves
+        trace = np.bincount(np.repeat(self.groups.of, m), 1.0 - over.diagonal)
+        effective = trace[self.groups.group_of]
+        point = EvidencePoint(at.evidence, gradient, hessian, at.evidence, effective)
+        return with_priors(point, theta, self.priors)
+
+    def _root(self, at: "_LaplaceMode") -> Array:
+        """root root' = H^-1 over (vec beta, log aux) of the raw columns."""
+        root = solve_triangular(np.linalg.cholesky(at.local.curvature), np.eye(len(at.local.curvature)), lower=True).T
+        return np.asarray(with_aux(map_of_columns(at.model.design.basis.T, at.model.shape[1]), len(at.aux)) @ root)
+
+    @property
+    def priors(self) -> list[AuxPrior]:
+        """Those of the hyperparameters, in the order of theta."""
+        return self.groups.priors
+
+    def _mode(self, theta: Array) -> "_LaplaceMode":
+        model = self.model.with_prior(self._prior_at(np.exp(theta)))
+        mode = find_mode(model, tol=1e-10, start=self._last)
+        if mode.status is not Status.CONVERGED:
+            raise Incompatible(
+                f"the evidence has no mode to be approximated about at scales {np.exp(theta)}: {mode.status.value}"
+            )
+        basis = model.design.basis
+        beta = basis.T @ mode.gamma
+        self._last = tuple(map(tuple, beta))
+        aux = dict(zip(model.unknown, np.exp(mode.log_aux)))
+        local = model.value_grad_hessian_standardised(mode.gamma, **aux)
+        # Laplace: log p(y | tau) = log p(y, mode) + (d/2) log 2 pi - log |H| / 2, with beta = T gamma: |T|^m more.
+        shift = model.shape[1] * np.linalg.slogdet(basis.T)[1]
+        log_det = np.linalg.slogdet(local.curvature)[1]
+        evidence = local.value + shift + 0.5 * (len(local.curvature) * _LOG_2PI - log_det)
+        return _LaplaceMode(model, mode.gamma, beta, aux, local, evidence)
+
+    def values(self, theta: Array) -> Array:
+        """The value (S,) at each of theta (S, d), as of `__call__`."""
+        return np.array([self._mode(t).evidence for t in theta]) + log_prior_of_logs(theta, self.priors)
+
+    def conditional(self, theta: Array) -> ConditionalNormal:
+        """N(mode - H^-1 grad log |H|^(1/2), H^-1) of (vec beta, log aux): the mean to first order (Tierney & Kadane 1986)."""
+        at = self._mode(theta)
+        root = self._root(at)
+        centre = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
+        return ConditionalNormal(
+            centre - root @ (root.T @ _log_det_gradient(at.model, at.beta, at.aux, root)), root, at.evidence
+        )
+
+    def starts(self) -> list[Array]:
+        """The best of a few common scales about that where prior and data weigh the same, at each start of the other hyperparameters."""
+        model, (p, m) = self.model, self.model.shape
+        J = replace(model, prior=Flat()).information(np.zeros((p, m)), **dict.fromkeys(model.unknown, 1.0))
+        index = (self._roots != 0).any(1)
+        L = np.linalg.inv(self._roots[index])
+        points = []
+        for others in self.groups.starts():
+            # Where tau^-2 is the mean of the diagonal of D L^-1 J L'^-1 D, J the information of the rows at beta = 0.
+            half = np.repeat(np.exp(self.groups.log_scales(others).value), m)[:, None] * L
+            typical = float(np.trace(half @ J[np.ix_(index, index)] @ half.T)) / len(L) or 1.0
+            points += [
+                self.groups.at_scales(others, -0.5 * np.log(typical * r), 0.0) for r in (10.0, 1.0, 0.1, 0.01, 0.001)
+            ]
+        return [max(points, key=lambda theta: self(theta).value)]
+
+
+def _log_det_gradient(model: Model, beta: Array, aux: Mapping[str, float], root: Array) -> Array:
+    """grad log |H|^(1/2) over (vec beta, log aux) where root root' = H^-1.
+
+    With z_i = (eta_i, log aux), W_i the curvature of row i over z_i and V_i = J_i H^-1 J_i' the covariance of z_i, it is
+    sum_i J_i' t_i, t_ik = tr(V_i d W_i / d z_ik) / 2, of the rows. Independent entries of the priors, with curvature c_j, add
+    (H^-1)_jj d c_j / 2; a normal prior has a constant one.
+    """
+    parts = model.design.fold(partial(_log_det_sums, model=model, beta=beta, aux=aux, root=root))
+    out, S, k = np.concatenate([np.ravel(part) for part in parts]), np.square(root).sum(1), beta.size
+    for i, (name, value) in enumerate(aux.items()):
+        prior = model.aux_prior(name)
+        near = [-prior.slopes(value * float(np.exp(h)))[1] for h in (_NEAR, -_NEAR)]
+        out[k + i] += S[k + i] * (near[0] - near[1]) / (4 * _NEAR)
+    for b in model.joint.blocks:
+        if isinstance(b.prior, SmoothPrior) and not isinstance(b.prior, GaussianPrior | Flat | WholePrior):
+            inside, at = beta[list(b.columns)], vec_entries(b.columns, beta.shape[1])
+            h = _NEAR * np.sqrt(S[at]).reshape(inside.shape)
+            slope = b.prior.slopes(inside - h)[1] - b.prior.slopes(inside + h)[1]
+            out[at] += S[at] * (slope / (4 * h)).ravel()
+    return out
+
+
+def _log_det_sums(
+    block: Block, *, model: Model, beta: Array, aux: Mapping[str, float], root: Array
+) -> tuple[Array, ...]:
+    (p, m), likelihood = beta.shape, model.likelihood
+    assert isinstance(likelihood, SmoothLikelihood)
+    pick = [*range(m), *(m + likelihood.aux.index(name) for name in aux)]
+
+    def curvature(y: Array, eta: Array, precision: Array | None, z: Array) -> Array:
+        """W (n, m + a, m + a) where (eta, log aux) is moved by z (m + a,)."""
+        there = {name: v * float(np.exp(h)) for (name, v), h in zip(aux.items(), z[m:])}
+        known = likelihood.at_rows({**model.fixed, **there}, precision)
+        return likelihood.value_grad_hessian(y, eta + z[:m], **known).curvature[:, pick][:, :, pick]
+
+    def part(some: Block) -> tuple[Array, Array]:
+        eta = some.eta(beta)
+        # J_i root, J_i = d z_i / d (vec beta, log aux): (n, m + a, r).
+        of_eta = np.einsum("nj,jkr->nkr", some.X, root[: p * m].reshape(p, m, -1))
+        J = np.concatenate([of_eta, np.broadcast_to(root[p * m :], (len(eta), len(aux), root.shape[1]))], 1)
+        V, t = J @ J.transpose(0, 2, 1), np.empty((len(eta), m + len(aux)))
+        for k, e in enumerate(_NEAR * np.eye(m + len(aux))):
+            # d W_i / d z_ik by a central difference
+            slope = curvature(some.y, eta, some.precision, e) - curvature(some.y, eta, some.precision, -e)
+            t[:, k] = np.einsum("njl,njl->n", V, slope) / (4 * _NEAR)
+        t = times_weights(t, some.weights)
+        return some.X.T @ t[:, :m], t[:, m:].sum(0)
+
+    return block.sweep(part, width=root.shape[1] * (m + len(aux)))

@@ -1,0 +1,256 @@
+"""The log evidence of a Gaussian model with processes whose hyperparameters are in their columns, from the rows themselves.
+
+y ~ N(F b + X mu, V), V(theta) = sum over groups of Z D(theta)^2 Z' + amplitude^2 K(theta) + sigma^2 diag(1/w), b flat. With
+P = V^-1 - V^-1 F (F'V^-1 F)^-1 F'V^-1 and a = P (y - X mu),
+
+    f = -[(n - k) log 2 pi + log |V| + log |F'V^-1 F| + (y - X mu)'a] / 2
+    d f / d theta_i = [a'V_i a - tr(P V_i)] / 2,  V_i = d V / d theta_i
+
+(Rasmussen & Williams 2006, section 5.4; Patterson & Thompson 1971). The Hessian is the average information -a'V_i P V_j a / 2 of
+Gilmour et al. 1995, which needs no more matrices, and steers only. A value costs n^3 / 3 operations, a gradient n^3.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from probreg.data.rows import full_weights, minus_offset
+from probreg.errors import DataError
+from probreg.inference.base import Array
+from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
+from probreg.inference.exact.latent_groups import (
+    EvidencePoint,
+    LatentGroup,
+    LatentGroups,
+    log_prior_of_logs,
+    with_priors,
+)
+from probreg.kernels.pairs import RowPairs
+from probreg.model.model import Model
+from probreg.priors import AuxPrior
+from probreg.priors.gaussian_process import RebuiltProcess
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+MOST_ROWS = 5000  # a matrix of 0.2 GB, of which some stand at once
+_FEW = 300  # rows that tell where a search begins
+_SHARES = (0.3, 0.9, 0.99)  # of the variance of the response, that the groups explain at the start
+_BEST = 2  # starts that are looked at with all rows
+
+
+class _Factor(NamedTuple):
+    """What is known at one theta."""
+
+    L: Array  # (n, n) lower, V = L L'
+    half: Array  # (n, k) L^-1 F
+    R: Array  # (k, k) upper, half'half = R'R
+    a: Array  # (n,) P (y - X mu)
+    value: float  # log p(y | theta)
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessSurface:
+    """f(log hyperparameters, log sigma), the last where sigma is unknown."""
+
+    model: Model
+    groups: LatentGroups
+    criterion: LikelihoodCriterion = "REML"
+    rows: Array | None = None  # some of the rows only
+
+    def __post_init__(self) -> None:
+        n = self.model.design.n
+        if n > MOST_ROWS:
+            raise DataError(
+                f"the evidence of an exact process of {n:,} rows takes matrices of {8e-9 * n * n:.1f} GB: write basis='hsgp'"
+            )
+
+    # ---- the rows --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _some(self) -> Array:
+        return np.arange(self.model.design.n) if self.rows is None else self.rows
+
+    @cached_property
+    def _frequency(self) -> Array:
+        d = self.model.design
+        return full_weights(d.weights, d.n)[self._some]
+
+    @cached_property
+    def _precision(self) -> Array:
+        """(n,) w with var(noise_i) = sigma^2 / w_i: a row of weight 2 is two rows of one mean."""
+        d = self.model.design
+        return self._frequency * full_weights(d.precision, d.n)[self._some]
+
+    @cached_property
+    def _flat(self) -> Array:
+        d = self.model.design
+        inside = {j for g in self.groups.groups for j in g.columns}
+        return np.ascontiguousarray(d.X[:, [j for j in range(d.X.shape[1]) if j not in inside]][self._some])
+
+    @cached_property
+    def _response(self) -> Array:
+        d = self.model.design
+        y = minus_offset(np.asarray(d.observed, dtype=float), d.offset)[self._some]
+        for g in self.groups.groups:
+            y = y - d.X[np.ix_(self._some, g.columns)] @ g.base.center(len(g.columns))
+        return y
+
+    @cached_property
+    def _columns(self) -> dict[int, Array]:
+        """Z = X L'^-1 (n, q) of the groups whose columns do not move."""
+        X = self.model.design.X
+        return {
+            k: solve_triangular(g.root, X[np.ix_(self._some, g.columns)].T, lower=True).T
+            for k, g in enumerate(self.groups.groups)
+            if not isinstance(g.prior, RebuiltProcess)
+        }
+
+    @cached_property
+    def _pairs(self) -> dict[int, RowPairs]:
+        """Of the inputs of those that do."""
+        d, out = self.model.design, {}
+        for k, g in enumerate(self.groups.groups):
+            if isinstance(g.prior, RebuiltProcess):
+                term = d.process_of(g.columns)
+                assert term is not None  # its prior is bound to one
+                x = d.inputs[term.key][self._some]
+                out[k] = RowPairs(x, x)
+        return out
+
+    # ---- the covariance and its slopes -------------------------------------------------------------------------------
+
+    def _parts(self, theta: Array, slopes: bool) -> tuple[Array, list[Array]]:
+        """V (n, n), and its derivatives over theta."""
+        n, sigma = len(self._some), self._sigma(theta)
+        V, out, relative = np.zeros((n, n)), list[Array](), np.zeros((n, n))
+        at = 0
+        for k, g in enumerate(self.groups.groups):
+            logs = theta[at : at + len(g.hyper)]
+            unit = sigma if g.base.sigma_units else 1.0
+            at += len(g.hyper)
+            if isinstance(g.prior, RebuiltProcess):
+                own, moved = _of_process(g.prior, self._pairs[k], dict(zip(g.hyper, np.exp(logs).tolist())), slopes)
+            else:
+                own, moved = _of_columns(self._columns[k], g, logs, unit)
+            V += own
+            out += moved
+            relative += own if g.base.sigma_units else 0.0
+        noise = sigma**2 / self._precision
+        V[np.diag_indices(n)] += noise
+        if self.model.unknown and slopes:
+            out.append(2.0 * (np.diag(noise) + relative))
+        return V, out
+
+    def _sigma(self, theta: Array) -> float:
+        return float(np.exp(theta[-1])) if self.model.unknown else float(self.model.fixed[self.model.noise_scale])
+
+    def _factor(self, V: Array, sigma: float) -> _Factor | None:
+        """None where V is not positive to rounding: the noise is too small beside the process."""
+        L, info = lapack.dpotrf(V, lower=1, clean=1)
+        if info:
+            return None
+        F, y = self._flat, self._response
+        half, z = (solve_triangular(L, v, lower=True) for v in (F, y))
+        Q, R = np.linalg.qr(half)
+        r = z - Q @ (Q.T @ z)
+        a = solve_triangular(L, r, lower=True, trans="T")
+        restricted = self.criterion == "REML"
+        # log |F'V^-1 F| = 2 log |R|
+        log_det = 2.0 * float(np.log(np.diagonal(L)).sum())
+        log_det += 2.0 * float(np.log(np.abs(np.diagonal(R))).sum()) if restricted else 0.0
+        count = len(y) - F.shape[1] * restricted
+        value = -0.5 * (count * _LOG_2PI + log_det + float(r @ r))
+        # w copies of a row: N(y; eta, s^2)^w = N(y; eta, s^2 / w) (2 pi s^2)^(-(w - 1) / 2) w^(-1/2)
+        w = self._frequency
+        if (w != 1.0).any():
+            precision = self._precision / w
+            value -= 0.5 * float(((w - 1.0) * (_LOG_2PI + np.log(sigma**2 / precision)) + np.log(w)).sum())
+        return _Factor(L, half, R, a, value)
+
+    def __call__(self, theta: Array) -> EvidencePoint:
+        V, slopes = self._parts(theta, True)
+        found = self._factor(V, self._sigma(theta))
+        d = len(theta)
+        if found is None:
+            nothing = np.full(d, np.nan)
+            return EvidencePoint(-np.inf, nothing, np.full((d, d), np.nan), -np.inf, nothing)
+        inverse = _inverse(found.L)
+        # P = V^-1 - G G', G = V^-1 F R^-1
+        G = solve_triangular(found.L, solve_triangular(found.R, found.half.T, trans="T").T, lower=True, trans="T")
+        P = inverse - G @ G.T
+        before = P if self.criterion == "REML" else inverse
+        gradient = np.array([0.5 * (found.a @ (S @ found.a) - np.vdot(before, S)) for S in slopes])
+        moved = np.array([S @ found.a for S in slopes])
+        information = 0.5 * moved @ P @ moved.T
+        if self.model.unknown:
+            gradient[-1] -= float((self._frequency - 1.0).sum())
+        # tr(P V_k), V_k half the slope along the log of a scale: the parameters that the data settle
+        trace = np.array([0.5 * np.vdot(P, S) for S in slopes[: len(self.groups.priors)]])
+        point = EvidencePoint(found.value, gradient, -information, found.value, trace)
+        return with_priors(point, theta, self.priors)
+
+    def values(self, theta: Array) -> Array:
+        """The value (S,) at each of theta (S, d), as of `__call__`."""
+        out = []
+        for t in theta:
+            found = self._factor(self._parts(t, False)[0], self._sigma(t))
+            out.append(-np.inf if found is None else found.value)
+        return np.array(out) + log_prior_of_logs(theta, self.priors)
+
+    @cached_property
+    def response_scale(self) -> float:
+        """The standard deviation of what flat columns leave of the response."""
+        rest = self._response - self._flat @ np.linalg.lstsq(self._flat, self._response)[0]
+        return float(np.sqrt(np.mean(rest**2))) or 1.0
+
+    @property
+    def priors(self) -> list[AuxPrior]:
+        """Those of the hyperparameters and of sigma, in the order of theta."""
+        return self.groups.priors + [self.model.aux_prior(a) for a in self.model.unknown]
+
+    def starts(self) -> list[Array]:
+        """The best of a grid over lengths and shares of the variance, by some of the rows and then by all."""
+        n = len(self._some)
+        some = np.unique(np.linspace(0, n - 1, min(n, _FEW)).astype(int))
+        near = ProcessSurface(self.model, self.groups, self.criterion, self._some[some])
+        points, size = [], self.response_scale
+        still = [-np.inf] if self.model.unknown else []  # log sigma
+        for others in self.groups.starts():
+            for share in _SHARES:
+                sigma = self.model.noise_held or size * np.sqrt(1.0 - share)
+                one = np.append(self.groups.at_scales(others, 0.0, 0.0), still)
+                typical = float(np.diagonal(near._parts(one, False)[0]).mean()) or 1.0
+                tau = float(np.log(size * np.sqrt(share / typical)))
+                theta = self.groups.at_scales(others, tau, 0.0)
+                points.append(np.append(theta, np.log(sigma)) if self.model.unknown else theta)
+        found = near.values(np.array(points))
+        order = np.argsort(-np.where(np.isnan(found), -np.inf, found), kind="stable")[:_BEST]
+        return [points[i] for i in order]
+
+
+def _inverse(L: Array) -> Array:
+    """V^-1 of its lower triangular factor."""
+    inverse, _ = lapack.dpotri(L, lower=1)
+    return np.asarray(np.tril(inverse) + np.tril(inverse, -1).T)
+
+
+def _of_process(
+    prior: RebuiltProcess, pairs: RowPairs, values: Mapping[str, float], slopes: bool
+) -> tuple[Array, list[Array]]:
+    """amplitude^2 K, and its derivatives over the logs of the hyperparameters."""
+    kernel, square = prior.kernel_at(**values), float(prior.amplitude_at(values)) ** 2
+    V = square * kernel.matrix(pairs)
+    if not slopes:
+        return V, []
+    moved = kernel.slopes(pairs)
+    return V, [2.0 * V if name == "amplitude" else square * moved[name] for name in prior.hyper]
+
+
+def _of_columns(Z: Array, group: LatentGroup, logs: Array, unit: float) -> tuple[Array, list[Array]]:
+    """Z D^2 Z', and its derivatives 2 Z D^2 diag(d log D) Z'."""
+    s, J, _ = group.log_scales(logs)
+    A = Z * (unit * np.exp(s))
+    return A @ A.T, [2.0 * (A * J[:, j]) @ A.T for j in range(J.shape[1])]

@@ -1,0 +1,214 @@
+"""Gaussian models with normal priors at every scale of these from one decomposition.
+
+Columns G have the prior N(b, s^2 V), V = (L L')^-1, in units of sigma where sigma is unknown; columns F are flat. With W the
+weights of the rows,
+
+    A = W^(1/2) X_G L'^-1,    B = W^(1/2) X_F,    v = W^(1/2) (y - offset - X_G b),    beta_G = b + L'^-1 w,
+
+the mode at scale s minimises |v - B beta_F - A w|^2 + lam |w|^2 at lam = sigma^2 / s^2 (1 / s^2 in units of sigma): the ridge path
+of columns A beside B, whose arithmetic is `kernels.ridge`. It asks for one decomposition: of A A' where rows are no more
+than twice the columns, of the triangular factor of [B A v] where they are, and of A itself where rows are left out.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from probreg.data.rows import full_weights, minus_offset
+from probreg.inference.base import Array
+from probreg.inference.modes.partialled_out import FEW
+from probreg.inference.modes.wide import independent_normals
+from probreg.kernels.ridge import RidgePath, path_beside
+from probreg.model.model import Model
+from probreg.numerics.linalg import rank_of, triangular
+
+
+class RowsLeftOut(NamedTuple):
+    """What each row (L, n) is predicted by when one observation of it is left out."""
+
+    residual: Array  # y less the prediction
+    rest: Array  # 1 - h, h the leverage of one observation
+    rss: Array  # the least penalised sum of squares without it
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeModes:
+    """A Gaussian model with normal priors, sigma held or all priors in its units; a method takes scales (L,).
+
+    `least` is the least lam that will be asked.
+    """
+
+    model: Model
+    least: float = 0.0
+
+    @classmethod
+    def of(cls, model: Model, scales: Array) -> "RidgeModes":
+        return cls(model, float(cls(model).lam(scales).min()))
+
+    def lam(self, scales: Array) -> Array:
+        """(L,)."""
+        sigma = self.model.noise_held
+        return (1.0 if sigma is None else sigma**2) / np.square(np.asarray(scales, dtype=float))
+
+    # ---- the columns -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def columns(self) -> Array:
+        """Numbers of G."""
+        return np.flatnonzero(self.model.joint.informative)
+
+    @cached_property
+    def center(self) -> Array:
+        """b (q,)."""
+        return np.asarray(self.model.joint.center[self.columns])
+
+    @cached_property
+    def _root(self) -> Array:
+        """L'^-1: its diagonal (q,) where it has no more, else L (q, q)."""
+        found = independent_normals(self.model)
+        if found is not None:
+            return found[1]
+        sigma = self.model.noise_held
+        P = self.model.joint.precision(1.0 if sigma is None else sigma)
+        return np.linalg.cholesky(P[np.ix_(self.columns, self.columns)])
+
+    def _unit(self, X: Array) -> Array:
+        """X L'^-1 (n, q)."""
+        L = self._root
+        return X * L if L.ndim == 1 else solve_triangular(L, X.T, lower=True).T
+
+    def _raw(self, w: Array) -> Array:
+        """b + L'^-1 w (L, q)."""
+        L = self._root
+        return self.center + (w * L if L.ndim == 1 else solve_triangular(L, w.T, lower=True, trans="T").T)
+
+    @cached_property
+    def flat(self) -> Array:
+        """Numbers of F that are no combinations of earlier ones."""
+        flat = np.flatnonzero(~self.model.joint.informative)
+        if not len(flat):
+            return flat
+        R = triangular(self.model.design.moments.R[:, flat] if self._by_moments else self._weighed(flat))
+        return flat[list(rank_of(R).kept)]
+
+    @property
+    def deficient(self) -> bool:
+        """Some flat columns are combinations of others."""
+        return len(self.flat) + len(self.columns) < self.model.shape[0]
+
+    # ---- the rows ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _tall(self) -> bool:
+        """A triangular factor of the rows is smaller than they are."""
+        return not 0 < self.model.design.n <= 2 * len(self.columns)
+
+    @property
+    def _by_moments(self) -> bool:
+        return not self.model.design.n or (self._tall and len(self.columns) <= FEW)
+
+    @cached_property
+    def _roots(self) -> Array:
+        """W^(1/2) (n,)."""
+        w = self.model.design.square_weights
+        return np.ones(self.model.design.n) if w is None else np.sqrt(w)
+
+    def _weighed(self, columns: Array) -> Array:
+        return np.asarray(self.model.design.X[:, columns] * self._roots[:, None], dtype=float)
+
+    @cached_property
+    def _response(self) -> Array:
+        """W^(1/2) (y - offset) (n,)."""
+        return self._roots * minus_offset(self.model.design.observed, self.model.design.offset)
+
+    @cached_property
+    def of_rows(self) -> RidgePath:
+        """Row by row."""
+        A, v = self._weighed(self.columns), self._response
+        v = v - A @ self.center if self.center.any() else v
+        return path_beside(self._unit(A), v, self._weighed(self.flat), self.least)
+
+    @cached_property
+    def _factor(self) -> Array:
+        """The triangular factor of W^(1/2) [X_F X_G y - offset]."""
+        if self._by_moments:
+            moments = self.model.design.moments
+            F = triangular(moments.factor[:, [*self.flat, *self.columns, moments.p]])
+        else:
+            F = triangular(self._weighed(np.r_[self.flat, self.columns]), self._response)
+        return np.asarray(F, dtype=float)
+
+    @cached_property
+    def reduced(self) -> RidgePath:
+        """The same in no more rows than it takes: of the factor, below F, where that is smaller."""
+        if not self._tall:
+            return self.of_rows
+        f = len(self.flat)
+        U, v = self._factor[f:, f:-1], self._factor[f:, -1]
+        return path_beside(self._unit(U), v - U @ self.center, np.zeros((len(U), 0)), self.least)
+
+    @cached_property
+    def _border(self) -> tuple[Array, Array, Array]:
+        """R_F (f, f), Q'A (f, q) and Q'v (f,) with B = Q R_F."""
+        f = len(self.flat)
+        if self._tall:
+            part = self._factor[:f, f:-1]
+            return self._factor[:f, :f], self._unit(part), self._factor[:f, -1] - part @ self.center
+        Q, R = np.linalg.qr(self._weighed(self.flat))
+        return R, Q.T @ self.of_rows.Phi, Q.T @ self.of_rows.y
+
+    # ---- along the scales --------------------------------------------------------------------------------------------
+
+    def beta(self, scales: Array) -> Array:
+        """(L, p); zero for flat columns that are combinations of others."""
+        out, w = np.zeros((len(scales), self.model.shape[0])), self.reduced.coefficients(self.lam(scales))
+        out[:, self.columns] = self._raw(w)
+        if len(self.flat):
+            # beta_F = R_F^-1 Q'(v - A w)
+            R, A, v = self._border
+            out[:, self.flat] = solve_triangular(R, v[:, None] - A @ w.T).T
+        return out
+
+    def df(self, scales: Array) -> Array:
+        """sum d / (d + lam), and one for each flat column (L,)."""
+        return self.reduced.df(self.lam(scales)) - self.reduced.free.shape[1] + len(self.flat)
+
+    def rss(self, scales: Array) -> Array:
+        """|y - X beta|^2 at the mode, weighted (L,)."""
+        return self.reduced.rss(self.lam(scales))
+
+    def penalised_rss(self, scales: Array) -> Array:
+        """The same and lam |w|^2 (L,)."""
+        return self.reduced.penalised_rss(self.lam(scales))
+
+    def sigma(self, scales: Array) -> Array:
+        """As held, or the joint mode over log sigma with the coefficients (L,)."""
+        held = self.model.noise_held
+        if held is not None:
+            return np.full(len(scales), held)
+        # sigma^2 = (RSS + penalty) / (N + q)
+        return np.sqrt(self.penalised_rss(scales) / (self.model.design.total + len(self.columns)))
+
+    def log_integral(self, scales: Array) -> Array:
+        """log |V|^(-1/2) s^-q - log |R| (L,), R'R = X'WX + P: what integrating over beta adds, in units of sigma."""
+        # |R'R| = |B'B| |A'MA + lam I| for P = lam L L', so that it is -log |R_F| - log |I + A'MA / lam| / 2
+        flat = float(np.log(np.abs(np.diagonal(self._border[0]))).sum()) if len(self.flat) else 0.0
+        return -flat - 0.5 * self.reduced.log_det(self.lam(scales))
+
+    def left_out(self, scales: Array) -> RowsLeftOut:
+        """Of each row, for rows in memory; nan for one that alone decides a coefficient."""
+        d, lam, path = self.model.design, self.lam(scales), self.of_rows
+        if self.deficient:
+            return RowsLeftOut(*[np.full((len(lam), d.n), np.nan)] * 3)
+        each = full_weights(d.weights, d.n)
+        # A row of weight w loses one of its w, of leverage H_ii / w: 1 - H_ii / w = (w - 1 + (1 - H_ii)) / w.
+        rest = (each - 1.0 + path.unexplained(lam)) / each
+        rest = np.where(rest < 1e-10, np.nan, rest)
+        # y_i - e_i / (1 - h_i) is the prediction without it, and RSS_P - w_i e_i^2 / (1 - h_i) is left
+        # (Cook & Weisberg 1982, section 2.2).
+        e = path.residuals(lam) / self._roots
+        w = 1.0 if d.precision is None else d.precision
+        return RowsLeftOut(e / rest, rest, path.penalised_rss(lam)[:, None] - w * np.square(e) / rest)

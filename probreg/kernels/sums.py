@@ -1,0 +1,188 @@
+"""What a basis leaves of sums of a process over rows: averages, differences and slopes off the span of its columns.
+
+A sum l(f) = sum_k c_k f(x_k) has, given the columns, the covariance sum_kl c_k c'_l R(x_k, x_l) with another, R = k - phi'phi. It is
+far from what independent rows would say: f(10) - f(10.1) of a smooth process is known nearly, wherever f(10) is.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.kernels.basis import KernelBasis
+from probreg.kernels.pairs import Array, RowPairs
+
+ON_SPAN = 1e-9  # of the variance of a sum: one with less left is in the span, rounding included
+_NOTHING = 1e-13  # of it: a sum with this little left has covariances below 3e-7 of both standard deviations
+_NEGATIVE = 1e-8  # of the variance of a sum: a negative one that is left and larger is no rounding
+MOST_PAIRED = 20_000  # points of which all pairs are taken, 2e8 of them in some seconds
+_BLOCK = 2000
+_MOST_RANK = 2000  # of the root of a covariance, where
+_MOST_NUMBERS = 10**8  # numbers, 0.8 GB, hold it
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """Sums l_i(f) = sum_k c_ik f(x_ik): coefficients c (n, s) and rows x (n, s, d). Values have s = 1; slopes are differences.
+
+    >>> RowSums.values(np.array([[0.0], [2.0]])).rows.shape
+    (2, 1, 1)
+    """
+
+    coefficients: Array
+    rows: Array
+
+    @classmethod
+    def values(cls, rows: Array) -> "RowSums":
+        """f at rows (n, d)."""
+        return cls(np.ones((len(rows), 1)), rows[:, None, :])
+
+    @classmethod
+    def joined(cls, parts: "list[RowSums]") -> "RowSums":
+        """All of these, in their order; shorter sums have coefficients of 0."""
+        most = max(part.coefficients.shape[1] for part in parts)
+
+        def wide(part: "RowSums") -> "RowSums":
+            n, s = part.coefficients.shape
+            again = np.repeat(part.rows[:, :1], most - s, axis=1)
+            return cls(np.hstack([part.coefficients, np.zeros((n, most - s))]), np.concatenate([part.rows, again], 1))
+
+        each = [wide(part) for part in parts]
+        return cls(np.concatenate([p.coefficients for p in each]), np.concatenate([p.rows for p in each]))
+
+    @property
+    def n(self) -> int:
+        return len(self.coefficients)
+
+    def take(self, some: Any) -> Self:
+        return type(self)(self.coefficients[some], self.rows[some])
+
+    def columns(self, basis: KernelBasis) -> Array:
+        """l_i(phi), (n, q)."""
+        out = np.zeros((self.n, basis.size))
+        for k, c in enumerate(self.coefficients.T):
+            if len(used := np.flatnonzero(c)):
+                out[used] += c[used, None] * basis.values(self.rows[used, k])
+        return out
+
+    def variances(self, basis: KernelBasis) -> tuple[Array, Array]:
+        """Of each sum what the columns leave of its variance, and the variance, (n,) each, at tau = 1."""
+        # l l k = sum_kl c_k c_l k(x_k, x_l), less |l(phi)|^2
+        whole, explained = np.zeros(self.n), np.zeros(self.n)
+        for part in _blocks(self.n):
+            c, x = self.coefficients[part], self.rows[part]
+            for k in range(c.shape[1]):
+                for m in range(k + 1):
+                    at = np.flatnonzero(c[:, k] * c[:, m])
+                    if len(at):
+                        value = basis.kernel.matrix(RowPairs(x[at, k], x[at, m], aligned=True))
+                        whole[part.start + at] += (1.0 if k == m else 2.0) * c[at, k] * c[at, m] * value
+            explained[part] = np.square(self.take(part).columns(basis)).sum(1)
+        return basis.left_over(whole - explained, whole), whole
+
+    def points(self) -> tuple[Array, Any]:
+        """The distinct rows (P, d), and the sums as a sparse matrix (n, P) over them."""
+        from scipy.sparse import csc_array
+
+        i, k = np.nonzero(self.coefficients)
+        rows, place = np.unique(self.rows[i, k], axis=0, return_inverse=True)
+        return rows, csc_array((self.coefficients[i, k], (i, place.ravel())), shape=(self.n, len(rows)))
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    for i in range(0, n, _BLOCK):
+        yield slice(i, min(i + _BLOCK, n))
+
+
+def covariance_left(basis: KernelBasis, sums: RowSums, weights: Any) -> Array:
+    """A C A' (E, E), where C is the covariance of the sums that the columns leave at tau = 1, and A (E, n) sparse weights.
+
+    By blocks of rows, or through a root of low rank where there are more than 20,000 rows. DataError where there is no such root.
+
+    >>> from scipy.sparse import csc_array
+    >>> from probreg.kernels import RBF, basis
+    >>> far = RowSums.values(np.array([[10.0], [10.1]]))
+    >>> covariance_left(basis(RBF(1.0), [0.0, 1.0, 2.0, 4.0]), far, csc_array([[1.0, -1.0]])).round(6)
+    array([[0.009975]])
+    """
+    left, whole = sums.variances(basis)
+    off = np.flatnonzero(left > _NOTHING * whole)
+    E = weights.shape[0]
+    if not len(off):
+        return np.zeros((E, E))
+    some, A = sums.take(off), weights[:, off]
+    # (sum_i |A_i| sd_i)^2 bounds the variance before the columns are known
+    bound = np.square(abs(A) @ np.sqrt(whole[off]))
+    points, M = some.points()
+    if len(points) > MOST_PAIRED:
+        B = A @ root_left(basis, some).T
+        return np.asarray(B @ B.T)
+    return _positive(_quadratic(basis, points, (A @ M).tocsc()), bound, basis)
+
+
+def _quadratic(basis: KernelBasis, points: Array, W: Any) -> Array:
+    """W R W' (E, E), R between points (P, d), by blocks of them."""
+    E = W.shape[0]
+    total, across = np.zeros((E, E)), np.zeros((E, basis.size))
+    for i in _blocks(len(points)):
+        across += W[:, i] @ basis.values(points[i])
+        for j in _blocks(len(points)):
+            if j.start >= i.start:
+                # W_i K_ij W_j', and its transpose for the block on the other side
+                part = np.asarray(W[:, j] @ (W[:, i] @ basis.kernel.matrix(RowPairs(points[i], points[j]))).T)
+                total += part if i == j else part + part.T
+    return total - across @ across.T
+
+
+def _positive(C: Array, bound: Array, basis: KernelBasis) -> Array:
+    """The covariance nearest to C: without what rounding, or the error of a basis that is no projection, makes negative of it."""
+    variance = np.diagonal(C)
+    if basis.projection and (variance < -_NEGATIVE * bound).any():
+        i = int(np.argmin(variance / np.maximum(bound, 1e-300)))
+        raise DataError(
+            f"a sum over rows has the variance {variance[i]:.3g}: {basis.kernel} is no covariance function there"
+        )
+    value, vector = np.linalg.eigh((C + C.T) / 2.0)
+    return np.asarray((vector * np.maximum(value, 0.0)) @ vector.T)
+
+
+def root_left(basis: KernelBasis, sums: RowSums) -> Array:
+    """G (r, n) with G'G the covariance of the sums that the columns leave at tau = 1, up to 1e-9 of each variance.
+
+    By a pivoted Cholesky factorisation of the sums in units of their standard deviations. DataError for a rank above 2,000, or
+    where G takes more than 0.8 GB.
+    """
+    left, whole = sums.variances(basis)
+    sd = np.sqrt(np.where(whole > 0, whole, 1.0))
+    d = left / sd**2
+    off = np.flatnonzero(d > _NOTHING)
+    d, some, out = d[off], sums.take(off), np.zeros((0, sums.n))
+    if not len(off):
+        return out
+    points, M = some.points()
+    phi, unit = some.columns(basis) / sd[off, None], sd[off]
+    G = np.empty((min(64, len(off)), len(off)))
+    r, most = 0, min(_MOST_RANK, max(_MOST_NUMBERS // len(off), 1), len(off))
+    while d.max() > ON_SPAN:
+        if r == most < len(off):
+            raise DataError(
+                f"{len(off):,} rows are off the span of a basis of {basis.kernel}, and their covariance is of rank above {most:,}: "
+                f"ask for at most {min(_MOST_RANK, most):,} rows at a time"
+            )
+        if r == most:
+            break
+        if r == len(G):
+            G = np.vstack([G, np.empty((min(r, most - r), len(off)))])
+        i = int(np.argmax(d))
+        # g = (C_i - G_i'G) / sqrt(d_i), d <- d - g^2, C_i = l_i l_j k - l_i(phi)'l_j(phi)
+        x, c = some.rows[i], some.coefficients[i]
+        C = M @ (c @ basis.kernel.matrix(RowPairs(x, points))) / (unit * unit[i]) - phi @ phi[i]
+        G[r] = (C - G[:r, i] @ G[:r]) / np.sqrt(d[i])
+        d = np.maximum(d - np.square(G[r]), 0.0)
+        d[i] = 0.0
+        r += 1
+    out = np.zeros((r, sums.n))
+    out[:, off] = G[:r] * unit
+    return out

@@ -1,0 +1,52 @@
+"""A model of a Gaussian process at the rows of an array: a likelihood of the columns of a basis, and a prior of their coefficients."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from probreg.arguments.arrays import same_rows
+from probreg.arguments.types import ArrayLike
+from probreg.data import as_response
+from probreg.data.kernel_columns import design_of_kernel
+from probreg.data.weights import WeightsLike
+from probreg.errors import DataError
+from probreg.kernels import CovarianceFunction
+from probreg.likelihoods import Gaussian, Likelihood
+from probreg.model.constructors import in_memory
+from probreg.model.from_files import Choices
+from probreg.model.model import Model
+from probreg.priors import AuxPrior, Prior
+
+
+def model_of_kernel(
+    X: ArrayLike,
+    y: ArrayLike,
+    kernel: CovarianceFunction | str | None,
+    prior: Prior,
+    *,
+    basis: str | None = "exact",
+    length_known: bool = True,
+    intercept: bool = True,
+    likelihood: Likelihood | None = None,
+    columns: Sequence[str] | None = None,
+    aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+    weights: WeightsLike | None = None,
+    offset: ArrayLike | None = None,
+    response: str = "y",
+) -> Model:
+    """The model of y given X (n, d) through the columns of a basis of a covariance function; without `length_known` the length of
+    one by name is where a search starts.
+
+    >>> from probreg.priors import Normal
+    >>> model_of_kernel([0.0, 1.0, 3.0], [1.0, 2.0, 0.0], "brownian", Normal(1.0)).design.columns
+    ('Intercept', 'gp(x1)[1]', 'gp(x1)[2]')
+    """
+    same_rows(X=X, y=y, weights=weights, offset=offset)
+    design = design_of_kernel(
+        X, kernel, basis=basis, length_known=length_known, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights
+    )  # fmt: skip
+    values, levels = as_response(y)
+    if not values.ndim or len(values) != design.n:
+        raise DataError(f"y has one value per row of X, which has {design.n}, got shape {values.shape}")
+    (key,) = design.recipe.processes
+    choices = Choices(likelihood or Gaussian(), {key: prior}, aux, None, None)
+    return Model._chosen(choices, in_memory(design, values, levels, choices, counts=None))

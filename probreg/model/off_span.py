@@ -1,0 +1,247 @@
+"""What the columns of a Gaussian process leave of it: the process off the span of its basis.
+
+A term f with cov(f(x), f(z)) = tau^2 k(x, z) is phi(x)'beta plus a process N(0, s^2 R(x, z)) that is independent of beta,
+R(x, z) = k(x, z) - phi(x)'phi(z); s is tau, times sigma where the prior is in its units. The rows of the fit say nothing of it, so
+that it is added to what the coefficients say of other rows: without it a prediction far from the data would be certain. For a basis
+of anchors this is the process given its values there, exactly; for hsgp v(x) = R(x, x) is what its sines lack of k(x, x), and 0 where
+they have too much of it, since they are no projection; for fourier it is 0. Sines whose lengths are unknown leave what their error
+says, which is left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from probreg.data import Design
+from probreg.errors import DataError, Incompatible
+from probreg.kernels import CovarianceFunction, KernelBasis
+from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
+from probreg.model.model import Model
+from probreg.model.pymc_graph import hyper_names
+from probreg.priors import HierarchicalPrior
+from probreg.priors.base import GaussianPrior
+from probreg.priors.joint import BlockPrior
+
+Array = np.ndarray
+_POINTS = 1024  # of a low-discrepancy sequence, for several linear predictors at once
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualProcess:
+    """N(0, s^2 R(x, z)) of one term.
+
+    Attributes
+    ----------
+    key : str
+        The term.
+    basis : KernelBasis
+        Its columns, whose R it is.
+    columns : list of int
+        Where these stand in the design.
+    scale : array (S,) or None
+        s of each atom, one for all atoms where S is 1; None where the prior of the columns is not normal with one scale.
+    """
+
+    key: str
+    basis: KernelBasis
+    columns: list[int]
+    scale: Array | None
+
+    def residual_at(self, kernel: CovarianceFunction) -> "ResidualProcess":
+        """The same with the covariance function at other hyperparameters."""
+        return replace(self, basis=self.basis.with_kernel(kernel))
+
+    def variance(self, rows: Array, phi: Array) -> Array | None:
+        """s^2 v(x), (S, n) or (1, n), at rows with the columns phi; None where all are in the span."""
+        v = self.basis.variance_left(rows, phi)
+        v = np.where(v > ON_SPAN * self.basis.kernel.diagonal(rows), v, 0.0)
+        scale = self._known(v)
+        return None if scale is None or not v.any() else np.square(scale)[:, None] * v
+
+    def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
+        """E[s^2] sum_l A_l C A_l' (E, E), over linear predictors l that are independent of one another."""
+        C = self._of_weighted(sums, weights)
+        return np.square(self.scale).mean() * C if self.scale is not None else C
+
+    def draws_of_sums(self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator) -> Array | float:
+        """Draws (S, E) of weighted sums."""
+        value, vector = np.linalg.eigh(self._of_weighted(sums, weights))
+        root = vector * np.sqrt(np.maximum(value, 0.0))
+        scale = np.ones(1) if self.scale is None else self.scale
+        return scale[:, None] * (normal_scores(rng, size, len(root), 1)[..., 0] @ root.T)
+
+    def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """z (S, m, r) and G (r, n) whose products are draws of all sums."""
+        G = root_left(self.basis, sums)
+        scale = self._known(np.abs(G).sum(0))
+        return (np.ones(1) if scale is None else scale)[:, None, None] * normal_scores(rng, size, width, len(G)), G
+
+    def _of_weighted(self, sums: RowSums, weights: list[Any]) -> Array:
+        if self.scale is None:
+            left, whole = sums.variances(self.basis)
+            self._known(left > ON_SPAN * whole)
+            return np.zeros((weights[0].shape[0],) * 2)
+        each = [covariance_left(self.basis, sums, A) for A in weights]
+        return np.asarray(sum(each[1:], each[0]))
+
+    def _known(self, left: Array) -> Array | None:
+        """s. Incompatible where something is left of the process (n,), and the prior does not say of what scale."""
+        if self.scale is None and left.any():
+            raise Incompatible(
+                f"{self.key}: its prior is not normal with one scale, so row {int(np.flatnonzero(left)[0])}, off the rows that its "
+                "columns were made of, is not known: give it pr.Normal(scale); after an update, fit all rows together"
+            )
+        return self.scale
+
+
+@dataclass(frozen=True, eq=False)
+class OffSpan:
+    """The residual processes of a model's terms, independent of one another, of the coefficients and between linear predictors."""
+
+    processes: tuple[ResidualProcess, ...]
+
+    def variance(self, design: Design) -> Array | None:
+        """Of each linear predictor at the rows of a design, (S, n) or (1, n); None where every row is in the span."""
+        each = [p.variance(inputs_of(design, p.key), design.X[:, p.columns]) for p in self.processes]
+        found = [v for v in each if v is not None]
+        return sum(found[1:], found[0]) if found else None
+
+    def covariance(self, sums: Mapping[str, RowSums], weights: list[Any]) -> Array:
+        """Of weighted sums of all linear predictors (E, E), with sparse weights A_l (E, n) of each predictor."""
+        each = [p.covariance(sums[p.key], weights) for p in self.processes]
+        return np.asarray(sum(each[1:], each[0]))
+
+    def draws_of_sums(
+        self, sums: Mapping[str, RowSums], weights: list[Any], size: int, rng: np.random.Generator
+    ) -> Array | float:
+        """Draws (S, E) of the weighted sums, one for each of S atoms."""
+        return sum(p.draws_of_sums(sums[p.key], weights, size, rng) for p in self.processes)
+
+    def joint(self, sums: Mapping[str, RowSums], size: int, width: int, rng: np.random.Generator) -> "JointDraws":
+        """Draws of all sums at once, for each of S atoms and m linear predictors."""
+        return JointDraws(tuple(p.joint(sums[p.key], size, width, rng) for p in self.processes))
+
+
+@dataclass(frozen=True, eq=False)
+class JointDraws:
+    """Draws z (S, m, r) in units of the columns of roots G (r, n), for each term."""
+
+    parts: tuple[tuple[Array, Array], ...]
+
+    @property
+    def empty(self) -> bool:
+        """Whether every sum is in the span."""
+        return not any(len(G) for _, G in self.parts)
+
+    def at(self, sums: slice, atoms: slice) -> Array | float:
+        """The draws of some sums for some atoms, (S', n', m)."""
+        total: Array | float = 0.0
+        for z, G in self.parts:
+            total = total + np.moveaxis(z[atoms] @ G[:, sums], 1, 2)
+        return total
+
+
+def inputs_of(design: Design, key: str) -> Array:
+    """What enters a term at the rows of a design. DataError for a design that does not say."""
+    if key not in design.inputs:
+        raise DataError(f"{key}: these rows do not hold what enters it: give them as new data")
+    return np.asarray(design.inputs[key])
+
+
+# ---- from a model -------------------------------------------------------------------------------------------------------
+
+
+def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | float) -> OffSpan | None:
+    """The residual processes of a model; None for one without terms that have any.
+
+    Parameters
+    ----------
+    model : Model
+        As it was fitted: scales that are known stand in its priors.
+    draws : mapping or None
+        Draws of hyperparameters by name, (S,) each, where there are any.
+    noise : array (S,) or float
+        The noise scale of each atom, for priors in its units.
+    """
+    if not model.design.recipe.processes:
+        return None
+    present = set(model.design.columns)
+    terms = [t for t in model.design.recipe.processes.values() if present.issuperset(t.columns) and not t.basis.moving]
+    place = {c: j for j, c in enumerate(model.design.columns)}
+    at = [[place[c] for c in t.columns] for t in terms]
+    each = [ResidualProcess(t.key, t.basis, j, _scale(model, j, draws, noise)) for t, j in zip(terms, at)]
+    return OffSpan(tuple(each)) if each else None
+
+
+def _scale(model: Model, columns: list[int], draws: Mapping[str, Array] | None, noise: Array | float) -> Array | None:
+    """s of each atom, (S,) or (1,); None unless these columns have a normal prior with one scale."""
+    for i, b in enumerate(model.joint.blocks):
+        if set(columns) <= set(b.columns):
+            tau = _block_scale(model, i, b, [b.columns.index(j) for j in columns], draws)
+            if tau is None:
+                return None
+            return np.atleast_1d(tau * (noise if b.prior.sigma_units else 1.0))
+    return None
+
+
+def _block_scale(
+    model: Model, i: int, block: BlockPrior, at: list[int], draws: Mapping[str, Array] | None
+) -> Array | float | None:
+    """tau (S,) or a number: the scale of a normal prior, times what its hyperparameters multiply it by."""
+    prior: Any = block.prior
+    spread: Array | float = 1.0
+    if isinstance(prior, HierarchicalPrior):
+        names = hyper_names(model.joint, model.design)[i]
+        if draws is None or any(h.each for h in prior.hyper.values()) or not all(k in draws for k in names.values()):
+            return None
+        spread = np.asarray(prior.spread(**{name: draws[called] for name, called in names.items()}))
+        prior = prior.base
+    each = prior.independent(len(block.columns)) if isinstance(prior, GaussianPrior) else None
+    if each is None or not np.isfinite(each[at]).all() or (each[at] != each[at[0]]).any():
+        return None
+    return float(each[at[0]]) * spread
+
+
+# ---- draws and nodes of a normal variable -------------------------------------------------------------------------------
+
+
+def normal_scores(rng: np.random.Generator, atoms: int, n: int, m: int) -> Array:
+    """Standard normal noise (S, n, m): the scores of S draws in random order at each row and predictor.
+
+    Their mean is 0 and their mean square 1 at each row, so that an average over the atoms has less error than over independent draws.
+
+    >>> z = normal_scores(np.random.default_rng(0), 100, 2, 1)
+    >>> z.shape, z.mean(0).round(12).ravel().tolist(), z.std(0).round(12).ravel().tolist()
+    ((100, 2, 1), [0.0, 0.0], [1.0, 1.0])
+    """
+    score = ndtri((np.arange(atoms) + 0.5) / atoms)
+    score = score / np.sqrt(np.mean(score**2)) if atoms > 1 else rng.standard_normal(1)
+    return np.moveaxis(rng.permuted(np.broadcast_to(score, (n, m, atoms)), axis=-1), -1, 0)
+
+
+def normal_nodes(sd: float) -> tuple[Array, Array]:
+    """Nodes z and weights of E g(sd z), z ~ N(0, 1), by the trapezoidal rule.
+
+    For g analytic in |Im| < a the error is near exp(-2 pi a / (sd h)) with steps h; a is pi for a logistic mean, pi / 2 for exp(-exp),
+    and the range leaves room for g as large as exp: the error of a mean is below 1e-10.
+
+    >>> z, w = normal_nodes(2.0)
+    >>> float((w @ np.exp(2.0 * z)).round(10)) == round(float(np.exp(2.0)), 10)
+    True
+    """
+    step, reach = min(0.05, 0.35 / sd), 8.5 + sd
+    z = step * np.arange(-ceil(reach / step), ceil(reach / step) + 1)
+    w = np.exp(-0.5 * z**2)
+    return z, w / w.sum()
+
+
+def normal_points(m: int) -> Array:
+    """1,024 points (S, m) of a low-discrepancy sequence that are standard normal, with their mirror images: for m predictors at once."""
+    from scipy.stats import qmc
+
+    z = ndtri(qmc.Sobol(m, rng=np.random.default_rng(0)).random(_POINTS // 2))
+    return np.concatenate([z, -z])

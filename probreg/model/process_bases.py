@@ -1,0 +1,77 @@
+"""The bases of Gaussian process terms under the priors that are stated for them: another function, other lengths, enough sines."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.data.terms.process import ProcessTerm
+from probreg.kernels import CovarianceFunction, KernelBasis
+from probreg.kernels.spectral import SineBasis
+from probreg.priors import AuxPrior, GaussianProcess, Prior
+from probreg.priors.gaussian_process import is_length
+
+Array = np.ndarray
+_DRAWS = 4001  # of a prior, for its quantiles
+_ENDS = (0.01, 0.99)
+# Shares of the range between which lengths without a proper prior are served, by the number of inputs.
+_SHARES = {1: (0.05, 1.0), 2: (1 / 6, 0.5), 3: (1 / 3, 0.5)}
+FAR = 0.01  # of k(x, x): an error of sines above it is no approximation
+
+
+def with_process_bases(design: Design, chosen: Mapping[str, Prior]) -> Design:
+    """The design whose processes have the bases that their priors ask for; itself where they have."""
+    for key, term in design.recipe.processes.items():
+        prior = chosen.get(key)
+        if isinstance(prior, GaussianProcess) and (made := _asked(prior, term, design)) is not None:
+            design = design.with_basis(key, made)
+    return design
+
+
+def _asked(prior: GaussianProcess, term: ProcessTerm, design: Design) -> KernelBasis | None:
+    """The basis that a prior asks for, or None where the term has it."""
+    basis, names = term.basis, term.inputs
+    kernel = prior.kernel_on(basis.kernel)
+    x = design.inputs.get(term.key)
+    if kernel != basis.kernel and x is None:
+        design.need_rows("another covariance function of a process")
+    if kernel != basis.kernel and x is not None:
+        kernel = kernel.resolved(x, names)
+        if kernel != basis.kernel:
+            basis = basis.rebuilt(kernel, x)
+    lengths = {name: p for name, p in prior.unknown(kernel).items() if is_length(name)}
+    if isinstance(basis, SineBasis) and lengths and x is not None:
+        found = basis.serving(*_ends_of(kernel, lengths, basis), x)
+        if not _same_sines(found, basis):
+            basis = found
+    return None if basis is term.basis else basis
+
+
+def _same_sines(one: SineBasis, other: SineBasis) -> bool:
+    same = one.frequencies.shape == other.frequencies.shape and one.plain == other.plain
+    return same and bool(np.allclose(one.frequencies, other.frequencies, rtol=1e-9, atol=0.0))
+
+
+def _ends_of(
+    kernel: CovarianceFunction, lengths: Mapping[str, AuxPrior], basis: SineBasis
+) -> tuple[CovarianceFunction, CovarianceFunction]:
+    """The function at the shortest lengths that are to be served, and at the longest: quantiles 0.01 and 0.99 of their priors,
+    or shares of the range where a prior is improper."""
+    low: dict[str, float] = {}
+    high: dict[str, float] = {}
+    span = float(2.0 * basis.reach.max())
+    for name, prior in lengths.items():
+        if prior.proper:
+            drawn = prior.sample(np.random.default_rng(0), _DRAWS)
+            low[name], high[name] = (float(v) for v in np.quantile(drawn, _ENDS))
+        else:
+            low[name], high[name] = (span * share for share in _SHARES[basis.width])
+    return kernel.at(**low), kernel.at(**high)
+
+
+def lengths_beyond(basis: SineBasis, lengths: Mapping[str, Any]) -> Array:
+    """(S,) bool: draws of lengths, by name, at which the sines are no approximation of the function."""
+    names = list(lengths)
+    drawn = np.column_stack([np.asarray(lengths[name], dtype=float) for name in names])
+    return np.array([basis.error_of(basis.kernel.at(**dict(zip(names, each.tolist())))) > FAR for each in drawn])

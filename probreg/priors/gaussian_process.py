@@ -1,0 +1,323 @@
+"""The prior of a Gaussian process term whose amplitude, length or other hyperparameters are unknown."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import check_fields, shown_value
+from probreg.errors import DataError, Incompatible
+from probreg.kernels import CovarianceFunction, KernelBasis
+from probreg.kernels.spectral import SineBasis
+from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
+from probreg.priors.latent import Hyper, LatentPrior, LogScales
+from probreg.priors.mixture import ScaleMixture
+from probreg.priors.normal import Normal
+from probreg.priors.positive import AuxPrior, Reference
+
+Known = float | AuxPrior
+UNKNOWN = Reference()
+_FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0)  # of the lengths of a kernel, at which a search begins
+_FLOOR = 23.0  # logs below the largest root of the density: what adds less than 1e-20 of the variance
+_STEP = 2e-3  # of differences of log S over the log of a hyperparameter, whose error is near 1e-9
+
+
+@PRIORS.register
+@dataclass(frozen=True)
+class GaussianProcess(DataDependentPrior):
+    """A Gaussian process f with cov(f(x), f(z)) = amplitude^2 k(x, z): the prior of the columns of a term `gp(...)`.
+
+    What has a prior is unknown: found at the top of the evidence, integrated or sampled. With a basis of sines ("hsgp") lengths
+    are scales of the columns, so that every method takes them; with the others they are in the columns, which evidence makes anew.
+
+    Parameters
+    ----------
+    kernel : CovarianceFunction, optional
+        k, in the place of that of the term: a sum or a product, which a formula cannot hold.
+    amplitude : float or AuxPrior
+        Positive, in units of the linear predictor: the standard deviation of f where k(x, x) = 1.
+    length : float or AuxPrior or None
+        For every length of k, in units of its columns. None leaves lengths as the kernel states them.
+    others : mapping, optional
+        From other hyperparameters of k, by their names in `k.hyper`, to a number or an AuxPrior.
+
+    References
+    ----------
+    Rasmussen & Williams 2006, chapters 2 and 5; Solin & Sarkka 2020.
+
+    Examples
+    --------
+    >>> from probreg.model.model import Model
+    >>> from probreg.priors import HalfNormal, LogNormal
+    >>> prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.0, 0.5))}
+    >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0.0, 1.0, 0.0, 2.0]}
+    >>> model = Model.from_formula("y ~ gp(x, basis='hsgp')", data, prior=prior)
+    >>> list(model.joint.blocks[-1].prior.hyper)
+    ['amplitude', 'length']
+    """
+
+    kernel: CovarianceFunction | None = None
+    amplitude: Any = UNKNOWN
+    length: Any = UNKNOWN
+    others: Any = ()
+
+    name = "gaussian_process"
+
+    def __post_init__(self) -> None:
+        given = self.others.items() if isinstance(self.others, Mapping) else self.others
+        try:
+            pairs = tuple((str(name), value) for name, value in given)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"others is a mapping from names to numbers or priors, got {shown_value(self.others)}"
+            ) from None
+        object.__setattr__(self, "others", pairs)
+        check_fields(self, "kernel")
+        for name, value in (("amplitude", self.amplitude), ("length", self.length), *pairs):
+            if not _positive(value) and not (name == "length" and value is None):
+                raise DataError(
+                    f"{name} is a positive number or a prior of one such as HalfNormal(1.0), got {shown_value(value)}"
+                )
+
+    @property
+    def proper(self) -> bool:  # type: ignore[override]
+        return all(
+            not isinstance(v, AuxPrior) or v.proper for v in (self.amplitude, self.length, *dict(self.others).values())
+        )
+
+    def kernel_on(self, term: CovarianceFunction) -> CovarianceFunction:
+        """k with the values that are stated here, and those of the term's own function where no other is given."""
+        k = term if self.kernel is None else self.kernel
+        held = {name: v for name, v in self._told(k).items() if not isinstance(v, AuxPrior)}
+        return k.at(**held) if held else k
+
+    def unknown(self, kernel: CovarianceFunction) -> dict[str, AuxPrior]:
+        """The priors of hyperparameters of k that are unknown, by their names in `k.hyper`."""
+        return {name: v for name, v in self._told(kernel).items() if isinstance(v, AuxPrior)}
+
+    def _told(self, kernel: CovarianceFunction) -> dict[str, Known]:
+        there, others = kernel.hyper, dict(self.others)
+        if missing := [name for name in others if name not in there]:
+            raise DataError(f"{kernel} has no hyperparameter {missing[0]!r}; it has {', '.join(there) or 'none'}")
+        lengths = {} if self.length is None else {n: self.length for n in there if n not in others and is_length(n)}
+        return lengths | others
+
+    def prepare(self, rows: PriorData) -> Prior:
+        if rows.process is None:
+            raise DataError(
+                f"GaussianProcess is the prior of a term gp(...), and {', '.join(rows.columns[:3])} are not the columns of one"
+            )
+        basis, unit = rows.process, Normal(1.0)
+        unknown = self.unknown(basis.kernel)
+        if not unknown:
+            return (
+                ScaleMixture(unit, self.amplitude) if isinstance(self.amplitude, AuxPrior) else Normal(self.amplitude)
+            )
+        if isinstance(basis, SineBasis):
+            return SineProcess(basis, self.amplitude, tuple(unknown.items()))
+        return RebuiltProcess(basis, self.amplitude, tuple(unknown.items()))
+
+
+def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
+    """The prior under which everything that the evidence can tell apart is unknown.
+
+    The amplitude says the same as the variance of a function that is a multiple of another, or as the first of a sum of such: that
+    one is held.
+    """
+    multiples = kernel.parts if kernel.name == "sum" else (kernel,)
+    held = next(iter(kernel.hyper), "") if all(part.name in ("scaled", "constant") for part in multiples) else ""
+    return GaussianProcess(others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n != held})
+
+
+def _positive(value: Any) -> bool:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return isinstance(value, AuxPrior) or (number and bool(np.isfinite(value)) and value > 0)
+
+
+def is_length(name: str) -> bool:
+    """Whether a hyperparameter is a length: `length`, `length[0]`, `rbf.length`."""
+    return name.split(".")[-1].split("[")[0] == "length"
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessPrior(LatentPrior):
+    """A process whose kernel has unknown hyperparameters, bound to the basis of its columns."""
+
+    basis: KernelBasis
+    amplitude: Any
+    unknown: tuple[tuple[str, AuxPrior], ...]
+
+    name = "gaussian_process"
+
+    @property
+    def size(self) -> int | None:
+        return self.basis.size
+
+    @property
+    def proper(self) -> bool:  # type: ignore[override]
+        return all(h.prior.proper for h in self.hyper.values())
+
+    @cached_property
+    def hyper(self) -> Mapping[str, Hyper]:
+        own = {"amplitude": Hyper(self.amplitude)} if isinstance(self.amplitude, AuxPrior) else {}
+        return own | {name: Hyper(prior) for name, prior in self.unknown}
+
+    @property
+    def base(self) -> Normal:  # type: ignore[override]
+        return Normal(1.0)
+
+    @property
+    def scales(self) -> tuple[bool, ...]:
+        return tuple(name == "amplitude" for name in self.hyper)
+
+    @property
+    def vanishing(self) -> tuple[bool, ...]:
+        return tuple(name == "amplitude" or name.split(".")[-1] == "variance" for name in self.hyper)
+
+    def kernel_at(self, **values: float) -> CovarianceFunction:
+        """k at these hyperparameters; those that are not given are as the basis has them."""
+        return self.basis.kernel.at(**{name: values[name] for name, _ in self.unknown if name in values})
+
+    def starts(self) -> tuple[tuple[float, ...], ...]:
+        """The lengths of the basis and others, times factors common to all lengths."""
+        at = self.basis.kernel.hyper
+        return tuple(tuple(at[name] * (f if is_length(name) else 1.0) for name, _ in self.unknown) for f in _FACTORS)
+
+    @abstractmethod
+    def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
+        """The basis of the same kind, made for this function alone at the inputs x (n, d)."""
+
+    def amplitude_at(self, values: Mapping[str, Any]) -> Any:
+        """The amplitude among these hyperparameters, or as it is held."""
+        return values.get("amplitude", self.amplitude)
+
+    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        raise Incompatible("the density of a process without its hyperparameters is not known: fit it, or hold them")
+
+
+@dataclass(frozen=True, eq=False)
+class SineProcess(ProcessPrior):
+    """Coefficients of sines: beta_j ~ N(0, amplitude^2 S(omega_j; h)), S the spectral density of k at hyperparameters h."""
+
+    basis: SineBasis
+
+    def _log_roots(self, values: Mapping[str, Array]) -> Array:
+        """log S^(1/2) (S, q) at hyperparameters (S,), never more than 23 below the largest: what is left out is 1e-20 of the
+        variance."""
+        each = {name: np.asarray(values[name], dtype=float)[:, None] for name, _ in self.unknown}
+        if self._symbolic is not None:
+            with np.errstate(divide="ignore", under="ignore"):
+                log = 0.5 * np.log(self._symbolic(self.basis.frequencies, **each))
+        else:
+            rows = [dict(zip(each, row)) for row in np.hstack(list(each.values())).tolist()]
+            with np.errstate(divide="ignore", under="ignore"):
+                log = np.array(
+                    [0.5 * np.log(self.kernel_at(**r).spectral_density(self.basis.frequencies)) for r in rows]
+                )
+        return np.maximum(log, log.max(1, keepdims=True) - _FLOOR)
+
+    @property
+    def _symbolic(self) -> Any:
+        """S written in its lengths, of functions that have it and no other unknown hyperparameter."""
+        lengths = all(is_length(name) for name, _ in self.unknown)
+        return getattr(self.basis.kernel, "symbolic_density", None) if lengths else None
+
+    def _scaled(self, values: Mapping[str, Any]) -> Array:
+        """log of the standard deviations (q,) at hyperparameters."""
+        roots = self._log_roots({name: np.array([values[name]]) for name, _ in self.unknown})[0]
+        return np.asarray(roots + np.log(float(self.amplitude_at(values))))
+
+    def log_scales_at(self, logs: Array, q: int) -> Array:
+        values = dict(zip(self.hyper, np.exp(logs).T))
+        return self._log_roots(values) + np.log(self.amplitude_at(values) * np.ones(len(logs)))[:, None]
+
+    def given(self, **values: Any) -> Prior:
+        return Normal(tuple(np.exp(self._scaled(values)).tolist()))
+
+    def spread(self, **values: Any) -> Any:
+        """Numbers, or symbols for functions whose density can be written with them."""
+        inside = {name: values[name] for name, _ in self.unknown}
+        if all(isinstance(v, int | float | np.number) for v in inside.values()):
+            return np.exp(self._scaled(values))
+        if self._symbolic is None:
+            raise Incompatible(
+                f"{self.basis.kernel} has a density that is not written in symbols: use integrate or evidence, or 'rbf'"
+            )
+        S = self._symbolic(self.basis.frequencies, **inside)
+        return self.amplitude_at(values) * (S + np.exp(-2.0 * _FLOOR) * S.max()) ** 0.5
+
+    def log_scales(self, logs: Array, q: int) -> LogScales:
+        names, d = list(self.hyper), len(self.hyper)
+        place = [names.index(name) for name, _ in self.unknown]
+        # the middle, then (h, 2h, -h, -2h) along each log, and the four corners of each pair
+        pairs = [(i, j) for i in place for j in place if j < i]
+        eye = _STEP * np.eye(d)
+        moves = [np.zeros(d)]
+        moves += [k * eye[i] for i in place for k in (1, 2, -1, -2)]
+        moves += [a * eye[i] + b * eye[j] for i, j in pairs for a in (1, -1) for b in (1, -1)]
+        f = self.log_scales_at(logs + np.array(moves), q)
+        slopes, curvature = np.zeros((q, d)), np.zeros((q, d, d))
+        slopes[:, [name == "amplitude" for name in names]] = 1.0
+        for n, i in enumerate(place):
+            # five points: f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h, f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
+            one, two, back, twice = f[1 + 4 * n : 5 + 4 * n]
+            slopes[:, i] = (8.0 * (one - back) - (two - twice)) / (12.0 * _STEP)
+            curvature[:, i, i] = (16.0 * (one + back) - (two + twice) - 30.0 * f[0]) / (12.0 * _STEP**2)
+        for n, (i, j) in enumerate(pairs):
+            a, b, c, e = f[1 + 4 * (len(place) + n) : 5 + 4 * (len(place) + n)]
+            curvature[:, i, j] = curvature[:, j, i] = (a - b - c + e) / (4.0 * _STEP**2)
+        return LogScales(f[0], slopes, curvature)
+
+    def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
+        return replace(self.basis, kernel=kernel, plain=False, error=self.basis.error_of(kernel) * kernel.bound)
+
+    def times(self, factor: float) -> Prior:
+        if isinstance(self.amplitude, AuxPrior):
+            raise DataError("the amplitude of this process is unknown, and a factor of it is no other prior")
+        return replace(self, amplitude=self.amplitude * factor)
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+        return _sampled(self, rng, shape)
+
+
+@dataclass(frozen=True, eq=False)
+class RebuiltProcess(ProcessPrior):
+    """A process whose unknown hyperparameters are in the columns of its basis, which is made anew at other values of them."""
+
+    def given(self, **values: Any) -> Prior:
+        """The prior of the columns of the basis at these hyperparameters."""
+        return Normal(float(self.amplitude_at(values)))
+
+    def spread(self, **values: Any) -> Any:
+        raise self._refused()
+
+    def log_scales(self, logs: Array, q: int) -> LogScales:
+        raise self._refused()
+
+    def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
+        assert x is not None  # evidence asks for rows in memory
+        return self.basis.rebuilt(kernel, x)
+
+    def _refused(self) -> Incompatible:
+        names = " and ".join(name for name, _ in self.unknown)
+        return Incompatible(
+            f"the {names} of this process stands in its columns: evidence finds it; basis='hsgp' has it in the prior, for every method"
+        )
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+        raise self._refused()
+
+
+def _sampled(prior: SineProcess, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Hyperparameters from their priors, then coefficients (..., q, m)."""
+    if not prior.proper:
+        raise DataError(
+            "the hyperparameters of this process have an improper prior, so there are no draws; give proper ones"
+        )
+    lead = int(np.prod(shape[:-2]))
+    drawn = {name: h.prior.sample(rng, lead) for name, h in prior.hyper.items()}
+    each = [prior.given(**{name: float(v[i]) for name, v in drawn.items()}) for i in range(lead)]
+    return np.array([one.sample(rng, shape[-2:]) for one in each]).reshape(shape)

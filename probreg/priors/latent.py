@@ -1,0 +1,98 @@
+"""Priors with unknown parameters: p(beta) is the integral of p(beta | h) p(h) over the hyperparameters h.
+
+Samplers draw the hyperparameters with the coefficients, and `given` is the plain prior at some values of them. Among them are
+latent normal priors, beta ~ N(b, C D(h)^2 C') with D diagonal and C C' known, whose evidence p(y | h) is known or approximated.
+Their hyperparameters are positive numbers, and a search moves their logs. With u = D^-1 C^-1 (beta - b) ~ N(0, I) a scale of zero
+is a number and no infinite precision: a column that adds nothing.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.errors import DataError
+from probreg.priors.base import Array, GaussianPrior, Penalty, Prior
+from probreg.priors.positive import AuxPrior
+
+
+class Hyper(NamedTuple):
+    """The prior of a hyperparameter: one value for the block, or one of each column and predictor."""
+
+    prior: AuxPrior
+    each: bool = False
+
+
+class HierarchicalPrior(Prior):
+    """p(beta) = integral of p(beta | h) p(h) dh, with p(beta | h) a plain prior: `base`, its scales times `spread(h)`."""
+
+    base: Prior
+
+    @property
+    @abstractmethod
+    def hyper(self) -> Mapping[str, Hyper]:
+        """Hyperparameters by name."""
+
+    @abstractmethod
+    def spread(self, **values: Any) -> Any:
+        """What multiplies the scales of `base` at these hyperparameters, numbers or symbols: one factor for all, or one of
+        each column, which is then the last axis."""
+
+    @abstractmethod
+    def given(self, **values: Any) -> Prior:
+        """The prior of the coefficients of one predictor at these hyperparameters, a number or (q,) each."""
+
+    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+        raise DataError(
+            f"the {self.name} prior has hyperparameters: PyMC takes it through `given`, variable by variable"
+        )
+
+    def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
+        return None
+
+
+class LogScales(NamedTuple):
+    """log D (q,) with its first derivatives (q, d) over the logs of d hyperparameters, and the second (q, d, d)."""
+
+    value: Array
+    slopes: Array
+    curvature: Array
+
+    @classmethod
+    def of_one(cls, log: float, q: int) -> "LogScales":
+        """One scale that multiplies all q coordinates."""
+        return cls(np.full(q, log), np.ones((q, 1)), np.zeros((q, 1, 1)))
+
+
+class LatentPrior(HierarchicalPrior):
+    """beta ~ N(b, C D(h)^2 C') with positive hyperparameters h, by name in `hyper`."""
+
+    scalar: bool = False  # D is one number times the unit matrix
+
+    @property
+    def normal(self) -> bool:
+        """Its base is normal, so that the evidence of h is known."""
+        return isinstance(self.base, GaussianPrior)
+
+    @property
+    @abstractmethod
+    def scales(self) -> tuple[bool, ...]:
+        """Of each hyperparameter: whether it multiplies D, so that the prior is a point mass at b where it is 0."""
+
+    @property
+    def vanishing(self) -> tuple[bool, ...]:
+        """Of each hyperparameter: whether a part of the prior is gone where it is 0, so that a search may end there."""
+        return self.scales
+
+    @abstractmethod
+    def log_scales(self, logs: Array, q: int) -> LogScales:
+        """log D of q coordinates at the logs (d,) of the hyperparameters, in the order of `hyper`."""
+
+    def log_scales_at(self, logs: Array, q: int) -> Array:
+        """log D (S, q) at each of logs (S, d), without derivatives."""
+        return np.array([self.log_scales(each, q).value for each in logs]).reshape(len(logs), q)
+
+    def starts(self) -> tuple[tuple[float, ...], ...]:
+        """Values of those hyperparameters that are no scales, at which a search begins; one empty tuple where there are none."""
+        return ((),)
