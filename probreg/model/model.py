@@ -417,7 +417,8 @@ class Model(FromData):
         >>> model.penalty()["sklearn"].call
         'Ridge(alpha=4)'
         """
-        if self.design.of_terms.any():
+        recipe = self.design.recipe
+        if any(c in self.design.columns for t in recipe.terms if t.name not in recipe.processes for c in t.columns):
             known = self.noise_held if sigma is None else float(sigma)
             return smooth_penalties(PenalisedModel(self.design, self.likelihood, self.joint, known))
         l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)

@@ -161,8 +161,8 @@ def _restricted_ratio(fit: Fit, functions: Sequence[TermFunction], rng: np.rando
     order = [*rest, *Z, p]
     T = np.asarray(triangular(np.vstack([F, rows])[:, order]), dtype=float)
     a, b = len(rest), p
-    # T_bb = U diag(sqrt mu) V': w = U' T_by.
-    axes, size, _ = np.linalg.svd(T[a:b, a:b])
+    # T_bb L = U diag(sqrt mu) V': w = U' T_by.
+    axes, size, _ = np.linalg.svd(T[a:b, a:b] @ _shape(fit, Z))
     mu, w2, left = size**2, np.square(axes.T @ T[a:b, b]), float(T[b, b] ** 2)
     keep = mu > 1e-12 * mu[0]
     mu, w2, df = mu[keep], w2[keep], _degrees_left(fit, functions) + (~keep).sum()
@@ -170,6 +170,16 @@ def _restricted_ratio(fit: Fit, functions: Sequence[TermFunction], rng: np.rando
     observed = _sup(mu, w2[None], np.array([left]), df, ratios)[0]
     null = _sup(mu, rng.chisquare(1.0, (SIMULATED, len(mu))), rng.chisquare(df, SIMULATED), df, ratios)
     return LinearityTest("RLRT", float(observed), _p_value(null, observed))
+
+
+def _shape(fit: Fit, Z: Array) -> Array:
+    """L (K, K) with u = tau L v, v ~ N(0, I): each block's prior up to its scale, the identity but for sines of a process."""
+    scales = np.ones(fit.model.shape[0])
+    for block in fit.model.joint.blocks:
+        each = block.prior.independent(len(block.columns)) if isinstance(block.prior, GaussianPrior) else None
+        if each is not None and np.isfinite(each).all() and each.max() > 0:
+            scales[list(block.columns)] = each / each.max()
+    return np.diag(scales[Z])
 
 
 def _sup(mu: Array, w2: Array, left: Array, df: float, ratios: Array) -> Array:
@@ -196,6 +206,8 @@ def _score(fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator
     z, o = vec_entries(tuple(Z), m), vec_entries(tuple(np.setdiff1d(np.arange(model.shape[0]), Z)), m)
     inner = J[np.ix_(o, o)] + P[np.ix_(o, o)]
     B = J[np.ix_(z, z)] - J[np.ix_(z, o)] @ np.linalg.solve(inner, J[np.ix_(o, z)])
+    L = np.kron(_shape(fit, Z), np.eye(m))
+    g, B = L.T @ g, L.T @ B @ L
     mu, V = np.linalg.eigh(B)
     keep = mu > 1e-12 * mu[-1]
     mu, w2 = mu[keep], np.square(V[:, keep].T @ g) / mu[keep]
