@@ -149,3 +149,33 @@ def test_the_length_of_sines_has_the_same_posterior_by_nodes_and_by_chains(likel
         a, b = (f.solution.draws.flat[name] for f in (nodes, chains))
         assert a.mean() == pytest.approx(b.mean(), abs=0.12 * b.std())
         assert a.std() == pytest.approx(b.std(), rel=0.1)
+
+
+def test_sigma_alone_at_the_top_of_the_evidence():
+    """Columns that can reproduce the response, of a known prior: beta is integrated, and sigma has a maximum."""
+    fit = pr.fit(model_of("y ~ gp(x, length=0.5)", prior={"gp(x)": Normal(1.0)}), "evidence")
+    K = RBF(0.5)(X)
+    model = fit.model
+    values = [dense(model, K + (fit.aux["sigma"] * f) ** 2 * np.eye(40)) for f in (0.99, 1.0, 1.01)]
+    assert values[1] == max(values)
+    assert fit.solution.stats["log_evidence"] == pytest.approx(values[1], rel=1e-10)
+
+
+def test_a_search_settles_where_the_evidence_is_nearly_flat():
+    """A straight line in counts: the Hessian that steers has the wrong sign near the maximum."""
+    rng = np.random.default_rng(1023)
+    x = rng.uniform(0, 1, 100)
+    rng.uniform(0, 1, 100), rng.random(100), rng.normal(size=100)
+    y = rng.poisson(np.exp(2 * x))
+    model = pr.Model.from_formula("y ~ s(x)", {"x": x, "y": y}, likelihood="poisson")
+    problem = EvidenceProblem(model, False)
+    top = problem.maximise(60)
+    values = [problem.surface(top.theta + h).value for h in (-0.5, 0.0, 0.5)]
+    assert values[1] == max(values)
+
+
+def test_a_part_of_a_sum_that_tells_nothing_does_not_keep_a_search_from_its_end():
+    data = {"x": X, "y": np.sin(3.0 * X) + 0.2 * np.cos(40.0 * X)}
+    prior = {"gp(x)": GaussianProcess(RBF(0.5) + 1.0 * Matern(5.0), others={"scaled.variance": pr.priors.Reference()})}
+    fit = pr.fit(pr.Model.from_formula("y ~ gp(x)", data, prior=prior), "evidence")
+    assert fit.solution.status.good
