@@ -232,9 +232,11 @@ class ProcessSurface:
 
 
 def _inverse(L: Array) -> Array:
-    """V^-1 of its lower triangular factor."""
-    inverse, _ = lapack.dpotri(L, lower=1)
-    return np.asarray(np.tril(inverse) + np.tril(inverse, -1).T)
+    """V^-1 of its lower triangular factor, whose upper triangle is zero and stays so."""
+    half, _ = lapack.dpotri(L, lower=1)
+    inverse = np.asarray(half + half.T)
+    inverse[np.diag_indices(len(L))] *= 0.5
+    return inverse
 
 
 def _of_process(
