@@ -50,6 +50,7 @@ from probreg.inference import METHODS, Method, MethodName, Solution, Status
 from probreg.inference.base import markov, method_obstacle, reported_coefficients, scale_matrix_of_reported
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.inference.sampling.convergence import judged, mixing
+from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.covariance import (
     Settings,
@@ -912,6 +913,7 @@ def fit(
         solution = chosen.solve(model, rng) if solved is None else solved
         solution = with_errors(model, solution) if model.design.weight_kind == "sampling" else solution
         solution = judged(model, solution) if markov(chosen, solution) else solution
+        solution = with_served_lengths(model, solution)
     solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
     if not solution.status.good:
         message = f"{chosen.name}: {solution.status.value}" + (f" ({solution.detail})" if solution.detail else "")
