@@ -1,14 +1,19 @@
 """Laws of processes with unknown hyperparameters: slopes, the same evidence by every way, the same posterior by nodes and chains."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference import Integrate
+from probreg.inference import Draws, Integrate
 from probreg.inference.exact.evidence import EvidenceProblem
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
+from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.kernels import RBF, Matern, Periodic, RationalQuadratic
+from probreg.model.process_bases import FAR
 from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
 
 from .cases import Array, gradient
@@ -135,6 +140,23 @@ def test_methods_that_cannot_make_columns_anew_say_so():
             pr.Incompatible, match=r"cannot move the length of gp\(x\).*use\s+evidence, or basis='hsgp'"
         ):
             pr.fit(model_of(), method)
+
+
+@pytest.mark.parametrize(("centre", "beyond"), [(-0.5, False), (0.5, True)])
+def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(centre, 0.25))}
+    model = model_of("y ~ gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)})
+    fit = pr.fit(model, Integrate(nodes=512, draws=100))
+    name = "length[gp(x, basis='hsgp')]"
+    told = [note for note in fit.described["notes"] if note.startswith(f"{name}: ")]
+    assert bool(told) == beyond
+    if beyond:
+        basis, drawn = model.joint.blocks[-1].prior.basis, fit.solution.draws.flat[name]
+        share = np.mean([basis.error_of(RBF(v)) > FAR for v in drawn])
+        said = re.search(r"(\d+)% of the draws are beyond what the sines serve; give a prior", told[0])
+        assert 0 < int(said[1]) / 100 == pytest.approx(share, abs=0.011)  # by 100 of the 400 draws
+        by_chain = with_served_lengths(model, replace(fit.solution, notes=(), draws=Draws(fit.solution.draws.values)))
+        assert by_chain.notes == (told[0],)  # whatever made the draws
 
 
 @pytest.mark.slow
