@@ -85,22 +85,38 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _rows_printed(of: Compared) -> list[int]:
-    """The numbers of the parameters that are printed, in their order: all of a few; of many those with the largest differences,
-    one without a difference before them, and what is no coefficient."""
+    """The numbers of the parameters that are printed, in their order: all of a few but the columns of smooth functions and
+    processes, which say nothing one by one; of many those with the largest differences, one without a difference before them, and
+    what is no coefficient."""
     difference, coefficient = np.abs(of.data["difference"].values), of.data["role"].values == "coefficient"
-    if difference.shape[1] <= LONG:
-        return list(range(difference.shape[1]))
+    alone = ~_of_terms(of)
+    if alone.sum() <= LONG:
+        return [int(i) for i in np.flatnonzero(alone)]
     size = np.where(np.isnan(difference), np.inf, difference).max(0)
-    size[~coefficient] = -1.0
-    largest = np.argsort(-size, kind="stable")[:LARGEST]
+    size[~coefficient | ~alone] = -1.0
+    largest = np.argsort(-size, kind="stable")[: min(LARGEST, int((coefficient & alone).sum()))]
     return sorted([*map(int, largest), *map(int, np.flatnonzero(~coefficient))])
 
 
+def _of_terms(of: Compared) -> np.ndarray:
+    """(params,) bool: coefficients of the columns of smooth functions and processes, in any of the fits."""
+    designs = [fit.model.design for fit in of.fits.values()]
+    columns = tuple({c for d in designs for c, term in zip(d.columns, d.of_terms) if term})
+    # a coefficient is called by its column, with its outcome behind a colon where there are several
+    coefficient = of.data["role"].values == "coefficient"
+    named = [str(p) in columns or str(p).startswith(tuple(f"{c}: " for c in columns)) for p in of.data["param"].values]
+    return np.asarray(coefficient & np.array(named, dtype=bool))
+
+
 def _rest(of: Compared, where: Sequence[int]) -> list[str]:
-    """The line on what is not printed."""
-    gone = of.data.sizes["param"] - len(where)
-    which = "these have the largest differences" if len(of.fits) > 1 else "these are the first"
-    return ["", f"{which}; {gone} more parameters, {gone * len(of.fits)} rows, in .to_pandas()"] if gone else []
+    """The lines on what is not printed."""
+    terms, n = int(_of_terms(of).sum()), len(of.fits)
+    gone = of.data.sizes["param"] - len(where) - terms
+    which = "these have the largest differences" if n > 1 else "these are the first"
+    said = [f"{which}; {gone} more parameters, {gone * n} rows, in .to_pandas()"] if gone else []
+    if terms:
+        said.append(f"{terms} coefficients of smooth functions and processes, {terms * n} rows, in .to_pandas()")
+    return ["", *said] if said else []
 
 
 def _of_smooths(of: Compared) -> list[str]:

@@ -829,11 +829,12 @@ class Fit:
         return said_of_smooths(self.smooths) if few else ()
 
     def _shown(self) -> tuple[Any, list[str]]:
-        """The summary without the columns of Gaussian processes, which say nothing one by one, and a line for each process."""
-        table, processes = self.summary(), self.model.design.recipe.processes
-        gone = {c for term in processes.values() for c in term.columns}
+        """The summary without the columns of smooth functions and processes, which say nothing one by one, and a line for each."""
+        table, present = self.summary(), set(self.model.design.columns)
+        terms = [t for t in self.model.design.recipe.terms if present.issuperset(t.columns)]
+        gone = {c for term in terms for c in term.columns}
         kept = [name not in gone for name in table.index.get_level_values(0)]
-        return table[kept], [f"{key}: {term.basis.size} columns, in summary()" for key, term in processes.items()]
+        return table[kept], [f"{term.name}: {len(term.columns)} columns, in summary()" for term in terms]
 
     def __repr__(self) -> str:
         d = self.described
