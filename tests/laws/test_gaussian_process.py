@@ -10,6 +10,7 @@ from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.kernels import RBF, Matern, Periodic, RationalQuadratic
 from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
+from probreg.show.report.facts import prior_words
 
 from .cases import Array, gradient
 
@@ -149,3 +150,11 @@ def test_the_length_of_sines_has_the_same_posterior_by_nodes_and_by_chains(likel
         a, b = (f.solution.draws.flat[name] for f in (nodes, chains))
         assert a.mean() == pytest.approx(b.mean(), abs=0.12 * b.std())
         assert a.std() == pytest.approx(b.std(), rel=0.1)
+
+
+def test_a_report_says_what_of_a_process_is_unknown() -> None:
+    prior = pr.priors.GaussianProcess(amplitude=pr.priors.HalfNormal(2.0), length=pr.priors.LogNormal(0.5, 0.5))
+    table = {"x": np.arange(9.0), "y": np.arange(9.0) % 4.0}
+    model = pr.Model.from_formula("y ~ gp(x, basis='hsgp')", table, prior={"gp(x)": prior})
+    unknown = "amplitude half-normal with scale 2; length log-normal with location 0.5, scale 0.5"
+    assert prior_words(model) == f"gaussian-process of unknown {unknown} on gp(x, basis='hsgp'); flat on Intercept"
