@@ -161,7 +161,8 @@ class Predictive:
 
     def _bisect(self, prob: float, low: Array, high: Array) -> Array:
         """Over the integers, with P(Y <= low) < prob <= P(Y <= high)."""
-        while len(wide := np.flatnonzero(high - low > 1)):
+        # above 2^53 the next number is more than 1 away
+        while len(wide := np.flatnonzero(high - low > np.maximum(1.0, np.spacing(high)))):
             middle = np.floor((low[wide] + high[wide]) / 2)
             enough = self._rows(wide).cdf(middle) >= prob
             low[wide], high[wide] = np.where(enough, low[wide], middle), np.where(enough, middle, high[wide])

@@ -176,6 +176,11 @@ def test_pit_of_a_count_lies_between_the_values_of_its_distribution_function():
     np.testing.assert_allclose(p.pit(y, np.full(3, 0.25)), known.cdf(y - 1) + 0.25 * known.pmf(y), rtol=1e-12)
 
 
+def test_the_quantile_of_counts_beyond_2_to_the_53_is_that_of_a_gamma() -> None:
+    p = Predictive(pr.NegativeBinomial(), np.full((1, 1, 1), 60.0), {"alpha": np.full((1, 1), 0.5)})
+    assert p.quantile(0.975)[0] / np.exp(60.0) == pytest.approx(stats.gamma(2.0).ppf(0.975) / 2.0, rel=1e-9)
+
+
 @pytest.mark.parametrize("name", ORDERED)
 @pytest.mark.parametrize("atoms", covering([1, 40]))
 def test_pit_of_what_the_mixture_draws_is_uniform(name, atoms):

@@ -15,6 +15,7 @@ from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.kernels import RBF, Matern, Periodic, RationalQuadratic
 from probreg.model.process_bases import FAR
 from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
+from probreg.show.report.facts import prior_words
 
 from .cases import Array, gradient
 
@@ -201,3 +202,11 @@ def test_a_part_of_a_sum_that_tells_nothing_does_not_keep_a_search_from_its_end(
     prior = {"gp(x)": GaussianProcess(RBF(0.5) + 1.0 * Matern(4.0), others=others)}
     both, one = (pr.fit(model_of(prior=p), "evidence") for p in (prior, {"gp(x)": GaussianProcess()}))
     assert both.solution.stats["log_evidence"] >= one.solution.stats["log_evidence"] - 1e-6
+
+
+def test_a_report_says_what_of_a_process_is_unknown() -> None:
+    prior = pr.priors.GaussianProcess(amplitude=pr.priors.HalfNormal(2.0), length=pr.priors.LogNormal(0.5, 0.5))
+    table = {"x": np.arange(9.0), "y": np.arange(9.0) % 4.0}
+    model = pr.Model.from_formula("y ~ gp(x, basis='hsgp')", table, prior={"gp(x)": prior})
+    unknown = "amplitude half-normal with scale 2; length log-normal with location 0.5, scale 0.5"
+    assert prior_words(model) == f"gaussian-process of unknown {unknown} on gp(x, basis='hsgp'); flat on Intercept"

@@ -81,6 +81,15 @@ def test_edf_runs_from_the_flat_columns_to_all_of_them() -> None:
         assert fit.smooths.loc["s(x)", "tau"] == (pytest.approx(tau),)
 
 
+def test_a_function_under_a_flat_prior_or_one_with_kinks_has_its_degrees() -> None:
+    flat = pr.fit(model_of("s(x)", prior={"s(x)": pr.Flat()}))
+    assert flat.smooths.loc["s(x)", "edf"] == pytest.approx(9.0, abs=1e-6)
+    assert "s(x) 9 of 9" in str(flat)
+    kinked = pr.fit(model_of("s(x) + z", prior={"s(x)": pr.Laplace(1.0), "z": pr.Normal(1.0)}))
+    free = np.abs(kinked.coef.values.ravel()) > 0
+    assert kinked.smooths.loc["s(x)", "edf"] == pytest.approx(free[1:].sum() - 1, abs=1e-6)
+
+
 def test_edf_of_a_posterior_is_the_mean_over_its_draws() -> None:
     post = pr.fit(model_of("s(x)", prior={"s(x)": HALF}), "posterior", seed=1)
     draws, model = post.solution.posterior.flat, post.model

@@ -105,6 +105,7 @@ def test_a_tensor_product_has_a_block_for_each_product_with_a_range() -> None:
     [
         (lambda: ThinPlate.of(x1[:8], 10), "k is at most 8, the number of distinct points, got 10"),
         (lambda: ThinPlate.of(x1, 2), "k is at least 3, got 2"),
+        (lambda: ThinPlate.of(np.repeat(x1[:2], 5, 0), 2), "2 distinct points are too few, 3 are needed"),
         (lambda: PenalisedSpline.of(x1, 4), "k is at least 5, got 4"),
         (lambda: PenalisedSpline.of(x2, 8), "B-splines are of one column, got 2"),
         (lambda: PenalisedSpline.of(np.ones((9, 1)), 8), "the column has 1 distinct values, three are needed"),

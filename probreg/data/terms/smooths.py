@@ -108,6 +108,10 @@ class ThinPlate(SmoothBasis):
         while 2 * m <= d + 1:  # continuous functions need 2 m > d, smooth ones one more
             m += 1
         null = comb(m + d - 1, d)
+        if len(knots) <= null:
+            raise DataError(
+                f"{name}: {len(knots)} distinct points are too few, {null + 1} are needed: leave the term out"
+            )
         if len(knots) < k or k <= null:
             said = f"at least {null + 1}" if k <= null else f"at most {len(knots)}, the number of distinct points"
             raise DataError(f"{name}: k is {said}, got {k}")

@@ -87,7 +87,14 @@ class LaplaceSurface:
 
     def _root(self, at: "_LaplaceMode") -> Array:
         """root root' = H^-1 over (vec beta, log aux) of the raw columns."""
-        root = solve_triangular(np.linalg.cholesky(at.local.curvature), np.eye(len(at.local.curvature)), lower=True).T
+        try:
+            L = np.linalg.cholesky(at.local.curvature)
+        except np.linalg.LinAlgError:
+            raise Incompatible(
+                "the evidence has no mode to be approximated about: the posterior is flat in a direction there; hold nuisance "
+                "parameters, or give them and the scales proper priors"
+            ) from None
+        root = solve_triangular(L, np.eye(len(L)), lower=True).T
         return np.asarray(with_aux(map_of_columns(at.model.design.basis.T, at.model.shape[1]), len(at.aux)) @ root)
 
     @property

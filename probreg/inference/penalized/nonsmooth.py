@@ -13,7 +13,7 @@ import numpy as np
 from probreg.data import Basis
 from probreg.inference.base import Array
 from probreg.model.model import Model
-from probreg.priors import ElasticNet, ExponentialPower, Laplace, ProximalPrior
+from probreg.priors import ElasticNet, ExponentialPower, Flat, Laplace, ProximalPrior
 
 NO_ERRORS = (
     "a mode under a prior with kinks carries no standard errors: nuts samples the posterior, whose spread is one answer"
@@ -190,9 +190,12 @@ class NonsmoothTerms:
 def smooth_part(model: Model) -> Model:
     """The same rows and likelihood under the smooth blocks alone; columns of the others are flat."""
     columns = model.design.columns
-    blocks = [b for b in model.joint.blocks if model.joint.informative[list(b.columns)].any()]
+    # flat columns are stated, since those of a smooth function have another default
     return model.with_prior(
-        {tuple(columns[i] for i in b.columns): b.prior for b in blocks if not isinstance(b.prior, ProximalPrior)}
+        {
+            tuple(columns[i] for i in b.columns): Flat() if isinstance(b.prior, ProximalPrior) else b.prior
+            for b in model.joint.blocks
+        }
     )
 
 

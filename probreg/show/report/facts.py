@@ -17,6 +17,7 @@ from probreg.likelihoods import Bernoulli, OfTrials, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Flat, Prior, Reference, ScaleMixture
+from probreg.priors.gaussian_process import ProcessPrior
 from probreg.system.terminal import percent
 
 _FIGURE, _POINT = "\u2007", "\u2008"  # spaces as wide as a digit and as a full stop
@@ -215,13 +216,16 @@ def prior_words(model: Model) -> str:
     blocks = sorted(model.joint.blocks, key=lambda b: isinstance(b.prior, Flat))
     if not model.joint.informative.any():
         return "flat on every column"
-    said = [f"{_of_prior(b.prior)} on {', '.join(model.design.columns[i] for i in b.columns)}" for b in blocks]
+    said = [f"{_of_prior(b.prior)} on {model.design.called(b.columns)}" for b in blocks]
     return "; ".join(said)
 
 
 def _of_prior(prior: Prior) -> str:
     if isinstance(prior, ScaleMixture):
         return f"{_of_prior(prior.base)} times tau, tau {_words(AUX_PRIORS.to_spec(prior.tau))}"
+    if isinstance(prior, ProcessPrior):
+        unknown = "; ".join(f"{name} {_words(AUX_PRIORS.to_spec(h.prior))}" for name, h in prior.hyper.items())
+        return f"gaussian-process of unknown {unknown}"
     return _words(PRIORS.to_spec(prior))
 
 
