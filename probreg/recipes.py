@@ -349,7 +349,7 @@ def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: 
     --------
     >>> x = [[-1.0, 1.0], [0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 1.0]]
     >>> ard(x, [1.0, 2.1, 2.9, 4.1, 5.0], columns=["a", "b"]).notes[2]
-    'pruned, since the evidence rises as their scale falls to 0: b; their coefficients are held at 0'
+    'pruned, since the evidence rises as their scale falls to 0: b; their coefficients are held at 0 (a singular fit)'
     """
     prior = Normal(Reference(), scaled=scaled)
     return fit(_reader(x)(x, data, likelihood="gaussian", prior=prior, **options), Evidence(per_column=True))

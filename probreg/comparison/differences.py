@@ -3,6 +3,7 @@
 import numpy as np
 
 from probreg.fits.fit import Fit
+from probreg.inference.base import markov
 from probreg.inference.uncertainty.covariance import reported
 
 Array = np.ndarray
@@ -37,7 +38,7 @@ def summary(fit: Fit) -> str:
 def has_monte_carlo_error(fit: Fit) -> bool:
     """Numbers of this fit carry Monte Carlo error: chains, weighted draws or replicates."""
     s = fit.solution
-    return fit.method.makes_chains or "mcse_mean" in s.stats or s.replicates is not None
+    return markov(fit.method, fit.solution) or "mcse_mean" in s.stats or s.replicates is not None
 
 
 def _covariance(fit: Fit) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from probreg.comparison.same_question import number_of_observations
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fit import Fit
+from probreg.inference.base import markov
 from probreg.likelihoods import SmoothLikelihood
 
 Array = np.ndarray
@@ -54,7 +55,7 @@ def telling(ratio: float, df: float) -> bool:
 
 def r_hats(fit: Fit) -> Mapping[str, float]:
     """R-hat of every parameter of a sampled posterior; empty for what was not sampled by a chain."""
-    if not fit.method.makes_chains:
+    if not markov(fit.method, fit.solution):
         return {}
     table = fit.summary()
     names = [" ".join(map(str, i)) if isinstance(i, tuple) else str(i) for i in table.index]

@@ -120,7 +120,7 @@ def list_datasets() -> Catalogue:
     Examples
     --------
     >>> [card.name for card in list_datasets()]
-    ['anes96', 'challenger', 'fair', 'longley', 'penguins', 'spector', 'stackloss']
+    ['anes96', 'challenger', 'fair', 'longley', 'motorcycle', 'penguins', 'spector', 'stackloss']
     """
     return Catalogue(describe_dataset(name) for name in _names())
 

@@ -47,9 +47,10 @@ from probreg.fits.inference_data import (
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
 from probreg.fits.smooth_functions import curve, points_given, points_over_range, said_of_smooths, smooths_table
 from probreg.inference import METHODS, Method, MethodName, Solution, Status
-from probreg.inference.base import method_obstacle, reported_coefficients, scale_matrix_of_reported
+from probreg.inference.base import markov, method_obstacle, reported_coefficients, scale_matrix_of_reported
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.inference.sampling.convergence import judged, mixing
+from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.covariance import (
     Settings,
@@ -452,7 +453,7 @@ class Fit:
         for name, (value, sd) in self.solution.scalars.items():
             row = [value, sd, *self.aux_interval(name, prob, ends.attrs["kind"])]
             table.loc[("", name) if self.model.likelihood.outcomes else name] = row
-        if self.method.makes_chains:
+        if markov(self.method, self.solution):
             table = table.join(pd.DataFrame(mixing(self.model, self.solution), index=table.index))
         table.attrs = {**ends.attrs, **self.described}
         return table
@@ -911,7 +912,8 @@ def fit(
         model, chosen, notes, stats, solved = chosen.resolve(model, rng)
         solution = chosen.solve(model, rng) if solved is None else solved
         solution = with_errors(model, solution) if model.design.weight_kind == "sampling" else solution
-        solution = judged(model, solution) if chosen.makes_chains else solution
+        solution = judged(model, solution) if markov(chosen, solution) else solution
+        solution = with_served_lengths(model, solution)
     solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
     if not solution.status.good:
         message = f"{chosen.name}: {solution.status.value}" + (f" ({solution.detail})" if solution.detail else "")

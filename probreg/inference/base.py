@@ -106,6 +106,11 @@ class Draws:
         return self.values[name]
 
     @property
+    def by_chain(self) -> bool:
+        """The sampler of Markov chains made them, which counts steps that diverge."""
+        return "diverging" in self.stats
+
+    @property
     def count(self) -> int:
         """Chains times draws."""
         return self["beta"].shape[0] * self["beta"].shape[1]
@@ -226,6 +231,11 @@ class Method(ABC):
     def guarantee(self, model: Model, solution: Solution) -> "Guarantee":
         """What a theorem promises for the steps this method took; Incompatible where none is about them."""
         raise Incompatible(f"no theorem about its steps is written down for {self.name}; lms and perceptron have one")
+
+
+def markov(method: Method, solution: Solution) -> bool:
+    """Whether Markov chains made the draws: they always do with this method, or did for this model."""
+    return method.makes_chains or (solution.draws is not None and solution.draws.by_chain)
 
 
 def method_obstacle(method: Method, model: Model) -> str | None:

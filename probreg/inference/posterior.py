@@ -9,7 +9,8 @@ from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import METHODS, Method, Resolved, Solution
 from probreg.inference.exact.conjugate import Conjugate
-from probreg.inference.exact.integrate import Integrate
+from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.integrate import MOST, Integrate, dimensions
 from probreg.inference.exact.quadrature import Quadrature
 from probreg.inference.sampling.importance import Importance
 from probreg.inference.sampling.laplace import further_modes
@@ -97,22 +98,16 @@ class Posterior(Method):
         why = why or [f"a {model.likelihood.name} likelihood has no exact posterior"]
         if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
             try:
+                if (said := _unvouched(self.nodes, model)) is not None:
+                    raise Incompatible(said)
                 solution = _attempt(self.nodes, model, rng)
             except (ProbregError, np.linalg.LinAlgError) as error:
                 why.append(str(error))
             else:
-                stats = solution.stats
-                k, ess = stats.get("k_hat_joint", stats["k_hat"]), stats.get("ess_joint", stats["ess"])
-                told = f"integrate has k-hat {k:.2f}"
-                if (
-                    solution.status.good
-                    and k <= self.max_k
-                    and (model.likelihood.least_squares or ess >= self.chains * min(_ESS, self.draws))
-                ):
+                good, told = self._judged(model, solution)
+                if good:
                     return Resolved(model, self.nodes, (_taken(self.nodes, [*why, told]),), solution=solution)
-                why.append(
-                    f"{told}, {solution.detail or f'and its points are worth {ess:,.0f} independent draws only'}"
-                )
+                why.append(told)
         weighted = self.weighted
         try:
             solution = _attempt(weighted, model, rng)
@@ -127,10 +122,33 @@ class Posterior(Method):
         enough = f"{told}, and worth {ess:,.0f} independent draws"
         return Resolved(model, weighted, (_taken(weighted, [*why, enough, _spared(model)]),), solution=solution)
 
+    def _judged(self, model: Model, solution: Solution) -> tuple[bool, str]:
+        """Whether the solution of integrate will do, and the sentence that says why."""
+        if solution.posterior.by_chain:
+            return solution.status.good, "integrate sampled the scales, with beta integrated" + (
+                "" if solution.status.good else f", and {solution.detail}"
+            )
+        stats = solution.stats
+        k, ess = stats.get("k_hat_joint", stats["k_hat"]), stats.get("ess_joint", stats["ess"])
+        told, enough = f"integrate has k-hat {k:.2f}", ess >= self.chains * min(_ESS, self.draws)
+        if solution.status.good and k <= self.max_k and (model.likelihood.least_squares or enough):
+            return True, told
+        return False, f"{told}, {solution.detail or f'and its points are worth {ess:,.0f} independent draws only'}"
+
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         settled = self.resolve(model, rng)
         found = settled.solution or settled.method.solve(settled.model, rng)
         return replace(found, notes=(*settled.notes, *found.notes))
+
+
+def _unvouched(nodes: Integrate, model: Model) -> str | None:
+    """Why integrate would end in draws that nothing vouches for, before they are made; None where it may not."""
+    if model.likelihood.least_squares or nodes.obstacle(model) is not None:
+        return None
+    count = dimensions(EvidenceProblem(model, per_column=False, method=nodes.name))
+    if count <= MOST:
+        return None
+    return f"integrate weighs draws of at most {MOST} unknown scales with this likelihood, and this model has {count}"
 
 
 def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution:

@@ -205,7 +205,8 @@ def _met(value: Any) -> str:
 
 def _columns_of(key: Key, columns: Sequence[str]) -> tuple[int, ...]:
     if isinstance(key, tuple) and key:
-        return tuple(i for k in key for i in _columns_of(k, columns))
+        place = {c: i for i, c in enumerate(columns)}
+        return tuple(i for k in key for i in ((place[k],) if k in place else _columns_of(k, columns)))
     if not isinstance(key, str):
         raise DataError(
             f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(columns)}"

@@ -23,6 +23,7 @@ from probreg.priors import (
     AuxPrior,
     BetaPrime,
     Flat,
+    GaussianProcess,
     GPrior,
     HierarchicalPrior,
     Horseshoe,
@@ -64,7 +65,8 @@ SPECIAL_PRIORS = [
 _VARIANTS = [pr.Binomial(trials=6) if v == pr.Binomial() else v for cls in LIKELIHOODS.values() for v in variants(cls)]
 LIKELIHOOD_CASES = _VARIANTS + SPECIAL_LIKELIHOODS
 # one prior of all coefficients has a size of its own: it is held where a posterior is carried on
-_STATED = [v for cls in PRIORS.values() if cls is not MultivariateNormal for v in variants(cls)]
+# a GaussianProcess is of the columns of a term alone, see test_gaussian_process.py
+_STATED = [v for cls in PRIORS.values() if cls not in (MultivariateNormal, GaussianProcess) for v in variants(cls)]
 SCALAR_PRIORS = [v for v in _STATED if not v.data_dependent and not isinstance(v, HierarchicalPrior)]
 # coefficients that share an unknown scale: not independent of one another
 HIERARCHICAL_PRIORS = [

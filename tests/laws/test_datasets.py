@@ -165,7 +165,7 @@ def test_pandas_is_imported_on_use_only():
 
 def test_the_list_prints_one_line_for_each():
     lines = repr(CARDS).splitlines()
-    assert len(lines) == len(CARDS) == 7
+    assert len(lines) == len(CARDS) == 8
     for line, card in zip(lines, CARDS, strict=True):
         assert line.startswith(card.name)
         assert line.endswith(card.question)
@@ -232,6 +232,13 @@ def test_stackloss_is_brownlees_21_days():
     assert len(frame) == 21
     assert frame.iloc[0].tolist() == [42, 80, 27, 89]
     assert frame.iloc[-1].tolist() == [15, 70, 20, 91]
+
+
+def test_motorcycle_rows_are_those_of_the_tests_of_statsmodels():
+    results = importlib.resources.files(pytest.importorskip("statsmodels.gam.tests")) / "results" / "motorcycle.csv"
+    theirs = np.genfromtxt(io.StringIO(results.read_text(encoding="utf-8")), delimiter=",", skip_header=1)
+    np.testing.assert_array_equal(load_dataset("motorcycle"), theirs)
+    assert load_dataset("motorcycle")["times"].nunique() == 94  # as its card says
 
 
 def test_penguins_counts():

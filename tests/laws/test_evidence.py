@@ -234,7 +234,7 @@ def test_weights_are_copies():
 @pytest.mark.parametrize(
     ("model", "method", "why"),
     [
-        (gaussian(Normal(1.0)), Evidence(), "this model has none"),
+        (gaussian(Normal(1.0), aux={"sigma": 0.6}), Evidence(), "this model has none"),
         (gaussian(pr.Laplace(pr.HalfNormal(1.0))), Evidence(), "those of normal priors, and this model has laplace"),
         (gaussian(Horseshoe()), Evidence(), "those of normal priors, and this model has horseshoe"),
         (gaussian({"x1": Normal(pr.priors.Reference()), "x2": pr.Laplace(1.0)}), Evidence(), "laplace is not"),

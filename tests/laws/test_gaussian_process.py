@@ -1,14 +1,19 @@
 """Laws of processes with unknown hyperparameters: slopes, the same evidence by every way, the same posterior by nodes and chains."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference import Integrate
+from probreg.inference import Draws, Integrate
 from probreg.inference.exact.evidence import EvidenceProblem
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
+from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.kernels import RBF, Matern, Periodic, RationalQuadratic
+from probreg.model.process_bases import FAR
 from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
 
 from .cases import Array, gradient
@@ -137,6 +142,23 @@ def test_methods_that_cannot_make_columns_anew_say_so():
             pr.fit(model_of(), method)
 
 
+@pytest.mark.parametrize(("centre", "beyond"), [(-0.5, False), (0.5, True)])
+def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(centre, 0.25))}
+    model = model_of("y ~ gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)})
+    fit = pr.fit(model, Integrate(nodes=512, draws=100))
+    name = "length[gp(x, basis='hsgp')]"
+    told = [note for note in fit.described["notes"] if note.startswith(f"{name}: ")]
+    assert bool(told) == beyond
+    if beyond:
+        basis, drawn = model.joint.blocks[-1].prior.basis, fit.solution.draws.flat[name]
+        share = np.mean([basis.error_of(RBF(v)) > FAR for v in drawn])
+        said = re.search(r"(\d+)% of the draws are beyond what the sines serve; give a prior", told[0])
+        assert 0 < int(said[1]) / 100 == pytest.approx(share, abs=0.011)  # by 100 of the 400 draws
+        by_chain = with_served_lengths(model, replace(fit.solution, notes=(), draws=Draws(fit.solution.draws.values)))
+        assert by_chain.notes == (told[0],)  # whatever made the draws
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson"])
 def test_the_length_of_sines_has_the_same_posterior_by_nodes_and_by_chains(likelihood):
@@ -149,3 +171,33 @@ def test_the_length_of_sines_has_the_same_posterior_by_nodes_and_by_chains(likel
         a, b = (f.solution.draws.flat[name] for f in (nodes, chains))
         assert a.mean() == pytest.approx(b.mean(), abs=0.12 * b.std())
         assert a.std() == pytest.approx(b.std(), rel=0.1)
+
+
+def test_sigma_alone_at_the_top_of_the_evidence():
+    """Columns that can reproduce the response, of a known prior: beta is integrated, and sigma has a maximum."""
+    fit = pr.fit(model_of("y ~ gp(x, length=0.5)", prior={"gp(x)": Normal(1.0)}), "evidence")
+    K = RBF(0.5)(X)
+    model = fit.model
+    values = [dense(model, K + (fit.aux["sigma"] * f) ** 2 * np.eye(40)) for f in (0.99, 1.0, 1.01)]
+    assert values[1] == max(values)
+    assert fit.solution.stats["log_evidence"] == pytest.approx(values[1], rel=1e-10)
+
+
+def test_a_search_settles_where_the_evidence_is_nearly_flat():
+    """A straight line in counts: the Hessian that steers has the wrong sign near the maximum."""
+    rng = np.random.default_rng(1023)
+    x = rng.uniform(0, 1, 100)
+    rng.uniform(0, 1, 100), rng.random(100), rng.normal(size=100)
+    y = rng.poisson(np.exp(2 * x))
+    model = pr.Model.from_formula("y ~ s(x)", {"x": x, "y": y}, likelihood="poisson")
+    problem = EvidenceProblem(model, False)
+    top = problem.maximise(60)
+    values = [problem.surface(top.theta + h).value for h in (-0.5, 0.0, 0.5)]
+    assert values[1] == max(values)
+
+
+def test_a_part_of_a_sum_that_tells_nothing_does_not_keep_a_search_from_its_end():
+    others = {"scaled.variance": pr.priors.Reference(), "scaled.length": 4.0}
+    prior = {"gp(x)": GaussianProcess(RBF(0.5) + 1.0 * Matern(4.0), others=others)}
+    both, one = (pr.fit(model_of(prior=p), "evidence") for p in (prior, {"gp(x)": GaussianProcess()}))
+    assert both.solution.stats["log_evidence"] >= one.solution.stats["log_evidence"] - 1e-6

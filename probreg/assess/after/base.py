@@ -17,6 +17,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.fits.prediction import require_predictive
 from probreg.inference import Status
+from probreg.inference.base import markov
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.registry import Registry
 
@@ -139,7 +140,7 @@ Array = np.ndarray
 
 def no_chains(fit: Fit) -> str | None:
     """Why a question about Markov chains has no meaning for this fit, or None."""
-    if fit.method.makes_chains:
+    if markov(fit.method, fit.solution):
         return None
     return f"the draws of {fit.method.name} are independent, no Markov chain made them"
 

@@ -11,6 +11,7 @@ from probreg.errors import ProbregError, ProbregWarning
 from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import NUTS, Conjugate, Importance, LaplaceApproximation, Method, Quadrature, Status
+from probreg.inference.base import markov
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -113,7 +114,7 @@ def _moments(made: Fit) -> PosteriorMoments:
     none = np.zeros_like(mean)
     if isinstance(made.method, Importance):
         return PosteriorMoments(mean, sd, s.stats["mcse_mean"] * sd, none + s.stats["mcse_sd"])
-    if not made.method.makes_chains:  # moments by a formula
+    if not markov(made.method, made.solution):  # moments by a formula
         return PosteriorMoments(mean, sd, none, none)
     from arviz_stats.base import array_stats
 

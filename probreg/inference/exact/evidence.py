@@ -252,7 +252,8 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
     blocks, gaussian = model.joint.blocks, model.likelihood.least_squares
     if not isinstance(model.likelihood, SmoothLikelihood):
         return f"{method.name} needs a smooth likelihood, and {model.likelihood.name} is not one"
-    if not any(isinstance(b.prior, HierarchicalPrior) for b in blocks):
+    sigma_alone = does == "finds" and gaussian and model.noise_unknown and model.joint.informative.any()
+    if not sigma_alone and not any(isinstance(b.prior, HierarchicalPrior) for b in blocks):
         return (
             f"{method.name} {does} prior scales that are unknown, and this model has none: Normal(Reference()) or "
             "Normal(HalfNormal(1.0)) has"
@@ -494,7 +495,7 @@ class EvidenceProblem:
         if lost:
             gone = ", ".join(self.named(self.unknown[k]) for k in sorted(lost))
             said += [
-                f"pruned, since the evidence rises as their scale falls to 0: {gone}; their coefficients are held at 0"
+                f"pruned, since the evidence rises as their scale falls to 0: {gone}; their coefficients are held at 0 (a singular fit)"
             ]
         if self.exact and self.model.unknown:
             said += [f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too"]

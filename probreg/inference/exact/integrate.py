@@ -2,16 +2,16 @@
 
 p(beta, theta | y) = p(beta | theta, y) p(theta | y), theta the logs of the scales and of sigma. The first factor is normal
 (for other likelihoods than the Gaussian approximately, and weighed); the second is known up to a constant, since the
-evidence p(y | theta) has beta integrated, and has few dimensions: weighted low-discrepancy nodes replace a Markov chain.
+evidence p(y | theta) has beta integrated. Up to 8 dimensions weighted low-discrepancy nodes replace a Markov chain; in more of them
+chains run over theta alone.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
-from scipy.stats import chi2, norm, qmc
+from scipy.stats import qmc
 
 from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import NotConverged
@@ -31,44 +31,29 @@ from probreg.inference.exact.evidence import EvidenceProblem, scales_obstacle
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import ConditionalNormal, log_prior_of_logs
+from probreg.inference.exact.nodes import Nodes, proposal_about, sampled_nodes, weighed_nodes
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
+from probreg.inference.sampling.convergence import judged
 from probreg.inference.sampling.importance import (
     all_proper,
     batched_log_lik,
-    effective,
     reliable,
     resampled,
     smoothed,
     student_points,
     weighted_moments,
 )
+from probreg.inference.sampling.sampler import SamplerSettings
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 
 MOST = 8  # hyperparameters up to which a few hundred nodes find the mass of their posterior
-_DF = 6.0  # of the proposal, a Student-t
-_DISTANCES = (1.0, 2.0, 4.0, 7.0)  # in standard deviations, at which its axes are compared with the density
-_STRETCH = (1.1, 6.0)  # of an axis: a little at the least, and never beyond all bounds
+_TUNE = 300  # steps of adaptation of a chain, in coordinates that the curvature has made round
 _FIRST = 16  # nodes of each chain that are tried first where each one costs a mode
 _DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
 _JOINT = 50  # coefficients up to which draws are weighed jointly with the scales
 _ENOUGH = 100.0  # nodes, of effective ones, that are asked for
-_STEP = 1e-4  # of the differences of a gradient, in logs of scales
-
-
-class _Nodes(NamedTuple):
-    """Points theta with their weights, chain by chain, each chain an independent scrambling of one sequence."""
-
-    theta: Array  # (C, N, d)
-    log_q: Array  # (C, N), log density of the proposal
-    log_weight: Array  # (C, N), smoothed; exp sums to one over all
-    k_hat: float
-    log_evidence: Array  # (C,), each chain's own estimate
-
-    @property
-    def ess(self) -> float:
-        return effective(self.log_weight)
 
 
 @METHODS.register
@@ -82,6 +67,9 @@ class Integrate(Method):
     and drawn exactly. Elsewhere points about mode - H^-1 grad log|H|^(1/2) are weighed with their nodes by the posterior
     itself and resampled, where there are at most 50 coefficients; without these weights the status is no good one.
 
+    Above 8 dimensions theta is sampled by NUTS on the same surface, and judged as Markov chains are. beta given theta is then drawn
+    exactly for a Gaussian likelihood; for others it is normal about the mode, no weights vouch for that, and the status says so.
+
     Parameters
     ----------
     nodes : int
@@ -90,7 +78,7 @@ class Integrate(Method):
     draws : int
         Draws of each chain.
     chains : int
-        Number of chains, each with its own nodes.
+        Number of chains, each with its own nodes or a Markov chain.
     max_k : float, optional
         The largest k-hat, by default min(1 - 1 / log10 S, 0.7) for S nodes.
 
@@ -139,8 +127,6 @@ class Integrate(Method):
                         f"integrate: the {what} of {problem.named(group)} has an improper prior, under which the posterior has no "
                         f"finite mass; give a proper one such as {such}, or use evidence"
                     )
-        if (d := len(problem.groups.priors) + problem.noise) > MOST:
-            return f"integrate lays nodes in at most {MOST} dimensions, and this model has {d} unknown scales; use nuts"
         return improper(self, model) or improper_noise(self, model)
 
     @one_blas_thread()  # small matrices, many times: threads would wait for one another
@@ -148,6 +134,8 @@ class Integrate(Method):
         problem = EvidenceProblem(model, per_column=False, method=self.name)
         start = posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0)
         require_full_rank(start, model, self.name)
+        if dimensions(problem) > MOST:
+            return self._by_chains(model, problem, rng)
         nodes = self._weighed(problem, rng)
         limit = reliable(nodes.log_weight.size) if self.max_k is None else self.max_k
         if not nodes.k_hat <= limit:
@@ -157,9 +145,17 @@ class Integrate(Method):
             )
         return _solution(model, problem, nodes, self, rng)
 
-    def _weighed(self, problem: EvidenceProblem, rng: np.random.Generator) -> _Nodes:
+    def _by_chains(self, model: Model, problem: EvidenceProblem, rng: np.random.Generator) -> Solution:
+        """theta by Markov chains, whose verdict comes before what is said of beta given theta."""
+        run = SamplerSettings(int(rng.integers(2**31)), self.draws, _TUNE, self.chains)
+        nodes = sampled_nodes(problem, problem.maximise(300).theta, run)
+        found = _solution(model, problem, nodes, self, rng)
+        verdict = judged(model, replace(found, status=Status.SAMPLED, detail=""))
+        return found if verdict.status.good else verdict
+
+    def _weighed(self, problem: EvidenceProblem, rng: np.random.Generator) -> Nodes:
         top = problem.maximise(300)
-        proposal, d = _proposal(problem, top.theta), len(top.theta)
+        proposal, d = proposal_about(problem, top.theta), len(top.theta)
         of_chain = 2 ** max(1, math.ceil(math.log2(self.nodes / self.chains)))  # a sequence is even at powers of two
         streams = [qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)]
         size = of_chain if problem.exact else min(_FIRST, of_chain)
@@ -170,67 +166,23 @@ class Integrate(Method):
             value_new = problem.surface.values(new.reshape(-1, d)).reshape(log_q_new.shape)
             theta = np.concatenate([theta, new], 1)
             value, log_q = np.concatenate([value, value_new], 1), np.concatenate([log_q, log_q_new], 1)
-            found = _normalised(theta, value, log_q)
+            found = weighed_nodes(theta, value, log_q)
             done, total = theta.shape[1], theta[..., 0].size
             if 2 * done > of_chain or (found.k_hat <= min(0.5, reliable(total)) and found.ess >= _ENOUGH):
                 return found
             size = done
 
 
-class _Proposal(NamedTuple):
-    """A Student-t about `centre`, stretched along each axis by a factor of its own on either side (Geweke 1989)."""
-
-    centre: Array  # (d,)
-    root: Array  # (d, d), one axis a column
-    stretch: Array  # (2, d), below and above
-
-    def points(self, U: Array) -> tuple[Array, Array]:
-        """Points (C, N, d) from uniform ones (C, N, d + 1), and the log density of each."""
-        d = len(self.centre)
-        # z = Phi^-1(U) / (chi^2_nu / nu)^(1/2)
-        z = norm.ppf(U[..., :d]) / np.sqrt(chi2.ppf(U[..., d:], _DF) / _DF)
-        r = np.where(z < 0, *self.stretch)
-        # theta = centre + root (r z): log q(theta) = log Gamma((nu + d)/2) - log Gamma(nu/2) - d/2 log(nu pi)
-        # - (nu + d)/2 log(1 + |z|^2 / nu) - log|root| - sum_i log r_i.
-        constant = gammaln((_DF + d) / 2) - gammaln(_DF / 2) - 0.5 * d * np.log(_DF * np.pi)
-        log_q = constant - 0.5 * (_DF + d) * np.log1p((z**2).sum(-1) / _DF)
-        return self.centre + (r * z) @ self.root.T, log_q - np.linalg.slogdet(self.root)[1] - np.log(r).sum(-1)
-
-
-def _proposal(problem: EvidenceProblem, theta: Array) -> _Proposal:
-    """Axes from the curvature at the maximum, stretched where the density falls more slowly than a normal's."""
-    values, vectors = np.linalg.eigh(_curvature(problem, theta))
-    # A direction in which the density hardly falls gets a spread of ten units of the log.
-    root = vectors / np.sqrt(np.maximum(values, 1e-2))
-    away = np.array([sign * h * axis for sign in (-1.0, 1.0) for axis in root.T for h in _DISTANCES])
-    found = problem.surface.values(np.vstack([theta, theta + away]))
-    fall = np.maximum(found[0] - found[1:], 1e-300).reshape(2, len(theta), len(_DISTANCES))
-    # A normal of standard deviation r falls by (h / r)^2 / 2 at h: the widest r that any distance asks for.
-    r = np.nanmax(np.array(_DISTANCES) / np.sqrt(2.0 * fall), axis=-1)
-    return _Proposal(theta, root, np.clip(r, *_STRETCH))
-
-
-def _normalised(theta: Array, value: Array, log_q: Array) -> _Nodes:
-    log_w = value - log_q
-    tail = smoothed(log_w.ravel())
-    # p(y) = E_q[p(y, theta) / q(theta)], the mean weight; one estimate for each scrambling.
-    evidence = np.logaddexp.reduce(log_w, axis=1) - np.log(log_w.shape[1])
-    log_weight = tail.log_weight - np.logaddexp.reduce(tail.log_weight)
-    return _Nodes(theta, log_q, log_weight.reshape(log_w.shape), tail.k, evidence)
-
-
-def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
-    """Minus the second derivatives at the maximum: differences of the gradient, which is exact."""
-    eye = _STEP * np.eye(len(theta))
-    H = np.array([problem.surface(theta + e).gradient - problem.surface(theta - e).gradient for e in eye]) / (2 * _STEP)
-    return -(H + H.T) / 2
+def dimensions(problem: EvidenceProblem) -> int:
+    """The number of unknown scales, sigma of a Gaussian likelihood counted."""
+    return len(problem.groups.priors) + problem.noise
 
 
 # ---- from nodes to draws -----------------------------------------------------------------------------------------------
 
 
 def _solution(
-    model: Model, problem: EvidenceProblem, nodes: _Nodes, method: Integrate, rng: np.random.Generator
+    model: Model, problem: EvidenceProblem, nodes: Nodes, method: Integrate, rng: np.random.Generator
 ) -> Solution:
     total, names = method.draws * method.chains, problem.names
     found = (_exact if problem.exact else _approximate)(model, problem, nodes, total, rng)
@@ -241,17 +193,13 @@ def _solution(
         moments[model.noise_scale] = weighted_moments(at_nodes, np.exp(nodes.log_weight.ravel()))
     index = slice(None) if problem.exact or found.detail else rng.permutation(resampled(found.weight, total, rng))
     draws = {"beta": found.beta, **drawn}
-    stats = {"k_hat": nodes.k_hat, "ess": nodes.ess, "nodes": float(nodes.log_weight.size), "n": model.design.total}
-    stats |= found.stats
+    stats = {"n": model.design.total, **nodes.worth, **found.stats}
     if all_proper(model) and (evidence := found.log_evidence) is not None:
         stats["log_evidence"] = float(np.logaddexp.reduce(evidence) - np.log(len(evidence)))
         if len(evidence) > 1:  # independent scramblings: their spread is the error of their mean
             stats["log_evidence_se"] = float(np.std(evidence, ddof=1) / np.sqrt(len(evidence)))
     k = model.shape[0] * model.shape[1]
-    said = (
-        f"k-hat {nodes.k_hat:.2f}; {nodes.log_weight.size:,} nodes over {', '.join([*names, *(model.unknown if problem.noise else ())])} "
-        f"are worth {nodes.ess:,.0f} equal ones"
-    )
+    said = nodes.words([*names, *(model.unknown if problem.noise else ())])
     return Solution(
         beta=found.mean[:k].reshape(model.shape),
         scale=found.covariance[:k, :k],
@@ -259,6 +207,7 @@ def _solution(
         aux_sd={a: moments[a][1] for a in model.unknown},
         draws=Draws(
             {name: chains_of(values[index], method.chains) for name, values in draws.items()},
+            stats=nodes.chain_stats or {},
             hyper=tuple(names),
             marginals=found.marginals,
         ),
@@ -273,6 +222,9 @@ def _solution(
             *found.notes,
         ),
     )
+
+
+_EXACTLY = "beta given the scales is drawn from its exact normal distribution"
 
 
 class _Found(NamedTuple):
@@ -291,12 +243,12 @@ class _Found(NamedTuple):
     detail: str = ""  # why the draws are not vouched for
 
 
-def _exact(model: Model, problem: EvidenceProblem, nodes: _Nodes, draws: int, rng: np.random.Generator) -> _Found:
+def _exact(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
     """beta given theta is normal; its moments are those of the mixture over the nodes."""
     surface = problem.surface
     assert isinstance(surface, GaussianSurface)
     theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
-    chosen = rng.permutation(resampled(weight, draws, rng))
+    chosen = nodes.drawn(draws, rng)
     c, G, F = surface.coefficients
     q, k = G.shape[1], F.shape[1]
     spread, gammas = np.zeros((q, q)), np.empty((len(chosen), q))
@@ -328,18 +280,20 @@ def _exact(model: Model, problem: EvidenceProblem, nodes: _Nodes, draws: int, rn
     sd = np.sqrt(inner + sigma[:, None] ** 2 * np.square(F).sum(1))
     marginals = {"weight": weight, "mean": c + gamma @ G.T, "sd": sd}
     mean_beta = c + G @ mean
-    return _Found(
-        theta[chosen], beta[..., None], aux, equal, mean_beta, covariance, {}, (), marginals, nodes.log_evidence
-    )
+    notes = () if nodes.chain_stats is None else (_EXACTLY,)
+    evidence = nodes.log_evidence if nodes.chain_stats is None else None
+    return _Found(theta[chosen], beta[..., None], aux, equal, mean_beta, covariance, {}, notes, marginals, evidence)
 
 
-def _approximate(model: Model, problem: EvidenceProblem, nodes: _Nodes, draws: int, rng: np.random.Generator) -> _Found:
+def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
     """Points (beta, log aux) about the mode at every node, weighed with their node by the posterior of both."""
     surface, (p, m) = problem.surface, model.shape
     assert isinstance(surface, LaplaceSurface)
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
     k, each = p * m + len(model.unknown), -(-draws // len(theta))
     at = [surface.conditional(t) for t in theta]
+    if nodes.chain_stats is not None:
+        return _unweighed(model, nodes, at, draws, rng, "draws of Markov chains are not weighed")
     if p * m > _JOINT:
         return _unweighed(model, nodes, at, draws, rng, f"{p * m} coefficients, and at most {_JOINT} are weighed")
     z, log_q = student_points(rng, len(theta) * each, k, max(_DF_BETA, k))
@@ -375,12 +329,11 @@ def _approximate(model: Model, problem: EvidenceProblem, nodes: _Nodes, draws: i
 
 
 def _unweighed(
-    model: Model, nodes: _Nodes, at: list[ConditionalNormal], draws: int, rng: np.random.Generator, why: str,
+    model: Model, nodes: Nodes, at: list[ConditionalNormal], draws: int, rng: np.random.Generator, why: str,
     stats: dict[str, float] | None = None,
 ) -> _Found:  # fmt: skip
     """Draws of the normal at each node, the nodes by their Laplace evidence: an approximation that nothing vouches for."""
-    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
-    chosen = rng.permutation(resampled(weight, draws, rng))
+    theta, chosen = nodes.theta.reshape(-1, nodes.theta.shape[-1]), nodes.drawn(draws, rng)
     point = np.empty((draws, len(at[0].mean)))
     for s in np.unique(chosen):
         mine = np.flatnonzero(chosen == s)

@@ -33,7 +33,7 @@ class LatentGroup:
         """L with L L' = P, (q, q)."""
         return np.linalg.cholesky(self.base.precision(len(self.columns)))
 
-    @property
+    @cached_property
     def hyper(self) -> Mapping[str, AuxPrior]:
         """The priors of its hyperparameters by name."""
         return {} if self.prior is None else {name: h.prior for name, h in self.prior.hyper.items()}

@@ -6,6 +6,7 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
+from probreg.inference.base import markov
 
 Array = np.ndarray
 MOST = 12  # parameters in one picture
@@ -22,7 +23,7 @@ class Chains(NamedTuple):
 
 def chains(fit: Fit) -> Chains:
     """The first 12 parameters. Incompatible for a fit that has no chains."""
-    if not fit.method.makes_chains:
+    if not markov(fit.method, fit.solution):
         raise Incompatible(f"{fit.method.name} runs no Markov chains, so they cannot be looked at; fit with 'nuts'")
     posterior: Any = fit.tree["posterior"]
     beta = posterior["beta"].values

@@ -14,6 +14,7 @@ from probreg.assess.before import Findings, Verdict, check
 from probreg.comparison import compare
 from probreg.comparison.same_question import fits_by_name
 from probreg.fits.fit import Fit
+from probreg.inference.base import markov
 from probreg.show.report.facts import comparison_table, facts, findings, sentence
 from probreg.show.report.pictures import mixing_summary, pictures, predictive_accuracy, versions
 from probreg.system.disk import destination, write_whole
@@ -92,7 +93,7 @@ def render(fits: Mapping[str, Fit], *, prob: Probability = 0.95, title: str | No
         reasons=comparison.reasons,
         notes=comparison.notes,
         pictures=pictures(several, prob, data),
-        mixing=[mixing_summary(name, fit) for name, fit in several.items() if fit.method.makes_chains],
+        mixing=[mixing_summary(name, fit) for name, fit in several.items() if markov(fit.method, fit.solution)],
         accuracy=predictive_accuracy(several),
         versions=versions(),
         date=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),

@@ -16,6 +16,7 @@ import numpy as np
 from probreg.comparison import decimals, rounded
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
+from probreg.inference.base import markov
 from probreg.inference.sampling.convergence import R_HAT
 from probreg.likelihoods import Bernoulli, Binomial, SoftmaxLikelihood
 from probreg.show.plot.calibration import calibration
@@ -197,7 +198,7 @@ def pictures(fits: Mapping[str, Fit], prob: float, data: Any) -> list[Shown]:
         ]
     out += influence + _leverage(fits)
     for name, one in fits.items():
-        if one.method.makes_chains:
+        if markov(one.method, one.solution):
             out += _chains(name, one)
     return out
 

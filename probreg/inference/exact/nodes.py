@@ -1,0 +1,138 @@
+"""Points theta of the posterior of hyperparameters, the logs of prior scales and of sigma, with beta integrated out.
+
+In few dimensions they are scrambled Sobol points of a Student-t about the maximum, with importance weights; in more they are Markov
+chains on the same density, in the coordinates x of theta = top + A x with A A' the inverse of the curvature at the top.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+from scipy.stats import chi2, norm
+
+from probreg.errors import DataError, Incompatible
+from probreg.inference.base import Array
+from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.sampling.importance import effective, resampled, smoothed
+from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
+
+_DF = 6.0  # of the proposal, a Student-t
+_DISTANCES = (1.0, 2.0, 4.0, 7.0)  # in standard deviations, at which its axes are compared with the density
+_STRETCH = (1.1, 6.0)  # of an axis: a little at the least, and never beyond all bounds
+_STEP = 1e-4  # of the differences of a gradient, in logs of scales
+_LEAST = 1e-2  # curvature: a direction in which the density hardly falls gets a spread of ten units of the log
+_REACH = 300.0  # of a log: what a double holds
+
+
+class Nodes(NamedTuple):
+    """Points theta with their weights, chain by chain: independent scramblings of one sequence, or Markov chains of equal weights."""
+
+    theta: Array  # (C, N, d)
+    log_q: Array  # (C, N), log density of the proposal
+    log_weight: Array  # (C, N), smoothed; exp sums to one over all
+    k_hat: float
+    log_evidence: Array  # (C,), each chain's own estimate
+    chain_stats: Mapping[str, Array] | None = None  # of Markov chains, whose draws these are, in their order
+
+    @property
+    def ess(self) -> float:
+        return effective(self.log_weight)
+
+    @property
+    def worth(self) -> dict[str, float]:
+        """What weights are worth; nothing of Markov chains, which are judged by their draws."""
+        if self.chain_stats is not None:
+            return {}
+        return {"k_hat": self.k_hat, "ess": self.ess, "nodes": float(self.log_weight.size)}
+
+    def words(self, names: Sequence[str]) -> str:
+        """What the posterior of these hyperparameters was found by."""
+        over, count = ", ".join(names), self.log_weight.size
+        if self.chain_stats is not None:
+            return (
+                f"NUTS sampled {over}, with beta integrated: {len(self.theta)} chains of {self.theta.shape[1]:,} draws"
+            )
+        return f"k-hat {self.k_hat:.2f}; {count:,} nodes over {over} are worth {self.ess:,.0f} equal ones"
+
+    def drawn(self, size: int, rng: np.random.Generator) -> Array:
+        """The numbers of the nodes of equal draws: by weight in random order, or the draws of chains as they are."""
+        if self.chain_stats is not None:
+            return np.arange(size)
+        return rng.permutation(resampled(np.exp(self.log_weight.ravel()), size, rng))
+
+
+class Proposal(NamedTuple):
+    """A Student-t about `centre`, stretched along each axis by a factor of its own on either side (Geweke 1989)."""
+
+    centre: Array  # (d,)
+    root: Array  # (d, d), one axis a column
+    stretch: Array  # (2, d), below and above
+
+    def points(self, U: Array) -> tuple[Array, Array]:
+        """Points (C, N, d) from uniform ones (C, N, d + 1), and the log density of each."""
+        d = len(self.centre)
+        # z = Phi^-1(U) / (chi^2_nu / nu)^(1/2)
+        z = norm.ppf(U[..., :d]) / np.sqrt(chi2.ppf(U[..., d:], _DF) / _DF)
+        r = np.where(z < 0, *self.stretch)
+        # theta = centre + root (r z): log q(theta) = log Gamma((nu + d)/2) - log Gamma(nu/2) - d/2 log(nu pi)
+        # - (nu + d)/2 log(1 + |z|^2 / nu) - log|root| - sum_i log r_i.
+        constant = gammaln((_DF + d) / 2) - gammaln(_DF / 2) - 0.5 * d * np.log(_DF * np.pi)
+        log_q = constant - 0.5 * (_DF + d) * np.log1p((z**2).sum(-1) / _DF)
+        return self.centre + (r * z) @ self.root.T, log_q - np.linalg.slogdet(self.root)[1] - np.log(r).sum(-1)
+
+
+def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:
+    """Axes from the curvature at the maximum, stretched where the density falls more slowly than a normal's."""
+    root = _axes(problem, theta)
+    away = np.array([sign * h * axis for sign in (-1.0, 1.0) for axis in root.T for h in _DISTANCES])
+    found = problem.surface.values(np.vstack([theta, theta + away]))
+    fall = np.maximum(found[0] - found[1:], 1e-300).reshape(2, len(theta), len(_DISTANCES))
+    # A normal of standard deviation r falls by (h / r)^2 / 2 at h: the widest r that any distance asks for.
+    r = np.nanmax(np.array(_DISTANCES) / np.sqrt(2.0 * fall), axis=-1)
+    return Proposal(theta, root, np.clip(r, *_STRETCH))
+
+
+def weighed_nodes(theta: Array, value: Array, log_q: Array) -> Nodes:
+    log_w = value - log_q
+    tail = smoothed(log_w.ravel())
+    # p(y) = E_q[p(y, theta) / q(theta)], the mean weight; one estimate for each scrambling.
+    evidence = np.logaddexp.reduce(log_w, axis=1) - np.log(log_w.shape[1])
+    log_weight = tail.log_weight - np.logaddexp.reduce(tail.log_weight)
+    return Nodes(theta, log_q, log_weight.reshape(log_w.shape), tail.k, evidence)
+
+
+def _axes(problem: EvidenceProblem, theta: Array) -> Array:
+    """A with A A' the inverse of the curvature at theta, one axis a column."""
+    values, vectors = np.linalg.eigh(_curvature(problem, theta))
+    return np.asarray(vectors / np.sqrt(np.maximum(values, _LEAST)))
+
+
+def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
+    """Minus the second derivatives at the maximum: differences of the gradient, which is exact."""
+    eye = _STEP * np.eye(len(theta))
+    H = np.array([problem.surface(theta + e).gradient - problem.surface(theta - e).gradient for e in eye]) / (2 * _STEP)
+    return -(H + H.T) / 2
+
+
+def sampled_nodes(problem: EvidenceProblem, top: Array, run: SamplerSettings) -> Nodes:
+    """Markov chains about `top` on the density of theta; points where the surface has no value are steps that diverge."""
+    surface, A, d = problem.surface, _axes(problem, top), len(top)
+
+    def log_prob(x: Array) -> tuple[float, Array]:
+        theta = top + A @ x
+        if not np.abs(theta).max() < _REACH:
+            return np.nan, x
+        try:
+            at = surface(theta)
+        except (np.linalg.LinAlgError, Incompatible, DataError):
+            return np.nan, x
+        return at.value, A.T @ at.gradient
+
+    density = Density(
+        d, log_prob, lambda x: {"theta": top + A @ x}, lambda rng: rng.standard_normal(d), {"theta": (d,)}, free=False
+    )
+    found = sample(density, run)
+    theta = found.posterior["theta"]
+    equal = np.full(theta.shape[:2], -np.log(theta[..., 0].size))
+    return Nodes(theta, np.zeros(equal.shape), equal, np.nan, np.empty(0), found.stats)
