@@ -346,3 +346,17 @@ def test_the_maximum_likelihood_of_scales_by_laplaces_method(likelihood):
     fit = pr.fit(model, Evidence(criterion="ML"))
     at = f.mode(top.theta)
     np.testing.assert_allclose(fit.solution.beta.ravel(), at.point[: fit.solution.beta.size], rtol=1e-6, atol=1e-8)
+
+
+def test_the_evidence_of_many_rows_does_not_depend_on_where_its_modes_begin():
+    """They begin at the last one, with its curvature; those of one theta are found once."""
+    rows = np.random.default_rng(8)
+    X = rows.standard_normal((20_000, 4))
+    y = rows.random(20_000) < 1.0 / (1.0 + np.exp(-X @ [0.5, -0.2, 0.1, 0.0]))
+    model = pr.Model.from_arrays(X, y.astype(int), likelihood="bernoulli", prior=Normal(pr.HalfNormal(1.0)))
+    theta = np.array([[-1.0], [0.5], [-6.0]])
+    one, other = (EvidenceProblem(model, False).surface for _ in range(2))
+    np.testing.assert_allclose(one.values(theta), other.values(theta[::-1])[::-1], rtol=1e-12)
+    fresh = EvidenceProblem(model, False).surface.conditional(theta[1])
+    np.testing.assert_allclose(one.conditional(theta[1]).mean, fresh.mean, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(one.conditional(theta[1]).root, fresh.root, rtol=1e-6, atol=1e-10)

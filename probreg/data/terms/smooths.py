@@ -17,6 +17,7 @@ import numpy as np
 from scipy.interpolate import BSpline
 
 from probreg.errors import DataError
+from probreg.numerics.linalg import one_blas_thread
 
 Array = np.ndarray
 MOST_KNOTS = 2000  # distinct points up to which all of them are knots of a thin plate spline
@@ -100,6 +101,7 @@ class ThinPlate(SmoothBasis):
     means: Array  # (flat + q,)
 
     @classmethod
+    @one_blas_thread()
     def of(cls, x: Array, k: int, name: str = "s", rows: int = MOST_KNOTS) -> Self:
         """The basis of k columns, the constant counted, at points x (n, d)."""
         knots = np.unique(x, axis=0)

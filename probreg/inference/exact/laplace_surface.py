@@ -29,13 +29,14 @@ from probreg.inference.exact.latent_groups import (
     log_prior_of_logs,
     with_priors,
 )
-from probreg.inference.modes.newton import find_mode
+from probreg.inference.modes.newton import find_mode, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
 from probreg.priors import AuxPrior, Flat, GaussianPrior, SmoothPrior, WholePrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_KEPT = 10**7  # numbers, 80 MB, of curvatures at modes that are kept
 _NEAR = 1e-4  # of a difference of the curvature of a row, in eta and log aux
 
 
@@ -64,6 +65,8 @@ class LaplaceSurface:
             self._centre[list(g.columns)] = g.base.center(len(g.columns))[:, None]
             at += len(index)
         self._last: tuple[tuple[float, ...], ...] | None = None
+        self._information: Array | None = None  # of the rows at the last mode
+        self._kept: dict[bytes, _LaplaceMode] = {}
 
     def __call__(self, theta: Array) -> EvidencePoint:
         at, m = self._mode(theta), self.model.shape[1]
@@ -103,22 +106,37 @@ class LaplaceSurface:
         return self.groups.priors
 
     def _mode(self, theta: Array) -> "_LaplaceMode":
+        if (known := self._kept.get(theta.tobytes())) is not None:
+            return known
         model = self.model.with_prior(self._prior_at(np.exp(theta)))
-        mode = find_mode(model, tol=1e-10, start=self._last)
+        prior = self._precision(theta)
+        near = None if self._information is None else self._information + prior
+        mode = find_mode(model, tol=1e-10, start=self._last, near=near)
         if mode.status is not Status.CONVERGED:
             raise Incompatible(
                 f"the evidence has no mode to be approximated about at scales {np.exp(theta)}: {mode.status.value}"
             )
-        basis = model.design.basis
+        basis, local = model.design.basis, mode.local
         beta = basis.T @ mode.gamma
         self._last = tuple(map(tuple, beta))
+        # it hardly moves with theta: H at the next theta is about this and the precision of the prior there
+        self._information = None if model.unknown else local.curvature - prior
         aux = dict(zip(model.unknown, np.exp(mode.log_aux)))
-        local = model.value_grad_hessian_standardised(mode.gamma, **aux)
         # Laplace: log p(y | tau) = log p(y, mode) + (d/2) log 2 pi - log |H| / 2, with beta = T gamma: |T|^m more.
         shift = model.shape[1] * np.linalg.slogdet(basis.T)[1]
         log_det = np.linalg.slogdet(local.curvature)[1]
         evidence = local.value + shift + 0.5 * (len(local.curvature) * _LOG_2PI - log_det)
-        return _LaplaceMode(model, mode.gamma, beta, aux, local, evidence)
+        found = _LaplaceMode(model, mode.gamma, beta, aux, local, evidence)
+        if (len(self._kept) + 1) * local.curvature.size <= _KEPT:
+            self._kept[theta.tobytes()] = found
+        return found
+
+    def _precision(self, theta: Array) -> Array:
+        """C D^-2 C' over gamma: the precision of the priors of the groups on standardised columns."""
+        m = self.model.shape[1]
+        D = np.exp(np.repeat(self.groups.values(theta[None])[0], m))
+        half = map_of_columns(self.model.design.basis.T, m).T @ self._roots / D
+        return np.asarray(half @ half.T)
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
@@ -147,7 +165,9 @@ class LaplaceSurface:
             points += [
                 self.groups.at_scales(others, -0.5 * np.log(typical * r), 0.0) for r in (10.0, 1.0, 0.1, 0.01, 0.001)
             ]
-        return [max(points, key=lambda theta: self(theta).value)]
+        few = sample_of_rows(model)
+        near = self if few is None else LaplaceSurface(replace(model, design=few), self.groups, self._prior_at)
+        return [points[int(np.argmax(near.values(np.array(points))))]]
 
 
 def log_det_gradient(model: Model, beta: Array, aux: Mapping[str, float], root: Array) -> Array:
@@ -188,7 +208,7 @@ def _log_det_sums(
     def part(some: Block) -> tuple[Array, Array]:
         eta = some.eta(beta)
         # J_i root, J_i = d z_i / d (vec beta, log aux): (n, m + a, r).
-        of_eta = np.einsum("nj,jkr->nkr", some.X, root[: p * m].reshape(p, m, -1))
+        of_eta = (some.X @ root[: p * m].reshape(p, -1)).reshape(len(eta), m, -1)
         J = np.concatenate([of_eta, np.broadcast_to(root[p * m :], (len(eta), len(aux), root.shape[1]))], 1)
         V, t = J @ J.transpose(0, 2, 1), np.empty((len(eta), m + len(aux)))
         for k, e in enumerate(_NEAR * np.eye(m + len(aux))):

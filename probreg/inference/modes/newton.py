@@ -106,9 +106,11 @@ class Newton(Method):
 
 @one_blas_thread()
 def find_mode(
-    model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None
-) -> Mode:
-    """The mode of the log posterior over (beta, log aux)."""
+    model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None,
+    near: Array | None = None,
+) -> Mode:  # fmt: skip
+    """The mode of the log posterior over (beta, log aux); `near` (k, k) is about its curvature at the start, on standardised
+    columns."""
     refuse_too_wide(model.shape[0])
     if not model.design.reachable:
         raise DataError(
@@ -120,6 +122,7 @@ def find_mode(
     gamma, log_aux, H = _start(model, start)
     shape, k, n = gamma.shape, gamma.size, model.design.total
     many, tol = model.design.count >= _SMALL, tol * max(1.0, np.sqrt(n))
+    H = near if near is not None and many else H
     point = np.concatenate([gamma.ravel(), log_aux])
     if H is not None:
         point = _approach(model, point, _slope(model, point, shape), H, tol)
@@ -145,9 +148,9 @@ def find_mode(
             status = Status.CONVERGED
             break
         if many and convex and decrement < _NEAR * np.sqrt(n):
-            near = _approach(model, point, local.gradient, local.curvature, tol)
-            if near is not point:
-                point, local = near, _evaluate(model, near, shape)
+            nearer = _approach(model, point, local.gradient, local.curvature, tol)
+            if nearer is not point:
+                point, local = nearer, _evaluate(model, nearer, shape)
                 continue
         moved = _halve(model, point, step, local, shape)
         if moved is None:
@@ -297,7 +300,7 @@ def _start(model: Model, start: tuple[tuple[float, ...], ...] | None) -> tuple[A
         beta = started(model, start)
         _, log_aux = _rough(model)
         return design.basis.T_inverse @ beta, log_aux, None
-    some = _sampled(model)
+    some = sample_of_rows(model)
     if some is None:
         return *_rough(model), None
     part = Model(some, model.likelihood, model.with_prior_frozen.prior, model.aux)
@@ -318,7 +321,7 @@ def started(model: Model, start: tuple[tuple[float, ...], ...]) -> Array:
     return beta
 
 
-def _sampled(model: Model) -> Design | None:
+def sample_of_rows(model: Model) -> Design | None:
     """Evenly spaced rows, weighted for those between them; None where they would save less than they cost."""
     design = model.design
     needed = 20 * len(design.columns) * model.likelihood.width
