@@ -149,3 +149,12 @@ def test_the_length_of_sines_has_the_same_posterior_by_nodes_and_by_chains(likel
         a, b = (f.solution.draws.flat[name] for f in (nodes, chains))
         assert a.mean() == pytest.approx(b.mean(), abs=0.12 * b.std())
         assert a.std() == pytest.approx(b.std(), rel=0.1)
+
+
+def test_a_start_that_wanders_on_a_plain_does_not_hide_the_top() -> None:
+    """From the longest start the lengths of these rows run to zero, where the evidence is level and below the top."""
+    rows = pr.load_dataset("motorcycle")
+    for options in ("", ", range=(0, 70)"):
+        found = pr.fit(pr.Model.from_formula(f"accel ~ gp(times, basis='hsgp'{options})", rows))
+        assert found.solution.stats["log_evidence"] == pytest.approx(-617.032, abs=1e-3)
+        assert found.aux["sigma"] == pytest.approx(22.553, abs=1e-3)
