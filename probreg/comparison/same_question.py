@@ -11,6 +11,7 @@ from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import KINDS
 
 Array = np.ndarray
+_MANY = 8  # names in a sentence
 _SAME_WEIGHTS = (
     "Give both models the same weights; fits under different weights are read side by side by the summary() of each"
 )
@@ -54,7 +55,7 @@ def refuse_unlike(base: str, first: Fit, name: str, other: Fit) -> None:
         b = there[what]
         if a is not None and b is not None and a != b:
             raise DataError(
-                f"{base!r} and {name!r} cannot stand in one table, their {what} differ: {_shown(a)} against {_shown(b)}. "
+                f"{base!r} and {name!r} cannot stand in one table, their {what} differ: {_shown(a, b)} against {_shown(b, a)}. "
                 f"{_SAME_WEIGHTS if what == 'kinds of weights' else 'Fit both to the same rows and columns.'}"
             )
     d, e = first.model.design, other.model.design
@@ -90,8 +91,14 @@ def number_of_observations(fit: Fit) -> float | None:
     return fit.model.design.total if fit.model.design.reachable else fit.solution.stats.get("n")
 
 
-def _shown(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def _shown(value: Any, other: Any) -> str:
+    """A value in a sentence; of many names the first that the other does not have."""
+    if not isinstance(value, tuple):
+        return str(value)
+    own = [name for name in value if name not in other] if len(value) > _MANY else []
+    few = (own or value)[:_MANY]
+    rest = len(value) - len(few)
+    return ", ".join(map(str, few)) + f" and {rest} more" * (rest > 0)
 
 
 def _first_row(x: Array, y: Array) -> int:

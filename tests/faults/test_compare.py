@@ -188,3 +188,11 @@ def test_a_perfect_fit_has_a_table_without_warnings():
 def test_a_ridge_needs_a_scale(scale):
     with pytest.raises(pr.DataError, match="scale"):
         ridge(X, Y, scale=scale)
+
+
+def test_of_many_columns_those_that_differ_are_named():
+    names = [f"c{j}" for j in range(40)]
+    wide = np.random.default_rng(1).normal(size=(50, 40))
+    one, other = (ols(wide, wide[:, 0], columns=c) for c in (names, [*names[:-1], "new"]))
+    with pytest.raises(pr.DataError, match="columns differ: c39 and 40 more against new and 40 more"):
+        compare({"one": one, "other": other})

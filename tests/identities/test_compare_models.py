@@ -241,3 +241,13 @@ def test_what_cannot_be_left_out_is_said():
     both = compare_models({"ML": separated, "mode": other})
     assert any(n.startswith("ML: no maximum likelihood estimate exists") for n in both.notes)
     assert both.table.index[0] == "mode"
+
+
+def test_evidence_under_other_flat_columns_is_said_to_be_no_comparison():
+    prior = {"z": pr.Normal(pr.HalfNormal(1.0))}
+    one, more = (fitted("line", right=r, prior=prior, method="evidence") for r in ("z", "x + z"))
+    assert any(
+        n.startswith("log_evidence: the models differ in flat columns") for n in compare_models([one, more]).notes
+    )
+    again = fitted("line", right="z", prior={"z": pr.Normal(pr.HalfNormal(2.0))}, method="evidence")
+    assert not any(n.startswith("log_evidence") for n in compare_models([one, again]).notes)

@@ -210,3 +210,12 @@ def test_a_report_says_what_of_a_process_is_unknown() -> None:
     model = pr.Model.from_formula("y ~ gp(x, basis='hsgp')", table, prior={"gp(x)": prior})
     unknown = "amplitude half-normal with scale 2; length log-normal with location 0.5, scale 0.5"
     assert prior_words(model) == f"gaussian-process of unknown {unknown} on gp(x, basis='hsgp'); flat on Intercept"
+
+
+def test_a_start_that_wanders_on_a_plain_does_not_hide_the_top() -> None:
+    """From the longest start the lengths of these rows run to zero, where the evidence is level and below the top."""
+    rows = pr.load_dataset("motorcycle")
+    for options in ("", ", range=(0, 70)"):
+        found = pr.fit(pr.Model.from_formula(f"accel ~ gp(times, basis='hsgp'{options})", rows))
+        assert found.solution.stats["log_evidence"] == pytest.approx(-617.032, abs=1e-3)
+        assert found.aux["sigma"] == pytest.approx(22.553, abs=1e-3)

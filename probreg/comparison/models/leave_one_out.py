@@ -21,6 +21,7 @@ from probreg.inference import ClosedForm, Solution
 from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.numerics.linalg import one_blas_thread
 
 Array = np.ndarray
 _REFITS = 3000  # rows that are left out one by one
@@ -60,7 +61,8 @@ def leave_one_out(fit: Fit) -> LeftOut:
     if model.design.n > _REFITS:
         many = f"{model.design.n} rows are too many to refit without each (at most {_REFITS}): give heldout="
         return LeftOut(np.full(len(rows), np.nan), "none", (many,))
-    log_p = np.array([_without(fit, i) for i in range(model.design.n)])
+    with one_blas_thread():
+        log_p = np.array([_without(fit, i) for i in range(model.design.n)])
     return _collected(log_p, rows, weight, f"{model.design.n} refits", fit)
 
 

@@ -212,6 +212,11 @@ def _notes(fits: Mapping[str, Fit], n: float) -> list[str]:
             f"{', '.join(penalised)}: no AIC or BIC, which count the parameters of a maximum likelihood fit; under a prior "
             "each counts by less than one"
         )
+    known = [f for f in fits.values() if np.isfinite(f.solution.stats.get("log_evidence", np.nan))]
+    if len({tuple(np.compress(~f.model.joint.informative, f.model.design.columns)) for f in known}) > 1:
+        said.append(
+            "log_evidence: the models differ in flat columns, which count with density 1 in their units; judge them by elpd"
+        )
     if n < 100:
         said.append(f"with {n:g} observations the standard errors of differences are themselves uncertain")
     return said
