@@ -363,7 +363,7 @@ def kernel_ridge(
 
     It is the mode of a Gaussian model whose function f is a Gaussian process of covariance (sigma^2 / lam) k: the columns
     are those of the exact basis of k at the rows, under Normal(lam^(-1/2)) in units of sigma. Without an intercept it is
-    scikit-learn's KernelRidge with alpha = lam.
+    scikit-learn's KernelRidge with alpha = lam. sigma, unless it is given, is at the maximum of the evidence at this lam.
 
     Parameters
     ----------
@@ -405,7 +405,8 @@ def kernel_ridge(
     refuse_unknown("kernel_ridge", options, ["columns", "weights", "offset", "aux", "response"])
     model = model_of_kernel(X, y, kernel, Normal(lam**-0.5, sigma_units=True), intercept=intercept, **options)
     refuse_rounding(lam, model.design.X[:, model.joint.informative])
-    return fit(model)
+    # beta is the same at every sigma, whose maximum beside beta would count the columns as observations: the evidence has its own
+    return fit(model, Evidence() if model.noise_unknown else "auto")
 
 
 @checked

@@ -52,7 +52,7 @@ MOST = 8  # hyperparameters up to which a few hundred nodes find the mass of the
 _TUNE = 300  # steps of adaptation of a chain, in coordinates that the curvature has made round
 _FIRST = 16  # nodes of each chain that are tried first where each one costs a mode
 _DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
-_JOINT = 50  # coefficients up to which draws are weighed jointly with the scales
+_JOINT = 200  # coefficients up to which draws are weighed jointly with the scales
 _ENOUGH = 100.0  # nodes, of effective ones, that are asked for
 
 
@@ -65,7 +65,7 @@ class Integrate(Method):
     approximation for other smooth ones. Nodes theta are scrambled Sobol points of a Student-t about its maximum. Their
     importance weights, smoothed by a Pareto tail, say by its shape k-hat whether they suffice. beta given theta is normal
     and drawn exactly. Elsewhere points about mode - H^-1 grad log|H|^(1/2) are weighed with their nodes by the posterior
-    itself and resampled, where there are at most 50 coefficients; without these weights the status is no good one.
+    itself and resampled, where there are at most 200 coefficients; without these weights the status is no good one.
 
     Above 8 dimensions theta is sampled by NUTS on the same surface, and judged as Markov chains are. beta given theta is then drawn
     exactly for a Gaussian likelihood; for others it is normal about the mode, no weights vouch for that, and the status says so.

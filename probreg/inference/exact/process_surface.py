@@ -36,6 +36,7 @@ from probreg.priors.gaussian_process import RebuiltProcess
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MOST_ROWS = 5000  # a matrix of 0.2 GB, of which some stand at once
+_NO_NOISE = 1e-10  # of the response: an evidence that rises until there is one that rises without end
 _FEW = 300  # rows that tell where a search begins
 _SHARES = (0.3, 0.9, 0.99)  # of the variance of the response, that the groups explain at the start
 _BEST = 2  # starts that are looked at with all rows
@@ -148,7 +149,9 @@ class ProcessSurface:
         return float(np.exp(theta[-1])) if self.model.unknown else float(self.model.fixed[self.model.noise_scale])
 
     def _factor(self, V: Array, sigma: float) -> _Factor | None:
-        """None where V is not positive to rounding: the noise is too small beside the process."""
+        """None where V is not positive to rounding, or the noise is: it is too small beside the process."""
+        if sigma < _NO_NOISE * self.response_scale:
+            return None
         L, info = lapack.dpotrf(V, lower=1, clean=1)
         if info:
             return None
@@ -171,9 +174,9 @@ class ProcessSurface:
         return _Factor(L, half, R, a, value)
 
     def __call__(self, theta: Array) -> EvidencePoint:
+        d = len(theta)
         V, slopes = self._parts(theta, True)
         found = self._factor(V, self._sigma(theta))
-        d = len(theta)
         if found is None:
             nothing = np.full(d, np.nan)
             return EvidencePoint(-np.inf, nothing, np.full((d, d), np.nan), -np.inf, nothing)
