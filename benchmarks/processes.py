@@ -146,7 +146,7 @@ def hsgp(rows: Table, response: str, limit: float) -> dict[str, float]:
             pm.Bernoulli("b", logit_p=f, observed=rows["b"])
     begin, stamps = time.perf_counter(), list[float]()
 
-    def each(*_: Any) -> None:
+    def each(**_: Any) -> None:
         stamps.append(time.perf_counter())
         if len(stamps) > 1 and stamps[-1] - stamps[0] > limit:
             raise KeyboardInterrupt  # which PyMC takes as the end of its chain
