@@ -174,6 +174,18 @@ def test_the_length_of_sines_has_the_same_posterior_by_nodes_and_by_chains(likel
         assert a.std() == pytest.approx(b.std(), rel=0.1)
 
 
+@pytest.mark.parametrize("likelihood", ["student", "negative_binomial"])
+def test_unknown_nuisance_parameters_need_fewer_columns_than_rows(likelihood):
+    y = {"student": "y", "negative_binomial": "k"}[likelihood]
+    with pytest.raises(pr.Incompatible, match="runs to its edge: take basis='hsgp', or hold"):
+        pr.fit(model_of(f"{y} ~ gp(x)", likelihood=likelihood), "evidence")
+
+
+def test_frequencies_of_a_process_that_reproduces_the_response_are_refused():
+    with pytest.raises(pr.Incompatible, match="the evidence rises as sigma falls to 0"):
+        pr.fit(model_of(weights=np.full(40, 2.0)), "evidence")
+
+
 def test_sigma_alone_at_the_top_of_the_evidence():
     """Columns that can reproduce the response, of a known prior: beta is integrated, and sigma has a maximum."""
     fit = pr.fit(model_of("y ~ gp(x, length=0.5)", prior={"gp(x)": Normal(1.0)}), "evidence")

@@ -272,6 +272,14 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
             return f"{method.name} with this likelihood needs prior scales that are not in units of sigma"
     if (why := edges(method, model)) is not None:
         return why
+    # an exact basis has a column for every row at lengths that are short enough
+    moving = [b for b in blocks if isinstance(b.prior, RebuiltProcess) and b.prior.basis.kind == "exact"]
+    if moving and not gaussian and model.unknown:
+        aux, called = " and ".join(model.unknown), model.design.called(moving[0].columns)
+        return (
+            f"{method.name} cannot move the length of {called}, as exact as the rows, with a {model.likelihood.name} likelihood of "
+            f"unknown {aux}, which runs to its edge: take basis='hsgp', or hold {aux}"
+        )
     for b in blocks:
         for name, hyper in b.prior.hyper.items() if isinstance(b.prior, LatentPrior) else ():
             if hyper.prior.bounded:
