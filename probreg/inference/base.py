@@ -207,6 +207,7 @@ class Method(ABC):
     makes_chains: ClassVar[bool] = (
         False  # its draws are Markov chains: R-hat, effective sizes, traces and a verdict follow
     )
+    may_make_chains: ClassVar[bool] = False  # for some models they are, which the statistics of the draws say
     probabilities: ClassVar[bool] = True  # False for a classifier, whose coefficients say nothing of P(y)
     rebuilds: ClassVar[bool] = (
         False  # it makes the columns of a process anew at other lengths, or leaves it to a method that does
@@ -235,7 +236,7 @@ class Method(ABC):
 
 def markov(method: Method, solution: Solution) -> bool:
     """Whether Markov chains made the draws: they always do with this method, or did for this model."""
-    return method.makes_chains or (solution.draws is not None and solution.draws.by_chain)
+    return method.makes_chains or (method.may_make_chains and solution.draws is not None and solution.draws.by_chain)
 
 
 def method_obstacle(method: Method, model: Model) -> str | None:

@@ -109,6 +109,7 @@ class Integrate(Method):
     name = "integrate"
     likelihood = SmoothLikelihood
     target = "posterior"
+    may_make_chains = True
 
     def __post_init__(self) -> None:
         check_fields(self)
