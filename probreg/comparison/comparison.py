@@ -10,7 +10,7 @@ from probreg.comparison.numbers import NUMBERS, WORDS, dataset
 from probreg.comparison.prior_terms import spelling
 from probreg.comparison.reasons import Reason, found, reasons_by_parameter
 from probreg.comparison.rendering import as_html, notes, text
-from probreg.comparison.same_question import check_kind, fits_by_name, refuse_unlike
+from probreg.comparison.same_question import check_kind, fits_by_name, refuse_unlike, terms_apart
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
@@ -118,6 +118,7 @@ class Comparison:
         import pandas as pd
 
         each = {name: fit.smooths for name, fit in self.fits.items()}
+        each = {name: table for name, table in each.items() if len(table)} or each
         table = pd.concat(each, names=["fit"]).swaplevel()
         order = {name: i for i, name in enumerate(dict.fromkeys(table.index.get_level_values("function")))}
         return table.iloc[[i for _, i in sorted((order[f], i) for i, (f, _) in enumerate(table.index))]]
@@ -190,8 +191,9 @@ def compare(
     base = next(iter(several)) if baseline is None else baseline
     if base not in several:
         raise DataError(f"baseline {base!r} is not among the fits: {', '.join(several)}")
+    functions = terms_apart(several.values())
     for name, fit in several.items():
-        refuse_unlike(base, several[base], name, fit)
+        refuse_unlike(base, several[base], name, fit, functions)
         refuse_written_out(fit.solution, "compare")
     check_kind(several, kind)
     return Comparison(several, base, prob, dataset(several, base, prob, kind), apart)

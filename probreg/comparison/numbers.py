@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from probreg.comparison.prior_terms import priors
-from probreg.comparison.same_question import number_of_observations
+from probreg.comparison.same_question import number_of_observations, terms_apart
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.uncertainty.intervals import KINDS
@@ -52,6 +52,9 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     import xarray as xr
 
     frames = {name: pd.DataFrame(_columns(fit, prob, kind)).set_index("param") for name, fit in fits.items()}
+    if gone := terms_apart(fits.values()):
+        outside = {name: [c not in gone for c in _of_columns(fits[name], frame)] for name, frame in frames.items()}
+        frames = {name: frame[outside[name]] for name, frame in frames.items()}
     names = list(dict.fromkeys(p for frame in frames.values() for p in frame.index))
     first = frames[base].reindex(names)
     for name in frames:
@@ -62,7 +65,10 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         frames[name] = frame
     data = {q: (("fit", "param"), np.array([f[q].to_numpy(float) for f in frames.values()])) for q in NUMBERS}
     text = {q: (("fit", "param"), np.array([f[q].fillna("").to_numpy(object) for f in frames.values()])) for q in WORDS}
-    p, outcomes = fits[base].model.design.columns, fits[base].model.likelihood.outcomes or ("",)
+    p, outcomes = (
+        [c for c in fits[base].model.design.columns if c not in gone],
+        fits[base].model.likelihood.outcomes or ("",),
+    )
     more = len(names) - len(p) * len(outcomes)
     coords = {
         "fit": list(fits), "param": names,
@@ -89,6 +95,13 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         "observations": number_of_observations(fits[base]), "prob": prob, "baseline": base,
     }  # fmt: skip
     return xr.Dataset({**data, **text}, coords, {k: v for k, v in attrs.items() if v is not None})
+
+
+def _of_columns(fit: Fit, frame: Any) -> list[str]:
+    """The column of each row of a frame, outcome by outcome; empty for what is no coefficient."""
+    design, outcomes = fit.model.design, fit.model.likelihood.outcomes or ("",)
+    columns = [c for _ in outcomes for c in design.columns]
+    return columns + [""] * (len(frame) - len(columns))
 
 
 def unlike(base: Fit, fit: Fit) -> list[str]:

@@ -13,6 +13,7 @@ from probreg.comparison.contributions import MOVERS, Effect
 from probreg.comparison.methods import added
 from probreg.comparison.numbers import Compared
 from probreg.comparison.pairs import Pair, pairs_with_baseline
+from probreg.comparison.same_question import terms_apart
 from probreg.comparison.words import Cause, described
 from probreg.inference import Status
 
@@ -38,7 +39,10 @@ class Reason:
 
 
 def found(of: Compared) -> list[Reason]:
-    """One Reason for every parameter and fit that stands apart from the baseline."""
+    """One Reason for every parameter and fit that stands apart from the baseline; none where fits have other functions, since what
+    the parameters are beside them is another question."""
+    if terms_apart(of.fits.values()):
+        return []
     params = tuple(map(str, of.data["param"].values))
     with np.errstate(invalid="ignore", divide="ignore"):  # an SE of 0 or none: such a ratio compares as false
         each = [_reason(pair, j) for pair in pairs_with_baseline(of, params) for j in range(len(params))]

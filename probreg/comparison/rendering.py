@@ -9,6 +9,7 @@ import numpy as np
 
 from probreg.comparison.numbers import KIND_WORDS, Compared, unlike
 from probreg.comparison.prior_terms import kinked, rowless
+from probreg.comparison.same_question import terms_apart
 from probreg.fits.fit import Fit
 from probreg.system.terminal import percent, printed
 
@@ -272,6 +273,10 @@ def notes(of: Compared, spellings: Mapping[str, str]) -> list[str]:
         out.append(WEIGHT_NOTE)
     if any(weights.sel(fit=name).isnull().any() for name, fit in of.fits.items() if not rowless(fit)):
         out.append(NO_WEIGHT_NOTE)
+    if terms_apart(of.fits.values()):
+        out.append(
+            "fits have other columns for a smooth function or process: its coefficients are left out, and reasons with them"
+        )
     base = of.data.sel(fit=of.baseline)
     lost = np.isnan(base["error"].values) & (base["kind"].values != "held")
     if lost.any():

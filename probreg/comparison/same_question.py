@@ -48,10 +48,31 @@ def _by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
     return out
 
 
-def refuse_unlike(base: str, first: Fit, name: str, other: Fit) -> None:
-    """DataError with the first thing in which two fits differ so that their coefficients mean different things."""
-    there = _facts(other)
-    for what, a in _facts(first).items():
+def terms_apart(fits: Iterable[Fit]) -> frozenset[str]:
+    """The columns of smooth functions and processes that are not the same in all fits: they stand for a function, which may have
+    other columns in each, and their coefficients are not set side by side."""
+    designs = [fit.model.design for fit in fits]
+    terms = [{t.name: t.columns for t in d.recipe.terms if set(t.columns) <= set(d.columns)} for d in designs]
+    first, same = designs[0], set[str]()
+    for name, columns in terms[0].items():
+        at = [first.columns.index(c) for c in columns]
+        if all(there.get(name) == columns and _same_columns(first, d, at) for there, d in zip(terms[1:], designs[1:])):
+            same.add(name)
+    return frozenset(c for each in terms for name, columns in each.items() if name not in same for c in columns)
+
+
+def _same_columns(first: Any, other: Any, at: list[int]) -> bool:
+    """Whether these columns of one design are those of another, where both have their rows."""
+    if first is other or first.columns != other.columns or not (first.n and other.n and first.n == other.n):
+        return bool(first.columns == other.columns)
+    return bool(np.array_equal(first.X[:, at], other.X[:, at]))
+
+
+def refuse_unlike(base: str, first: Fit, name: str, other: Fit, apart: frozenset[str] = frozenset()) -> None:
+    """DataError with the first thing in which two fits differ so that their coefficients mean different things; columns that
+    stand `apart` may differ."""
+    there = _facts(other, apart)
+    for what, a in _facts(first, apart).items():
         b = there[what]
         if a is not None and b is not None and a != b:
             raise DataError(
@@ -61,9 +82,10 @@ def refuse_unlike(base: str, first: Fit, name: str, other: Fit) -> None:
     d, e = first.model.design, other.model.design
     if d is e or not (d.n and e.n and d.n == e.n):
         return
+    left, right = (g.X[:, [c not in apart for c in g.columns]] if apart else g.X for g in (d, e))
     for what, x, y in (
         ("response", d.y, e.y),
-        ("columns", d.X, e.X),
+        ("columns", left, right),
         ("offset", d.offset, e.offset),
         ("weights", d.weights, e.weights),
         ("precisions", d.precision, e.precision),
@@ -77,11 +99,11 @@ def refuse_unlike(base: str, first: Fit, name: str, other: Fit) -> None:
         )
 
 
-def _facts(fit: Fit) -> dict[str, Any]:
+def _facts(fit: Fit, apart: frozenset[str]) -> dict[str, Any]:
     """What gives coefficients their meaning; None where a saved fit does not know it."""
     design, likelihood = fit.model.design, fit.model.likelihood
     return {
-        "response": design.response, "columns": design.columns, "levels": (likelihood.levels, likelihood.outcomes),
+        "response": design.response, "columns": tuple(c for c in design.columns if c not in apart), "levels": (likelihood.levels, likelihood.outcomes),
         "link": likelihood.link, "kinds of weights": design.weight_kind, "number of observations": number_of_observations(fit),
     }  # fmt: skip
 

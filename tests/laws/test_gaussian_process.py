@@ -174,6 +174,26 @@ def test_the_length_of_sines_has_the_same_posterior_by_nodes_and_by_chains(likel
         assert a.std() == pytest.approx(b.std(), rel=0.1)
 
 
+def test_functions_with_other_columns_stand_in_one_table():
+    """What is not of the functions is compared; they are, by their degrees of freedom."""
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(-0.5, 0.5))}
+    sines = model_of("y ~ z + gp(x, basis='hsgp')")
+    fits = {
+        "line": pr.fit(model_of("y ~ z")),
+        "smooth": pr.fit(model_of("y ~ z + s(x)")),
+        "process": pr.fit(sines),
+        "posterior": pr.fit(sines.with_prior(prior).with_aux(sigma=HalfNormal(1.0)), "posterior"),
+    }
+    table = pr.compare(fits)
+    assert table.data["param"].values.tolist() == ["Intercept", "z", "sigma"]
+    for name, fit in fits.items():
+        assert table.data["estimate"].sel(fit=name, param="z").item() == fit.coef.sel(coef="z").item()
+    assert set(table.smooths.index.get_level_values("fit")) == {"smooth", "process", "posterior"}
+    assert "its coefficients are left out" in repr(table)
+    with pytest.raises(pr.errors.DataError, match="their columns differ"):
+        pr.compare({"with": fits["smooth"], "without": pr.fit(model_of("y ~ s(x)"))})
+
+
 @pytest.mark.parametrize("likelihood", ["student", "negative_binomial"])
 def test_unknown_nuisance_parameters_need_fewer_columns_than_rows(likelihood):
     y = {"student": "y", "negative_binomial": "k"}[likelihood]
