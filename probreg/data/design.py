@@ -17,7 +17,7 @@ from probreg.data.blocks.block import Block, RowSource, add, by_kind
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
 from probreg.data.terms.process import ProcessTerm
-from probreg.data.terms.term import BasisTerm
+from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.data.weights import WeightKind, check_values, read_weights
 from probreg.errors import DataError
 from probreg.kernels import KernelBasis
@@ -38,6 +38,12 @@ class ColumnRecipe(Protocol):
 
     @property
     def processes(self) -> Mapping[str, ProcessTerm]: ...
+
+    @property
+    def smooths(self) -> Mapping[str, SmoothTerm]: ...
+
+    @property
+    def entering(self) -> Mapping[str, tuple[str, ...]]: ...
 
     def matrix(self, data: Any) -> Array: ...
 
@@ -122,7 +128,7 @@ class Design:
     precision: Array | None = None
     weight_kind: WeightKind = "frequency"
     unused: "Unused | None" = None
-    inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each process, by the term as written
+    inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each smooth function and process, by the term
 
     @property
     def n(self) -> int:
@@ -435,6 +441,15 @@ class ArrayColumns(ABC):
     @abstractmethod
     def given(self) -> tuple[str, ...]:
         """Their names."""
+
+    @property
+    def smooths(self) -> Mapping[str, SmoothTerm]:
+        return {}
+
+    @property
+    def entering(self) -> Mapping[str, tuple[str, ...]]:
+        """What enters each process, by the term."""
+        return {}
 
     @abstractmethod
     def read_back(self, design: Design) -> dict[str, Array]:

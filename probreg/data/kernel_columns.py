@@ -42,6 +42,10 @@ class KernelColumns(ArrayColumns):
     def processes(self) -> Mapping[str, ProcessTerm]:
         return {self.process.key: self.process}
 
+    @property
+    def entering(self) -> Mapping[str, tuple[str, ...]]:
+        return {self.process.key: self.process.inputs}
+
     def matrix(self, data: Any) -> Array:
         """The columns at an array (n, d) of the inputs in their order, or a table or mapping that names them."""
         return self.behind_ones(self.process.columns_at(self.given_at(data)))

@@ -433,3 +433,24 @@ def test_a_picture_draws_the_numbers_of_the_fit() -> None:
         np.testing.assert_array_equal(curve, fit.smooth("s(x)", derivative=derivative)["estimate"])
     with pytest.raises(DataError, match="derivatives are of functions of one column"):
         pr.plot.smooth(pr.fit(model_of("t2(x, z, k=4)")), derivative=True)
+
+
+# ---- effects ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("terms", ["s(x, k=6)", "s(x, k=6, by=g)", "s(x, k=6, bs='cc', by=w)", "t2(x, z, k=4)"])
+def test_effects_read_what_enters_smooth_functions(terms: str, tmp_path) -> None:
+    """Without the table: at the rows of the design, of a saved fit and without the rows of weight 0."""
+    weights = np.where(np.arange(N) % 7 == 0, 0.0, 1.0)
+    fit = pr.fit(model_of(terms, weights=weights))
+    table = {k: v[weights > 0] for k, v in TABLE.items()}
+    again = pr.load_fit(fit.save(tmp_path / "fit.nc", rows=True))
+    at = {"x": [1.0, 5.0]} | ({"g": ["a", "c"]} if "by=g" in terms else {})
+    for effect in (
+        lambda fit, **data: pr.predictions(fit, at=at, **data),
+        lambda fit, **data: pr.slopes(fit, "x", **data),
+        lambda fit, **data: pr.comparisons(fit, "g" if "by=g" in terms else "x", **data),
+    ):
+        known = effect(fit, data=table).table.select_dtypes("number")
+        for one in (fit, again):
+            np.testing.assert_array_equal(effect(one).table.select_dtypes("number"), known)

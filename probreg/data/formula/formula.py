@@ -27,7 +27,7 @@ from probreg.data.rows import (
     require,
 )
 from probreg.data.terms.process import ProcessTerm, process_of
-from probreg.data.terms.term import BasisTerm, term_of
+from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
 from probreg.kernels import KernelBasis
@@ -78,12 +78,23 @@ class Recipe:
     @cached_property
     def terms(self) -> tuple[BasisTerm, ...]:
         """The smooth functions among its terms, and then the processes, by the names of their columns."""
-        if not any(f"{name}(" in self.formula for name in STANDALONE):  # read again only where there may be one
-            return ()
-        factors, learned = parse_formula(self.formula).factors, read_state(self.state).transforms
-        keys = [expression.written() for expression in factors.values() if expression.smooth]
-        smooths = tuple(term_of(learned[key], key).described(key) for key in keys)
+        smooths = tuple(term.described(key) for key, term in self.smooths.items())
         return (*smooths, *(term.described for term in self.processes.values()))
+
+    @cached_property
+    def smooths(self) -> Mapping[str, SmoothTerm]:
+        """The smooth functions among its terms, by the term as written."""
+        keys = [key for key in self.entering if key not in self.processes]
+        learned = read_state(self.state).transforms if keys else {}
+        return {key: term_of(learned[key], key) for key in keys}
+
+    @cached_property
+    def entering(self) -> Mapping[str, tuple[str, ...]]:
+        """What enters each smooth function and each process, by the term, as written and in the order of the formula."""
+        if not any(f"{name}(" in self.formula for name in STANDALONE):  # read again only where there may be one
+            return {}
+        alone = [(e, e.alone.args) for e in parse_formula(self.formula).factors.values() if e.alone]
+        return {e.written(): tuple(map(e.written, arguments)) for e, arguments in alone}
 
     @cached_property
     def processes(self) -> Mapping[str, ProcessTerm]:
@@ -95,7 +106,8 @@ class Recipe:
         """What enters each process (n, d), at the rows of a table."""
         if not self.processes:
             return {}
-        return process_inputs(parse_formula(self.formula), _new_rows(data, self.variables), read_state(self.state))
+        table, memory = _new_rows(data, self.variables), read_state(self.state)
+        return inputs_of_functions(parse_formula(self.formula), table, memory, tuple(self.processes))
 
     def with_basis(self, key: str, basis: KernelBasis) -> Self:
         """The recipe whose process `key` has its columns from another basis."""
@@ -186,7 +198,7 @@ class Reading:
     dropped: tuple[Any, ...]
     notes: tuple[str, ...]
     weight_kind: WeightKind = "frequency"
-    inputs: Mapping[str, np.ndarray] = field(default_factory=dict)  # of each process
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict)  # of each smooth function and process
 
 
 def read_formula(
@@ -244,14 +256,16 @@ def read_formula(
         dropped=dropped,
         notes=(*notes, *_notes(table, parts, offset), *(note for t in recipe.processes.values() for note in t.notes)),
         weight_kind=kind,
-        inputs=process_inputs(parts, table, memory) if recipe.processes else {},
+        inputs=inputs_of_functions(parts, table, memory, tuple(recipe.entering)),
     )
 
 
-def process_inputs(parts: FormulaLayout, table: Table, memory: Memory) -> dict[str, np.ndarray]:
-    """What enters each process of a formula (n, d), by the term as written."""
-    processes = [e for e in parts.factors.values() if e.process]
-    return {e.written(): expression_inputs(e, table, memory.transforms) for e in processes}
+def inputs_of_functions(
+    parts: FormulaLayout, table: Table, memory: Memory, keys: tuple[str, ...]
+) -> dict[str, np.ndarray]:
+    """What enters these smooth functions and processes of a formula (n, d), by the term as written."""
+    named = [e for e in parts.factors.values() if e.alone and e.written() in keys]
+    return {e.written(): expression_inputs(e, table, memory.transforms) for e in named}
 
 
 def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:

@@ -6,15 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from probreg.data.formula.algebra import parse_formula
-from probreg.data.formula.formula import Recipe, read_state
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.smooths import SmoothBasis
-from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
+from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.errors import DataError
 
 Array = np.ndarray
-_NEAREST = 2000  # points of the range among which those of the rows of a periodic function are found
 _MOST = 5000  # rows that a rug shows
 PROJECTIONS = ("exact", "cholesky", "nystrom")  # bases phi for which k - phi'phi is a covariance
 _WIDE = 1e-4  # of the range: an error near 1e-8 of the second derivative of a covariance
@@ -120,52 +117,25 @@ class TermFunction:
 
     def points_of(self, design: ReadColumns) -> Array:
         """x (n, d) of the rows that the function reaches, at most 5,000 of them; (0, d) where they cannot be told."""
-        if self.smooth is None:
-            return _some(design.inputs.get(self.term_name, np.zeros((0, len(self.inputs)))))
-        X = design.X[:, self.at]
-        if self.by == "number":
-            X = X[X[:, 0] != 0]
-            X = X[:, 1:] / X[:, :1]
-        elif self.by == "levels":
-            X = X[(X != 0).any(1)]
-        return _points(self.smooth, _some(X))
+        x = design.inputs.get(self.term_name)
+        if x is None:
+            return np.zeros((0, len(self.inputs)))
+        return _some(x[(design.X[:, self.at] != 0).any(1)] if self.by else x)
 
 
 def _some(rows: Array) -> Array:
     return rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST)).astype(int))] if len(rows) else rows
 
 
-def _points(basis: SmoothBasis, X: Array) -> Array:
-    """x (n, d) of which the columns X (n, q) are."""
-    (low, high), F = basis.ends, basis.flat
-    if F and len(X):
-        # The columns of the null space hold those of x: x = a + B flat, and a, B follow from any points.
-        known = low + (high - low) * np.random.default_rng(0).random((8 * F + 8, len(low)))
-        made = basis.columns_at(known)[:, :F]
-        A = np.linalg.lstsq(np.column_stack([np.ones(len(made)), made]), known)[0]
-        return np.asarray(np.column_stack([np.ones(len(X)), X[:, :F]]) @ A)
-    if len(low) > 1 or not len(X):
-        return np.zeros((0, len(low)))
-    from scipy.spatial import KDTree
-
-    grid = np.linspace(low, high, _NEAREST)
-    return np.asarray(grid[KDTree(basis.columns_at(grid)).query(X)[1]])
-
-
 def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
     """The functions of the smooth terms and processes of a design, in the order of its formula."""
-    recipe = design.recipe
-    present = set(design.columns)
-    if not isinstance(recipe, Recipe) or not any(present.issuperset(t.columns) for t in recipe.terms):
-        return ()
+    recipe, present = design.recipe, set(design.columns)
+    terms, out = {t.name: t for t in recipe.terms}, list[TermFunction]()
     number = {name: j for j, name in enumerate(design.columns)}
-    learned, terms = read_state(recipe.state).transforms, {t.name: t for t in recipe.terms}
-    out = list[TermFunction]()
-    for expression in parse_formula(recipe.formula).factors.values():
-        if (call := expression.alone) is None or not present.issuperset(terms[expression.written()].columns):
+    for key, inputs in recipe.entering.items():
+        if not present.issuperset(terms[key].columns):
             continue
-        key, inputs = expression.written(), tuple(map(expression.written, call.args))
-        made = recipe.processes[key] if key in recipe.processes else term_of(learned[key], key)
+        made = recipe.processes[key] if key in recipe.processes else recipe.smooths[key]
         for one in terms[key].functions:
             out.append(TermFunction(one, key, made, np.array([number[c] for c in one.columns]), inputs))
     return tuple(out)

@@ -157,6 +157,13 @@ class Expression:
         return self.smooth or self.process
 
     @property
+    def by(self) -> str | None:
+        """The column that multiplies the smooth function it consists of, if there is one."""
+        words = {word.arg: word.value for word in self.smooth.keywords} if self.smooth else {}
+        node = words.get("by")
+        return self.alias.get(node.id, node.id) if isinstance(node, ast.Name) else None
+
+    @property
     def learns(self) -> bool:
         """Whether a piece of it keeps something of the rows it is first computed at, such as a mean or knots.
 

@@ -48,7 +48,8 @@ def read_by(design: Design) -> tuple[str, ...]:
 
 
 def categories(design: Design) -> dict[str, list[Any]]:
-    """The levels seen in training of each variable that the formula takes as a category."""
+    """The levels seen in training of each variable that the formula takes as a category, in `by=` too."""
+    from probreg.data.formula.algebra import parse_formula
     from probreg.data.formula.grammar import parse_expression
 
     if isinstance(design.recipe, ArrayColumns):
@@ -58,6 +59,10 @@ def categories(design: Design) -> dict[str, list[Any]]:
     for text, levels in recipe.state["levels"].items():
         for name in parse_expression(text).variables:
             found.setdefault(name, list(levels))
+    if recipe.smooths:
+        for e in parse_formula(recipe.formula).factors.values():
+            if e.by is not None and (levels := recipe.smooths[e.written()].levels):
+                found.setdefault(e.by, list(levels))
     return found
 
 
@@ -101,14 +106,29 @@ def _read_back(design: Design) -> dict[str, Any]:
 
 
 def _input(design: Design, name: str) -> Array | None:
-    """A variable that enters a process as it stands."""
+    """A variable that enters a smooth function or a process as it stands, or multiplies smooth functions (`by=`)."""
+    from probreg.data.formula.algebra import parse_formula
     from probreg.data.formula.grammar import column_written
 
+    recipe: Any = design.recipe
     written = column_written(name)
-    for key, term in design.recipe.processes.items():
-        if written in term.inputs:
-            return design.inputs[key][:, term.inputs.index(written)]
-    return None
+    for key, names in recipe.entering.items():
+        if written in names and key in design.inputs:
+            return design.inputs[key][:, names.index(written)]
+    by = [e.written() for e in parse_formula(recipe.formula).factors.values() if e.by == name]
+    return _multiplier(design, by[0]) if by else None
+
+
+def _multiplier(design: Design, key: str) -> Array | None:
+    """What multiplies the smooth functions of a term: numbers, or the level of which the columns are not zero."""
+    term = next(t for t in design.recipe.terms if t.name == key)
+    if not set(term.columns) <= set(design.columns):
+        return None
+    number = {name: j for j, name in enumerate(design.columns)}
+    if not term.levels:
+        return design.X[:, number[term.flat[0]]]
+    met = np.stack([(design.X[:, [number[c] for c in f.columns]] != 0).any(1) for f in term.functions], 1)
+    return np.array(term.levels, dtype=object)[met.argmax(1)]
 
 
 def _levels(design: Design, name: str) -> Array | None:

@@ -146,15 +146,21 @@ def _with_arrays(value: Any, file: Container) -> Any:
 
 
 def _inputs_of(design: Design) -> dict[str, np.ndarray]:
-    """What enters each process, by the number of the process, and the same of rows of weight 0."""
-    kept = {f"{_INPUTS}{i}": design.inputs[key] for i, key in enumerate(design.recipe.processes)}
+    """What enters each process and smooth function, by its number, and the same of rows of weight 0."""
+    number = {key: i for i, key in enumerate(_numbered(design.recipe))}
+    kept = {f"{_INPUTS}{number[key]}": x for key, x in design.inputs.items()}
     if design.unused is None:
         return kept
-    return kept | {f"{_UNUSED}{_INPUTS}{i}": design.unused.inputs[key] for i, key in enumerate(design.recipe.processes)}
+    return kept | {f"{_UNUSED}{_INPUTS}{number[key]}": x for key, x in design.unused.inputs.items()}
+
+
+def _numbered(recipe: ColumnRecipe) -> tuple[str, ...]:
+    """The processes, and then the smooth functions, by the term."""
+    return (*recipe.processes, *recipe.smooths)
 
 
 def _inputs_from(recipe: ColumnRecipe, rows: Mapping[str, np.ndarray], prefix: str = "") -> dict[str, np.ndarray]:
-    names = {key: f"{prefix}{_INPUTS}{i}" for i, key in enumerate(recipe.processes)}
+    names = {key: f"{prefix}{_INPUTS}{i}" for i, key in enumerate(_numbered(recipe))}
     return {key: rows[name] for key, name in names.items() if name in rows}
 
 
@@ -311,11 +317,13 @@ def _moments(file: Container, group: str, columns: tuple[str, ...], sizes: dict[
 
 
 def row_lines(recipe: ColumnRecipe) -> tuple[Stored, ...]:
-    """The arrays of rows, with the inputs of each process: d columns of its own."""
-    each = enumerate(len(term.inputs) for term in recipe.processes.values())
-    more = [(f"{_INPUTS}{i}", f"n {d}", f"{_UNUSED}{_INPUTS}{i}", f"u {d}") for i, d in each]
-    own = [Stored(name, (shape,), checks.FINITE) for name, shape, _, _ in more]
-    left = [Stored(name, (shape,), checks.FINITE, optional=True) for _, _, name, shape in more]
+    """The arrays of rows, with the inputs of each process and smooth function: d columns of its own.
+
+    The basis of a process may be made of its inputs, so that these are there; smooth functions do without.
+    """
+    each = [(i, len(recipe.entering[key]), key in recipe.smooths) for i, key in enumerate(_numbered(recipe))]
+    own = [Stored(f"{_INPUTS}{i}", (f"n {d}",), checks.FINITE, optional=smooth) for i, d, smooth in each]
+    left = [Stored(f"{_UNUSED}{_INPUTS}{i}", (f"u {d}",), checks.FINITE, optional=True) for i, d, _ in each]
     return (*ROWS, *own, *left)
 
 
