@@ -53,7 +53,7 @@ _TUNE = 300  # steps of adaptation of a chain, in coordinates that the curvature
 _FIRST = 16  # nodes of each chain that are tried first where each one costs a mode
 _DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
 _JOINT = 200  # coefficients up to which draws are weighed jointly with the scales
-_ENOUGH = 100.0  # nodes, of effective ones, that are asked for
+_ENOUGH = 90.0  # nodes, of effective ones, that are asked for
 
 
 @METHODS.register
