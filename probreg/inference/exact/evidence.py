@@ -13,7 +13,6 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
 from probreg.data import Design
-from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, edges
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
@@ -26,6 +25,7 @@ from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
+from probreg.model.off_span import variance_left_at_rows
 from probreg.model.pymc_graph import hyper_names
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import (
@@ -327,17 +327,7 @@ class EvidenceProblem:
         blocks = self.model.joint.blocks
         unknown: dict[int, LatentPrior] = {i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)}
         kept = blocks if self.exact else [b if i in unknown else replace(b, prior=Flat()) for i, b in enumerate(blocks)]
-        return as_groups(kept, unknown, self.per_column, self._left() if self.exact else {})
-
-    def _left(self) -> dict[int, float]:
-        """By block, sum_i w_i (k(x_i, x_i) - |phi(x_i)|^2) of processes through a basis of few anchors, in memory."""
-        d, out = self.model.design, dict[int, float]()
-        for i, b in enumerate(self.model.joint.blocks):
-            term = d.process_of(b.columns) if d.inputs else None
-            if term is not None and term.basis.projects:
-                weights = full_weights(d.square_weights, d.n)
-                out[i] = float(weights @ term.basis.residual_variance(d.inputs[term.key]))
-        return out
+        return as_groups(kept, unknown, self.per_column, variance_left_at_rows(self.model) if self.exact else {})
 
     @property
     def exact(self) -> bool:
