@@ -162,7 +162,7 @@ class Evidence(Method):
     criterion : {"REML", "ML"}
         "REML" integrates the coefficients of flat columns too, with density 1: the restricted likelihood, and the evidence that a
         posterior uses. "ML" puts them at their maximum; elsewhere than for a Gaussian they are estimated there with the scales, and
-        nuisance parameters too.
+        nuisance parameters too; `stats` then holds "log_likelihood_of_scales" in place of "log_evidence".
 
     References
     ----------
@@ -221,9 +221,10 @@ class Evidence(Method):
         if isinstance(surface, ProfiledSurface) and inner.method.target == "mode":
             solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
             inner = inner._replace(solution=_at_profile(solved, surface.mode(top.theta)))
+        # a likelihood at estimated coefficients is not to be read beside evidences
+        stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
         return inner._replace(
-            notes=(*problem.words(top), *inner.notes),
-            stats={"log_evidence": float(top.at.evidence), **inner.stats},
+            notes=(*problem.words(top), *inner.notes), stats={stat: float(top.at.evidence), **inner.stats}
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
