@@ -97,10 +97,10 @@ class Recipe:
             return {}
         return process_inputs(parse_formula(self.formula), _new_rows(data, self.variables), read_state(self.state))
 
-    def with_basis(self, key: str, basis: KernelBasis) -> Self:
+    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> Self:
         """The recipe whose process `key` has its columns from another basis."""
         old = self.processes[key]
-        new = old.with_basis(basis)
+        new = old.with_basis(basis, found=found)
         at = self.columns.index(old.columns[0])
         columns = (*self.columns[:at], *new.columns, *self.columns[at + len(old.columns) :])
         transforms = {**self.state["transforms"], key: {"process": new}}

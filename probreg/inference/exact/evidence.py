@@ -301,7 +301,7 @@ def with_kernel(
             f"evidence: it rises until the process of {term.key} is no curve at these rows ({error}). State the length, or give it "
             "a prior such as length=LogNormal(...)"
         ) from None
-    design = model.design.with_basis(term.key, basis)
+    design = model.design.with_basis(term.key, basis, found=True)
     new = design.recipe.processes[term.key].columns
     priors = {new if key == term.columns else key: p for key, p in _by_columns(model).items()}
     return replace(model, design=design, prior=priors | {new: after})
@@ -486,9 +486,11 @@ class EvidenceProblem:
             value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
         value += "; flat columns count with density 1" * (self._flat and self.criterion == "REML")
         of, lost = self.groups.group_of, {k for k, out in zip(self.groups.group_of, top.vanished) if out}
-        kept = [self._told(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost]
+        kept = [(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost]
+        scales = [self._told(g, h) for g, h in kept if not isinstance(g.prior, ProcessPrior)]
         said = [value]
-        said += [f"prior scale (times what was stated) of {'; '.join(kept)}"] if kept else []
+        said += [f"prior scale (times what was stated) of {'; '.join(scales)}"] if scales else []
+        said += [f"{self._told(g, h)} at the maximum" for g, h in kept if isinstance(g.prior, ProcessPrior)]
         if lost:
             gone = ", ".join(self.named(self.unknown[k]) for k in sorted(lost))
             said += [
@@ -502,10 +504,10 @@ class EvidenceProblem:
         )
 
     def _told(self, group: LatentGroup, hyper: Array) -> str:
-        """The hyperparameters of a group in a sentence; one scale by the columns alone."""
-        if len(hyper) == 1:
-            return f"{self.named(group)} {hyper[0]:.6g}"
-        return f"{self.named(group)} " + ", ".join(f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper))
+        """The hyperparameters of a group in a sentence; those of a process by name, one scale by the columns alone."""
+        if isinstance(group.prior, ProcessPrior):
+            return f"{self.named(group)}: " + ", ".join(f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper))
+        return f"{self.named(group)} " + ", ".join(f"{v:.6g}" for v in hyper)
 
     def _took_part(self, top: EvidenceMaximum) -> str:
         """What has a prior that is not flat in its log, so that it moved the maximum, in words; empty for nothing."""
