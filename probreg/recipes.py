@@ -357,7 +357,8 @@ def ard(x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: 
 
 @checked
 def kernel_ridge(
-    X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str, lam: Positive, intercept: Flag = True, **options: Any
+    X: ArrayLike, y: ArrayLike, *, kernel: CovarianceFunction | str, lam: Positive, intercept: Flag = True, basis: str = "exact",
+    **options: Any,
 ) -> Fit:  # fmt: skip
     """Kernel ridge regression: argmin_f,b sum_i (y_i - f(x_i) - b)^2 + lam ||f||^2 over the functions of a kernel.
 
@@ -368,7 +369,7 @@ def kernel_ridge(
     Parameters
     ----------
     X : array (n, d) or (n,)
-        The inputs of the kernel; at most 5,000 distinct rows.
+        The inputs of the kernel; at most 5,000 distinct rows of the exact basis.
     y : array (n,)
         The response.
     kernel : CovarianceFunction or str
@@ -377,6 +378,8 @@ def kernel_ridge(
         Positive: sigma^2 / tau^2, the variance of the noise over that of the process.
     intercept : bool
         Whether a constant b without a penalty is added.
+    basis : {"exact", "cholesky", "nystrom", "hsgp", "fourier"}
+        The columns; all but "exact" are approximations, for many rows "cholesky".
     **options
         As in `Model.from_arrays`: `columns`, `weights`, `offset`, `aux`, `response`.
 
@@ -403,7 +406,9 @@ def kernel_ridge(
     [0.516761, 0.671134]
     """
     refuse_unknown("kernel_ridge", options, ["columns", "weights", "offset", "aux", "response"])
-    model = model_of_kernel(X, y, kernel, Normal(lam**-0.5, sigma_units=True), intercept=intercept, **options)
+    model = model_of_kernel(
+        X, y, kernel, Normal(lam**-0.5, sigma_units=True), basis=basis, intercept=intercept, **options
+    )
     refuse_rounding(lam, model.design.X[:, model.joint.informative])
     # beta is the same at every sigma, whose maximum beside beta would count the columns as observations: the evidence has its own
     return fit(model, Evidence() if model.noise_unknown else "auto")

@@ -30,7 +30,11 @@ from probreg.errors import DataError, Incompatible
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
 _MOST = 10**9  # of anything that is counted: more is a slip of the keyboard, and would end in want of memory
 _LONG = 10**30  # whole numbers from here on are told by their number of digits
-_MADE = {"Model": "; make one with Model.from_formula or Model.from_arrays", "Fit": "; make one with fit(model)"}
+_MADE = {
+    "Model": "; make one with Model.from_formula or Model.from_arrays",
+    "Fit": "; make one with fit(model)",
+    "CovarianceFunction": "; of a function f(x, z) it is pr.kernels.CustomFunction(f)",
+}
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
 

@@ -49,7 +49,7 @@ class ColumnRecipe(Protocol):
 
     def inputs_at(self, data: Any) -> dict[str, Array]: ...
 
-    def with_basis(self, key: str, basis: KernelBasis) -> "ColumnRecipe": ...
+    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> "ColumnRecipe": ...
 
     def offset_at(self, data: Any) -> Array | None: ...
 
@@ -336,8 +336,10 @@ class Design:
         plain = Design(X, None, self.columns, self.free, self.recipe, self.response, made, trials=given)
         return replace(plain, inputs=self.recipe.inputs_at(data))
 
-    def with_basis(self, key: str, basis: KernelBasis) -> "Design":
+    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> "Design":
         """The same rows, with the columns of the process `key` made by another basis; there may be more or fewer of them.
+
+        Where its length was `found` by a search, no note says that none was stated.
 
         DataError where the rows are not in memory, and for a key that is no process of the design.
         """
@@ -345,7 +347,7 @@ class Design:
             known = ", ".join(self.recipe.processes) or "none"
             raise DataError(f"{key!r} is no Gaussian process of this design; it has {known}")
         self.need_rows("another basis of a process")
-        term, recipe = self.recipe.processes[key], self.recipe.with_basis(key, basis)
+        term, recipe = self.recipe.processes[key], self.recipe.with_basis(key, basis, found=found)
         old, new = term.columns, recipe.processes[key]
         at = self.columns.index(old[0])
 
@@ -490,7 +492,7 @@ class PlainColumns(ArrayColumns):
     def inputs_at(self, data: Any) -> dict[str, Array]:
         return {}
 
-    def with_basis(self, key: str, basis: KernelBasis) -> "ColumnRecipe":
+    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> "ColumnRecipe":
         raise DataError(f"{key!r} is no Gaussian process of these columns, which are taken as they are")
 
     @property

@@ -53,8 +53,8 @@ class KernelColumns(ArrayColumns):
     def inputs_at(self, data: Any) -> dict[str, Array]:
         return {self.process.key: self.given_at(data)}
 
-    def with_basis(self, key: str, basis: KernelBasis) -> Self:
-        return replace(self, process=self.process.with_basis(basis))
+    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> Self:
+        return replace(self, process=self.process.with_basis(basis, found=found))
 
     def read_back(self, design: Design) -> dict[str, Array]:
         return dict(zip(self.given, design.inputs[self.process.key].T))

@@ -38,7 +38,7 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
         low, high = len(f.of.flat) * m, len(f.at) * m
         if not low < wanted[f.label] < high:
             raise DataError(
-                f"df of {f.label} is between {low} (its flat columns) and {high} (all of its columns), got {wanted[f.label]:g}"
+                f"df of {f.label} is above {low} (its flat columns) and below {high} (all of its columns), got {wanted[f.label]:g}"
             )
     tau = {f.label: 1.0 for f in functions}
     if model.likelihood.least_squares:

@@ -258,6 +258,7 @@ class Model(FromData):
             self.design.columns,
             self.design.free,
             partial(rows_for, self.design, self.likelihood, self.fixed),
+            self.design.shown_columns,
         )
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from probreg.data import Design
+from probreg.data.rows import full_weights
 from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
@@ -243,10 +244,34 @@ def _block_scale(
             return None
         spread = np.asarray(prior.spread(**{name: draws[called] for name, called in names.items()}))
         prior = prior.base
-    each = prior.independent(len(block.columns)) if isinstance(prior, GaussianPrior) else None
+    stated = _one_scale(prior, len(block.columns), at)
+    return None if stated is None else stated * spread
+
+
+def _one_scale(prior: Any, q: int, at: list[int]) -> float | None:
+    """The scale of columns `at` of the q of a normal prior; None where they have no common one."""
+    each = prior.independent(q) if isinstance(prior, GaussianPrior) else None
     if each is None or not np.isfinite(each[at]).all() or (each[at] != each[at[0]]).any():
         return None
-    return float(each[at[0]]) * spread
+    return float(each[at[0]])
+
+
+def variance_left_at_rows(model: Model) -> dict[int, float]:
+    """By block, s^2 sum_i w_i (k(x_i, x_i) - |phi(x_i)|^2) of processes through a basis of few anchors, for rows in memory.
+
+    s is the scale that the prior states, before unknown ones multiply it. Half of it over sigma^2 is what Titsias' lower bound of
+    the evidence subtracts. A prior that is not normal with one scale is of columns, not of a process, and has none.
+    """
+    d, out = model.design, dict[int, float]()
+    for i, b in enumerate(model.joint.blocks):
+        term = d.process_of(b.columns) if d.inputs else None
+        prior = b.prior.base if isinstance(b.prior, HierarchicalPrior) else b.prior
+        q = len(b.columns)
+        if term is None or not term.basis.projects or (scale := _one_scale(prior, q, list(range(q)))) is None:
+            continue
+        weights = full_weights(d.square_weights, d.n)
+        out[i] = scale**2 * float(weights @ term.basis.residual_variance(d.inputs[term.key]))
+    return out
 
 
 # ---- draws and nodes of a normal variable -------------------------------------------------------------------------------

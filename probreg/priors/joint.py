@@ -152,10 +152,12 @@ def joint(
     columns: Sequence[str],
     free: Array,
     rows: Callable[[tuple[int, ...]], PriorData] | None = None,
+    shown: Sequence[str] | None = None,
 ) -> JointPrior:
     """One prior for every column that is not free, or a mapping from a column, a term or several columns to its prior.
 
-    `rows` says of some columns what a prior that is relative to them asks; the blocks hold what it is bound to.
+    `rows` says of some columns what a prior that is relative to them asks; the blocks hold what it is bound to. `shown` are
+    the columns as an error lists them, those of a term as one.
 
     Columns that a mapping does not name are flat. A key may be a column (`"x"`), a term whose columns it stands for
     (`"species"` for `species[T.Gentoo]`), or a tuple of columns that share one prior. DataError for unknown names, for
@@ -165,7 +167,7 @@ def joint(
         touched = tuple(int(i) for i in np.flatnonzero(~free | spec.whole))
         chosen = [(spec, touched)] if touched else []
     elif isinstance(spec, Mapping):
-        chosen = [(_a_prior(prior, key), _columns_of(key, columns)) for key, prior in spec.items()]
+        chosen = [(_a_prior(prior, key), _columns_of(key, columns, shown or columns)) for key, prior in spec.items()]
     else:
         raise DataError(f"prior is a Prior or a mapping from columns to Priors, got {_met(spec)}")
     taken = [i for _, c in chosen for i in c]
@@ -203,18 +205,18 @@ def _met(value: Any) -> str:
     return f"{shown_value(value)}, a {type(value).__name__} from {type(value).__module__}"
 
 
-def _columns_of(key: Key, columns: Sequence[str]) -> tuple[int, ...]:
+def _columns_of(key: Key, columns: Sequence[str], shown: Sequence[str]) -> tuple[int, ...]:
     if isinstance(key, tuple) and key:
         place = {c: i for i, c in enumerate(columns)}
-        return tuple(i for k in key for i in ((place[k],) if k in place else _columns_of(k, columns)))
+        return tuple(i for k in key for i in ((place[k],) if k in place else _columns_of(k, columns, shown)))
     if not isinstance(key, str):
         raise DataError(
-            f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(columns)}"
+            f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(shown)}"
         )
     exact = tuple(i for i, c in enumerate(columns) if c == key)
     found = exact or _of_term(key, columns) or _of_term(_squeezed(key), [_squeezed(c) for c in columns])
     if not found:
-        raise DataError(f"a prior was given for {key!r}, which is not a column: {', '.join(columns)}")
+        raise DataError(f"a prior was given for {key!r}, which is not a column: {', '.join(shown)}")
     return found
 
 

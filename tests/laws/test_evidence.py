@@ -328,6 +328,18 @@ def test_the_maximum_likelihood_of_scales(prior):
     ml, reml = (pr.fit(model, Evidence(criterion=c)) for c in ("ML", "REML"))
     assert ml.model.fixed["sigma"] < reml.model.fixed["sigma"]
     assert "flat coefficients at their maximum" in ml.notes[0]
+    assert "log_evidence" not in ml.solution.stats
+
+
+def test_a_maximised_likelihood_does_not_stand_beside_evidences():
+    model = gaussian(Normal(pr.priors.Reference()))
+    ml, reml = (pr.fit(model, Evidence(criterion=c)) for c in ("ML", "REML"))
+    shown = pr.compare_models({"ml": ml, "reml": reml}).table["log_evidence"]
+    assert np.isnan(shown["ml"])
+    assert shown["reml"] == reml.solution.stats["log_evidence"] < ml.solution.stats["log_likelihood_of_scales"]
+    for fit in (ml, reml):
+        with pytest.raises(pr.errors.Incompatible, match="found by evidence on all rows"):
+            pr.conformal(fit)
 
 
 @pytest.mark.parametrize("likelihood", SMOOTH, ids=named)

@@ -104,7 +104,7 @@ def linearity_obstacle(fit: Fit, functions: Sequence[TermFunction]) -> str | Non
     """Why there is no test that these functions are straight lines, or None."""
     model, s = fit.model, fit.solution
     if fit.target != "mode" or s.draws is not None:
-        return "it is of a point estimate, and a posterior has the draws of tau themselves"
+        return "it is of a point estimate, and a posterior is none: fit it by evidence"
     if any(not isinstance(b.prior, Flat | GaussianPrior) for b in model.joint.blocks):
         return "it needs normal priors with given scales, as evidence leaves them"
     if not isinstance(model.likelihood, SmoothLikelihood) or not (model.likelihood.least_squares or model.design.n):

@@ -145,7 +145,9 @@ def conformal(
     for name, value in (("y", y), ("offset", offset), ("weights", weights), ("trials", trials)):
         if data is None and value is not None:
             raise DataError(f"{name}= belongs to data that the fit has not seen: pass them as data")
-    if data is None and fit.target == "mode" and "log_evidence" in fit.solution.stats:  # the mark of type II likelihood
+    # the marks of type II likelihood
+    found = {"log_evidence", "log_likelihood_of_scales"} & set(fit.solution.stats)
+    if data is None and fit.target == "mode" and found:
         raise Incompatible(
             "the prior's scale was found by evidence on all rows, those that would calibrate included, so no guarantee is left: "
             "fit a part of the rows and pass the others, conformal(fit, data), or state the scale"

@@ -109,10 +109,10 @@ class Recipe:
         table, memory = _new_rows(data, self.variables), read_state(self.state)
         return inputs_of_functions(parse_formula(self.formula), table, memory, tuple(self.processes))
 
-    def with_basis(self, key: str, basis: KernelBasis) -> Self:
+    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> Self:
         """The recipe whose process `key` has its columns from another basis."""
         old = self.processes[key]
-        new = old.with_basis(basis)
+        new = old.with_basis(basis, found=found)
         at = self.columns.index(old.columns[0])
         columns = (*self.columns[:at], *new.columns, *self.columns[at + len(old.columns) :])
         transforms = {**self.state["transforms"], key: {"process": new}}

@@ -321,6 +321,9 @@ def _check(of: Expression, node: ast.AST, *, outermost: bool = False) -> None:
             return _check_words(of, node, name)
         case ast.Call() if name in STANDALONE and outermost:
             return _check_smooth(of, node, name)
+        case ast.Call() if name in ("te", "ti"):
+            written = ", ".join(of.written(arg) for arg in node.args)
+            raise DataError(f"{of.written(node)!r}: there is no {name} here: take t2({written})")
         case ast.Call():
             by_itself = name == "C" or name in STANDALONE
             raise of.refused(node, f"{name}(...) stands by itself, not inside another function" if by_itself else "")
@@ -361,7 +364,10 @@ def _check_smooth(of: Expression, call: ast.Call, name: str) -> None:
     """DataError unless a smooth function is one of columns, and then literals by the words that it takes, or by= a column."""
     named, words = {word.arg: word.value for word in call.keywords}, STANDALONE[name]
     if not call.args or not set(named) <= set(words):
-        raise of.refused(call, f"{name} takes columns, then {', '.join(f'{word}=' for word in words)}")
+        met = "".join(f", got {word}=" for word in named if word not in words)
+        raise DataError(
+            f"{of.written(call)!r}: {name} takes columns, then {', '.join(f'{word}=' for word in words)}{met}"
+        )
     if len(named) < len(call.keywords):
         raise of.refused(call, "a word is given twice")
     if name == "t2" and len(call.args) < 2:

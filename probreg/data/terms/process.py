@@ -96,11 +96,11 @@ class ProcessTerm:
         if (found := self.basis.first_beyond(x)) is not None:
             raise beyond_range(found, np.array(self.basis.ends), self.inputs, rows)
 
-    def with_basis(self, made: KernelBasis) -> Self:
-        """The same term through another basis of as many inputs."""
+    def with_basis(self, made: KernelBasis, *, found: bool = False) -> Self:
+        """The same term through another basis of as many inputs, whose length was `found` by a search."""
         if made.width != len(self.inputs):
             raise DataError(f"{self.key}: this basis takes {made.width} columns, and the term has {len(self.inputs)}")
-        return replace(self, basis=made)
+        return replace(self, basis=made, length_known=self.length_known or found)
 
     def to_state(self) -> dict[str, Any]:
         """Texts, numbers and arrays from which `process_of` makes the same term."""

@@ -13,7 +13,6 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
 from probreg.data import Design
-from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved, Solution, edges
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
@@ -26,6 +25,7 @@ from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
+from probreg.model.off_span import variance_left_at_rows
 from probreg.model.pymc_graph import hyper_names
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import (
@@ -162,7 +162,7 @@ class Evidence(Method):
     criterion : {"REML", "ML"}
         "REML" integrates the coefficients of flat columns too, with density 1: the restricted likelihood, and the evidence that a
         posterior uses. "ML" puts them at their maximum; elsewhere than for a Gaussian they are estimated there with the scales, and
-        nuisance parameters too.
+        nuisance parameters too; `stats` then holds "log_likelihood_of_scales" in place of "log_evidence".
 
     References
     ----------
@@ -221,9 +221,10 @@ class Evidence(Method):
         if isinstance(surface, ProfiledSurface) and inner.method.target == "mode":
             solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
             inner = inner._replace(solution=_at_profile(solved, surface.mode(top.theta)))
+        # a likelihood at estimated coefficients is not to be read beside evidences
+        stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
         return inner._replace(
-            notes=(*problem.words(top), *inner.notes),
-            stats={"log_evidence": float(top.at.evidence), **inner.stats},
+            notes=(*problem.words(top), *inner.notes), stats={stat: float(top.at.evidence), **inner.stats}
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
@@ -308,7 +309,7 @@ def with_kernel(
             f"evidence: it rises until the process of {term.key} is no curve at these rows ({error}). State the length, or give it "
             "a prior such as length=LogNormal(...)"
         ) from None
-    design = model.design.with_basis(term.key, basis)
+    design = model.design.with_basis(term.key, basis, found=True)
     new = design.recipe.processes[term.key].columns
     priors = {new if key == term.columns else key: p for key, p in _by_columns(model).items()}
     return replace(model, design=design, prior=priors | {new: after})
@@ -335,17 +336,7 @@ class EvidenceProblem:
         blocks = self.model.joint.blocks
         unknown: dict[int, LatentPrior] = {i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)}
         kept = blocks if self.exact else [b if i in unknown else replace(b, prior=Flat()) for i, b in enumerate(blocks)]
-        return as_groups(kept, unknown, self.per_column, self._left() if self.exact else {})
-
-    def _left(self) -> dict[int, float]:
-        """By block, sum_i w_i (k(x_i, x_i) - |phi(x_i)|^2) of processes through a basis of few anchors, in memory."""
-        d, out = self.model.design, dict[int, float]()
-        for i, b in enumerate(self.model.joint.blocks):
-            term = d.process_of(b.columns) if d.inputs else None
-            if term is not None and term.basis.projects:
-                weights = full_weights(d.square_weights, d.n)
-                out[i] = float(weights @ term.basis.residual_variance(d.inputs[term.key]))
-        return out
+        return as_groups(kept, unknown, self.per_column, variance_left_at_rows(self.model) if self.exact else {})
 
     @property
     def exact(self) -> bool:
@@ -503,9 +494,11 @@ class EvidenceProblem:
             value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
         value += "; flat columns count with density 1" * (self._flat and self.criterion == "REML")
         of, lost = self.groups.group_of, {k for k, out in zip(self.groups.group_of, top.vanished) if out}
-        kept = [self._told(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost]
+        kept = [(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost]
+        scales = [self._told(g, h) for g, h in kept if not isinstance(g.prior, ProcessPrior)]
         said = [value]
-        said += [f"prior scale (times what was stated) of {'; '.join(kept)}"] if kept else []
+        said += [f"prior scale (times what was stated) of {'; '.join(scales)}"] if scales else []
+        said += [f"{self._told(g, h)} at the maximum" for g, h in kept if isinstance(g.prior, ProcessPrior)]
         if lost:
             gone = ", ".join(self.named(self.unknown[k]) for k in sorted(lost))
             said += [
@@ -519,10 +512,10 @@ class EvidenceProblem:
         )
 
     def _told(self, group: LatentGroup, hyper: Array) -> str:
-        """The hyperparameters of a group in a sentence; one scale by the columns alone."""
-        if len(hyper) == 1:
-            return f"{self.named(group)} {hyper[0]:.6g}"
-        return f"{self.named(group)} " + ", ".join(f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper))
+        """The hyperparameters of a group in a sentence; those of a process by name, one scale by the columns alone."""
+        if isinstance(group.prior, ProcessPrior):
+            return f"{self.named(group)}: " + ", ".join(f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper))
+        return f"{self.named(group)} " + ", ".join(f"{v:.6g}" for v in hyper)
 
     def _took_part(self, top: EvidenceMaximum) -> str:
         """What has a prior that is not flat in its log, so that it moved the maximum, in words; empty for nothing."""

@@ -139,6 +139,10 @@ class Integrate(Method):
             return self._by_chains(model, problem, rng)
         nodes = self._weighed(problem, rng)
         limit = reliable(nodes.log_weight.size) if self.max_k is None else self.max_k
+        if not np.isfinite(nodes.k_hat) and nodes.log_weight.size < Integrate.nodes:
+            raise NotConverged(
+                f"integrate: {nodes.log_weight.size:,} nodes do not tell their k-hat: take more nodes, Integrate(nodes={Integrate.nodes})"
+            )
         if not nodes.k_hat <= limit:
             raise NotConverged(
                 f"integrate: k-hat {nodes.k_hat:.2f} of {nodes.log_weight.size:,} nodes is above {limit:.2f}: a few carry the "

@@ -26,7 +26,9 @@ class LatentGroup:
     base: GaussianPrior
     prior: LatentPrior | None
     block: int
-    left: float = 0.0  # sum over the rows of what a basis of few anchors leaves of k(x, x), weights counted
+    left: float = (
+        0.0  # sum over the rows of what a basis of few anchors leaves of the variance at D = I, weights counted
+    )
 
     @cached_property
     def root(self) -> Array:

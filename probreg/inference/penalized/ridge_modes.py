@@ -23,6 +23,7 @@ from probreg.inference.modes.partialled_out import FEW
 from probreg.inference.modes.wide import independent_normals
 from probreg.kernels.ridge import RidgePath, path_beside
 from probreg.model.model import Model
+from probreg.model.off_span import variance_left_at_rows
 from probreg.numerics.linalg import rank_of, triangular
 
 
@@ -203,6 +204,16 @@ class RidgeModes:
         # |R'R| = |B'B| |A'MA + lam I| for P = lam L L', so that it is -log |R_F| - log |I + A'MA / lam| / 2
         flat = float(np.log(np.abs(np.diagonal(self._border[0]))).sum()) if len(self.flat) else 0.0
         return -flat - 0.5 * self.reduced.log_det(self.lam(scales))
+
+    def bound(self, scales: Array) -> Array:
+        """tau^2 trace(K - Q) / (2 sigma^2) of bases of few anchors (L,), which a lower bound of the evidence subtracts (Titsias 2009)."""
+        sigma, blocks = self.model.noise_held, self.model.joint.blocks
+        # tau is in units of sigma where sigma is unknown, and then cancels it
+        left = sum(
+            v if sigma is None or blocks[i].prior.sigma_units else v / sigma**2
+            for i, v in variance_left_at_rows(self.model).items()
+        )
+        return 0.5 * left * np.square(np.asarray(scales, dtype=float))
 
     def left_out(self, scales: Array) -> RowsLeftOut:
         """Of each row, for rows in memory; nan for one that alone decides a coefficient."""

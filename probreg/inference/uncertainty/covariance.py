@@ -343,7 +343,8 @@ def with_errors(model: Model, solution: Solution) -> Solution:
     V = at.frame @ over_phi @ at.frame.T
     spread = np.sqrt(np.diagonal(V)[k:])  # of log aux, by the delta method that of aux over aux
     aux_sd = {a: solution.aux[a] * float(s) for a, s in zip(model.unknown, spread)}
-    stats = {name: value for name, value in solution.stats.items() if name not in ("log_evidence", "log_likelihood")}
+    dropped = ("log_evidence", "log_likelihood_of_scales", "log_likelihood")
+    stats = {name: value for name, value in solution.stats.items() if name not in dropped}
     own = tuple(note.split("; standard errors")[0] for note in solution.notes if not note.startswith("standard errors"))
     notes = (
         *own,
