@@ -5,6 +5,7 @@ A pointwise band holds each f(x) with probability `prob`; a simultaneous one hol
 with c the quantile of max_x |f(x) - E f(x)| / sd(x) (Ruppert, Wand & Carroll 2003, section 6.5).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,13 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_names
 from probreg.numerics.frame import vec_entries
+from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
 Array = np.ndarray
 POINTS = {1: 200, 2: 40}  # along each input, by the number of inputs
 _DRAWS, _MOST = 10_000, 4000  # of a normal law; of a posterior, evenly spaced
+_PARTS = 20  # in which draws of a normal law at many points are taken
 
 
 # ---- degrees of freedom --------------------------------------------------------------------------------------------------
@@ -181,18 +184,21 @@ def curve(
 
 
 def _root_left_out(function: TermFunction, x: Array, ends: Array | None) -> Array | None:
-    """A root A (n, n) of the covariance A A' of what the columns of a process leave of it, at scale 1; None without."""
+    """A root A (n, r) of the covariance A A' of what the columns of a process leave of it, at scale 1; None without."""
     R = function.left_out(x, ends)
     if R is None:
         return None
-    L, U = np.linalg.eigh(R)
-    return U * np.sqrt(np.maximum(L, 0.0))
+    with one_blas_thread():
+        L, U = np.linalg.eigh(R)
+    # of rank r but for rounding: the other eigenvalues are no larger than the errors of the largest
+    kept = len(L) * np.finfo(float).eps * L[-1] < L
+    return U[:, kept] * np.sqrt(L[kept])
 
 
 def _of_normal(
     solution: Solution, at: Array, C: Array, contrasts: Array, prob: float, rest: Array | None, rng: np.random.Generator
 ) -> Band:
-    """Of a point estimate with a normal (or t) law of its coefficients; `rest` (n, n) is a root of what it leaves out."""
+    """Of a point estimate with a normal (or t) law of its coefficients; `rest` (n, r) is a root of what it leaves out."""
     refuse_written_out(solution, "a band about a smooth function")
     beta = solution.beta
     m = beta.shape[1]
@@ -212,7 +218,9 @@ def _of_normal(
     half = quantile(prob, solution.df) * sd
     z = rng.standard_normal((A.shape[-1], _DRAWS))
     z = z if solution.df is None else z / np.sqrt(rng.chisquare(solution.df, _DRAWS) / solution.df)
-    critical = [_largest(A[k] @ z, sd[:, k], prob) for k in range(len(contrasts))]
+    parts = np.array_split(z, _PARTS, axis=1)
+    with one_blas_thread():
+        critical = [_largest((A[k] @ part for part in parts), sd[:, k], prob) for k in range(len(contrasts))]
     return Band(estimate, sd, estimate - half, estimate + half, np.array(critical))
 
 
@@ -232,7 +240,7 @@ def _of_draws(
         )
     estimate, sd = f.mean(1).T, f.std(1, ddof=1).T
     ends = [equal_tail(one, prob) for one in f]
-    critical = [_largest((one - one.mean(0)).T, sd[:, k], prob) for k, one in enumerate(f)]
+    critical = [_largest([(one - one.mean(0)).T], sd[:, k], prob) for k, one in enumerate(f)]
     lower, upper = (np.stack([e[i] for e in ends], axis=-1) for i in (0, 1))
     return Band(estimate, sd, lower, upper, np.array(critical))
 
@@ -251,9 +259,10 @@ def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
     return np.asarray(unit * float(each[0]) * noise)
 
 
-def _largest(deviations: Array, sd: Array, prob: float) -> float:
-    """The quantile of max_x |deviation(x)| / sd(x) over draws, deviations (n, S); points without spread say nothing."""
+def _largest(parts: Iterable[Array], sd: Array, prob: float) -> float:
+    """The quantile of max_x |deviation(x)| / sd(x) over draws, of which parts (n, S) come in turn; points without spread say nothing."""
     live = sd > 1e-12 * sd.max(initial=0.0)
     if not live.any():
         return 0.0
-    return float(np.quantile(np.abs(deviations[live] / sd[live, None]).max(0), prob))
+    most = [np.abs(deviations[live] / sd[live, None]).max(0) for deviations in parts]
+    return float(np.quantile(np.concatenate(most), prob))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.assess.before.vif import terms
 from probreg.data.formula.functions import term_functions
 from probreg.errors import DataError, Incompatible
 from tests.conftest import reference_path
@@ -454,3 +455,27 @@ def test_effects_read_what_enters_smooth_functions(terms: str, tmp_path) -> None
         known = effect(fit, data=table).table.select_dtypes("number")
         for one in (fit, again):
             np.testing.assert_array_equal(effect(one).table.select_dtypes("number"), known)
+
+
+# ---- processes of arrays ---------------------------------------------------------------------------------------------------
+
+
+def test_a_process_of_arrays_is_the_function_of_the_formula() -> None:
+    x, y = TABLE["x"], Y["gaussian"]
+    written = pr.fit(model_of("gp(x)"))
+    fit = pr.gp(x[:, None], y, columns=["x"])
+    assert fit.smooths.index.tolist() == ["gp(x)"]
+    np.testing.assert_allclose(fit.smooths["edf"], written.smooths["edf"], rtol=1e-6)
+    for derivative in (False, True):
+        ours, known = (f.smooth("gp(x)", derivative=derivative) for f in (fit, written))
+        np.testing.assert_array_equal(ours["x"], known["x"])
+        for name in ("estimate", "sd"):
+            np.testing.assert_allclose(ours[name], known[name], rtol=1e-5, atol=1e-7)
+    assert len(pr.plot.smooth(fit).axes) == 1
+
+
+def test_a_process_of_arrays_is_one_term_of_a_check() -> None:
+    """Its columns say nothing one by one, and are no curves to bend."""
+    model = pr.kernel_ridge(TABLE["x"], Y["gaussian"], kernel="rbf", lam=0.5).model
+    assert terms(model.design) == {"Intercept": (0,), "gp(x1)": tuple(range(1, model.shape[0]))}
+    assert "gp(x1)[" not in repr(pr.check(model))

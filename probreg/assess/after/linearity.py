@@ -61,7 +61,7 @@ class LinearityDiagnostic(Diagnostic):
     picture: ClassVar[str] = "plot.smooth"
 
     def applies(self, fit: Fit) -> str | None:
-        return None if term_functions(fit.model.design) else "the formula has no smooth function"
+        return None if term_functions(fit.model.design) else "the model has no smooth function"
 
     def run(self, fit: Fit) -> list[Finding]:
         functions, out = term_functions(fit.model.design), list[Finding]()

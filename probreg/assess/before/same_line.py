@@ -30,7 +30,7 @@ class SameLineCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         functions = term_functions(model.design)
         if not functions:
-            return self.fine("does not apply: the formula has no smooth function")
+            return self.fine("does not apply: the model has no smooth function")
         out = self._twice(model) + self._without_means(model)
         return out or self.fine("no term stands beside a smooth function that has it already")
 

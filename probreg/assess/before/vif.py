@@ -81,19 +81,23 @@ def vif(model: Model) -> Any:
 
 
 def terms(design: Design) -> dict[str, tuple[int, ...]]:
-    """The columns of each term of the formula, in order; each column is its own term in a design from arrays.
+    """The columns of each term of the formula, in order; in a design from arrays a process, and each other column, is a term.
 
     >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [1.0, 2.0, 6.0, 0.0], "g": ["a", "b", "c", "a"]}
     >>> terms(Model.from_formula("y ~ x + g", data).design)
     {'Intercept': (0,), 'x': (1,), 'g': (2, 3)}
     """
+    out: dict[str, tuple[int, ...]] = {}
     if not isinstance(design.recipe, Recipe):
-        return {name: (j,) for j, name in enumerate(design.columns)}
+        of = {c: t.name for t in design.recipe.terms for c in t.columns}
+        for j, column in enumerate(design.columns):
+            name = of.get(column, column)
+            out[name] = (*out.get(name, ()), j)
+        return out
     from probreg.data.formula.algebra import parse_formula
 
     parts = parse_formula(design.recipe.formula)
     wanted = [[parts.called(text) for text in term] for term in parts.terms]
-    out: dict[str, tuple[int, ...]] = {}
     for j, column in enumerate(design.columns):
         exact = [term for term in wanted if column == ":".join(term)]
         # A column is named by its factors, each with its level or part in brackets.
