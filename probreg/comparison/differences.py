@@ -61,6 +61,8 @@ def same_prior(base: Fit, fit: Fit) -> bool:
         return False
     if not a.joint.informative.any():
         return True
+    if not (a.joint.known and b.joint.known):
+        return False  # priors of processes, which are not written alike
     ends = [np.where(np.isfinite(f.solution.beta), f.solution.beta, 0.0) for f in (base, fit)]
     if ends[0].shape != ends[1].shape:
         return False

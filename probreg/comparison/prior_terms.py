@@ -22,6 +22,7 @@ from probreg.priors import (
     Flat,
     HierarchicalPrior,
     Horseshoe,
+    JointPrior,
     LocationScale,
     Normal,
     Prior,
@@ -197,7 +198,9 @@ def curvature_over_log(fit: Fit, name: str) -> float:
     if model.joint.gaussian:
         return own + float(model.joint.value_grad_hessian(s.beta, s.aux[name])[2][-1, -1])
     h = 1e-3  # a second difference: other priors are smooth in sigma too, to about 1e-6 of their curvature
-    log_p = [float(model.joint.log_prob(s.beta, s.aux[name] * np.exp(k * h))) for k in (-1, 0, 1)]
+    # what is not known without hyperparameters is not in units of sigma
+    known = JointPrior(tuple(b for b in model.joint.blocks if b.prior.known))
+    log_p = [float(known.log_prob(s.beta, s.aux[name] * np.exp(k * h))) for k in (-1, 0, 1)]
     return own - (log_p[0] - 2.0 * log_p[1] + log_p[2]) / h**2
 
 

@@ -34,7 +34,7 @@ _DRAWS = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 
 
 @dataclass(frozen=True, eq=False)
 class PriorWeight:
-    """`table` has one row per coefficient: estimate and sd, the estimate and standard error of maximum likelihood, the
+    """`table` has one row per coefficient that is of no smooth function or process: estimate and sd, the estimate and standard error of maximum likelihood, the
     difference between them in standard errors, the prior weight (P H^-1)_jj, the pull in raw units, the p-value of a conflict, and for draws the sensitivities to the powers of prior and likelihood.
     `effective` is the number of coefficients that the data settle, of `free` that can vary (a symmetric softmax reports
     one more for each column, but they sum to zero)."""
@@ -75,7 +75,7 @@ def prior_weight(fit: Fit) -> PriorWeight:
     Raises
     ------
     Incompatible
-        For a model whose priors are all flat.
+        For a model whose priors are all flat, but for those of smooth functions.
 
     References
     ----------
@@ -94,6 +94,10 @@ def prior_weight(fit: Fit) -> PriorWeight:
     refuse_sampling(fit.model.design.weight_kind, "the influence of a prior")
     if not fit.model.joint.informative.any():
         raise Incompatible("every prior of coefficients in this model is flat: it has no influence to measure")
+    if fit.model.design.of_terms.all():
+        raise Incompatible(
+            "every coefficient is of a smooth function, whose columns say nothing one by one: see `smooths`"
+        )
     ml, se, status = maximum_likelihood(fit)
     estimate, sd = fit.coef.values.ravel(), fit.std_error.values.ravel()
     weights, _ = prior_weights(fit)
@@ -107,17 +111,20 @@ def prior_weight(fit: Fit) -> PriorWeight:
         },
         index=pd.Index(fit.parameter_names, name="coef"),
     )  # fmt: skip
-    if fit.solution.draws is not None and has_prior(fit):
-        power = power_scaling(fit)
-        table["prior_power"] = power["prior"].reindex(table.index)
-        table["likelihood_power"] = power["likelihood"].reindex(table.index)
-    outcomes = len(table) // len(fit.model.joint.informative)
-    informative = np.repeat(fit.model.joint.informative, outcomes)
     # the K directions that a symmetric softmax reports of K - 1 predictors have K / (K - 1) times their trace
     count = fit.solution.beta.size
     # gamma = k - tr P H^-1, the number of parameters that the data settle (MacKay 1992).
     effective = count * (1.0 - float(table["prior_weight"].mean(skipna=False)))
-    return PriorWeight(table, effective, count, tuple(_sentences(table, informative, status)), status)
+    outcomes = len(table) // len(fit.model.joint.informative)
+    alone = np.repeat(~fit.model.design.of_terms, outcomes)
+    table = table[alone]
+    if fit.solution.draws is not None and has_prior(fit):
+        power = power_scaling(fit)
+        table["prior_power"] = power["prior"].reindex(table.index)
+        table["likelihood_power"] = power["likelihood"].reindex(table.index)
+    informative = np.repeat(fit.model.joint.informative, outcomes)[alone]
+    said = [*_sentences(table, informative, status), *_left_out(fit)]
+    return PriorWeight(table, effective, count, tuple(said), status)
 
 
 def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
@@ -180,7 +187,7 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
     ml, se = ml.reshape(p, k), se.reshape(p, k)
     for b in model.joint.blocks:
         where = list(b.columns)
-        if isinstance(b.prior, Flat):
+        if isinstance(b.prior, Flat) or model.design.of_terms[where].all():
             continue
         try:
             unit = sigma if b.prior.sigma_units else 1.0
@@ -242,6 +249,12 @@ def _unsaid(table: Any, informative: Array, status: str) -> list[str]:
     if len(unjudged):
         out.append(f"prior-data conflict: not judged for {_named(unjudged)}, whose prior has no draws")
     return out
+
+
+def _left_out(fit: Fit) -> list[str]:
+    """Smooth functions and processes have no row: their columns say nothing one by one."""
+    terms = [t.name for t in fit.model.design.recipe.terms]
+    return [f"prior weight: not shown for the columns of {_named(terms)}; see `smooths`"] if terms else []
 
 
 def _named(names: Any) -> str:

@@ -471,8 +471,8 @@ class Fit:
         Returns
         -------
         DataFrame
-            edf; columns, the number of coefficients; tau, a tuple with the scale of each range block, in units of the
-            linear predictor. Of a posterior edf is the mean over 200 of its draws, and tau that over all.
+            edf; columns, the number of coefficients; tau, a tuple with the scale of each range block, or the amplitude
+            of a process, in units of the linear predictor. Of a posterior edf is the mean over 200 of its draws, and tau that over all.
 
         Examples
         --------

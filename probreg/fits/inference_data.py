@@ -22,6 +22,7 @@ from probreg.inference.base import (
 )
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.likelihoods import OfTrials
+from probreg.model.drawn_prior import log_prior_of_draws, log_prob_of_coefficients, log_prob_of_hyper
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -258,24 +259,27 @@ def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
     """One log prior density per variable; an improper one counts as its class states it."""
     import xarray as xr
 
-    sigma = model.noise(draws)
     dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
     # of the coefficients alone: where scales are unknown it is an integral at each draw, so made when it is read
-    density = lazy(dims, shape, lambda: model.joint.log_prob(draws["beta"], sigma))
+    density = lazy(dims, shape, lambda: log_prob_of_coefficients(model, draws))
     variables: dict[str, Any] = {"beta": density}
     variables |= {a: (("chain", "draw"), model.aux_prior(a).log_prob(draws[a])) for a in model.unknown}
+    variables |= {k: (("chain", "draw"), v) for k, v in log_prob_of_hyper(model, draws).items()}
     return xr.Dataset(variables, _draw_coordinates(draws))
 
 
 def _stats_group(model: Model, draws: Draws, *, density: bool) -> Any:
-    """What the method says of each draw, and with `density` lp, the log posterior there as a density of (beta, aux)."""
+    """What the method says of each draw, and with `density` lp, the log posterior there as a density of (beta, aux), and
+    of the hyperparameters of processes."""
     import xarray as xr
 
     dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
     variables: dict[str, Any] = {k: (dims, v) for k, v in draws.stats.items()}
     if "lp" not in variables and density:
         aux = {a: draws[a] for a in model.unknown}
-        variables["lp"] = lazy(dims, shape, lambda: model.log_posterior(draws["beta"], **aux))
+        variables["lp"] = lazy(
+            dims, shape, lambda: model.log_lik(draws["beta"], **aux) + log_prior_of_draws(model, draws.values)
+        )
     return xr.Dataset(variables, _draw_coordinates(draws.values))
 
 

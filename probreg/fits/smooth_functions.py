@@ -55,8 +55,8 @@ def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
 
 
 def scales_of_functions(model: Model, solution: Solution) -> dict[str, tuple[float, ...]]:
-    """tau of each range block of each smooth function, by the name of the function: of a posterior its mean; nan where a block
-    has no single scale."""
+    """tau of each range block of each smooth function, by the name of the function, the amplitude of a process: of a posterior
+    its mean; nan where a block has no single scale."""
     scales = {b.columns: _scale(model, solution, i) for i, b in enumerate(model.joint.blocks)}
     number = {name: j for j, name in enumerate(model.design.columns)}
     out = {}
@@ -66,14 +66,17 @@ def scales_of_functions(model: Model, solution: Solution) -> dict[str, tuple[flo
 
 
 def _scale(model: Model, solution: Solution, i: int) -> float:
-    """tau of a block with the prior N(0, tau^2 I)."""
+    """tau of a block with the prior N(0, tau^2 I), the amplitude of a process."""
     block, prior = model.joint.blocks[i], model.joint.blocks[i].prior
     if isinstance(prior, HierarchicalPrior):
         names = hyper_names(model.joint, model.design)[i]
         values = {} if solution.draws is None else solution.draws.values
         if not set(names.values()) <= set(values):
             return np.nan
-        prior = prior.given(**{h: float(values[name].mean()) for h, name in names.items()})
+        at = {h: float(values[name].mean()) for h, name in names.items()}
+        if (size := prior.size_at(at)) is not None:
+            return size
+        prior = prior.given(**at)
     if isinstance(prior, Flat):
         return np.inf
     if not isinstance(prior, GaussianPrior):

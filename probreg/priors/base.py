@@ -84,6 +84,7 @@ class Prior(ABC):
     whole: ClassVar[bool] = False  # touches every column, the intercept too
     proper: bool = True
     sigma_units: bool = False
+    known: ClassVar[bool] = True  # p(beta) is known without values of its hyperparameters
 
     @property
     @abstractmethod

@@ -151,6 +151,7 @@ class ProcessPrior(LatentPrior):
     unknown: tuple[tuple[str, AuxPrior], ...]
 
     name = "gaussian_process"
+    known = False
 
     @property
     def size(self) -> int | None:
@@ -194,6 +195,9 @@ class ProcessPrior(LatentPrior):
         """The amplitude among these hyperparameters, or as it is held."""
         return values.get("amplitude", self.amplitude)
 
+    def size_at(self, values: Mapping[str, float]) -> float:
+        return float(self.amplitude_at(values))
+
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         raise Incompatible("the density of a process without its hyperparameters is not known: fit it, or hold them")
 
@@ -233,6 +237,13 @@ class SineProcess(ProcessPrior):
     def log_scales_at(self, logs: Array, q: int) -> Array:
         values = dict(zip(self.hyper, np.exp(logs).T))
         return self._log_roots(values) + np.log(self.amplitude_at(values) * np.ones(len(logs)))[:, None]
+
+    def log_prob_given(self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0) -> Array:
+        lead, (q, m) = beta.shape[:-2], beta.shape[-2:]
+        logs = np.log(np.stack([np.broadcast_to(values[name], lead).ravel() for name in self.hyper], axis=1))
+        log_sd = self.log_scales_at(logs, q).reshape(*lead, q)
+        # log N(beta; 0, D^2) = log N(D^-1 beta; 0, I) - log |D|, D the same for each of m predictors
+        return self.base.log_prob(beta / np.exp(log_sd)[..., None], unit) - m * log_sd.sum(-1)
 
     def given(self, **values: Any) -> Prior:
         return Normal(tuple(np.exp(self._scaled(values)).tolist()))

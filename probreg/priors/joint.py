@@ -12,6 +12,7 @@ from probreg.errors import DataError
 from probreg.numerics.frame import vec_entries
 from probreg.priors.base import Array, GaussianPrior, Prior, PriorData, SmoothPrior
 from probreg.priors.flat import Flat
+from probreg.priors.latent import HierarchicalPrior
 
 Key = str | tuple[str, ...]
 
@@ -39,6 +40,27 @@ class JointPrior:
             total = total + b.prior.log_prob(beta[..., b.columns, :], sigma if b.prior.sigma_units else 1.0)
         return total
 
+    def log_prob_given(
+        self,
+        beta: Array,
+        hyper: Mapping[int, Mapping[str, Array]],
+        sigma: Array | float = 1.0,
+        *,
+        proper: bool = False,
+    ) -> Array:
+        """The same (...,), where a block that is not `known` without its hyperparameters is given those at its number in `hyper`,
+        (...,) each; with `proper` of proper blocks alone."""
+        total = np.zeros(beta.shape[:-2])
+        for i, b in enumerate(self.blocks):
+            inside, unit, prior = beta[..., b.columns, :], sigma if b.prior.sigma_units else 1.0, b.prior
+            if proper and not prior.proper:
+                continue
+            if i in hyper and isinstance(prior, HierarchicalPrior):
+                total = total + prior.log_prob_given(inside, hyper[i], unit)
+            else:
+                total = total + prior.log_prob(inside, unit)
+        return total
+
     def sample(self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0) -> Array:
         """One draw (p, m). DataError names the columns whose prior is improper."""
         out = np.empty(shape)
@@ -60,6 +82,11 @@ class JointPrior:
     def smooth(self) -> bool:
         """Every block has slopes and a curvature."""
         return self.of_kind(SmoothPrior)
+
+    @cached_property
+    def known(self) -> bool:
+        """p(beta) is known without values of hyperparameters."""
+        return all(b.prior.known for b in self.blocks)
 
     @cached_property
     def proper(self) -> bool:

@@ -43,6 +43,14 @@ class HierarchicalPrior(Prior):
     def given(self, **values: Any) -> Prior:
         """The prior of the coefficients of one predictor at these hyperparameters, a number or (q,) each."""
 
+    def log_prob_given(self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0) -> Array:
+        """log p(beta | h) of blocks (..., q, m) at hyperparameters (...,); of priors that are not `known` without them."""
+        raise DataError(f"the {self.name} prior has a density without its hyperparameters: `log_prob`")
+
+    def size_at(self, values: Mapping[str, float]) -> float | None:
+        """The standard deviation of the function of these columns, where hyperparameters say it beside the scale of each column."""
+        return None
+
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         raise DataError(
             f"the {self.name} prior has hyperparameters: PyMC takes it through `given`, variable by variable"

@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.assess.after.power_scaling import PowerScalingDiagnostic, power_scaling, sensitivity
+from probreg.comparison.differences import same_prior
+from probreg.errors import Incompatible
 from probreg.inference import Draws, Integrate
 from probreg.inference.exact.evidence import EvidenceProblem
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.kernels import RBF, Matern, Periodic, RationalQuadratic
+from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
 from probreg.model.process_bases import FAR
 from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
 from probreg.show.report.facts import prior_words
@@ -251,3 +255,74 @@ def test_a_start_that_wanders_on_a_plain_does_not_hide_the_top() -> None:
         found = pr.fit(pr.Model.from_formula(f"accel ~ gp(times, basis='hsgp'{options})", rows))
         assert found.solution.stats["log_evidence"] == pytest.approx(-617.032, abs=1e-3)
         assert found.aux["sigma"] == pytest.approx(22.553, abs=1e-3)
+
+
+@pytest.fixture(scope="module")
+def drawn() -> pr.Fit:
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(0.5, 0.5))}
+    model = model_of("y ~ z + gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)})
+    return pr.fit(model, Integrate(draws=200), seed=1)
+
+
+def test_the_log_prior_of_a_draw_is_that_of_its_coefficients_given_its_hyperparameters(drawn) -> None:
+    model, draws = drawn.model, drawn.solution.draws.flat
+    (i, names), *_ = needed_hyper(model).items()
+    block = model.joint.blocks[i]
+    found = log_prior_of_draws(model, draws)
+    for s in (0, 7, 150):
+        h = {name: float(draws[called][s]) for name, called in names.items()}
+        beta = draws["beta"][s][list(block.columns), 0]
+        D = h["amplitude"] * np.sqrt(RBF(h["length"]).spectral_density(block.prior.basis.frequencies))
+        D = np.maximum(D, np.exp(-23.0) * D.max())
+        given = np.sum(-0.5 * (beta / D) ** 2 - np.log(D) - 0.5 * np.log(2.0 * np.pi))
+        assert block.prior.given(**h).log_prob(beta[:, None]) == pytest.approx(given, rel=1e-9)
+        each = [given, HalfNormal(1.0).log_prob(draws["sigma"][s])]
+        each += [HalfNormal(2.0).log_prob(h["amplitude"]), LogNormal(0.5, 0.5).log_prob(h["length"])]
+        assert found[s] == pytest.approx(sum(map(float, each)), rel=1e-9)
+
+
+def test_a_posterior_of_a_process_comes_back_from_its_file(drawn, tmp_path) -> None:
+    drawn.save(tmp_path / "fit.nc")
+    again = pr.load_fit(tmp_path / "fit.nc")
+    for name, values in drawn.solution.draws.values.items():
+        np.testing.assert_array_equal(again.solution.draws[name], values)
+    tree, back = drawn.tree, again.tree
+    total = sum(tree["log_prior"][name].values for name in tree["log_prior"].data_vars)
+    np.testing.assert_allclose(total.ravel(), log_prior_of_draws(drawn.model, drawn.solution.draws.flat), rtol=1e-10)
+    for name in tree["log_prior"].data_vars:
+        np.testing.assert_allclose(back["log_prior"][name].values, tree["log_prior"][name].values, rtol=1e-12)
+    draws = drawn.solution.draws.flat
+    lp = drawn.model.log_lik(draws["beta"], sigma=draws["sigma"]) + log_prior_of_draws(drawn.model, draws)
+    np.testing.assert_allclose(tree["sample_stats"]["lp"].values.ravel(), lp)
+
+
+def test_power_scaling_of_a_process_is_of_its_hyperparameters_and_not_of_its_columns(drawn) -> None:
+    table, draws = power_scaling(drawn), drawn.solution.draws
+    assert list(table.index) == ["Intercept", "z", "sigma", *draws.hyper]
+    values = np.column_stack([draws.flat[name] for name in draws.hyper])
+    expected = sensitivity(values, log_prior_of_draws(drawn.model, draws.flat))
+    np.testing.assert_allclose(table.loc[list(draws.hyper), "prior"], expected)
+    assert (table["prior"] > 0).all()
+    assert {f.check for f in PowerScalingDiagnostic().run(drawn)} == {"power_scaling"}
+
+
+def test_a_process_is_one_thing_beside_its_prior(drawn) -> None:
+    (size,) = drawn.smooths["tau"].iloc[0]
+    assert size == pytest.approx(drawn.solution.draws[drawn.solution.draws.hyper[0]].mean())
+    found = pr.prior_weight(drawn)
+    assert list(found.table.index) == ["Intercept", "z"]
+    assert found.sentences[-1] == "prior weight: not shown for the columns of gp(x, basis='hsgp'); see `smooths`"
+    with pytest.raises(Incompatible, match="flat or of a smooth function"):
+        pr.plot.prior_weight(drawn)
+    prior = {"z": Normal(1.0), "gp(x)": Normal(1.0)}
+    both = pr.fit(model_of("y ~ z + gp(x, basis='hsgp', length=0.5)", prior=prior, aux={"sigma": 0.3}))
+    assert [ax.get_title(loc="left") for ax in pr.plot.prior_weight(both).axes if ax.get_visible()] == ["z"]
+
+
+def test_processes_of_other_priors_are_compared_without_their_density(drawn) -> None:
+    prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.0), length=LogNormal(0.5, 0.5))}
+    other = pr.fit(
+        model_of("y ~ z + gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)}), Integrate(draws=200)
+    )
+    assert same_prior(drawn, drawn)
+    assert not same_prior(drawn, other)

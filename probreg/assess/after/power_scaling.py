@@ -17,6 +17,7 @@ from probreg.assess.before.base import Finding, Verdict
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
+from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
 
 Array = np.ndarray
 SENSITIVE = 0.05  # Kallioinen et al.: from here on it is worth a look; a normal mean has moved by 1/6 sd for alpha = 2
@@ -49,7 +50,7 @@ def sensitivity(draws: Array, log_density: Array) -> Array:
 def power_scaling(fit: Fit) -> DataFrame:
     """Sensitivity of each coefficient and nuisance parameter to the powers of prior and likelihood.
 
-    Only proper parts of the prior are scaled: a flat one has no strength. It does not need the rows when the model
+    Hyperparameters of a process are parameters too; columns of smooth functions are left out, which say nothing one by one. Only proper parts of the prior are scaled: a flat one has no strength. It does not need the rows when the model
     keeps its moments.
 
     Parameters
@@ -85,10 +86,15 @@ def power_scaling(fit: Fit) -> DataFrame:
         raise Incompatible("every prior of this model is flat or improper, so there is no prior to scale")
     draws = fit.solution.draws.flat
     beta, aux = draws["beta"], {a: draws[a] for a in fit.model.unknown}
-    values = np.column_stack([reported_coefficients(fit.model, beta).reshape(len(beta), -1), *aux.values()])
-    prior = sensitivity(values, _log_prior(fit, beta, aux))
+    aux_and_hyper = aux | {name: draws[name] for of in needed_hyper(fit.model).values() for name in of.values()}
+    alone = np.repeat(~fit.model.design.of_terms, len(fit.parameter_names) // beta.shape[1])
+    reported = reported_coefficients(fit.model, beta).reshape(len(beta), -1)[:, alone]
+    values = np.column_stack([reported, *aux_and_hyper.values()])
+    if not values.shape[1]:
+        raise Incompatible("every coefficient is of a smooth function, whose columns say nothing one by one")
+    prior = sensitivity(values, log_prior_of_draws(fit.model, draws, proper=True))
     likelihood = sensitivity(values, fit.model.log_lik(beta, **aux))
-    index = pd.Index([*fit.parameter_names, *aux], name="parameter")
+    index = pd.Index([*np.array(fit.parameter_names)[alone], *aux_and_hyper], name="parameter")
     table = pd.DataFrame({"prior": prior, "likelihood": likelihood}, index=index)
     table["reading"] = [_reading(p, lik) for p, lik in zip(prior, likelihood)]
     return table
@@ -98,19 +104,6 @@ def has_prior(fit: Fit) -> bool:
     """Some part of the prior is proper."""
     model = fit.model
     return any(b.prior.proper for b in model.joint.blocks) or any(model.aux_prior(a).proper for a in model.unknown)
-
-
-def _log_prior(fit: Fit, beta: Array, aux: dict[str, Array]) -> Array:
-    """log p (S,) of the proper parts of the prior at draws beta (S, p, m) and aux (S,)."""
-    model, total = fit.model, np.zeros(len(beta))
-    sigma = np.asarray(model.noise(aux))
-    for b in model.joint.blocks:
-        if b.prior.proper:
-            total += b.prior.log_prob(beta[:, b.columns, :], sigma if b.prior.sigma_units else 1.0)
-    for a in model.unknown:
-        if model.aux_prior(a).proper:
-            total += model.aux_prior(a).log_prob(aux[a])
-    return total
 
 
 def _reading(prior: float, likelihood: float) -> str:
@@ -135,6 +128,8 @@ class PowerScalingDiagnostic(Diagnostic):
         if not has_prior(fit):
             return "every prior of this model is flat or improper, so there is no prior to scale"
         design = fit.model.design
+        if design.of_terms.all() and not fit.model.unknown and not needed_hyper(fit.model):
+            return "every coefficient is of a smooth function, whose columns say nothing one by one"
         known = design.reachable or fit.model.likelihood.least_squares  # whose moments are enough
         return None if known else design.rows_absent
 

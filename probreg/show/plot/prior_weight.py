@@ -11,6 +11,7 @@ from probreg.comparison.prior_weight import maximum_likelihood
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
+from probreg.model.model import Model
 from probreg.priors import Flat, LocationScale
 from probreg.show.plot.style import GREY, INK, footnote, label, mark, message, paper, shorten, top_legend
 
@@ -27,7 +28,7 @@ def prior_weight(fit: Fit) -> "Figure":
     """Densities of each coefficient that has a prior, each scaled to its own height: prior, likelihood and posterior.
 
     The likelihood is a normal about maximum likelihood with its standard error. The posterior is that of the draws, or
-    the normal about the mode. At most 12 coefficients are drawn.
+    the normal about the mode. At most 12 coefficients are drawn, none of smooth functions, whose columns say nothing one by one.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ def prior_weight(fit: Fit) -> "Figure":
     Raises
     ------
     Incompatible
-        When every prior is flat.
+        When every prior is flat, but for those of smooth functions.
 
     Examples
     --------
@@ -51,10 +52,13 @@ def prior_weight(fit: Fit) -> "Figure":
     >>> [ax.get_title(loc="left") for ax in prior_weight(pr.fit(model)).axes]
     ['dose']
     """
-    if not fit.model.joint.informative.any():
-        raise Incompatible("every prior of coefficients in this model is flat: there is no prior to draw")
+    drawn = columns_to_draw(fit.model)
+    if not drawn.any():
+        raise Incompatible(
+            "every prior of coefficients in this model is flat or of a smooth function: there is no prior to draw"
+        )
     k = fit.coef.size // fit.model.shape[0]
-    rows = [i for i in range(fit.coef.size) if fit.model.joint.informative[i // k]][:MOST]
+    rows = [i for i in range(fit.coef.size) if drawn[i // k]][:MOST]
     ml, se, _ = maximum_likelihood(fit)
     prior, posterior = _prior_draws(fit), _posterior(fit)
     cols = 1 if len(rows) == 1 else 2 if len(rows) <= 6 else 3
@@ -66,10 +70,15 @@ def prior_weight(fit: Fit) -> "Figure":
     for ax in list(axes.flat)[len(rows) :]:
         ax.set_visible(False)
     top_legend(fig, axes.flat[0])
-    total = int(fit.model.joint.informative.sum()) * k
+    total = int(drawn.sum()) * k
     left_out = f"; the first {MOST} of {total} coefficients" if total > MOST else ""
     footnote(fig, f"densities, each to its own height, in the units of the coefficient{left_out}")
     return fig
+
+
+def columns_to_draw(model: Model) -> Array:
+    """(p,) bool: columns with a prior that are not of a smooth function."""
+    return np.asarray(model.joint.informative & ~model.design.of_terms)
 
 
 def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
@@ -78,7 +87,7 @@ def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
     sigma = fit.model.noise(fit.aux)
     out = np.zeros((draws, *model.shape))
     for b in model.joint.blocks:
-        if isinstance(b.prior, Flat):
+        if isinstance(b.prior, Flat) or model.design.of_terms[list(b.columns)].all():
             continue
         try:
             unit, shape = sigma if b.prior.sigma_units else 1.0, (draws, len(b.columns), model.shape[1])

@@ -23,7 +23,7 @@ from probreg.show.plot.calibration import calibration
 from probreg.show.plot.coefficients import coefficients
 from probreg.show.plot.fitted import fitted
 from probreg.show.plot.leverage import leverage
-from probreg.show.plot.prior_weight import prior_weight
+from probreg.show.plot.prior_weight import columns_to_draw, prior_weight
 from probreg.show.plot.rank import rank
 from probreg.show.plot.residuals import residuals
 from probreg.show.plot.trace import trace
@@ -184,7 +184,7 @@ def pictures(fits: Mapping[str, Fit], prob: float, data: Any) -> list[Shown]:
                f"{'Calibration' if probabilities else 'Residuals and normal quantiles'} of {judged}",
                lambda: calibration(fit, prob) if probabilities else residuals(fit)),
     ]  # fmt: skip
-    if not fit.model.joint.informative.any():
+    if not columns_to_draw(fit.model).any():
         influence = []
     else:
         caption = f"{judged}: what the prior and the data say of each coefficient, and both together."

@@ -1,0 +1,49 @@
+"""The log prior at the draws of a posterior.
+
+Draws of a process hold its hyperparameters h, and its coefficients alone have no density that is known: the log prior of such a
+draw is log p(beta | h) + log p(h). Every other prior of unknown scale has p(beta), its scale integrated out.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from probreg.model.model import Model
+from probreg.model.pymc_graph import hyper_names
+from probreg.priors import HierarchicalPrior
+
+Array = np.ndarray
+
+
+def needed_hyper(model: Model) -> dict[int, dict[str, str]]:
+    """What draws call the hyperparameters without which a block has no known density, by the number of the block."""
+    names = hyper_names(model.joint, model.design)
+    return {i: of for i, of in names.items() if not model.joint.blocks[i].prior.known}
+
+
+def log_prob_of_coefficients(model: Model, draws: Mapping[str, Array], *, proper: bool = False) -> Array:
+    """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,); with `proper` of proper blocks alone."""
+    hyper = {i: {h: draws[name] for h, name in of.items()} for i, of in needed_hyper(model).items()}
+    return model.joint.log_prob_given(draws["beta"], hyper, np.asarray(model.noise(draws)), proper=proper)
+
+
+def log_prob_of_hyper(model: Model, draws: Mapping[str, Array], *, proper: bool = False) -> dict[str, Array]:
+    """log p(h) (...,) of each hyperparameter that the density of the coefficients is given."""
+    out: dict[str, Array] = {}
+    for i, names in needed_hyper(model).items():
+        prior = model.joint.blocks[i].prior
+        if isinstance(prior, HierarchicalPrior) and (prior.proper or not proper):
+            out |= {name: prior.hyper[h].prior.log_prob(draws[name]) for h, name in names.items()}
+    return out
+
+
+def log_prior_of_draws(model: Model, draws: Mapping[str, Array], *, proper: bool = False) -> Array:
+    """log p(beta, aux, h) (...,) at each draw; with `proper` of the proper parts of the prior alone."""
+    # log p(beta, aux, h) = log p(beta | aux, h) + log p(aux) + log p(h)
+    total = log_prob_of_coefficients(model, draws, proper=proper)
+    for a in model.unknown:
+        if model.aux_prior(a).proper or not proper:
+            total = total + model.aux_prior(a).log_prob(np.asarray(draws[a]))
+    for each in log_prob_of_hyper(model, draws, proper=proper).values():
+        total = total + each
+    return total
