@@ -22,8 +22,10 @@ def needed_hyper(model: Model) -> dict[int, dict[str, str]]:
 
 
 def log_prob_of_coefficients(model: Model, draws: Mapping[str, Array], *, proper: bool = False) -> Array:
-    """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,); with `proper` of proper blocks alone."""
+    """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,); with `proper` of proper blocks alone whose density is
+    known without h."""
     hyper = {i: {h: draws[name] for h, name in of.items()} for i, of in needed_hyper(model).items()}
+    hyper = {} if proper else hyper
     return model.joint.log_prob_given(draws["beta"], hyper, np.asarray(model.noise(draws)), proper=proper)
 
 
@@ -38,7 +40,10 @@ def log_prob_of_hyper(model: Model, draws: Mapping[str, Array], *, proper: bool 
 
 
 def log_prior_of_draws(model: Model, draws: Mapping[str, Array], *, proper: bool = False) -> Array:
-    """log p(beta, aux, h) (...,) at each draw; with `proper` of the proper parts of the prior alone."""
+    """log p(beta, aux, h) (...,) at each draw; with `proper` of the proper parts of the prior alone, of a process log p(h).
+
+    Powers of p(beta | h) would weigh h by how many columns a process has (Kallioinen et al. 2024 scale the priors of h).
+    """
     # log p(beta, aux, h) = log p(beta | aux, h) + log p(aux) + log p(h)
     total = log_prob_of_coefficients(model, draws, proper=proper)
     for a in model.unknown:

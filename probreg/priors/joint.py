@@ -49,11 +49,11 @@ class JointPrior:
         proper: bool = False,
     ) -> Array:
         """The same (...,), where a block that is not `known` without its hyperparameters is given those at its number in `hyper`,
-        (...,) each; with `proper` of proper blocks alone."""
+        (...,) each; with `proper` of proper blocks alone that are known."""
         total = np.zeros(beta.shape[:-2])
         for i, b in enumerate(self.blocks):
             inside, unit, prior = beta[..., b.columns, :], sigma if b.prior.sigma_units else 1.0, b.prior
-            if proper and not prior.proper:
+            if proper and not (prior.proper and prior.known):
                 continue
             if i in hyper and isinstance(prior, HierarchicalPrior):
                 total = total + prior.log_prob_given(inside, hyper[i], unit)
