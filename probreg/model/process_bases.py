@@ -1,6 +1,7 @@
 """The bases of Gaussian process terms under the priors that are stated for them: another function, other lengths, enough sines."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,10 @@ def _asked(prior: GaussianProcess, term: ProcessTerm, design: Design) -> KernelB
         kernel = kernel.resolved(x, names)
         if kernel != basis.kernel:
             basis = basis.rebuilt(kernel, x)
-    lengths = {name: p for name, p in prior.unknown(kernel).items() if is_length(name)}
-    if isinstance(basis, SineBasis) and lengths and x is not None:
-        found = basis.serving(*_ends_of(kernel, lengths, basis), x)
+    unknown = prior.unknown(kernel)
+    lengths = {name: p for name, p in unknown.items() if is_length(name)}
+    if isinstance(basis, SineBasis) and unknown and x is not None:
+        found = basis.serving(*_ends_of(kernel, lengths, basis), x) if lengths else replace(basis, plain=True)
         if not _same_sines(found, basis):
             basis = found
     return None if basis is term.basis else basis

@@ -116,6 +116,11 @@ class GaussianProcess(DataDependentPrior):
             return (
                 ScaleMixture(unit, self.amplitude) if isinstance(self.amplitude, AuxPrior) else Normal(self.amplitude)
             )
+        if isinstance(basis, SineBasis) and not basis.plain:  # its columns hold the density at one length
+            raise DataError(
+                f"the {' and '.join(unknown)} of {rows.columns[0].rsplit('[', 1)[0]} cannot be unknown where rows are read by the block: "
+                "state it in the formula, length="
+            )
         if isinstance(basis, SineBasis):
             return SineProcess(basis, self.amplitude, tuple(unknown.items()))
         return RebuiltProcess(basis, self.amplitude, tuple(unknown.items()))

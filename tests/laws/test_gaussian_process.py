@@ -178,6 +178,22 @@ def test_the_length_of_sines_has_the_same_posterior_by_nodes_and_by_chains(likel
         assert a.std() == pytest.approx(b.std(), rel=0.1)
 
 
+def test_a_hyperparameter_of_sines_that_is_no_length():
+    kernel = RationalQuadratic(0.7, alpha=1.5)
+    prior = {"gp(x)": GaussianProcess(kernel, HalfNormal(2.0), None, {"alpha": HalfNormal(2.0)})}
+    sines, exact = (model_of(f"y ~ gp(x, basis='{b}')", prior=prior) for b in ("hsgp", "exact"))
+    theta = np.log([1.2, 1.5, 0.4])
+    near, there = (EvidenceProblem(m, False).surface(theta).evidence for m in (sines, exact))
+    assert near == pytest.approx(there, abs=0.1)  # the tail of its density is long
+
+
+def test_an_unknown_length_needs_rows_in_memory(tmp_path):
+    path = tmp_path / "rows.csv"
+    np.savetxt(path, np.column_stack([X, Y]), delimiter=",", header="x,y", comments="")
+    with pytest.raises(pr.errors.DataError, match="cannot be unknown where rows are read by the block: state it"):
+        pr.Model.from_files("y ~ gp(x, basis='hsgp')", path)
+
+
 def test_functions_with_other_columns_stand_in_one_table():
     """What is not of the functions is compared; they are, by their degrees of freedom."""
     prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(2.0), length=LogNormal(-0.5, 0.5))}
