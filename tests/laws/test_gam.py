@@ -146,8 +146,8 @@ def test_what_mgcv_has_no_number_for_is_said(terms: str, said: str) -> None:
     ("terms", "more", "error", "said"),
     [
         ("x", {}, DataError, "has no smooth function: write y ~ s\\(x\\)"),
-        ("s(x)", {"df": 9.0}, DataError, "df of s\\(x\\) is between 1 .* and 9 .*, got 9"),
-        ("s(x)", {"df": 1.0}, DataError, "df of s\\(x\\) is between 1"),
+        ("s(x)", {"df": 9.0}, DataError, "df of s\\(x\\) is above 1 .* and below 9 .*, got 9"),
+        ("s(x)", {"df": 1.0}, DataError, "df of s\\(x\\) is above 1"),
         ("s(x)", {"df": 3.0, "sp": 1.0}, Incompatible, "df= and sp= both state the smoothness"),
         ("s(x)", {"sp": {"s(x)": -1.0}}, DataError, "sp of s\\(x\\) is a positive number, got -1"),
         ("s(x)", {"sp": -1.0}, DataError, "sp is a positive finite number or a mapping, got -1"),
