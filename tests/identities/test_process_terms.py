@@ -292,7 +292,9 @@ def test_rows_of_files_have_the_columns_of_rows_in_memory(tmp_path, options):
 def test_rows_of_files_have_sines_unless_a_basis_is_named(tmp_path):
     table = pd.DataFrame({"x": np.linspace(0.0, 9.0, 30), "z": np.arange(30.0) % 7, "y": np.arange(30.0)})
     table.to_csv(tmp_path / "rows.csv", index=False)
-    design = pr.Model.from_files("y ~ gp(x, length=2.0) + gp(x, z, x + z, sqrt(z), length=5.0)", tmp_path / "rows.csv").design
+    design = pr.Model.from_files(
+        "y ~ gp(x, length=2.0) + gp(x, z, x + z, sqrt(z), length=5.0)", tmp_path / "rows.csv"
+    ).design
     assert [term.basis.kind for term in design.recipe.processes.values()] == ["hsgp", "fourier"]
     np.testing.assert_allclose(next(iter(design.recipe.processes.values())).basis.ends, [[0.0, 9.0]])
 
