@@ -164,18 +164,25 @@ def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
         assert by_chain.notes == (told[0],)  # whatever made the draws
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson"])
-def test_the_length_of_sines_has_the_same_posterior_by_nodes_and_by_chains(likelihood):
-    y = {"gaussian": "y", "bernoulli": "b", "poisson": "k"}[likelihood]
+def test_nodes_follow_a_bent_posterior():
+    """About the maximum a few carry the weight: short lengths have a long tail; the next nodes lie where these found the mass."""
     prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(-0.5, 0.5))}
-    aux = {"sigma": HalfNormal(1.0)} if likelihood == "gaussian" else {}
-    model = model_of(f"{y} ~ gp(x, basis='hsgp')", likelihood=likelihood, prior=prior, aux=aux)
-    nodes, chains = pr.fit(model, Integrate(draws=4000)), pr.fit(model, pr.NUTS(draws=1500, target_accept=0.95))
-    for name in nodes.solution.draws.hyper:
-        a, b = (f.solution.draws.flat[name] for f in (nodes, chains))
-        assert a.mean() == pytest.approx(b.mean(), abs=0.12 * b.std())
-        assert a.std() == pytest.approx(b.std(), rel=0.1)
+    model = model_of("y ~ gp(x, basis='hsgp')", prior=prior, aux={"sigma": HalfNormal(1.0)})
+    found = pr.fit(model, Integrate(draws=250), seed=1)
+    assert found.solution.stats["k_hat"] < 0.5
+    # the mean of log length by a plain grid over the three logs
+    surface = EvidenceProblem(model, False).surface
+    axes = np.meshgrid(
+        np.linspace(-2.5, 2.5, 31), np.linspace(-3.0, 1.5, 41), np.linspace(-1.8, 0.3, 31), indexing="ij"
+    )
+    theta = np.stack([a.ravel() for a in axes], 1)
+    value = surface.values(theta)
+    weight = np.exp(value - value.max())
+    mean = weight @ theta[:, 1] / weight.sum()
+    sd = np.sqrt(weight @ (theta[:, 1] - mean) ** 2 / weight.sum())
+    drawn = np.log(found.solution.draws.flat[found.solution.draws.hyper[1]])
+    assert drawn.mean() == pytest.approx(mean, abs=0.1 * sd)
+    assert drawn.std() == pytest.approx(sd, rel=0.08)
 
 
 def test_a_hyperparameter_of_sines_that_is_no_length():

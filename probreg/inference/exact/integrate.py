@@ -31,7 +31,14 @@ from probreg.inference.exact.evidence import EvidenceProblem, scales_obstacle
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import ConditionalNormal, log_prior_of_logs
-from probreg.inference.exact.nodes import Nodes, proposal_about, sampled_nodes, weighed_nodes
+from probreg.inference.exact.nodes import (
+    Nodes,
+    Proposal,
+    proposal_about,
+    proposal_of,
+    sampled_nodes,
+    weighed_nodes,
+)
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.sampling.convergence import judged
 from probreg.inference.sampling.importance import (
@@ -53,6 +60,7 @@ _TUNE = 300  # steps of adaptation of a chain, in coordinates that the curvature
 _FIRST = 16  # nodes of each chain that are tried first where each one costs a mode
 _DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
 _JOINT = 200  # coefficients up to which draws are weighed jointly with the scales
+_ROUNDS = 3  # of nodes about where the last ones found the mass, while their weights do not settle
 _ENOUGH = 90.0  # nodes, of effective ones, that are asked for
 
 
@@ -159,8 +167,19 @@ class Integrate(Method):
         return found if verdict.status.good else verdict
 
     def _weighed(self, problem: EvidenceProblem, rng: np.random.Generator) -> Nodes:
-        top = problem.maximise(300)
-        proposal, d = proposal_about(problem, top.theta), len(top.theta)
+        proposal = proposal_about(problem, problem.maximise(300).theta)
+        found = self._laid(problem, proposal, rng)
+        # Where a bent density has more mass on one side than the axes saw, the nodes themselves say where it lies.
+        for _ in range(_ROUNDS if problem.exact else 1):
+            if found.k_hat <= reliable(found.log_weight.size):
+                break
+            again = self._laid(problem, proposal_of(found), rng)
+            found = min(found, again, key=lambda nodes: nodes.k_hat)
+        return found
+
+    def _laid(self, problem: EvidenceProblem, proposal: Proposal, rng: np.random.Generator) -> Nodes:
+        """Nodes of a proposal with their weights; where each costs a mode, more and more of them."""
+        d = len(proposal.centre)
         of_chain = 2 ** max(1, math.ceil(math.log2(self.nodes / self.chains)))  # a sequence is even at powers of two
         streams = [qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)]
         size = of_chain if problem.exact else min(_FIRST, of_chain)

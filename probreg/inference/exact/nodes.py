@@ -93,6 +93,16 @@ def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:
     return Proposal(theta, root, np.clip(r, *_STRETCH))
 
 
+def proposal_of(nodes: Nodes) -> Proposal:
+    """A proposal with the mean of weighted nodes and twice their covariance."""
+    d = nodes.theta.shape[-1]
+    theta, weight = nodes.theta.reshape(-1, d), np.exp(nodes.log_weight.ravel())
+    mean = weight @ theta
+    deviation = theta - mean
+    cov = deviation.T @ (weight[:, None] * deviation)
+    return Proposal(mean, np.linalg.cholesky(2.0 * cov + 1e-8 * np.eye(d)), np.ones((2, d)))
+
+
 def weighed_nodes(theta: Array, value: Array, log_q: Array) -> Nodes:
     log_w = value - log_q
     tail = smoothed(log_w.ravel())
