@@ -9,7 +9,7 @@ from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import Incompatible, ProbregError
 from probreg.inference.base import METHODS, Method, Resolved, Solution
 from probreg.inference.exact.conjugate import Conjugate
-from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.integrate import MOST, Integrate, dimensions
 from probreg.inference.exact.quadrature import Quadrature
 from probreg.inference.sampling.importance import Importance

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import probreg as pr
-from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem
 
 ROWS = {"x": np.array([0.0, 1.0, 2.0, 4.0]), "y": np.array([0.0, 1.0, 0.0, 2.0])}
 FEW = "y ~ 0 + gp(x, length=1.0, basis='nystrom', size=2)"

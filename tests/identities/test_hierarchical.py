@@ -9,7 +9,7 @@ from scipy import integrate, stats
 from scipy.special import gammaln, logsumexp
 
 import probreg as pr
-from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.priors import R2, GPrior, Horseshoe, Normal
 from tests.conftest import covering
 

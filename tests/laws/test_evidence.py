@@ -9,7 +9,7 @@ import pytest
 
 import probreg as pr
 from probreg.inference import Evidence
-from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.priors import R2, GPrior, Horseshoe, Normal, ScaleMixture
 
 from .cases import LIKELIHOOD_CASES, PRECISION, Array, accepted, covering, gradient, model_for, named, rows_for

@@ -11,7 +11,7 @@ from probreg.assess.after.power_scaling import PowerScalingDiagnostic, power_sca
 from probreg.comparison.differences import same_prior
 from probreg.errors import Incompatible
 from probreg.inference import Draws, Integrate
-from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.sampling.served_lengths import with_served_lengths

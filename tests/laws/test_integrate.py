@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 import probreg as pr
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Integrate, Status
-from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import log_det_gradient
 from probreg.inference.posterior import _unvouched
@@ -332,9 +332,12 @@ def raw_curvature(model: pr.Model, beta: np.ndarray, aux: dict[str, float]) -> n
 
 @pytest.mark.slow
 def test_posterior_goes_on_to_the_sampler_where_nodes_do_not_settle() -> None:
-    far = pr.Normal(pr.priors.HalfCauchy(1e-3))
+    far, rows = pr.Normal(pr.priors.HalfCauchy(1e-3)), np.random.default_rng(1)
+    few = rows.normal(size=(6, 4))  # the scales of four columns from six rows: some zero, some large, in several ways
+    y = few @ [3.0, 0.5, 0.0, 0.0] + rows.normal(size=6)
+    model = pr.Model.from_arrays(few, y, columns=NAMES[:4], prior=dict.fromkeys(NAMES[:4], far))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its chains have a hard posterior too
-        found = pr.fit(model_of("gaussian", {"x0": far, "x1": far}), "posterior", seed=0)
+        found = pr.fit(model, "posterior", seed=0)
     assert found.method.name == "nuts"
     assert "integrate: k-hat" in found.notes[0]

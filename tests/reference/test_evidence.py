@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem
 
 EXACT = 1e-8
 

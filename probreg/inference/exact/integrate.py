@@ -27,7 +27,8 @@ from probreg.inference.base import (
     improper_noise,
     sigma_note,
 )
-from probreg.inference.exact.evidence import EvidenceProblem, scales_obstacle
+from probreg.inference.exact.evidence import scales_obstacle
+from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import ConditionalNormal, log_prior_of_logs

@@ -13,7 +13,7 @@ from scipy.stats import chi2, norm
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array
-from probreg.inference.exact.evidence import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.sampling.importance import effective, resampled, smoothed
 from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
 

@@ -16,7 +16,8 @@ from scipy.special import gammaln
 
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
-from probreg.inference.exact.evidence import Evidence, EvidenceProblem
+from probreg.inference.exact.evidence import Evidence
+from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import covariance_at, find_mode
 from probreg.likelihoods import SmoothLikelihood

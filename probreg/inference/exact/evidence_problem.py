@@ -1,0 +1,281 @@
+"""A model with unknown hyperparameters as a search for the maximum of its evidence: its surface, and the way back to a model."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.errors import DataError, Incompatible
+from probreg.inference.base import Array
+from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
+from probreg.inference.exact.laplace_surface import LaplaceSurface
+from probreg.inference.exact.latent_groups import LatentGroup, LatentGroups, Surface, as_groups
+from probreg.inference.exact.process_surface import ProcessSurface
+from probreg.inference.exact.profiled_surface import ProfiledSurface
+from probreg.inference.exact.rebased_surface import RebasedSurface
+from probreg.inference.exact.scale_search import EvidenceMaximum, maximise_log_scales
+from probreg.model.model import Model
+from probreg.model.off_span import variance_left_at_rows
+from probreg.model.pymc_graph import hyper_names
+from probreg.numerics.linalg import one_blas_thread
+from probreg.priors import (
+    AuxPrior,
+    Flat,
+    LatentPrior,
+    Normal,
+    Prior,
+    ScaleMixture,
+)
+from probreg.priors.gaussian_process import ProcessPrior, RebuiltProcess
+from probreg.priors.joint import Key
+
+_MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
+_ROUNDS = 5  # of searches, with anchors chosen where the last one ended
+_STILL = 1e-4  # of the logs between two of them
+_NO_NOISE = 1e-9  # of the spread of y
+
+
+def with_kernel(
+    model: Model, before: Design, columns: Sequence[int], prior: ProcessPrior, values: Mapping[str, float], after: Prior,
+    chosen: Mapping[str, float] | None = None,
+) -> Model:  # fmt: skip
+    """The model whose process of these columns of `before` has its function at these hyperparameters, under the prior `after`; its
+    anchors are those of the hyperparameters `chosen`, by default the same."""
+    term = before.process_of(columns)
+    assert term is not None  # a ProcessPrior is bound to one
+    try:
+        basis = prior.basis_at(prior.kernel_at(**(chosen or values)), before.inputs.get(term.key))
+        basis = basis if chosen is None else basis.with_kernel(prior.kernel_at(**values))
+    except DataError as error:
+        raise Incompatible(
+            f"evidence: it rises until the process of {term.key} is no curve at these rows ({error}). State the length, or give it "
+            "a prior such as length=LogNormal(...)"
+        ) from None
+    design = model.design.with_basis(term.key, basis, found=True)
+    new = design.recipe.processes[term.key].columns
+    priors = {new if key == term.columns else key: p for key, p in _by_columns(model).items()}
+    return replace(model, design=design, prior=priors | {new: after})
+
+
+def _by_columns(model: Model) -> dict[Key, Prior]:
+    """The prior of a model by tuples of columns."""
+    names = model.design.columns
+    return {tuple(names[j] for j in b.columns): b.prior for b in model.joint.blocks if b.stated}
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceProblem:
+    """A model with unknown scales, and the way back from their values to a model."""
+
+    model: Model
+    per_column: bool
+    method: str = "evidence"  # whose errors these are
+    criterion: LikelihoodCriterion = "REML"
+
+    @cached_property
+    def groups(self) -> LatentGroups:
+        """All informative groups of a Gaussian model, else those of unknown scale."""
+        blocks = self.model.joint.blocks
+        unknown: dict[int, LatentPrior] = {i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)}
+        kept = blocks if self.exact else [b if i in unknown else replace(b, prior=Flat()) for i, b in enumerate(blocks)]
+        return as_groups(kept, unknown, self.per_column, variance_left_at_rows(self.model) if self.exact else {})
+
+    @property
+    def exact(self) -> bool:
+        return self.model.likelihood.least_squares
+
+    @cached_property
+    def unknown(self) -> tuple[LatentGroup, ...]:
+        return tuple(g for g in self.groups.groups if g.prior is not None)
+
+    @cached_property
+    def moving(self) -> tuple[RebuiltProcess, ...]:
+        """The processes whose unknown hyperparameters are in their columns."""
+        return tuple(g.prior for g in self.unknown if isinstance(g.prior, RebuiltProcess))
+
+    @cached_property
+    def surface(self) -> GaussianSurface | LaplaceSurface | ProcessSurface | RebasedSurface:
+        if self.moving and self.exact and all(p.basis.kind == "exact" for p in self.moving):
+            return ProcessSurface(self.model, self.groups, self.criterion)
+        if self.moving:
+            aux = [self.model.aux_prior(a) for a in self.model.unknown] if self.exact else []
+            return RebasedSurface(self.groups, aux, self._rebased)
+        if self.exact:
+            return GaussianSurface(self.model, self.groups, self.criterion)
+        made = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
+        return made(self.model, self.groups, self.prior_at)
+
+    def _rebased(self, values: Array, chosen: Array) -> tuple[Surface, list[Array]]:
+        """The surface over the other hyperparameters where those that are in columns have these values, and its starts; anchors are
+        those of the values `chosen`."""
+        found, at = self.model, 0
+        for g in self.unknown:
+            if isinstance(g.prior, RebuiltProcess):
+                names = [name for name, _ in g.prior.unknown]
+                own = slice(at, at + len(names))
+                here, there = (dict(zip(names, v[own].tolist())) for v in (values, chosen))
+                at += len(names)
+                amplitude = g.prior.amplitude
+                plain = ScaleMixture(Normal(1.0), amplitude) if isinstance(amplitude, AuxPrior) else Normal(amplitude)
+                found = with_kernel(found, self.model.design, g.columns, g.prior, here, plain, there)
+        inner = EvidenceProblem(found, self.per_column, self.method, self.criterion).surface
+        return inner, inner.starts()
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Of the hyperparameters, in the order of theta."""
+        found = hyper_names(self.model.joint, self.model.design)
+        return [found[g.block][name] for g in self.unknown for name in g.hyper]
+
+    def maximise(self, max_steps: int) -> EvidenceMaximum:
+        sizes = self.groups.sizes if self.exact else self.groups.sizes * self.model.shape[1]
+        # in standard errors: where the Hessian is not exact, steps do not square the error
+        tol = 1e-9 if isinstance(self.surface, GaussianSurface) else 1e-5 if self.exact else 1e-4
+        secant = not isinstance(self.surface, GaussianSurface)
+        soft = np.array([not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior], dtype=float)
+        with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
+            tops = [
+                maximise_log_scales(self.surface, s, sizes, soft, tol=tol, max_steps=max_steps, secant=secant)
+                for s in self.surface.starts()
+            ]
+        top = max(tops, key=lambda t: t.at.value)
+        for _ in range(_ROUNDS if isinstance(self.surface, RebasedSurface) else 0):
+            self.surface.choose_at(top.theta)  # type: ignore[union-attr]
+            again = maximise_log_scales(
+                self.surface, top.theta, sizes, soft, tol=tol, max_steps=max_steps, secant=secant
+            )
+            settled, top = float(np.abs(again.theta - top.theta).max()) < _STILL, again
+            if settled:
+                break
+        # a start may end on a plain below the top of another, such as at lengths so small that rows share nothing
+        if not top.ended:
+            raise Incompatible(
+                f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or hold sigma"
+            )
+        if self.exact and self.model.unknown and self._noiseless(top):
+            name = self.model.noise_scale
+            give = (
+                ""
+                if self.model.noise_prior.proper
+                else f", or give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
+            )
+            raise Incompatible(
+                f"{self.method}: the evidence rises as {name} falls to 0, because the columns can reproduce the response; "
+                f"hold {name}{give}"
+            )
+        return top
+
+    def _noiseless(self, top: EvidenceMaximum) -> bool:
+        """sigma has run away, or to where nothing depends on it."""
+        surface, d = self.surface, self.model.design
+        size = surface.response_scale if isinstance(surface, ProcessSurface) else d.moments.y_scale
+        # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
+        far = top.theta[-1] < np.log(_NO_NOISE * (size or 1.0))
+        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * d.total)
+
+    @property
+    def noise(self) -> bool:
+        """sigma is one of the coordinates of the surface."""
+        return self.exact and bool(self.model.unknown)
+
+    def hyper(self, top: EvidenceMaximum) -> Array:
+        """The hyperparameters (d,) at a maximum."""
+        return np.exp(top.theta[: len(self.groups.priors)])
+
+    def model_at(self, top: EvidenceMaximum) -> Model:
+        hyper = self.hyper(top)
+        found = self.model.with_prior(self.prior_at(hyper))
+        for g in self.unknown:
+            if isinstance(g.prior, ProcessPrior):
+                values = dict(zip(g.hyper, hyper[self.groups.group_of == self.unknown.index(g)].tolist()))
+                plain = Normal(float(g.prior.amplitude_at(values)))
+                found = with_kernel(found, self.model.design, g.columns, g.prior, values, plain)
+        return (
+            found.with_aux(**{found.noise_scale: float(np.exp(top.theta[-1]))})
+            if self.exact and self.model.unknown
+            else found
+        )
+
+    @cached_property
+    def starting_model(self) -> Model:
+        """A model of the kind that will be found."""
+        found = self.model.with_prior(self.prior_at(np.exp(self.groups.starts()[0])))
+        return found.with_aux(**{found.noise_scale: 1.0}) if self.exact else found
+
+    def prior_at(self, hyper: Array) -> Prior | Mapping[Key, Prior]:
+        """The plain priors at these hyperparameters (d,), block by block where the model states them so."""
+        columns = self.model.design.columns
+        out: dict[Key, Prior] = {}
+        for i, b in enumerate(self.model.joint.blocks):
+            if isinstance(b.prior, Flat) and not b.stated:
+                continue
+            prior: Prior = b.prior
+            if isinstance(prior, LatentPrior):
+                each = hyper[[self.unknown[k].block == i for k in self.groups.group_of]]
+                if self.per_column and isinstance(prior, ScaleMixture):
+                    prior = prior.base.times(each)  # type: ignore[arg-type]
+                else:
+                    prior = prior.given(**dict(zip(prior.hyper, each.tolist())))
+            if isinstance(self.model.prior, Prior):
+                return prior
+            out[tuple(columns[j] for j in b.columns)] = prior
+        return out
+
+    def words(self, top: EvidenceMaximum) -> tuple[str, ...]:
+        hyper, several = self.hyper(top), len(self.groups.priors) > 1
+        name = "log p(y | scales)" if self.exact else "the Laplace approximation of log p(y | scales)"
+        if any(g.left for g in self.groups.groups):
+            name = "a lower bound of log p(y | scales), less tau^2 trace(K - Q) / (2 sigma^2)"
+        if self.criterion == "ML":
+            name = "the likelihood log p(y | scales, flat coefficients at their maximum)"
+        took, local = self._took_part(top), " (a local maximum)" * several
+        if took:
+            what = f"maximised {name} plus the log density of the logs of {took}, {top.at.value:.6g} together"
+            value = f"evidence: {what}{local}; {name} = {top.at.evidence:.6g} there"
+        else:
+            value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
+        value += "; flat columns count with density 1" * (self._flat and self.criterion == "REML")
+        of, lost = self.groups.group_of, {k for k, out in zip(self.groups.group_of, top.vanished) if out}
+        kept = [(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost]
+        scales = [self._told(g, h) for g, h in kept if not isinstance(g.prior, ProcessPrior)]
+        said = [value]
+        said += [f"prior scale (times what was stated) of {'; '.join(scales)}"] if scales else []
+        said += [f"{self._told(g, h)} at the maximum" for g, h in kept if isinstance(g.prior, ProcessPrior)]
+        if lost:
+            gone = ", ".join(self.named(self.unknown[k]) for k in sorted(lost))
+            said += [
+                f"pruned, since the evidence rises as their scale falls to 0: {gone}; their coefficients are held at 0 (a singular fit)"
+            ]
+        if self.exact and self.model.unknown:
+            said += [f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too"]
+        return (
+            *said,
+            "scales found by evidence are taken as known: intervals leave out their uncertainty, which integrate and nuts count",
+        )
+
+    def _told(self, group: LatentGroup, hyper: Array) -> str:
+        """The hyperparameters of a group in a sentence; those of a process by name, one scale by the columns alone."""
+        if isinstance(group.prior, ProcessPrior):
+            return f"{self.named(group)}: " + ", ".join(f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper))
+        return f"{self.named(group)} " + ", ".join(f"{v:.6g}" for v in hyper)
+
+    def _took_part(self, top: EvidenceMaximum) -> str:
+        """What has a prior that is not flat in its log, so that it moved the maximum, in words; empty for nothing."""
+        priors = [
+            ("the prior scale" if name == "tau" else name, p) for g in self.unknown for name, p in g.hyper.items()
+        ]
+        if self.exact and self.model.unknown:
+            priors.append((self.model.noise_scale, self.model.noise_prior))
+        moved = {what: None for (what, p), t in zip(priors, top.theta) if any(p.slopes(float(np.exp(t))))}
+        return " and ".join(moved)
+
+    @property
+    def _flat(self) -> bool:
+        return not self.model.joint.informative.all()
+
+    def named(self, group: LatentGroup) -> str:
+        """Its columns."""
+        return self.model.design.called(group.columns)

@@ -1,0 +1,97 @@
+"""The maximum of the evidence over the logs of scales and other hyperparameters, some of which run to zero: Newton's method, made to rise."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.inference.base import Array
+from probreg.inference.exact.latent_groups import EvidencePoint, Surface
+from probreg.inference.modes.newton import newton_step
+from probreg.model.model import LocalModel
+
+_VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
+_ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
+_SOFT = 1e-3  # curvature that is added to that of the surface
+_SECANT = 1e-4  # cosine between a move and the change of the gradient, below which it says nothing of the curvature
+_NO_SLOPE = 1e-9  # of the evidence over a log: rounding
+_HELD = 1e5  # a scale that vanished is held at one this much smaller still, where its coefficients are zero to 1e-16
+
+
+class EvidenceMaximum(NamedTuple):
+    """A maximum of a surface; `vanished` are the scales that run to zero. Not `ended`: where the last step was."""
+
+    theta: Array
+    at: EvidencePoint
+    vanished: Array  # (d,) bool
+    steps: int
+    decrement: float
+    ended: bool = True
+
+
+def maximise_log_scales(
+    surface: Surface, theta: Array, sizes: Array, soft: Array, *, tol: float, max_steps: int, secant: bool = False
+) -> EvidenceMaximum:
+    """Newton's method on the logs, made to rise; a scale that falls for ever is taken out, and comes back if it would rise.
+
+    `sizes` (d,) holds the coefficients that a scale multiplies, and 0 for what is no scale and cannot vanish. `soft` (d,) marks
+    hyperparameters of which data may tell nothing, such as the length of a part that has vanished: they stay where they are then.
+    `secant` says that the Hessian is not exact: it is made to agree with the last changes of the gradient.
+    """
+    d, at = len(sizes), surface(theta)
+    vanished = np.zeros(len(theta), bool)
+    decrement = np.inf
+    moves: list[tuple[Array, Array]] = []
+    ridge = np.append(_SOFT * soft, np.zeros(len(theta) - d))
+    for number in range(1, max_steps + 1):
+        free = ~vanished
+        # Newton on the free logs: -f'' step = f', made to rise where -f'' is not positive definite; decrement
+        # (f'step)^(1/2).
+        step, H = np.zeros(len(theta)), _with_secants(-at.hessian + np.diag(ridge), moves)
+        step[free], convex = newton_step(LocalModel(at.value, at.gradient[free], H[np.ix_(free, free)]))
+        before, decrement = decrement, float(np.sqrt(max(float(at.gradient @ step), 0.0)))
+        # So near the maximum each step squares the error: a decrement that no longer falls is rounding of the surface.
+        if convex and (decrement < tol or before <= decrement < _ROUNDING):
+            # A pruned scale comes back where the evidence rises with it: d f / d log tau_k > 0.
+            up = theta + np.log(_HELD) * vanished
+            back = vanished & (surface(up).gradient > _NO_SLOPE) if vanished.any() else vanished
+            if not back.any():
+                return EvidenceMaximum(theta, at, vanished[:d], number, decrement)
+            vanished, theta = vanished & ~back, np.where(back, up, theta)
+            at = surface(theta)
+            continue
+        # No log moves by more than 2 at once: the expansion is of no use farther away.
+        moved = _rise(surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), at)
+        if moved is None:
+            return EvidenceMaximum(theta, at, vanished[:d], number, decrement)
+        moves = [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][-2 * len(theta) :] if secant else []
+        theta, at = moved
+        # gamma_k = n_k - tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0.
+        lost = ~vanished[:d] & (sizes > 0) & (at.effective < _VANISHED * sizes) & (at.gradient[:d] < 0)
+        if lost.any():
+            vanished[:d] |= lost
+            theta = theta - np.log(_HELD) * np.append(lost, np.zeros(len(theta) - d))
+            at = surface(theta)
+    return EvidenceMaximum(theta, at, vanished[:d], max_steps, decrement, ended=False)
+
+
+def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:
+    """H changed so that H s = y for the last of the moves s with their changes y of the gradient, and nearly for those before."""
+    for s, y in moves:
+        if s @ y <= _SECANT * np.linalg.norm(s) * np.linalg.norm(y):
+            continue
+        Hs = H @ s
+        if s @ Hs > 0:  # H <- H - H s s'H / s'Hs + y y' / s'y (BFGS)
+            H = H - np.outer(Hs, Hs) / (s @ Hs) + np.outer(y, y) / (s @ y)
+        else:  # H <- H + r r' / r's, r = y - H s
+            H = H + np.outer(y - Hs, y - Hs) / ((y - Hs) @ s)
+    return H
+
+
+def _rise(surface: Surface, theta: Array, step: Array, at: EvidencePoint) -> tuple[Array, EvidencePoint] | None:
+    """The first of the step, its half, its quarter, ... that does not lower the surface beyond rounding."""
+    for t in 0.5 ** np.arange(30):
+        new = surface(theta + t * step)
+        if np.isfinite(new.value) and new.value >= at.value - 1e-12 * abs(at.value):
+            return theta + t * step, new
+    return None
