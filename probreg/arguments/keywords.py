@@ -25,7 +25,17 @@ LIKELIHOOD_WORDS = {
         ("softmax", "multinomial_logit", "mnlogit", "multiclass", "multinom"),
         "softmax regression of classes is likelihood='categorical', of counts by class 'multinomial'",
     ),
-    **dict.fromkeys(("t", "student_t", "studentt", "robust", "huber"), "heavy-tailed noise is likelihood='student'"),
+    **dict.fromkeys(("t", "student_t", "studentt"), "heavy-tailed noise is likelihood='student'"),
+    "robust": "noise with heavy tails is likelihood='student', 'huber' or 'absolute'",
+    **dict.fromkeys(("laplace", "lad", "median", "l1", "mae", "absolute_error"), "the median is likelihood='absolute'"),
+    **dict.fromkeys(
+        ("svr", "svm", "support_vector", "tube"),
+        "support vector regression is likelihood='epsilon_insensitive', or pr.svr",
+    ),
+    **dict.fromkeys(
+        ("asymmetric_laplace", "check", "pinball", "quantile_regression"),
+        "a quantile is likelihood=pr.likelihoods.Quantile(0.9), or pr.quantile_regression",
+    ),
     **dict.fromkeys(("count", "counts", "loglinear", "log_linear"), "counts are likelihood='poisson'"),
     "probit": "a probit link is not available; likelihood='bernoulli' has the logit link",
     **{

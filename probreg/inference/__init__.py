@@ -27,6 +27,7 @@ from probreg.inference.penalized.paths import (
     default_scales as default_scales,
     mode_path as mode_path,
 )
+from probreg.inference.penalized.piecewise_linear import InteriorPoint as InteriorPoint
 from probreg.inference.penalized.proximal_newton import ProximalNewton as ProximalNewton
 from probreg.inference.posterior import Posterior as Posterior
 from probreg.inference.sampling.importance import Importance as Importance, Weighted as Weighted

@@ -14,6 +14,7 @@ _LADDER = {
     "newton": "the log posterior is smooth, so its mode is found by Newton's method",
     "coordinate_descent": "the prior has kinks, so the mode has exact zeros and is found by coordinate descent",
     "proximal_newton": "the prior has kinks, so the mode has exact zeros and is found by proximal Newton steps",
+    "interior_point": "the likelihood has kinks, so its mode is found by an interior point",
     "nuts": "the prior has no smooth mode method here, so the posterior is sampled",
     "evidence": "the prior of a scale is improper, and so is the posterior: the scale is taken at its most probable value",
 }
@@ -22,7 +23,7 @@ _LADDER = {
 @METHODS.register
 @dataclass(frozen=True)
 class Auto(Method):
-    """The first method that fits of closed_form, newton, coordinate_descent, proximal_newton, nuts and evidence.
+    """The first method that fits of closed_form, newton, coordinate_descent, proximal_newton, interior_point, nuts and evidence.
 
     The choice and its reason stand in the notes of the fit.
 

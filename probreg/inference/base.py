@@ -45,6 +45,7 @@ MethodName = Annotated[
         "evidence",
         "importance",
         "integrate",
+        "interior_point",
         "laplace",
         "lms",
         "newton",

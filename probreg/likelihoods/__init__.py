@@ -3,14 +3,17 @@
 Adding one is one file, one line here and its name in `LikelihoodName`, which editors complete.
 """
 
+from probreg.likelihoods.absolute import AbsoluteLoss as AbsoluteLoss
 from probreg.likelihoods.base import (
     LIKELIHOODS as LIKELIHOODS,
+    DifferentiableLikelihood as DifferentiableLikelihood,
     ExponentialFamily as ExponentialFamily,
     Likelihood as Likelihood,
     LikelihoodName as LikelihoodName,
     MayDiverge as MayDiverge,
     OfClasses as OfClasses,
     OfTrials as OfTrials,
+    ProximalLikelihood as ProximalLikelihood,
     Recession as Recession,
     SmoothLikelihood as SmoothLikelihood,
     UnivariateLikelihood as UnivariateLikelihood,
@@ -20,10 +23,15 @@ from probreg.likelihoods.bernoulli import Bernoulli as Bernoulli
 from probreg.likelihoods.binomial import Binomial as Binomial
 from probreg.likelihoods.categorical import Categorical as Categorical
 from probreg.likelihoods.counts import CountLikelihood as CountLikelihood
+from probreg.likelihoods.epsilon_insensitive import EpsilonInsensitive as EpsilonInsensitive
 from probreg.likelihoods.gaussian import Gaussian as Gaussian
+from probreg.likelihoods.huber import Huber as Huber
 from probreg.likelihoods.location_scale import LocationScaleLikelihood as LocationScaleLikelihood
 from probreg.likelihoods.multinomial import Multinomial as Multinomial
 from probreg.likelihoods.negative_binomial import NegativeBinomial as NegativeBinomial
+from probreg.likelihoods.piecewise_linear import PiecewiseLinearLikelihood as PiecewiseLinearLikelihood
 from probreg.likelihoods.poisson import Poisson as Poisson
+from probreg.likelihoods.power import PowerNoise as PowerNoise
+from probreg.likelihoods.quantile import Quantile as Quantile
 from probreg.likelihoods.softmax import SoftmaxLikelihood as SoftmaxLikelihood
 from probreg.likelihoods.student import StudentT as StudentT

@@ -35,7 +35,19 @@ LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood", words=LIKELIHOOD_WO
 # The names of LIKELIHOODS, which an editor completes and a type checker knows; a law holds the two equal.
 LikelihoodName = Annotated[
     Literal[
-        "bernoulli", "binomial", "categorical", "gaussian", "multinomial", "negative_binomial", "poisson", "student"
+        "absolute",
+        "bernoulli",
+        "binomial",
+        "categorical",
+        "epsilon_insensitive",
+        "gaussian",
+        "huber",
+        "multinomial",
+        "negative_binomial",
+        "poisson",
+        "power",
+        "quantile",
+        "student",
     ],
     RegistryName(),
 ]
@@ -49,7 +61,7 @@ class ValueGradHessian(NamedTuple):
 
     log_prob: Array  # (n,)
     gradient: Array  # (n, m + a)
-    curvature: Array  # (n, m + a, m + a), the observed information
+    curvature: Array  # (n, m + a, m + a), the observed information, or where that is not finite or zero on kinks the expected one
 
 
 @dataclass(frozen=True)
@@ -221,16 +233,16 @@ class UnivariateLikelihood(Likelihood):
         """P(Y <= y | eta, aux), shape (..., n)."""
 
 
-class SmoothLikelihood(Likelihood):
-    """Twice differentiable in (eta, log aux): gradient and Newton methods apply."""
+class DifferentiableLikelihood(Likelihood):
+    """Slopes over (eta, log aux), but for kinks: samplers, and normal approximations by the expected information, apply."""
 
     @abstractmethod
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        """d log p / d eta, shape (..., n, m)."""
+        """d log p / d eta, shape (..., n, m); at a kink a value between those of its two sides."""
 
     @abstractmethod
     def information(self, eta: Array, **aux: Any) -> Array:
-        """E[-d2 log p / d eta2], the Fisher information, shape (..., n, m, m)."""
+        """E[score score'], the Fisher information, shape (..., n, m, m)."""
 
     def information_slope(self, eta: Array, **aux: Any) -> Array:
         """d information / d eta, shape (..., n, m, m, m), the last axis that of eta; by differences of fourth order."""
@@ -250,7 +262,8 @@ class SmoothLikelihood(Likelihood):
 
     @abstractmethod
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        """log p with its gradient and observed curvature over (eta, log aux), for one eta of shape (n, m)."""
+        """log p with its gradient and curvature over (eta, log aux), for one eta of shape (n, m): the observed curvature, and
+        the expected one where log p is not twice differentiable."""
 
     concave: ClassVar[bool] = False  # log p is concave in eta; a sum of such, with such priors, has one maximum
 
@@ -268,6 +281,20 @@ class SmoothLikelihood(Likelihood):
     def base_measure(self, y: Array) -> Array:
         """What the density leaves out of log p, a function of y alone, (n,)."""
         return np.zeros(len(y))
+
+
+class SmoothLikelihood(DifferentiableLikelihood):
+    """Twice differentiable in (eta, log aux): Newton's method and Laplace's approximation apply."""
+
+
+class ProximalLikelihood(DifferentiableLikelihood):
+    """Concave in eta, with kinks: where a mode sits on them, log p has no second derivative there."""
+
+    concave = True
+
+    @abstractmethod
+    def prox(self, y: Array, eta: Array, step: float, **aux: Any) -> Array:
+        """argmin over x (n, m) of -log p(y | x) + |x - eta|^2 / (2 step)."""
 
 
 class MayDiverge(Likelihood):

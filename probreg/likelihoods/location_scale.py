@@ -10,15 +10,9 @@ from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.response import finite_response, refuse, varied
 
 
-class LocationScaleLikelihood(UnivariateLikelihood, SmoothLikelihood):
-    """p(y | eta, sigma) = f((y - eta) / sigma) / sigma, of a standard density f that is symmetric about 0.
+class AdditiveNoise(UnivariateLikelihood):
+    """A number y = eta + noise, whose density goes to 0 on both sides, so that no maximum over the coefficients is at infinity."""
 
-    A family says log f with its slopes, its distribution function and draws, and the information of one row. Its density goes
-    to 0 on both sides, so that the maximum over the coefficients is never at infinity.
-    """
-
-    aux = ("sigma",)
-    noise_scale = "sigma"
     may_diverge = False
     levels = ()
     support = "real"
@@ -34,6 +28,19 @@ class LocationScaleLikelihood(UnivariateLikelihood, SmoothLikelihood):
 
     def encode(self, values: Array) -> Array:
         return finite_response(values, type(self).__name__)
+
+    def mean(self, eta: Array, **aux: Any) -> Array:
+        return eta[..., 0]
+
+
+class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
+    """p(y | eta, sigma) = f((y - eta) / sigma) / sigma, of a standard density f that is symmetric about 0.
+
+    A family says log f with its slopes, its distribution function and draws, and the information of one row.
+    """
+
+    aux = ("sigma",)
+    noise_scale = "sigma"
 
     @abstractmethod
     def standard_log_prob(self, r: Array) -> Array:
@@ -67,9 +74,6 @@ class LocationScaleLikelihood(UnivariateLikelihood, SmoothLikelihood):
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return self.standard_cdf(_residual(y, eta, aux)[0])
-
-    def mean(self, eta: Array, **aux: Any) -> Array:
-        return eta[..., 0]
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         return np.broadcast_to(self.standard_variance * np.square(aux["sigma"]), eta.shape[:-1])

@@ -11,7 +11,7 @@ import numpy as np
 from probreg.data import Block, Design, Moments
 from probreg.data.design import moments_of
 from probreg.errors import DataError
-from probreg.likelihoods import Likelihood, OfTrials, SmoothLikelihood
+from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.priors import PriorData
 
@@ -30,7 +30,9 @@ def rows_for(design: Design, likelihood: Likelihood, held: Mapping[str, float], 
         response_sd=lambda: float(design.moments.y_scale * stretch) if noisy else None,
         gram=lambda: centred_gram(design, moments_by_trials(design, likelihood))[np.ix_(index, index)],
         unit_information=_unit_information(likelihood, held),
-        fisher=None if noisy or not isinstance(likelihood, SmoothLikelihood) else Fisher(design, likelihood, held),
+        fisher=None
+        if noisy or not isinstance(likelihood, DifferentiableLikelihood)
+        else Fisher(design, likelihood, held),
         process=None if (found := design.process_of(where)) is None else found.basis,
     )
 
@@ -72,7 +74,7 @@ def centred_gram(design: Design, moments: Moments | None = None) -> Array:
 
 def _unit_information(likelihood: Likelihood, held: Mapping[str, float]) -> float | None:
     """Fisher information of one observation (one trial) about its own linear predictor, at eta = 0 and a noise scale of 1."""
-    if not isinstance(likelihood, SmoothLikelihood):
+    if not isinstance(likelihood, DifferentiableLikelihood):
         return None
     known = {name: 1.0 if name == likelihood.noise_scale else held.get(name, 1.0) for name in likelihood.aux}
     if isinstance(likelihood, OfTrials):
@@ -86,7 +88,7 @@ class Fisher:
     The gradient is sum_i x_i tr(h_i dW_i / d eta_i) / 2, with h_i the block of X I^-1 X' that belongs to row i.
     """
 
-    def __init__(self, design: Design, likelihood: SmoothLikelihood, held: Mapping[str, float]) -> None:
+    def __init__(self, design: Design, likelihood: DifferentiableLikelihood, held: Mapping[str, float]) -> None:
         self.design, self.likelihood, self.held = design, likelihood, held
 
     def __call__(self, beta: Array) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from probreg.data import Basis, Block, Moments
 from probreg.data.rows import plus_offset, times_weights
-from probreg.likelihoods import Likelihood, SmoothLikelihood
+from probreg.likelihoods import DifferentiableLikelihood, Likelihood
 from probreg.numerics.compiled import CompiledDensity, loops_of
 from probreg.numerics.linalg import weighted_gram
 
@@ -51,7 +51,7 @@ def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping
 
 def _compiled(likelihood: Likelihood, block: Block, points: int) -> CompiledDensity | None:
     """The density, where compiled code serves: there is one, and enough to do."""
-    if not isinstance(likelihood, SmoothLikelihood) or block.rows * points * likelihood.width < COMPILED:
+    if not isinstance(likelihood, DifferentiableLikelihood) or block.rows * points * likelihood.width < COMPILED:
         return None
     return likelihood.compiled_density
 
@@ -100,7 +100,7 @@ def _writable(values: Array) -> Array:
     return np.require(values, float, ["C", "W", "E"])
 
 
-def _base_measure(some: Block, likelihood: SmoothLikelihood) -> float:
+def _base_measure(some: Block, likelihood: DifferentiableLikelihood) -> float:
     """What the density leaves out of the log-likelihood: of rows that are multiplied by root w, also log(w) / 2."""
     base = likelihood.base_measure(some.y)
     if some.precision is not None:
@@ -109,7 +109,7 @@ def _base_measure(some: Block, likelihood: SmoothLikelihood) -> float:
 
 
 def value_grad_hessian(
-    block: Block, *, likelihood: SmoothLikelihood, unknown: tuple[str, ...], gamma: Array, basis: Basis | None,
+    block: Block, *, likelihood: DifferentiableLikelihood, unknown: tuple[str, ...], gamma: Array, basis: Basis | None,
     known: Mapping[str, float], curved: bool,
 ) -> Sums:  # fmt: skip
     """The log-likelihood with its slopes and negative second derivatives over (gamma, log aux), in one pass.
@@ -149,7 +149,7 @@ def value_grad_hessian(
 
 def _slopes(
     density: CompiledDensity,
-    likelihood: SmoothLikelihood,
+    likelihood: DifferentiableLikelihood,
     gamma: Array,
     basis: Basis | None,
     known: Mapping[str, float],
@@ -170,7 +170,7 @@ def _slopes(
 
 def _curved(
     density: CompiledDensity,
-    likelihood: SmoothLikelihood,
+    likelihood: DifferentiableLikelihood,
     gamma: Array,
     basis: Basis | None,
     known: Mapping[str, float],
@@ -205,7 +205,7 @@ def _weighted(some: Block, rows: tuple[Array, Array, Array], pick: list[int]) ->
 
 
 def expected_information(
-    block: Block, *, likelihood: SmoothLikelihood, beta: Array, known: Mapping[str, float]
+    block: Block, *, likelihood: DifferentiableLikelihood, beta: Array, known: Mapping[str, float]
 ) -> Sums:
     """X' W X (p m, p m) with W the expected information of each row, times its weight."""
     known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
@@ -215,7 +215,7 @@ def expected_information(
 
 
 def information_slope(
-    block: Block, *, likelihood: SmoothLikelihood, beta: Array, inverse: Array, known: Mapping[str, float]
+    block: Block, *, likelihood: DifferentiableLikelihood, beta: Array, inverse: Array, known: Mapping[str, float]
 ) -> Sums:
     """sum_i x_i tr(h_i dW_i / d eta_i) / 2 (p, m), with h_i the part of X I^-1 X' that belongs to row i, times its weight;
     `inverse` is I^-1 as (p, m, p, m)."""

@@ -29,7 +29,7 @@ from probreg.data import (
 from probreg.data.rows import plus_offset
 from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods import Likelihood, OfTrials, SmoothLikelihood, SoftmaxLikelihood
+from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
     check_aux,
@@ -787,7 +787,7 @@ class Model(FromData):
         )
 
 
-def _smooth(likelihood: Likelihood) -> SmoothLikelihood:
-    if not isinstance(likelihood, SmoothLikelihood):
+def _smooth(likelihood: Likelihood) -> DifferentiableLikelihood:
+    if not isinstance(likelihood, DifferentiableLikelihood):
         raise Incompatible(f"the {likelihood.name} likelihood is not twice differentiable, so it has no Newton step")
     return likelihood

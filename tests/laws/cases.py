@@ -56,7 +56,11 @@ def variants(cls: type) -> Iterator[Any]:
         yield cls(**floats, **dict(zip(switches, setting)))
 
 
-SPECIAL_LIKELIHOODS = [pr.Categorical(levels=("a", "b", "c", "d"), reference="b"), pr.Bernoulli(levels=("yes", "no"))]
+SPECIAL_LIKELIHOODS = [
+    pr.Categorical(levels=("a", "b", "c", "d"), reference="b"),
+    pr.Bernoulli(levels=("yes", "no")),
+    pr.likelihoods.EpsilonInsensitive(None),
+]
 SPECIAL_PRIORS = [
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)),
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1), sigma_units=True),
@@ -245,6 +249,16 @@ def line(centre: Array | float = 0.0, scale: float = 1.0) -> tuple[Array, Array]
     inner = np.pi / 2 * np.sinh(u)
     y, dy = np.sinh(inner), np.cosh(inner) * np.pi / 2 * np.cosh(u)
     return centre + scale * y, scale * dy * step
+
+
+def pieces(breaks: Array, scale: float = 1.0) -> tuple[Array, Array]:
+    """Nodes and weights of an integral over the real line of what is analytic between breaks: Gauss-Legendre on each interval, and
+    on panels that double in width beyond the last."""
+    far = scale * np.r_[0.0, 0.25 * 2.0 ** np.arange(11)]
+    edges = np.r_[np.min(breaks) - far[:0:-1], np.unique(breaks), np.max(breaks) + far[1:]]
+    z, w = np.polynomial.legendre.leggauss(40)
+    half = np.diff(edges) / 2.0
+    return (edges[:-1, None] + half[:, None] * (1.0 + z)).ravel(), (half[:, None] * w).ravel()
 
 
 def half_line(scale: float = 1.0) -> tuple[Array, Array]:

@@ -10,10 +10,14 @@ import probreg as pr
 from probreg.likelihoods import (
     LIKELIHOODS,
     CountLikelihood,
+    DifferentiableLikelihood,
     ExponentialFamily,
     Likelihood,
     MayDiverge,
     OfTrials,
+    PiecewiseLinearLikelihood,
+    ProximalLikelihood,
+    Quantile,
     SmoothLikelihood,
     UnivariateLikelihood,
 )
@@ -29,6 +33,7 @@ from .cases import (
     line,
     model_for,
     named,
+    pieces,
     recipe_of,
     rows_for,
     slope,
@@ -44,19 +49,24 @@ def of_kind(kind: type) -> Any:
 
 
 smooth, ordered, separable = of_kind(SmoothLikelihood), of_kind(UnivariateLikelihood), of_kind(MayDiverge)
+sloped, kinked = of_kind(DifferentiableLikelihood), of_kind(ProximalLikelihood)
 
 
 def rows(likelihood: Likelihood, n: int = 25) -> tuple[Array, Array]:
     """y (n,) or (n, c) and eta (n, m), far enough from zero that curvature shows."""
     rng = np.random.default_rng(11)
     eta = rng.normal(0.4, 1.2, (n, likelihood.width))
-    return likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, n)), eta
+    y = likelihood.sample(rng, eta, **auxiliaries(likelihood), **given_for(likelihood, n))
+    if (breaks := kinks(likelihood)) is not None:  # differences do not reach over a kink
+        y = y + 0.2 * (np.abs((y - eta[:, 0])[:, None] - breaks).min(1) < 0.1)
+    return y, eta
 
 
 def nodes(likelihood: Likelihood, centre: float = 0.0) -> tuple[Array, Array]:
     """Points and weights that sum over the support, of TRIALS trials where the likelihood counts them."""
     if isinstance(likelihood.support, str):
-        return line(centre, SCALE)
+        breaks = kinks(likelihood)
+        return line(centre, SCALE) if breaks is None else pieces(centre + breaks, SCALE)
     y = likelihood.support
     if isinstance(likelihood, OfTrials):
         n, k = int(told(likelihood).get("trials", likelihood.trials)), len(likelihood.levels)
@@ -67,6 +77,17 @@ def nodes(likelihood: Likelihood, centre: float = 0.0) -> tuple[Array, Array]:
             else likelihood.joined(np.arange(n + 1.0), trials=n)
         )
     return y, np.ones(len(y))
+
+
+def kinks(likelihood: Likelihood) -> Array | None:
+    """Residuals at which the density is not analytic, of the auxiliary parameters of these laws; None for those without."""
+    aux = auxiliaries(likelihood)
+    if isinstance(likelihood, PiecewiseLinearLikelihood):
+        return likelihood.slopes(**aux).tube * np.array([-1.0, 1.0])
+    return {
+        "huber": getattr(likelihood, "k", 0.0) * aux.get("sigma", 1.0) * np.array([-1.0, 1.0]),
+        "power": np.zeros(1),
+    }.get(likelihood.name)
 
 
 def told(likelihood: Likelihood) -> dict[str, float]:
@@ -81,7 +102,7 @@ def test_every_registered_likelihood_has_a_case():
     assert {type(v) for v in LIKELIHOOD_CASES} == set(LIKELIHOODS.values())
 
 
-@smooth
+@sloped
 def test_score_is_the_slope_of_log_prob(likelihood):
     y, eta = rows(likelihood)
     aux = auxiliaries(likelihood)
@@ -110,7 +131,7 @@ def test_expansion_is_the_slope_and_curvature_over_eta_and_log_aux(likelihood):
         np.testing.assert_allclose(H, H.T, rtol=1e-14, atol=1e-16)
 
 
-@smooth
+@sloped
 def test_information_is_the_expected_square_of_the_score(likelihood):
     _, eta = rows(likelihood, 8)
     aux = auxiliaries(likelihood)
@@ -124,6 +145,45 @@ def test_information_is_the_expected_square_of_the_score(likelihood):
         np.testing.assert_allclose(p @ s, 0.0, atol=1e-10)  # and the score has mean zero
 
 
+@kinked
+def test_expansion_with_kinks_is_the_slope_and_the_expected_curvature(likelihood):
+    y, eta = rows(likelihood)
+    names, aux = likelihood.aux, auxiliaries(likelihood)
+    found = likelihood.value_grad_hessian(y, eta, **aux)
+    np.testing.assert_allclose(found.log_prob, likelihood.log_prob(y, eta, **aux), rtol=1e-13)
+    np.testing.assert_allclose(found.gradient[:, 0], likelihood.score(y, eta, **aux)[:, 0], rtol=1e-13)
+    for k, a in enumerate(names):
+        numeric = slope(lambda t, a=a: likelihood.log_prob(y, eta, **{**aux, a: aux[a] * np.exp(t)}))
+        np.testing.assert_allclose(found.gradient[:, 1 + k], numeric, rtol=1e-7, atol=1e-8)
+    y, w = nodes(likelihood, 0.3)
+    at = likelihood.value_grad_hessian(y, np.full((len(y), 1), 0.3), **aux)
+    p = w * np.exp(at.log_prob)
+    np.testing.assert_allclose(at.curvature[0], (p[:, None] * at.gradient).T @ at.gradient, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(p @ at.gradient, 0.0, atol=1e-10)
+
+
+@kinked
+def test_prox_minimises_the_loss_and_the_squared_distance(likelihood):
+    y, eta = rows(likelihood, 12)
+    aux = auxiliaries(likelihood)
+    for step in (0.05, 0.4, 3.0):
+        x = likelihood.prox(y, eta, step, **aux)
+
+        def cost(z: Array, step: float = step) -> Array:
+            return -likelihood.log_prob(y, z, **aux) + np.square(z - eta)[:, 0] / (2.0 * step)
+
+        for away in (-1e-3, 1e-3, -0.5, 0.5):
+            assert (cost(x) < cost(x + away)).all()
+
+
+@kinked
+def test_the_variance_of_a_response_is_that_of_the_density(likelihood):
+    aux, (y, w) = auxiliaries(likelihood), nodes(likelihood, 0.3)
+    p = w * np.exp(likelihood.log_prob(y, np.full((len(y), 1), 0.3), **aux))
+    variance = likelihood.response_variance(np.full((1, 1), 0.3), **aux)[0]
+    assert variance == pytest.approx(p @ (y - p @ y) ** 2, rel=1e-9)
+
+
 @every
 def test_total_mass_is_one_and_the_mean_is_the_first_moment(likelihood):
     _, eta = rows(likelihood)
@@ -133,6 +193,9 @@ def test_total_mass_is_one_and_the_mean_is_the_first_moment(likelihood):
         p = w * np.exp(likelihood.log_prob(y, np.broadcast_to(e, (len(y), len(e))), **aux))
         assert p.sum() == pytest.approx(1.0, abs=1e-10)
         mean = likelihood.mean(e[None], **aux)[0]
+        if isinstance(likelihood, Quantile):  # its linear predictor is a quantile
+            assert likelihood.cdf(mean, e[None], **aux)[0] == pytest.approx(likelihood.tau, abs=1e-12)
+            continue
         np.testing.assert_allclose(mean, p @ likelihood.response(y), rtol=1e-9, atol=1e-10)
 
 

@@ -20,10 +20,10 @@ from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Draws, Method, Solution, Status, edges, improper, kinds, sigma_note
 from probreg.inference.modes.closed_form import undetermined
 from probreg.inference.sampling.laplace import Peak, further_modes, peak
-from probreg.likelihoods import SmoothLikelihood
+from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.model.likelihood_sums import log_lik_of_moments
 from probreg.model.model import Model
-from probreg.priors import Flat, SmoothPrior
+from probreg.priors import Flat, GaussianPrior, SmoothPrior
 from probreg.system.terminal import percent
 
 _FEWEST = 5  # weights in a tail from which a shape can be told
@@ -183,7 +183,7 @@ class Importance(Method):
     max_steps: Count = 100
 
     name = "importance"
-    likelihood = SmoothLikelihood
+    likelihood = DifferentiableLikelihood
     prior = SmoothPrior
     target = "posterior"
 
@@ -191,6 +191,8 @@ class Importance(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
+        if isinstance(model.likelihood, ProximalLikelihood) and not model.joint.of_kind(GaussianPrior):
+            return f"importance needs flat or normal priors with the {model.likelihood.name} likelihood; use nuts"
         return kinds(self, model) or edges(self, model) or improper(self, model) or undetermined(model, self.name)
 
     @property

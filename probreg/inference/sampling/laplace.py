@@ -22,9 +22,10 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.modes.closed_form import undetermined
-from probreg.inference.modes.newton import find_mode, solution_at
+from probreg.inference.modes.newton import solution_at
 from probreg.inference.modes.wide import rotated
-from probreg.likelihoods import SmoothLikelihood
+from probreg.inference.penalized.piecewise_linear import any_mode
+from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
 from probreg.priors import Flat, GaussianPrior, SmoothPrior
@@ -55,8 +56,8 @@ class Peak(NamedTuple):
 
 
 def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
-    """The mode by Newton's method and its curvature. Incompatible, in the name of a method, where there is none."""
-    mode = find_mode(model, tol=tol, max_steps=max_steps)
+    """The mode and its curvature, the expected one where the likelihood has kinks. Incompatible, in the name of a method, where there is none."""
+    mode = any_mode(model, tol=tol, max_steps=max_steps)
     found = solution_at(model, mode)
     if found.status is not Status.CONVERGED:
         raise Incompatible(f"{name} has no mode to expand about: {found.status.value} ({found.detail})")
@@ -74,7 +75,7 @@ def further_modes(model: Model) -> str | None:
     """What about one mode cannot be seen, in words: None where log p is concave in beta, given the nuisance parameters."""
     wide = [b.prior.name for b in model.joint.blocks if not isinstance(b.prior, Flat | GaussianPrior)]
     causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
-    if not (isinstance(model.likelihood, SmoothLikelihood) and model.likelihood.concave):
+    if not (isinstance(model.likelihood, DifferentiableLikelihood) and model.likelihood.concave):
         causes.insert(0, f"the {model.likelihood.name} likelihood")
     if not causes:
         return None
@@ -127,6 +128,11 @@ class LaplaceApproximation(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
+        if isinstance(model.likelihood, ProximalLikelihood):
+            return (
+                f"laplace needs second derivatives at the mode, which the {model.likelihood.name} likelihood does not have on its "
+                "kinks: use importance or nuts"
+            )
         return kinds(self, model) or edges(self, model) or improper(self, model) or undetermined(model, self.name)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:

@@ -15,7 +15,7 @@ from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.inference.sampling.reparameterisation import AffineMap, affine_map
-from probreg.likelihoods import SmoothLikelihood
+from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import entries_of, loops_of, tiles_of
 from probreg.numerics.frame import vec_entries
@@ -32,7 +32,7 @@ def compiled_obstacle(model: Model) -> str | None:
     """Why there is no compiled density of this model, or None."""
     likelihood = model.likelihood
     if not likelihood.least_squares:
-        if not isinstance(likelihood, SmoothLikelihood) or likelihood.compiled_density is None:
+        if not isinstance(likelihood, DifferentiableLikelihood) or likelihood.compiled_density is None:
             return f"the {likelihood.name} likelihood has no compiled density"
         if said := likelihood.compiled_density.unfit:
             return f"the density of the {likelihood.name} likelihood cannot be compiled: {said}"
@@ -73,7 +73,7 @@ class ReparameterisedDensity:
         by_moments = model.likelihood.least_squares
         compiled = not by_moments and (model.design.n > FEW if compiled is None else compiled)
         if compiled:
-            check_compiled_density(model, at.centre)
+            check_compiled_density(model, at.centre + 0.1 * at.A.sum(1))  # beside a mode, which may lie on kinks
         rows = _of_moments(model) if by_moments else _of_rows(model) if compiled else _of_numpy(model)
         return cls(model, at, compiled, _density(model, at, [rows, *_priors(model)]))
 
@@ -120,7 +120,7 @@ def _of_moments(model: Model) -> Sum:
 
 def _of_rows(model: Model) -> Sum:
     likelihood, design = model.likelihood, model.design
-    assert isinstance(likelihood, SmoothLikelihood)
+    assert isinstance(likelihood, DifferentiableLikelihood)
     assert likelihood.compiled_density is not None  # see `obstacle`
     gradient, shape = loops_of(likelihood.compiled_density).gradient, model.shape
     y, none = np.ascontiguousarray(design.observed, dtype=float), np.zeros(0)
@@ -149,7 +149,7 @@ def _offset(model: Model) -> Array:
 
 def _of_numpy(model: Model) -> Sum:
     d, likelihood, m = model.design, model.likelihood, model.shape[1]
-    assert isinstance(likelihood, SmoothLikelihood)
+    assert isinstance(likelihood, DifferentiableLikelihood)
     extra = [m + likelihood.aux.index(a) for a in model.unknown]
     w = full_weights(d.weights, d.n)
 
@@ -253,7 +253,7 @@ _CLOSE = 1e-6  # of the sums of sizes; rounding is 1e-13, a wrong term is above
 def check_compiled_density(model: Model, point: Array) -> None:
     """Incompatible where density and `value_grad_hessian` differ at (vec beta, log aux) = point, over some of the rows."""
     likelihood, d, (p, m) = model.likelihood, model.design, model.shape
-    assert isinstance(likelihood, SmoothLikelihood)
+    assert isinstance(likelihood, DifferentiableLikelihood)
     assert likelihood.compiled_density is not None
     some = slice(None, None, max(1, d.n // _ROWS))
     X, y, beta = d.X[some], np.ascontiguousarray(d.observed[some], dtype=float), point[: p * m].reshape(p, m)

@@ -19,8 +19,9 @@ from probreg.inference.base import Array, Status
 from probreg.inference.exact.evidence import Evidence
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
-from probreg.inference.modes.newton import covariance_at, find_mode
-from probreg.likelihoods import SmoothLikelihood
+from probreg.inference.modes.newton import covariance_at
+from probreg.inference.penalized.piecewise_linear import any_mode
+from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import unit_prior
 from probreg.numerics.frame import map_of_columns, vec_entries, with_aux
@@ -94,11 +95,12 @@ def affine_map(model: Model) -> AffineMap:
 
 def _by_mode(model: Model) -> AffineMap | None:
     """The normal at the mode over (vec beta, log aux); None where no mode is near."""
-    if not isinstance(model.likelihood, SmoothLikelihood):
+    if not isinstance(model.likelihood, DifferentiableLikelihood):
         return None
-    mode = find_mode(model, tol=1e-4)
+    kinked = isinstance(model.likelihood, ProximalLikelihood)  # its steps are those of an interior point
+    mode = any_mode(replace(model, prior=proxy_prior(model)) if kinked else model, tol=1e-4)
     cov = covariance_at(mode)
-    if mode.status is not Status.CONVERGED or mode.steps > _STEPS or cov is None:
+    if mode.status is not Status.CONVERGED or (mode.steps > _STEPS and not kinked) or cov is None:
         return None
     T = with_aux(map_of_columns(model.design.basis.T, model.shape[1]), len(mode.log_aux))
     # (beta, log aux) = T (gamma, log aux), H^-1 = L L' at the mode: A = T L, so that A A' = cov(beta, log aux).

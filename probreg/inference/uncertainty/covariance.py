@@ -17,9 +17,11 @@ from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.sgd import Stochastic
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
+from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.inference.penalized.proximal_newton import ProximalNewton
 from probreg.inference.uncertainty.clusters import bartlett_square, cluster_square, crossed, default_lags
 from probreg.inference.uncertainty.information import Estimate, estimate_of
+from probreg.likelihoods import ProximalLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat
@@ -124,6 +126,8 @@ def _of_mode(method: Method, solution: Solution) -> Words:
         return {"kind": "none", "definition": NO_ERRORS}
     if isinstance(method, Stochastic):
         return {"kind": "HC0", "definition": "plug-in sandwich over (beta, log sigma) at the average of the iterates"}
+    if isinstance(method, InteriorPoint):
+        return {"kind": "expected", "definition": DEFINITIONS["expected"]}
     if isinstance(method, ClosedForm):
         kind = "expected" if solution.df is None else "classical"
         return {"kind": kind, "definition": DEFINITIONS[kind]}
@@ -144,6 +148,8 @@ def covariance_of_kind(model: Model, solution: Solution, kind: str, settings: Se
         refuse_sampling(model.design.weight_kind, f"a covariance of kind {kind!r}")
     spread = _KINDS[kind](model, solution, settings)
     words = {"kind": kind, "definition": DEFINITIONS[kind]}
+    if isinstance(model.likelihood, ProximalLikelihood) and "sandwich" in words["definition"]:
+        words["definition"] += f"; {_KINKS}"
     return Spread(spread.matrix, spread.df, {**_penalised(model, words), **spread.words, **_df(spread.df)})
 
 
@@ -190,6 +196,11 @@ def _maximum_likelihood(model: Model, solution: Solution, settings: Settings) ->
 
 
 def _observed(model: Model, solution: Solution, settings: Settings) -> Spread:
+    if isinstance(model.likelihood, ProximalLikelihood):
+        raise Incompatible(
+            f"the {model.likelihood.name} likelihood has no second derivatives at its mode, which lies on kinks: ask for 'expected', "
+            "or for 'HC0', which counts the density of the residuals there"
+        )
     at = estimate_of(model, solution, "observed information")
     # V = (-d^2 log posterior)^-1 at the mode.
     return Spread(at.on_theta(at.observed), None, {})
@@ -219,6 +230,9 @@ def _heteroscedastic(power: float | None, *, corrected: bool = False) -> Callabl
         return Spread(_sandwich(at, factor * at.meat(power)), solution.df, {"factor": factor})
 
     return make
+
+
+_KINKS = "V holds the density of the residuals at the kinks of the loss, by Epanechnikov's kernel with the bandwidth of Hall & Sheather 1988"
 
 
 def _sandwich(at: Estimate, meat: Array) -> Array:

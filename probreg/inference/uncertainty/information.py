@@ -17,7 +17,9 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.newton import Newton
 from probreg.inference.modes.wide import refuse_written_out
-from probreg.likelihoods import SmoothLikelihood
+from probreg.inference.penalized.piecewise_linear import InteriorPoint
+from probreg.inference.uncertainty.kink_density import curvature_at_kinks
+from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.numerics.linalg import weighted_gram
@@ -59,7 +61,7 @@ class Estimate:
     @cached_property
     def at(self) -> "BlockEstimate":
         """The estimate as rows see it."""
-        assert isinstance(self.model.likelihood, SmoothLikelihood)  # `estimate_of` asks
+        assert isinstance(self.model.likelihood, DifferentiableLikelihood)  # `estimate_of` asks
         likelihood, beta, m = self.model.likelihood, self.solution.beta, self.model.shape[1]
         pick = (*range(m), *(m + likelihood.aux.index(a) for a in self.model.unknown))
         design = self.model.design
@@ -108,6 +110,13 @@ class Estimate:
         with np.errstate(all="ignore"):  # an exact fit has sigma = 0, which is met below
             # V = (inside' H inside)^-1: the bread, over the identified directions phi.
             H = self.model.value_grad_hessian_standardised(gamma, **self.solution.aux).curvature
+        if isinstance(self.model.likelihood, PiecewiseLinearLikelihood):
+            # on kinks the expected curvature under the data's own density stands for it, given the nuisance parameters
+            rows, k = self._every, self.size
+            P = self.model.joint.precision(self.model.likelihood.noise(self.known))
+            T = self.model.design.basis.T
+            bent = weighted_gram(rows.U, curvature_at_kinks(self.model, self.solution) * rows.weights)
+            H[:k, :k] = bent + T.T @ P @ T
         return inverse(self.inside.T @ H @ self.inside)
 
     @cached_property
@@ -181,7 +190,7 @@ class Estimate:
 class BlockEstimate:
     """An estimate as rows see it, which travels to where they are."""
 
-    likelihood: SmoothLikelihood
+    likelihood: DifferentiableLikelihood
     basis: Basis
     beta: Array  # (p, m)
     known: dict[str, float]
@@ -278,8 +287,10 @@ def meat_part(block: Block, *, at: BlockEstimate, root: Array | None, power: flo
 def estimate_of(model: Model, solution: Solution, what: str, *, each: bool = False) -> Estimate:
     """The estimate, when it is one that has curvature and rows, in memory where `what` is about `each` of them; otherwise
     the reason why `what` does not exist."""
-    if why := Newton().obstacle(model):
+    kinked = isinstance(model.likelihood, PiecewiseLinearLikelihood)
+    if why := (InteriorPoint() if kinked else Newton()).obstacle(model):
         raise Incompatible(f"{what} needs two derivatives of the log posterior: {why}")
+    each = each or kinked
     refuse_written_out(solution, what)
     if each:
         model.design.need_rows(what)

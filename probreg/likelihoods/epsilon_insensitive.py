@@ -1,0 +1,55 @@
+"""Noise that does not count within a tube: support vector regression as a likelihood."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from probreg.arguments.scalars import NonNegative, check_fields
+from probreg.likelihoods.base import LIKELIHOODS
+from probreg.likelihoods.piecewise_linear import PiecewiseLinearLikelihood, Slopes
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class EpsilonInsensitive(PiecewiseLinearLikelihood):
+    """Noise that is uniform within epsilon and exponential beyond: p(r) = exp(-max(0, |r| - epsilon) / c) / (2 (epsilon + c)).
+
+    r = y - eta, c is the nuisance parameter `scale`, and both are in units of y. Its mode under a normal prior of standard
+    deviation t is support vector regression with C = t^2 / c. A share c / (epsilon + c) of the responses lies outside the tube.
+
+    Parameters
+    ----------
+    epsilon : float or None
+        Half the width of the tube, at least 0; None estimates it with the scale, where the share outside is nu of nu-SVR.
+
+    References
+    ----------
+    Vapnik 1995; Schölkopf, Smola, Williamson & Bartlett 2000 (nu).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(EpsilonInsensitive(0.3).log_prob(np.array(1.0), np.array([0.0]), scale=0.7).round(6))
+    -1.693147
+    """
+
+    epsilon: NonNegative | None = 0.1
+
+    name = "epsilon_insensitive"
+    aux = ("scale",)
+    wider = "fit a StudentT likelihood, which allows far responses"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.epsilon is None:
+            # of one instance: what is estimated, where it may run to, and that rows are summed by NumPy
+            object.__setattr__(self, "aux", ("scale", "epsilon"))
+            object.__setattr__(self, "at_zero", {"epsilon": "the likelihood of AbsoluteLoss"})
+            object.__setattr__(self, "compiled_density", None)
+
+    def slopes(self, **aux: Any) -> Slopes:
+        tube = aux["epsilon"] if self.epsilon is None else self.epsilon
+        return Slopes(1.0 / aux["scale"], 1.0 / aux["scale"], tube)
+
+    def describe(self, response: str) -> str:
+        within = "an estimated epsilon" if self.epsilon is None else f"{self.epsilon:g}"
+        return f"the centre of {response}, with noise that does not count within {within}, and of this scale beyond"

@@ -1,0 +1,123 @@
+"""Normal noise with the tails of Laplace noise: far responses pull no more than a bounded amount."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from probreg.arguments.scalars import Positive, check_fields
+from probreg.likelihoods.base import LIKELIHOODS, Array
+from probreg.likelihoods.location_scale import LocationScaleLikelihood
+from probreg.likelihoods.variables import named_variable
+from probreg.numerics.compiled.density import CompiledDensity
+
+_ROOT_2PI = float(np.sqrt(2.0 * np.pi))
+
+
+def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    # t = k, sigma, log(Z sigma)
+    r = (y - eta) / t[1]
+    g = min(max(r, -t[0]), t[0])
+    return -g * (r - 0.5 * g) - t[2], g / t[1], r * g - 1.0
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Huber(LocationScaleLikelihood):
+    """Normal within k sigma and exponential beyond: log p = -rho(r) - log(Z sigma), with r = (y - eta) / sigma.
+
+    rho(r) = r^2 / 2 for |r| <= k and k |r| - k^2 / 2 beyond, and Z = sqrt(2 pi) (2 Phi(k) - 1) + 2 exp(-k^2 / 2) / k. sigma is
+    found with the coefficients by maximum likelihood, not held at a robust estimate as in an M-estimate with MAD.
+
+    Parameters
+    ----------
+    k : float
+        Where the tails begin, in units of sigma, positive.
+
+    References
+    ----------
+    Huber 1964.
+
+    Examples
+    --------
+    >>> float(Huber(1.0).log_prob(np.array(3.0), np.array([0.0]), sigma=1.0).round(6))
+    -3.57323
+    """
+
+    k: Positive = 1.345
+
+    name = "huber"
+    concave = True
+    wider = "take a smaller k, or fit a StudentT likelihood"
+    compiled_density = CompiledDensity(_row)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def describe(self, response: str) -> str:
+        return f"the centre of {response}, with noise that is normal within {self.k:g} sigma and exponential beyond"
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return y[:, None], {"sigma": float(np.abs(y - np.median(y)).mean()) or 1.0}
+
+    @property
+    def _inside(self) -> float:
+        return _ROOT_2PI * (2.0 * float(ndtr(self.k)) - 1.0)
+
+    @property
+    def _tail(self) -> float:
+        """The mass of either tail, before it is divided by Z."""
+        return float(np.exp(-0.5 * self.k**2)) / self.k
+
+    @property
+    def _mass(self) -> float:
+        return self._inside + 2.0 * self._tail
+
+    @property
+    def standard_variance(self) -> float:
+        # Z E r^2 = inside - 2 k exp(-k^2 / 2) + 2 exp(-k^2 / 2) (k + 2 / k + 2 / k^3)
+        k = self.k
+        return (self._inside + 4.0 * self._tail * (1.0 + k**-2.0)) / self._mass
+
+    @property
+    def standard_information(self) -> float:
+        # E h = P(|r| < k)
+        return self._inside / self._mass
+
+    def standard_log_prob(self, r: Array) -> Array:
+        g = np.clip(r, -self.k, self.k)
+        return -g * (r - 0.5 * g) - np.log(self._mass)
+
+    def standard_slopes(self, r: Array) -> tuple[Array, Array]:
+        return np.clip(r, -self.k, self.k), (np.abs(r) < self.k).astype(float)
+
+    def standard_cdf(self, r: Array) -> Array:
+        # the left tail is exp(k r + k^2 / 2) / k; inside, sqrt(2 pi) (Phi(r) - Phi(-k)) is added
+        k = self.k
+        left = np.exp(k * np.minimum(-np.abs(r), -k) + 0.5 * k * k) / k
+        low = left + _ROOT_2PI * (ndtr(np.clip(-np.abs(r), -k, None)) - ndtr(-k))
+        return np.where(r < 0, low, self._mass - low) / self._mass
+
+    def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        k, u = self.k, rng.random(shape) * self._mass
+        tail, low = self._tail, np.minimum(u, self._mass - u)
+        # the inverse of the distribution function on its lower half, and its mirror image
+        with np.errstate(divide="ignore"):
+            r = np.where(low < tail, (np.log(k * low) - 0.5 * k * k) / k, ndtri(ndtr(-k) + (low - tail) / _ROOT_2PI))
+        return np.where(u < 0.5 * self._mass, r, -r)
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        return self.k, aux["sigma"], np.log(self._mass * aux["sigma"])
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        k, top = self.k, float(np.log(self._mass))
+
+        def log_prob(value: Any, mu: Any, sigma: Any) -> Any:
+            import pytensor.tensor as pt
+
+            r = (value - mu) / sigma
+            g = pt.clip(r, -k, k)
+            return -g * (r - 0.5 * g) - top - pt.log(sigma)
+
+        return named_variable(log_prob, self), {"mu": eta[:, 0], "sigma": aux["sigma"]}

@@ -1,0 +1,150 @@
+"""Noise whose log density is linear to the left, flat over a tube, and linear to the right: absolute, quantile and tube losses."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from probreg.likelihoods.base import Array, ProximalLikelihood, ValueGradHessian
+from probreg.likelihoods.location_scale import AdditiveNoise
+from probreg.likelihoods.variables import named_variable
+from probreg.numerics.compiled.density import CompiledDensity
+
+
+class Slopes(NamedTuple):
+    """-log p = up max(r - tube, 0) + down max(-r - tube, 0) + log Z over r = y - eta; each broadcasts against (..., n)."""
+
+    up: Any
+    down: Any
+    tube: Any
+
+    @property
+    def mass(self) -> Any:
+        """Z, the integral of exp(-loss)."""
+        # Z = 2 tube + 1 / up + 1 / down
+        return 2.0 * self.tube + 1.0 / self.up + 1.0 / self.down
+
+    @property
+    def outside(self) -> Any:
+        """P(|r| > tube)."""
+        return (1.0 / self.up + 1.0 / self.down) / self.mass
+
+
+def _row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
+    # t = up, down, tube, log Z, P(|r| > tube)
+    r = y - eta
+    if r > t[2]:
+        loss = t[0] * (r - t[2])
+        return -loss - t[3], t[0], loss - t[4]
+    if r < -t[2]:
+        loss = t[1] * (-r - t[2])
+        return -loss - t[3], -t[1], loss - t[4]
+    return -t[3], 0.0, -t[4]
+
+
+class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
+    """p(y | eta) = exp(-up max(r - tube, 0) - down max(-r - tube, 0)) / Z with r = y - eta.
+
+    A family says its slopes as functions of the nuisance parameters: the first of these is a scale, by which both slopes are
+    divided, and a second, if there is one, the half-width of the tube.
+    """
+
+    compiled_density = CompiledDensity(_row)
+    centre: ClassVar[str] = "mean"  # what the linear predictor is of the response
+
+    @abstractmethod
+    def slopes(self, **aux: Any) -> Slopes:
+        """up, down and tube."""
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return y[:, None], dict.fromkeys(self.aux, float(np.abs(y - np.median(y)).mean()) or 1.0)
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        at = self.slopes(**aux)
+        return -_loss(y - eta[..., 0], at) - np.log(at.mass)
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return _pull(y - eta[..., 0], self.slopes(**aux))[..., None]
+
+    def information(self, eta: Array, **aux: Any) -> Array:
+        # E score^2 = up^2 P(r > tube) + down^2 P(r < -tube) = (up + down) / Z
+        at = self.slopes(**aux)
+        return (np.zeros(eta.shape[:-1]) + (at.up + at.down) / at.mass)[..., None, None]
+
+    def information_slope(self, eta: Array, **aux: Any) -> Array:
+        return np.zeros((*eta.shape[:-1], 1, 1, 1))
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        at, r = self.slopes(**aux), y - eta[..., 0]
+        loss, pull, Z, P, n = _loss(r, at), _pull(r, at), at.mass, at.outside, len(y)
+        gradient, H = np.zeros((n, 1 + len(self.aux))), np.zeros((n, 1 + len(self.aux), 1 + len(self.aux)))
+        # d/d eta = pull, d/d log s = loss - P, and their expected squares (up + down) / Z and 2 P - P^2; their product has mean 0
+        gradient[:, 0], H[:, 0, 0] = pull, (at.up + at.down) / Z
+        gradient[:, 1], H[:, 1, 1] = loss - P, 2.0 * P - P * P
+        if len(self.aux) > 1:
+            # d/d log tube = tube (|pull| - 2 / Z); E |pull| loss = 2 / Z, E pull^2 = (up + down) / Z
+            gradient[:, 2] = at.tube * (np.abs(pull) - 2.0 / Z)
+            H[:, 1, 2] = H[:, 2, 1] = at.tube * (1.0 - P) * 2.0 / Z
+            H[:, 2, 2] = at.tube**2 * ((at.up + at.down) / Z - 4.0 / Z**2)
+        return ValueGradHessian(-loss - np.log(Z), gradient, H)
+
+    def prox(self, y: Array, eta: Array, step: float, **aux: Any) -> Array:
+        # the residual v = y - eta is drawn towards the tube: to v - step up above it, no farther than its edge
+        at, v = self.slopes(**aux), y - eta[..., 0]
+        above = np.maximum(v - step * at.up, at.tube)
+        below = np.minimum(v + step * at.down, -at.tube)
+        r = np.where(v > at.tube, above, np.where(v < -at.tube, below, v))
+        return (y - r)[..., None]
+
+    def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
+        at, r = self.slopes(**aux), y - eta[..., 0]
+        Z, tube = at.mass, at.tube
+        # exp(down (r + tube)) / (down Z) below the tube, linear in it, and 1 - exp(-up (r - tube)) / (up Z) above
+        left = np.exp(at.down * np.minimum(r + tube, 0.0)) / (at.down * Z)
+        right = np.exp(-at.up * np.maximum(r - tube, 0.0)) / (at.up * Z)
+        return np.where(r < tube, left + np.clip(r + tube, 0.0, None) / Z, 1.0 - right)
+
+    def quantile_of_noise(self, p: Array, **aux: Any) -> Array:
+        """r with P(noise <= r) = p, the inverse of `cdf`."""
+        at = self.slopes(**aux)
+        Z, left = at.mass, 1.0 / at.down
+        with np.errstate(divide="ignore", invalid="ignore"):  # of the pieces that are not taken
+            low = -at.tube + np.log(p * Z * at.down) / at.down
+            high = at.tube - np.log((1.0 - p) * Z * at.up) / at.up
+        inside = p * Z - left - at.tube
+        return np.where(p * Z < left, low, np.where(p * Z > left + 2.0 * at.tube, high, inside))
+
+    def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
+        mean = eta[..., 0]
+        shape = np.broadcast_shapes(mean.shape, *(np.shape(v) for v in aux.values()))
+        return mean + self.quantile_of_noise(rng.random(shape), **aux)
+
+    def response_variance(self, eta: Array, **aux: Any) -> Array:
+        up, down, e = at = self.slopes(**aux)
+        # E r = (e / up + 1 / up^2 - e / down - 1 / down^2) / Z,
+        # E r^2 = (2 e^3 / 3 + e^2 / up + 2 e / up^2 + 2 / up^3 + the same of down) / Z
+        first = (e / up + up**-2.0 - e / down - down**-2.0) / at.mass
+        second = sum(e**2 / k + 2.0 * e / k**2 + 2.0 / k**3 for k in (up, down)) + 2.0 * e**3 / 3.0
+        return np.broadcast_to(second / at.mass - first**2, eta.shape[:-1])
+
+    def settings(self, **aux: Any) -> tuple[Any, ...]:
+        at = self.slopes(**aux)
+        return at.up, at.down, at.tube, np.log(at.mass), at.outside
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        def log_prob(value: Any, mu: Any, *values: Any) -> Any:
+            import pytensor.tensor as pt
+
+            at, r = self.slopes(**dict(zip(self.aux, values))), value - mu
+            return -at.up * pt.maximum(r - at.tube, 0.0) - at.down * pt.maximum(-r - at.tube, 0.0) - pt.log(at.mass)
+
+        return named_variable(log_prob, self), {"mu": eta[:, 0], **aux}
+
+
+def _loss(r: Array, at: Slopes) -> Array:
+    return at.up * np.maximum(r - at.tube, 0.0) + at.down * np.maximum(-r - at.tube, 0.0)
+
+
+def _pull(r: Array, at: Slopes) -> Array:
+    """d log p / d eta: up above the tube, -down below it, 0 inside and at its edges."""
+    return np.where(r > at.tube, at.up, np.where(r < -at.tube, -at.down, 0.0))

@@ -1,0 +1,63 @@
+"""A quantile of the response as its linear predictor: the check loss as maximum likelihood."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from probreg.arguments.scalars import Fraction, check_fields
+from probreg.likelihoods.base import LIKELIHOODS
+from probreg.likelihoods.piecewise_linear import PiecewiseLinearLikelihood, Slopes
+
+
+@LIKELIHOODS.register
+@dataclass(frozen=True)
+class Quantile(PiecewiseLinearLikelihood):
+    """Asymmetric Laplace noise, under which eta is the tau quantile of y: log p = log(tau (1 - tau) / sigma) - rho(r) / sigma.
+
+    rho(r) = r (tau - 1[r < 0]) with r = y - eta, so that maximum likelihood is quantile regression. `predict` gives the quantile
+    eta. The density is a working model: its standard errors and its posterior are no calibrated statement about a quantile.
+    `covariance("HC0")` counts the density of the data at the quantile.
+
+    Parameters
+    ----------
+    tau : float
+        The probability below eta, between 0 and 1.
+
+    References
+    ----------
+    Koenker & Bassett 1978; Yu & Moyeed 2001; Yang, Wang & He 2016 (on its posterior).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(Quantile(0.9).log_prob(np.array(1.0), np.array([0.0]), sigma=2.0).round(6))
+    -3.551093
+    """
+
+    tau: Fraction = 0.5
+
+    name = "quantile"
+    aux = ("sigma",)
+    noise_scale = "sigma"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def centre(self) -> str:  # type: ignore[override]
+        return f"{self.tau:g} quantile"
+
+    def slopes(self, **aux: Any) -> Slopes:
+        return Slopes(self.tau / aux["sigma"], (1.0 - self.tau) / aux["sigma"], 0.0)
+
+    def describe(self, response: str) -> str:
+        return f"the {self.tau:g} quantile of {response}, with asymmetric Laplace noise of scale sigma"
+
+    def mean_name(self, response: str) -> str:
+        return f"the {self.tau:g} quantile of {response}"
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        import pymc as pm
+
+        # b kappa = up and b / kappa = down
+        at = self.slopes(**aux)
+        return pm.AsymmetricLaplace, {"mu": eta[:, 0], "b": (at.up * at.down) ** 0.5, "kappa": (at.up / at.down) ** 0.5}
