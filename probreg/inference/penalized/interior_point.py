@@ -1,0 +1,323 @@
+"""The primal-dual interior point method for piecewise linear losses with a normal prior (Mehrotra's predictor and corrector).
+
+A loss of one row is a sum of hinges s max(t, 0), t = sign r - shift, plus a linear term: two hinges where the row has a tube,
+one of slope up + down and the term -down r where epsilon = 0. Of each hinge, with u - z = t,
+
+    0 <= alpha <= s,   u >= 0,   z >= 0,   (s - alpha) u = 0,   alpha z = 0,
+
+and the slope of the loss of a row is a = base + sum over its hinges of sign alpha. Newton's method for products c1, c2 in
+place of zero eliminates u and z,
+
+    d alpha = D_h (sign dr + h),   D_h = 1/(u/(s - alpha) + z/alpha),   h = t + c1/alpha - c2/(s - alpha),
+
+so a step is da = D dr + w with D_i = sum_h D_h, w_i = sum_h sign D_h h, and dr = -X db: one weighted Gram matrix X'DX + P,
+or, with many columns and a proper prior, the matrix K + D^-1 of rows, K = X P^-1 X', bordered by the flat columns.
+Sources: Mehrotra 1992; Portnoy & Koenker 1997 for quantile regression.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg.lapack import dsysv
+
+from probreg.errors import Incompatible
+from probreg.inference.penalized.kinks import KinkProblem, PiecewiseLinear
+from probreg.numerics.linalg import inverse_upper, merge, rank_of, triangular, weighted_gram
+
+Array = NDArray[np.float64]
+
+TO_THE_WALL = 0.9995  # part of the way to the nearest bound that a step goes
+PERFECT = 1e-6  # of max |y|: the unit of residuals at least, where the fit is perfect
+ROUNDING = 64 * float(np.finfo(float).eps)
+
+
+class Direction(NamedTuple):
+    """A Newton step: of b, of the dual weights a, and of the residuals r."""
+
+    b: Array
+    a: Array
+    r: Array
+
+
+class NewtonSystem(Protocol):
+    """The equations X'da - P db = -slack, da = D dr + w, dr = -X db, for one D after the other; `correct` has D infinite
+    on `rows` and zero elsewhere: X'da - P db = -slack with X db = error on these rows, da = 0 on the others."""
+
+    def start(self) -> Array: ...
+    def factor(self, D: Array) -> None: ...
+    def solve(self, w: Array, slack: Array) -> Direction: ...
+    def correct(self, rows: NDArray[np.intp], slack: Array, error: Array) -> tuple[Array, Array]: ...
+
+
+@dataclass(eq=False)
+class ByColumns:
+    """Newton's equations in the coefficients: (X'DX + P) db = X'w + slack, in coordinates in which X'X d + P is I."""
+
+    problem: KinkProblem
+    weight: float  # d, a typical D
+
+    @cached_property
+    def T(self) -> Array:
+        """b = T theta, T = F^-1 with F'F = d X'X + P: in theta neither the units nor the correlation of columns matter."""
+        X, P = self.problem.X, self.problem.P
+        F = triangular(X).astype(float) * np.sqrt(self.weight)
+        if P.any():
+            F = merge(F, square_root(P))
+        rank = rank_of(F)
+        if rank.dropped:
+            j = rank.dropped[0]
+            raise Incompatible(
+                f"column {j} of X is a combination of the others, and its prior is flat: leave it out, or give it a prior"
+            )
+        return inverse_upper(F)
+
+    @cached_property
+    def Z(self) -> Array:
+        return self.problem.X @ self.T
+
+    @cached_property
+    def Q(self) -> Array:
+        return self.T.T @ self.problem.P @ self.T
+
+    def start(self) -> Array:
+        """The minimum with squared residuals d r^2/2 in place of the loss."""
+        problem = self.problem
+        r = problem.y - problem.X @ problem.centre
+        return problem.centre + self.T @ (self.weight * (r @ self.Z))
+
+    def factor(self, D: Array) -> None:
+        self.D = D
+        self.L = cho_factor(weighted_gram(self.Z, D) + self.Q, lower=True, check_finite=False)
+
+    def solve(self, w: Array, slack: Array) -> Direction:
+        theta = cho_solve(self.L, w @ self.Z + slack @ self.T, check_finite=False)
+        dr = -(self.Z @ theta)
+        return Direction(self.T @ theta, self.D * dr + w, dr)
+
+    def correct(self, rows: NDArray[np.intp], slack: Array, error: Array) -> tuple[Array, Array]:
+        # [[Q, Z_F'], [Z_F, 0]] [theta; -da_F] = [T'slack; error], the least change where it is not unique.
+        Z, h, p = self.Z[rows], slack @ self.T, len(slack)
+        if not self.Q.any():
+            return self.T @ np.linalg.lstsq(Z, error)[0], -np.linalg.lstsq(Z.T, h)[0]
+        U = None
+        if len(rows) > p:  # more rows than columns: da_F = U v within their span
+            U, Z = np.linalg.qr(Z)
+            error = U.T @ error
+        A = np.block([[self.Q, Z.T], [Z, np.zeros((len(Z), len(Z)))]])
+        x = symmetric_solution(A, np.concatenate([h, error]))
+        return self.T @ x[:p], -(x[p:] if U is None else U @ x[p:])
+
+
+def symmetric_solution(A: Array, h: Array) -> Array:
+    """x of A x = h for A symmetric and possibly singular, h in its range: elimination where that solves it, else least squares."""
+    if not len(h):
+        return h
+    *_, x, info = dsysv(A, h, lower=1)
+    size = np.abs(A).sum(axis=1).max(initial=0.0) * np.abs(x).max(initial=0.0) + np.abs(h).max(initial=0.0)
+    if info == 0 and np.abs(A @ x - h).max(initial=0.0) <= ROUNDING * size and np.abs(x).max(initial=0.0) < 1e8 * size:
+        return np.asarray(x)
+    return np.asarray(np.linalg.lstsq(A, h)[0])
+
+
+def square_root(P: Array) -> Array:
+    """A square root R of the positive semidefinite P, R'R = P."""
+    diagonal = np.diagonal(P)
+    if np.count_nonzero(P) == np.count_nonzero(diagonal):
+        return np.diag(np.sqrt(diagonal))
+    values, vectors = np.linalg.eigh(P)
+    return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+
+
+@dataclass(eq=False)
+class ByRows:
+    """Newton's equations in the rows, for as many columns as rows or more: with b = c + P^-1 X'a of the penalized columns,
+
+    (D^-1 + K) da + X_f db_f = D^-1 w,   X_f'da = -slack_f,   K = X_p P_p^-1 X_p'."""
+
+    problem: KinkProblem
+
+    @cached_property
+    def flat(self) -> NDArray[np.bool_]:
+        return np.asarray(~self.problem.P.any(axis=1))
+
+    @cached_property
+    def V(self) -> Array:
+        """P_p^-1 X_p' (p, n)."""
+        X, P, at = self.problem.X, self.problem.P, ~self.flat
+        return np.asarray(cho_solve(self.chol, X[:, at].T) if self.chol else X[:, at].T / np.diagonal(P)[at, None])
+
+    @cached_property
+    def chol(self) -> tuple[Array, bool] | None:
+        """The Cholesky factor of P_p; None for a diagonal."""
+        block = self.problem.P[np.ix_(~self.flat, ~self.flat)]
+        return cho_factor(block) if np.count_nonzero(block) > len(block) else None
+
+    def start(self) -> Array:
+        b = self.problem.centre.copy()
+        b[self.flat] += np.linalg.lstsq(self.F, self.problem.y - self.problem.X @ b)[0]
+        return b
+
+    @cached_property
+    def K(self) -> Array:
+        return np.asarray(self.problem.X[:, ~self.flat] @ self.V)
+
+    @cached_property
+    def F(self) -> Array:
+        F = self.problem.X[:, self.flat]
+        rank = rank_of(triangular(F))
+        if rank.dropped:
+            j = np.flatnonzero(self.flat)[rank.dropped[0]]
+            raise Incompatible(
+                f"column {j} of X is a combination of others whose prior is flat too: leave it out, or give it a prior"
+            )
+        return F
+
+    def factor(self, D: Array) -> None:
+        # I + S K S with S = D^(1/2) is at least I, whatever the sizes of D.
+        self.S = np.sqrt(D)
+        B = self.S[:, None] * self.K * self.S
+        B.flat[:: len(B) + 1] += 1.0
+        self.L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
+        self.G = solve_triangular(self.L, self.S[:, None] * self.F, lower=True, check_finite=False)
+
+    def inverse(self, slack: Array) -> Array:
+        """P_p^-1 slack_p."""
+        P, at = self.problem.P, ~self.flat
+        return np.asarray(cho_solve(self.chol, slack[at])) if self.chol else slack[at] / np.diagonal(P)[at]
+
+    def solve(self, w: Array, slack: Array) -> Direction:
+        # With slack_p = 0 restored by P_p^-1 slack_p:   da = S L'^-1 (g - G db_f), g = L^-1 (S^-1 w - S X_p P_p^-1 slack_p),
+        # G'G db_f = G'g + slack_f.
+        back = slack[~self.flat] @ self.V
+        db = np.zeros(len(slack))
+        g = solve_triangular(self.L, w / self.S - self.S * back, lower=True, check_finite=False)
+        if self.F.shape[1]:
+            db[self.flat] = np.linalg.solve(self.G.T @ self.G, self.G.T @ g + slack[self.flat])
+            g = g - self.G @ db[self.flat]
+        da = self.S * solve_triangular(self.L, g, lower=True, trans="T", check_finite=False)
+        db[~self.flat] = self.V @ da + self.inverse(slack)
+        return Direction(db, da, -(self.K @ da + back + self.F @ db[self.flat]))
+
+    def correct(self, rows: NDArray[np.intp], slack: Array, error: Array) -> tuple[Array, Array]:
+        # [[K_FF, X_fF], [X_fF', 0]] [da_F; db_f] = [error - X_pF P_p^-1 slack_p; -slack_f]
+        F, m = self.F[rows], len(rows)
+        A = np.block([[self.K[np.ix_(rows, rows)], F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
+        x = symmetric_solution(A, np.concatenate([error - slack[~self.flat] @ self.V[:, rows], -slack[self.flat]]))
+        db = np.zeros(len(slack))
+        db[self.flat], db[~self.flat] = x[m:], self.V[:, rows] @ x[:m] + self.inverse(slack)
+        return db, x[:m]
+
+
+@dataclass(frozen=True, eq=False)
+class Hinges:
+    """Rows' losses as hinges: one for each side, of positive slope; `whole` where both sides of each row are one hinge."""
+
+    rows: NDArray[np.intp]
+    sign: Array
+    slope: Array
+    shift: Array
+    base: Array
+    whole: bool
+
+    @classmethod
+    def of(cls, loss: PiecewiseLinear) -> "Hinges":
+        up, down, epsilon = loss
+        if not epsilon.any():
+            # up r+ + down r- = (up + down) r+ - down r
+            rows = np.flatnonzero(up + down > 0)
+            return cls(rows, np.ones(len(rows)), (up + down)[rows], np.zeros(len(rows)), -down, len(rows) == len(up))
+        above, below = np.flatnonzero(up > 0), np.flatnonzero(down > 0)
+        rows = np.concatenate([above, below])
+        sign = np.repeat([1.0, -1.0], [len(above), len(below)])
+        return cls(rows, sign, np.concatenate([up[above], down[below]]), epsilon[rows], np.zeros(len(up)), False)
+
+    def of_rows(self, v: Array) -> Array:
+        return v if self.whole else self.sign * v[self.rows]
+
+    def to_rows(self, h: Array) -> Array:
+        return h if self.whole else np.bincount(self.rows, self.sign * h, minlength=len(self.base))
+
+    def weights(self, D: Array) -> Array:
+        return D if self.whole else np.bincount(self.rows, D, minlength=len(self.base))
+
+
+class Inside(NamedTuple):
+    """Where the interior point method stands: b (p,), a (n,) strictly inside its box, and the steps made."""
+
+    b: Array
+    a: Array
+    steps: int
+
+
+def interior_point(problem: KinkProblem, system: NewtonSystem, b: Array, *, tol: float, max_steps: int) -> Inside:
+    """The minimum of a `KinkProblem` to a relative gap `tol`, from b; the caller certifies what comes back.
+
+    The start has every hinge at the same relative place, and u, z off their kinks by the mean size of residuals.
+    """
+    hinges = Hinges.of(problem.loss)
+    slope, shift = hinges.slope, hinges.shift
+    r = problem.y - problem.X @ b
+    up, down = problem.loss.up, problem.loss.down
+    # alpha = s/2 where a row has two hinges; where it has one, a = 0 unless that is close to an end of its box.
+    share = np.full(len(slope), 0.5) if shift.any() else np.clip(-hinges.base[hinges.rows] / slope, 0.1, 0.9)
+    alpha = share * slope
+    a = hinges.base + hinges.to_rows(alpha)
+    t = hinges.of_rows(r) - shift
+    spread = float(np.abs(t).mean()) if len(t) else 0.0
+    floor = max(spread, PERFECT * float(np.abs(problem.y).max(initial=0.0))) or 1.0
+    u, z = np.maximum(t, 0) + floor, np.maximum(-t, 0) + floor
+    size = float(np.maximum(up, down) @ (np.abs(problem.y) + floor))
+    apart = not problem.P.any()  # a linear programme: the primal and the dual may take steps of their own lengths
+    steps = 0
+    for steps in range(max_steps + 1):
+        rest = slope - alpha
+        slack = problem.slack(b, a)
+        gap = float(rest @ u + alpha @ z)
+        loss = float(slope @ u) + float(hinges.base @ r)
+        off = float(np.abs(u - z - t).max(initial=0.0))
+        if gap <= tol * abs(loss) + ROUNDING * size and off <= 1e-3 * floor:
+            break
+        if steps == max_steps:
+            break
+        D = 1.0 / (u / rest + z / alpha)
+        try:
+            system.factor(hinges.weights(D))
+        except LinAlgError:
+            break
+        # Predictor: products aimed at zero.
+        move = system.solve(hinges.to_rows(D * t), slack)
+        dalpha = D * (hinges.of_rows(move.r) + t)
+        du, dz = u * (dalpha / rest - 1.0), -z * (1.0 + dalpha / alpha)
+        one, two = lengths(alpha, rest, u, z, dalpha, du, dz, apart)
+        left = float((rest - two * dalpha) @ (u + one * du) + (alpha + two * dalpha) @ (z + one * dz))
+        # Mehrotra: centre by the cube of what the predictor leaves, and correct for the products of its steps.
+        target = (left / gap) ** 3 * gap / (2 * len(alpha)) if gap > 0 else 0.0
+        c1, c2 = target - dalpha * dz, target + dalpha * du
+        h = t + c1 / alpha - c2 / rest
+        move = system.solve(hinges.to_rows(D * h), slack)
+        dalpha = D * (hinges.of_rows(move.r) + h)
+        du, dz = c2 / rest - u + u / rest * dalpha, c1 / alpha - z - z / alpha * dalpha
+        one, two = lengths(alpha, rest, u, z, dalpha, du, dz, apart)
+        if not np.isfinite(one + two) or not np.all(np.isfinite(move.b)):
+            break
+        b, alpha = b + one * move.b, alpha + two * dalpha
+        u, z = u + one * du, z + one * dz
+        a = hinges.base + hinges.to_rows(alpha)
+        r = problem.y - problem.X @ b
+        t = hinges.of_rows(r) - shift
+    return Inside(b, a, steps)
+
+
+def lengths(
+    alpha: Array, rest: Array, u: Array, z: Array, dalpha: Array, du: Array, dz: Array, apart: bool
+) -> tuple[float, float]:
+    """How far (primal, dual) steps may go before a number that is positive reaches zero; 1 at most."""
+    # x + t dx >= 0 if and only if t max(-dx/x) <= 1.
+    primal = max(float(np.max(-du / u, initial=0.0)), float(np.max(-dz / z, initial=0.0)))
+    dual = max(float(np.max(-dalpha / alpha, initial=0.0)), float(np.max(dalpha / rest, initial=0.0)))
+    one, two = (min(1.0, TO_THE_WALL / max(v, 1e-300)) for v in (primal, dual))
+    return (one, two) if apart else (min(one, two), min(one, two))

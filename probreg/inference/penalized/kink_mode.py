@@ -1,0 +1,151 @@
+"""The minimum of a piecewise linear loss with a normal prior: the solver that fits the size, polished and certified."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from probreg.errors import DataError
+from probreg.inference.penalized.interior_point import ByColumns, ByRows, NewtonSystem, interior_point
+from probreg.inference.penalized.kink_polish import polish
+from probreg.inference.penalized.kinks import (
+    EPS,
+    KinkMode as KinkMode,
+    KinkProblem,
+    PiecewiseLinear as PiecewiseLinear,
+    flat_interval as flat_interval,
+)
+from probreg.numerics.linalg import one_blas_thread
+
+Array = NDArray[np.float64]
+
+MANY_COLUMNS = 0.55  # columns per row past which a matrix of rows is the smaller work
+ROUNDING = 256 * EPS
+SMALL_VIOLATION = 1e-9
+
+
+@one_blas_thread()
+def kink_mode(
+    X: Array, y: Array, loss: PiecewiseLinear, P: Array, centre: Array, *, tol: float = 1e-10, max_steps: int = 100
+) -> KinkMode:
+    """argmin_b sum_i [up_i max(r_i - eps_i, 0) + down_i max(-r_i - eps_i, 0)] + (b - c)'P(b - c)/2, r = y - X b.
+
+    Parameters
+    ----------
+    X, y : arrays (n, p), (n,)
+    loss : PiecewiseLinear
+        Slopes up, down >= 0, which hold the weights of rows, and epsilon >= 0; each (n,) or a number.
+    P, centre : arrays (p, p), (p,)
+        Precision of the normal prior, positive semidefinite, and its centre c; zero rows and columns are flat.
+    tol : float
+        Relative gap between the primal and the dual value at which the method stops. Polishing takes it to rounding.
+    max_steps : int
+        Steps of the interior point method at most.
+
+    Returns
+    -------
+    KinkMode
+        With converged False, and the certificate as it is, where the gap is above `tol`.
+
+    Raises
+    ------
+    Incompatible
+        Columns that the prior leaves flat are combinations of others, as always for n < p without a prior.
+    DataError
+        A slope or an epsilon is negative or not finite.
+
+    Examples
+    --------
+    >>> y, one = np.array([0.0, 1.0, 4.0, 9.0]), np.ones(4)
+    >>> found = kink_mode(one[:, None], y, PiecewiseLinear(one / 2, one / 2, 0 * one), np.zeros((1, 1)), np.zeros(1))
+    >>> found.beta, found.unique, found.offset_interval
+    (array([2.5]), False, (1.0, 4.0))
+    """
+    n, p = X.shape
+    up, down, epsilon = (np.broadcast_to(np.asarray(side, dtype=float), n) for side in loss)
+    for name, side in (("up", up), ("down", down), ("epsilon", epsilon)):
+        bad = np.flatnonzero(~((side >= 0) & np.isfinite(side)))
+        if bad.size:
+            raise DataError(f"{name} of row {bad[0]} is {side[bad[0]]:g}: expected a finite number >= 0")
+    problem = KinkProblem(X, y, PiecewiseLinear(up, down, epsilon), P, centre, np.zeros(p))
+    system = system_of(problem)
+    inside = interior_point(problem, system, system.start(), tol=tol, max_steps=max_steps)
+    before = problem.certify(inside.b, inside.a)
+    try:
+        better = polish(problem, system, inside.b, inside.a)
+        after = problem.certify(better.b, better.a)
+        polished = better.settled and after.violation <= max(before.violation, ROUNDING)
+    except np.linalg.LinAlgError:
+        polished = False
+    b, a = (better.b, better.a) if polished else (inside.b, inside.a)
+    return _described(problem, b, a, inside.steps, polished, tol)
+
+
+def system_of(problem: KinkProblem) -> NewtonSystem:
+    """Newton's equations by columns, or by rows where the penalized columns are many and their prior is proper."""
+    n, p = problem.X.shape
+    if p > MANY_COLUMNS * n and problem.P.any():
+        rows = ByRows(problem)
+        at = ~rows.flat
+        try:
+            np.linalg.cholesky(problem.P[np.ix_(at, at)])
+            return rows
+        except np.linalg.LinAlgError:
+            pass
+    slope = float(np.maximum(problem.loss.up, problem.loss.down).mean())
+    r = problem.y - problem.X @ problem.centre
+    spread = float(np.abs(r - np.median(r)).mean()) or float(np.abs(r).mean()) or 1.0
+    return ByColumns(problem, (slope or 1.0) / spread)
+
+
+def _described(problem: KinkProblem, b: Array, a: Array, steps: int, polished: bool, tol: float) -> KinkMode:
+    """The result, at the midpoint of the solutions where these are an interval."""
+    up, down, _ = problem.loss
+    low, high = problem.loss.ends(a)
+    free = (low == high) & (up + down > 0)
+    bound = (a != 0) & ~free
+    size = float(np.maximum(up, down) @ np.abs(problem.y))
+
+    def result(b: Array) -> KinkMode:
+        primal, gap, violation = problem.certify(b, a)
+        ok = gap <= tol * abs(primal) + ROUNDING * size and violation <= SMALL_VIOLATION
+        return KinkMode(b, a, primal, primal - gap, gap, violation, steps, polished, ok, free, bound, True, None)
+
+    mode = result(b)
+    N = face(problem, free)
+    if not N.shape[1]:
+        return mode
+    if N.shape[1] > 1:
+        return replace(mode, unique=False)
+    d = N[:, 0]
+    start, stop = flat_interval(problem.X, problem.y, problem.loss, mode, d)
+    if not np.isfinite(start + stop):
+        return replace(mode, unique=False)
+    middle = replace(result(b + d * (start + stop) / 2), unique=False)
+    if np.count_nonzero(d) > 1:
+        return middle
+    j = int(np.abs(d).argmax())
+    ends = sorted((float(b[j] + start * d[j]), float(b[j] + stop * d[j])))
+    return replace(middle, offset_interval=(ends[0], ends[1]))
+
+
+def face(problem: KinkProblem, free: NDArray[np.bool_]) -> Array:
+    """Directions (p, k) in which the minimum is not unique: P d = 0, and x_i'd = 0 on the rows that lie on a kink for sure."""
+    X, P = problem.X, problem.P
+    flat = ~P.any(axis=1)
+    N = np.eye(len(P))[:, flat]
+    block = P[np.ix_(~flat, ~flat)]
+    if np.count_nonzero(block) > len(block):
+        values, vectors = np.linalg.eigh(block)
+        null = vectors[:, values <= len(P) * EPS * values[-1]]
+        extra = np.zeros((len(P), null.shape[1]))
+        extra[~flat] = null
+        N = np.hstack([N, extra])
+    if not N.shape[1]:
+        return N
+    scale = np.sqrt(np.square(X @ N).mean(axis=0))
+    A = X[free] @ N / scale
+    _, s, V = np.linalg.svd(A, full_matrices=True)
+    rank = int((s > 1e-9 * max(1.0, s.max(initial=0.0))).sum())
+    D = (N / scale) @ V[rank:].T
+    return np.where(np.abs(D) > 1e-10 * np.abs(D).max(axis=0, initial=0.0), D, 0.0)

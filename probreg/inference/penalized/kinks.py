@@ -1,0 +1,173 @@
+"""Regression whose loss is piecewise linear and convex, with a normal prior: the problem, its dual and its certificate.
+
+minimise over b   sum_i l_i(r_i) + (b - c)'P(b - c)/2,   r = y - X b,
+    l_i(r) = up_i max(r - eps_i, 0) + down_i max(-r - eps_i, 0).
+
+Quantile regression is eps = 0, up = q, down = 1 - q, P = 0; support vector regression is up = down = C and P = I with a zero
+for the offset. The conjugate of l_i is eps_i |a| on [-down_i, up_i], so the dual is
+
+maximise over a   a'(y - X c) - eps'|a| - (b - c)'P(b - c)/2,   X'a = P(b - c),  -down <= a <= up.
+
+By X'a = P(b - c) the difference of the two is a sum of terms that are each >= 0 (Fenchel and Young), zero at the solution:
+
+gap = sum_i l_i(r_i) + eps_i |a_i| - a_i r_i.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+EPS = float(np.finfo(float).eps)
+ON_THE_BOX = 64 * EPS  # of up + down: closer than this to an end of its box, a dual weight is at that end
+
+
+class PiecewiseLinear(NamedTuple):
+    """The loss up max(r - epsilon, 0) + down max(-r - epsilon, 0), each row with its own slopes >= 0 and epsilon >= 0."""
+
+    up: Array
+    down: Array
+    epsilon: Array
+
+    def value(self, r: Array) -> Array:
+        """The loss of each residual, (n,).
+
+        >>> PiecewiseLinear(np.array([0.9]), np.array([0.1]), np.array([0.0])).value(np.array([-2.0]))
+        array([0.2])
+        """
+        # One of the two hinges is zero, as epsilon >= 0.
+        excess = np.maximum(np.abs(r) - self.epsilon, 0.0)
+        return np.where(r > 0, self.up, self.down) * excess
+
+    def rows(self, at: Array | slice) -> "PiecewiseLinear":
+        """The losses of some of the rows."""
+        return PiecewiseLinear(*(side[at] for side in self))
+
+    def gaps(self, r: Array, a: Array) -> Array:
+        """l_i(r_i) + eps_i |a_i| - a_i r_i (n,), zero where a_i is a slope of the loss at r_i and positive elsewhere."""
+        # For a > 0, up (r - eps)+ - a (r - eps) = (up - a)(r - eps)+ + a (r - eps)-: no difference of large numbers.
+        above, below = r - self.epsilon, -r - self.epsilon
+        forward = np.maximum(self.up - np.maximum(a, 0), 0) * np.maximum(above, 0) + np.maximum(a, 0) * np.maximum(
+            -above, 0
+        )
+        backward = np.maximum(self.down - np.maximum(-a, 0), 0) * np.maximum(below, 0) + np.maximum(-a, 0) * np.maximum(
+            -below, 0
+        )
+        # With eps = 0 the part of a that is not used stands at the other kink, which is the same one.
+        return forward + backward
+
+    def ends(self, a: Array) -> tuple[Array, Array]:
+        """The residuals (lowest, highest) at which a_i is a slope of the loss: where a row may lie at no cost in the gap."""
+        near = ON_THE_BOX * (self.up + self.down)
+        full, empty, zero = a >= self.up - near, a <= near - self.down, np.abs(a) <= near
+        kink = np.where(a > 0, self.epsilon, -self.epsilon)
+        # a = up: r >= eps; a = -down: r <= -eps; a = 0: the tube; in between: the kink of the sign of a.
+        high = np.where(full, np.inf, np.where(zero & ~full, self.epsilon, kink))
+        low = np.where(empty, -np.inf, np.where(zero & ~empty, -self.epsilon, kink))
+        return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class KinkMode:
+    """The minimum with its certificate: `primal` >= optimum >= `dual_value`, to the `violation` of the stationarity.
+
+    beta (p,); dual (n,), the slope a_i of the loss at the residual of each row, X'a = P(beta - c); gap = primal - dual_value
+    as a sum of terms >= 0; violation, the largest of three: |X'a - P(beta - c)|_j over sum_i |x_ij| max(up, down)_i, the
+    distance of a to its box over its width, and how far a residual lies on the wrong side of a kink over max |y - X c|, or a
+    from the end of its box, the lesser of both. free (n,): strictly inside the box, the residual on a kink; bound (n,): at
+    the end of it, away from zero. unique: whether beta is the only solution. offset_interval: where the solutions differ in
+    one coefficient alone, the interval of its values, of which beta holds the midpoint.
+    """
+
+    beta: Array
+    dual: Array
+    primal: float
+    dual_value: float
+    gap: float
+    violation: float
+    steps: int
+    polished: bool
+    converged: bool
+    free: Mask
+    bound: Mask
+    unique: bool
+    offset_interval: tuple[float, float] | None
+
+
+class Certificate(NamedTuple):
+    """How far (b, a) is from optimal: see `KinkMode`."""
+
+    primal: float
+    gap: float
+    violation: float
+
+
+class KinkProblem(NamedTuple):
+    """Rows X (n, p), y (n,), their losses, and the normal prior of precision P (p, p) about c (p,).
+
+    pull (p,) is the slope -pull'b of rows that are held on one side of their kinks."""
+
+    X: Array
+    y: Array
+    loss: PiecewiseLinear
+    P: Array
+    centre: Array
+    pull: Array
+
+    def slack(self, b: Array, a: Array) -> Array:
+        """X'a + pull - P(b - c) (p,), zero at the solution."""
+        return np.asarray(a @ self.X + self.pull - self.P @ (b - self.centre))
+
+    def certify(self, b: Array, a: Array) -> Certificate:
+        """Primal value, gap and largest violation, computed from the data and from nothing that a solver kept."""
+        r, loss = self.y - self.X @ b, self.loss
+        size = size_of(self)
+        most = np.maximum(loss.up, loss.down)
+        d = b - self.centre
+        gap = float(loss.gaps(r, a).sum())
+        primal = float(loss.value(r).sum() + d @ self.P @ d / 2)
+        tall = np.abs(self.X).max(axis=0, initial=0.0)
+        # Coefficients below a rounding of what moves a fit by `size` count as zero.
+        unit = np.abs(d) + EPS * size / np.where(tall > 0, tall, 1.0)
+        scale = most @ np.abs(self.X) + np.abs(self.P) @ unit + np.abs(self.pull)
+        stationary = np.abs(self.slack(b, a)) / np.where(scale > 0, scale, 1.0)
+        width = np.where(most > 0, loss.up + loss.down, 1.0)
+        outside = np.maximum(np.maximum(a - loss.up, -loss.down - a), 0.0) / width
+        # The lesser of two relative distances: of a from the value that the side of r asks for, of r from the kink.
+        target = np.where(r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0))
+        away = np.minimum(np.abs(r - loss.epsilon), np.abs(r + loss.epsilon))
+        wrong = np.minimum(np.abs(a - target) / width, away / (size if size > 0 else 1.0))
+        worst = max(float(v.max(initial=0.0)) for v in (stationary, outside, wrong))
+        return Certificate(primal, gap, worst)
+
+
+def size_of(problem: KinkProblem) -> float:
+    """max |y - X c| + max epsilon: the unit of residuals."""
+    X, y, loss, _, centre, _ = problem
+    return float(np.abs(y - X @ centre).max(initial=0.0) + loss.epsilon.max(initial=0.0))
+
+
+def flat_interval(X: Array, y: Array, loss: PiecewiseLinear, mode: KinkMode, direction: Array) -> tuple[float, float]:
+    """The interval of t at which mode.beta + t direction has the same objective, for a direction that the prior leaves flat.
+
+    A point is optimal if and only if each of its residuals lies where the dual weight is a slope of the loss, whichever
+    optimal dual is taken. (0, 0) where the solution is unique along it; a side without end is infinite.
+
+    >>> y, one = np.array([0.0, 1.0, 4.0, 9.0]), np.ones(4)
+    >>> half = PiecewiseLinear(one / 2, one / 2, 0 * one)
+    >>> mode = KinkMode(np.array([2.5]), np.array([-0.5, -0.5, 0.5, 0.5]), 6, 6, 0, 0, 0, True, True, one < 0, one > 0, False, None)
+    >>> flat_interval(one[:, None], y, half, mode, np.ones(1))
+    (-1.5, 1.5)
+    """
+    r, s = y - X @ mode.beta, X @ direction
+    low, high = loss.ends(mode.dual)
+    moves = np.abs(s) > 1e-11 * np.abs(X).max(axis=0) @ np.abs(direction)
+    # r - t s within [low, high], row by row.
+    with np.errstate(invalid="ignore"):
+        one, two = (r[moves] - high[moves]) / s[moves], (r[moves] - low[moves]) / s[moves]
+    start, stop = np.minimum(one, two).max(initial=-np.inf), np.maximum(one, two).min(initial=np.inf)
+    return float(min(start, 0.0)), float(max(stop, 0.0))
