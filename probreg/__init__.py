@@ -99,8 +99,10 @@ from probreg.recipes import (
     logistic,
     ols,
     poisson,
+    quantile_regression,
     ridge,
     softmax,
+    svr,
 )
 from probreg.show.report import report
 
@@ -190,6 +192,7 @@ __all__ = [
     "predictions",
     "prior_weight",
     "priors",
+    "quantile_regression",
     "report",
     "residuals",
     "ridge",
@@ -198,6 +201,7 @@ __all__ = [
     "simulate",
     "slopes",
     "softmax",
+    "svr",
     "tune",
     "weights",
 ]

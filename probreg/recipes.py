@@ -4,21 +4,23 @@
 `Model.from_formula` and `Model.from_arrays` (weights, offset, columns, ...). No penalty unless asked.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from probreg.arguments.keywords import refuse_unknown
-from probreg.arguments.scalars import Flag, Number, Positive, Share, checked
+from probreg.arguments.scalars import Flag, Fraction, NonNegative, Number, Positive, Share, checked
 from probreg.arguments.types import ArrayLike, RowsLike, TableLike
 from probreg.data.formula.functions import term_functions
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit, fit
 from probreg.fits.given_smoothness import fit_with_degrees, fit_with_penalty
+from probreg.fits.quantiles import fit_quantiles
 from probreg.inference import Evidence
-from probreg.kernels import CovarianceFunction, read_kernel
+from probreg.inference.penalized.support_vectors import SupportVectors
+from probreg.kernels import CovarianceFunction, Linear, read_kernel
 from probreg.kernels.ridge import refuse_rounding
-from probreg.likelihoods import LIKELIHOODS, Likelihood, LikelihoodName
-from probreg.model.from_kernel import model_of_kernel
+from probreg.likelihoods import LIKELIHOODS, EpsilonInsensitive, Likelihood, LikelihoodName, Quantile
+from probreg.model.from_kernel import inputs_of_formula, model_of_kernel
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, ExponentialPower, Jeffreys, Laplace, Normal, Reference
 from probreg.priors.base import PositivePerColumn
@@ -670,6 +672,120 @@ def gam(
     if df is not None:
         return fit_with_degrees(model, df)
     return fit(model, Evidence()) if sp is None else fit_with_penalty(model, sp)
+
+
+@checked
+def quantile_regression(
+    x: str | ArrayLike, data: RowsLike, *, tau: Fraction | Sequence[float] = 0.5, **options: Any
+) -> Fit | dict[float, Fit]:
+    """Quantile regression: argmin_b sum_i rho(y_i - x_i b), rho(r) = r (tau - 1[r < 0]), with sandwich standard errors.
+
+    It is maximum likelihood under asymmetric Laplace noise, `pr.likelihoods.Quantile(tau)`. The covariance is Powell's sandwich,
+    which takes the density of the residuals at the quantile from the data by a kernel; `covariance("expected")` is that of the
+    density assumed. Where rows are too few for it, a note says so and the latter is kept.
+
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    tau : float or sequence of float
+        The probability below the quantile, between 0 and 1; several are fitted side by side.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `prior`, `columns`, ...
+
+    Returns
+    -------
+    Fit or dict from float to Fit
+        The fit, or one of each tau in increasing order. A note says where quantiles cross at the rows.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, naming column and row.
+
+    References
+    ----------
+    Koenker & Bassett 1978; Powell 1991; Koenker 2005, section 3.4.
+
+    Examples
+    --------
+    >>> quantile_regression([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [1.0, 2.0, 9.0, 2.0, 4.0, 6.0]).coef.values.round(6).tolist()
+    [2.0, 2.0]
+    """
+    several = isinstance(tau, Sequence)
+    model = _reader(x)(x, data, likelihood=Quantile(0.5), **options)
+    fits = fit_quantiles(model, [float(t) for t in tau] if isinstance(tau, Sequence) else [tau])
+    return fits if several else next(iter(fits.values()))
+
+
+@checked
+def svr(
+    x: str | ArrayLike, data: RowsLike, *, C: Positive, epsilon: NonNegative, kernel: CovarianceFunction | str = "rbf", intercept: Flag = True,
+    basis: str = "exact", **options: Any,
+) -> Fit:  # fmt: skip
+    """Support vector regression: argmin_f,b ||f||^2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon) over the functions of a kernel.
+
+    It is the mode of a tube likelihood, `pr.likelihoods.EpsilonInsensitive(epsilon)` of scale c, under Normal(tau) on the columns of
+    the kernel, C = tau^2 / c. The mode needs no more than that ratio: c is the scale of most likelihood given the residuals and
+    tau = (C c)^(1/2), which standard errors and predictions use; where no residual lies outside the tube there are none. A posterior is refused until both are stated.
+    `fit.support` lists the support vectors.
+
+    Parameters
+    ----------
+    x : str or array (n, q)
+        The inputs of the kernel, or a formula of plain columns such as "y ~ x1 + x2".
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix.
+    C : float
+        Positive, the weight of the loss.
+    epsilon : float
+        Half the width of the tube, in units of y, at least 0.
+    kernel : CovarianceFunction or str
+        A function of `pr.kernels` such as `pr.kernels.RBF(1.0)`, or the name of one with its defaults; "linear" takes the columns
+        themselves.
+    intercept : bool
+        Whether a constant b without a penalty is added.
+    basis : {"exact", "cholesky", "nystrom", "hsgp", "fourier"}
+        The columns of the kernel; all but "exact" are approximations, for many rows "cholesky".
+    **options
+        As in `Model.from_arrays`: `columns`, `weights`, `offset`, `response`.
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, and settings out of range.
+
+    References
+    ----------
+    Vapnik 1995; Smola & Schölkopf 2004.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF
+    >>> fit = svr([0.0, 1.0, 2.0, 4.0], [0.0, 1.0, 0.0, 2.0], kernel=RBF(1.0), C=10.0, epsilon=0.1)
+    >>> fit.support["weight"].round(6).tolist()
+    [-1.932021, 2.645328, -2.157503, 1.444197]
+    """
+    refuse_unknown("svr", options, ["columns", "weights", "offset", "response"])
+    likelihood = EpsilonInsensitive(epsilon)
+    read = read_kernel(kernel)
+    if isinstance(read, Linear):
+        if not isinstance(x, str):
+            options["intercept"] = intercept
+        return fit(_reader(x)(x, data, likelihood=likelihood, prior=Normal(1.0), **options), SupportVectors(C=C))
+    if isinstance(x, str):
+        x, data, options = inputs_of_formula(x, data, options)
+    model = model_of_kernel(
+        x, data, read, Normal(1.0), basis=basis, intercept=intercept, likelihood=likelihood, **options
+    )
+    return fit(model, SupportVectors(C=C))
 
 
 def _reader(x: Any) -> Callable[..., Model]:

@@ -46,6 +46,7 @@ from probreg.fits.inference_data import (
 )
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
 from probreg.fits.smooth_functions import curve, points_given, points_over_range, said_of_smooths, smooths_table
+from probreg.fits.support import support_table
 from probreg.inference import METHODS, Method, MethodName, Solution, Status
 from probreg.inference.base import markov, method_obstacle, reported_coefficients, scale_matrix_of_reported
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
@@ -482,6 +483,35 @@ class Fit:
         True
         """
         return smooths_table(self.model, self.solution)
+
+    @cached_property
+    def support(self) -> DataFrame:
+        """The support vectors of a fit whose loss has a tube or a kink, one row each: f = sum_i weight_i k(x_i, .) + b.
+
+        A row whose residual lies inside the tube has weight 0 and is left out. Of draws it is the probability that the row lies
+        on or beyond the edge of the tube, one line for every row.
+
+        Returns
+        -------
+        DataFrame
+            weight, the dual coefficient as libsvm has it; residual, in units of y; at, "bound" (the weight is C) or "free". Of
+            a posterior: probability.
+
+        Raises
+        ------
+        Incompatible
+            For a likelihood without kinks.
+        DataError
+            Where the rows are not kept.
+
+        Examples
+        --------
+        >>> from probreg.likelihoods import AbsoluteLoss
+        >>> found = fit(Model.from_arrays([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 9.0], likelihood=AbsoluteLoss()))
+        >>> found.support.shape[1]
+        3
+        """
+        return support_table(self.model, self.solution)
 
     @checked
     def smooth(

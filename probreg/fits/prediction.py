@@ -21,7 +21,7 @@ from probreg.inference.modes.wide import Factored
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
-from probreg.likelihoods import OfTrials, UnivariateLikelihood
+from probreg.likelihoods import OfTrials, ProximalLikelihood, UnivariateLikelihood
 from probreg.likelihoods.links import IDENTITY
 from probreg.model.model import Model
 from probreg.model.off_span import OffSpan, normal_nodes, normal_points, normal_scores, off_span
@@ -167,7 +167,7 @@ def predict(model: Model, solution: Solution, method: Method, design: Design, *,
         mean = _point_mean(model, solution, design)
         if _errorless(model, solution):
             none = np.full(mean.shape, np.nan)
-            return Prediction(mean, (none, none), None, None, f"no intervals: {NO_ERRORS}")
+            return Prediction(mean, (none, none), None, None, f"no intervals: {_why_errorless(model)}")
         kind = "Wald interval of the mean on the link scale, sandwich errors; sampling weights say nothing of a new observation"
         kind += _counted(model, solution)
         return Prediction(mean, _mean_interval(model, solution, design, prob), None, None, kind)
@@ -254,8 +254,17 @@ def _of_draws(model: Model, solution: Solution, design: Design, atoms: _Atoms, p
 
 
 def _errorless(model: Model, solution: Solution) -> bool:
-    """The mode under a prior with kinks, which carries no standard errors."""
-    return has_nonsmooth_terms(model) and not has_standard_error(solution)
+    """A mode without standard errors: under a prior with kinks, or of a loss with a tube that holds every residual."""
+    kinked = has_nonsmooth_terms(model) or isinstance(model.likelihood, ProximalLikelihood)
+    return kinked and not has_standard_error(solution)
+
+
+def _why_errorless(model: Model) -> str:
+    return (
+        NO_ERRORS
+        if has_nonsmooth_terms(model)
+        else "every residual is within epsilon, so that the noise has no estimate"
+    )
 
 
 def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
@@ -283,8 +292,10 @@ def _of_point(model: Model, solution: Solution, design: Design, atoms: _Atoms, p
     mean = _point_mean(model, solution, design)
     if _errorless(model, solution):
         none = np.full(mean.shape, np.nan)
+        if isinstance(model.likelihood, ProximalLikelihood) and not has_nonsmooth_terms(model):
+            return Prediction(mean, (none, none), None, None, f"no intervals: {_why_errorless(model)}")
         if not isinstance(model.likelihood, UnivariateLikelihood):
-            return Prediction(mean, (none, none), None, _likely(mean, prob), f"no intervals: {NO_ERRORS}")
+            return Prediction(mean, (none, none), None, _likely(mean, prob), f"no intervals: {_why_errorless(model)}")
         noise = "that of a new observation is of the noise alone, the estimate taken as the truth"
         new, said = _new(model, _mixture(model, atoms, design), prob, noise)
         return Prediction(mean, (none, none), new, None, f"no interval of the mean: {NO_ERRORS}; {said}")

@@ -20,6 +20,7 @@ from probreg.arguments.scalars import RegistryName
 from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood
+from probreg.model.found import FoundValue
 from probreg.model.model import Model
 from probreg.model.term_priors import interpolation
 from probreg.numerics.frame import covariance_through, map_of_predictors
@@ -143,6 +144,9 @@ class Solution:
         None  # (p, k), directions of beta that leave X beta as it is; beta is then the least-norm one
     )
     sandwich: str = ""  # the kind of covariance that `scale` is, where it is not the method's own
+    multipliers: Array | None = (
+        None  # (n,), the dual of a loss with kinks: what each row adds to the pull on the coefficients
+    )
 
     draws: Draws | None = None  # of a posterior
     replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
@@ -251,6 +255,12 @@ def method_obstacle(method: Method, model: Model) -> str | None:
                 f"{method.name} cannot move the {names} of {model.design.called(b.columns)}, which stands in its columns: use "
                 "evidence, or basis='hsgp', which has it in the prior"
             )
+    found = [f"{a}={float(v):.6g}" for a, v in model.aux.items() if isinstance(v, FoundValue)]
+    if method.target == "posterior" and found:
+        return (
+            f"{method.name}: {found[0]} was found from the residuals, since C fixes only a ratio of scales. State it, "
+            f"model.with_aux({found[0]}), or a prior, and the prior scale of the coefficients"
+        )
     if (said := interpolation(model.design, model.joint)) is not None:
         return f"{said}; leave the prior out, and its scale is estimated, or state one such as Normal(1.0)"
     return method.obstacle(model)

@@ -291,6 +291,9 @@ class ProximalLikelihood(DifferentiableLikelihood):
     """Concave in eta, with kinks: where a mode sits on them, log p has no second derivative there."""
 
     concave = True
+    working: ClassVar[str] = (
+        ""  # in words, where the density is a means to an estimate more than a model of the response
+    )
 
     @abstractmethod
     def prox(self, y: Array, eta: Array, step: float, **aux: Any) -> Array:

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from probreg.arguments.arrays import same_rows
-from probreg.arguments.types import ArrayLike
-from probreg.data import as_response
+from probreg.arguments.types import ArrayLike, RowsLike
+from probreg.data import INTERCEPT, as_response
 from probreg.data.kernel_columns import design_of_kernel
 from probreg.data.weights import WeightsLike
 from probreg.errors import DataError
@@ -15,6 +18,8 @@ from probreg.model.constructors import in_memory
 from probreg.model.from_files import Choices
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, Prior
+
+Array = np.ndarray
 
 
 def model_of_kernel(
@@ -50,3 +55,25 @@ def model_of_kernel(
     (key,) = design.recipe.processes
     choices = Choices(likelihood or Gaussian(), {key: prior}, aux, None, None)
     return Model._chosen(choices, in_memory(design, values, levels, choices, counts=None))
+
+
+def inputs_of_formula(formula: str, data: RowsLike, options: Mapping[str, Any]) -> tuple[Array, Array, dict[str, Any]]:
+    """The inputs (n, d) and the response of a formula of plain columns, and options that name them. DataError for a formula with other
+    terms, whose columns are no inputs of new rows.
+
+    >>> x, y, options = inputs_of_formula("y ~ a + b", {"y": [1.0, 2.0], "a": [0.0, 1.0], "b": [3.0, 5.0]}, {})
+    >>> x.tolist(), options
+    ([[0.0, 3.0], [1.0, 5.0]], {'columns': ('a', 'b'), 'response': 'y'})
+    """
+    plain = Model.from_formula(
+        formula, data, likelihood=Gaussian(), **{k: options[k] for k in ("weights", "offset") if k in options}
+    )
+    design = plain.design
+    names = tuple(c for c in design.columns if c != INTERCEPT)
+    if odd := [c for c in names if c not in design.recipe.variables]:
+        raise DataError(
+            f"a kernel of a formula takes plain columns of numbers, and {odd[0]!r} is none: pass the inputs as an array"
+        )
+    found = {"columns": names, "response": design.response, "weights": design.weights, "offset": design.offset}
+    kept = {k: v for k, v in found.items() if v is not None}
+    return design.X[:, [design.columns.index(c) for c in names]], design.observed, {**options, **kept}

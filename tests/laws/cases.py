@@ -56,11 +56,7 @@ def variants(cls: type) -> Iterator[Any]:
         yield cls(**floats, **dict(zip(switches, setting)))
 
 
-SPECIAL_LIKELIHOODS = [
-    pr.Categorical(levels=("a", "b", "c", "d"), reference="b"),
-    pr.Bernoulli(levels=("yes", "no")),
-    pr.likelihoods.EpsilonInsensitive(None),
-]
+SPECIAL_LIKELIHOODS = [pr.Categorical(levels=("a", "b", "c", "d"), reference="b"), pr.Bernoulli(levels=("yes", "no"))]
 SPECIAL_PRIORS = [
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)),
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1), sigma_units=True),

@@ -12,7 +12,7 @@ from scipy.special import comb
 import probreg as pr
 from probreg.comparison.tuning.evidence import has_closed_evidence, log_evidence
 from probreg.inference import METHODS, Method, Status
-from probreg.likelihoods import LIKELIHOODS
+from probreg.likelihoods import LIKELIHOODS, ProximalLikelihood, SmoothLikelihood
 from probreg.priors import Normal
 
 from .cases import (
@@ -88,15 +88,25 @@ def test_a_mode_has_a_certificate(model, method):
     fit = pr.fit(model, method)
     assert fit.solution.status.good
     x, se = vector(fit), units(fit)
-    # Newton stops within 1e-8 standard errors; differences of a log posterior of size 100 cost 1e-11 / 2e-3
-    slope = gradient(lambda t: density(model, x + se * t), np.zeros(len(x)))
-    H = model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature * np.outer(se, se)
-    assert np.sqrt(slope @ np.linalg.solve(H, slope)) < 1e-7 + method.accuracy
+    if isinstance(
+        model.likelihood, ProximalLikelihood
+    ):  # a mode on kinks has no gradient: `test_kinks` holds its certificate
+        assert fit.solution.stats["kkt"] < 1e-9
+    else:
+        assert decrement(model, fit, x, se) < 1e-7 + method.accuracy
     top, rng = density(model, x), np.random.default_rng(0)
     for size in (1e-3, 0.03, 0.3, 1.0, 3.0):
         for step in rng.standard_normal((6, len(x))):
             # a maximum at a distance d is higher by d^2 / 2
             assert density(model, x + size * se * step / np.linalg.norm(step)) < top + method.accuracy**2
+
+
+def decrement(model: pr.Model, fit: pr.Fit, x: Array, se: Array) -> float:
+    """The distance of a mode to the maximum in standard errors, by differences of the density."""
+    # Newton stops within 1e-8 standard errors; differences of a log posterior of size 100 cost 1e-11 / 2e-3
+    slope = gradient(lambda t: density(model, x + se * t), np.zeros(len(x)))
+    H = model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature * np.outer(se, se)
+    return float(np.sqrt(slope @ np.linalg.solve(H, slope)))
 
 
 # what is short of a mode, or resampled, has a covariance of its own
@@ -111,6 +121,8 @@ def test_the_covariance_of_a_mode_is_the_inverse_curvature(model, method):
         H = -gradient(
             lambda v: gradient(lambda b: float(model.log_posterior(b.reshape(model.shape), **at)), v, 0.05), x[:k], 0.05
         )
+    elif isinstance(model.likelihood, ProximalLikelihood):  # with kinks the expected curvature
+        H = model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature
     else:
         H = -gradient(lambda v: gradient(lambda b: density(model, x + se * b), v), np.zeros(len(x)))
         H = H / np.outer(se, se)
@@ -384,7 +396,11 @@ def test_groups_of_the_tree_are_the_models_densities(likelihood):
     aux = proper_aux(likelihood)
     model = model_for(likelihood, Normal(0.8, location=0.2), offset=offset, weights=weights, aux=aux)
     again_and_again = np.repeat(np.arange(n), weights)
-    fit = pr.fit(model, pr.LaplaceApproximation(draws=20, chains=2))
+    normal = pr.LaplaceApproximation(draws=20, chains=2)
+    method = normal if normal.obstacle(model) is None else pr.NUTS(draws=20, chains=2, tune=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few draws need not settle
+        fit, again = pr.fit(model, method), pr.fit(model, method).tree["posterior_predictive"]["y"]
     draws = dict(fit.solution.draws.values)
     beta = draws.pop("beta")
     each = (model.pointwise(beta, **draws) / weights)[..., again_and_again]
@@ -393,7 +409,6 @@ def test_groups_of_the_tree_are_the_models_densities(likelihood):
     np.testing.assert_allclose(prior, model.log_prior(beta, **draws), rtol=1e-12)
     np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], model.log_posterior(beta, **draws), rtol=1e-12)
     np.testing.assert_allclose(fit.tree["constant_data"]["offset"], offset[again_and_again])
-    again = pr.fit(model, fit.method).tree["posterior_predictive"]["y"]
     np.testing.assert_array_equal(fit.tree["posterior_predictive"]["y"], again)
 
 
@@ -495,7 +510,7 @@ def test_an_improper_posterior_is_refused(method):
 
 @pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 def test_a_prior_decides_between_collinear_columns(likelihood):
-    fit = pr.fit(collinear(likelihood, prior=Normal(0.7)), "newton")
+    fit = pr.fit(collinear(likelihood, prior=Normal(0.7), aux=proper_aux(likelihood)))
     assert np.isfinite(fit.coef).all()
     assert (fit.std_error > 0).all()
 
@@ -537,7 +552,7 @@ def test_a_step_limit_is_reported():
     assert not fit.solution.status.good
 
 
-@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood)], ids=named)
 def test_a_warm_start_ends_at_the_same_mode(likelihood):
     model = model_for(likelihood, Normal(0.8))
     cold = pr.fit(model, "newton")

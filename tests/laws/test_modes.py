@@ -15,6 +15,7 @@ from probreg.inference.penalized.degrees import degrees_of_freedom
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, start_of
 from probreg.inference.penalized.paths import rescaled
 from probreg.inference.penalized.separable import Proximal
+from probreg.likelihoods import SmoothLikelihood
 from probreg.priors import ElasticNet, ExponentialPower, Laplace, Normal, ProximalPrior
 
 from .cases import (
@@ -109,7 +110,8 @@ def test_a_mode_has_a_certificate(model, method):
     fit = pr.fit(model, method)
     assert fit.solution.status is Status.CONVERGED
     # both methods stop within 1e-8 standard errors; differences of a log posterior of size 100 cost 1e-11 / 2e-3
-    assert certificate(fit).max() < 1e-7
+    # where the second derivative jumps, differences over 2e-3 standard errors are off by its share of the rows
+    assert certificate(fit).max() < (1e-5 if model.likelihood.name == "huber" else 1e-7)
     assert fit.solution.stats["kkt"] <= 1e-8
     rng, top = np.random.default_rng(0), total(model, fit.solution.beta, fit.solution.aux)
     for size in (1e-4, 1e-2, 0.1):
@@ -186,7 +188,11 @@ def test_on_orthonormal_columns_the_lasso_is_a_soft_threshold(method):
     assert (fit.coef.values[1:][np.abs(z) < 0.4] == 0).all()
 
 
-@pytest.mark.parametrize("likelihood", [v for v in LIKELIHOOD_CASES if not getattr(v, "symmetric", False)], ids=named)
+@pytest.mark.parametrize(
+    "likelihood",
+    [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and not getattr(v, "symmetric", False)],
+    ids=named,
+)
 @pytest.mark.parametrize("units", [False, True])
 def test_limits_of_the_elastic_net_and_the_bridge(likelihood, units):
     if units and likelihood.noise_scale is None:

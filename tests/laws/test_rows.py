@@ -16,7 +16,7 @@ import probreg as pr
 from probreg.data import Block
 from probreg.data.blocks.block import SAMPLE, add
 from probreg.data.blocks.survey import survey_of
-from probreg.likelihoods import LIKELIHOODS, Likelihood
+from probreg.likelihoods import LIKELIHOODS, Likelihood, ProximalLikelihood
 from tests.laws.cases import LIKELIHOOD_CASES, covering, named, recipe_of, rows_for
 
 pytest.importorskip("pyarrow")
@@ -91,6 +91,10 @@ def test_every_likelihood_over_blocks(likelihood: Likelihood, extra: str, size: 
     assert there.design.n == 0
     assert there.design.source is not None
     same_model(here, there, rng)
+    if isinstance(likelihood, ProximalLikelihood):
+        with pytest.raises(pr.Incompatible, match="interior_point takes rows in memory"):
+            pr.fit(there, "interior_point")
+        return
     same_fit(here, there, "newton")
 
 

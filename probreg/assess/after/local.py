@@ -143,7 +143,7 @@ def _found(fit: Fit) -> Local:
 def local_obstacle(fit: Fit) -> str | None:
     """Why a fit has no such pieces, or None."""
     if not isinstance(fit.model.likelihood, SmoothLikelihood):
-        return f"a {fit.model.likelihood.name} likelihood has no Fisher information here"
+        return f"the {fit.model.likelihood.name} likelihood has kinks, where a row left out moves the estimate in steps that no formula says"
     if not fit.model.joint.gaussian:
         found = {b.prior for b in fit.model.joint.blocks if not isinstance(b.prior, (Flat, GaussianPrior))}
         names = sorted({p.name or "mixture" for p in found if not isinstance(p, HierarchicalPrior)})

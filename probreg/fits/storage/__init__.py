@@ -34,6 +34,7 @@ from probreg.inference.modes.wide import Factored, is_wide
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms
 from probreg.likelihoods import LIKELIHOODS, OfTrials
 from probreg.model.data_dependent_priors import moments_by_trials
+from probreg.model.found import FoundValue
 from probreg.model.model import Model
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
 from probreg.priors.joint import Key
@@ -239,7 +240,7 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
         "version": __version__,
         "likelihood": LIKELIHOODS.to_spec(model.likelihood),
         "prior": prior,
-        "aux": {k: AUX_PRIORS.to_spec(v) if isinstance(v, AuxPrior) else float(v) for k, v in model.aux.items()},
+        "aux": {k: _aux_spec(v) for k, v in model.aux.items()},
         "method": METHODS.to_spec(method),
         "design": {
             "recipe": d.recipe.to_json(),
@@ -307,8 +308,20 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
         kept=moments,
         kept_by_trials=by_trials,
     )
-    aux = {k: AUX_PRIORS.from_spec(v) if isinstance(v, dict) else v for k, v in spec["aux"].items()}
+    aux = {k: _aux_of(v) for k, v in spec["aux"].items()}
     return Model(design, likelihood, _prior(spec["prior"]), aux)
+
+
+def _aux_spec(value: float | AuxPrior) -> Any:
+    if isinstance(value, AuxPrior):
+        return AUX_PRIORS.to_spec(value)
+    return {"found": float(value)} if isinstance(value, FoundValue) else float(value)
+
+
+def _aux_of(spec: Any) -> Any:
+    if not isinstance(spec, dict):
+        return spec
+    return FoundValue(spec["found"]) if set(spec) == {"found"} else AUX_PRIORS.from_spec(spec)
 
 
 def _moments(file: Container, group: str, columns: tuple[str, ...], sizes: dict[str, int]) -> Moments:

@@ -5,14 +5,15 @@ their log scale, are at the maximum of what is left: f(log aux) = max over beta 
 log posterior at the maximising beta (the envelope theorem).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq, minimize, root
+from scipy.optimize import brentq
 
 from probreg.arguments.scalars import Count, Positive, check_fields
 from probreg.data.rows import full_weights, minus_offset
-from probreg.errors import DataError, NotConverged
+from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.penalized.kink_mode import KinkMode, PiecewiseLinear, kink_mode
@@ -20,6 +21,9 @@ from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.priors import GaussianPrior
 
+_TUBE = "epsilon"  # the nuisance parameter that is the half-width of a tube
+_NARROW = -60.0  # the log of a tube without width
+_GRID = np.linspace(np.log(1e-3), np.log(10.0), 37)
 _RUN_OUT = 30.0  # of a log: a nuisance parameter this far below where it began runs to 0
 _STEP = 1.0  # of a log, while the maximum is being bracketed
 
@@ -68,24 +72,33 @@ class InteriorPoint(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model) or edges(self, model)
+        absent = None if model.design.n else f"interior_point takes rows in memory, and {model.design.rows_needed}"
+        return kinds(self, model) or edges(self, model) or absent
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        mode, at = kinked_mode(model, tol=self.tol, max_steps=self.max_steps)
-        found = solution_at(model, mode)
-        stats = {
-            "n": model.design.total,
-            "primal": at.primal,
-            "dual": at.dual_value,
-            "gap": at.gap,
-            "kkt": at.violation,
-            "steps": float(mode.steps),
-        }
-        return replace(found, stats=stats, notes=(
-            *sigma_note(model, "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat)"),
-            f"minimum {at.primal:.8g} of the loss over the scale plus the penalty, gap {at.gap:.1e}, largest violation {at.violation:.1e}",
-            *_not_unique(model, mode, at),
-        ))  # fmt: skip
+        return certified(model, *kinked_mode(model, tol=self.tol, max_steps=self.max_steps))
+
+
+def certified(model: Model, mode: Mode, at: KinkMode) -> Solution:
+    """The solution at a mode, with the certificate over beta and what it says."""
+    found = solution_at(model, mode)
+    stats = {
+        "n": model.design.total,
+        "primal": at.primal,
+        "dual": at.dual_value,
+        "gap": at.gap,
+        "kkt": at.violation,
+        "steps": float(mode.steps),
+    }
+    notes = (
+        *sigma_note(
+            model, "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat)"
+        ),
+        f"minimum {at.primal:.8g} of loss over scale plus penalty, gap {at.gap:.1e}, largest violation of its conditions {at.violation:.1e}",
+        *_not_unique(model, mode, at),
+        *([model.likelihood.working] if model.likelihood.working else []),  # type: ignore[attr-defined]
+    )
+    return replace(found, stats=stats, notes=notes, multipliers=at.dual)
 
 
 def _not_unique(model: Model, mode: Mode, at: KinkMode) -> tuple[str, ...]:
@@ -109,7 +122,10 @@ class _Programme:
         design, likelihood = model.design, model.likelihood
         assert isinstance(likelihood, PiecewiseLinearLikelihood)  # `obstacle` asks
         self.model, self.likelihood, self.tol, self.max_steps = model, likelihood, tol, max_steps
-        self.U, self.y = design.basis.rows(design.X), minus_offset(design.observed, design.offset)
+        # of flat columns that are combinations of others one member is found, with coefficient 0 for those
+        dropped = [j for j in design.moments.rank.dropped if not model.joint.informative[j]]
+        self.kept = np.setdiff1d(np.arange(model.shape[0]), dropped)
+        self.U, self.y = design.basis.rows(design.X)[:, self.kept], minus_offset(design.observed, design.offset)
         self.w, self.centre = full_weights(design.weights, design.n), design.basis.T_inverse @ model.joint.center
         self.flat, self.steps = not model.joint.informative.any(), 0
         self._solved: dict[bytes, KinkMode] = {}
@@ -125,10 +141,14 @@ class _Programme:
         key = tube.tobytes() if self.flat else log_aux.tobytes()
         if key not in self._solved:
             T = model.design.basis.T
-            P = T.T @ model.joint.precision(model.noise(known)) @ T
+            P, k = T.T @ model.joint.precision(model.noise(known)) @ T, self.kept
             loss = PiecewiseLinear(self.w * up / unit, self.w * down / unit, tube)
-            found = kink_mode(self.U, self.y, loss, P, self.centre, tol=self.tol, max_steps=self.max_steps)
-            self._solved[key], self.steps = found, self.steps + found.steps
+            found = kink_mode(
+                self.U, self.y, loss, P[np.ix_(k, k)], self.centre[k], tol=self.tol, max_steps=self.max_steps
+            )
+            beta = np.zeros(len(P))
+            beta[k] = found.beta
+            self._solved[key], self.steps = replace(found, beta=beta), self.steps + found.steps
         at = self._solved[key]
         at = replace(
             at, dual=at.dual * unit, primal=at.primal * unit, dual_value=at.dual_value * unit, gap=at.gap * unit
@@ -138,21 +158,27 @@ class _Programme:
     def slope(self, log_aux: Array) -> Array:
         """d f / d log aux of f = max over gamma of the log posterior, by the envelope theorem that at the mode."""
         at, local = self(log_aux)
-        return local.gradient[len(at.beta) :]
+        found = local.gradient[len(at.beta) :].copy()
+        names = self.model.unknown
+        if _TUBE in names:
+            # rows on an edge of the tube pull by their multipliers, not by a slope of the loss: sum |a_i| for sum w_i |score_i|
+            aux = {**self.model.fixed, **dict(zip(names, np.exp(log_aux).tolist()))}
+            score = self.likelihood.score(self.y, (self.U @ at.beta[self.kept])[:, None], **aux)[:, 0]
+            found[names.index(_TUBE)] += aux[_TUBE] * (np.abs(at.dual).sum() - self.w @ np.abs(score))
+        return found
 
 
 def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tuple[Mode, KinkMode]:
     """The joint mode over (beta, log aux) with the expected curvature there, and the certificate over beta."""
-    if not model.design.reachable:
-        raise DataError(
-            "interior_point finds its mode from the rows, and this model was saved without them: save(rows=True)"
-        )
+    model.design.need_rows("the mode of a likelihood with kinks")
     programme = _Programme(model, tol, max_steps)
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     spread = model.likelihood.initial_eta(programme.y)[1]
     log_aux = np.log([spread[a] for a in model.unknown])
-    if model.unknown:
-        log_aux = _one(programme, float(log_aux[0])) if len(log_aux) == 1 else _several(programme, log_aux)
+    if _TUBE in model.unknown:
+        log_aux = _with_tube(programme, log_aux)
+    elif model.unknown:
+        log_aux = _one(programme.slope, log_aux, 0, model.unknown[0])
     found, local = programme(log_aux)
     status = Status.CONVERGED if found.converged else Status.STEP_LIMIT
     return Mode(found.beta[:, None], log_aux, local, found.violation, programme.steps, status), found
@@ -165,35 +191,76 @@ def any_mode(model: Model, *, tol: float, max_steps: int = 100) -> Mode:
     return find_mode(model, tol=tol, max_steps=max_steps)
 
 
-def _one(programme: _Programme, start: float) -> Array:
-    """The root of the slope over the log of one nuisance parameter, from where it began outwards."""
+def _one(slope: Callable[[Array], Array], start: Array, i: int, name: str) -> Array:
+    """The point at which the slope over entry i is 0, from `start` outwards, the other entries as they are."""
+
+    def along(u: float) -> Array:
+        return np.where(np.arange(len(start)) == i, u, start)
+
+    def of(u: float) -> float:
+        return float(slope(along(u))[i])
+
+    low = high = float(start[i])
+    while of(high) > 0:
+        low, high = high, high + _STEP
+    while of(low) < 0:
+        low, high = low - _STEP, low
+        if start[i] - low > _RUN_OUT:
+            raise NotConverged(_EXACT.format(name))
+    return along(brentq(of, low, high, xtol=1e-13, rtol=1e-14) if low < high else low)
+
+
+def _with_tube(programme: _Programme, start: Array) -> Array:
+    """The half-width of the tube on a grid of its log, the scale at its best for each: f has several maxima. Then the root of the
+    slope about the best. The grid is in units of the absolute deviations from the median regression."""
+    names = programme.model.unknown
+    i = names.index(_TUBE)
+
+    def best_scale(u: float) -> Array:
+        at = np.where(np.arange(len(start)) == i, u, start)
+        return at if len(names) == 1 else _one(programme.slope, at, 1 - i, names[1 - i])
+
+    first = programme(np.where(np.arange(len(start)) == i, _NARROW, start))[0].beta[programme.kept]
+    r = np.abs(programme.y - programme.U @ first)
+    unit = float(np.log(programme.w @ r / programme.w.sum()))
+
+    def values(grid: Array) -> list[float]:
+        """f on a grid, up to where the tube holds every row and the scale runs to 0."""
+        found: list[float] = []
+        for u in grid:
+            try:
+                found.append(programme(best_scale(u))[1].value)
+            except NotConverged:
+                break
+        return found
+
+    grid = unit + _GRID
+    found = values(grid)
+    k = int(np.argmax(found)) if found else 0
+    if 0 < len(found) - 1 == k:
+        raise NotConverged(_UNIFORM)
+    if k == 0:
+        raise NotConverged(_NO_TUBE)
+    for _ in range(_ZOOMS):
+        grid = np.linspace(grid[k - 1], grid[k + 1], 11)
+        k = min(max(int(np.argmax(values(grid))), 1), 9)
 
     def slope(u: float) -> float:
-        return float(programme.slope(np.array([u]))[0])
+        return float(programme.slope(best_scale(u))[i])
 
-    low = high = start
-    while slope(high) > 0:
-        low, high = high, high + _STEP
-    while slope(low) < 0:
-        low, high = low - _STEP, low
-        if start - low > _RUN_OUT:
-            raise NotConverged(_EXACT.format(programme.model.unknown[0]))
-    return np.array([brentq(slope, low, high, xtol=1e-13, rtol=1e-14) if low < high else low])
+    low, high = grid[k - 1], grid[k + 1]
+    return best_scale(brentq(slope, low, high, xtol=1e-13) if slope(low) > 0 > slope(high) else grid[k])
 
 
-def _several(programme: _Programme, start: Array) -> Array:
-    """The maximum over the logs of several, sought by quasi-Newton steps and finished at a root of the slopes."""
-
-    def fall(u: Array) -> tuple[float, Array]:
-        return -programme(u)[1].value, -programme.slope(u)
-
-    with np.errstate(all="ignore"):
-        near = minimize(fall, start, jac=True, method="BFGS", options={"gtol": 1e-6 * programme.w.sum()}).x
-        exact = root(programme.slope, near).x
-    better = np.abs(programme.slope(exact)).max() < np.abs(programme.slope(near)).max()
-    return np.asarray(exact if better else near)
-
-
+_ZOOMS = 7  # of the grid about its best point, since likelihoods of few rows have many maxima side by side
+_UNIFORM = (
+    "interior_point: scale runs to 0, for the noise is all but uniform within epsilon: give scale a proper prior with little mass "
+    "near 0, such as InverseGamma, or hold epsilon"
+)
+_NO_TUBE = (
+    "interior_point: epsilon runs to 0, where the likelihood is that of AbsoluteLoss: fit that, hold epsilon, or give it a proper "
+    "prior with little mass near 0, such as InverseGamma"
+)
 _EXACT = (
     "interior_point: {0} runs to 0, for the columns reproduce the response: use fewer columns, hold {0}, or give it a proper "
     "prior with little mass near 0, such as InverseGamma"

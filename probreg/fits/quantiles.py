@@ -1,0 +1,59 @@
+"""Several quantiles of one response, fitted side by side, with standard errors that do not lean on the working density."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.fits.fit import Fit, fit
+from probreg.inference.base import Solution
+from probreg.inference.uncertainty.covariance import covariance_of_kind
+from probreg.likelihoods import Quantile
+from probreg.model.model import Model
+
+
+def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
+    """One fit of each quantile, in increasing order; a note on each says where neighbours cross at the rows.
+
+    >>> model = Model.from_arrays([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [1.0, 2.0, 3.0, 2.0, 4.0, 6.0], likelihood=Quantile())
+    >>> fits = fit_quantiles(model, [0.4, 0.6])
+    >>> [f.coef.values.round(6).tolist() for f in fits.values()]
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
+    if len(set(taus)) < len(taus) or not len(taus):
+        raise DataError(f"tau lists different probabilities, got {list(taus)}")
+    fits = {}
+    for tau in sorted(taus):
+        found = fit(replace(model, likelihood=Quantile(tau)))
+        fits[float(tau)] = replace(found, solution=with_sandwich(found.model, found.solution))
+    told = _crossings(fits)
+    return {tau: replace(f, notes=(*f.notes, *told[tau])) for tau, f in fits.items()}
+
+
+def with_sandwich(model: Model, solution: Solution) -> Solution:
+    """The solution with the sandwich HC0 for its covariance; where there is none its own, and a note that says why."""
+    try:
+        spread = covariance_of_kind(model, solution, "HC0")
+    except (Incompatible, NotConverged, DataError) as error:
+        return replace(solution, notes=(*solution.notes, f"no sandwich: {error}"))
+    kept = tuple(note for note in solution.notes if not note.startswith("standard errors are those of"))
+    said = "standard errors are the sandwich HC0, with the density of the residuals at the quantile by a kernel"
+    return replace(solution, scale=spread.matrix, sandwich="HC0", notes=(*kept, said))
+
+
+def _crossings(fits: dict[float, Fit]) -> dict[float, list[str]]:
+    """Where a quantile lies above a higher one at a row, in words, for both of them."""
+    told: dict[float, list[str]] = {tau: [] for tau in fits}
+    taus = list(fits)
+    for low, high in itertools.pairwise(taus):
+        below, above = (fits[t].model.eta(fits[t].solution.beta)[:, 0] for t in (low, high))
+        size = 1e-9 * float(np.ptp(fits[low].model.design.observed))
+        if len(rows := np.flatnonzero(below > above + size)):
+            labels = fits[low].model.design.labels
+            first = rows[0] if labels is None else labels[rows[0]]
+            said = f"the {low:g} and {high:g} quantiles cross: at {len(rows)} of {len(below)} rows the lower one is above, first in row {first}"
+            told[low].append(said)
+            told[high].append(said)
+    return told

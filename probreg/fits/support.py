@@ -1,0 +1,50 @@
+"""The support vectors of a fit as a table, and of draws the probability of being one."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from probreg.errors import Incompatible
+from probreg.inference.base import Array, Solution
+from probreg.inference.penalized.support_vectors import support_of
+from probreg.likelihoods import PiecewiseLinearLikelihood
+from probreg.model.model import Model
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_AT_ONCE = 10**7  # numbers of residuals of draws
+
+
+def support_table(model: Model, solution: Solution) -> "DataFrame":
+    """Rows with their weight, residual and where the weight lies; of draws every row with its probability."""
+    import pandas as pd
+
+    if not isinstance(model.likelihood, PiecewiseLinearLikelihood):
+        raise Incompatible(f"support vectors are those of a loss with kinks, and {model.likelihood.name} has none")
+    labels = np.arange(model.design.n) if model.design.labels is None else np.asarray(model.design.labels)
+    if solution.draws is not None:
+        return pd.DataFrame({"probability": _outside(model, solution)}, index=pd.Index(labels, name="row"))
+    found = support_of(model, solution)
+    table = pd.DataFrame(
+        {"weight": found.weight, "residual": found.residual, "at": np.where(found.bound, "bound", "free")},
+        index=pd.Index(labels, name="row"),
+    )
+    return table[found.of]
+
+
+def _outside(model: Model, solution: Solution) -> Array:
+    """The share of draws in which |y_i - eta_i| is at least the half-width of the tube."""
+    likelihood = model.likelihood
+    assert isinstance(likelihood, PiecewiseLinearLikelihood)
+    model.design.need_rows("the support of a posterior")
+    draws = solution.posterior.flat
+    count, total = len(draws["beta"]), np.zeros(model.design.n)
+    step = max(1, _AT_ONCE // max(1, model.design.n))
+    for start in range(0, count, step):
+        some = slice(start, start + step)
+        known = {**model.fixed, **{a: draws[a][some, None] for a in model.unknown}}
+        tube = likelihood.slopes(**known).tube
+        r = model.design.observed - model.eta(draws["beta"][some])[..., 0]
+        total += (np.abs(r) >= tube).sum(0)
+    return np.asarray(total / count)

@@ -1,0 +1,112 @@
+"""Support vector regression as a mode: C and epsilon give the coefficients, the residuals then give the scales of a model.
+
+min over f, b of |f|^2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon) is the mode under N(0, tau^2) and a tube likelihood of scale c
+with tau^2 / c = C. The mode needs the ratio alone; c is then its maximum likelihood given the residuals, and tau = (C c)^(1/2).
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.arguments.scalars import Positive
+from probreg.data.rows import full_weights, minus_offset
+from probreg.errors import DataError
+from probreg.inference.base import Array, Resolved, Solution
+from probreg.inference.penalized.piecewise_linear import InteriorPoint, certified, kinked_mode
+from probreg.likelihoods import PiecewiseLinearLikelihood
+from probreg.model.found import FoundValue
+from probreg.model.model import Model
+from probreg.priors import Normal
+
+_EDGE = 1e-9  # of C: a weight nearer to 0 or C than this is there
+
+
+@dataclass(frozen=True)
+class SupportVectors(InteriorPoint):
+    """The mode of a model of a tube likelihood under Normal(1.0) at the ratio C = tau^2 / c, and both scales after it."""
+
+    C: Positive = 1.0
+
+    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+        unit = model.with_aux(scale=1.0 / self.C)
+        mode, at = kinked_mode(unit, tol=self.tol, max_steps=self.max_steps)
+        estimated = scale_of_residuals(unit, model.design.basis.T @ mode.gamma)
+        c = estimated or 1.0 / self.C
+        tau = float(np.sqrt(self.C * c))
+        found = model.with_aux(scale=FoundValue(c)).with_prior(_times(model, tau))
+        # loss / c + |b|^2 / (2 tau^2) is that of the unit scales divided by C c
+        local = found.value_grad_hessian_standardised(mode.gamma)
+        by = 1.0 / (self.C * c)
+        at = replace(at, dual=at.dual * by, primal=at.primal * by, dual_value=at.dual_value * by, gap=at.gap * by)
+        solution = certified(found, mode._replace(local=local), at)
+        support = support_of(found, solution)
+        note = f"support vectors: {support.words}; C = {self.C:g}, epsilon = {support.tube:g} in units of {model.design.response}"
+        said = f"the scale {c:.6g} is that of most likelihood given the residuals, and the prior scale {tau:.6g} = (C scale)^(1/2)"
+        if not estimated:
+            solution = replace(solution, scale=np.full_like(solution.scale, np.nan))
+            said = f"no standard errors: every residual is within epsilon, so that the noise has no estimate; its scale is held at 1/C = {c:.6g}"
+        return Resolved(found, InteriorPoint(self.tol, self.max_steps), (note, said), solution=solution)
+
+
+def _times(model: Model, tau: float) -> dict[tuple[str, ...], Normal]:
+    """The prior of a model of Normal(1.0) with this scale, block by block."""
+    columns = model.design.columns
+    return {tuple(columns[j] for j in b.columns): Normal(tau) for b in model.joint.blocks if b.stated}
+
+
+def scale_of_residuals(model: Model, beta: Array) -> float:
+    """The scale c of most likelihood given the residuals, 0 where none lies outside the tube."""
+    likelihood, design = model.likelihood, model.design
+    assert isinstance(likelihood, PiecewiseLinearLikelihood)
+    tube = float(likelihood.slopes(**model.fixed).tube)
+    w = full_weights(design.weights, design.n)
+    r = minus_offset(design.observed, design.offset) - (design.X @ beta)[:, 0]
+    S, n = float(w @ np.maximum(np.abs(r) - tube, 0.0)), float(w.sum())
+    if 1e-12 * (float(w @ np.abs(r)) + n * tube) >= S:
+        return 0.0
+    # d/dc [-n log(eps + c) - S / c] = 0: c = (S + (S^2 + 4 n S eps)^(1/2)) / (2 n)
+    return (S + float(np.sqrt(S * S + 4.0 * n * S * tube))) / (2.0 * n)
+
+
+class Support(NamedTuple):
+    """The weights beta of the rows, f = K beta + b, with what they are bounded by."""
+
+    weight: Array  # (n,)
+    residual: Array  # (n,)
+    bound: Array  # (n,) bool
+    tube: float
+
+    @property
+    def of(self) -> Array:
+        """(n,) bool: the support vectors."""
+        return self.weight != 0.0
+
+    @property
+    def words(self) -> str:
+        count, n = int(self.of.sum()), len(self.weight)
+        return (
+            f"{count} of {n} rows ({100.0 * count / n:.0f} %), {int((self.of & self.bound).sum())} of them at the bound"
+        )
+
+
+def support_of(model: Model, solution: Solution) -> Support:
+    """The support vectors of a mode by interior point, in units of the prior's variance: libsvm's dual coefficients."""
+    likelihood, design = model.likelihood, model.design
+    assert isinstance(likelihood, PiecewiseLinearLikelihood)
+    if solution.multipliers is None or not design.n:
+        raise DataError("support vectors are rows, and this fit holds none: fit again, or save(rows=True)")
+    at = likelihood.slopes(**likelihood.at_rows({**model.fixed, **solution.aux}, design.precision))
+    w = full_weights(design.weights, design.n)
+    up, down = np.broadcast_to(w * at.up, design.n), np.broadcast_to(w * at.down, design.n)
+    dual, tau2 = solution.multipliers, variance_of_prior(model)
+    weight = np.where(np.abs(dual) <= _EDGE * np.maximum(up, down), 0.0, dual)
+    bound = (dual >= up * (1.0 - _EDGE)) | (dual <= -down * (1.0 - _EDGE))
+    r = minus_offset(design.observed, design.offset) - (design.X @ solution.beta)[:, 0]
+    return Support(weight * tau2, r, bound, float(np.max(at.tube)))
+
+
+def variance_of_prior(model: Model) -> float:
+    """tau^2, of a model whose informative columns have one normal prior; 1 for others, where weights are multipliers themselves."""
+    P = np.diagonal(model.joint.precision(model.noise()))[model.joint.informative]
+    return float(1.0 / P[0]) if len(P) and np.allclose(P, P[0], rtol=1e-12) else 1.0
