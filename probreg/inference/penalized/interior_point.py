@@ -15,14 +15,15 @@ or, with many columns and a proper prior, the matrix K + D^-1 of rows, K = X P^-
 Sources: Mehrotra 1992; Portnoy & Koenker 1997 for quantile regression.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
-from scipy.linalg.lapack import dsysv
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lstsq, solve_triangular
+from scipy.linalg.lapack import dsytrf, dsytrs
 
 from probreg.errors import Incompatible
 from probreg.inference.penalized.kinks import KinkProblem, PiecewiseLinear
@@ -44,13 +45,13 @@ class Direction(NamedTuple):
 
 
 class NewtonSystem(Protocol):
-    """The equations X'da - P db = -slack, da = D dr + w, dr = -X db, for one D after the other; `correct` has D infinite
-    on `rows` and zero elsewhere: X'da - P db = -slack with X db = error on these rows, da = 0 on the others."""
+    """The equations X'da - P db = -slack, da = D dr + w, dr = -X db, for one D after the other; `active` has D infinite
+    on `rows` and zero elsewhere: (slack, error) -> (db, da), X'da - P db = -slack, X db = error on them, da = 0 elsewhere."""
 
     def start(self) -> Array: ...
     def factor(self, D: Array) -> None: ...
     def solve(self, w: Array, slack: Array) -> Direction: ...
-    def correct(self, rows: NDArray[np.intp], slack: Array, error: Array) -> tuple[Array, Array]: ...
+    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]: ...
 
 
 @dataclass(eq=False)
@@ -84,10 +85,10 @@ class ByColumns:
         return self.T.T @ self.problem.P @ self.T
 
     def start(self) -> Array:
-        """The minimum with squared residuals d r^2/2 in place of the loss."""
+        """The minimum with squared residuals d r^2/2 in place of the loss: T T' = (d X'X + P)^-1."""
         problem = self.problem
         r = problem.y - problem.X @ problem.centre
-        return problem.centre + self.T @ (self.weight * (r @ self.Z))
+        return problem.centre + self.T @ (self.weight * (r @ self.Z) + problem.pull @ self.T)
 
     def factor(self, D: Array) -> None:
         self.D = D
@@ -98,29 +99,77 @@ class ByColumns:
         dr = -(self.Z @ theta)
         return Direction(self.T @ theta, self.D * dr + w, dr)
 
-    def correct(self, rows: NDArray[np.intp], slack: Array, error: Array) -> tuple[Array, Array]:
+    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]:
         # [[Q, Z_F'], [Z_F, 0]] [theta; -da_F] = [T'slack; error], the least change where it is not unique.
-        Z, h, p = self.Z[rows], slack @ self.T, len(slack)
+        Z, p = self.Z[rows], len(self.T)
         if not self.Q.any():
-            return self.T @ np.linalg.lstsq(Z, error)[0], -np.linalg.lstsq(Z.T, h)[0]
-        U = None
-        if len(rows) > p:  # more rows than columns: da_F = U v within their span
-            U, Z = np.linalg.qr(Z)
-            error = U.T @ error
-        A = np.block([[self.Q, Z.T], [Z, np.zeros((len(Z), len(Z)))]])
-        x = symmetric_solution(A, np.concatenate([h, error]))
-        return self.T @ x[:p], -(x[p:] if U is None else U @ x[p:])
+            return lambda slack, error: (
+                self.T @ np.linalg.lstsq(Z, error)[0],
+                -np.linalg.lstsq(Z.T, slack @ self.T)[0],
+            )
+        # More rows than columns: da_F = U v within their span. Z'Z added to Q changes no solution, and makes it regular.
+        U, Z = np.linalg.qr(Z) if len(rows) > p else (None, Z)
+        solve = saddle_solver(self.Q + Z.T @ Z, Z.T)
+
+        def change(slack: Array, error: Array) -> tuple[Array, Array]:
+            e = error if U is None else U.T @ error
+            theta, v = solve(slack @ self.T + e @ Z, e)
+            return self.T @ theta, -(v if U is None else U @ v)
+
+        return change
 
 
-def symmetric_solution(A: Array, h: Array) -> Array:
-    """x of A x = h for A symmetric and possibly singular, h in its range: elimination where that solves it, else least squares."""
-    if not len(h):
-        return h
-    *_, x, info = dsysv(A, h, lower=1)
-    size = np.abs(A).sum(axis=1).max(initial=0.0) * np.abs(x).max(initial=0.0) + np.abs(h).max(initial=0.0)
-    if info == 0 and np.abs(A @ x - h).max(initial=0.0) <= ROUNDING * size and np.abs(x).max(initial=0.0) < 1e8 * size:
-        return np.asarray(x)
-    return np.asarray(np.linalg.lstsq(A, h)[0])
+def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """(h, k) -> x, z of A x + F z = h, F'x = k, for A (m, m) positive semidefinite, F (m, f), and h, k in the range.
+
+    By Cholesky where that solves it, else by symmetric elimination, else the shortest least squares solution."""
+    m, f = F.shape
+    W = np.block([[A, F], [F.T, np.zeros((f, f))]])
+    norm = np.abs(W).sum(axis=1).max(initial=0.0)
+
+    def cholesky_steps() -> Callable[[Array], Array]:
+        L = cholesky(A, lower=True, check_finite=False)
+        G = solve_triangular(L, F, lower=True, check_finite=False)
+        S = cholesky(G.T @ G, lower=True, check_finite=False)
+
+        def solve(h: Array) -> Array:
+            # F'A^-1 F z = F'A^-1 h - k,   A x = h - F z
+            g = solve_triangular(L, h[:m], lower=True, check_finite=False)
+            z = cho_solve((S, True), G.T @ g - h[m:], check_finite=False)
+            return np.concatenate([solve_triangular(L, g - G @ z, lower=True, trans="T", check_finite=False), z])
+
+        return solve
+
+    def elimination_steps() -> Callable[[Array], Array]:
+        factor, pivots, info = dsytrf(W, lower=1, lwork=64 * max(len(W), 1))
+        if info > 0:
+            raise LinAlgError
+        return lambda h: np.asarray(dsytrs(factor, pivots, h, lower=1)[0])
+
+    def shortest_steps() -> Callable[[Array], Array]:
+        return lambda h: np.asarray(lstsq(W, h, lapack_driver="gelsy")[0])
+
+    ways = [cholesky_steps, elimination_steps, shortest_steps]
+    ready: list[Callable[[Array], Array]] = []
+
+    def solve(h: Array, k: Array) -> tuple[Array, Array]:
+        if not len(W):
+            return h, k
+        both = np.concatenate([h, k])
+        while True:
+            try:
+                if not ready:
+                    ready.append(ways[0]())
+                x = ready[0](both)
+                small = np.abs(x).max() * norm + np.abs(both).max()
+                if len(ways) == 1 or np.abs(W @ x - both).max() <= ROUNDING * small:
+                    return x[:m], x[m:]
+            except LinAlgError:
+                pass
+            ways.pop(0)
+            ready.clear()
+
+    return solve
 
 
 def square_root(P: Array) -> Array:
@@ -142,28 +191,39 @@ class ByRows:
 
     @cached_property
     def flat(self) -> NDArray[np.bool_]:
-        return np.asarray(~self.problem.P.any(axis=1))
+        return self.problem.flat
+
+    @property
+    def offset_alone(self) -> bool:
+        """Whether the flat columns are none, or one that is a constant other than zero."""
+        X = self.problem.X[:, self.flat]
+        return X.shape[1] == 0 or (X.shape[1] == 1 and bool(np.ptp(X) == 0 != X[0, 0]))
 
     @cached_property
-    def V(self) -> Array:
-        """P_p^-1 X_p' (p, n)."""
-        X, P, at = self.problem.X, self.problem.P, ~self.flat
-        return np.asarray(cho_solve(self.chol, X[:, at].T) if self.chol else X[:, at].T / np.diagonal(P)[at, None])
+    def chol(self) -> tuple[Array, bool]:
+        """The Cholesky factor of P_p where P is not diagonal."""
+        return cho_factor(self.problem.P[np.ix_(~self.flat, ~self.flat)], lower=True)
 
     @cached_property
-    def chol(self) -> tuple[Array, bool] | None:
-        """The Cholesky factor of P_p; None for a diagonal."""
-        block = self.problem.P[np.ix_(~self.flat, ~self.flat)]
-        return cho_factor(block) if np.count_nonzero(block) > len(block) else None
+    def K(self) -> Array:
+        # K = Z Z' with Z = X_p P_p^(-1/2)
+        X, diagonal = self.problem.X[:, ~self.flat], self.problem.diagonal
+        if diagonal is None:
+            Z = solve_triangular(self.chol[0], X.T, lower=True).T
+        else:
+            Z = X if np.all(diagonal[~self.flat] == 1) else X / np.sqrt(diagonal[~self.flat])
+        return np.asarray(Z @ Z.T)
+
+    def inverse(self, force: Array) -> Array:
+        """P_p^-1 force_p among zeros (p,)."""
+        out, diagonal, at = np.zeros(len(force)), self.problem.diagonal, ~self.flat
+        out[at] = cho_solve(self.chol, force[at]) if diagonal is None else force[at] / diagonal[at]
+        return out
 
     def start(self) -> Array:
         b = self.problem.centre.copy()
         b[self.flat] += np.linalg.lstsq(self.F, self.problem.y - self.problem.X @ b)[0]
         return b
-
-    @cached_property
-    def K(self) -> Array:
-        return np.asarray(self.problem.X[:, ~self.flat] @ self.V)
 
     @cached_property
     def F(self) -> Array:
@@ -184,32 +244,33 @@ class ByRows:
         self.L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
         self.G = solve_triangular(self.L, self.S[:, None] * self.F, lower=True, check_finite=False)
 
-    def inverse(self, slack: Array) -> Array:
-        """P_p^-1 slack_p."""
-        P, at = self.problem.P, ~self.flat
-        return np.asarray(cho_solve(self.chol, slack[at])) if self.chol else slack[at] / np.diagonal(P)[at]
-
     def solve(self, w: Array, slack: Array) -> Direction:
         # With slack_p = 0 restored by P_p^-1 slack_p:   da = S L'^-1 (g - G db_f), g = L^-1 (S^-1 w - S X_p P_p^-1 slack_p),
         # G'G db_f = G'g + slack_f.
-        back = slack[~self.flat] @ self.V
-        db = np.zeros(len(slack))
+        X = self.problem.X
+        back = X @ self.inverse(slack)
+        flat = np.zeros(0)
         g = solve_triangular(self.L, w / self.S - self.S * back, lower=True, check_finite=False)
         if self.F.shape[1]:
-            db[self.flat] = np.linalg.solve(self.G.T @ self.G, self.G.T @ g + slack[self.flat])
-            g = g - self.G @ db[self.flat]
+            flat = np.linalg.solve(self.G.T @ self.G, self.G.T @ g + slack[self.flat])
+            g = g - self.G @ flat
         da = self.S * solve_triangular(self.L, g, lower=True, trans="T", check_finite=False)
-        db[~self.flat] = self.V @ da + self.inverse(slack)
-        return Direction(db, da, -(self.K @ da + back + self.F @ db[self.flat]))
+        db = self.inverse(da @ X + slack)
+        db[self.flat] = flat
+        return Direction(db, da, -(self.K @ da + back + self.F @ flat))
 
-    def correct(self, rows: NDArray[np.intp], slack: Array, error: Array) -> tuple[Array, Array]:
-        # [[K_FF, X_fF], [X_fF', 0]] [da_F; db_f] = [error - X_pF P_p^-1 slack_p; -slack_f]
-        F, m = self.F[rows], len(rows)
-        A = np.block([[self.K[np.ix_(rows, rows)], F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
-        x = symmetric_solution(A, np.concatenate([error - slack[~self.flat] @ self.V[:, rows], -slack[self.flat]]))
-        db = np.zeros(len(slack))
-        db[self.flat], db[~self.flat] = x[m:], self.V[:, rows] @ x[:m] + self.inverse(slack)
-        return db, x[:m]
+    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]:
+        # K_FF da_F + X_fF db_f = error - X_pF P_p^-1 slack_p,   X_fF'da_F = -slack_f
+        X, F = self.problem.X[rows], self.F[rows]
+        solve = saddle_solver(self.K[np.ix_(rows, rows)], F)
+
+        def change(slack: Array, error: Array) -> tuple[Array, Array]:
+            da, flat = solve(error - X @ self.inverse(slack), -slack[self.flat])
+            db = self.inverse(da @ X + slack)
+            db[self.flat] = flat
+            return db, da
+
+        return change
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,35 +307,35 @@ class Hinges:
 
 
 class Inside(NamedTuple):
-    """Where the interior point method stands: b (p,), a (n,) strictly inside its box, and the steps made."""
+    """Where a method stands: b (p,), a (n,) within its box, the steps made, and (alpha, s - alpha, u, z) of the hinges, to go on from."""
 
     b: Array
     a: Array
     steps: int
+    hinges: tuple[Array, Array, Array, Array] | None = None
 
 
-def interior_point(problem: KinkProblem, system: NewtonSystem, b: Array, *, tol: float, max_steps: int) -> Inside:
-    """The minimum of a `KinkProblem` to a relative gap `tol`, from b; the caller certifies what comes back.
+def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *, tol: float, max_steps: int) -> Inside:
+    """The minimum of a `KinkProblem` to a relative gap `tol`, from start.b; the caller certifies what comes back.
 
     The start has every hinge at the same relative place, and u, z off their kinks by the mean size of residuals.
     """
     hinges = Hinges.of(problem.loss)
     slope, shift = hinges.slope, hinges.shift
+    b, steps = start.b, start.steps
     r = problem.y - problem.X @ b
     up, down = problem.loss.up, problem.loss.down
     # alpha = s/2 where a row has two hinges; where it has one, a = 0 unless that is close to an end of its box.
     share = np.full(len(slope), 0.5) if shift.any() else np.clip(-hinges.base[hinges.rows] / slope, 0.1, 0.9)
-    alpha = share * slope
-    a = hinges.base + hinges.to_rows(alpha)
     t = hinges.of_rows(r) - shift
     spread = float(np.abs(t).mean()) if len(t) else 0.0
     floor = max(spread, PERFECT * float(np.abs(problem.y).max(initial=0.0))) or 1.0
-    u, z = np.maximum(t, 0) + floor, np.maximum(-t, 0) + floor
+    first = share * slope, (1 - share) * slope, np.maximum(t, 0) + floor, np.maximum(-t, 0) + floor
+    alpha, rest, u, z = start.hinges or first
+    a = hinges.base + hinges.to_rows(alpha)
     size = float(np.maximum(up, down) @ (np.abs(problem.y) + floor))
     apart = not problem.P.any()  # a linear programme: the primal and the dual may take steps of their own lengths
-    steps = 0
-    for steps in range(max_steps + 1):
-        rest = slope - alpha
+    for steps in range(start.steps, max_steps + 1):
         slack = problem.slack(b, a)
         gap = float(rest @ u + alpha @ z)
         loss = float(slope @ u) + float(hinges.base @ r)
@@ -304,12 +365,12 @@ def interior_point(problem: KinkProblem, system: NewtonSystem, b: Array, *, tol:
         one, two = lengths(alpha, rest, u, z, dalpha, du, dz, apart)
         if not np.isfinite(one + two) or not np.all(np.isfinite(move.b)):
             break
-        b, alpha = b + one * move.b, alpha + two * dalpha
+        b, alpha, rest = b + one * move.b, alpha + two * dalpha, rest - two * dalpha
         u, z = u + one * du, z + one * dz
         a = hinges.base + hinges.to_rows(alpha)
         r = problem.y - problem.X @ b
         t = hinges.of_rows(r) - shift
-    return Inside(b, a, steps)
+    return Inside(b, a, steps, (alpha, rest, u, z))
 
 
 def lengths(

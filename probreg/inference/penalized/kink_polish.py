@@ -15,14 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probreg.inference.penalized.interior_point import NewtonSystem
-from probreg.inference.penalized.kinks import KinkProblem, size_of
+from probreg.inference.penalized.kinks import EPS, KinkProblem
 
 Array = NDArray[np.float64]
 States = NDArray[np.int8]  # -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
 
 ROUNDS = 40
 SLIGHT = 1e-12  # of the box, or of the data: what may contradict a state by rounding alone
-REFINED = 3  # solutions of the same equations for what rounding left of the last one
+FINE = 4 * EPS  # of the data, and of what X'a may be: equations solved to this are not solved again
+REFINED = 4  # solutions of the same equations at most, each for what rounding left of the last one
+
+
+class Solved(NamedTuple):
+    """A solution: b (p,), dual weights a (n,), the steps it took, and whether it was polished."""
+
+    b: Array
+    a: Array
+    steps: int
+    polished: bool
 
 
 class Polished(NamedTuple):
@@ -39,7 +49,7 @@ def states_of(problem: KinkProblem, b: Array, a: Array) -> States:
     r, width = problem.y - problem.X @ b, up + down
     kinks = np.minimum(np.abs(r - eps), np.abs(r + eps))
     # Residuals are measured by their mean; where all are zero but for rounding, every row is on its kink.
-    unit = float(kinks.mean()) + SLIGHT * size_of(problem) or 1.0
+    unit = float(kinks.mean()) + SLIGHT * problem.size or 1.0
     state = np.where(r >= 0, 1, -1)
     tube = (a * unit < (eps - r) * width) & (-a * unit < (eps + r) * width)
     state = np.where(tube & (eps > 0), 0, state)
@@ -52,19 +62,22 @@ def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array) -> Po
     """The minimum given its states, which begin as those of (b, a) and change until none is contradicted."""
     up, down, eps = problem.loss
     single = eps == 0  # both kinks are one
-    size = size_of(problem)
+    size = problem.size
     state, seen = states_of(problem, b, a), set()
     for _ in range(ROUNDS):
         seen.add(state.tobytes())
         rows = np.flatnonzero(np.abs(state) == 1)
         # Dual weights beyond the kinks are known; free ones keep their values, from which the least change is sought.
         a = np.where(np.abs(state) == 1, a, np.where(state == 2, up, np.where(state == -2, -down, 0.0)))
+        solve, r, slack = system.active(rows), problem.y - problem.X @ b, problem.slack(b, a)
         for _ in range(REFINED):
-            error = problem.y[rows] - problem.X[rows] @ b - (state * eps)[rows]
-            db, da = system.correct(rows, problem.slack(b, a), error)
+            db, da = solve(slack, (r - state * eps)[rows])
             b = b + db
             a[rows] += da
-        r = problem.y - problem.X @ b
+            r, slack = problem.y - problem.X @ b, problem.slack(b, a)
+            error = float(np.abs(r - state * eps)[rows].max(initial=0.0))
+            if error <= FINE * size and np.all(np.abs(slack) <= FINE * problem.reach[0]):
+                break
         low = np.where(single | (state == -1), -down, 0.0)
         high = np.where(single | (state == 1), up, 0.0)
         slight, near = SLIGHT * (up + down), SLIGHT * size
@@ -78,7 +91,7 @@ def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array) -> Po
         new[(state == 0) & (r > eps + near) & (up > 0)] = 1
         new[(state == 0) & (r < -eps - near) & (down > 0)] = -1
         if np.array_equal(new, state):
-            return Polished(b, a, True)
+            return Polished(b, a, error <= near)
         if new.tobytes() in seen:
             break
         state = new
