@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from probreg.errors import Incompatible
+from probreg.errors import DataError, Incompatible
 from probreg.inference.penalized.kink_mode import PiecewiseLinear, flat_interval, kink_mode
 
 
@@ -193,7 +193,7 @@ PROPER, FLAT = np.diag([0.0, 1, 1, 1]), np.zeros((4, 4))
         (MANY, NOISY, 1.0, 1.0, 100.0, PROPER),  # every row in the tube
         (MANY, NOISY, SOME, SOME, 0.1, PROPER),  # rows without weight
         (MANY, NOISY, SOME, 1 - SOME, 0.1, PROPER),  # rows with one side
-        (MANY, NOISY, 0 * SOME, 0 * SOME, 0.0, PROPER),
+        (MANY[:, 1:], NOISY, 0 * SOME, 0 * SOME, 0.0, np.eye(3)),
         (MANY, NOISY, 0.9, 0.1, SOME, PROPER),  # tubes in some rows
         (MANY + np.array([0, 1e6, 0, 0]), NOISY + 1e6, 0.5, 0.5, 0.0, FLAT),
         (MANY, NOISY, 1e8, 1e8, 0.1, PROPER),
@@ -214,7 +214,20 @@ def test_what_cannot_be_solved_is_said():
         mode(np.column_stack([MANY, MANY[:, 1] + MANY[:, 2]]), NOISY, 0.5, 0.5, 0.0, np.zeros((5, 5)))
     with pytest.raises(Incompatible, match="column 3 of X is a combination"):
         mode(MANY[:3], NOISY[:3], 0.5, 0.5, 0.0, FLAT)
-    few = mode(MANY, NOISY, 0.5, 0.5, 0.0, FLAT, max_steps=1)
+    with pytest.raises(Incompatible, match="no row has a weight"):
+        mode(MANY, NOISY, 0.0, 0.0, 0.0, FLAT)
+    with pytest.raises(DataError, match="epsilon of row 2 is -1"):
+        mode(MANY, NOISY, 0.5, 0.5, np.where(np.arange(80) == 2, -1.0, 0.0), FLAT)
+    with pytest.raises(DataError, match="not finite"):
+        mode(MANY, np.where(np.arange(80) == 2, np.nan, NOISY), 0.5, 0.5, 0.0, FLAT)
+
+
+def test_a_search_that_is_cut_short_says_so():
     best = mode(MANY, NOISY, 0.5, 0.5, 0.0, FLAT)
-    assert few.steps == 1
-    assert few.converged == (few.primal - few.dual_value <= 1e-10 * best.primal)
+    for steps in range(2):
+        few = mode(MANY, NOISY, 0.5, 0.5, 0.0, FLAT, max_steps=steps)
+        assert few.steps <= steps
+        assert not few.converged
+        assert not few.polished
+        assert few.primal > best.primal
+        assert few.violation > 1e-6

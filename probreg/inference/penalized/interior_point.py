@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lstsq, solve_triangular
-from scipy.linalg.lapack import dsytrf, dsytrs
+from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
 
 from probreg.errors import Incompatible
 from probreg.inference.penalized.kinks import KinkProblem, PiecewiseLinear
@@ -33,6 +33,7 @@ Array = NDArray[np.float64]
 
 TO_THE_WALL = 0.9995  # part of the way to the nearest bound that a step goes
 PERFECT = 1e-6  # of max |y|: the unit of residuals at least, where the fit is perfect
+SINGULAR = 1e-14  # reciprocal condition of equations of which the shortest solution is taken
 ROUNDING = 64 * float(np.finfo(float).eps)
 
 
@@ -65,9 +66,12 @@ class ByColumns:
     def T(self) -> Array:
         """b = T theta, T = F^-1 with F'F = d X'X + P: in theta neither the units nor the correlation of columns matter."""
         X, P = self.problem.X, self.problem.P
-        F = triangular(X).astype(float) * np.sqrt(self.weight)
+        some = self.problem.loss.up + self.problem.loss.down > 0  # rows whose loss says anything
+        F = triangular(X if some.all() else X[some]).astype(float) * np.sqrt(self.weight)
         if P.any():
             F = merge(F, square_root(P))
+        if not F.any():
+            raise Incompatible("no row has a weight, and the prior of all columns is flat: there is nothing to fit")
         rank = rank_of(F)
         if rank.dropped:
             j = rank.dropped[0]
@@ -131,6 +135,9 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
         L = cholesky(A, lower=True, check_finite=False)
         G = solve_triangular(L, F, lower=True, check_finite=False)
         S = cholesky(G.T @ G, lower=True, check_finite=False)
+        for pivots in (np.diagonal(L), np.diagonal(S)):
+            if pivots.min(initial=1.0) ** 2 <= SINGULAR * pivots.max(initial=1.0) ** 2:
+                raise LinAlgError
 
         def solve(h: Array) -> Array:
             # F'A^-1 F z = F'A^-1 h - k,   A x = h - F z
@@ -142,12 +149,12 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
 
     def elimination_steps() -> Callable[[Array], Array]:
         factor, pivots, info = dsytrf(W, lower=1, lwork=64 * max(len(W), 1))
-        if info > 0:
+        if info > 0 or dsycon(factor, pivots, norm, lower=1)[0] <= SINGULAR:
             raise LinAlgError
         return lambda h: np.asarray(dsytrs(factor, pivots, h, lower=1)[0])
 
     def shortest_steps() -> Callable[[Array], Array]:
-        return lambda h: np.asarray(lstsq(W, h, lapack_driver="gelsy")[0])
+        return lambda h: np.asarray(lstsq(W, h, cond=SINGULAR, lapack_driver="gelsy")[0])
 
     ways = [cholesky_steps, elimination_steps, shortest_steps]
     ready: list[Callable[[Array], Array]] = []
@@ -222,19 +229,28 @@ class ByRows:
 
     def start(self) -> Array:
         b = self.problem.centre.copy()
-        b[self.flat] += np.linalg.lstsq(self.F, self.problem.y - self.problem.X @ b)[0]
+        b[self.flat] += self.unit * np.linalg.lstsq(self.F, self.problem.y - self.problem.X @ b)[0]
         return b
 
     @cached_property
+    def unit(self) -> Array:
+        """What the flat columns are multiplied by, so that they are of the size of K whatever their units."""
+        X = self.problem.X[:, self.flat]
+        if X.shape[1]:
+            some = self.problem.loss.up + self.problem.loss.down > 0
+            if not some.any():
+                raise Incompatible("no row has a weight, and the prior of some column is flat: there is nothing to fit")
+            rank = rank_of(triangular(X[some]).astype(float))
+            if rank.dropped:
+                j = np.flatnonzero(self.flat)[rank.dropped[0]]
+                raise Incompatible(
+                    f"column {j} of X is a combination of others whose prior is flat too: leave it out, or give it a prior"
+                )
+        return np.asarray(np.trace(self.K) / len(X) / np.sqrt(np.square(X).mean(axis=0)))
+
+    @cached_property
     def F(self) -> Array:
-        F = self.problem.X[:, self.flat]
-        rank = rank_of(triangular(F))
-        if rank.dropped:
-            j = np.flatnonzero(self.flat)[rank.dropped[0]]
-            raise Incompatible(
-                f"column {j} of X is a combination of others whose prior is flat too: leave it out, or give it a prior"
-            )
-        return F
+        return np.asarray(self.problem.X[:, self.flat] * self.unit)
 
     def factor(self, D: Array) -> None:
         # I + S K S with S = D^(1/2) is at least I, whatever the sizes of D.
@@ -250,13 +266,14 @@ class ByRows:
         X = self.problem.X
         back = X @ self.inverse(slack)
         flat = np.zeros(0)
-        g = solve_triangular(self.L, w / self.S - self.S * back, lower=True, check_finite=False)
+        root = np.where(self.S > 0, self.S, 1.0)  # w is zero where D is: a row without weight
+        g = solve_triangular(self.L, w / root - self.S * back, lower=True, check_finite=False)
         if self.F.shape[1]:
-            flat = np.linalg.solve(self.G.T @ self.G, self.G.T @ g + slack[self.flat])
+            flat = np.linalg.solve(self.G.T @ self.G, self.G.T @ g + self.unit * slack[self.flat])
             g = g - self.G @ flat
         da = self.S * solve_triangular(self.L, g, lower=True, trans="T", check_finite=False)
         db = self.inverse(da @ X + slack)
-        db[self.flat] = flat
+        db[self.flat] = self.unit * flat
         return Direction(db, da, -(self.K @ da + back + self.F @ flat))
 
     def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]:
@@ -265,9 +282,9 @@ class ByRows:
         solve = saddle_solver(self.K[np.ix_(rows, rows)], F)
 
         def change(slack: Array, error: Array) -> tuple[Array, Array]:
-            da, flat = solve(error - X @ self.inverse(slack), -slack[self.flat])
+            da, flat = solve(error - X @ self.inverse(slack), -self.unit * slack[self.flat])
             db = self.inverse(da @ X + slack)
-            db[self.flat] = flat
+            db[self.flat] = self.unit * flat
             return db, da
 
         return change
@@ -302,17 +319,39 @@ class Hinges:
     def to_rows(self, h: Array) -> Array:
         return h if self.whole else np.bincount(self.rows, self.sign * h, minlength=len(self.base))
 
+    def states(
+        self, alpha: Array, rest: Array, u: Array, z: Array, dalpha: Array, du: Array, dz: Array
+    ) -> NDArray[np.int8]:
+        """The state of each row (see `polish`) from one step: of two factors whose product vanishes, the one that fell more.
+
+        The ratio of a number to its value before tends to 0 or 1, in any units (El-Bakry, Tapia & Zhang 1994)."""
+        out = np.zeros(len(self.base), dtype=np.int8)
+        full = -dalpha / rest < du / u
+        off = dalpha / alpha < dz / z
+        if not self.shift.any():
+            out[self.rows] = np.where(full, 2, np.where(off, -2, 1))
+            return out
+        # A hinge above its kink puts the row beyond it, one at its kink puts the row there; else the row is in the tube.
+        sign = self.sign.astype(np.int8)
+        kink = ~full & ~off
+        out[self.rows[kink]] = sign[kink]
+        out[self.rows[full & ~off]] = 2 * sign[full & ~off]
+        return out
+
     def weights(self, D: Array) -> Array:
         return D if self.whole else np.bincount(self.rows, D, minlength=len(self.base))
 
 
 class Inside(NamedTuple):
-    """Where a method stands: b (p,), a (n,) within its box, the steps made, and (alpha, s - alpha, u, z) of the hinges, to go on from."""
+    """Where a method stands: b (p,), a (n,) within its box, the steps made, and (alpha, s - alpha, u, z) of the hinges, to go on from.
+
+    states (n,) is a guess of the states that `polish` starts from."""
 
     b: Array
     a: Array
     steps: int
     hinges: tuple[Array, Array, Array, Array] | None = None
+    states: NDArray[np.int8] | None = None
 
 
 def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *, tol: float, max_steps: int) -> Inside:
@@ -335,6 +374,7 @@ def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *,
     a = hinges.base + hinges.to_rows(alpha)
     size = float(np.maximum(up, down) @ (np.abs(problem.y) + floor))
     apart = not problem.P.any()  # a linear programme: the primal and the dual may take steps of their own lengths
+    states = None
     for steps in range(start.steps, max_steps + 1):
         slack = problem.slack(b, a)
         gap = float(rest @ u + alpha @ z)
@@ -365,12 +405,13 @@ def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *,
         one, two = lengths(alpha, rest, u, z, dalpha, du, dz, apart)
         if not np.isfinite(one + two) or not np.all(np.isfinite(move.b)):
             break
+        states = hinges.states(alpha, rest, u, z, two * dalpha, one * du, one * dz)
         b, alpha, rest = b + one * move.b, alpha + two * dalpha, rest - two * dalpha
         u, z = u + one * du, z + one * dz
         a = hinges.base + hinges.to_rows(alpha)
         r = problem.y - problem.X @ b
         t = hinges.of_rows(r) - shift
-    return Inside(b, a, steps, (alpha, rest, u, z))
+    return Inside(b, a, steps, (alpha, rest, u, z), states)
 
 
 def lengths(

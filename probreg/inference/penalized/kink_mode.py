@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from probreg.errors import DataError
 from probreg.inference.penalized.interior_point import ByColumns, ByRows, Inside, NewtonSystem, interior_point
-from probreg.inference.penalized.kink_polish import Solved, polish
+from probreg.inference.penalized.kink_polish import Solved, polish, states_of
 from probreg.inference.penalized.kinks import (
     EPS,
     KinkMode as KinkMode,
@@ -22,7 +22,7 @@ from probreg.numerics.linalg import one_blas_thread
 Array = NDArray[np.float64]
 
 MANY_COLUMNS = 0.55  # columns per row past which a matrix of rows is the smaller work
-ROUNDING = 256 * EPS
+ROUNDINGS = 16.0  # of each term of the gap that count as none
 SMALL_VIOLATION = 1e-9
 FINE = 1e-13  # a violation that is rounding
 FEW_ROWS = 300  # up to which an interior point takes no time
@@ -73,6 +73,8 @@ def kink_mode(
         if bad.size:
             raise DataError(f"{name} of row {bad[0]} is {side[bad[0]]:g}: expected a finite number >= 0")
     problem = KinkProblem(X, y, PiecewiseLinear(up, down, epsilon), P, centre, np.zeros(p))
+    if not np.isfinite(problem.size + problem.reach.sum() + P.sum()):
+        raise DataError("X, y, P or the centre holds a number that is not finite: leave such rows out")
     found = solve_known_sides(problem, lambda part: _solve(part, tol, max_steps)) or _solve(problem, tol, max_steps)
     return _described(problem, found, tol)
 
@@ -81,8 +83,11 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
     """One attempt after the other, each polished, until one is certified; the one of least violation where none is."""
     system, best, least = system_of(problem), None, np.inf
     for inside in _attempts(problem, system, tol, max_steps):
-        better = polish(problem, system, inside.b, inside.a)
-        for b, a, polished in ((inside.b, inside.a, False), better):
+        guesses = [states_of(problem, inside.b, inside.a)]
+        if inside.states is not None:
+            guesses.insert(0, inside.states)
+        points = (polish(problem, system, inside.b, inside.a, states) for states in guesses)
+        for b, a, polished in ((inside.b, inside.a, False), *points):
             violation = problem.certify(b, a).violation
             fine = polished and violation <= FINE
             if violation < least or fine:
@@ -90,9 +95,7 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
         if best and best.polished:
             break
     if best is None:
-        raise DataError(
-            f"max_steps is {max_steps}, or a number is not finite: expected X, y, P and the centre without them"
-        )
+        raise DataError("X, y and P span too many orders of magnitude for double precision: state them in other units")
     return best
 
 
@@ -134,11 +137,10 @@ def _described(problem: KinkProblem, found: Solved, tol: float) -> KinkMode:
     low, high = problem.loss.ends(a)
     free = (low == high) & (up + down > 0)
     bound = (a != 0) & ~free
-    size = float(np.maximum(up, down) @ np.abs(problem.y))
 
     def result(b: Array) -> KinkMode:
-        primal, gap, violation = problem.certify(b, a)
-        ok = gap <= tol * abs(primal) + ROUNDING * size and violation <= SMALL_VIOLATION
+        primal, gap, violation, rounding = problem.certify(b, a)
+        ok = gap <= tol * abs(primal) + ROUNDINGS * rounding and violation <= SMALL_VIOLATION
         return KinkMode(b, a, primal, primal - gap, gap, violation, steps, polished, ok, free, bound, True, None)
 
     mode = result(b)
@@ -149,14 +151,14 @@ def _described(problem: KinkProblem, found: Solved, tol: float) -> KinkMode:
         return replace(mode, unique=False)
     d = N[:, 0]
     start, stop = flat_interval(problem.X, problem.y, problem.loss, mode, d)
-    if not np.isfinite(start + stop):
-        return replace(mode, unique=False)
-    middle = replace(result(b + d * (start + stop) / 2), unique=False)
+    if (stop - start) * float(problem.reach[1] @ np.abs(d)) <= ROUNDINGS * EPS * problem.size:
+        return mode  # rows that lie on a kink, though nothing holds them there, end the interval where it starts
+    middle = result(b + d * (start + stop) / 2) if np.isfinite(start + stop) else mode
     if np.count_nonzero(d) > 1:
-        return middle
+        return replace(middle, unique=False)
     j = int(np.abs(d).argmax())
     ends = sorted((float(b[j] + start * d[j]), float(b[j] + stop * d[j])))
-    return replace(middle, offset_interval=(ends[0], ends[1]))
+    return replace(middle, unique=False, offset_interval=(ends[0], ends[1]))
 
 
 def face(problem: KinkProblem, free: NDArray[np.bool_]) -> Array:

@@ -58,12 +58,12 @@ def states_of(problem: KinkProblem, b: Array, a: Array) -> States:
     return np.where(width > 0, state, 0).astype(np.int8)
 
 
-def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array) -> Polished:
-    """The minimum given its states, which begin as those of (b, a) and change until none is contradicted."""
+def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array, state: States) -> Polished:
+    """The minimum given its states, which change from `state` until none is contradicted; equations are solved from (b, a)."""
     up, down, eps = problem.loss
     single = eps == 0  # both kinks are one
-    size = problem.size
-    state, seen = states_of(problem, b, a), set()
+    near = SLIGHT * problem.units(b)
+    state, seen = state.copy(), set[bytes]()
     for _ in range(ROUNDS):
         seen.add(state.tobytes())
         rows = np.flatnonzero(np.abs(state) == 1)
@@ -75,12 +75,18 @@ def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array) -> Po
             b = b + db
             a[rows] += da
             r, slack = problem.y - problem.X @ b, problem.slack(b, a)
-            error = float(np.abs(r - state * eps)[rows].max(initial=0.0))
-            if error <= FINE * size and np.all(np.abs(slack) <= FINE * problem.reach[0]):
+            error = np.abs(r - state * eps)[rows] / near[rows]
+            if np.all(error <= FINE / SLIGHT) and np.all(np.abs(slack) <= FINE * problem.reach[0]):
                 break
+        if np.any(error > 1.0):
+            # More rows than a point can interpolate: the one that it misses most leaves for the side it is on.
+            i = rows[np.argmax(error)]
+            beyond = 2 if r[i] > eps[i] else -2 if r[i] < -eps[i] else 0
+            state[i] = beyond if not single[i] else (2 if r[i] > 0 else -2)
+            continue
         low = np.where(single | (state == -1), -down, 0.0)
         high = np.where(single | (state == 1), up, 0.0)
-        slight, near = SLIGHT * (up + down), SLIGHT * size
+        slight = SLIGHT * (up + down)
         on, new = np.abs(state) == 1, state.copy()
         # On a kink with a past the end of its piece: the row moves to that side. Off it with r past a kink: onto the kink.
         over, under = on & (a > high + slight), on & (a < low - slight)
@@ -91,7 +97,7 @@ def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array) -> Po
         new[(state == 0) & (r > eps + near) & (up > 0)] = 1
         new[(state == 0) & (r < -eps - near) & (down > 0)] = -1
         if np.array_equal(new, state):
-            return Polished(b, a, error <= near)
+            return Polished(b, np.clip(a, -down, up), True)  # from at most SLIGHT beyond; what is certified is this
         if new.tobytes() in seen:
             break
         state = new

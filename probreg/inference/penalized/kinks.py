@@ -80,10 +80,10 @@ class KinkMode:
 
     beta (p,); dual (n,), the slope a_i of the loss at the residual of each row, X'a = P(beta - c); gap = primal - dual_value
     as a sum of terms >= 0; violation, the largest of three: |X'a - P(beta - c)|_j over sum_i |x_ij| max(up, down)_i, the
-    distance of a to its box over its width, and how far a residual lies on the wrong side of a kink over max |y - X c|, or a
-    from the end of its box, the lesser of both. free (n,): strictly inside the box, the residual on a kink; bound (n,): at
+    distance of a to its box over its width, and how far a residual lies on the wrong side of a kink over
+    |y_i| + sum_j |x_ij b_j| + eps_i and their median, or a from the end of its box, the lesser of both. free (n,): strictly inside the box, the residual on a kink; bound (n,): at
     the end of it, away from zero. unique: whether beta is the only solution. offset_interval: where the solutions differ in
-    one coefficient alone, the interval of its values, of which beta holds the midpoint.
+    one coefficient alone, the interval of its values, of which beta holds the midpoint unless a side is infinite.
     """
 
     beta: Array
@@ -102,11 +102,12 @@ class KinkMode:
 
 
 class Certificate(NamedTuple):
-    """How far (b, a) is from optimal: see `KinkMode`."""
+    """How far (b, a) is from optimal, see `KinkMode`, and a rounding of each term of its sums."""
 
     primal: float
     gap: float
     violation: float
+    rounding: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +136,19 @@ class KinkProblem:
 
     @cached_property
     def size(self) -> float:
-        """max |y - X c| + max epsilon: the unit of residuals."""
-        r = self.y - self.X @ self.centre if self.centre.any() else self.y
-        return float(np.abs(r).max(initial=0.0) + self.loss.epsilon.max(initial=0.0))
+        """max |y| + max epsilon, or 1 where both are zero: the unit of residuals."""
+        return float(np.abs(self.y).max(initial=0.0) + self.loss.epsilon.max(initial=0.0)) or 1.0
+
+    def units(self, b: Array) -> Array:
+        """|y_i| + sum_j |x_ij b_j| + eps_i (n,), and their median: what residuals and kinks are differences of."""
+        out, absolute = np.abs(self.y) + self.loss.epsilon, np.abs(b)
+
+        def add(rows: slice, block: Array) -> tuple[Array, ...]:
+            out[rows] += np.dot(np.abs(block), absolute)
+            return (np.zeros(0),)
+
+        sum_over_blocks(self.X, add)
+        return out + np.median(out) + EPS * self.size
 
     @cached_property
     def reach(self) -> Array:
@@ -156,14 +167,14 @@ class KinkProblem:
 
     def certify(self, b: Array, a: Array) -> Certificate:
         """Primal value, gap and largest violation, computed from the data and from nothing that a solver kept."""
-        r, loss, size = self.y - self.X @ b, self.loss, self.size
+        r, loss, unit = self.y - self.X @ b, self.loss, self.units(b)
         most, d = np.maximum(loss.up, loss.down), b - self.centre
         gap = float(loss.gaps(r, a).sum())
         primal = float(loss.value(r).sum() + d @ self.force(b) / 2)
         # Coefficients below a rounding of what moves a fit by `size` count as zero.
         reach, mean = self.reach
-        unit = np.abs(d) + EPS * size / np.where(mean > 0, mean, 1.0)
-        stiff = np.abs(self.P) @ unit if self.diagonal is None else self.diagonal * unit
+        length = np.abs(d) + EPS * self.size / np.where(mean > 0, mean, 1.0)
+        stiff = np.abs(self.P) @ length if self.diagonal is None else self.diagonal * length
         scale = reach + stiff + np.abs(self.pull)
         stationary = np.abs(self.slack(b, a)) / np.where(scale > 0, scale, 1.0)
         width = np.where(most > 0, loss.up + loss.down, 1.0)
@@ -171,9 +182,9 @@ class KinkProblem:
         # The lesser of two relative distances: of a from the value that the side of r asks for, of r from the kink.
         target = np.where(r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0))
         away = np.minimum(np.abs(r - loss.epsilon), np.abs(r + loss.epsilon))
-        wrong = np.minimum(np.abs(a - target) / width, away / (size if size > 0 else 1.0))
+        wrong = np.minimum(np.abs(a - target) / width, away / unit)
         worst = max(float(v.max(initial=0.0)) for v in (stationary, outside, wrong))
-        return Certificate(primal, gap, worst)
+        return Certificate(primal, gap, worst, EPS * float(most @ unit + length @ stiff))
 
 
 def flat_interval(X: Array, y: Array, loss: PiecewiseLinear, mode: KinkMode, direction: Array) -> tuple[float, float]:
