@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from probreg.errors import Incompatible
+from probreg.errors import DataError, Incompatible
 from probreg.inference.penalized.kink_mode import PiecewiseLinear, flat_interval, kink_mode
 
 
@@ -87,6 +87,26 @@ def slopes(r, up, down, epsilon):
     return least, greatest
 
 
+def certified(found, X, y, up, down, epsilon, P, centre):
+    """The dual is a subgradient of the loss and in balance with the prior: computed here from the data alone."""
+    r = y - X @ found.beta
+    assert found.converged
+    assert found.polished
+    assert 0 <= found.gap <= 1e-12 * found.primal
+    np.testing.assert_allclose(
+        found.dual @ X, P @ (found.beta - centre), atol=1e-12 * (np.abs(X).T @ (up + down)).max()
+    )
+    least, greatest = slopes(r, up, down, epsilon)
+    assert np.all((found.dual >= least) & (found.dual <= greatest))
+    # |r| = epsilon where the dual weight is free, and the value of both sides of the duality.
+    np.testing.assert_allclose(np.abs(r)[found.free], np.broadcast_to(epsilon, len(y))[found.free], atol=1e-10)
+    loss = up * np.maximum(r - epsilon, 0) + down * np.maximum(-r - epsilon, 0)
+    prior = (found.beta - centre) @ P @ (found.beta - centre) / 2
+    np.testing.assert_allclose(found.primal, loss.sum() + prior, rtol=1e-13)
+    dual = found.dual @ (y - X @ centre) - epsilon * np.abs(found.dual).sum() - prior
+    np.testing.assert_allclose(found.dual_value, dual, rtol=1e-9)
+
+
 @pytest.mark.parametrize(("n", "p"), [(150, 4), (60, 50), (40, 120)])
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])
 def test_the_dual_is_a_subgradient_and_no_point_is_better(n, p, epsilon):
@@ -97,24 +117,59 @@ def test_the_dual_is_a_subgradient_and_no_point_is_better(n, p, epsilon):
     P = np.zeros((p, p))
     P[1:, 1:] = R.T @ R / p + np.eye(p - 1)
     up, down, centre = rng.uniform(0, 3, n), rng.uniform(0, 3, n), rng.standard_normal(p)
-    loss = PiecewiseLinear(up, down, np.full(n, epsilon))
-    found = kink_mode(X, y, loss, P, centre)
-    assert found.converged
-    assert 0 <= found.gap <= 1e-11 * found.primal
-    np.testing.assert_allclose(found.dual @ X, P @ (found.beta - centre), atol=1e-9)
-    least, greatest = slopes(y - X @ found.beta, up, down, epsilon)
-    assert np.all(found.dual >= least - 1e-10)
-    assert np.all(found.dual <= greatest + 1e-10)
-    assert np.all(found.dual[found.free] < up[found.free])
-
-    def objective(b):
-        r = y - X @ b
-        each = up * np.maximum(r - epsilon, 0) + down * np.maximum(-r - epsilon, 0)
-        return each.sum() + (b - centre) @ P @ (b - centre) / 2
-
-    np.testing.assert_allclose(found.primal, objective(found.beta), rtol=1e-14)
+    found = kink_mode(X, y, PiecewiseLinear(up, down, np.full(n, epsilon)), P, centre)
+    certified(found, X, y, up, down, epsilon, P, centre)
     for _ in range(200):
-        assert objective(found.beta + 10 ** rng.uniform(-6, 0) * rng.standard_normal(p)) >= found.dual_value
+        b = found.beta + 10 ** rng.uniform(-6, 0) * rng.standard_normal(p)
+        r = y - X @ b
+        loss = up * np.maximum(r - epsilon, 0) + down * np.maximum(-r - epsilon, 0)
+        assert loss.sum() + (b - centre) @ P @ (b - centre) / 2 >= found.dual_value
+
+
+@pytest.mark.parametrize(("C", "epsilon"), [(1.0, 0.1), (100.0, 0.1), (1.0, 0.0)])
+@pytest.mark.parametrize("offset", [True, False])
+def test_kernels_of_many_rows_by_coordinate_descent(C, epsilon, offset):
+    rng = np.random.default_rng(1)
+    n = 350
+    Z = rng.uniform(-2, 2, (n, 4))
+    K = np.exp(-((Z[:, None] - Z) ** 2).sum(-1) / 2)
+    values, vectors = np.linalg.eigh(K)
+    X, P = vectors * np.sqrt(values), np.eye(n)
+    if offset:
+        X, P = np.column_stack([np.full(n, 2.0), X]), np.diag(np.r_[0.0, np.ones(n)])
+    y = 5.0 + np.sin(Z.sum(1)) + 0.3 * rng.standard_normal(n)
+    centre = np.r_[1.0, np.zeros(len(P) - 1)]
+    up, down = C * rng.uniform(0.5, 1, n), C * rng.uniform(0.5, 1, n)
+    found = kink_mode(X, y, PiecewiseLinear(up, down, epsilon), P, centre)
+    certified(found, X, y, up, down, epsilon, P, centre)
+    # Two flat columns, of which one is of no use, ask for the interior point.
+    if offset and C == 1.0:
+        more = np.column_stack([X, np.arange(n) % 2 * 1e-9])
+        wide = kink_mode(
+            more, y, PiecewiseLinear(up, down, epsilon), np.diag(np.r_[np.diag(P), 0.0]), np.r_[centre, 0.0]
+        )
+        certified(wide, more, y, up, down, epsilon, np.diag(np.r_[np.diag(P), 0.0]), np.r_[centre, 0.0])
+        assert wide.steps < 60 < found.steps
+
+
+@pytest.mark.parametrize("case", ["noise", "sorted and heavy", "a rare column", "tube and prior", "ties"])
+def test_many_rows_are_solved_by_those_close_to_a_kink_and_certified_on_all(case):
+    rng = np.random.default_rng(2)
+    n, p = 40_000, 3
+    X = np.column_stack([np.ones(n), rng.standard_normal((n, p - 1))])
+    y, epsilon, P = X @ [5.0, 2.0, -1.0] + rng.standard_normal(n), 0.0, np.zeros((p, p))
+    if case == "sorted and heavy":
+        X[:, 1] = np.sort(rng.standard_cauchy(n))
+        y = X @ [5.0, 2.0, -1.0] + rng.standard_cauchy(n) * np.arange(n)
+    elif case == "a rare column":
+        X[:, 2] = np.arange(n) == 7
+    elif case == "tube and prior":
+        epsilon, P = 0.5, np.diag([0.0, 100.0, 1e4])
+    elif case == "ties":
+        X[:, 1:], y = np.round(X[:, 1:]), np.round(y)
+    up, down = np.full(n, 0.3), rng.uniform(0.5, 1.0, n)
+    found = mode(X, y, up, down, epsilon, P)
+    certified(found, X, y, up, down, epsilon, P, np.zeros(p))
 
 
 RNG = np.random.default_rng(3)
@@ -138,7 +193,7 @@ PROPER, FLAT = np.diag([0.0, 1, 1, 1]), np.zeros((4, 4))
         (MANY, NOISY, 1.0, 1.0, 100.0, PROPER),  # every row in the tube
         (MANY, NOISY, SOME, SOME, 0.1, PROPER),  # rows without weight
         (MANY, NOISY, SOME, 1 - SOME, 0.1, PROPER),  # rows with one side
-        (MANY, NOISY, 0 * SOME, 0 * SOME, 0.0, PROPER),
+        (MANY[:, 1:], NOISY, 0 * SOME, 0 * SOME, 0.0, np.eye(3)),
         (MANY, NOISY, 0.9, 0.1, SOME, PROPER),  # tubes in some rows
         (MANY + np.array([0, 1e6, 0, 0]), NOISY + 1e6, 0.5, 0.5, 0.0, FLAT),
         (MANY, NOISY, 1e8, 1e8, 0.1, PROPER),
@@ -159,7 +214,20 @@ def test_what_cannot_be_solved_is_said():
         mode(np.column_stack([MANY, MANY[:, 1] + MANY[:, 2]]), NOISY, 0.5, 0.5, 0.0, np.zeros((5, 5)))
     with pytest.raises(Incompatible, match="column 3 of X is a combination"):
         mode(MANY[:3], NOISY[:3], 0.5, 0.5, 0.0, FLAT)
-    few = mode(MANY, NOISY, 0.5, 0.5, 0.0, FLAT, max_steps=1)
+    with pytest.raises(Incompatible, match="no row has a weight"):
+        mode(MANY, NOISY, 0.0, 0.0, 0.0, FLAT)
+    with pytest.raises(DataError, match="epsilon of row 2 is -1"):
+        mode(MANY, NOISY, 0.5, 0.5, np.where(np.arange(80) == 2, -1.0, 0.0), FLAT)
+    with pytest.raises(DataError, match="not finite"):
+        mode(MANY, np.where(np.arange(80) == 2, np.nan, NOISY), 0.5, 0.5, 0.0, FLAT)
+
+
+def test_a_search_that_is_cut_short_says_so():
     best = mode(MANY, NOISY, 0.5, 0.5, 0.0, FLAT)
-    assert few.steps == 1
-    assert few.converged == (few.primal - few.dual_value <= 1e-10 * best.primal)
+    for steps in range(2):
+        few = mode(MANY, NOISY, 0.5, 0.5, 0.0, FLAT, max_steps=steps)
+        assert few.steps <= steps
+        assert not few.converged
+        assert not few.polished
+        assert few.primal > best.primal
+        assert few.violation > 1e-6

@@ -15,14 +15,15 @@ or, with many columns and a proper prior, the matrix K + D^-1 of rows, K = X P^-
 Sources: Mehrotra 1992; Portnoy & Koenker 1997 for quantile regression.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
-from scipy.linalg.lapack import dsysv
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lstsq, solve_triangular
+from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
 
 from probreg.errors import Incompatible
 from probreg.inference.penalized.kinks import KinkProblem, PiecewiseLinear
@@ -32,6 +33,7 @@ Array = NDArray[np.float64]
 
 TO_THE_WALL = 0.9995  # part of the way to the nearest bound that a step goes
 PERFECT = 1e-6  # of max |y|: the unit of residuals at least, where the fit is perfect
+SINGULAR = 1e-14  # reciprocal condition of equations of which the shortest solution is taken
 ROUNDING = 64 * float(np.finfo(float).eps)
 
 
@@ -44,13 +46,13 @@ class Direction(NamedTuple):
 
 
 class NewtonSystem(Protocol):
-    """The equations X'da - P db = -slack, da = D dr + w, dr = -X db, for one D after the other; `correct` has D infinite
-    on `rows` and zero elsewhere: X'da - P db = -slack with X db = error on these rows, da = 0 on the others."""
+    """The equations X'da - P db = -slack, da = D dr + w, dr = -X db, for one D after the other; `active` has D infinite
+    on `rows` and zero elsewhere: (slack, error) -> (db, da), X'da - P db = -slack, X db = error on them, da = 0 elsewhere."""
 
     def start(self) -> Array: ...
     def factor(self, D: Array) -> None: ...
     def solve(self, w: Array, slack: Array) -> Direction: ...
-    def correct(self, rows: NDArray[np.intp], slack: Array, error: Array) -> tuple[Array, Array]: ...
+    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]: ...
 
 
 @dataclass(eq=False)
@@ -64,9 +66,12 @@ class ByColumns:
     def T(self) -> Array:
         """b = T theta, T = F^-1 with F'F = d X'X + P: in theta neither the units nor the correlation of columns matter."""
         X, P = self.problem.X, self.problem.P
-        F = triangular(X).astype(float) * np.sqrt(self.weight)
+        some = self.problem.loss.up + self.problem.loss.down > 0  # rows whose loss says anything
+        F = triangular(X if some.all() else X[some]).astype(float) * np.sqrt(self.weight)
         if P.any():
             F = merge(F, square_root(P))
+        if not F.any():
+            raise Incompatible("no row has a weight, and the prior of all columns is flat: there is nothing to fit")
         rank = rank_of(F)
         if rank.dropped:
             j = rank.dropped[0]
@@ -84,10 +89,10 @@ class ByColumns:
         return self.T.T @ self.problem.P @ self.T
 
     def start(self) -> Array:
-        """The minimum with squared residuals d r^2/2 in place of the loss."""
+        """The minimum with squared residuals d r^2/2 in place of the loss: T T' = (d X'X + P)^-1."""
         problem = self.problem
         r = problem.y - problem.X @ problem.centre
-        return problem.centre + self.T @ (self.weight * (r @ self.Z))
+        return problem.centre + self.T @ (self.weight * (r @ self.Z) + problem.pull @ self.T)
 
     def factor(self, D: Array) -> None:
         self.D = D
@@ -98,29 +103,80 @@ class ByColumns:
         dr = -(self.Z @ theta)
         return Direction(self.T @ theta, self.D * dr + w, dr)
 
-    def correct(self, rows: NDArray[np.intp], slack: Array, error: Array) -> tuple[Array, Array]:
+    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]:
         # [[Q, Z_F'], [Z_F, 0]] [theta; -da_F] = [T'slack; error], the least change where it is not unique.
-        Z, h, p = self.Z[rows], slack @ self.T, len(slack)
+        Z, p = self.Z[rows], len(self.T)
         if not self.Q.any():
-            return self.T @ np.linalg.lstsq(Z, error)[0], -np.linalg.lstsq(Z.T, h)[0]
-        U = None
-        if len(rows) > p:  # more rows than columns: da_F = U v within their span
-            U, Z = np.linalg.qr(Z)
-            error = U.T @ error
-        A = np.block([[self.Q, Z.T], [Z, np.zeros((len(Z), len(Z)))]])
-        x = symmetric_solution(A, np.concatenate([h, error]))
-        return self.T @ x[:p], -(x[p:] if U is None else U @ x[p:])
+            return lambda slack, error: (
+                self.T @ np.linalg.lstsq(Z, error)[0],
+                -np.linalg.lstsq(Z.T, slack @ self.T)[0],
+            )
+        # More rows than columns: da_F = U v within their span. Z'Z added to Q changes no solution, and makes it regular.
+        U, Z = np.linalg.qr(Z) if len(rows) > p else (None, Z)
+        solve = saddle_solver(self.Q + Z.T @ Z, Z.T)
+
+        def change(slack: Array, error: Array) -> tuple[Array, Array]:
+            e = error if U is None else U.T @ error
+            theta, v = solve(slack @ self.T + e @ Z, e)
+            return self.T @ theta, -(v if U is None else U @ v)
+
+        return change
 
 
-def symmetric_solution(A: Array, h: Array) -> Array:
-    """x of A x = h for A symmetric and possibly singular, h in its range: elimination where that solves it, else least squares."""
-    if not len(h):
-        return h
-    *_, x, info = dsysv(A, h, lower=1)
-    size = np.abs(A).sum(axis=1).max(initial=0.0) * np.abs(x).max(initial=0.0) + np.abs(h).max(initial=0.0)
-    if info == 0 and np.abs(A @ x - h).max(initial=0.0) <= ROUNDING * size and np.abs(x).max(initial=0.0) < 1e8 * size:
-        return np.asarray(x)
-    return np.asarray(np.linalg.lstsq(A, h)[0])
+def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
+    """(h, k) -> x, z of A x + F z = h, F'x = k, for A (m, m) positive semidefinite, F (m, f), and h, k in the range.
+
+    By Cholesky where that solves it, else by symmetric elimination, else the shortest least squares solution."""
+    m, f = F.shape
+    W = np.block([[A, F], [F.T, np.zeros((f, f))]])
+    norm = np.abs(W).sum(axis=1).max(initial=0.0)
+
+    def cholesky_steps() -> Callable[[Array], Array]:
+        L = cholesky(A, lower=True, check_finite=False)
+        G = solve_triangular(L, F, lower=True, check_finite=False)
+        S = cholesky(G.T @ G, lower=True, check_finite=False)
+        for pivots in (np.diagonal(L), np.diagonal(S)):
+            if pivots.min(initial=1.0) ** 2 <= SINGULAR * pivots.max(initial=1.0) ** 2:
+                raise LinAlgError
+
+        def solve(h: Array) -> Array:
+            # F'A^-1 F z = F'A^-1 h - k,   A x = h - F z
+            g = solve_triangular(L, h[:m], lower=True, check_finite=False)
+            z = cho_solve((S, True), G.T @ g - h[m:], check_finite=False)
+            return np.concatenate([solve_triangular(L, g - G @ z, lower=True, trans="T", check_finite=False), z])
+
+        return solve
+
+    def elimination_steps() -> Callable[[Array], Array]:
+        factor, pivots, info = dsytrf(W, lower=1, lwork=64 * max(len(W), 1))
+        if info > 0 or dsycon(factor, pivots, norm, lower=1)[0] <= SINGULAR:
+            raise LinAlgError
+        return lambda h: np.asarray(dsytrs(factor, pivots, h, lower=1)[0])
+
+    def shortest_steps() -> Callable[[Array], Array]:
+        return lambda h: np.asarray(lstsq(W, h, cond=SINGULAR, lapack_driver="gelsy")[0])
+
+    ways = [cholesky_steps, elimination_steps, shortest_steps]
+    ready: list[Callable[[Array], Array]] = []
+
+    def solve(h: Array, k: Array) -> tuple[Array, Array]:
+        if not len(W):
+            return h, k
+        both = np.concatenate([h, k])
+        while True:
+            try:
+                if not ready:
+                    ready.append(ways[0]())
+                x = ready[0](both)
+                small = np.abs(x).max() * norm + np.abs(both).max()
+                if len(ways) == 1 or np.abs(W @ x - both).max() <= ROUNDING * small:
+                    return x[:m], x[m:]
+            except LinAlgError:
+                pass
+            ways.pop(0)
+            ready.clear()
+
+    return solve
 
 
 def square_root(P: Array) -> Array:
@@ -142,39 +198,59 @@ class ByRows:
 
     @cached_property
     def flat(self) -> NDArray[np.bool_]:
-        return np.asarray(~self.problem.P.any(axis=1))
+        return self.problem.flat
+
+    @property
+    def offset_alone(self) -> bool:
+        """Whether the flat columns are none, or one that is a constant other than zero."""
+        X = self.problem.X[:, self.flat]
+        return X.shape[1] == 0 or (X.shape[1] == 1 and bool(np.ptp(X) == 0 != X[0, 0]))
 
     @cached_property
-    def V(self) -> Array:
-        """P_p^-1 X_p' (p, n)."""
-        X, P, at = self.problem.X, self.problem.P, ~self.flat
-        return np.asarray(cho_solve(self.chol, X[:, at].T) if self.chol else X[:, at].T / np.diagonal(P)[at, None])
-
-    @cached_property
-    def chol(self) -> tuple[Array, bool] | None:
-        """The Cholesky factor of P_p; None for a diagonal."""
-        block = self.problem.P[np.ix_(~self.flat, ~self.flat)]
-        return cho_factor(block) if np.count_nonzero(block) > len(block) else None
-
-    def start(self) -> Array:
-        b = self.problem.centre.copy()
-        b[self.flat] += np.linalg.lstsq(self.F, self.problem.y - self.problem.X @ b)[0]
-        return b
+    def chol(self) -> tuple[Array, bool]:
+        """The Cholesky factor of P_p where P is not diagonal."""
+        return cho_factor(self.problem.P[np.ix_(~self.flat, ~self.flat)], lower=True)
 
     @cached_property
     def K(self) -> Array:
-        return np.asarray(self.problem.X[:, ~self.flat] @ self.V)
+        # K = Z Z' with Z = X_p P_p^(-1/2)
+        X, diagonal = self.problem.X[:, ~self.flat], self.problem.diagonal
+        if diagonal is None:
+            Z = solve_triangular(self.chol[0], X.T, lower=True).T
+        else:
+            Z = X if np.all(diagonal[~self.flat] == 1) else X / np.sqrt(diagonal[~self.flat])
+        return np.asarray(Z @ Z.T)
+
+    def inverse(self, force: Array) -> Array:
+        """P_p^-1 force_p among zeros (p,)."""
+        out, diagonal, at = np.zeros(len(force)), self.problem.diagonal, ~self.flat
+        out[at] = cho_solve(self.chol, force[at]) if diagonal is None else force[at] / diagonal[at]
+        return out
+
+    def start(self) -> Array:
+        b = self.problem.centre.copy()
+        b[self.flat] += self.unit * np.linalg.lstsq(self.F, self.problem.y - self.problem.X @ b)[0]
+        return b
+
+    @cached_property
+    def unit(self) -> Array:
+        """What the flat columns are multiplied by, so that they are of the size of K whatever their units."""
+        X = self.problem.X[:, self.flat]
+        if X.shape[1]:
+            some = self.problem.loss.up + self.problem.loss.down > 0
+            if not some.any():
+                raise Incompatible("no row has a weight, and the prior of some column is flat: there is nothing to fit")
+            rank = rank_of(triangular(X[some]).astype(float))
+            if rank.dropped:
+                j = np.flatnonzero(self.flat)[rank.dropped[0]]
+                raise Incompatible(
+                    f"column {j} of X is a combination of others whose prior is flat too: leave it out, or give it a prior"
+                )
+        return np.asarray(np.trace(self.K) / len(X) / np.sqrt(np.square(X).mean(axis=0)))
 
     @cached_property
     def F(self) -> Array:
-        F = self.problem.X[:, self.flat]
-        rank = rank_of(triangular(F))
-        if rank.dropped:
-            j = np.flatnonzero(self.flat)[rank.dropped[0]]
-            raise Incompatible(
-                f"column {j} of X is a combination of others whose prior is flat too: leave it out, or give it a prior"
-            )
-        return F
+        return np.asarray(self.problem.X[:, self.flat] * self.unit)
 
     def factor(self, D: Array) -> None:
         # I + S K S with S = D^(1/2) is at least I, whatever the sizes of D.
@@ -184,32 +260,34 @@ class ByRows:
         self.L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
         self.G = solve_triangular(self.L, self.S[:, None] * self.F, lower=True, check_finite=False)
 
-    def inverse(self, slack: Array) -> Array:
-        """P_p^-1 slack_p."""
-        P, at = self.problem.P, ~self.flat
-        return np.asarray(cho_solve(self.chol, slack[at])) if self.chol else slack[at] / np.diagonal(P)[at]
-
     def solve(self, w: Array, slack: Array) -> Direction:
         # With slack_p = 0 restored by P_p^-1 slack_p:   da = S L'^-1 (g - G db_f), g = L^-1 (S^-1 w - S X_p P_p^-1 slack_p),
         # G'G db_f = G'g + slack_f.
-        back = slack[~self.flat] @ self.V
-        db = np.zeros(len(slack))
-        g = solve_triangular(self.L, w / self.S - self.S * back, lower=True, check_finite=False)
+        X = self.problem.X
+        back = X @ self.inverse(slack)
+        flat = np.zeros(0)
+        root = np.where(self.S > 0, self.S, 1.0)  # w is zero where D is: a row without weight
+        g = solve_triangular(self.L, w / root - self.S * back, lower=True, check_finite=False)
         if self.F.shape[1]:
-            db[self.flat] = np.linalg.solve(self.G.T @ self.G, self.G.T @ g + slack[self.flat])
-            g = g - self.G @ db[self.flat]
+            flat = np.linalg.solve(self.G.T @ self.G, self.G.T @ g + self.unit * slack[self.flat])
+            g = g - self.G @ flat
         da = self.S * solve_triangular(self.L, g, lower=True, trans="T", check_finite=False)
-        db[~self.flat] = self.V @ da + self.inverse(slack)
-        return Direction(db, da, -(self.K @ da + back + self.F @ db[self.flat]))
+        db = self.inverse(da @ X + slack)
+        db[self.flat] = self.unit * flat
+        return Direction(db, da, -(self.K @ da + back + self.F @ flat))
 
-    def correct(self, rows: NDArray[np.intp], slack: Array, error: Array) -> tuple[Array, Array]:
-        # [[K_FF, X_fF], [X_fF', 0]] [da_F; db_f] = [error - X_pF P_p^-1 slack_p; -slack_f]
-        F, m = self.F[rows], len(rows)
-        A = np.block([[self.K[np.ix_(rows, rows)], F], [F.T, np.zeros((F.shape[1], F.shape[1]))]])
-        x = symmetric_solution(A, np.concatenate([error - slack[~self.flat] @ self.V[:, rows], -slack[self.flat]]))
-        db = np.zeros(len(slack))
-        db[self.flat], db[~self.flat] = x[m:], self.V[:, rows] @ x[:m] + self.inverse(slack)
-        return db, x[:m]
+    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]:
+        # K_FF da_F + X_fF db_f = error - X_pF P_p^-1 slack_p,   X_fF'da_F = -slack_f
+        X, F = self.problem.X[rows], self.F[rows]
+        solve = saddle_solver(self.K[np.ix_(rows, rows)], F)
+
+        def change(slack: Array, error: Array) -> tuple[Array, Array]:
+            da, flat = solve(error - X @ self.inverse(slack), -self.unit * slack[self.flat])
+            db = self.inverse(da @ X + slack)
+            db[self.flat] = self.unit * flat
+            return db, da
+
+        return change
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,40 +319,63 @@ class Hinges:
     def to_rows(self, h: Array) -> Array:
         return h if self.whole else np.bincount(self.rows, self.sign * h, minlength=len(self.base))
 
+    def states(
+        self, alpha: Array, rest: Array, u: Array, z: Array, dalpha: Array, du: Array, dz: Array
+    ) -> NDArray[np.int8]:
+        """The state of each row (see `polish`) from one step: of two factors whose product vanishes, the one that fell more.
+
+        The ratio of a number to its value before tends to 0 or 1, in any units (El-Bakry, Tapia & Zhang 1994)."""
+        out = np.zeros(len(self.base), dtype=np.int8)
+        full = -dalpha / rest < du / u
+        off = dalpha / alpha < dz / z
+        if not self.shift.any():
+            out[self.rows] = np.where(full, 2, np.where(off, -2, 1))
+            return out
+        # A hinge above its kink puts the row beyond it, one at its kink puts the row there; else the row is in the tube.
+        sign = self.sign.astype(np.int8)
+        kink = ~full & ~off
+        out[self.rows[kink]] = sign[kink]
+        out[self.rows[full & ~off]] = 2 * sign[full & ~off]
+        return out
+
     def weights(self, D: Array) -> Array:
         return D if self.whole else np.bincount(self.rows, D, minlength=len(self.base))
 
 
 class Inside(NamedTuple):
-    """Where the interior point method stands: b (p,), a (n,) strictly inside its box, and the steps made."""
+    """Where a method stands: b (p,), a (n,) within its box, the steps made, and (alpha, s - alpha, u, z) of the hinges, to go on from.
+
+    states (n,) is a guess of the states that `polish` starts from."""
 
     b: Array
     a: Array
     steps: int
+    hinges: tuple[Array, Array, Array, Array] | None = None
+    states: NDArray[np.int8] | None = None
 
 
-def interior_point(problem: KinkProblem, system: NewtonSystem, b: Array, *, tol: float, max_steps: int) -> Inside:
-    """The minimum of a `KinkProblem` to a relative gap `tol`, from b; the caller certifies what comes back.
+def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *, tol: float, max_steps: int) -> Inside:
+    """The minimum of a `KinkProblem` to a relative gap `tol`, from start.b; the caller certifies what comes back.
 
     The start has every hinge at the same relative place, and u, z off their kinks by the mean size of residuals.
     """
     hinges = Hinges.of(problem.loss)
     slope, shift = hinges.slope, hinges.shift
+    b, steps = start.b, start.steps
     r = problem.y - problem.X @ b
     up, down = problem.loss.up, problem.loss.down
     # alpha = s/2 where a row has two hinges; where it has one, a = 0 unless that is close to an end of its box.
     share = np.full(len(slope), 0.5) if shift.any() else np.clip(-hinges.base[hinges.rows] / slope, 0.1, 0.9)
-    alpha = share * slope
-    a = hinges.base + hinges.to_rows(alpha)
     t = hinges.of_rows(r) - shift
     spread = float(np.abs(t).mean()) if len(t) else 0.0
     floor = max(spread, PERFECT * float(np.abs(problem.y).max(initial=0.0))) or 1.0
-    u, z = np.maximum(t, 0) + floor, np.maximum(-t, 0) + floor
+    first = share * slope, (1 - share) * slope, np.maximum(t, 0) + floor, np.maximum(-t, 0) + floor
+    alpha, rest, u, z = start.hinges or first
+    a = hinges.base + hinges.to_rows(alpha)
     size = float(np.maximum(up, down) @ (np.abs(problem.y) + floor))
     apart = not problem.P.any()  # a linear programme: the primal and the dual may take steps of their own lengths
-    steps = 0
-    for steps in range(max_steps + 1):
-        rest = slope - alpha
+    states = None
+    for steps in range(start.steps, max_steps + 1):
         slack = problem.slack(b, a)
         gap = float(rest @ u + alpha @ z)
         loss = float(slope @ u) + float(hinges.base @ r)
@@ -304,12 +405,13 @@ def interior_point(problem: KinkProblem, system: NewtonSystem, b: Array, *, tol:
         one, two = lengths(alpha, rest, u, z, dalpha, du, dz, apart)
         if not np.isfinite(one + two) or not np.all(np.isfinite(move.b)):
             break
-        b, alpha = b + one * move.b, alpha + two * dalpha
+        states = hinges.states(alpha, rest, u, z, two * dalpha, one * du, one * dz)
+        b, alpha, rest = b + one * move.b, alpha + two * dalpha, rest - two * dalpha
         u, z = u + one * du, z + one * dz
         a = hinges.base + hinges.to_rows(alpha)
         r = problem.y - problem.X @ b
         t = hinges.of_rows(r) - shift
-    return Inside(b, a, steps)
+    return Inside(b, a, steps, (alpha, rest, u, z), states)
 
 
 def lengths(

@@ -1,13 +1,14 @@
 """The minimum of a piecewise linear loss with a normal prior: the solver that fits the size, polished and certified."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from probreg.errors import DataError
-from probreg.inference.penalized.interior_point import ByColumns, ByRows, NewtonSystem, interior_point
-from probreg.inference.penalized.kink_polish import polish
+from probreg.inference.penalized.interior_point import ByColumns, ByRows, Inside, NewtonSystem, interior_point
+from probreg.inference.penalized.kink_polish import Solved, polish, states_of
 from probreg.inference.penalized.kinks import (
     EPS,
     KinkMode as KinkMode,
@@ -15,13 +16,17 @@ from probreg.inference.penalized.kinks import (
     PiecewiseLinear as PiecewiseLinear,
     flat_interval as flat_interval,
 )
+from probreg.inference.penalized.known_sides import solve_known_sides
 from probreg.numerics.linalg import one_blas_thread
 
 Array = NDArray[np.float64]
 
 MANY_COLUMNS = 0.55  # columns per row past which a matrix of rows is the smaller work
-ROUNDING = 256 * EPS
+ROUNDINGS = 16.0  # of each term of the gap that count as none
 SMALL_VIOLATION = 1e-9
+FINE = 1e-13  # a violation that is rounding
+FEW_ROWS = 300  # up to which an interior point takes no time
+PER_ROW = 100  # steps of coordinate descent for a row at most: it stalls where the kernel is close to singular
 
 
 @one_blas_thread()
@@ -68,17 +73,45 @@ def kink_mode(
         if bad.size:
             raise DataError(f"{name} of row {bad[0]} is {side[bad[0]]:g}: expected a finite number >= 0")
     problem = KinkProblem(X, y, PiecewiseLinear(up, down, epsilon), P, centre, np.zeros(p))
-    system = system_of(problem)
-    inside = interior_point(problem, system, system.start(), tol=tol, max_steps=max_steps)
-    before = problem.certify(inside.b, inside.a)
-    try:
-        better = polish(problem, system, inside.b, inside.a)
-        after = problem.certify(better.b, better.a)
-        polished = better.settled and after.violation <= max(before.violation, ROUNDING)
-    except np.linalg.LinAlgError:
-        polished = False
-    b, a = (better.b, better.a) if polished else (inside.b, inside.a)
-    return _described(problem, b, a, inside.steps, polished, tol)
+    if not np.isfinite(problem.size + problem.reach.sum() + P.sum()):
+        raise DataError("X, y, P or the centre holds a number that is not finite: leave such rows out")
+    found = solve_known_sides(problem, lambda part: _solve(part, tol, max_steps)) or _solve(problem, tol, max_steps)
+    return _described(problem, found, tol)
+
+
+def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
+    """One attempt after the other, each polished, until one is certified; the one of least violation where none is."""
+    system, best, least = system_of(problem), None, np.inf
+    for inside in _attempts(problem, system, tol, max_steps):
+        guesses = [states_of(problem, inside.b, inside.a)]
+        if inside.states is not None:
+            guesses.insert(0, inside.states)
+        points = (polish(problem, system, inside.b, inside.a, states) for states in guesses)
+        for b, a, polished in ((inside.b, inside.a, False), *points):
+            violation = problem.certify(b, a).violation
+            fine = polished and violation <= FINE
+            if violation < least or fine:
+                best, least = Solved(b, a, inside.steps, fine), violation
+        if best and best.polished:
+            break
+    if best is None:
+        raise DataError("X, y and P span too many orders of magnitude for double precision: state them in other units")
+    return best
+
+
+def _attempts(problem: KinkProblem, system: NewtonSystem, tol: float, max_steps: int) -> Iterator[Inside]:
+    """Coordinate descent where it applies, then an interior point, each once more where its states do not polish."""
+    if isinstance(system, ByRows) and len(problem.y) > FEW_ROWS and system.offset_alone:
+        from probreg.inference.penalized.dual_coordinate import dual_coordinate
+
+        inside: Inside | None = None
+        for part in (1e-3, 1e-5):
+            inside = dual_coordinate(problem, system, inside, tol=part, max_steps=PER_ROW * len(problem.y))
+            yield inside
+    inside = Inside(system.start(), np.zeros(len(problem.y)), 0)
+    for part in (1.0, 1e-3, 1e-5):
+        inside = interior_point(problem, system, inside, tol=tol * part, max_steps=max_steps)
+        yield inside
 
 
 def system_of(problem: KinkProblem) -> NewtonSystem:
@@ -86,11 +119,10 @@ def system_of(problem: KinkProblem) -> NewtonSystem:
     n, p = problem.X.shape
     if p > MANY_COLUMNS * n and problem.P.any():
         rows = ByRows(problem)
-        at = ~rows.flat
         try:
-            np.linalg.cholesky(problem.P[np.ix_(at, at)])
-            return rows
-        except np.linalg.LinAlgError:
+            if problem.diagonal is not None or rows.chol:
+                return rows
+        except np.linalg.LinAlgError:  # no proper prior of these columns: by columns it need not be
             pass
     slope = float(np.maximum(problem.loss.up, problem.loss.down).mean())
     r = problem.y - problem.X @ problem.centre
@@ -98,17 +130,17 @@ def system_of(problem: KinkProblem) -> NewtonSystem:
     return ByColumns(problem, (slope or 1.0) / spread)
 
 
-def _described(problem: KinkProblem, b: Array, a: Array, steps: int, polished: bool, tol: float) -> KinkMode:
+def _described(problem: KinkProblem, found: Solved, tol: float) -> KinkMode:
     """The result, at the midpoint of the solutions where these are an interval."""
+    b, a, steps, polished = found
     up, down, _ = problem.loss
     low, high = problem.loss.ends(a)
     free = (low == high) & (up + down > 0)
     bound = (a != 0) & ~free
-    size = float(np.maximum(up, down) @ np.abs(problem.y))
 
     def result(b: Array) -> KinkMode:
-        primal, gap, violation = problem.certify(b, a)
-        ok = gap <= tol * abs(primal) + ROUNDING * size and violation <= SMALL_VIOLATION
+        primal, gap, violation, rounding = problem.certify(b, a)
+        ok = gap <= tol * abs(primal) + ROUNDINGS * rounding and violation <= SMALL_VIOLATION
         return KinkMode(b, a, primal, primal - gap, gap, violation, steps, polished, ok, free, bound, True, None)
 
     mode = result(b)
@@ -119,33 +151,33 @@ def _described(problem: KinkProblem, b: Array, a: Array, steps: int, polished: b
         return replace(mode, unique=False)
     d = N[:, 0]
     start, stop = flat_interval(problem.X, problem.y, problem.loss, mode, d)
-    if not np.isfinite(start + stop):
-        return replace(mode, unique=False)
-    middle = replace(result(b + d * (start + stop) / 2), unique=False)
+    if (stop - start) * float(problem.reach[1] @ np.abs(d)) <= ROUNDINGS * EPS * problem.size:
+        return mode  # rows that lie on a kink, though nothing holds them there, end the interval where it starts
+    middle = result(b + d * (start + stop) / 2) if np.isfinite(start + stop) else mode
     if np.count_nonzero(d) > 1:
-        return middle
+        return replace(middle, unique=False)
     j = int(np.abs(d).argmax())
     ends = sorted((float(b[j] + start * d[j]), float(b[j] + stop * d[j])))
-    return replace(middle, offset_interval=(ends[0], ends[1]))
+    return replace(middle, unique=False, offset_interval=(ends[0], ends[1]))
 
 
 def face(problem: KinkProblem, free: NDArray[np.bool_]) -> Array:
     """Directions (p, k) in which the minimum is not unique: P d = 0, and x_i'd = 0 on the rows that lie on a kink for sure."""
-    X, P = problem.X, problem.P
-    flat = ~P.any(axis=1)
-    N = np.eye(len(P))[:, flat]
-    block = P[np.ix_(~flat, ~flat)]
-    if np.count_nonzero(block) > len(block):
-        values, vectors = np.linalg.eigh(block)
+    P = problem.P
+    flat = problem.flat
+    N = np.zeros((len(P), np.count_nonzero(flat)))
+    N[np.flatnonzero(flat), np.arange(N.shape[1])] = 1.0
+    if problem.diagonal is None:
+        values, vectors = np.linalg.eigh(P[np.ix_(~flat, ~flat)])
         null = vectors[:, values <= len(P) * EPS * values[-1]]
         extra = np.zeros((len(P), null.shape[1]))
         extra[~flat] = null
         N = np.hstack([N, extra])
     if not N.shape[1]:
         return N
-    scale = np.sqrt(np.square(X @ N).mean(axis=0))
-    A = X[free] @ N / scale
-    _, s, V = np.linalg.svd(A, full_matrices=True)
+    scale = problem.reach[1] @ np.abs(N)  # of the columns X N, or more
+    A = problem.X[free] @ N / scale
+    _, s, V = np.linalg.svd(np.linalg.qr(A, mode="r"), full_matrices=True)
     rank = int((s > 1e-9 * max(1.0, s.max(initial=0.0))).sum())
     D = (N / scale) @ V[rank:].T
     return np.where(np.abs(D) > 1e-10 * np.abs(D).max(axis=0, initial=0.0), D, 0.0)

@@ -15,14 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probreg.inference.penalized.interior_point import NewtonSystem
-from probreg.inference.penalized.kinks import KinkProblem, size_of
+from probreg.inference.penalized.kinks import EPS, KinkProblem
 
 Array = NDArray[np.float64]
 States = NDArray[np.int8]  # -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
 
 ROUNDS = 40
 SLIGHT = 1e-12  # of the box, or of the data: what may contradict a state by rounding alone
-REFINED = 3  # solutions of the same equations for what rounding left of the last one
+FINE = 4 * EPS  # of the data, and of what X'a may be: equations solved to this are not solved again
+REFINED = 4  # solutions of the same equations at most, each for what rounding left of the last one
+
+
+class Solved(NamedTuple):
+    """A solution: b (p,), dual weights a (n,), the steps it took, and whether it was polished."""
+
+    b: Array
+    a: Array
+    steps: int
+    polished: bool
 
 
 class Polished(NamedTuple):
@@ -39,7 +49,7 @@ def states_of(problem: KinkProblem, b: Array, a: Array) -> States:
     r, width = problem.y - problem.X @ b, up + down
     kinks = np.minimum(np.abs(r - eps), np.abs(r + eps))
     # Residuals are measured by their mean; where all are zero but for rounding, every row is on its kink.
-    unit = float(kinks.mean()) + SLIGHT * size_of(problem) or 1.0
+    unit = float(kinks.mean()) + SLIGHT * problem.size or 1.0
     state = np.where(r >= 0, 1, -1)
     tube = (a * unit < (eps - r) * width) & (-a * unit < (eps + r) * width)
     state = np.where(tube & (eps > 0), 0, state)
@@ -48,26 +58,35 @@ def states_of(problem: KinkProblem, b: Array, a: Array) -> States:
     return np.where(width > 0, state, 0).astype(np.int8)
 
 
-def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array) -> Polished:
-    """The minimum given its states, which begin as those of (b, a) and change until none is contradicted."""
+def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array, state: States) -> Polished:
+    """The minimum given its states, which change from `state` until none is contradicted; equations are solved from (b, a)."""
     up, down, eps = problem.loss
     single = eps == 0  # both kinks are one
-    size = size_of(problem)
-    state, seen = states_of(problem, b, a), set()
+    near = SLIGHT * problem.units(b)
+    state, seen = state.copy(), set[bytes]()
     for _ in range(ROUNDS):
         seen.add(state.tobytes())
         rows = np.flatnonzero(np.abs(state) == 1)
         # Dual weights beyond the kinks are known; free ones keep their values, from which the least change is sought.
         a = np.where(np.abs(state) == 1, a, np.where(state == 2, up, np.where(state == -2, -down, 0.0)))
+        solve, r, slack = system.active(rows), problem.y - problem.X @ b, problem.slack(b, a)
         for _ in range(REFINED):
-            error = problem.y[rows] - problem.X[rows] @ b - (state * eps)[rows]
-            db, da = system.correct(rows, problem.slack(b, a), error)
+            db, da = solve(slack, (r - state * eps)[rows])
             b = b + db
             a[rows] += da
-        r = problem.y - problem.X @ b
+            r, slack = problem.y - problem.X @ b, problem.slack(b, a)
+            error = np.abs(r - state * eps)[rows] / near[rows]
+            if np.all(error <= FINE / SLIGHT) and np.all(np.abs(slack) <= FINE * problem.reach[0]):
+                break
+        if np.any(error > 1.0):
+            # More rows than a point can interpolate: the one that it misses most leaves for the side it is on.
+            i = rows[np.argmax(error)]
+            beyond = 2 if r[i] > eps[i] else -2 if r[i] < -eps[i] else 0
+            state[i] = beyond if not single[i] else (2 if r[i] > 0 else -2)
+            continue
         low = np.where(single | (state == -1), -down, 0.0)
         high = np.where(single | (state == 1), up, 0.0)
-        slight, near = SLIGHT * (up + down), SLIGHT * size
+        slight = SLIGHT * (up + down)
         on, new = np.abs(state) == 1, state.copy()
         # On a kink with a past the end of its piece: the row moves to that side. Off it with r past a kink: onto the kink.
         over, under = on & (a > high + slight), on & (a < low - slight)
@@ -78,7 +97,7 @@ def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array) -> Po
         new[(state == 0) & (r > eps + near) & (up > 0)] = 1
         new[(state == 0) & (r < -eps - near) & (down > 0)] = -1
         if np.array_equal(new, state):
-            return Polished(b, a, True)
+            return Polished(b, np.clip(a, -down, up), True)  # from at most SLIGHT beyond; what is certified is this
         if new.tobytes() in seen:
             break
         state = new

@@ -14,10 +14,13 @@ gap = sum_i l_i(r_i) + eps_i |a_i| - a_i r_i.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from probreg.numerics.linalg import sum_over_blocks
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -77,10 +80,10 @@ class KinkMode:
 
     beta (p,); dual (n,), the slope a_i of the loss at the residual of each row, X'a = P(beta - c); gap = primal - dual_value
     as a sum of terms >= 0; violation, the largest of three: |X'a - P(beta - c)|_j over sum_i |x_ij| max(up, down)_i, the
-    distance of a to its box over its width, and how far a residual lies on the wrong side of a kink over max |y - X c|, or a
-    from the end of its box, the lesser of both. free (n,): strictly inside the box, the residual on a kink; bound (n,): at
+    distance of a to its box over its width, and how far a residual lies on the wrong side of a kink over
+    |y_i| + sum_j |x_ij b_j| + eps_i and their median, or a from the end of its box, the lesser of both. free (n,): strictly inside the box, the residual on a kink; bound (n,): at
     the end of it, away from zero. unique: whether beta is the only solution. offset_interval: where the solutions differ in
-    one coefficient alone, the interval of its values, of which beta holds the midpoint.
+    one coefficient alone, the interval of its values, of which beta holds the midpoint unless a side is infinite.
     """
 
     beta: Array
@@ -99,17 +102,19 @@ class KinkMode:
 
 
 class Certificate(NamedTuple):
-    """How far (b, a) is from optimal: see `KinkMode`."""
+    """How far (b, a) is from optimal, see `KinkMode`, and a rounding of each term of its sums."""
 
     primal: float
     gap: float
     violation: float
+    rounding: float
 
 
-class KinkProblem(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class KinkProblem:
     """Rows X (n, p), y (n,), their losses, and the normal prior of precision P (p, p) about c (p,).
 
-    pull (p,) is the slope -pull'b of rows that are held on one side of their kinks."""
+    pull (p,) is the slope of a term -pull'b: the rows that are held on one side of their kinks."""
 
     X: Array
     y: Array
@@ -118,37 +123,68 @@ class KinkProblem(NamedTuple):
     centre: Array
     pull: Array
 
+    @cached_property
+    def diagonal(self) -> Array | None:
+        """The diagonal of P where that is all of it."""
+        d = np.diagonal(self.P)
+        return d if np.count_nonzero(self.P) == np.count_nonzero(d) else None
+
+    @cached_property
+    def flat(self) -> Mask:
+        """Columns whose rows of P are zero."""
+        return np.asarray(self.diagonal == 0 if self.diagonal is not None else ~self.P.any(axis=1))
+
+    @cached_property
+    def size(self) -> float:
+        """max |y| + max epsilon, or 1 where both are zero: the unit of residuals."""
+        return float(np.abs(self.y).max(initial=0.0) + self.loss.epsilon.max(initial=0.0)) or 1.0
+
+    def units(self, b: Array) -> Array:
+        """|y_i| + sum_j |x_ij b_j| + eps_i (n,), and their median: what residuals and kinks are differences of."""
+        out, absolute = np.abs(self.y) + self.loss.epsilon, np.abs(b)
+
+        def add(rows: slice, block: Array) -> tuple[Array, ...]:
+            out[rows] += np.dot(np.abs(block), absolute)
+            return (np.zeros(0),)
+
+        sum_over_blocks(self.X, add)
+        return out + np.median(out) + EPS * self.size
+
+    @cached_property
+    def reach(self) -> Array:
+        """sum_i |x_ij| max(up, down)_i, what X'a may be at most, above the means of |x_ij| over rows: (2, p)."""
+        w = np.stack([np.maximum(self.loss.up, self.loss.down), np.full(len(self.y), 1 / len(self.y))])
+        return sum_over_blocks(self.X, lambda rows, block: (w[:, rows] @ np.abs(block),))[0]
+
+    def force(self, b: Array) -> Array:
+        """P(b - c), the slope of the prior."""
+        d = b - self.centre
+        return np.asarray(self.P @ d if self.diagonal is None else self.diagonal * d)
+
     def slack(self, b: Array, a: Array) -> Array:
         """X'a + pull - P(b - c) (p,), zero at the solution."""
-        return np.asarray(a @ self.X + self.pull - self.P @ (b - self.centre))
+        return np.asarray(a @ self.X + self.pull - self.force(b))
 
     def certify(self, b: Array, a: Array) -> Certificate:
         """Primal value, gap and largest violation, computed from the data and from nothing that a solver kept."""
-        r, loss = self.y - self.X @ b, self.loss
-        size = size_of(self)
-        most = np.maximum(loss.up, loss.down)
-        d = b - self.centre
+        r, loss, unit = self.y - self.X @ b, self.loss, self.units(b)
+        most, d = np.maximum(loss.up, loss.down), b - self.centre
         gap = float(loss.gaps(r, a).sum())
-        primal = float(loss.value(r).sum() + d @ self.P @ d / 2)
-        tall = np.abs(self.X).max(axis=0, initial=0.0)
+        primal = float(loss.value(r).sum() + d @ self.force(b) / 2)
         # Coefficients below a rounding of what moves a fit by `size` count as zero.
-        unit = np.abs(d) + EPS * size / np.where(tall > 0, tall, 1.0)
-        scale = most @ np.abs(self.X) + np.abs(self.P) @ unit + np.abs(self.pull)
+        reach, mean = self.reach
+        length = np.abs(d) + EPS * self.size / np.where(mean > 0, mean, 1.0)
+        stiff = np.abs(self.P) @ length if self.diagonal is None else self.diagonal * length
+        scale = reach + stiff + np.abs(self.pull)
         stationary = np.abs(self.slack(b, a)) / np.where(scale > 0, scale, 1.0)
         width = np.where(most > 0, loss.up + loss.down, 1.0)
         outside = np.maximum(np.maximum(a - loss.up, -loss.down - a), 0.0) / width
         # The lesser of two relative distances: of a from the value that the side of r asks for, of r from the kink.
         target = np.where(r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0))
         away = np.minimum(np.abs(r - loss.epsilon), np.abs(r + loss.epsilon))
-        wrong = np.minimum(np.abs(a - target) / width, away / (size if size > 0 else 1.0))
+        wrong = np.minimum(np.abs(a - target) / width, away / unit)
         worst = max(float(v.max(initial=0.0)) for v in (stationary, outside, wrong))
-        return Certificate(primal, gap, worst)
-
-
-def size_of(problem: KinkProblem) -> float:
-    """max |y - X c| + max epsilon: the unit of residuals."""
-    X, y, loss, _, centre, _ = problem
-    return float(np.abs(y - X @ centre).max(initial=0.0) + loss.epsilon.max(initial=0.0))
+        return Certificate(primal, gap, worst, EPS * float(most @ unit + length @ stiff))
 
 
 def flat_interval(X: Array, y: Array, loss: PiecewiseLinear, mode: KinkMode, direction: Array) -> tuple[float, float]:
