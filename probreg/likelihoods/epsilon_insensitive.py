@@ -36,6 +36,7 @@ class EpsilonInsensitive(PiecewiseLinearLikelihood):
 
     name = "epsilon_insensitive"
     aux = ("scale",)
+    working = "standard errors are those of a density that is uniform within epsilon; covariance('HC0') takes that of the residuals in its place"
     wider = "fit a StudentT likelihood, which allows far responses"
 
     def __post_init__(self) -> None:

@@ -10,6 +10,8 @@ from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.likelihoods.variables import named_variable
 from probreg.numerics.compiled.density import CompiledDensity
 
+_ROUNDING = 1e-11  # of the size of a response and its fitted value
+
 
 class Slopes(NamedTuple):
     """-log p = up max(r - tube, 0) + down max(-r - tube, 0) + log Z over r = y - eta; each broadcasts against (..., n)."""
@@ -87,6 +89,11 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
             H[:, 1, 2] = H[:, 2, 1] = at.tube * (1.0 - P) * 2.0 / Z
             H[:, 2, 2] = at.tube**2 * ((at.up + at.down) / Z - 4.0 / Z**2)
         return ValueGradHessian(-loss - np.log(Z), gradient, H)
+
+    def on_kinks(self, y: Array, eta: Array, **aux: Any) -> Array:
+        """(n,) bool: rows whose residual lies on an edge of the tube to rounding, where any slope between its two sides will do."""
+        at, r = self.slopes(**aux), y - eta[..., 0]
+        return np.abs(np.abs(r) - at.tube) <= _ROUNDING * (np.abs(y) + np.abs(eta[..., 0]) + at.tube)
 
     def prox(self, y: Array, eta: Array, step: float, **aux: Any) -> Array:
         # the residual v = y - eta is drawn towards the tube: to v - step up above it, no farther than its edge

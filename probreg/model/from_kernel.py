@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import same_rows
-from probreg.arguments.types import ArrayLike, RowsLike
+from probreg.arguments.types import ArrayLike
 from probreg.data import INTERCEPT, as_response
 from probreg.data.kernel_columns import design_of_kernel
 from probreg.data.weights import WeightsLike
@@ -57,7 +57,7 @@ def model_of_kernel(
     return Model._chosen(choices, in_memory(design, values, levels, choices, counts=None))
 
 
-def inputs_of_formula(formula: str, data: RowsLike, options: Mapping[str, Any]) -> tuple[Array, Array, dict[str, Any]]:
+def inputs_of_formula(formula: str, data: Any, options: Mapping[str, Any]) -> tuple[Array, Array, dict[str, Any]]:
     """The inputs (n, d) and the response of a formula of plain columns, and options that name them. DataError for a formula with other
     terms, whose columns are no inputs of new rows.
 
@@ -70,7 +70,8 @@ def inputs_of_formula(formula: str, data: RowsLike, options: Mapping[str, Any]) 
     )
     design = plain.design
     names = tuple(c for c in design.columns if c != INTERCEPT)
-    if odd := [c for c in names if c not in design.recipe.variables]:
+    recipe: Any = design.recipe  # of a formula, which knows its variables
+    if odd := [c for c in names if c not in recipe.variables]:
         raise DataError(
             f"a kernel of a formula takes plain columns of numbers, and {odd[0]!r} is none: pass the inputs as an array"
         )

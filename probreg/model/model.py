@@ -29,7 +29,13 @@ from probreg.data import (
 from probreg.data.rows import plus_offset
 from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
 from probreg.errors import DataError, Incompatible
-from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials, SoftmaxLikelihood
+from probreg.likelihoods import (
+    DifferentiableLikelihood,
+    Likelihood,
+    OfTrials,
+    PiecewiseLinearLikelihood,
+    SoftmaxLikelihood,
+)
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
     check_aux,
@@ -53,6 +59,7 @@ from probreg.priors.joint import Key
 from probreg.priors.penalties.processes import spell_process
 from probreg.priors.penalties.read_out import one_penalty
 from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
+from probreg.priors.penalties.support_vectors import spell_support_vectors
 from probreg.system.terminal import printed
 
 Array = np.ndarray
@@ -423,6 +430,8 @@ class Model(FromData):
             known = self.noise_held if sigma is None else float(sigma)
             return smooth_penalties(PenalisedModel(self.design, self.likelihood, self.joint, known))
         l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)
+        if isinstance(self.likelihood, PiecewiseLinearLikelihood) and l2 and not l1:
+            return self._as_support_vectors(l2)
         columns, at = tuple(np.array(self.design.columns)[self.joint.informative].tolist()), self.penalty_setting
         if sigma is not None:
             check_aux(self.likelihood, {self.likelihood.noise_scale or "sigma": sigma})
@@ -448,6 +457,21 @@ class Model(FromData):
             columns = tuple(self.design.recipe.processes)
         rows = (*process, *spell(l1, l2, at, intercept=self.design.intercept is not None))
         return Spellings(columns, l1, l2, rows, tuple(notes))
+
+    def _as_support_vectors(self, l2: float) -> Spellings:
+        """The call of a loss with a tube beside |w|^2, of one kernel or of plain columns."""
+        if self.unknown:
+            raise DataError(
+                f"the weight of a penalty beside this loss needs {self.unknown[0]}: hold it, with_aux({self.unknown[0]}=...)"
+            )
+        of, columns = dict(self.design.recipe.processes), np.array(self.design.columns)[self.joint.informative].tolist()
+        alone = [term for term in of.values() if set(term.columns) == set(columns) and term.basis.kind == "exact"]
+        assert isinstance(self.likelihood, PiecewiseLinearLikelihood)
+        at = self.likelihood.slopes(**self.fixed)
+        same = at.up == at.down and self.design.intercept is not None and bool(alone or not of)
+        kernel, width = (alone[0].basis.kernel, alone[0].basis.width) if alone else (None, len(columns))
+        rows = spell_support_vectors(kernel, width, l2, float(at.up), float(at.tube)) if same else ()
+        return Spellings(tuple(of) if alone else tuple(columns), 0.0, l2, rows)
 
     def _as_process(self, l2: float, sigma: float | None) -> tuple[tuple[Spelling, ...], str]:
         """The calls of one Gaussian process that all penalised columns are, and why there are none where it is not alone."""

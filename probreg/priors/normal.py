@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Matrix
+from probreg.arguments.scalars import Flag, Matrix, Positive, read_argument
 from probreg.errors import DataError
 from probreg.numerics.compiled.density import CompiledDensity
 from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty, PerColumn, Prior, Scale
@@ -84,6 +84,17 @@ class Normal(LocationScale, GaussianPrior):
             raise DataError(f"this penalty has a part in |w| of weight {read.l1:g}: see ElasticNet.from_elastic_net")
         scale = read.stretch * read.l2**-0.5
         return cls(scale, sigma_units=read.relative, scaled=read.standardized)
+
+    @classmethod
+    def from_svr(cls, *, C: float, scale: float) -> "Normal":
+        """The prior whose mode under `EpsilonInsensitive` of this scale is scikit-learn's SVR(C=C): a variance of C scale.
+
+        >>> Normal.from_svr(C=8.0, scale=0.5).scale
+        2.0
+        """
+        read_argument("C", C, Positive)
+        read_argument("scale", scale, Positive)
+        return cls((C * scale) ** 0.5)
 
     @property
     def size(self) -> int | None:

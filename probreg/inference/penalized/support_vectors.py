@@ -17,7 +17,8 @@ from probreg.inference.penalized.piecewise_linear import InteriorPoint, certifie
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
-from probreg.priors import Normal
+from probreg.priors import Normal, Prior
+from probreg.priors.joint import Key
 
 _EDGE = 1e-9  # of C: a weight nearer to 0 or C than this is there
 
@@ -49,7 +50,7 @@ class SupportVectors(InteriorPoint):
         return Resolved(found, InteriorPoint(self.tol, self.max_steps), (note, said), solution=solution)
 
 
-def _times(model: Model, tau: float) -> dict[tuple[str, ...], Normal]:
+def _times(model: Model, tau: float) -> dict[Key, Prior]:
     """The prior of a model of Normal(1.0) with this scale, block by block."""
     columns = model.design.columns
     return {tuple(columns[j] for j in b.columns): Normal(tau) for b in model.joint.blocks if b.stated}

@@ -20,6 +20,7 @@ from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Draws, Method, Solution, Status, edges, improper, kinds, sigma_note
 from probreg.inference.modes.closed_form import undetermined
 from probreg.inference.sampling.laplace import Peak, further_modes, peak
+from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.model.likelihood_sums import log_lik_of_moments
 from probreg.model.model import Model
@@ -220,7 +221,7 @@ class Importance(Method):
         aux = {a: weighted_moments(v.ravel(), np.exp(found.log_weight.ravel())) for a, v in found.aux.items()}
         k, settled = at.found.beta.size, found.k_hat <= reliable(found.log_weight.size)
         stats = _stats(found, error, chosen) | {"n": model.design.total}
-        return Solution(
+        solution = Solution(
             beta=mean[:k].reshape(model.shape),
             scale=cov[:k, :k],
             aux={a: v[0] for a, v in aux.items()},
@@ -235,6 +236,7 @@ class Importance(Method):
                 *([told] if (told := further_modes(model)) else []),
             ),
         )
+        return with_corrected_intervals(model, solution)
 
     def _weigh(self, model: Model, at: Peak, rng: np.random.Generator) -> tuple[Weighted, Array]:
         """The weighted points, and where they lie in the coordinates z of the proposal."""

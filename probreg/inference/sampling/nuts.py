@@ -36,6 +36,7 @@ from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import proxy_prior
 from probreg.inference.sampling.sampler import Density, Interrupts, SamplerOutput, SamplerSettings, density_of, sample
+from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior
@@ -121,7 +122,7 @@ class NUTS(Method):
         with Interrupts() as interrupts:  # from here on: making a graph runs many destructors
             density, notes = _native(model) if engine == "compiled" else _by_pymc(model, why)
             drawn = sample(density, run, interrupts)
-        return _solution(model, drawn, engine, (why, *notes))
+        return with_corrected_intervals(model, _solution(model, drawn, engine, (why, *notes)))
 
     def _engine(self, model: Model) -> tuple[str, str]:
         """The engine, and the sentence that says why."""

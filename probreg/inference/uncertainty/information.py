@@ -229,7 +229,10 @@ class RowDerivatives:
     @cached_property
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
-        return self.at.likelihood.value_grad_hessian(self.block.y, self.eta, **self.known).gradient[:, self.at.pick]
+        found = self.at.likelihood.value_grad_hessian(self.block.y, self.eta, **self.known).gradient
+        if isinstance(self.at.likelihood, PiecewiseLinearLikelihood):
+            found[self.at.likelihood.on_kinks(self.block.y, self.eta, **self.known), 0] = 0.0
+        return found[:, self.at.pick]
 
     @cached_property
     def curves(self) -> Array:

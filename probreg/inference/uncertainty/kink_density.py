@@ -20,8 +20,10 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     """up K_h(r_i - tube) + down K_h(r_i + tube) of each row, (n,), of the expected second derivative over eta."""
     likelihood, design = model.likelihood, model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)  # who asks has asked the likelihood
-    r = design.observed - model.eta(solution.beta)[:, 0]
-    at = likelihood.slopes(**likelihood.at_rows({**model.fixed, **solution.aux}, design.precision))
+    eta, known = model.eta(solution.beta), likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
+    at, r = likelihood.slopes(**known), design.observed - eta[:, 0]
+    # rows on an edge to rounding are there
+    r = np.where(likelihood.on_kinks(design.observed, eta, **known), np.sign(r) * at.tube, r)
     if np.all(np.asarray(at.tube) == 0.0):
         return (at.up + at.down) * _near(r, 0.0, design.weights)
     return at.up * _near(r, at.tube, design.weights) + at.down * _near(r, -at.tube, design.weights)

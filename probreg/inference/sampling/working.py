@@ -1,0 +1,41 @@
+"""What a posterior under a working density does not say, and the intervals that say it: Yang, Wang & He 2016."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from probreg.data.rows import full_weights
+from probreg.inference.base import Array, Solution
+from probreg.likelihoods import ProximalLikelihood
+from probreg.model.model import Model
+
+_SHOWN = 6  # coefficients in a sentence
+_NORMAL = 1.959963984540054  # of 95 %
+
+
+def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
+    """The posterior with a note on its working density and sandwich-corrected intervals, where the likelihood says it is one."""
+    likelihood = model.likelihood
+    if not isinstance(likelihood, ProximalLikelihood) or not likelihood.working or not model.design.n:
+        return solution
+    sd, beta = np.sqrt(np.diagonal(sandwich_of_posterior(model, solution))), solution.beta[:, 0]
+    columns = model.design.columns[:_SHOWN]
+    told = [f"{c} {b - _NORMAL * s:.4g} to {b + _NORMAL * s:.4g}" for c, b, s in zip(columns, beta, sd)]
+    more = f" and {len(beta) - _SHOWN} more" if len(beta) > _SHOWN else ""
+    return replace(solution, notes=(
+        *solution.notes,
+        f"the {likelihood.name} posterior is that of a working density, no calibrated statement of what the response does",
+        f"sandwich-corrected 95 % intervals: {', '.join(told)}{more}",
+    ))  # fmt: skip
+
+
+def sandwich_of_posterior(model: Model, solution: Solution) -> Array:
+    """V M V, V the posterior covariance of the coefficients and M the sum of squares of the rows' scores at its mean, (p, p)."""
+    design, likelihood = model.design, model.likelihood
+    assert isinstance(likelihood, ProximalLikelihood)
+    known = likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
+    score = likelihood.score(design.observed, model.eta(solution.beta), **known)[:, 0]
+    # M = sum_i w_i u_i^2 x_i x_i', u_i = d log p / d eta_i
+    M = design.X.T @ ((full_weights(design.weights, design.n) * score**2)[:, None] * design.X)
+    V = np.asarray(solution.covariance)
+    return np.asarray(V @ M @ V)

@@ -1,0 +1,248 @@
+"""Fits of losses with kinks: support vectors and quantiles with known answers, their standard errors and their posteriors."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import probreg as pr
+from probreg.kernels import RBF, Linear
+from probreg.likelihoods import AbsoluteLoss, EpsilonInsensitive, Huber, PowerNoise, Quantile
+
+X = np.array([0.0, 1.0, 2.0, 4.0])
+Y = np.array([0.0, 1.0, 0.0, 2.0])
+K = np.exp(-0.5 * np.subtract.outer(X, X) ** 2)
+SVR = [
+    (10.0, 0.1, (-1.9320211987, 2.6453276072, -2.1575031684, 1.4441967598), 0.7190507282, 2.357908126734942),
+    (1.0, 0.5, (-0.3988832289, 0.1931408229, -0.5107487615, 0.7164911675), 0.8506193705, 0.358245583761003),
+    (1.0, 0.1, (-1.0, 1.0, -1.0, 1.0), 0.826515455111, 1.802287785514927),
+]
+
+
+def rows(n: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    return x, 1.0 + x @ [0.8, -0.5] + rng.standard_t(4, n) * (1.0 + 0.5 * (x[:, 0] > 0))
+
+
+@pytest.mark.parametrize(("C", "epsilon", "weight", "offset", "objective"), SVR)
+def test_support_vector_regression_has_its_known_answers(C, epsilon, weight, offset, objective) -> None:
+    fit = pr.svr(X, Y, kernel=RBF(1.0), C=C, epsilon=epsilon)
+    np.testing.assert_allclose(fit.support["weight"], weight, atol=2e-10)
+    assert fit.coef.values[0] == pytest.approx(offset, abs=1e-9)
+    at, by = fit.solution.stats, C * fit.model.fixed["scale"]  # loss / scale + |b|^2 / (2 tau^2), times tau^2
+    assert at["primal"] * by == pytest.approx(objective, abs=1e-9)
+    assert at["dual"] * by == pytest.approx(objective, abs=1e-9)
+    assert 0.0 <= at["gap"] < 1e-10
+    assert at["kkt"] < 1e-12
+    f = K @ np.asarray(weight) + offset
+    np.testing.assert_allclose(fit.predict(X)["mean"], f, atol=1e-8)
+    np.testing.assert_allclose(fit.support["residual"], Y - f, atol=1e-8)
+
+
+def test_an_offset_that_is_not_unique_is_an_interval() -> None:
+    notes = pr.svr(X, Y, kernel=RBF(1.0), C=1.0, epsilon=0.1).solution.notes
+    assert any("from 0.628469160896 to 1.02456174933" in note for note in notes)
+    fit = pr.svr(X, Y, kernel=RBF(1.0), C=1.0, epsilon=1.2)
+    assert len(fit.support) == 0
+    assert any("from 0.8 to 1.2" in note for note in fit.solution.notes)
+    np.testing.assert_allclose(fit.predict([0.5, 30.0])["mean"], 1.0, atol=1e-9)
+
+
+def test_without_an_offset_the_weights_are_others() -> None:
+    fit = pr.svr(X, Y, kernel=RBF(1.0), C=1.0, epsilon=0.1, intercept=False)
+    np.testing.assert_allclose(fit.support["weight"], [-0.42783509, 1.0, -0.58396476, 1.0], atol=1e-8)
+    assert fit.support["at"].tolist() == ["free", "bound", "free", "bound"]
+
+
+def test_the_flattest_line_in_the_tube_goes_through_two_points() -> None:
+    for x, y in (([0.0, 1.0], [0.0, 1.0]), ("y ~ x", {"x": [0.0, 1.0], "y": [0.0, 1.0]})):
+        fit = pr.svr(x, y, kernel="linear", C=10.0, epsilon=0.1)
+        np.testing.assert_allclose(fit.coef, [0.1, 0.8], atol=1e-12)
+        np.testing.assert_allclose(fit.support["weight"], [-0.8, 0.8], atol=1e-12)
+
+
+def test_a_kernel_of_a_formula_is_that_of_its_columns() -> None:
+    x, y = rows(40)
+    table = {"a": x[:, 0], "b": x[:, 1], "y": y}
+    one = pr.svr("y ~ a + b", table, kernel=RBF(1.0), C=2.0, epsilon=0.2)
+    two = pr.svr(x, y, kernel=RBF(1.0), C=2.0, epsilon=0.2)
+    np.testing.assert_allclose(one.predict(table)["mean"], two.predict(x)["mean"], atol=1e-9)
+    with pytest.raises(pr.DataError, match="'log\\(a\\)' is none"):
+        pr.svr("y ~ log(a) + b", {**table, "a": np.exp(x[:, 0])}, C=1.0, epsilon=0.1)
+
+
+def test_scales_follow_the_residuals_and_a_posterior_waits_for_them(tmp_path) -> None:
+    x, y = rows(25)
+    C, epsilon = 2.0, 0.3
+    fit = pr.svr(x, y, kernel=RBF(1.5), C=C, epsilon=epsilon)
+    r = y - fit.predict(x)["mean"].values
+    S, n = np.maximum(np.abs(r) - epsilon, 0.0).sum(), len(y)
+    c = (S + np.sqrt(S**2 + 4 * n * S * epsilon)) / (2 * n)
+    assert fit.model.fixed["scale"] == pytest.approx(c, rel=1e-9)
+    assert fit.model.joint.blocks[-1].prior.scale == pytest.approx(np.sqrt(C * c), rel=1e-9)
+    call = fit.model.penalty()["sklearn"].call
+    assert call.startswith("SVR(kernel='rbf', gamma=0.222222")
+    assert "C=2, epsilon=0.3" in call
+    assert pr.Normal.from_svr(C=C, scale=c).scale == pytest.approx(np.sqrt(C * c))
+    opened = pr.load_fit(fit.save(tmp_path / "svr.nc", rows=True))
+    for model in (fit.model, opened.model):
+        with pytest.raises(pr.Incompatible, match="was found from the residuals"):
+            pr.fit(model, "posterior")
+    with pytest.raises(pr.DataError, match="support vectors are rows"):
+        _ = opened.support
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few draws need not mix
+        drawn = pr.fit(fit.model.with_aux(scale=c), pr.NUTS(draws=50, chains=2, tune=100), seed=1)
+    beta = drawn.solution.draws["beta"].reshape(-1, drawn.model.shape[0])
+    outside = np.abs(y - beta @ drawn.model.design.X.T) >= epsilon
+    np.testing.assert_allclose(drawn.support["probability"], outside.mean(0), atol=1e-12)
+
+
+def test_quantiles_are_those_of_a_linear_programme_and_may_cross() -> None:
+    x, y = rows(80)
+    fits = pr.quantile_regression(x, y, tau=[0.9, 0.1, 0.5], columns=["a", "b"])
+    assert list(fits) == [0.1, 0.5, 0.9]
+    Z = np.c_[np.ones(80), x]
+    for tau, fit in fits.items():
+        r = y - Z @ fit.coef.values
+        assert (np.abs(r) < 1e-9).sum() == 3  # a vertex
+        a = fit.solution.multipliers * fit.aux["sigma"]
+        np.testing.assert_allclose(Z.T @ a, 0.0, atol=1e-10)
+        assert (np.clip(a, tau - 1 - 1e-12, tau + 1e-12) == a).all()
+        np.testing.assert_allclose(a[np.abs(r) > 1e-9], np.where(r > 0, tau, tau - 1)[np.abs(r) > 1e-9], atol=1e-10)
+        assert fit.aux["sigma"] == pytest.approx(np.mean(r * (tau - (r < 0))), rel=1e-9)
+    x, y = np.r_[np.zeros(9), np.ones(9)], np.r_[np.arange(9.0), 4.0 + 0.1 * np.arange(9)]
+    crossing = pr.quantile_regression(np.r_[x, 3.0], np.r_[y, 4.5], tau=[0.25, 0.75])
+    assert all("0.25 and 0.75 quantiles cross: at 1 of 19 rows" in " ".join(f.notes) for f in crossing.values())
+    with pytest.raises(pr.DataError, match="different probabilities"):
+        pr.quantile_regression(x, y, tau=[0.5, 0.5])
+    with pytest.raises(pr.DataError, match="tau"):
+        pr.quantile_regression(x, y, tau=1.0)
+
+
+def test_the_sandwich_counts_the_density_of_the_residuals_at_the_quantile() -> None:
+    x, y = rows(150)
+    tau, n = 0.7, 150
+    fit = pr.quantile_regression(x, y, tau=tau)
+    Z, r = np.c_[np.ones(n), x], y - np.c_[np.ones(n), x] @ fit.coef.values
+    share = np.mean(r <= 1e-12)
+    q = norm.ppf(share)
+    c = n ** (-1 / 3) * norm.ppf(0.975) ** (2 / 3) * (1.5 * norm.pdf(q) ** 2 / (2 * q**2 + 1)) ** (1 / 3)
+    places = np.interp([0.25, 0.75], np.arange(1, n + 1) / n, np.sort(r))
+    h = min(r.std(), (places[1] - places[0]) / 1.34) * (norm.ppf(share + c) - norm.ppf(share - c))
+    kernel = 0.75 * np.maximum(1 - (r / h) ** 2, 0) / h
+    bread = np.linalg.inv(Z.T @ (kernel[:, None] * Z))
+    score = np.where(r > 1e-12, tau, np.where(r < -1e-12, tau - 1, 0.0))
+    V = bread @ (Z.T @ (score[:, None] ** 2 * Z)) @ bread
+    np.testing.assert_allclose(fit.std_error, np.sqrt(np.diagonal(V)), rtol=1e-6)
+    assert fit.covariance().attrs["kind"] == "HC0"
+    density = tau * (1 - tau) / fit.aux["sigma"] ** 2  # the information of a row under the density assumed
+    np.testing.assert_allclose(fit.covariance("expected"), np.linalg.inv(density * Z.T @ Z), rtol=1e-9)
+    with pytest.raises(pr.Incompatible, match="second derivatives"):
+        fit.covariance("observed")
+    few = pr.quantile_regression(x[:12], y[:12], tau=0.95)
+    assert any("no sandwich" in note and "too few" in note for note in few.solution.notes)
+
+
+def test_an_estimated_tube_leaves_the_share_of_its_likelihood_outside() -> None:
+    rng = np.random.default_rng(3)
+    likelihood = EpsilonInsensitive(0.8)
+    x = rng.normal(size=120)
+    y = likelihood.sample(rng, (1.0 + 0.5 * x)[:, None], scale=0.5)
+    fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(None)))
+    c, epsilon = fit.aux["scale"], fit.aux["epsilon"]
+    assert epsilon == pytest.approx(0.8, abs=0.4)  # a standard error is 0.2
+    r = np.abs(y - fit.predict(x)["mean"].values)
+    nu = c / (epsilon + c)  # nu of nu-SVR: at most that share outside, at least that share on or beyond the edge
+    assert (r > epsilon + 1e-7).mean() <= nu <= (r >= epsilon - 1e-7).mean()
+    above = pr.fit(pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(epsilon)))
+    for factor in (0.95, 1.05):
+        other = pr.fit(pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(factor * epsilon)))
+        assert other.log_likelihood < above.log_likelihood
+
+
+def test_weights_offsets_and_precisions_are_those_of_the_rows() -> None:
+    x, y = rows(50)
+    w = np.random.default_rng(1).integers(1, 4, 50)
+    for likelihood in (AbsoluteLoss(), Quantile(0.3), EpsilonInsensitive(0.4)):
+        model = pr.Model.from_arrays(x, y, weights=w, likelihood=likelihood, prior=pr.Normal(0.7), offset=0.3 * x[:, 0])
+        again = np.repeat(np.arange(50), w)
+        long = pr.Model.from_arrays(x[again], (y - 0.3 * x[:, 0])[again], likelihood=likelihood, prior=pr.Normal(0.7))
+        one, two = pr.fit(model), pr.fit(long)
+        np.testing.assert_allclose(one.coef, two.coef, atol=1e-7)
+        np.testing.assert_allclose(one.std_error, two.std_error, rtol=1e-6)
+    precise = pr.Model.from_arrays(x, y, weights=pr.weights.precision(w.astype(float)), likelihood=AbsoluteLoss())
+    found, root = pr.fit(precise), np.sqrt(w)
+    plain = pr.fit(
+        pr.Model.from_arrays(np.c_[root, x * root[:, None]], y * root, intercept=False, likelihood=AbsoluteLoss())
+    )
+    np.testing.assert_allclose(found.coef, plain.coef, atol=1e-8)
+    assert found.aux["sigma"] == pytest.approx(plain.aux["sigma"], rel=1e-8)
+
+
+def test_laplace_refuses_kinks_and_columns_that_reproduce_the_response_have_no_scale() -> None:
+    x, y = rows(30)
+    model = pr.Model.from_arrays(x, y, likelihood="absolute")
+    with pytest.raises(pr.Incompatible, match="second derivatives at the mode"):
+        pr.fit(model, "laplace")
+    with pytest.raises(pr.Incompatible, match="smooth likelihood"):
+        pr.fit(model.with_prior(pr.Normal(pr.HalfNormal(1.0))), "evidence")
+    with pytest.raises(pr.NotConverged, match="sigma runs to 0"):
+        pr.fit(pr.Model.from_arrays(np.eye(3)[:, 1:], [1.0, 2.0, 4.0], likelihood="absolute"))
+
+
+@pytest.mark.parametrize("likelihood", [AbsoluteLoss(), Quantile(0.8), EpsilonInsensitive(0.5)])
+def test_weighted_draws_say_that_the_density_is_a_working_one(likelihood) -> None:
+    x, y = rows(200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=likelihood), pr.Importance(max_k=np.inf), seed=0)
+    told = [note for note in fit.solution.notes if "sandwich-corrected" in note]
+    assert bool(told) == bool(likelihood.working)
+    if told:
+        Z, mean = np.c_[np.ones(200), x], fit.coef.values
+        score = likelihood.score(y, (Z @ mean)[:, None], **fit.aux)[:, 0]
+        V = fit.covariance().values[:3, :3]
+        sd = np.sqrt(np.diagonal(V @ (Z.T * score**2) @ Z @ V))
+        assert f"Intercept {mean[0] - 1.96 * sd[0]:.3f}"[:-1] in told[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "likelihood", [AbsoluteLoss(), Quantile(0.8), EpsilonInsensitive(0.5), Huber(), PowerNoise(1.5)]
+)
+def test_draws_of_the_compiled_density_are_those_of_the_weights(likelihood) -> None:
+    x, y = rows(300)
+    model = pr.Model.from_arrays(x, y, likelihood=likelihood, prior=pr.Normal(2.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weighed = pr.fit(model, pr.Importance(draws=8000, max_k=np.inf), seed=0)
+    drawn = pr.fit(model, pr.NUTS(draws=2000), seed=0)
+    sd = drawn.std_error.values
+    assert (np.abs(weighed.coef - drawn.coef).values / sd).max() < 0.12
+    np.testing.assert_allclose(weighed.std_error, drawn.std_error, rtol=0.1)
+
+
+@pytest.mark.slow
+def test_standard_errors_of_the_tube_are_those_of_repeated_samples() -> None:
+    rng, likelihood, n = np.random.default_rng(0), EpsilonInsensitive(0.3), 400
+    found = []
+    for _ in range(600):
+        y = likelihood.sample(rng, np.zeros((n, 1)), scale=0.7)
+        found.append(
+            pr.fit(pr.Model.from_arrays(np.ones((n, 1)), y, intercept=False, likelihood=likelihood)).coef.values[0]
+        )
+    # c (eps + c) = 0.7 for large n
+    assert n * np.var(found) == pytest.approx(0.7, rel=0.15)
+
+
+def test_a_linear_kernel_is_the_columns_themselves() -> None:
+    x, y = rows(40)
+    fit = pr.svr(x, y, kernel=Linear(), C=1.0, epsilon=0.1)
+    assert fit.model.design.columns == ("Intercept", "x1", "x2")
+    with pytest.raises(pr.DataError, match="C is"):
+        pr.svr(x, y, C=0.0, epsilon=0.1)
+    with pytest.raises(pr.DataError, match="epsilon"):
+        pr.svr(x, y, C=1.0, epsilon=-0.1)
