@@ -780,10 +780,12 @@ def svr(
         if not isinstance(x, str):
             options["intercept"] = intercept
         return fit(_reader(x)(x, data, likelihood=likelihood, prior=Normal(1.0), **options), SupportVectors(C=C))
+    inputs: Any = x
+    y: Any = data
     if isinstance(x, str):
-        x, data, options = inputs_of_formula(x, data, options)
+        inputs, y, options = inputs_of_formula(x, data, options)
     model = model_of_kernel(
-        x, data, read, Normal(1.0), basis=basis, intercept=intercept, likelihood=likelihood, **options
+        inputs, y, read, Normal(1.0), basis=basis, intercept=intercept, likelihood=likelihood, **options
     )
     return fit(model, SupportVectors(C=C))
 
