@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probreg.errors import DataError
-from probreg.inference.penalized.interior_point import ByColumns, ByRows, Inside, NewtonSystem, interior_point
+from probreg.inference.penalized.interior_point import Inside, interior_point
 from probreg.inference.penalized.kink_polish import Solved, polish, states_of
+from probreg.inference.penalized.kink_systems import ByColumns, ByRows, NewtonSystem
 from probreg.inference.penalized.kinks import (
     EPS,
     KinkMode as KinkMode,
@@ -119,11 +120,8 @@ def system_of(problem: KinkProblem) -> NewtonSystem:
     n, p = problem.X.shape
     if p > MANY_COLUMNS * n and problem.P.any():
         rows = ByRows(problem)
-        try:
-            if problem.diagonal is not None or rows.chol:
-                return rows
-        except np.linalg.LinAlgError:  # no proper prior of these columns: by columns it need not be
-            pass
+        if problem.diagonal is not None or rows.proper:
+            return rows
     slope = float(np.maximum(problem.loss.up, problem.loss.down).mean())
     r = problem.y - problem.X @ problem.centre
     spread = float(np.abs(r - np.median(r)).mean()) or float(np.abs(r).mean()) or 1.0
