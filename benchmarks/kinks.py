@@ -39,9 +39,9 @@ def rbf(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
 
 
 def median(rounds: int) -> None:
+    half, flat = PiecewiseLinear(*np.array([0.5, 0.5, 0.0])), np.zeros((10, 10))
     for n in (100_000, 1_000_000):
         X, y = line(n, 10)
-        half, flat = PiecewiseLinear(*np.array([0.5, 0.5, 0.0])), np.zeros((10, 10))
         calls = {OURS: lambda X=X, y=y: kink_mode(X, y, half, flat, np.zeros(10))}
         if installed("statsmodels"):
             from statsmodels.api import QuantReg

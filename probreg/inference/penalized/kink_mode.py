@@ -84,17 +84,16 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
     """One attempt after the other, each polished, until one is certified; the one of least violation where none is."""
     system, best, least = system_of(problem), None, np.inf
     for inside in _attempts(problem, system, tol, max_steps):
-        guesses = [states_of(problem, inside.b, inside.a)]
-        if inside.states is not None:
-            guesses.insert(0, inside.states)
-        points = (polish(problem, system, inside.b, inside.a, states) for states in guesses)
-        for b, a, polished in ((inside.b, inside.a, False), *points):
+        guesses = [] if inside.states is None else [inside.states]
+        for states in (*guesses, states_of(problem, inside.b, inside.a)):
+            b, a, settled = polish(problem, system, inside.b, inside.a, states)
             violation = problem.certify(b, a).violation
-            fine = polished and violation <= FINE
-            if violation < least or fine:
-                best, least = Solved(b, a, inside.steps, fine), violation
-        if best and best.polished:
-            break
+            if settled and violation <= FINE:
+                return Solved(b, a, inside.steps, True)
+            if violation < least:
+                best, least = Solved(b, a, inside.steps, False), violation
+        if (violation := problem.certify(inside.b, inside.a).violation) < least:
+            best, least = Solved(inside.b, inside.a, inside.steps, False), violation
     if best is None:
         raise DataError("X, y and P span too many orders of magnitude for double precision: state them in other units")
     return best

@@ -215,7 +215,9 @@ class ByRows:
     @cached_property
     def K(self) -> Array:
         # K = Z Z' with Z = X_p P_p^(-1/2)
-        X, diagonal = self.problem.X[:, ~self.flat], self.problem.diagonal
+        at, diagonal = np.flatnonzero(~self.flat), self.problem.diagonal
+        # Columns side by side are a view.
+        X = self.problem.X[:, slice(at[0], at[-1] + 1) if np.ptp(at) + 1 == len(at) else at]
         if diagonal is None:
             Z = solve_triangular(self.chol[0], X.T, lower=True).T
         else:
