@@ -121,10 +121,8 @@ def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *,
         slack = problem.slack(b, a)
         gap = float(rest @ u + alpha @ z)
         loss = float(slope @ u) + float(hinges.base @ r)
-        off = float(np.abs(u - z - t).max(initial=0.0))
-        if gap <= tol * abs(loss) + ROUNDING * size and off <= 1e-3 * floor:
-            break
-        if steps == max_steps:
+        feasible = np.all(np.abs(u - z - t) <= 1e-3 * floor)
+        if (feasible and gap <= tol * abs(loss) + ROUNDING * size) or steps == max_steps:
             break
         D = 1.0 / (u / rest + z / alpha)
         try:

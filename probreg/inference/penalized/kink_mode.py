@@ -105,7 +105,7 @@ def _attempts(problem: KinkProblem, system: NewtonSystem, tol: float, max_steps:
         from probreg.inference.penalized.dual_coordinate import dual_coordinate
 
         inside: Inside | None = None
-        for part in (1e-3, 1e-5):
+        for part in (3e-3, 1e-5):
             inside = dual_coordinate(problem, system, inside, tol=part, max_steps=PER_ROW * len(problem.y))
             yield inside
     inside = Inside(system.start(), np.zeros(len(problem.y)), 0)
