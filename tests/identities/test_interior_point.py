@@ -232,6 +232,7 @@ PROPER, FLAT = np.diag([0.0, 1, 1, 1]), np.zeros((4, 4))
         (MANY, 0 * NOISY, 0.5, 0.5, 0.0, FLAT),
         (MANY, MANY @ [1.0, 2, 3, 4], 0.5, 0.5, 0.0, FLAT),  # every row interpolated
         (MANY, MANY @ [1.0, 2, 3, 4], 1.0, 1.0, 0.1, PROPER),
+        (np.round(MANY).astype(int), np.round(NOISY).astype(int), 0.5, 0.5, 0.0, FLAT),
         (np.tile(MANY, (2, 1)), np.tile(NOISY, 2), 0.3, 0.7, 0.0, FLAT),  # every row twice
         (np.column_stack([MANY[:, 0], MANY[:, 1:] > 0]), np.round(NOISY), 0.3, 0.7, 0.0, FLAT),
         (MANY[:4], NOISY[:4], 0.5, 0.5, 0.0, FLAT),  # as many rows as columns

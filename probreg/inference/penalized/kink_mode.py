@@ -67,6 +67,7 @@ def kink_mode(
     >>> found.beta, found.unique, found.offset_interval
     (array([2.5]), False, (1.0, 4.0))
     """
+    X, y, P, centre = (np.asarray(v, dtype=float) for v in (X, y, P, centre))
     n, p = X.shape
     up, down, epsilon = (np.broadcast_to(np.asarray(side, dtype=float), n) for side in loss)
     for name, side in (("up", up), ("down", down), ("epsilon", epsilon)):
