@@ -5,7 +5,11 @@ import pytest
 from scipy.optimize import linprog
 
 from probreg.errors import DataError, Incompatible
+from probreg.inference.penalized import known_sides
+from probreg.inference.penalized.dual_coordinate import dual_coordinate
 from probreg.inference.penalized.kink_mode import PiecewiseLinear, flat_interval, kink_mode
+from probreg.inference.penalized.kink_systems import ByRows
+from probreg.inference.penalized.kinks import KinkProblem
 
 
 def mode(X, y, up, down, epsilon, P, **options):
@@ -172,6 +176,48 @@ def test_many_rows_are_solved_by_those_close_to_a_kink_and_certified_on_all(case
     certified(found, X, y, up, down, epsilon, P, np.zeros(p))
 
 
+def test_rows_held_on_a_wrong_side_are_found_and_taken_in(monkeypatch):
+    rng = np.random.default_rng(2)
+    n = 40_000
+    X, half = np.column_stack([np.ones(n), rng.standard_normal((n, 2))]), np.full(n, 0.5)
+    y = X @ [5.0, 2.0, -1.0] + rng.standard_normal(n)
+    first = mode(X, y, half, half, 0.0, FLAT[:3, :3])
+    closest = known_sides.nearest
+    monkeypatch.setattr(known_sides, "nearest", lambda away, count: closest(away, count // 12))
+    found = mode(X, y, half, half, 0.0, FLAT[:3, :3])
+    certified(found, X, y, half, half, 0.0, FLAT[:3, :3], np.zeros(3))
+    assert found.steps > first.steps
+    np.testing.assert_allclose(found.beta, first.beta, rtol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [True, False])
+def test_coordinate_descent_stays_in_the_box_and_comes_close(offset):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((90, 120))
+    X[:, 0] = 1.0 if offset else X[:, 0]
+    P = np.diag(np.r_[0.0 if offset else 1.0, np.ones(119)])
+    y, C = 3.0 + 10 * rng.standard_normal(90), rng.uniform(0.01, 0.2, 90)
+    problem = KinkProblem(X, y, PiecewiseLinear(C, 2 * C, np.full(90, 0.5)), P, np.zeros(120), np.zeros(120))
+    found = dual_coordinate(problem, ByRows(problem), None, tol=1e-6, max_steps=100_000)
+    assert np.all((found.a >= -2 * C) & (found.a <= C))
+    assert found.steps < 100_000
+    value, gap, *_ = problem.certify(found.b, found.a)
+    assert 0 <= gap < 1e-5 * value
+    if offset:
+        assert abs(found.a.sum()) < 1e-12
+
+
+def test_gaps_are_the_inequality_of_fenchel_and_young():
+    rng = np.random.default_rng(5)
+    up, down, epsilon = rng.uniform(0, 2, (3, 500))
+    epsilon[:100] = 0.0
+    r, a = 3 * rng.standard_normal(500), rng.uniform(-down, up)
+    loss = PiecewiseLinear(up, down, epsilon)
+    np.testing.assert_allclose(loss.gaps(r, a), loss.value(r) + epsilon * np.abs(a) - a * r, atol=1e-14)
+    assert np.all(loss.gaps(r, a) >= 0)
+    assert np.all(loss.gaps(np.where(a > 0, epsilon, -epsilon), a) == 0)
+
+
 RNG = np.random.default_rng(3)
 MANY = np.column_stack([np.ones(80), RNG.standard_normal((80, 3))])
 NOISY = MANY @ [1.0, 2, 3, 4] + RNG.standard_normal(80)
@@ -186,6 +232,7 @@ PROPER, FLAT = np.diag([0.0, 1, 1, 1]), np.zeros((4, 4))
         (MANY, 0 * NOISY, 0.5, 0.5, 0.0, FLAT),
         (MANY, MANY @ [1.0, 2, 3, 4], 0.5, 0.5, 0.0, FLAT),  # every row interpolated
         (MANY, MANY @ [1.0, 2, 3, 4], 1.0, 1.0, 0.1, PROPER),
+        (np.round(MANY).astype(int), np.round(NOISY).astype(int), 0.5, 0.5, 0.0, FLAT),
         (np.tile(MANY, (2, 1)), np.tile(NOISY, 2), 0.3, 0.7, 0.0, FLAT),  # every row twice
         (np.column_stack([MANY[:, 0], MANY[:, 1:] > 0]), np.round(NOISY), 0.3, 0.7, 0.0, FLAT),
         (MANY[:4], NOISY[:4], 0.5, 0.5, 0.0, FLAT),  # as many rows as columns

@@ -11,7 +11,8 @@ largest gain by second order. Sources: Fan, Chen & Lin 2005 for pairs, Ho & Lin 
 import numpy as np
 from numpy.typing import NDArray
 
-from probreg.inference.penalized.interior_point import ByRows, Inside
+from probreg.inference.penalized.interior_point import Inside
+from probreg.inference.penalized.kink_systems import ByRows
 from probreg.inference.penalized.kinks import KinkProblem
 from probreg.numerics.compiled.cache import kept
 

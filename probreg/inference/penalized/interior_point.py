@@ -15,279 +15,21 @@ or, with many columns and a proper prior, the matrix K + D^-1 of rows, K = X P^-
 Sources: Mehrotra 1992; Portnoy & Koenker 1997 for quantile regression.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lstsq, solve_triangular
-from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
+from scipy.linalg import LinAlgError
 
-from probreg.errors import Incompatible
+from probreg.inference.penalized.kink_systems import NewtonSystem
 from probreg.inference.penalized.kinks import KinkProblem, PiecewiseLinear
-from probreg.numerics.linalg import inverse_upper, merge, rank_of, triangular, weighted_gram
 
 Array = NDArray[np.float64]
 
 TO_THE_WALL = 0.9995  # part of the way to the nearest bound that a step goes
 PERFECT = 1e-6  # of max |y|: the unit of residuals at least, where the fit is perfect
-SINGULAR = 1e-14  # reciprocal condition of equations of which the shortest solution is taken
 ROUNDING = 64 * float(np.finfo(float).eps)
-
-
-class Direction(NamedTuple):
-    """A Newton step: of b, of the dual weights a, and of the residuals r."""
-
-    b: Array
-    a: Array
-    r: Array
-
-
-class NewtonSystem(Protocol):
-    """The equations X'da - P db = -slack, da = D dr + w, dr = -X db, for one D after the other; `active` has D infinite
-    on `rows` and zero elsewhere: (slack, error) -> (db, da), X'da - P db = -slack, X db = error on them, da = 0 elsewhere."""
-
-    def start(self) -> Array: ...
-    def factor(self, D: Array) -> None: ...
-    def solve(self, w: Array, slack: Array) -> Direction: ...
-    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]: ...
-
-
-@dataclass(eq=False)
-class ByColumns:
-    """Newton's equations in the coefficients: (X'DX + P) db = X'w + slack, in coordinates in which X'X d + P is I."""
-
-    problem: KinkProblem
-    weight: float  # d, a typical D
-
-    @cached_property
-    def T(self) -> Array:
-        """b = T theta, T = F^-1 with F'F = d X'X + P: in theta neither the units nor the correlation of columns matter."""
-        X, P = self.problem.X, self.problem.P
-        some = self.problem.loss.up + self.problem.loss.down > 0  # rows whose loss says anything
-        F = triangular(X if some.all() else X[some]).astype(float) * np.sqrt(self.weight)
-        if P.any():
-            F = merge(F, square_root(P))
-        if not F.any():
-            raise Incompatible("no row has a weight, and the prior of all columns is flat: there is nothing to fit")
-        rank = rank_of(F)
-        if rank.dropped:
-            j = rank.dropped[0]
-            raise Incompatible(
-                f"column {j} of X is a combination of the others, and its prior is flat: leave it out, or give it a prior"
-            )
-        return inverse_upper(F)
-
-    @cached_property
-    def Z(self) -> Array:
-        return self.problem.X @ self.T
-
-    @cached_property
-    def Q(self) -> Array:
-        return self.T.T @ self.problem.P @ self.T
-
-    def start(self) -> Array:
-        """The minimum with squared residuals d r^2/2 in place of the loss: T T' = (d X'X + P)^-1."""
-        problem = self.problem
-        r = problem.y - problem.X @ problem.centre
-        return problem.centre + self.T @ (self.weight * (r @ self.Z) + problem.pull @ self.T)
-
-    def factor(self, D: Array) -> None:
-        self.D = D
-        self.L = cho_factor(weighted_gram(self.Z, D) + self.Q, lower=True, check_finite=False)
-
-    def solve(self, w: Array, slack: Array) -> Direction:
-        theta = cho_solve(self.L, w @ self.Z + slack @ self.T, check_finite=False)
-        dr = -(self.Z @ theta)
-        return Direction(self.T @ theta, self.D * dr + w, dr)
-
-    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]:
-        # [[Q, Z_F'], [Z_F, 0]] [theta; -da_F] = [T'slack; error], the least change where it is not unique.
-        Z, p = self.Z[rows], len(self.T)
-        if not self.Q.any():
-            return lambda slack, error: (
-                self.T @ np.linalg.lstsq(Z, error)[0],
-                -np.linalg.lstsq(Z.T, slack @ self.T)[0],
-            )
-        # More rows than columns: da_F = U v within their span. Z'Z added to Q changes no solution, and makes it regular.
-        U, Z = np.linalg.qr(Z) if len(rows) > p else (None, Z)
-        solve = saddle_solver(self.Q + Z.T @ Z, Z.T)
-
-        def change(slack: Array, error: Array) -> tuple[Array, Array]:
-            e = error if U is None else U.T @ error
-            theta, v = solve(slack @ self.T + e @ Z, e)
-            return self.T @ theta, -(v if U is None else U @ v)
-
-        return change
-
-
-def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
-    """(h, k) -> x, z of A x + F z = h, F'x = k, for A (m, m) positive semidefinite, F (m, f), and h, k in the range.
-
-    By Cholesky where that solves it, else by symmetric elimination, else the shortest least squares solution."""
-    m, f = F.shape
-    W = np.block([[A, F], [F.T, np.zeros((f, f))]])
-    norm = np.abs(W).sum(axis=1).max(initial=0.0)
-
-    def cholesky_steps() -> Callable[[Array], Array]:
-        L = cholesky(A, lower=True, check_finite=False)
-        G = solve_triangular(L, F, lower=True, check_finite=False)
-        S = cholesky(G.T @ G, lower=True, check_finite=False)
-        for pivots in (np.diagonal(L), np.diagonal(S)):
-            if pivots.min(initial=1.0) ** 2 <= SINGULAR * pivots.max(initial=1.0) ** 2:
-                raise LinAlgError
-
-        def solve(h: Array) -> Array:
-            # F'A^-1 F z = F'A^-1 h - k,   A x = h - F z
-            g = solve_triangular(L, h[:m], lower=True, check_finite=False)
-            z = cho_solve((S, True), G.T @ g - h[m:], check_finite=False)
-            return np.concatenate([solve_triangular(L, g - G @ z, lower=True, trans="T", check_finite=False), z])
-
-        return solve
-
-    def elimination_steps() -> Callable[[Array], Array]:
-        factor, pivots, info = dsytrf(W, lower=1, lwork=64 * max(len(W), 1))
-        if info > 0 or dsycon(factor, pivots, norm, lower=1)[0] <= SINGULAR:
-            raise LinAlgError
-        return lambda h: np.asarray(dsytrs(factor, pivots, h, lower=1)[0])
-
-    def shortest_steps() -> Callable[[Array], Array]:
-        return lambda h: np.asarray(lstsq(W, h, cond=SINGULAR, lapack_driver="gelsy")[0])
-
-    ways = [cholesky_steps, elimination_steps, shortest_steps]
-    ready: list[Callable[[Array], Array]] = []
-
-    def solve(h: Array, k: Array) -> tuple[Array, Array]:
-        if not len(W):
-            return h, k
-        both = np.concatenate([h, k])
-        while True:
-            try:
-                if not ready:
-                    ready.append(ways[0]())
-                x = ready[0](both)
-                small = np.abs(x).max() * norm + np.abs(both).max()
-                if len(ways) == 1 or np.abs(W @ x - both).max() <= ROUNDING * small:
-                    return x[:m], x[m:]
-            except LinAlgError:
-                pass
-            ways.pop(0)
-            ready.clear()
-
-    return solve
-
-
-def square_root(P: Array) -> Array:
-    """A square root R of the positive semidefinite P, R'R = P."""
-    diagonal = np.diagonal(P)
-    if np.count_nonzero(P) == np.count_nonzero(diagonal):
-        return np.diag(np.sqrt(diagonal))
-    values, vectors = np.linalg.eigh(P)
-    return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-
-
-@dataclass(eq=False)
-class ByRows:
-    """Newton's equations in the rows, for as many columns as rows or more: with b = c + P^-1 X'a of the penalized columns,
-
-    (D^-1 + K) da + X_f db_f = D^-1 w,   X_f'da = -slack_f,   K = X_p P_p^-1 X_p'."""
-
-    problem: KinkProblem
-
-    @cached_property
-    def flat(self) -> NDArray[np.bool_]:
-        return self.problem.flat
-
-    @property
-    def offset_alone(self) -> bool:
-        """Whether the flat columns are none, or one that is a constant other than zero."""
-        X = self.problem.X[:, self.flat]
-        return X.shape[1] == 0 or (X.shape[1] == 1 and bool(np.ptp(X) == 0 != X[0, 0]))
-
-    @cached_property
-    def chol(self) -> tuple[Array, bool]:
-        """The Cholesky factor of P_p where P is not diagonal."""
-        return cho_factor(self.problem.P[np.ix_(~self.flat, ~self.flat)], lower=True)
-
-    @cached_property
-    def K(self) -> Array:
-        # K = Z Z' with Z = X_p P_p^(-1/2)
-        X, diagonal = self.problem.X[:, ~self.flat], self.problem.diagonal
-        if diagonal is None:
-            Z = solve_triangular(self.chol[0], X.T, lower=True).T
-        else:
-            Z = X if np.all(diagonal[~self.flat] == 1) else X / np.sqrt(diagonal[~self.flat])
-        return np.asarray(Z @ Z.T)
-
-    def inverse(self, force: Array) -> Array:
-        """P_p^-1 force_p among zeros (p,)."""
-        out, diagonal, at = np.zeros(len(force)), self.problem.diagonal, ~self.flat
-        out[at] = cho_solve(self.chol, force[at]) if diagonal is None else force[at] / diagonal[at]
-        return out
-
-    def start(self) -> Array:
-        b = self.problem.centre.copy()
-        b[self.flat] += self.unit * np.linalg.lstsq(self.F, self.problem.y - self.problem.X @ b)[0]
-        return b
-
-    @cached_property
-    def unit(self) -> Array:
-        """What the flat columns are multiplied by, so that they are of the size of K whatever their units."""
-        X = self.problem.X[:, self.flat]
-        if X.shape[1]:
-            some = self.problem.loss.up + self.problem.loss.down > 0
-            if not some.any():
-                raise Incompatible("no row has a weight, and the prior of some column is flat: there is nothing to fit")
-            rank = rank_of(triangular(X[some]).astype(float))
-            if rank.dropped:
-                j = np.flatnonzero(self.flat)[rank.dropped[0]]
-                raise Incompatible(
-                    f"column {j} of X is a combination of others whose prior is flat too: leave it out, or give it a prior"
-                )
-        return np.asarray(np.trace(self.K) / len(X) / np.sqrt(np.square(X).mean(axis=0)))
-
-    @cached_property
-    def F(self) -> Array:
-        return np.asarray(self.problem.X[:, self.flat] * self.unit)
-
-    def factor(self, D: Array) -> None:
-        # I + S K S with S = D^(1/2) is at least I, whatever the sizes of D.
-        self.S = np.sqrt(D)
-        B = self.S[:, None] * self.K * self.S
-        B.flat[:: len(B) + 1] += 1.0
-        self.L = cholesky(B, lower=True, overwrite_a=True, check_finite=False)
-        self.G = solve_triangular(self.L, self.S[:, None] * self.F, lower=True, check_finite=False)
-
-    def solve(self, w: Array, slack: Array) -> Direction:
-        # With slack_p = 0 restored by P_p^-1 slack_p:   da = S L'^-1 (g - G db_f), g = L^-1 (S^-1 w - S X_p P_p^-1 slack_p),
-        # G'G db_f = G'g + slack_f.
-        X = self.problem.X
-        back = X @ self.inverse(slack)
-        flat = np.zeros(0)
-        root = np.where(self.S > 0, self.S, 1.0)  # w is zero where D is: a row without weight
-        g = solve_triangular(self.L, w / root - self.S * back, lower=True, check_finite=False)
-        if self.F.shape[1]:
-            flat = np.linalg.solve(self.G.T @ self.G, self.G.T @ g + self.unit * slack[self.flat])
-            g = g - self.G @ flat
-        da = self.S * solve_triangular(self.L, g, lower=True, trans="T", check_finite=False)
-        db = self.inverse(da @ X + slack)
-        db[self.flat] = self.unit * flat
-        return Direction(db, da, -(self.K @ da + back + self.F @ flat))
-
-    def active(self, rows: NDArray[np.intp]) -> Callable[[Array, Array], tuple[Array, Array]]:
-        # K_FF da_F + X_fF db_f = error - X_pF P_p^-1 slack_p,   X_fF'da_F = -slack_f
-        X, F = self.problem.X[rows], self.F[rows]
-        solve = saddle_solver(self.K[np.ix_(rows, rows)], F)
-
-        def change(slack: Array, error: Array) -> tuple[Array, Array]:
-            da, flat = solve(error - X @ self.inverse(slack), -self.unit * slack[self.flat])
-            db = self.inverse(da @ X + slack)
-            db[self.flat] = self.unit * flat
-            return db, da
-
-        return change
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,10 +121,8 @@ def interior_point(problem: KinkProblem, system: NewtonSystem, start: Inside, *,
         slack = problem.slack(b, a)
         gap = float(rest @ u + alpha @ z)
         loss = float(slope @ u) + float(hinges.base @ r)
-        off = float(np.abs(u - z - t).max(initial=0.0))
-        if gap <= tol * abs(loss) + ROUNDING * size and off <= 1e-3 * floor:
-            break
-        if steps == max_steps:
+        feasible = np.all(np.abs(u - z - t) <= 1e-3 * floor)
+        if (feasible and gap <= tol * abs(loss) + ROUNDING * size) or steps == max_steps:
             break
         D = 1.0 / (u / rest + z / alpha)
         try:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probreg.errors import DataError
-from probreg.inference.penalized.interior_point import ByColumns, ByRows, Inside, NewtonSystem, interior_point
+from probreg.inference.penalized.interior_point import Inside, interior_point
 from probreg.inference.penalized.kink_polish import Solved, polish, states_of
+from probreg.inference.penalized.kink_systems import ByColumns, ByRows, NewtonSystem
 from probreg.inference.penalized.kinks import (
     EPS,
     KinkMode as KinkMode,
@@ -66,6 +67,7 @@ def kink_mode(
     >>> found.beta, found.unique, found.offset_interval
     (array([2.5]), False, (1.0, 4.0))
     """
+    X, y, P, centre = (np.asarray(v, dtype=float) for v in (X, y, P, centre))
     n, p = X.shape
     up, down, epsilon = (np.broadcast_to(np.asarray(side, dtype=float), n) for side in loss)
     for name, side in (("up", up), ("down", down), ("epsilon", epsilon)):
@@ -83,17 +85,16 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
     """One attempt after the other, each polished, until one is certified; the one of least violation where none is."""
     system, best, least = system_of(problem), None, np.inf
     for inside in _attempts(problem, system, tol, max_steps):
-        guesses = [states_of(problem, inside.b, inside.a)]
-        if inside.states is not None:
-            guesses.insert(0, inside.states)
-        points = (polish(problem, system, inside.b, inside.a, states) for states in guesses)
-        for b, a, polished in ((inside.b, inside.a, False), *points):
+        guesses = [] if inside.states is None else [inside.states]
+        for states in (*guesses, states_of(problem, inside.b, inside.a)):
+            b, a, settled = polish(problem, system, inside.b, inside.a, states)
             violation = problem.certify(b, a).violation
-            fine = polished and violation <= FINE
-            if violation < least or fine:
-                best, least = Solved(b, a, inside.steps, fine), violation
-        if best and best.polished:
-            break
+            if settled and violation <= FINE:
+                return Solved(b, a, inside.steps, True)
+            if violation < least:
+                best, least = Solved(b, a, inside.steps, False), violation
+        if (violation := problem.certify(inside.b, inside.a).violation) < least:
+            best, least = Solved(inside.b, inside.a, inside.steps, False), violation
     if best is None:
         raise DataError("X, y and P span too many orders of magnitude for double precision: state them in other units")
     return best
@@ -105,7 +106,7 @@ def _attempts(problem: KinkProblem, system: NewtonSystem, tol: float, max_steps:
         from probreg.inference.penalized.dual_coordinate import dual_coordinate
 
         inside: Inside | None = None
-        for part in (1e-3, 1e-5):
+        for part in (3e-3, 1e-5):
             inside = dual_coordinate(problem, system, inside, tol=part, max_steps=PER_ROW * len(problem.y))
             yield inside
     inside = Inside(system.start(), np.zeros(len(problem.y)), 0)
@@ -119,11 +120,8 @@ def system_of(problem: KinkProblem) -> NewtonSystem:
     n, p = problem.X.shape
     if p > MANY_COLUMNS * n and problem.P.any():
         rows = ByRows(problem)
-        try:
-            if problem.diagonal is not None or rows.chol:
-                return rows
-        except np.linalg.LinAlgError:  # no proper prior of these columns: by columns it need not be
-            pass
+        if problem.diagonal is not None or rows.proper:
+            return rows
     slope = float(np.maximum(problem.loss.up, problem.loss.down).mean())
     r = problem.y - problem.X @ problem.centre
     spread = float(np.abs(r - np.median(r)).mean()) or float(np.abs(r).mean()) or 1.0

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from probreg.inference.penalized.interior_point import NewtonSystem
+from probreg.inference.penalized.kink_systems import NewtonSystem
 from probreg.inference.penalized.kinks import EPS, KinkProblem
 
 Array = NDArray[np.float64]
@@ -79,10 +79,10 @@ def polish(problem: KinkProblem, system: NewtonSystem, b: Array, a: Array, state
             if np.all(error <= FINE / SLIGHT) and np.all(np.abs(slack) <= FINE * problem.reach[0]):
                 break
         if np.any(error > 1.0):
-            # More rows than a point can interpolate: the one that it misses most leaves for the side it is on.
-            i = rows[np.argmax(error)]
-            beyond = 2 if r[i] > eps[i] else -2 if r[i] < -eps[i] else 0
-            state[i] = beyond if not single[i] else (2 if r[i] > 0 else -2)
+            # More rows than a point can interpolate: those that it misses most leave for the side they are on.
+            far = rows[error > 0.5 * error.max()]
+            inside = np.where(single[far], np.where(r[far] > 0, 2, -2), 0)
+            state[far] = np.where(r[far] > eps[far], 2, np.where(r[far] < -eps[far], -2, inside))
             continue
         low = np.where(single | (state == -1), -down, 0.0)
         high = np.where(single | (state == 1), up, 0.0)

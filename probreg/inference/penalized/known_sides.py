@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probreg.errors import Incompatible
-from probreg.inference.penalized.interior_point import ByColumns
 from probreg.inference.penalized.kink_polish import Solved
+from probreg.inference.penalized.kink_systems import ByColumns
 from probreg.inference.penalized.kinks import KinkProblem, PiecewiseLinear
 from probreg.numerics.linalg import map_blocks, row_blocks
 
