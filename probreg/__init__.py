@@ -1,6 +1,7 @@
 """Regression as likelihood models: one model fitted by maximum likelihood, by its posterior mode, exactly and by MCMC."""
 
 from probreg import (
+    bounds,
     kernels,
     likelihoods,
     online,
@@ -156,6 +157,7 @@ __all__ = [
     "audit",
     "bayesian_ridge",
     "bias_variance",
+    "bounds",
     "bridge",
     "check",
     "compare",
