@@ -19,6 +19,7 @@ from probreg.assess.audit import audit
 from probreg.assess.before import check
 from probreg.assess.bias_variance import Truth, bias_variance
 from probreg.assess.conformal import JackknifePlus, Split, conformal
+from probreg.assess.guarantee import guarantee
 from probreg.assess.simulation import sbc, simulate
 from probreg.comparison import Comparison, compare, compare_models
 from probreg.comparison.effects import comparisons, predictions, slopes
@@ -172,6 +173,7 @@ __all__ = [
     "fit",
     "gam",
     "gp",
+    "guarantee",
     "hypothesis",
     "influence_measures",
     "interval_panel",
