@@ -2,6 +2,7 @@
 
 Each function returns a `Bound`, which holds with probability 1 - delta over independent rows and says what it assumes. Bounds
 for a whole class hold for the member that was chosen on the same rows; `hold_out` is for one fit and rows kept apart from it.
+docs/explanation/bounds.md derives them, and `pr.guarantee` applies them to a fit.
 """
 
 from probreg.scores.bounds import (

@@ -281,6 +281,23 @@ def test_the_print_says_what_says_nothing(rows):
     assert all(len(line.split()) <= 25 for line in text.splitlines())
 
 
+def test_a_comparison_and_a_report_have_a_line_of_each_fit_on_request(rows, tmp_path):
+    X, y = rows
+    model = pr.Model.from_arrays(X, y)
+    fits = {"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(pr.Normal(0.5, sigma_units=True)))}
+    found = pr.compare(fits, guarantee={"y_range": (-2.0, 3.0)})
+    for name, fit in fits.items():  # at delta / 2 each, so that the smaller may be chosen
+        alone = pr.guarantee(fit, (-2.0, 3.0), delta=0.025).held_out.bound.value
+        said = f"guarantee of {name}: squared error of predictions clipped to [-2, 3] at most {alone:.4g} on new rows"
+        assert any(note.startswith(said) for note in found.notes)
+    assert found.notes[-1] == "these guarantees hold with probability 0.95 at once, for independent rows"
+    assert not any("guarantee" in note for note in pr.compare(fits).notes)
+    page = pr.report(fits, tmp_path / "page.html", guarantee={"y_range": (-2.0, 3.0)}).read_text(encoding="utf-8")
+    assert "guarantee of ridge: squared error" in page
+    with pytest.raises(pr.DataError, match="range taken from the sample"):
+        pr.compare(fits, guarantee={"y_range": (-2.0, y.max())})
+
+
 @pytest.mark.slow
 def test_guarantees_are_kept_on_new_rows():
     """Noise alone, and columns enough to follow it: each line holds in at least 1 - delta of 300 samples."""

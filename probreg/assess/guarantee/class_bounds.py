@@ -20,6 +20,7 @@ from probreg.scores.bounds import pac_bayes, pseudo_dimension
 from probreg.scores.bounds.classes import Of
 
 _NUMBERS = 2_000_000  # predictions held at once
+_OF_DRAWS = "it judges predictions of draws and, for a convex loss, their mean; not the fit itself"
 _MOST = 2000  # coefficients of a normal distribution
 
 
@@ -78,7 +79,7 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
         )
         bound = replace(bound, assumptions=(bound.assumptions[0], *known))
         said = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), half of delta pays for them"
-        lines.append(BoundLine(name, loss.name, bound, notes=(said, *judged.paid)))
+        lines.append(BoundLine(name, loss.name, bound, notes=(said, _OF_DRAWS, *judged.paid)))
     return lines
 
 

@@ -38,7 +38,7 @@ class BoundLine:
         if not b.applies:
             limit = "does not apply"
         elif b.vacuous:
-            limit = f"says nothing, {b.value:.4g} = {' + '.join(parts)} is not below the largest loss"
+            limit = f"says nothing, {b.value:.4g} = {' + '.join(parts)} reaches the largest loss"
         return printed(f"{b.theorem}: {limit} ({b.source})")
 
 
