@@ -193,8 +193,18 @@ def test_ranges_that_are_no_knowledge_are_refused(rows):
     for ends in ((1.0, 1.0), (3.0, -2.0), 4.0, (np.nan, 1.0)):
         with pytest.raises(pr.DataError, match="y_range is two finite numbers lo < hi"):
             pr.guarantee(fit, ends)
-    rated = pr.ols(X, np.round(np.clip(2 + y, 1, 3)))  # ends of a scale of whole numbers are known before the rows
-    assert pr.guarantee(rated, (1, 3)).held_out.bound is not None
+    rated = pr.ols(X, np.round(np.clip(2 + y, 1, 3)))  # ends of a scale of whole numbers may be known
+    assert "known before the rows, though these rows end there" in repr(pr.guarantee(rated, (1, 3)))
+    assert "though these rows" not in repr(pr.guarantee(rated, (0, 3)))
+
+
+def test_parts_of_fewer_than_two_rows_are_refused(rows):
+    fit = pr.ols(*rows)
+    for share, held in ((0.001, 0), (0.01, 1), (0.999, 120)):
+        with pytest.raises(pr.DataError, match=f"of 120 rows holds out {held}: two or more"):
+            pr.guarantee(fit, (-2.0, 3.0), holdout=share)
+    with pytest.raises(pr.DataError, match="folds=61 of 120 rows hold fewer than two each"):
+        pr.guarantee(fit, (-2.0, 3.0), folds=61)
 
 
 def test_weights_are_frequencies_or_refused(rows):
@@ -281,10 +291,14 @@ def test_the_print_says_what_says_nothing(rows):
     assert all(len(line.split()) <= 25 for line in text.splitlines())
 
 
-def test_a_comparison_and_a_report_have_a_line_of_each_fit_on_request(rows, tmp_path):
-    X, y = rows
-    model = pr.Model.from_arrays(X, y)
-    fits = {"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(pr.Normal(0.5, sigma_units=True)))}
+@pytest.fixture(scope="module")
+def fits(rows):
+    model = pr.Model.from_arrays(*rows)
+    return {"ML": pr.fit(model), "ridge": pr.fit(model.with_prior(pr.Normal(0.5, sigma_units=True)))}
+
+
+def test_a_comparison_has_a_line_of_each_fit_on_request(rows, fits):
+    _, y = rows
     found = pr.compare(fits, guarantee={"y_range": (-2.0, 3.0)})
     for name, fit in fits.items():  # at delta / 2 each, so that the smaller may be chosen
         alone = pr.guarantee(fit, (-2.0, 3.0), delta=0.025).held_out.bound.value
@@ -292,10 +306,14 @@ def test_a_comparison_and_a_report_have_a_line_of_each_fit_on_request(rows, tmp_
         assert any(note.startswith(said) for note in found.notes)
     assert found.notes[-1] == "these guarantees hold with probability 0.95 at once, for independent rows"
     assert not any("guarantee" in note for note in pr.compare(fits).notes)
-    page = pr.report(fits, tmp_path / "page.html", guarantee={"y_range": (-2.0, 3.0)}).read_text(encoding="utf-8")
-    assert "guarantee of ridge: squared error" in page
     with pytest.raises(pr.DataError, match="range taken from the sample"):
         pr.compare(fits, guarantee={"y_range": (-2.0, y.max())})
+
+
+@pytest.mark.slow
+def test_a_report_has_a_line_of_each_fit_on_request(fits, tmp_path):
+    page = pr.report(fits, tmp_path / "page.html", guarantee={"y_range": (-2.0, 3.0)}).read_text(encoding="utf-8")
+    assert "guarantee of ridge: squared error" in page
 
 
 @pytest.mark.slow

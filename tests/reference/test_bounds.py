@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import probreg as pr
 from probreg import bounds, kernels
 
 PLAIN = {"risk": 0.0, "n": 10_000, "delta": 0.05}
@@ -107,6 +108,21 @@ def test_what_each_bound_says_of_442_patients(diabetes):
     linear = {"risk": 0.0, "n": 442, "dimension": 11, "most": 321.0**2}
     assert round(bounds.pseudo_dimension(**linear, form="textbook").value) == 76430
     assert round(bounds.pseudo_dimension(**linear).value) == 59352
+
+
+def test_a_guarantee_of_442_patients(diabetes):
+    X, y = diabetes
+    fit = pr.kernel_ridge(X, y, kernel=kernels.RBF(5.0), lam=442.0, intercept=False)
+    found = pr.guarantee(fit, (-160.5, 160.5), holdout=0.5)
+    limits = {line.bound.theorem: line.bound for line in found.lines if line.bound is not None}
+    assert round(limits["stability"].value) == 60821
+    assert round(limits["kernel ball, trace of the rows"].value) == 35674
+    hoeffding = next(line.bound for line in found.lines if line.bound and line.bound.source == "Hoeffding 1963")
+    assert round(hoeffding.deviation) == 8483
+    assert found.held_out.bound.value < hoeffding.value
+    linear = pr.guarantee(pr.ols(X, y + 185.5), (25, 346))
+    dimension = next(line.bound for line in linear.lines if line.theorem == "pseudo-dimension 11")
+    assert round(dimension.value - dimension.empirical) == 59352
 
 
 def test_hold_out_of_221_patients(diabetes):

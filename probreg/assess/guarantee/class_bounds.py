@@ -8,14 +8,12 @@ from probreg.assess.guarantee.judged import (
     Array,
     BoundLine,
     Judged,
-    columns_fixed,
     flat_columns,
     relative_prior,
 )
 from probreg.data.rows import plus_offset
 from probreg.likelihoods.links import IDENTITY
 from probreg.numerics.frame import map_of_columns
-from probreg.scores.assumptions import Assumption
 from probreg.scores.bounds import pac_bayes, pseudo_dimension
 from probreg.scores.bounds.classes import Of
 
@@ -46,7 +44,7 @@ def dimension_lines(judged: Judged) -> list[BoundLine]:
         bound = pseudo_dimension(
             risk=judged.risk(loss), n=judged.n, dimension=p, delta=judged.delta, most=loss.most, of=of
         )
-        bound = replace(bound, theorem=f"{name} {p}", assumptions=(bound.assumptions[0], columns_fixed(design)))
+        bound = replace(bound, theorem=f"{name} {p}")
         lines.append(BoundLine(bound.theorem, loss.name, bound, notes=("it holds whatever prior was chosen",)))
     return lines
 
@@ -68,16 +66,11 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
         return [BoundLine(name, judged.losses[0].name, None, "the covariance of the estimate is singular")]
     divergence = max(0.0, 0.5 * float(np.sum(P * S) + away @ P @ away - len(S) - logs[0] - logs[1]))
     risks = _risks_of_draws(judged, S)
-    known = (
-        columns_fixed(judged.design),
-        Assumption("the prior was stated before the rows, and every column has one", None, True),
-    )
     lines = []
     for loss, risk in zip(judged.losses, risks):
         bound = pac_bayes(
             risk=risk, n=judged.n, divergence=divergence, delta=judged.share, most=loss.most, draws=judged.draws
         )
-        bound = replace(bound, assumptions=(bound.assumptions[0], *known))
         said = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), half of delta pays for them"
         lines.append(BoundLine(name, loss.name, bound, notes=(said, _OF_DRAWS, *judged.paid)))
     return lines

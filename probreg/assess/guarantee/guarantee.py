@@ -88,7 +88,7 @@ def guarantee(
     loss: LossName | None = None,
     chosen_from: Count | None = 1,
     row_norm: Positive | None = None,
-    draws: Count = 10_000,
+    draws: Count = 4000,
     seed: Seed = 0,
 ) -> RiskBounds:
     """How large the mean loss of a fit on new rows may be, by every theorem whose assumptions hold; hold-out first.
@@ -178,10 +178,10 @@ def _shared(judged: Judged) -> tuple[Assumption, ...]:
     """What every line assumes, and what the user said of the choices before it."""
     known = []
     if judged.y_range is not None:
-        lo, hi = judged.y_range
-        known.append(
-            Assumption(f"{judged.design.response} lies in [{lo:g}, {hi:g}], stated before the rows", None, None)
-        )
+        (lo, hi), y = judged.y_range, judged.design.observed
+        met = ", though these rows end there" if y.min() == lo and y.max() == hi else ""
+        said = f"{judged.design.response} lies in [{lo:g}, {hi:g}], known before the rows{met}"
+        known.append(Assumption(said, None, None))
     if judged.chosen_from is not None:
         known.append(Assumption("the model was chosen before the rows, but for what chosen_from counts", None, None))
     return tuple(known)

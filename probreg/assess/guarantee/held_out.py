@@ -6,6 +6,7 @@ from probreg.assess.conformal.split import fit_again
 from probreg.assess.guarantee.judged import Array, BoundLine, Judged, mean_at
 from probreg.assess.guarantee.losses import BoundedLoss
 from probreg.data import Design
+from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.scores.bounds.single import HoldOut, hold_out
 
@@ -30,6 +31,8 @@ def split_lines(judged: Judged, share: float) -> list[BoundLine]:
         return [BoundLine("hold-out", judged.losses[0].name, None, why)]
     order = np.random.default_rng(judged.seed).permutation(judged.n)
     cut = round(share * judged.n)
+    if cut < 2 or cut == judged.n:
+        raise DataError(f"holdout={share:g} of {judged.n} rows holds out {cut}: two or more, and not all of them")
     out, kept = np.sort(order[:cut]), np.sort(order[cut:])
     part = fit_again(judged.fit, judged.design.take(kept), _WHAT)
     return unseen_lines(judged, part, judged.design.take(out), f"it judges the fit on the other {len(kept)} rows")
@@ -44,6 +47,8 @@ def fold_lines(judged: Judged, folds: int) -> list[BoundLine]:
     """The mean risk of K fits, each judged on the fold that it has not seen."""
     if (why := refit_obstacle(judged)) is not None:
         return [BoundLine(f"{folds} folds", judged.losses[0].name, None, why)]
+    if judged.n < 2 * folds:
+        raise DataError(f"folds={folds} of {judged.n} rows hold fewer than two each")
     label = np.random.default_rng(judged.seed).permutation(judged.n) % folds
     each = [np.zeros(judged.n) for _ in judged.losses]
     for k in range(folds):

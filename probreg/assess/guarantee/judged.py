@@ -12,7 +12,6 @@ from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import atom_count, predictive
 from probreg.priors import Prior
-from probreg.scores.assumptions import Assumption
 from probreg.scores.bounds import Bound
 from probreg.system.terminal import printed
 
@@ -127,10 +126,3 @@ def independent_rows(fit: Fit) -> Design:
             "rows are the only weights that they take"
         )
     return rows_by_frequency(design)[0]
-
-
-def columns_fixed(design: Design) -> Assumption:
-    """Whether the columns were fixed before the rows were seen."""
-    if learned := design.recipe.learned:
-        return Assumption(f"columns were fixed before the rows; those of {', '.join(learned)} follow them", None, False)
-    return Assumption("columns were fixed before the rows were seen", None, None)

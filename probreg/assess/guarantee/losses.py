@@ -126,7 +126,7 @@ def read_range(y_range: Any, design: Design) -> tuple[float, float]:
             f"{name} is {y[bad[0]]:g} in row {row}, outside y_range ({lo:g}, {hi:g}): the range is what {name} can be"
         )
     for end, extreme in ((lo, float(y.min())), (hi, float(y.max()))):
-        # an end that one row has to the last digit, and is no round number, was not known before that row
-        if end == extreme and end != np.floor(end) and np.sum(y == end) == 1:
+        # an end that one row has to the last digit, and that has more than six of them, was not known before that row
+        if end == extreme and end != float(f"{end:.6g}") and np.sum(y == end) == 1:
             raise DataError(f"y_range ends at {end!r}, the most extreme {name} here: {_FROM_SAMPLE.format(name=name)}")
     return lo, hi

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.assess.guarantee.judged import Array, BoundLine, Judged, columns_fixed, flat_columns, relative_prior
+from probreg.assess.guarantee.judged import Array, BoundLine, Judged, flat_columns, relative_prior
 from probreg.assess.guarantee.losses import BoundedLoss
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
@@ -38,7 +38,6 @@ class Ball:
 def ball_lines(judged: Judged) -> list[BoundLine]:
     """Stability, and the ball by the trace of the rows and by r where that is known."""
     loss = judged.losses[0]
-    model = judged.fit.model
     if (why := ball_obstacle(judged)) is not None:
         return [BoundLine("norm ball and stability", loss.name, None, why)]
     ball = _ball(judged)
@@ -51,14 +50,12 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
         Lam, delta, k = _doubled(ball, judged.delta)
         said = f"Lam = {Lam:.4g}, step {k} of a grid that doubles, for ||f|| of these rows: delta / {k * (k + 1)} pays"
     inside = Assumption(f"||f|| <= {Lam:.4g}", ball.norm, ball.norm <= Lam * (1 + 1e-9))
-    known = (columns_fixed(model.design), inside)
     forms: list[tuple[str, dict[str, Any]]] = [("trace of the rows", {"trace": float(ball.squares.sum())})]
     forms += [] if ball.r is None else [(f"r = {ball.r:.4g}", {"row_norm": ball.r})]
     for words, form in forms:
         bound = _of_ball(judged, loss, Lam, delta, form)
-        bound = replace(
-            bound, theorem=f"{bound.theorem}, {words}", assumptions=(*bound.assumptions[:1], *known), delta=judged.delta
-        )
+        title, known = f"{bound.theorem}, {words}", (*bound.assumptions, inside)
+        bound = replace(bound, theorem=title, assumptions=known, delta=judged.delta)
         lines.append(BoundLine(bound.theorem, loss.name, bound, notes=(said, *paid)))
     return lines
 
@@ -94,7 +91,6 @@ def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
         risk=judged.risk(loss), n=judged.n, lam=ball.lam, row_norm=ball.r, half_width=ball.B, width=loss.width,
         epsilon=loss.epsilon, delta=judged.share,
     )  # fmt: skip
-    bound = replace(bound, assumptions=(bound.assumptions[0], columns_fixed(fit.model.design)))
     said = f"lam = {ball.lam:.4g} of the mean loss, stated before the rows; |y - offset| <= {ball.B:.4g}"
     return BoundLine("stability", loss.name, bound, notes=(said, *judged.paid))
 
