@@ -142,6 +142,16 @@ def test_scales_found_by_evidence_count_as_chosen_freely(rows):
     # sigma alone was found, and the prior is not in its units: lam follows the rows
     found = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, prior=pr.Normal(1.0)), "evidence"), (-2.0, 3.0))
     assert "chosen on all rows" in why(found, "hold-out")
+    two = {
+        "x1": pr.Normal(pr.HalfNormal(1.0)),
+        "x2": pr.Normal(1.0),
+    }  # their ratio follows the rows, and so does the kernel
+    found = pr.guarantee(
+        pr.fit(pr.Model.from_arrays(X, y, intercept=False, prior=two), "evidence"), (-2.0, 3.0), chosen_from=None
+    )
+    assert "several scales were found" in why(found, "norm ball")
+    one = pr.Model.from_arrays(X, y, intercept=False, prior=pr.Normal(pr.HalfNormal(1.0)))
+    assert line(pr.guarantee(pr.fit(one, "evidence"), (-2.0, 3.0)), "kernel ball").bound is not None
     # sigma alone was found, and the coefficients do not depend on it
     kernel = pr.kernel_ridge(X, y, kernel=RBF, lam=12.0, intercept=False)
     assert pr.guarantee(kernel, (-2.0, 3.0)).held_out.bound is not None
@@ -155,6 +165,11 @@ def test_what_fails_is_said(rows):
     bare = {"intercept": False, "prior": pr.Normal(1.0)}
     unknown = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, **bare)), (-2.0, 3.0))
     assert "sigma is estimated, and lam with it" in why(unknown, "norm ball")
+    paid = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, **bare)), (-2.0, 3.0), chosen_from=None)
+    assert line(paid, "kernel ball").bound is not None
+    mixed = bare | {"prior": {"x1": pr.Normal(1.0), "x2": pr.Normal(1.0, sigma_units=True)}}
+    mixed = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, **mixed)), (-2.0, 3.0), chosen_from=None)
+    assert "some columns have their prior in its units" in why(mixed, "norm ball")
     held = pr.Model.from_arrays(X, y, **bare, aux={"sigma": 0.5})
     assert "state row_norm=" in why(pr.guarantee(pr.fit(held), (-2.0, 3.0)), "stability")
     assert line(pr.guarantee(pr.fit(held), (-2.0, 3.0), row_norm=1.5), "stability").bound is not None

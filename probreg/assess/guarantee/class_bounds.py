@@ -10,6 +10,7 @@ from probreg.assess.guarantee.judged import (
     Judged,
     flat_columns,
     relative_prior,
+    scale_name,
 )
 from probreg.data.rows import plus_offset
 from probreg.likelihoods.links import IDENTITY
@@ -79,15 +80,16 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
 def draws_obstacle(judged: Judged) -> str | None:
     """Why there is no finite divergence from a prior that was fixed before the rows."""
     fit = judged.fit
-    model, joint, found = fit.model, fit.model.joint, fit.solution.stats.get("scales_found")
+    model, joint, found = fit.model, fit.model.joint, fit.solution.stats.get("ratios_found")
     if flat := flat_columns(fit):
         return f"from a flat prior, that of {flat}, every posterior is infinitely far"
     if not (joint.gaussian and joint.proper) or relative_prior(fit):
         return "the prior is not a normal one that was stated on the raw columns"
     if found or judged.chosen_from is None:
         return "the scale of the prior was found on these rows: state it, or pay for a grid by chosen_from="
-    if joint.sigma_units.any() and (model.noise_unknown or found is not None):
-        return f"the prior is in units of {model.noise_scale}, which was found on these rows: hold it at a value"
+    name, in_units = scale_name(model.likelihood), joint.sigma_units.any() or model.likelihood.insensitive is not None
+    if (joint.sigma_units.any() and name in model.unknown) or (in_units and found is not None):
+        return f"the prior is in units of {name}, which was found on these rows: hold it at a value"
     if judged.design.recipe.learned:
         return f"the columns of {', '.join(judged.design.recipe.learned)} follow these rows, and the prior with them"
     if fit.solution.beta.size > _MOST:

@@ -11,6 +11,7 @@ from probreg.data import Design
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import atom_count, predictive
+from probreg.likelihoods import Likelihood
 from probreg.priors import Prior
 from probreg.scores.bounds import Bound
 from probreg.system.terminal import printed
@@ -96,11 +97,14 @@ def mean_at(fit: Fit, design: Design) -> Array:
 
 def scale_from_rows(fit: Fit) -> bool:
     """Whether evidence on these rows found what the mode depends on: scales of the prior, or their ratio to the noise."""
-    stats, joint = fit.solution.stats, fit.model.joint
-    if "scales_found" not in stats:
-        return False
-    ratio = fit.model.likelihood.least_squares and bool((joint.sigma_units | ~joint.informative).all())
-    return stats["scales_found"] > 0 or not ratio
+    return fit.solution.stats.get("ratios_found", 0.0) > 0
+
+
+def scale_name(likelihood: Likelihood) -> str:
+    """The nuisance parameter by which residuals are divided, of squared errors and of errors beyond an epsilon; "" of others."""
+    if likelihood.insensitive is not None:
+        return likelihood.aux[0]
+    return likelihood.noise_scale or ""
 
 
 def flat_columns(fit: Fit) -> str:

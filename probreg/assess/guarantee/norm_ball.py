@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.assess.guarantee.judged import Array, BoundLine, Judged, flat_columns, relative_prior
+from probreg.assess.guarantee.judged import Array, BoundLine, Judged, flat_columns, relative_prior, scale_name
 from probreg.assess.guarantee.losses import BoundedLoss
 from probreg.errors import DataError
 from probreg.scores.assumptions import Assumption
@@ -110,10 +110,13 @@ def ball_obstacle(judged: Judged) -> str | None:
         return "the prior is not normal about zero on every column"
     if relative_prior(judged.fit):
         return "the prior is stated relative to these rows: state it on the raw columns"
-    ratio = lik.least_squares and bool(joint.sigma_units.all())
-    if model.noise_unknown and not ratio and judged.chosen_from is not None:
-        return f"{model.noise_scale} is estimated, and lam with it: hold it, or pay for any lam by chosen_from=None"
-    if judged.fit.solution.stats.get("scales_found", 0.0) > 1:
+    scale, units = scale_name(lik), joint.sigma_units
+    estimated = scale in model.unknown and not (lik.least_squares and units.all())
+    if estimated and units.any() and not units.all():
+        return f"{scale} is estimated, and some columns have their prior in its units: hold it"
+    if estimated and judged.chosen_from is not None:
+        return f"{scale} is estimated, and lam with it: hold it, or pay for any lam by chosen_from=None"
+    if judged.fit.solution.stats.get("ratios_found", 0.0) > 1:
         return "several scales were found by evidence on these rows, where one may be paid for: state them"
     if learned := design.recipe.learned:
         return f"the columns of {', '.join(learned)} follow these rows, and the class with them"
@@ -126,7 +129,7 @@ def _ball(judged: Judged) -> Ball:
     fit, design = judged.fit, judged.design
     model = fit.model
     lik, joint = model.likelihood, model.joint
-    s = 1.0 if lik.least_squares and joint.sigma_units.all() else float(model.noise(fit.aux))
+    s = 1.0 if lik.least_squares and joint.sigma_units.all() else float(fit.aux[scale_name(lik)])
     P = joint.precision(s)
     V = np.diag(1.0 / np.diag(P)) if not np.any(P - np.diag(np.diag(P))) else np.linalg.inv(P)
     v = float(np.mean(np.diag(V)))

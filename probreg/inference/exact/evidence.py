@@ -117,7 +117,7 @@ class Evidence(Method):
         stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
         return inner._replace(
             notes=(*problem.words(top), *inner.notes),
-            stats={stat: float(top.at.evidence), "scales_found": float(len(problem.hyper(top))), **inner.stats},
+            stats={stat: float(top.at.evidence), "ratios_found": float(problem.ratios_found), **inner.stats},
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
