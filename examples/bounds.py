@@ -41,12 +41,14 @@ for name, one in found.items():
     for line in one.lines:
         if line.bound is None or "Hoeffding" in line.bound.source:
             continue
-        labels.append(line.bound.theorem.split(",")[0] + f" ({name})")
+        labels.append(f"{line.bound.theorem} ({name})")
         place = -len(labels)
         panel.plot([line.bound.empirical, line.bound.value], [place, place], color=colors[name], lw=1.2)
         panel.plot(line.bound.value, place, "o" if not line.bound.vacuous else "x", color=colors[name])
-panel.axvline(found["ridge"].losses[0].middle, color="#888888", lw=0.8, ls=":")
-panel.axvline(found["ridge"].losses[0].most, color="#888888", lw=0.8)
+judged = found["ridge"].losses[0]
+for value, words, style in ((judged.middle, "middle of the range", ":"), (judged.most, "largest loss", "-")):
+    panel.axvline(value, color="#888888", lw=0.8, ls=style, label=words)
+panel.legend(frameon=False, loc="lower right", fontsize=8)
 panel.set_yticks(range(-1, -len(labels) - 1, -1), labels, fontsize=8)
 panel.set(xscale="log", xlabel="mean squared error (kg²): on the rows, and at most on new ones")
 panel.spines[["top", "right"]].set_visible(False)
