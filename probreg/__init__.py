@@ -1,6 +1,7 @@
 """Regression as likelihood models: one model fitted by maximum likelihood, by its posterior mode, exactly and by MCMC."""
 
 from probreg import (
+    bounds,
     kernels,
     likelihoods,
     online,
@@ -18,6 +19,7 @@ from probreg.assess.audit import audit
 from probreg.assess.before import check
 from probreg.assess.bias_variance import Truth, bias_variance
 from probreg.assess.conformal import JackknifePlus, Split, conformal
+from probreg.assess.guarantee import guarantee
 from probreg.assess.simulation import sbc, simulate
 from probreg.comparison import Comparison, compare, compare_models
 from probreg.comparison.effects import comparisons, predictions, slopes
@@ -158,6 +160,7 @@ __all__ = [
     "audit",
     "bayesian_ridge",
     "bias_variance",
+    "bounds",
     "bridge",
     "check",
     "compare",
@@ -172,6 +175,7 @@ __all__ = [
     "fit",
     "gam",
     "gp",
+    "guarantee",
     "hypothesis",
     "influence_measures",
     "interval_panel",

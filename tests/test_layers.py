@@ -22,7 +22,7 @@ LAYERS = [
     {"recipes", "assess"},  # one line for a known model; whether to believe a fit
     {"comparison"},  # between fits and within them
     {"show"},  # pictures, reports, the command line
-    {"plot"},  # the path by which people import the pictures
+    {"plot", "bounds"},  # the paths by which people import the pictures, and the bounds of scores
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 ROOT = pathlib.Path(probreg.__file__).parent

@@ -3,9 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from probreg.arguments.scalars import Positive, Probability, Word, checked
 from probreg.arguments.types import DataFrame, Dataset
+from probreg.assess.guarantee import RiskBounds
+from probreg.comparison.guarantees import guarantee_notes, guarantees_of
 from probreg.comparison.numbers import NUMBERS, WORDS, dataset
 from probreg.comparison.prior_terms import spelling
 from probreg.comparison.reasons import Reason, found, reasons_by_parameter
@@ -36,6 +39,8 @@ class Comparison:
         error of a mean) and skewness (of a posterior). nan: does not exist, or is not defined.
     apart : float
         Differences beyond so many SE of the baseline get a reason.
+    guarantees : mapping from str to RiskBounds
+        What `guarantee` says of each fit, where that was asked for.
 
     Attributes
     ----------
@@ -67,6 +72,7 @@ class Comparison:
     prob: float
     data: Dataset
     apart: float = 0.1
+    guarantees: Mapping[str, RiskBounds] = MappingProxyType({})
 
     def to_pandas(self) -> DataFrame:
         """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""
@@ -132,7 +138,7 @@ class Comparison:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a reader has to know of the table: what does not exist and why, sigma, equivalent penalties."""
-        return tuple(notes(self, self.spellings))
+        return (*notes(self, self.spellings), *(guarantee_notes(self.guarantees) if self.guarantees else ()))
 
     def __repr__(self) -> str:
         return text(self, self._reasons, self.notes)
@@ -149,6 +155,7 @@ def compare(
     kind: Word | None = None,
     baseline: Word | None = None,
     apart: Positive = 0.1,
+    guarantee: Mapping[str, object] | None = None,
 ) -> Comparison:
     """Fits of the same rows and columns as one table, with differences and ratios against a baseline.
 
@@ -165,6 +172,8 @@ def compare(
         The name of the fit to hold the others against; the first by default.
     apart : float
         Differences beyond so many SE of the baseline get a reason.
+    guarantee : mapping, optional
+        Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}: adds its first line for each of K fits, at delta / K.
 
     Returns
     -------
@@ -196,4 +205,5 @@ def compare(
         refuse_unlike(base, several[base], name, fit, functions)
         refuse_written_out(fit.solution, "compare")
     check_kind(several, kind)
-    return Comparison(several, base, prob, dataset(several, base, prob, kind), apart)
+    promised = {} if guarantee is None else guarantees_of(several, guarantee)
+    return Comparison(several, base, prob, dataset(several, base, prob, kind), apart, promised)

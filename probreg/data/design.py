@@ -45,6 +45,9 @@ class ColumnRecipe(Protocol):
     @property
     def entering(self) -> Mapping[str, tuple[str, ...]]: ...
 
+    @property
+    def learned(self) -> tuple[str, ...]: ...
+
     def matrix(self, data: Any) -> Array: ...
 
     def inputs_at(self, data: Any) -> dict[str, Array]: ...
@@ -488,6 +491,10 @@ class PlainColumns(ArrayColumns):
     @property
     def processes(self) -> Mapping[str, ProcessTerm]:
         return {}
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return ()
 
     def inputs_at(self, data: Any) -> dict[str, Array]:
         return {}

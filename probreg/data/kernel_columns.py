@@ -43,6 +43,10 @@ class KernelColumns(ArrayColumns):
         return {self.process.key: self.process}
 
     @property
+    def learned(self) -> tuple[str, ...]:
+        return (self.process.short,) if self.process.learned else ()
+
+    @property
     def entering(self) -> Mapping[str, tuple[str, ...]]:
         return {self.process.key: self.process.inputs}
 

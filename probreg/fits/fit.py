@@ -692,7 +692,8 @@ class Fit:
         """What a theorem promises for the steps that made this fit, against what they suffered.
 
         For `lms` and `perceptron`: the mistakes of all passes against (r / margin)^2, or their squared loss against
-        that of the answer, on standardised columns. It is about those rounds and says nothing of a new row.
+        that of the answer, on standardised columns. It is about those rounds and says nothing of a new row, for which
+        there is `pr.guarantee`.
 
         Returns
         -------

@@ -236,7 +236,9 @@ class Method(ABC):
 
     def guarantee(self, model: Model, solution: Solution) -> "Guarantee":
         """What a theorem promises for the steps this method took; Incompatible where none is about them."""
-        raise Incompatible(f"no theorem about its steps is written down for {self.name}; lms and perceptron have one")
+        raise Incompatible(
+            f"no theorem about its steps is written down for {self.name}; lms and perceptron have one. pr.guarantee(fit) bounds the risk of any fit"
+        )
 
 
 def markov(method: Method, solution: Solution) -> bool:

@@ -87,6 +87,8 @@ class Likelihood(ABC):
     noise_scale: ClassVar[str | None] = None
     # log p = -(y - eta)^2 / (2 s^2) - log s + constant, s the noise scale: least squares, of which the moments of the rows are enough
     least_squares: ClassVar[bool] = False
+    # epsilon, where -log p = max(0, |y - eta| - epsilon) / s + constant, s the first of `aux`: errors within it cost nothing
+    insensitive: ClassVar[float | None] = None
     # whether the likelihood of some data rises for ever, so that no estimate exists; None: not known, and found out
     # from where a search ended (`probreg.inference.modes.existence`). True goes with `recession`: see `MayDiverge`
     may_diverge: ClassVar[bool | None] = None

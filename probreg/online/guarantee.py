@@ -10,38 +10,9 @@ import numpy as np
 from probreg.arguments.scalars import Count, NonNegative, Positive, checked
 from probreg.errors import DataError, Incompatible
 from probreg.online.parts import Array
+from probreg.scores.assumptions import Assumption
 
-
-@dataclass(frozen=True)
-class Assumption:
-    """One condition of a theorem, the value met so far, and whether it held.
-
-    Parameters
-    ----------
-    statement : str
-        The condition.
-    met : float, optional
-        The value met so far, where there is one.
-    holds : bool, optional
-        None if nothing can tell.
-
-    Examples
-    --------
-    >>> print(Assumption("step < 1", 0.5, True))
-    met: step < 1 (so far 0.5)
-    """
-
-    statement: str
-    met: float | None
-    holds: bool | None
-
-    def __post_init__(self) -> None:
-        if self.holds is not None:
-            object.__setattr__(self, "holds", bool(self.holds))  # NumPy's False is not False
-
-    def __str__(self) -> str:
-        verdict = {True: "met", False: "NOT MET", None: "cannot be checked"}[self.holds]
-        return f"{verdict}: {self.statement}" + ("" if self.met is None else f" (so far {self.met:.4g})")
+CONVEX = Assumption("the loss is convex in the weights", None, True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +34,7 @@ class Guarantee:
     comparator: Array | None = None
     comparator_loss: float = np.nan
     sampling: tuple[Assumption, ...] = ()
-    convex: Assumption = Assumption("the loss is convex in the weights", None, True)
+    convex: Assumption = CONVEX
 
     @property
     def applies(self) -> bool:

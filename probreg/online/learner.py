@@ -107,7 +107,7 @@ def shown_response(y: ArrayLike) -> str:
     return f"{float(y):g}" if np.ndim(y) == 0 else f"({', '.join(f'{v:g}' for v in np.asarray(y))})"  # type: ignore[arg-type]
 
 
-def finite(value: float, state: State) -> None:
+def refuse_infinite_loss(value: float, state: State) -> None:
     """Diverged unless the loss of a round is a finite number."""
     if not np.isfinite(value):
         raise Diverged(f"the loss of round {state.t + 1} is {value:g}: take a smaller step or scale the columns", state)
@@ -181,7 +181,7 @@ class Gradient(Learner):
         # f_t = w_t'x_t, before y_t is used.
         f = float(state.w @ row)
         value, slope = self.loss.at(f, y)
-        finite(value, state)
+        refuse_infinite_loss(value, state)
         # g = l'(f) x + ridge w, theta <- theta - a g.
         g, a, memory = slope * row + self.ridge * state.w, self.rate.at(t, float(row @ row), value), {}
         if self.rate.kind == ADAGRAD:

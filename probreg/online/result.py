@@ -12,7 +12,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.online.guarantee import Guarantee
 from probreg.online.parts import Array
 from probreg.online.rounds import Rounds
-from probreg.online.theorems import guarantee
+from probreg.online.theorems import guarantee_of
 
 Recent = Annotated[float, Number(0.0, 1.0, closed=(False, True))]  # a share of the rounds, the last ones
 
@@ -145,7 +145,7 @@ class Run(Rounds):
 
     def guarantee(self, comparator: ArrayLike | None = None) -> Guarantee:
         """What the learner's theorem promises for these rounds, against what was suffered; see `Guarantee`."""
-        return guarantee(self, None if comparator is None else self._compared(comparator))
+        return guarantee_of(self, None if comparator is None else self._compared(comparator))
 
     def to_dataset(self) -> Any:
         """An xarray Dataset: prediction, loss, cumulative_loss over `round`, weights and norm over `time`."""

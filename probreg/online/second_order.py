@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from probreg.arguments.scalars import Count, NonNegative, Number, Positive, Several, check_fields
 from probreg.errors import DataError
 from probreg.numerics.linalg import inverse_upper, merge
-from probreg.online.learner import Learner, checked_rows, finite
+from probreg.online.learner import Learner, checked_rows, refuse_infinite_loss
 from probreg.online.losses import CODE, SQUARED, Loss
 from probreg.online.parts import Array, Info, Out, Rate, State, as_tuple
 
@@ -57,7 +57,7 @@ class RLS(Learner):
         row = checked_rows(self, state, x, y)
         f = float(state.w @ row)
         value = (f - y) ** 2
-        finite(value, state)
+        refuse_infinite_loss(value, state)
         # F'F <- f F'F + (x, y)(x, y)': the moments of the rows so far, each weighed by f to its age.
         F = merge(np.sqrt(self.forgetting) * state.memory["factor"], np.r_[row, y][None])
         return State(_solve(F), state.t + 1, {"factor": F}), Info(f, value)
@@ -135,7 +135,7 @@ class AffineProjection(Learner):
         row = checked_rows(self, state, x, y)
         f = float(state.w @ row)
         value = (f - y) ** 2
-        finite(value, state)
+        refuse_infinite_loss(value, state)
         A = np.vstack([row, state.memory["rows"][:-1]])
         b = np.r_[y, state.memory["responses"][:-1]]
         # w += step A'(A A' + eps)^-1 (b - A w): with eps = 0 and step = 1 the nearest w that fits the last rows.
@@ -195,7 +195,7 @@ class Softmax(Learner):
         row, code = checked_rows(self, state, x, y), int(y)
         f = row @ state.w
         value = self.loss.at(f, y)[0]
-        finite(value, state)
+        refuse_infinite_loss(value, state)
         h = np.exp(f - f.max())
         h /= h.sum()
         # d(-log h_y) / d W = x (h - e_y)'

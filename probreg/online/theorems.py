@@ -24,7 +24,7 @@ Theorem = Callable[[Rounds, Array | None], Guarantee]
 NOT_CONVEX = Assumption("the loss is convex in the weights", None, False)
 
 
-def guarantee(path: Rounds, u: Array | None) -> Guarantee:
+def guarantee_of(path: Rounds, u: Array | None) -> Guarantee:
     """The guarantee of the first theorem that speaks of this learner; Incompatible when none here does."""
     for fits, theorem in THEOREMS:
         if fits(path.learner):

@@ -11,6 +11,7 @@ EXAMPLES = sorted((pathlib.Path(__file__).parents[2] / "examples").glob("*.py"))
 
 LONG = {
     "audit",
+    "bounds",
     "dask_cluster",
     "interval_coverage",
     "kernel_ridge",

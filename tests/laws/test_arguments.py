@@ -148,10 +148,23 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "Phi": lambda: {"Phi": X},
     "lam": lambda: {"lam": 1.0},
     "parts": lambda: {"parts": (pr.kernels.RBF(),)},
+    "risk": lambda: {"risk": 0.1},
+    "n": lambda: {"n": 100},
+    "classes": lambda: {"classes": 3},
+    "complexity": lambda: {"complexity": 0.1},
+    "dimension": lambda: {"dimension": 3},
+    "norm": lambda: {"norm": 1.0},
+    "width": lambda: {"width": 1.0},
+    "columns": lambda: {"columns": 3},
+    "groups": lambda: {"groups": 3},
+    "row_norm": lambda: {"row_norm": 1.0},
+    "half_width": lambda: {"half_width": 0.5},
+    "divergence": lambda: {"divergence": 1.0},
+    "losses": lambda: {"losses": Y / 10},
 }
 # made by the package, from numbers that it has checked or computed
 RESULTS = {
-    "Audit", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
+    "Audit", "Bound", "RiskBounds", "TuningResult", "Comparison", "Fit", "RegularisationPath", "Run", "SBC", "Assumption", "Diverged", "Guarantee", "Info", "Lagged",
     "Regret", "State", "RunStatus", "StreamError", "Totals", "Decomposition", "Goal", "PairedComparison", "BlockPrior", "Hyper",
     "JointPrior", "KernelBasis", "RidgePath", "Penalty", "PriorData", "ValueGradHessian", "Recession", "joint", "project",
 }  # fmt: skip
@@ -165,7 +178,7 @@ METHODS_OF = {
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Every public function, dataclass and registered class, and the methods above of their instances."""
-    for room in (pr, pr.kernels, pr.online, pr.scores, pr.plot, pr.priors, pr.likelihoods):
+    for room in (pr, pr.bounds, pr.kernels, pr.online, pr.scores, pr.plot, pr.priors, pr.likelihoods):
         for name, thing in vars(room).items():
             own = getattr(thing, "__module__", "").startswith("probreg") and not name.startswith("_")
             error = isinstance(thing, type) and issubclass(thing, Exception | Warning)

@@ -31,7 +31,7 @@ BASES = {"BlockPrior", "FisherPrior", "JointPrior", "Penalty", "PriorData", "joi
 BASES |= {"Corrections", "KernelBasis", "RidgePath", "Guarantee", "Run", "State", "Totals", "novikoff"}
 NAMESPACES = {
     f"{room}.{name}": thing
-    for room in ("kernels", "online", "plot", "priors", "scores", "weights")
+    for room in ("bounds", "kernels", "online", "plot", "priors", "scores", "weights")
     for name in getattr(getattr(pr, room), "__all__", dir(getattr(pr, room)))
     if not name.startswith("_") and name not in BASES
     for thing in [getattr(getattr(pr, room), name)]

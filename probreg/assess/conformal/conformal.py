@@ -152,11 +152,11 @@ def conformal(
             "the prior's scale was found by evidence on all rows, those that would calibrate included, so no guarantee is left: "
             "fit a part of the rows and pass the others, conformal(fit, data), or state the scale"
         )
-    unseen = None if data is None else _unseen(fit.model, data, y, offset, weights, trials)
+    unseen = None if data is None else unseen_rows(fit.model, data, y, offset, weights, trials)
     return Conformal(chosen, prob, chosen.calibrate(fit, unseen, prob))
 
 
-def _unseen(model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any) -> Design:
+def unseen_rows(model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any) -> Design:
     """Rows with their response, coded as the model codes it."""
     if y is None and isinstance(model.design.recipe, ArrayColumns):
         y = _response(model, data)

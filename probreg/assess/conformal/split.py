@@ -81,19 +81,19 @@ class Split(ConformalMethod):
         cut = round(self.share * design.n)
         rows, rest = np.sort(order[:cut]), np.sort(order[cut:])
         ConformalRank(prob, len(rest))  # before the work
-        part = _again(fit, design.take(rows))
+        part = fit_again(fit, design.take(rows))
         return _scored(part, score, design.take(rest), prob, (f"fitted anew on {len(rows)} rows", *said))
 
 
-def _again(fit: Fit, design: Design) -> Fit:
-    """The same model and method on these rows; NotConverged where they have no estimate."""
+def fit_again(fit: Fit, design: Design, what: str = "split conformal") -> Fit:
+    """The same model and method on these rows; NotConverged, in the name of `what` asks, where they have no estimate."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the guarantee does not need a good fit; one that does not exist is told below
         part = refit(replace(fit.model, design=design), fit.method, seed=fit.seed)
     if part.solution.status is Status.NO_MAXIMUM:
         raise NotConverged(
-            f"split conformal fits anew, and the {design.n} rows it fits have no estimate ({part.solution.detail}): "
-            "raise share, give a prior, or pass rows that were kept apart"
+            f"{what} fits anew, and the {design.n} rows it fits have no estimate ({part.solution.detail}): "
+            "fit more of them, give a prior, or pass rows that were kept apart"
         )
     return part
 

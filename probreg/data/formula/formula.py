@@ -88,6 +88,12 @@ class Recipe:
         learned = read_state(self.state).transforms if keys else {}
         return {key: term_of(learned[key], key) for key in keys}
 
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Terms whose columns depend on the rows that they were made of: on their knots, means or anchors."""
+        held = [key for key in self.state["transforms"] if key not in self.processes]
+        return (*held, *(term.short for term in self.processes.values() if term.learned))
+
     @cached_property
     def entering(self) -> Mapping[str, tuple[str, ...]]:
         """What enters each smooth function and each process, by the term, as written and in the order of the formula."""

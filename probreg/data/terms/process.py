@@ -63,6 +63,14 @@ class ProcessTerm:
         return tuple(f"{self.key}[{j + 1}]" for j in range(self.basis.size))
 
     @property
+    def learned(self) -> bool:
+        """Whether its function class depends on the rows: by a length that nobody stated, by anchors, or by the range of sines.
+
+        Anchors of the exact basis are at every row, where the process itself has its values: it is that of the kernel.
+        """
+        return not self.length_known or self.basis.kind not in ("exact", "fourier")
+
+    @property
     def described(self) -> BasisTerm:
         """The term as one block of columns with one scale."""
         return BasisTerm(self.key, self.short, (), (self.columns,), (self.key,))

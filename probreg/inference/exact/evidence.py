@@ -116,7 +116,8 @@ class Evidence(Method):
         # a likelihood at estimated coefficients is not to be read beside evidences
         stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
         return inner._replace(
-            notes=(*problem.words(top), *inner.notes), stats={stat: float(top.at.evidence), **inner.stats}
+            notes=(*problem.words(top), *inner.notes),
+            stats={stat: float(top.at.evidence), "ratios_found": float(problem.ratios_found), **inner.stats},
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:

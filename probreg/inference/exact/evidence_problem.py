@@ -91,6 +91,19 @@ class EvidenceProblem:
     def unknown(self) -> tuple[LatentGroup, ...]:
         return tuple(g for g in self.groups.groups if g.prior is not None)
 
+    @property
+    def ratios_found(self) -> int:
+        """How many ratios of prior scales, to the noise or to one another, a maximum finds on the rows.
+
+        0 where the coefficients do not depend on what is found, a noise in whose units all priors are; 1 where one factor of
+        the whole prior is; then the prior is known up to that factor.
+        """
+        blocks = [b for b in self.model.joint.blocks if not isinstance(b.prior, Flat)]
+        if not (found := len(self.groups.priors)):
+            units = {b.prior.sigma_units for b in blocks}
+            return 0 if units == {True} else len(units)
+        return found if len(blocks) == 1 else max(found, 2)
+
     @cached_property
     def moving(self) -> tuple[RebuiltProcess, ...]:
         """The processes whose unknown hyperparameters are in their columns."""

@@ -28,6 +28,7 @@ def report(
     prob: Probability = 0.95,
     title: Word | None = None,
     data: TableLike | None = None,
+    guarantee: Mapping[str, object] | None = None,
 ) -> Path:
     """Writes the analysis of `fits` (of the same rows) as one self-contained HTML page.
 
@@ -45,6 +46,8 @@ def report(
         Of the page.
     data : table, optional
         The table the formula was read from, needed only to draw curves along variables that the formula transforms.
+    guarantee : mapping, optional
+        Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}: adds what it says of each fit to the notes.
 
     Returns
     -------
@@ -67,16 +70,23 @@ def report(
     True
     """
     destination(path)
-    return write_whole(path, render(fits, prob=prob, title=title, data=data).encode("utf-8"))
+    return write_whole(path, render(fits, prob=prob, title=title, data=data, guarantee=guarantee).encode("utf-8"))
 
 
-def render(fits: Mapping[str, Fit], *, prob: Probability = 0.95, title: str | None = None, data: Any = None) -> str:
+def render(
+    fits: Mapping[str, Fit],
+    *,
+    prob: Probability = 0.95,
+    title: str | None = None,
+    data: Any = None,
+    guarantee: Mapping[str, object] | None = None,
+) -> str:
     """The page of `report` as text."""
     import datetime
 
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    comparison = compare(fits_by_name(fits, "report"), prob)
+    comparison = compare(fits_by_name(fits, "report"), prob, guarantee=guarantee)
     several = dict(comparison.fits)
     first = next(iter(several.values())).model
     home = Environment(

@@ -1,0 +1,113 @@
+"""Bounds by the number of columns, and for draws about the estimate."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from probreg.assess.guarantee.judged import (
+    Array,
+    BoundLine,
+    Judged,
+    flat_columns,
+    relative_prior,
+    scale_name,
+)
+from probreg.data.rows import plus_offset
+from probreg.likelihoods.links import IDENTITY
+from probreg.numerics.frame import map_of_columns
+from probreg.scores.bounds import pac_bayes, pseudo_dimension
+from probreg.scores.bounds.classes import Of
+
+_NUMBERS = 2_000_000  # predictions held at once
+_OF_DRAWS = "it judges predictions of draws and, for a convex loss, their mean; not the fit itself"
+_MOST = 2000  # coefficients of a normal distribution
+
+
+def dimension_lines(judged: Judged) -> list[BoundLine]:
+    """x'beta over p columns has pseudo-dimension p, and so has any increasing function of it."""
+    design = judged.design
+    p, name = len(design.columns), "pseudo-dimension"
+    why = None
+    if judged.fit.model.likelihood.width > 1:
+        why = "a row has several linear predictors"
+    elif judged.fit.target != "mode" and judged.fit.model.likelihood.link is not IDENTITY:
+        why = "a posterior mean of a curved link is no function of one linear predictor"
+    elif design.recipe.learned or any(t.basis.holds_rows for t in design.recipe.processes.values()):
+        why = "columns of smooth functions and processes follow these rows, and the class with them"
+    elif judged.n < p:
+        why = f"{judged.n} rows are fewer than {p} columns"
+    if why is not None:
+        return [BoundLine(name, judged.losses[0].name, None, why)]
+    lines = []
+    for loss in judged.losses:
+        # the call of a class by a threshold has the dimension of the predictor itself
+        of: Of = "predictions" if loss.of_probabilities else "loss"
+        bound = pseudo_dimension(
+            risk=judged.risk(loss), n=judged.n, dimension=p, delta=judged.delta, most=loss.most, of=of
+        )
+        bound = replace(bound, theorem=f"{name} {p}")
+        lines.append(BoundLine(bound.theorem, loss.name, bound, notes=("it holds whatever prior was chosen",)))
+    return lines
+
+
+def draw_lines(judged: Judged) -> list[BoundLine]:
+    """PAC-Bayes for rho the normal distribution with the estimate and covariance of the fit, pi the prior."""
+    why = draws_obstacle(judged)
+    name = "PAC-Bayes, the mean risk of draws"
+    if why is not None:
+        return [BoundLine(name, judged.losses[0].name, None, why)]
+    model, s = judged.fit.model, judged.fit.solution
+    m = model.shape[1]
+    P = map_of_columns(model.joint.precision(float(model.noise(judged.fit.aux))), m)
+    S = np.asarray(s.covariance, dtype=float)
+    away = s.beta.ravel() - np.repeat(model.joint.center, m)
+    # KL(N(b, S) || N(c, P^-1)) = [tr(P S) + (b - c)'P (b - c) - k - log|P| - log|S|] / 2
+    signs, logs = zip(np.linalg.slogdet(P), np.linalg.slogdet(S))
+    if not (signs[0] > 0 and signs[1] > 0 and np.isfinite(S).all()):
+        return [BoundLine(name, judged.losses[0].name, None, "the covariance of the estimate is singular")]
+    divergence = max(0.0, 0.5 * float(np.sum(P * S) + away @ P @ away - len(S) - logs[0] - logs[1]))
+    risks = _risks_of_draws(judged, S)
+    lines = []
+    for loss, risk in zip(judged.losses, risks):
+        bound = pac_bayes(
+            risk=risk, n=judged.n, divergence=divergence, delta=judged.share, most=loss.most, draws=judged.draws
+        )
+        said = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), half of delta pays for them"
+        lines.append(BoundLine(name, loss.name, bound, notes=(said, _OF_DRAWS, *judged.paid)))
+    return lines
+
+
+def draws_obstacle(judged: Judged) -> str | None:
+    """Why there is no finite divergence from a prior that was fixed before the rows."""
+    fit = judged.fit
+    model, joint, found = fit.model, fit.model.joint, fit.solution.stats.get("ratios_found")
+    if flat := flat_columns(fit):
+        return f"from a flat prior, that of {flat}, every posterior is infinitely far"
+    if not (joint.gaussian and joint.proper) or relative_prior(fit):
+        return "the prior is not a normal one that was stated on the raw columns"
+    if found or judged.chosen_from is None:
+        return "the scale of the prior was found on these rows: state it, or pay for a grid by chosen_from="
+    name, in_units = scale_name(model.likelihood), joint.sigma_units.any() or model.likelihood.insensitive is not None
+    if (joint.sigma_units.any() and name in model.unknown) or (in_units and found is not None):
+        return f"the prior is in units of {name}, which was found on these rows: hold it at a value"
+    if judged.design.recipe.learned:
+        return f"the columns of {', '.join(judged.design.recipe.learned)} follow these rows, and the prior with them"
+    if fit.solution.beta.size > _MOST:
+        return f"there are {fit.solution.beta.size} coefficients, and it is for {_MOST} at most"
+    return None
+
+
+def _risks_of_draws(judged: Judged, S: Array) -> list[float]:
+    """The mean loss on the rows of independent draws beta ~ N(estimate, S), for each loss."""
+    fit, design, lik = judged.fit, judged.design, judged.fit.model.likelihood
+    p, m = fit.model.shape
+    rng, L = np.random.default_rng([judged.seed, 1]), np.linalg.cholesky(S)
+    size, left, total = max(1, _NUMBERS // (design.n * m)), judged.draws, np.zeros(len(judged.losses))
+    while left:
+        some = min(left, size)
+        beta = (fit.solution.beta.ravel() + rng.standard_normal((some, p * m)) @ L.T).reshape(some, p, m)
+        eta = plus_offset(np.einsum("np,spm->snm", design.X, beta, optimize=True), design.offset)
+        h = lik.mean(eta, **fit.aux, **fit.model.given(design))
+        total += [float(loss.function(h, judged.response).mean(-1).sum()) for loss in judged.losses]
+        left -= some
+    return list(total / judged.draws)

@@ -1,0 +1,187 @@
+"""The verb `guarantee` and what it returns."""
+
+from dataclasses import dataclass
+
+from probreg.arguments.scalars import Count, Fraction, Positive, Seed, Several, checked
+from probreg.arguments.types import ArrayLike, RowsLike
+from probreg.assess.conformal.conformal import unseen_rows
+from probreg.assess.guarantee.class_bounds import dimension_lines, draw_lines
+from probreg.assess.guarantee.held_out import fold_lines, split_lines, unseen_lines
+from probreg.assess.guarantee.judged import BoundLine, Judged, independent_rows, scale_from_rows
+from probreg.assess.guarantee.losses import BoundedLoss, LossName, losses_for, read_range
+from probreg.assess.guarantee.norm_ball import ball_lines
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.fits.prediction import require_predictive
+from probreg.likelihoods import OfClasses
+from probreg.scores.assumptions import Assumption
+from probreg.system.terminal import printed
+
+
+@dataclass(frozen=True, eq=False)
+class RiskBounds:
+    """Upper limits of the risk of a fit on new rows, theorem by theorem, hold-out first; made by `guarantee`.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    losses : tuple of BoundedLoss
+        What it is judged by, each with its largest value.
+    lines : tuple of BoundLine
+        Each with its `bound`, or `why` there is none.
+    assumptions : tuple of Assumption
+        What all of them assume.
+    delta : float
+        The probability with which each bound may fail, taken by itself.
+    """
+
+    fit: Fit
+    losses: tuple[BoundedLoss, ...]
+    lines: tuple[BoundLine, ...]
+    assumptions: tuple[Assumption, ...]
+    delta: float
+
+    @property
+    def held_out(self) -> BoundLine:
+        """The first line: rows that the fit has not seen, or why there are none."""
+        return self.lines[0]
+
+    def __repr__(self) -> str:
+        said = []
+        for loss in self.losses:
+            middle = "" if loss.middle is None else f"; the middle of the range loses at most {loss.middle:.4g}"
+            said.append(f"{loss.words}, at most {loss.most:.4g}{middle}")
+            said += self._said_of(loss)
+        own = {str(a): None for line in self.lines if line.bound is not None for a in line.bound.assumptions}
+        shared = dict.fromkeys(map(str, self.assumptions)) | own
+        head = (
+            f"guarantees for {self.fit.method.name}: each holds with probability {1 - self.delta:.4g}, taken by itself"
+        )
+        return printed(head, *said, *shared)
+
+    def _said_of(self, loss: BoundedLoss) -> list[str]:
+        """A line for each theorem; notes that lines one after the other share stand once, behind the last of them."""
+        lines, said = [line for line in self.lines if line.loss == loss.name], []
+        for line, later in zip(lines, [*lines[1:], None]):
+            said.append(f"  {line}")
+            if later is None or later.notes != line.notes:
+                said += [f"    {note}" for note in line.notes]
+        return said
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+@checked
+def guarantee(
+    fit: Fit,
+    y_range: ArrayLike | None = None,
+    delta: Fraction = 0.05,
+    *,
+    data: RowsLike | None = None,
+    y: ArrayLike | None = None,
+    holdout: Fraction = 0.5,
+    folds: Several | None = None,
+    loss: LossName | None = None,
+    chosen_from: Count | None = 1,
+    row_norm: Positive | None = None,
+    draws: Count = 4000,
+    seed: Seed = 0,
+) -> RiskBounds:
+    """How large the mean loss of a fit on new rows may be, by every theorem whose assumptions hold; hold-out first.
+
+    Predictions are clipped to y_range, so that the loss has an upper end. Each limit holds with probability 1 - delta over
+    independent rows, taken by itself: to pick the best of k of them afterwards, ask for delta / k.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit. Weights of its rows are frequencies.
+    y_range : pair of float, optional
+        (lo, hi): what the response can be, known before the rows; needed for numbers and counts. One that was read off the
+        sample is refused.
+    delta : float
+        The probability with which a limit may fail.
+    data : table or array (n, q), optional
+        Rows that the fit has not seen: with them the hold-out fits nothing anew.
+    y : array (n,), optional
+        Their response; without it the column of that name in `data`.
+    holdout : float
+        The share of rows, drawn at random, that a fit anew does not see.
+    folds : int, optional
+        K: adds a line for the mean risk of K fits without a fold.
+    loss : str, optional
+        "squared" (the default of numbers), "absolute", "insensitive" where the likelihood has an epsilon; "zero_one" and
+        "brier" of classes, both by default.
+    chosen_from : int or None
+        How many scales of the prior were compared on these rows, from a grid fixed before them: 1 where it was stated,
+        None where it was chosen freely. Scales found by evidence on the rows count as chosen freely.
+    row_norm : float, optional
+        r, with ||x|| <= r for every row there can be: the norm of its columns, each in units of its prior's scale over the
+        root mean square of these scales. Covariance functions with an end know theirs.
+    draws : int
+        Of the posterior, behind the PAC-Bayes bound.
+    seed : int
+        Of the split, the folds and the draws.
+
+    Returns
+    -------
+    RiskBounds
+        `lines`, each with its bound or why there is none. It prints what says nothing as such.
+
+    Raises
+    ------
+    DataError
+        For a y outside y_range, with its row, and a range that was taken from the sample.
+    Incompatible
+        For weights that are no frequencies, and a method without probabilities.
+    NotConverged
+        Where a part of the rows has no estimate.
+
+    References
+    ----------
+    Mohri, Rostamizadeh & Talwalkar 2018; Maurer & Pontil 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 1.0, 400)
+    >>> found = guarantee(pr.ols(x, 0.5 + 0.4 * np.sin(6 * x)), y_range=(0.0, 1.0))
+    >>> found.held_out.bound.theorem, round(found.held_out.bound.value, 2)
+    ('hold-out of 200 rows', 0.08)
+    """
+    if data is None and y is not None:
+        raise DataError("y= belongs to data that the fit has not seen: pass them as data")
+    require_predictive(fit.solution, fit.method)
+    design, lik = independent_rows(fit), fit.model.likelihood
+    losses = losses_for(lik, fit.model.design, y_range, loss)
+    ends = None if isinstance(lik, OfClasses) else read_range(y_range, fit.model.design)
+    if scale_from_rows(fit):
+        chosen_from = None
+    judged = Judged(fit, design, losses, ends, delta, chosen_from, row_norm, draws, seed)
+    if data is None:
+        lines = split_lines(judged, holdout)
+    else:
+        new = unseen_rows(fit.model, data, y, None, None, None)
+        losses_for(lik, new, y_range, loss)  # of the new rows too
+        lines = unseen_lines(judged, fit, new, "it judges the fit as it is, on rows kept apart from it")
+    lines += fold_lines(judged, folds) if folds else []
+    lines += ball_lines(judged) + dimension_lines(judged) + draw_lines(judged)
+    return RiskBounds(fit, losses, tuple(lines), _shared(judged), delta)
+
+
+def _shared(judged: Judged) -> tuple[Assumption, ...]:
+    """What every line assumes, and what the user said of the choices before it."""
+    known = []
+    if judged.y_range is not None:
+        (lo, hi), y = judged.y_range, judged.design.observed
+        met = ", though these rows end there" if y.min() == lo and y.max() == hi else ""
+        said = f"{judged.design.response} lies in [{lo:g}, {hi:g}], known before the rows{met}"
+        known.append(Assumption(said, None, None))
+    if judged.chosen_from is not None:
+        known.append(Assumption("the model was chosen before the rows, but for what chosen_from counts", None, None))
+    return tuple(known)

@@ -1,0 +1,68 @@
+"""Bounds from rows that a fit has not seen: the ones that say something."""
+
+import numpy as np
+
+from probreg.assess.conformal.split import fit_again
+from probreg.assess.guarantee.judged import Array, BoundLine, Judged, mean_at
+from probreg.assess.guarantee.losses import BoundedLoss
+from probreg.data import Design
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.scores.bounds.single import HoldOut, hold_out
+
+_KINDS: tuple[HoldOut, ...] = ("maurer_pontil", "hoeffding")
+_WHAT = "a hold-out"
+
+
+def refit_obstacle(judged: Judged) -> str | None:
+    """Why a fit on a part of the rows would still know the others."""
+    if judged.chosen_from is None:
+        return "its prior scale was chosen on all rows, also those held out: pass rows kept apart as data="
+    if learned := judged.design.recipe.learned:
+        return (
+            f"the columns of {', '.join(learned)} follow all rows, also those held out: pass rows kept apart as data="
+        )
+    return None
+
+
+def split_lines(judged: Judged, share: float) -> list[BoundLine]:
+    """The model fitted anew without a share of the rows, drawn at random, and judged on these."""
+    if (why := refit_obstacle(judged)) is not None:
+        return [BoundLine("hold-out", judged.losses[0].name, None, why)]
+    order = np.random.default_rng(judged.seed).permutation(judged.n)
+    cut = round(share * judged.n)
+    if cut < 2 or cut == judged.n:
+        raise DataError(f"holdout={share:g} of {judged.n} rows holds out {cut}: two or more, and not all of them")
+    out, kept = np.sort(order[:cut]), np.sort(order[cut:])
+    part = fit_again(judged.fit, judged.design.take(kept), _WHAT)
+    return unseen_lines(judged, part, judged.design.take(out), f"it judges the fit on the other {len(kept)} rows")
+
+
+def unseen_lines(judged: Judged, fit: Fit, design: Design, note: str) -> list[BoundLine]:
+    """A fit on rows that it has not seen, by both inequalities."""
+    return [line for loss in judged.losses for line in _both(judged, loss, _losses(loss, fit, design), None, note)]
+
+
+def fold_lines(judged: Judged, folds: int) -> list[BoundLine]:
+    """The mean risk of K fits, each judged on the fold that it has not seen."""
+    if (why := refit_obstacle(judged)) is not None:
+        return [BoundLine(f"{folds} folds", judged.losses[0].name, None, why)]
+    if judged.n < 2 * folds:
+        raise DataError(f"folds={folds} of {judged.n} rows hold fewer than two each")
+    label = np.random.default_rng(judged.seed).permutation(judged.n) % folds
+    each = [np.zeros(judged.n) for _ in judged.losses]
+    for k in range(folds):
+        part = fit_again(judged.fit, judged.design.take(label != k), _WHAT)
+        for found, loss in zip(each, judged.losses):
+            found[label == k] = _losses(loss, part, judged.design.take(label == k))
+    note = "it judges the fits without a fold on average, not the fit on all rows"
+    return [line for loss, found in zip(judged.losses, each) for line in _both(judged, loss, found, label, note)]
+
+
+def _losses(loss: BoundedLoss, fit: Fit, design: Design) -> Array:
+    return loss.function(mean_at(fit, design), fit.model.likelihood.response(design.observed))
+
+
+def _both(judged: Judged, loss: BoundedLoss, found: Array, label: Array | None, note: str) -> list[BoundLine]:
+    made = [hold_out(found, delta=judged.share, most=loss.most, kind=kind, folds=label) for kind in _KINDS]
+    return [BoundLine(bound.theorem, loss.name, bound, notes=(note, *judged.paid)) for bound in made]

@@ -1,0 +1,132 @@
+"""What every bound of a fit is told: its rows as independent observations, its losses, and what was fixed before them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from probreg.assess.conformal.base import blocks, rows_by_frequency
+from probreg.assess.guarantee.losses import BoundedLoss
+from probreg.data import Design
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.prediction import atom_count, predictive
+from probreg.likelihoods import Likelihood
+from probreg.priors import Prior
+from probreg.scores.bounds import Bound
+from probreg.system.terminal import printed
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class BoundLine:
+    """One theorem for one fit: its bound, or why there is none, and what is to be known of its constants."""
+
+    theorem: str
+    loss: str
+    bound: Bound | None
+    why: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.bound is None:
+            return printed(f"{self.theorem}: none, {self.why}")
+        b = self.bound
+        parts = [f"{b.empirical:.4g}"] + [f"{v:.4g}" for v in (b.complexity, b.deviation) if v]
+        limit = f"at most {b.value:.4g} = {' + '.join(parts)}"
+        if not b.applies:
+            limit = "does not apply"
+        elif b.vacuous:
+            limit = f"says nothing, {b.value:.4g} = {' + '.join(parts)} reaches the largest loss"
+        return printed(f"{b.theorem}: {limit} ({b.source})")
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A fit and the settings of its bounds; `chosen_from` scales were compared on these rows, None for any number."""
+
+    fit: Fit
+    design: Design  # a row of weight w as w rows
+    losses: tuple[BoundedLoss, ...]
+    y_range: tuple[float, float] | None
+    delta: float
+    chosen_from: int | None
+    row_norm: float | None
+    draws: int
+    seed: int
+
+    @property
+    def n(self) -> int:
+        return self.design.n
+
+    @property
+    def share(self) -> float:
+        """delta of one of the scales that were compared."""
+        return self.delta / (self.chosen_from or 1)
+
+    @property
+    def paid(self) -> tuple[str, ...]:
+        """What the choice among scales cost, in words."""
+        G = self.chosen_from or 1
+        return (f"delta / {G} pays for the choice among {G} scales",) if G > 1 else ()
+
+    @cached_property
+    def response(self) -> Array:
+        """y on the scale of the mean, (n,) or (n, K)."""
+        return self.fit.model.likelihood.response(self.design.observed)
+
+    @cached_property
+    def mean(self) -> Array:
+        """The predictions of the fit at its own rows."""
+        return mean_at(self.fit, self.design)
+
+    def risk(self, loss: BoundedLoss) -> float:
+        """R^ of the fit on its own rows."""
+        return float(loss.function(self.mean, self.response).mean())
+
+
+def mean_at(fit: Fit, design: Design) -> Array:
+    """E[y] (n,) or (n, K) at the rows of a design."""
+    per_row = atom_count(fit.model, fit.solution) * (fit.model.shape[1] + 1)
+    parts = blocks(design, per_row)
+    return np.concatenate(
+        [predictive(fit.model, fit.solution, part, spread=False, seed=fit.seed).mean() for part in parts]
+    )
+
+
+def scale_from_rows(fit: Fit) -> bool:
+    """Whether evidence on these rows found what the mode depends on: scales of the prior, or their ratio to the noise."""
+    return fit.solution.stats.get("ratios_found", 0.0) > 0
+
+
+def scale_name(likelihood: Likelihood) -> str:
+    """The nuisance parameter by which residuals are divided, of squared errors and of errors beyond an epsilon; "" of others."""
+    if likelihood.insensitive is not None:
+        return likelihood.aux[0]
+    return likelihood.noise_scale or ""
+
+
+def flat_columns(fit: Fit) -> str:
+    """The first columns with a flat prior, in words; "" where there is none."""
+    flat = np.flatnonzero(~fit.model.joint.informative)
+    more = ", ..." if len(flat) > 3 else ""
+    return ", ".join(fit.model.design.columns[j] for j in flat[:3]) + more
+
+
+def relative_prior(fit: Fit) -> bool:
+    """Whether a prior was stated relative to the rows."""
+    prior = fit.model.prior
+    return any(p.data_dependent for p in ([prior] if isinstance(prior, Prior) else prior.values()))
+
+
+def independent_rows(fit: Fit) -> Design:
+    """The rows of a fit, a row of weight w as w rows; Incompatible under weights that are no frequencies."""
+    design = fit.model.design
+    design.need_rows("a bound from the rows of the fit", "fit a part that is in memory")
+    if design.weight_kind != "frequency":
+        raise Incompatible(
+            f"bounds are for rows that are drawn alike, and these have {design.weight_kind} weights: whole numbers of equal "
+            "rows are the only weights that they take"
+        )
+    return rows_by_frequency(design)[0]

@@ -1,0 +1,132 @@
+"""Losses that have an upper end: of predictions clipped to a range that was stated, and of classes by themselves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from probreg.arguments.arrays import floats
+from probreg.data import Design
+from probreg.errors import DataError, Incompatible
+from probreg.likelihoods import Likelihood, OfClasses, OfTrials
+
+Array = np.ndarray
+LossName = Literal["squared", "absolute", "insensitive", "zero_one", "brier"]
+_NO_RANGE = "bounds need a loss that ends, and so a range of {name} stated before the data, y_range=(lo, hi)"
+_FROM_SAMPLE = "a range taken from the sample bounds no new row: state what {name} can be"
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedLoss:
+    """A loss of a mean h at a response y, in [0, most].
+
+    Attributes
+    ----------
+    name, words : str
+        Its name, and what it is in words.
+    most : float
+        The largest loss there is.
+    width : float or None
+        M, with |h - y| <= M; None for classes.
+    middle : float or None
+        What the constant forecast in the middle of the range loses at most.
+    epsilon : float or None
+        Errors up to epsilon cost nothing, where the loss is |h - y| beyond it; None of other losses.
+    of_probabilities : bool
+        The loss grows with |h - y|, h as it is; else only the class that h calls counts.
+    function : callable
+        Losses (..., n) of means (..., n) or (..., n, K) at responses (n,) or (n, K).
+    """
+
+    name: str
+    words: str
+    most: float
+    function: Callable[[Array, Array], Array]
+    width: float | None = None
+    middle: float | None = None
+    epsilon: float | None = None
+    of_probabilities: bool = True
+
+
+def losses_for(
+    likelihood: Likelihood, design: Design, y_range: Any, wanted: LossName | None
+) -> tuple[BoundedLoss, ...]:
+    """The bounded losses of a response: one for a number, two for classes. DataError for a range that is none."""
+    if isinstance(likelihood, OfClasses):
+        if y_range is not None:
+            raise DataError("losses of classes have an upper end by themselves: leave y_range out")
+        every = _of_classes(likelihood, likelihood.response(design.observed[:1]).ndim == 1)
+    else:
+        lo, hi = read_range(y_range, design)
+        every = _of_numbers(lo, hi, likelihood.insensitive)
+    if wanted is None:
+        return every if isinstance(likelihood, OfClasses) else every[:1]
+    if not (found := tuple(one for one in every if one.name == wanted)):
+        able = ", ".join(one.name for one in every)
+        raise Incompatible(f"a {likelihood.name} response has no bounded loss {wanted!r}; it has: {able}")
+    return found
+
+
+def _of_numbers(lo: float, hi: float, epsilon: float | None) -> tuple[BoundedLoss, ...]:
+    """Squared and absolute errors of clipped predictions, and those beyond epsilon first where the likelihood has one."""
+    M, clipped = hi - lo, f"of predictions clipped to [{lo:g}, {hi:g}]"
+
+    def apart(h: Array, y: Array) -> Array:
+        return np.abs(np.clip(h, lo, hi) - y)
+
+    squared = BoundedLoss("squared", f"squared error {clipped}", M**2, lambda h, y: np.square(apart(h, y)), M, M**2 / 4)
+    absolute = BoundedLoss("absolute", f"absolute error {clipped}", M, apart, M, M / 2, 0.0)
+    if epsilon is None:
+        return squared, absolute
+    if epsilon >= M:
+        raise DataError(f"epsilon is {epsilon:g}, and no error is larger within a y_range of width {M:g}")
+    beyond = BoundedLoss(
+        "insensitive",
+        f"error beyond {epsilon:g} {clipped}",
+        M - epsilon,
+        lambda h, y: np.maximum(0.0, apart(h, y) - epsilon),
+        M,
+        max(0.0, M / 2 - epsilon),
+        epsilon,
+    )
+    return beyond, squared, absolute
+
+
+def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
+    """Of the probability of an event (`pair`), or of those of K classes."""
+
+    def brier(h: Array, y: Array) -> Array:
+        # (p - y)^2 of an event, sum_j (p_j - y_j)^2 of K classes
+        return np.square(h - y) if pair else np.square(h - y).sum(-1)
+
+    def missed(h: Array, y: Array) -> Array:
+        wrong = (h >= 0.5) != (y >= 0.5) if pair else h.argmax(-1) != y.argmax(-1)
+        return wrong.astype(float)
+
+    words = "Brier score" + " of the share of trials" * isinstance(likelihood, OfTrials)
+    one = BoundedLoss("brier", words, 1.0 if pair else 2.0, brier, 1.0 if pair else None, 0.25 if pair else None)
+    if isinstance(likelihood, OfTrials):
+        return (one,)
+    return BoundedLoss("zero_one", "share of wrong classes", 1.0, missed, of_probabilities=False), one
+
+
+def read_range(y_range: Any, design: Design) -> tuple[float, float]:
+    """(lo, hi). DataError without one, for one that holds not every y, and for one that was read off these rows."""
+    name, y = design.response, design.observed
+    if y_range is None:
+        raise DataError(f"{_NO_RANGE}: {_FROM_SAMPLE}".format(name=name))
+    ends = floats(y_range, "y_range")
+    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
+        raise DataError(f"y_range is two finite numbers lo < hi, got {y_range!r}")
+    lo, hi = float(ends[0]), float(ends[1])
+    if len(bad := np.flatnonzero((y < lo) | (y > hi))):
+        row = int(design.places[bad[0]])
+        raise DataError(
+            f"{name} is {y[bad[0]]:g} in row {row}, outside y_range ({lo:g}, {hi:g}): the range is what {name} can be"
+        )
+    for end, extreme in ((lo, float(y.min())), (hi, float(y.max()))):
+        # an end that one row has to the last digit, and that has more than six of them, was not known before that row
+        if end == extreme and end != float(f"{end:.6g}") and np.sum(y == end) == 1:
+            raise DataError(f"y_range ends at {end!r}, the most extreme {name} here: {_FROM_SAMPLE.format(name=name)}")
+    return lo, hi

@@ -1,0 +1,167 @@
+"""Ridge as a ball of functions: stability of the fit as made, and the Rademacher complexity of the ball that holds it.
+
+A normal prior of covariance V on every column, its ratio to the noise known, makes the mode minimise the mean loss plus
+lam ||f||^2, with f = x'beta in the space of k(x, z) = x'V z / v, v the mean of the diagonal of V: for one scale tau the norm of
+beta is ||f||, and k the plain product of rows, or the covariance function whose columns they are.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from probreg.assess.guarantee.judged import Array, BoundLine, Judged, flat_columns, relative_prior, scale_name
+from probreg.assess.guarantee.losses import BoundedLoss
+from probreg.errors import DataError
+from probreg.scores.assumptions import Assumption
+from probreg.scores.bounds import Bound, epsilon_insensitive, kernel, stability
+
+
+@dataclass(frozen=True, eq=False)
+class Ball:
+    """The ridge problem of a model: min mean loss + lam ||f||^2 over f = x'beta."""
+
+    lam: float  # of the mean loss
+    norm: float  # ||f|| of the fit
+    squares: Array  # (n,) k(x_i, x_i)
+    r: float | None  # sup sqrt(k(x, x)), where it is known before the rows
+    B: float  # |y - offset| <= B
+    epsilon: float | None  # of the loss that is minimised; None where it is squared
+
+    @property
+    def radius(self) -> float:
+        """Lam, which ||f|| does not exceed at this lam: lam ||f||^2 is at most the mean loss of f = 0."""
+        at_zero = self.B**2 if self.epsilon is None else max(0.0, self.B - self.epsilon)
+        return float(np.sqrt(at_zero / self.lam))
+
+
+def ball_lines(judged: Judged) -> list[BoundLine]:
+    """Stability, and the ball by the trace of the rows and by r where that is known."""
+    loss = judged.losses[0]
+    if (why := ball_obstacle(judged)) is not None:
+        return [BoundLine("norm ball and stability", loss.name, None, why)]
+    ball = _ball(judged)
+    lines = [_stable(judged, ball, loss)]
+    Lam, delta, paid = ball.radius, judged.share, judged.paid
+    said = f"Lam = {Lam:.4g} = B / sqrt(lam), lam = {ball.lam:.4g} of the mean loss, stated before the rows"
+    if ball.epsilon is not None:
+        said = said.replace("B / sqrt(lam)", "sqrt(max(0, B - epsilon) / lam)")
+    if judged.chosen_from is None:
+        Lam, delta, k = _doubled(ball, judged.delta)
+        said = f"Lam = {Lam:.4g}, step {k} of a grid that doubles, for ||f|| of these rows: delta / {k * (k + 1)} pays"
+    inside = Assumption(f"||f|| <= {Lam:.4g}", ball.norm, ball.norm <= Lam * (1 + 1e-9))
+    forms: list[tuple[str, dict[str, Any]]] = [("trace of the rows", {"trace": float(ball.squares.sum())})]
+    forms += [] if ball.r is None else [(f"r = {ball.r:.4g}", {"row_norm": ball.r})]
+    for words, form in forms:
+        bound = _of_ball(judged, loss, Lam, delta, form)
+        title, known = f"{bound.theorem}, {words}", (*bound.assumptions, inside)
+        bound = replace(bound, theorem=title, assumptions=known, delta=judged.delta)
+        lines.append(BoundLine(bound.theorem, loss.name, bound, notes=(said, *paid)))
+    return lines
+
+
+def _of_ball(judged: Judged, loss: BoundedLoss, Lam: float, delta: float, form: dict[str, Any]) -> Bound:
+    given: dict[str, Any] = {"risk": judged.risk(loss), "n": judged.n, "norm": Lam, "width": loss.width, "delta": delta}
+    if loss.epsilon is None:
+        return kernel(**given, **form)
+    return epsilon_insensitive(**given, **form, epsilon=loss.epsilon)
+
+
+def _doubled(ball: Ball, delta: float) -> tuple[float, float, int]:
+    """The least Lam_k = 2^(k - 1) B / r that holds the fit, with delta_k = delta / (k (k + 1)); the shares sum to delta."""
+    first = ball.B / (ball.r or 1.0)
+    k = max(1, int(np.ceil(np.log2(max(ball.norm / first, 1e-300)))) + 1)
+    return first * 2.0 ** (k - 1), delta / (k * (k + 1)), k
+
+
+def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
+    fit = judged.fit
+    why = None
+    if judged.chosen_from is None:
+        why = "lam was chosen on these rows, and the theorem is for one fixed before them"
+    elif ball.r is None:
+        why = "no limit of k(x, x) is known before the rows: state row_norm="
+    elif loss.epsilon != ball.epsilon:
+        why = "the fit minimises another loss"
+    elif fit.target != "mode" or not fit.solution.status.good:
+        why = "it is for the minimiser, and this fit is no mode that was reached"
+    if why is not None or ball.r is None:
+        return BoundLine("stability", loss.name, None, why or "")
+    bound = stability(
+        risk=judged.risk(loss), n=judged.n, lam=ball.lam, row_norm=ball.r, half_width=ball.B, width=loss.width,
+        epsilon=loss.epsilon, delta=judged.share,
+    )  # fmt: skip
+    said = f"lam = {ball.lam:.4g} of the mean loss, stated before the rows; |y - offset| <= {ball.B:.4g}"
+    return BoundLine("stability", loss.name, bound, notes=(said, *judged.paid))
+
+
+# ---- the model as a ridge problem ------------------------------------------------------------------------------------
+
+
+def ball_obstacle(judged: Judged) -> str | None:
+    """The first assumption that fails, in words; None where the fit is a ridge problem of fixed lam."""
+    model, design = judged.fit.model, judged.design
+    lik, joint = model.likelihood, model.joint
+    if not (lik.least_squares or lik.insensitive is not None):
+        return f"minus the log of the {lik.name} likelihood is no squared or absolute error"
+    if flat := flat_columns(judged.fit):
+        return f"a flat prior on {flat} bounds no norm: leave the intercept out, with offset= the middle of y_range"
+    if not joint.gaussian or np.any(joint.center):
+        return "the prior is not normal about zero on every column"
+    if relative_prior(judged.fit):
+        return "the prior is stated relative to these rows: state it on the raw columns"
+    scale, units = scale_name(lik), joint.sigma_units
+    estimated = scale in model.unknown and not (lik.least_squares and units.all())
+    if estimated and units.any() and not units.all():
+        return f"{scale} is estimated, and some columns have their prior in its units: hold it"
+    if estimated and judged.chosen_from is not None:
+        return f"{scale} is estimated, and lam with it: hold it, or pay for any lam by chosen_from=None"
+    if judged.fit.solution.stats.get("ratios_found", 0.0) > 1:
+        return "several scales were found by evidence on these rows, where one may be paid for: state them"
+    if learned := design.recipe.learned:
+        return f"the columns of {', '.join(learned)} follow these rows, and the class with them"
+    if design.offset is not None and np.ptp(design.offset) > 0:
+        return "the offset varies by row, so that |y - offset| has no limit known before the rows"
+    return None
+
+
+def _ball(judged: Judged) -> Ball:
+    fit, design = judged.fit, judged.design
+    model = fit.model
+    lik, joint = model.likelihood, model.joint
+    s = 1.0 if lik.least_squares and joint.sigma_units.all() else float(fit.aux[scale_name(lik)])
+    P = joint.precision(s)
+    V = np.diag(1.0 / np.diag(P)) if not np.any(P - np.diag(np.diag(P))) else np.linalg.inv(P)
+    v = float(np.mean(np.diag(V)))
+    # |y - f|^2 / (2 s^2) + beta'P beta / 2 times 2 s^2 / m, and |y - f|_eps / s + beta'P beta / 2 times s / m.
+    lam = (s**2 if lik.least_squares else s / 2) / (design.n * v)
+    beta = fit.solution.beta[:, 0]
+    squares = np.einsum("ij,ij->i", design.X @ (V / v), design.X)
+    B = _half_width(judged)
+    epsilon = None if lik.least_squares else lik.insensitive
+    return Ball(lam, float(np.sqrt(v * beta @ P @ beta)), squares, _row_norm(judged, V / v), B, epsilon)
+
+
+def _half_width(judged: Judged) -> float:
+    """B = max |y - offset| over the range of y."""
+    assert judged.y_range is not None
+    offset = 0.0 if judged.design.offset is None else float(judged.design.offset.flat[0])
+    return max(abs(end - offset) for end in judged.y_range)
+
+
+def _row_norm(judged: Judged, V: Array) -> float | None:
+    """r: what was stated, or of covariance functions with an end the sum of these. DataError for a row beyond it."""
+    design, r = judged.design, judged.row_norm
+    if r is not None:
+        own = judged.fit.model.design  # rows as they were given, before frequencies
+        norms = np.sqrt(np.einsum("ij,ij->i", own.X @ V, own.X))
+        if len(bad := np.flatnonzero(norms > r * (1 + 1e-9))):
+            raise DataError(f"row_norm is {r:g}, and row {own.places[bad[0]]} has the norm {norms[bad[0]]:.6g}")
+        return r
+    terms = design.recipe.processes.values()
+    if not terms or sum(len(t.columns) for t in terms) < len(design.columns):
+        return None
+    # k(x, x) = sum over terms of v_t k_t(x, x), v_t the variance of the columns of term t.
+    first = {t.key: float(V[design.columns.index(t.columns[0]), design.columns.index(t.columns[0])]) for t in terms}
+    limit = sum(first[t.key] * t.basis.kernel.bound for t in terms)
+    return float(np.sqrt(limit)) if np.isfinite(limit) else None

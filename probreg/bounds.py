@@ -1,0 +1,40 @@
+"""Generalisation bounds on numbers and arrays: how large the risk of a predictor may be, given its losses on m rows.
+
+Each function returns a `Bound`, which holds with probability 1 - delta over independent rows and says what it assumes. Bounds
+for a whole class hold for the member that was chosen on the same rows; `hold_out` is for one fit and rows kept apart from it.
+docs/explanation/bounds.md derives them, and `pr.guarantee` applies them to a fit.
+"""
+
+from probreg.scores.bounds import (
+    Assumption,
+    Bound,
+    epsilon_insensitive,
+    finite,
+    group,
+    hold_out,
+    kernel,
+    kernel_complexity,
+    l1,
+    l1_complexity,
+    pac_bayes,
+    pseudo_dimension,
+    rademacher,
+    stability,
+)
+
+__all__ = [
+    "Assumption",
+    "Bound",
+    "epsilon_insensitive",
+    "finite",
+    "group",
+    "hold_out",
+    "kernel",
+    "kernel_complexity",
+    "l1",
+    "l1_complexity",
+    "pac_bayes",
+    "pseudo_dimension",
+    "rademacher",
+    "stability",
+]

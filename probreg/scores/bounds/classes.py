@@ -1,0 +1,194 @@
+"""Bounds that hold for every member of a class at once, so for the one that was chosen on the same rows."""
+
+from typing import Literal
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Flag, Fraction, NonNegative, Positive, checked
+from probreg.errors import DataError
+from probreg.scores.bounds.result import Bound, bound_of, spread_of_mean
+
+Of = Literal["predictions", "loss"]
+Form = Literal["tight", "textbook"]
+
+
+@checked
+def finite(
+    *,
+    risk: NonNegative,
+    n: Count,
+    classes: Count,
+    delta: Fraction = 0.05,
+    most: Positive = 1.0,
+    two_sided: Flag = False,
+) -> Bound:
+    """A finite class: R <= R^ + M sqrt(log(|H| / delta) / 2m) for each of its |H| members.
+
+    Parameters
+    ----------
+    risk : float
+        R^, the mean loss on the rows.
+    n : int
+        m, the number of rows.
+    classes : int
+        |H|, the number of predictors that were compared.
+    delta : float
+        The probability with which the bound may fail.
+    most : float
+        M, the largest loss there is.
+    two_sided : bool
+        Whether |R - R^| is bounded, which takes 2 |H| in place of |H|.
+
+    Returns
+    -------
+    Bound
+        Its complexity is what |H| costs beside one predictor.
+
+    Raises
+    ------
+    DataError
+        For a risk above the largest loss.
+
+    References
+    ----------
+    Hoeffding 1963.
+
+    Examples
+    --------
+    >>> round(finite(risk=0.0, n=1000, classes=100, delta=0.05).value, 12)
+    0.061647799878
+    """
+    alone = most * spread_of_mean(n, delta)
+    # P(some member misses by t) <= |H| exp(-2 m t^2 / M^2), twice that for misses on both sides.
+    whole = most * spread_of_mean(n, delta / (classes * (1 + two_sided)))
+    return bound_of(
+        "finite class", "Hoeffding 1963", risk=risk, complexity=whole - alone, deviation=alone, most=most, delta=delta
+    )
+
+
+@checked
+def rademacher(
+    *,
+    risk: NonNegative,
+    n: Count,
+    complexity: NonNegative,
+    delta: Fraction = 0.05,
+    most: Positive = 1.0,
+    lipschitz: Positive = 1.0,
+    empirical: Flag = True,
+) -> Bound:
+    """Rademacher complexity: R <= R^ + 2 mu Rad + M sqrt(log(1 / delta) / 2m), 3 M and log(2 / delta) where Rad is of the rows.
+
+    Parameters
+    ----------
+    risk : float
+        R^, the mean loss on the rows.
+    n : int
+        m, the number of rows.
+    complexity : float
+        Rad of the class of predictors: E sup_h (1/m) sum_i s_i h(x_i), signs s_i at random.
+    delta : float
+        The probability with which the bound may fail.
+    most : float
+        M, the largest loss there is.
+    lipschitz : float
+        mu, by which the loss changes at most per unit of the prediction: 2 M for the squared loss of |h - y| <= M.
+    empirical : bool
+        Whether Rad is given these rows, and not its mean over rows.
+
+    Returns
+    -------
+    Bound
+        For every member of the class at once.
+
+    Raises
+    ------
+    DataError
+        For a risk above the largest loss.
+
+    References
+    ----------
+    Bartlett & Mendelson 2002.
+
+    Examples
+    --------
+    >>> round(rademacher(risk=0.2, n=1000, complexity=0.01).value, 4)
+    0.3488
+    """
+    # With Rad of the rows two deviations are paid, each at delta / 2: M for the risk, 2 M for Rad (McDiarmid).
+    deviation = 3 * most * spread_of_mean(n, delta / 2) if empirical else most * spread_of_mean(n, delta)
+    return bound_of(
+        "Rademacher complexity", "Bartlett & Mendelson 2002", risk=risk, complexity=2 * lipschitz * complexity,
+        deviation=deviation, most=most, delta=delta,
+    )  # fmt: skip
+
+
+@checked
+def pseudo_dimension(
+    *,
+    risk: NonNegative,
+    n: Count,
+    dimension: Count,
+    delta: Fraction = 0.05,
+    most: Positive = 1.0,
+    of: Of = "predictions",
+    form: Form = "tight",
+) -> Bound:
+    """Pseudo-dimension d of predictions: R <= R^ + M sqrt(2 d log(2em / d) / m) + M sqrt(log(1 / delta) / 2m).
+
+    The loss grows with |h - y|. A level set of it is where h is above y + s or below y - s, two thresholds a row: the
+    class divides the rows in at most (2em/d)^d ways. The textbook counts each threshold apart, (em/d)^(2d), and has
+    M sqrt(4 d log(em/d) / m). With d of the class of losses itself it is M sqrt(2 d log(em/d) / m).
+
+    Parameters
+    ----------
+    risk : float
+        R^, the mean loss on the rows.
+    n : int
+        m, the number of rows, at least d.
+    dimension : int
+        d: the number of columns of a linear model, the intercept counted.
+    delta : float
+        The probability with which the bound may fail.
+    most : float
+        M, the largest loss there is.
+    of : {"predictions", "loss"}
+        Whether d is of the predictions or of their losses, which is another number: constants have 1 and 2.
+    form : {"tight", "textbook"}
+        The form of the bound for d of the predictions; for d of the losses there is one.
+
+    Returns
+    -------
+    Bound
+        For every member of the class at once.
+
+    Raises
+    ------
+    DataError
+        For fewer rows than d.
+
+    References
+    ----------
+    Pollard 1984; Mohri, Rostamizadeh & Talwalkar 2018, theorem 11.8.
+
+    Examples
+    --------
+    >>> round(pseudo_dimension(risk=0.0, n=10_000, dimension=11, form="textbook").value, 12)
+    0.197643044881
+    """
+    if n < dimension:
+        raise DataError(f"a pseudo-dimension of {dimension} needs as many rows, got n = {n}")
+    d = dimension
+    # log of the number of ways in which level sets divide m rows, by Sauer's lemma
+    if of == "loss":
+        ways = d * np.log(np.e * n / d)
+    elif form == "tight":
+        ways = d * np.log(2 * np.e * n / d)
+    else:
+        ways = 2 * d * np.log(np.e * n / d)
+    # R - R^ <= M sup_t [P(L > t) - P^(L > t)] <= M ((2 log ways / m)^(1/2) + (log(1/delta) / 2m)^(1/2))
+    return bound_of(
+        f"pseudo-dimension {d}" + " of the losses" * (of == "loss"), "Pollard 1984; Mohri, Rostamizadeh & Talwalkar 2018",
+        risk=risk, complexity=most * float(np.sqrt(2 * ways / n)), deviation=most * spread_of_mean(n, delta),
+        most=most, delta=delta,
+    )  # fmt: skip

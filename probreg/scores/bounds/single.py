@@ -1,0 +1,256 @@
+"""Bounds for one fit: by its stability, on rows kept apart from it, and for draws of a posterior."""
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from probreg.arguments.arrays import as_array
+from probreg.arguments.scalars import Count, Fraction, NonNegative, Positive, checked
+from probreg.arguments.types import ArrayLike
+from probreg.errors import DataError
+from probreg.scores.assumptions import Assumption
+from probreg.scores.bounds.balls import largest_beyond
+from probreg.scores.bounds.result import INDEPENDENT, Array, Bound, bound_of, read_losses, spread_of_mean
+
+HoldOut = Literal["maurer_pontil", "hoeffding"]
+APART = Assumption("the rows of these losses had no part in the fit, nor in any choice that led to it", None, None)
+OF_EACH_FOLD = Assumption("each fold had no part in the fit that it judges", None, None)
+LAM_FIXED = Assumption("lam was fixed before the rows were seen, and f minimises mean loss + lam ||f||^2", None, None)
+NO_OFFSET = Assumption(
+    "the class has no free offset, and y is centred at a value fixed before the rows were seen", None, None
+)
+PRIOR_FIXED = Assumption("the prior was fixed before the rows were seen", None, None)
+
+
+@checked
+def stability(
+    *,
+    risk: NonNegative,
+    n: Count,
+    lam: Positive,
+    row_norm: Positive,
+    half_width: Positive,
+    width: Positive | None = None,
+    epsilon: NonNegative | None = None,
+    delta: Fraction = 0.05,
+) -> Bound:
+    """Uniform stability beta of the minimiser of mean loss + lam ||f||^2: R <= R^ + beta + (2 m beta + M) sqrt(log(1 / delta) / 2m).
+
+    beta = 4 M_u M_c r^2 / (lam m) for squared loss and r^2 / (lam m) for the epsilon-insensitive one. M_u bounds |f - y| as
+    fitted: B (1 + r / sqrt(lam)), and B + r sqrt(max(0, B - eps) / lam). M_c bounds it after clipping. M is M_c^2, or M_c - eps.
+
+    Parameters
+    ----------
+    risk : float
+        R^, the mean loss of the (clipped) predictions on the rows.
+    n : int
+        m, the number of rows.
+    lam : float
+        Of the mean loss: that of the sum over m, 1 / (2 C m) of support vectors.
+    row_norm : float
+        r = sup sqrt(k(x, x)), known before the rows.
+    half_width : float
+        B, with |y| <= B for y as the model sees it: half of hi - lo where y is centred at the middle.
+    width : float, optional
+        M_c, hi - lo of clipped predictions; M_u where they are not clipped.
+    epsilon : float, optional
+        eps of the epsilon-insensitive loss; squared loss without it.
+    delta : float
+        The probability with which the bound may fail.
+
+    Returns
+    -------
+    Bound
+        For the fit as made.
+
+    Raises
+    ------
+    DataError
+        For a risk above the largest loss, and for an epsilon that no error exceeds.
+
+    References
+    ----------
+    Bousquet & Elisseeff 2002.
+
+    Examples
+    --------
+    >>> round(stability(risk=5903.0, n=442, lam=1.0, row_norm=1.0, half_width=160.5, width=321.0).value)
+    60821
+    """
+    r, B = row_norm, half_width
+    if epsilon is None:
+        # lam |f|^2 <= B^2, the mean loss of f = 0, so that |f| <= r B / lam^(1/2).
+        fitted = B * (1 + r / np.sqrt(lam))
+        clipped = fitted if width is None else width
+        beta, most = 4 * fitted * clipped * r**2 / (lam * n), clipped**2
+    else:
+        # lam |f|^2 <= max(0, B - eps).
+        fitted = B + r * np.sqrt(max(0.0, B - epsilon) / lam)
+        beta, most = r**2 / (lam * n), largest_beyond(fitted if width is None else width, epsilon)
+    chance = spread_of_mean(n, delta)
+    return bound_of(
+        "stability", "Bousquet & Elisseeff 2002", risk=risk, complexity=float(beta + 2 * n * beta * chance),
+        deviation=float(most * chance), most=float(most), delta=delta, assumptions=(INDEPENDENT, LAM_FIXED, NO_OFFSET),
+    )  # fmt: skip
+
+
+@checked
+def hold_out(
+    losses: ArrayLike,
+    *,
+    delta: Fraction = 0.05,
+    most: Positive = 1.0,
+    kind: HoldOut = "maurer_pontil",
+    folds: ArrayLike | None = None,
+) -> Bound:
+    """Losses of one fit on h rows that it has not seen: R <= mean + sqrt(2 V log(2 / delta) / h) + 7 M log(2 / delta) / (3 (h - 1)).
+
+    V is the sample variance of the losses (Maurer & Pontil). Hoeffding has M sqrt(log(1 / delta) / 2h), less where losses
+    vary much. With folds each pays delta / K, and the mean over folds bounds the mean risk of the K fits, not that of a fit
+    on all rows.
+
+    Parameters
+    ----------
+    losses : array (h,)
+        One per row, between 0 and M.
+    delta : float
+        The probability with which the bound may fail.
+    most : float
+        M, the largest loss there is.
+    kind : {"maurer_pontil", "hoeffding"}
+        Which of the two, chosen before the losses are seen.
+    folds : array (h,), optional
+        The fold of each row, where each fold was left out of the fit that judges it.
+
+    Returns
+    -------
+    Bound
+        Its complexity is 0.
+
+    Raises
+    ------
+    DataError
+        For a loss outside [0, M], or fewer than two rows of a fold.
+
+    References
+    ----------
+    Hoeffding 1963; Maurer & Pontil 2009.
+
+    Examples
+    --------
+    >>> round(hold_out([0.0, 0.2, 0.1, 0.3] * 50, delta=0.05, kind="hoeffding").value, 4)
+    0.2365
+    >>> round(hold_out([0.0, 0.2, 0.1, 0.3] * 50, delta=0.05).value, 4)
+    0.2148
+    """
+    found = read_losses(losses, most)
+    parts = [found] if folds is None else _by_fold(found, folds)
+    share = delta / len(parts)
+    miss = [
+        most * spread_of_mean(len(p), share) if kind == "hoeffding" else _by_variance(p, share, most) for p in parts
+    ]
+    source = {"hoeffding": "Hoeffding 1963", "maurer_pontil": "Maurer & Pontil 2009"}[kind]
+    known = (INDEPENDENT, APART) if folds is None else (INDEPENDENT, OF_EACH_FOLD)
+    risk, deviation = float(np.mean([p.mean() for p in parts])), float(np.mean(miss))
+    title = f"hold-out of {len(found)} rows" if folds is None else f"{len(parts)} folds, the mean risk of their fits"
+    return bound_of(
+        title, source, risk=risk, complexity=0.0, deviation=deviation, most=most, delta=delta, assumptions=known
+    )
+
+
+def _by_variance(losses: Array, delta: float, most: float) -> float:
+    h, log = len(losses), np.log(2 / delta)
+    return float(np.sqrt(2 * losses.var(ddof=1) * log / h) + 7 * most * log / (3 * (h - 1)))
+
+
+def _by_fold(losses: Array, folds: ArrayLike) -> list[Array]:
+    label = as_array(folds, "folds")
+    if label.shape != losses.shape:
+        raise DataError(f"folds has one label per loss: expected shape {losses.shape}, got {label.shape}")
+    names, code = np.unique(label, return_inverse=True)
+    parts = [losses[code == k] for k in range(len(names))]
+    if small := [name for name, part in zip(names, parts) if len(part) < 2]:
+        raise DataError(f"each fold holds two rows or more; fold {small[0]!s} has one")
+    return parts
+
+
+@checked
+def pac_bayes(
+    *,
+    risk: NonNegative,
+    n: Count,
+    divergence: NonNegative,
+    delta: Fraction = 0.05,
+    most: Positive = 1.0,
+    draws: Count | None = None,
+) -> Bound:
+    """PAC-Bayes: kl(R^(rho) / M || R(rho) / M) <= (KL(rho || pi) + log(2 sqrt(m) / delta)) / m, solved for the mean loss R(rho) of draws.
+
+    kl(q || p) = q log(q / p) + (1 - q) log((1 - q) / (1 - p)). It is the mean risk of predictors drawn from rho. By Jensen's
+    inequality it bounds that of the mean of their predictions too where the loss is convex; not that of a fit at the mean.
+
+    Parameters
+    ----------
+    risk : float
+        R^(rho), the mean loss of draws from rho on the rows.
+    n : int
+        m, the number of rows.
+    divergence : float
+        KL(rho || pi) in nats, of a prior pi fixed before the rows.
+    delta : float
+        The probability with which the bound may fail.
+    most : float
+        M, the largest loss there is.
+    draws : int, optional
+        S, where `risk` is the mean over S independent draws: half of delta pays for them, kl(R^_S || R^(rho)) <= log(2 / delta) / S.
+
+    Returns
+    -------
+    Bound
+        Its complexity is what the divergence costs.
+
+    Raises
+    ------
+    DataError
+        For a risk above the largest loss.
+
+    References
+    ----------
+    Maurer 2004; Langford & Caruana 2001.
+
+    Examples
+    --------
+    >>> round(pac_bayes(risk=0.1, n=1000, divergence=5.0).value, 4)
+    0.1531
+    """
+    share = delta if draws is None else delta / 2
+    # R^(rho) from the mean of S draws of it, each in [0, M]: P(mean <= q) <= exp(-S kl(q || R^)) for q below R^   (Chernoff).
+    start = min(risk / most, 1.0)
+    if draws is not None:
+        start = _inverse_kl(start, np.log(1 / share) / draws)
+    chance = np.log(2 * np.sqrt(n) / share) / n
+    alone = _inverse_kl(start, chance) * most
+    value = _inverse_kl(start, chance + divergence / n) * most
+    known = (INDEPENDENT, PRIOR_FIXED)
+    found = bound_of(
+        "PAC-Bayes, the mean risk of draws", "Maurer 2004", risk=risk, complexity=value - alone, deviation=alone - risk,
+        most=most, delta=delta, assumptions=known,
+    )  # fmt: skip
+    return replace(found, value=value, vacuous=value >= most)
+
+
+def _inverse_kl(q: float, most: float) -> float:
+    """The largest p with kl(q || p) <= most, from above, by bisection.
+
+    >>> round(float(_inverse_kl(0.0, 0.1)), 6)  # -log(1 - p) = 0.1
+    0.095163
+    """
+    low, high = q, 1.0
+    for _ in range(100):
+        p = 0.5 * (low + high)
+        if p in (low, high):
+            break
+        away = (q * np.log(q / p) if q > 0 else 0.0) + ((1 - q) * np.log((1 - q) / (1 - p)) if q < 1 else 0.0)
+        low, high = (p, high) if away <= most else (low, p)
+    return high
