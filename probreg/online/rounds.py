@@ -11,6 +11,7 @@ import probreg.online.comparator as hindsight
 from probreg.arguments.arrays import floats
 from probreg.errors import DataError, Incompatible
 from probreg.numerics.linalg import triangular
+from probreg.online.experts import Aggregate
 from probreg.online.learner import Gradient, Learner
 from probreg.online.parts import Array, Euclid, Simplex, State
 
@@ -124,6 +125,9 @@ class Rounds:
         u = floats(u, "u", copy=False)
         if u.shape != self.weights.shape[1:]:
             raise DataError(f"u is one weight per column, shape {self.weights.shape[1:]}, got shape {u.shape}")
+        if isinstance(self.learner, Aggregate):  # u is one weight per learner: sum_i u_i L_i
+            losses = self.state.memory["losses"] - self.start.memory["losses"]
+            return float(u @ losses)
         if self.learner.loss.name == "squared":
             return float(np.sum((self.moments @ np.r_[u, -1.0]) ** 2))
         X, y = self.rows()
@@ -132,6 +136,13 @@ class Rounds:
 
     def best(self) -> Array:
         """The fixed weights with the least loss over the same rounds."""
+        if isinstance(self.learner, Aggregate):
+            losses = self.state.memory["losses"] - self.start.memory["losses"]
+            return np.eye(len(losses))[np.argmin(losses)]
+        if self.learner.grows:
+            raise Incompatible(
+                "the best of all functions fits every row, whatever its norm: pass a comparator, or see guarantee(), which weighs the norm"
+            )
         if not self.learner.compiles() or self.learner.loss.code in (4, 7):
             raise Incompatible(
                 f"no best fixed weights are worked out for the {self.learner.loss.name} loss: pass a comparator"
