@@ -87,8 +87,41 @@ def anchored_gradient(
 
 
 @compiled
+def anchored_process(K: Pair, y: Array, arrays: tuple[Array, ...], knobs: tuple[float, float], out: Out) -> int:
+    """Kernel least squares of all rows: SS' = K + precision I grows by a row, z = S^-1 y by an entry; total sums z.
+
+    knobs: precision, rounding.
+    """
+    S, z, total = arrays
+    prediction, losses, slopes, norms, _ = out
+    first = z.size - y.size
+    v = np.zeros(z.size)
+    for i in range(y.size):
+        m = first + i
+        f, left = 0.0, K[1][i] + knobs[0]
+        for j in range(m):
+            # v_j = (k(x_j, x) - sum_(h < j) S_jh v_h) / S_jj
+            rest = K[0][i, j]
+            for h in range(j):
+                rest -= S[j, h] * v[h]
+            v[j] = rest / S[j, j]
+            left -= v[j] * v[j]
+            f += v[j] * z[j]
+        e = f - y[i]
+        if not (abs(e * e + K[1][i]) <= HUGE and left > knobs[1] * (m + 1) * K[1][i]):
+            return i
+        prediction[i], losses[i], slopes[i], norms[i] = f, e * e, e, K[1][i]
+        for j in range(m):
+            total[j] += z[j]
+            S[m, j] = v[j]
+        S[m, m] = np.sqrt(left)
+        z[m] = -e / S[m, m]
+    return y.size
+
+
+@compiled
 def anchored_squares(K: Pair, y: Array, arrays: tuple[Array, ...], knobs: tuple[float, float, float], out: Out) -> int:
-    """Kernel recursive least squares in the coordinates phi = L^-1 k(d, x) of the dictionary, whose j-th row is candidate where[j].
+    """Kernel least squares in the coordinates phi = L^-1 k(d, x) of the dictionary, whose j-th row is candidate where[j].
 
     arrays: L, R and z of the factor [R z; 0 rss], the sums of u = R^-1 z, where, and numbers: anchors, rss, rows projected.
     knobs: precision, tolerance, rounding.
@@ -97,7 +130,7 @@ def anchored_squares(K: Pair, y: Array, arrays: tuple[Array, ...], knobs: tuple[
     precision, tolerance, rounding = knobs
     prediction, losses, slopes, norms, _ = out
     first, m, most = K[0].shape[1] - y.size, int(numbers[0]), z.size
-    phi, u = np.zeros(most), np.zeros(most)
+    phi, a, u = np.zeros(most), np.zeros(most), np.zeros(most)
     _back(R, z, u, m)
     for i in range(y.size):
         far, f = K[1][i], 0.0
@@ -115,7 +148,15 @@ def anchored_squares(K: Pair, y: Array, arrays: tuple[Array, ...], knobs: tuple[
         prediction[i], losses[i], slopes[i], norms[i] = f, e * e, e, K[1][i]
         for j in range(m):
             total[j] += u[j]
-        least = rounding * (m + 1) * K[1][i]
+        # a = K(d, d)^-1 k(d, x) = L'^-1 phi: rounding of k moves `far` by (1 + sum |a_j|)^2 of it
+        size = 1.0
+        for j in range(m - 1, -1, -1):
+            rest = phi[j]
+            for h in range(j + 1, m):
+                rest -= L[h, j] * a[h]
+            a[j] = rest / L[j, j]
+            size += abs(a[j])
+        least = rounding * K[1][i] * size * size
         if far > max(tolerance, least) and m < most:
             for j in range(m):
                 L[m, j] = phi[j]
@@ -131,8 +172,8 @@ def anchored_squares(K: Pair, y: Array, arrays: tuple[Array, ...], knobs: tuple[
             r = np.hypot(R[k, k], phi[k])
             c, s = R[k, k] / r, phi[k] / r
             for j in range(k, m):
-                a, b = R[k, j], phi[j]
-                R[k, j], phi[j] = c * a + s * b, c * b - s * a
+                above, below = R[k, j], phi[j]
+                R[k, j], phi[j] = c * above + s * below, c * below - s * above
             z[k], last = c * z[k] + s * last, c * last - s * z[k]
         numbers[1] = np.hypot(numbers[1], last)
         _back(R, z, u, m)

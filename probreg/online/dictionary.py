@@ -1,4 +1,4 @@
-"""Kernel recursive least squares: a Gaussian process, updated row by row in the space of a dictionary of rows."""
+"""Kernel recursive least squares: a Gaussian process updated row by row, exactly or on a dictionary of rows."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,23 +8,112 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.scalars import Count, NonNegative, Positive, check_fields
+from probreg.arguments.scalars import Count, Positive, check_fields
 from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.pairs import RowPairs
 from probreg.numerics.linalg import inverse_upper, merge
 from probreg.online.anchors import Anchored, room_for
 from probreg.online.guarantee import Assumption
-from probreg.online.learner import Learner, checked_rows, finite
+from probreg.online.learner import Learner, StreamError, checked_rows, finite
 from probreg.online.losses import SQUARED, Loss
 from probreg.online.parts import Array, Info, Out, State, as_tuple
 from probreg.online.second_order import RLS
 
-ROUNDING = 8 * np.finfo(float).eps  # of k(x, x) for each anchor: what is less is no direction of its own
+ROUNDING = 8 * np.finfo(float).eps  # of k(x, x): what k's own rounding may be
 
 
 @dataclass(frozen=True)
 class KernelRLS(Anchored):
     """The f that minimises sum (f(x_t) - y_t)^2 + precision ||f||^2, after every round: the mean of a Gaussian process.
+
+    State: every row so far, S with SS' = K + precision I, and z = S^-1 y, from which the weights are S'^-1 z.
+
+    Parameters
+    ----------
+    kernel : CovarianceFunction
+        k.
+    precision : float
+        Positive: the noise variance over that of the process, if k is its covariance up to a factor.
+    """
+
+    kernel: CovarianceFunction
+    precision: Positive = 1.0
+    loss: ClassVar[Loss] = SQUARED  # type: ignore[misc]
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def flat(self) -> Learner:
+        return RLS(precision=self.precision)
+
+    def exact(self, start: State, state: State) -> tuple[Assumption, ...]:
+        return ()
+
+    def init(self, p: int) -> State:
+        state = self.empty(p)
+        return State(state.w, 0, {**state.memory, "chol": np.zeros((0, 0)), "z": np.zeros(0)})
+
+    def _next(self, state: State, row: Array) -> tuple[Array, float, bool]:
+        """v = S^-1 k(rows, x), k(x, x) + precision - |v|^2, the variance of y given the rows so far, and whether it is lost in rounding."""
+        v = _forward(state.memory["chol"], self._at(state, row[None]).T)[:, 0]
+        q = float(self.squares(row[None])[0])
+        left = q + self.precision - float(v @ v)
+        return v, left, bool(left <= ROUNDING * (len(v) + 1) * q)
+
+    @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
+    def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
+        row, S, z = checked_rows(self, state, x, y), state.memory["chol"], state.memory["z"]
+        v, left, lost = self._next(state, row)
+        f = float(v @ z)
+        value = (f - y) ** 2
+        finite(value + left, state)
+        if lost:
+            raise StreamError(f"round {state.t + 1}: {self.objection(state, row)}", state)
+        # S <- [S 0; v' s] with s^2 = k(x, x) + precision - |v|^2, and z <- (z, (y - f) / s)
+        s, m = np.sqrt(left), len(z)
+        S = np.block([[S, np.zeros((m, 1))], [v[None], np.full((1, 1), s)]])
+        z = np.append(z, (y - f) / s)
+        kept = {"anchors": np.vstack([state.memory["anchors"], row]), "chol": S, "z": z}
+        return State(_at_anchors(S, z), state.t + 1, kept), Info(f, value)
+
+    def take(self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out) -> tuple[State, int]:
+        from probreg.online import anchored_loops as loops
+
+        m, size = len(state.w), len(rows)
+        S = np.zeros((size, size))
+        S[:m, :m] = state.memory["chol"]
+        # sums of the weights S'^-1 z are kept as those of z
+        z, total = room_for(state.memory["z"], size), room_for(S[:m, :m].T @ out.total[:m], size)
+        done = loops.anchored_process(K, y, (S, z, total), (float(self.precision), ROUNDING), as_tuple(out))
+        m += done
+        S, z = S[:m, :m].copy(), z[:m]
+        out.total[:m] = _at_anchors(S, total[:m])
+        return State(_at_anchors(S, z), state.t + done, {"anchors": rows[:m], "chol": S, "z": z}), done
+
+    def objection(self, state: State, x: Array) -> str | None:
+        lost = self._next(state, x)[2]
+        return (
+            None
+            if not lost
+            else (
+                f"K + {self.precision:g} I is not positive definite to rounding with this row: take a larger precision"
+            )
+        )
+
+    def covariance(self, state: State, X: ArrayLike) -> Array:
+        """The posterior covariance (n, n) of f at rows X (n, p), in units of the noise variance.
+
+        It is (k(x, z) - k(x, rows) (K + precision I)^-1 k(rows, z)) / precision.
+        """
+        rows = np.atleast_2d(floats(X, "X", copy=False))
+        v = _forward(state.memory["chol"], self._at(state, rows).T)
+        return (self.kernel.finite(RowPairs(rows, rows)) - v.T @ v) / self.precision
+
+
+@dataclass(frozen=True)
+class DictionaryRLS(Anchored):
+    """Kernel recursive least squares on a dictionary of rows: sum (f(x_t) - y_t)^2 + precision ||f||^2 in their span.
 
     A row whose k(x, .) is further than `tolerance` from the span of the dictionary, in squares, joins it; any other row
     is told as its projection on that span. State: anchors d_j, L with LL' = K(d, d), and the factor F of recursive least squares
@@ -35,9 +124,9 @@ class KernelRLS(Anchored):
     kernel : CovarianceFunction
         k.
     precision : float
-        Positive: the noise variance over that of the process, if k is its covariance up to a factor.
+        Positive, as of `KernelRLS`.
     tolerance : float
-        Not negative, in units of k(x, x).
+        Positive, in units of k(x, x).
     budget : int, optional
         The most anchors: a full dictionary takes every further row as its projection.
 
@@ -48,7 +137,7 @@ class KernelRLS(Anchored):
 
     kernel: CovarianceFunction
     precision: Positive = 1.0
-    tolerance: NonNegative = 0.0
+    tolerance: Positive = 1e-6
     budget: Count | None = None
     loss: ClassVar[Loss] = SQUARED  # type: ignore[misc]
 
@@ -73,12 +162,14 @@ class KernelRLS(Anchored):
         L, F, m = memory["chol"], memory["factor"], len(state.w)
         q = float(self.squares(row[None])[0])
         # phi = L^-1 k(d, x); the squared distance of k(x, .) from the span is k(x, x) - |phi|^2 (Engel et al.'s delta).
-        phi = solve_triangular(L, self._at(state, row[None])[0], lower=True) if m else np.zeros(0)
+        phi = _forward(L, self._at(state, row[None]).T)[:, 0]
         far = q - phi @ phi
         f = float(phi @ (L.T @ state.w))
         value = (f - y) ** 2
         finite(value + q, state)
-        if far > max(self.tolerance, ROUNDING * (m + 1) * q):
+        # with a = K(d, d)^-1 k(d, x), rounding of k moves that distance by (1 + sum |a_j|)^2 of it: less is no direction of its own
+        least = ROUNDING * q * (1.0 + np.abs(_at_anchors(L, phi)).sum()) ** 2
+        if far > max(self.tolerance, least):
             if self.budget is None or m < self.budget:
                 # one more coordinate, with the prior's precision^(1/2) on the diagonal of the factor
                 phi, m = np.append(phi, np.sqrt(far)), m + 1
@@ -88,7 +179,7 @@ class KernelRLS(Anchored):
                 memory["anchors"] = np.vstack([memory["anchors"], row])
             else:
                 memory["projected"] = memory["projected"] + 1
-        elif far > ROUNDING * (m + 1) * q:
+        elif far > least:
             memory["projected"] = memory["projected"] + 1
         # F'F <- F'F + (phi, y)(phi, y)', and f = u'phi with u = R^-1 z has the weights L'^-1 u at the anchors.
         F = merge(F, np.append(phi, y)[None]).astype(float)
@@ -118,14 +209,18 @@ class KernelRLS(Anchored):
     def covariance(self, state: State, X: ArrayLike) -> Array:
         """The posterior covariance (n, n) of f at rows X (n, p), in units of the noise variance.
 
-        It is (k(x, z) - phi(x)'phi(z)) / precision + phi(x)'(R'R)^-1 phi(z): that of the Gaussian process where every row is in
-        the dictionary, and far from it the prior's.
+        It is (k(x, z) - phi(x)'phi(z)) / precision + phi(x)'(R'R)^-1 phi(z): far from the dictionary the prior's.
         """
         rows, L, R = np.atleast_2d(floats(X, "X", copy=False)), state.memory["chol"], state.memory["factor"][:-1, :-1]
-        phi = solve_triangular(L, self._at(state, rows).T, lower=True).T if len(L) else np.zeros((len(rows), 0))
+        phi = _forward(L, self._at(state, rows).T).T
         rest = self.kernel.finite(RowPairs(rows, rows)) - phi @ phi.T
         known = phi @ inverse_upper(R) if len(L) else phi
         return rest / self.precision + known @ known.T
+
+
+def _forward(L: Array, k: Array) -> Array:
+    """L^-1 k (m, n)."""
+    return np.asarray(solve_triangular(L, k, lower=True)) if len(L) else k
 
 
 def _coordinates(F: Array) -> Array:

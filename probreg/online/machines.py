@@ -7,7 +7,7 @@ from probreg.arguments.scalars import Count, Flag, NonNegative, Positive, Real, 
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import CovarianceFunction
 from probreg.online.anchors import Anchored, KernelGradient
-from probreg.online.dictionary import KernelRLS
+from probreg.online.dictionary import DictionaryRLS, KernelRLS
 from probreg.online.dual import DualSVR
 from probreg.online.experts import Aggregate
 from probreg.online.learner import Gradient, Learner
@@ -61,7 +61,11 @@ def kernel(base: Learner, kernel: CovarianceFunction, budget: Count | None = Non
             raise Incompatible(
                 "kernel: RLS without precision fits every row of a function exactly; take rls(precision=...)"
             )
-        return KernelRLS(kernel, base.precision, 0.0, budget)
+        if budget is not None:
+            raise Incompatible(
+                "kernel: a budget of RLS needs a tolerance: take kernel_rls(kernel, precision, tolerance=1e-6, budget=...)"
+            )
+        return KernelRLS(kernel, base.precision)
     if isinstance(base, Anchored):
         raise Incompatible(f"kernel: the base is {type(base).__name__}, a learner of functions already")
     if not isinstance(base, Gradient):
@@ -82,7 +86,7 @@ def kernel_rls(
     """Kernel recursive least squares: after every round the minimiser of sum (f(x_t) - y_t)^2 + precision ||f||^2.
 
     It is the mean of a Gaussian process of covariance k / precision in units of the noise variance, and `learner.covariance(state, X)` its
-    covariance. With a tolerance or a budget, rows near the span of the dictionary are replaced by their projection on it.
+    covariance. With a tolerance, rows near the span of a dictionary are replaced by their projection on it.
 
     Parameters
     ----------
@@ -91,9 +95,10 @@ def kernel_rls(
     precision : float
         Positive: the noise variance over that of the process; the lam of kernel ridge.
     tolerance : float
-        A row joins the dictionary if its k(x, .) is further from the span than this, in squares (approximate linear dependence).
+        A row joins the dictionary if its k(x, .) is further from the span than this, in squares (approximate linear dependence). With
+        0 every row is kept, and nothing is approximated.
     budget : int, optional
-        The most rows of the dictionary; when it is full every further row is replaced by its projection.
+        The most rows of the dictionary, with a tolerance; when it is full every further row is replaced by its projection.
 
     Returns
     -------
@@ -113,7 +118,11 @@ def kernel_rls(
     >>> learner.predict(path.state, [[1.5], [3.0]]).round(6)
     array([0.516761, 0.671134])
     """
-    return KernelRLS(kernel, precision, tolerance, budget)
+    if tolerance == 0 and budget is not None:
+        raise Incompatible(
+            "kernel_rls: a budget needs a tolerance above 0, by which rows join the dictionary; such as 1e-6"
+        )
+    return DictionaryRLS(kernel, precision, tolerance, budget) if tolerance > 0 else KernelRLS(kernel, precision)
 
 
 @checked
