@@ -87,39 +87,6 @@ def anchored_gradient(
 
 
 @compiled
-def anchored_process(K: Pair, y: Array, arrays: tuple[Array, ...], knobs: tuple[float, float], out: Out) -> int:
-    """Kernel least squares of all rows: SS' = K + precision I grows by a row, z = S^-1 y by an entry; total sums z.
-
-    knobs: precision, rounding.
-    """
-    S, z, total = arrays
-    prediction, losses, slopes, norms, _ = out
-    first = z.size - y.size
-    v = np.zeros(z.size)
-    for i in range(y.size):
-        m = first + i
-        f, left = 0.0, K[1][i] + knobs[0]
-        for j in range(m):
-            # v_j = (k(x_j, x) - sum_(h < j) S_jh v_h) / S_jj
-            rest = K[0][i, j]
-            for h in range(j):
-                rest -= S[j, h] * v[h]
-            v[j] = rest / S[j, j]
-            left -= v[j] * v[j]
-            f += v[j] * z[j]
-        e = f - y[i]
-        if not (abs(e * e + K[1][i]) <= HUGE and left > knobs[1] * (m + 1) * K[1][i]):
-            return i
-        prediction[i], losses[i], slopes[i], norms[i] = f, e * e, e, K[1][i]
-        for j in range(m):
-            total[j] += z[j]
-            S[m, j] = v[j]
-        S[m, m] = np.sqrt(left)
-        z[m] = -e / S[m, m]
-    return y.size
-
-
-@compiled
 def anchored_squares(K: Pair, y: Array, arrays: tuple[Array, ...], knobs: tuple[float, float, float], out: Out) -> int:
     """Kernel least squares in the coordinates phi = L^-1 k(d, x) of the dictionary, whose j-th row is candidate where[j].
 
@@ -150,12 +117,13 @@ def anchored_squares(K: Pair, y: Array, arrays: tuple[Array, ...], knobs: tuple[
             total[j] += u[j]
         # a = K(d, d)^-1 k(d, x) = L'^-1 phi: rounding of k moves `far` by (1 + sum |a_j|)^2 of it
         size = 1.0
+        for j in range(m):
+            a[j] = phi[j]
         for j in range(m - 1, -1, -1):
-            rest = phi[j]
-            for h in range(j + 1, m):
-                rest -= L[h, j] * a[h]
-            a[j] = rest / L[j, j]
+            a[j] /= L[j, j]
             size += abs(a[j])
+            for h in range(j):
+                a[h] -= L[j, h] * a[j]
         least = rounding * K[1][i] * size * size
         if far > max(tolerance, least) and m < most:
             for j in range(m):

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf
 
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Count, Positive, check_fields
@@ -78,18 +79,26 @@ class KernelRLS(Anchored):
         return State(_at_anchors(S, z), state.t + 1, kept), Info(f, value)
 
     def take(self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out) -> tuple[State, int]:
-        from probreg.online import anchored_loops as loops
-
-        m, size = len(state.w), len(rows)
-        S = np.zeros((size, size))
-        S[:m, :m] = state.memory["chol"]
-        # sums of the weights S'^-1 z are kept as those of z
-        z, total = room_for(state.memory["z"], size), room_for(S[:m, :m].T @ out.total[:m], size)
-        done = loops.anchored_process(K, y, (S, z, total), (float(self.precision), ROUNDING), as_tuple(out))
-        m += done
-        S, z = S[:m, :m].copy(), z[:m]
-        out.total[:m] = _at_anchors(S, total[:m])
-        return State(_at_anchors(S, z), state.t + done, {"anchors": rows[:m], "chol": S, "z": z}), done
+        S, z, m = state.memory["chol"], state.memory["z"], len(state.w)
+        # [S 0; V' T] with V = S^-1 k(rows, new) and TT' = k(new, new) + precision I - V'V; z <- (z, T^-1 (y - V'z))
+        V = _forward(S, K[0][:, :m].T)
+        T, failed = dpotrf(K[0][:, m:] + self.precision * np.eye(len(y)) - V.T @ V, lower=1, clean=1)
+        done = failed - 1 if failed else len(y)
+        least = ROUNDING * np.arange(m + 1, m + done + 1) * K[1][:done]
+        good = np.diag(T)[:done] ** 2 > least
+        done = done if good.all() else int(np.argmin(good))
+        V, T = V[:, :done], T[:done, :done]
+        new = _forward(T, (y[:done] - V.T @ z)[:, None])[:, 0]
+        # f_t = v_t'z + sum_(s < t) T_ts z_s, from the rows before it alone
+        f = V.T @ z + np.tril(T, -1) @ new
+        e = f - y[:done]
+        out.prediction[:done], out.loss[:done], out.slope[:done], out.square[:done] = f, e * e, e, K[1][:done]
+        S = np.block([[S, np.zeros((m, done))], [V.T, T]])
+        # the weights before a round are S'^-1 z with the z of later rounds at 0: their sum has each z as often as it counted
+        total = np.concatenate([S[:m, :m].T @ out.total[:m] + done * z, new * np.arange(done - 1.0, -1.0, -1.0)])
+        z = np.concatenate([z, new])
+        out.total[: m + done] = _at_anchors(S, total)
+        return State(_at_anchors(S, z), state.t + done, {"anchors": rows[: m + done], "chol": S, "z": z}), done
 
     def objection(self, state: State, x: Array) -> str | None:
         lost = self._next(state, x)[2]
@@ -220,7 +229,7 @@ class DictionaryRLS(Anchored):
 
 def _forward(L: Array, k: Array) -> Array:
     """L^-1 k (m, n)."""
-    return np.asarray(solve_triangular(L, k, lower=True)) if len(L) else k
+    return np.asarray(solve_triangular(L, k, lower=True, check_finite=False)) if len(L) else k
 
 
 def _coordinates(F: Array) -> Array:

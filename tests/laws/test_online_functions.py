@@ -12,7 +12,7 @@ from probreg.kernels import RBF, Linear
 
 from .test_online import P, kept, rows, streams
 
-QUICK = online.Record(compiled=False, every=10**6)
+QUICK = online.Record(compiled=True, every=10**6)
 BASES = {
     "lms": (online.lms(0.05), "real"),
     "nlms": (online.nlms(0.6, eps=0.2), "real"),
@@ -150,12 +150,12 @@ def family(name: str, rng: np.random.Generator, r2: float) -> online.Learner:
 
 
 FAMILIES = ["lms", "polynomial lms", "nlms", "rls", "absolute", "decay", "squared decay", "dual"]
-COUNTS = [(name, 15) for name in FAMILIES] + [pytest.param(n, 1000, marks=pytest.mark.slow) for n in FAMILIES]
 
 
-@pytest.mark.parametrize(("name", "count"), COUNTS)
-def test_no_stream_breaks_the_bound(name: str, count: int, rng: np.random.Generator):
-    for X, y in streams(rng, count):
+@pytest.mark.parametrize("count", [80, pytest.param(1000, marks=pytest.mark.slow)])
+def test_no_stream_breaks_a_bound(count: int, rng: np.random.Generator):
+    for i, (X, y) in enumerate(streams(rng, count)):
+        name = FAMILIES[i // 5 % len(FAMILIES)]  # of streams, every fifth turns against what was learnt
         if name == "dual":  # its theorem is of rows that come once
             X = X + 1e-3 * rng.standard_normal(X.shape)
         learner = family(name, rng, float((X**2).sum(axis=1).max()))
@@ -176,7 +176,7 @@ def test_mistakes_of_a_kernel_perceptron_never_exceed_the_bound(count: int, rng:
 
 
 @pytest.mark.parametrize("rule", ["vovk", "mean"])
-@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [15, pytest.param(1000, marks=pytest.mark.slow)])
 def test_an_aggregate_is_nearly_as_good_as_its_best_learner(rule: str, count: int, rng: np.random.Generator):
     for X, y in streams(rng, count):
         low, high = float(y.min()) - 1e-9, float(y.max()) + float(rng.uniform(0.1, 2))
