@@ -40,6 +40,10 @@ def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
     >>> ridge_comparator(np.array([[2.0, 4.0], [0.0, 1.0]]), 4.0, np.zeros(1))
     array([1.])
     """
+    d = np.diagonal(F)[:-1]
+    if penalty > 0 and np.array_equal(F[:-1, :-1], np.diag(d)):
+        # (d_j^2 + penalty) u_j = d_j z_j + penalty centre_j
+        return (d * F[:-1, -1] + penalty * centre) / (d * d + penalty)
     if penalty > 0:
         # L_u + penalty |u - centre|^2 = |F (u, -1)|^2 + |penalty^(1/2) [I centre] (u, -1)|^2.
         root = np.sqrt(penalty)

@@ -6,6 +6,7 @@ is said of k(x, x).
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,10 @@ SOURCES = {"vovk": "Vovk 1998", "mean": "Kivinen & Warmuth 1999"}
 
 
 def promise_of(path: Rounds, comparator: Array | None) -> Guarantee:
-    """The guarantee of any learner; of a learner of functions, `comparator` holds the b_i of f = sum_i b_i k(x_i, .), x_i its rows."""
+    """The guarantee of any learner; of a learner of functions, `comparator` holds the b_i of f = sum_i b_i k(x_i, .), x_i its rows.
+
+    That of a run that went on from others is None: it may stand at rows that are not among these.
+    """
     if isinstance(path.learner, Aggregate):
         said = _of_experts(path, comparator)
         return replace(said, sampling=(*said.sampling, *sampling_of(path)))
@@ -42,8 +46,11 @@ def promise_of(path: Rounds, comparator: Array | None) -> Guarantee:
     known = (*said.assumptions, *path.learner.exact(path.start, path.state))
     known = tuple(replace(a, statement=a.statement.replace("||x||^2", "k(x, x)")) for a in known)
     u = said.comparator
-    # u = Phi'b has the b = Phi (Phi'Phi)^-1 u of least norm
-    b = None if u is None else Phi @ np.linalg.lstsq(Phi.T @ Phi, u, rcond=None)[0]
+    b = None
+    if u is not None and not len(path.start.w):
+        # u = Phi'b has the b = Phi (Phi'Phi)^-1 u of least norm, and the columns of Phi are orthogonal
+        squares = np.square(Phi).sum(axis=0)
+        b = Phi @ np.divide(u, squares, out=np.zeros_like(u), where=squares > 0)
     bound = said.bound if all(a.holds is not False for a in known) else np.inf
     quantity = said.quantity.replace("||x||^2", "k(x, x)")
     return replace(said, assumptions=known, bound=bound, comparator=b, quantity=quantity)
@@ -63,18 +70,27 @@ def on_columns(path: Rounds) -> tuple[Rounds, Array]:
         rows = np.vstack([X, anchors])
         w, U = np.linalg.eigh(learner.kernel.finite(RowPairs(rows, rows)))
         held = w > len(rows) * np.finfo(float).eps * w[-1]
-        Phi = U[:, held] * np.sqrt(w[held])
+        Phi = U[:, held] * np.sqrt(w[held]) if held.any() else np.zeros((len(rows), 1))
     elif len(anchors) or (isinstance(learner, DualSVR) and learner.step_size is None):
         why = "a run that went on from others" if len(anchors) else "steps of 1 / k(x, x)"
         raise DataError(f"{n + len(anchors)} rows and anchors: the bound for {why} is worked out up to {EXACT}")
     else:
-        Phi = basis(learner.kernel, X, "cholesky").columns_at(X)
+        # orthogonal columns of the same span: Phi V of Phi = U s V'
+        U, d, _ = np.linalg.svd(basis(learner.kernel, X, "cholesky").columns_at(X), full_matrices=False)
+        Phi = (U * d)[:, d > d[0] * n * np.finfo(float).eps]
     Phi, at_anchors = np.ascontiguousarray(Phi[:n]), Phi[n:]
     first = learner.flat.init(Phi.shape[1]) if learner.flat is not learner else State(np.zeros(Phi.shape[1]))
     memory = {**first.memory, **{k: at_anchors.T @ v for k, v in path.start.memory.items() if k == "pending"}}
     start = State(at_anchors.T @ path.start.w, path.start.t, memory)
-    shape = np.zeros((1, Phi.shape[1]))
-    return replace(path, learner=learner.flat, start=start, weights=shape, data=(Phi, y), factor=None), Phi
+    told: dict[str, Any] = {"start": start, "weights": np.zeros((1, Phi.shape[1])), "data": (Phi, y)}
+    if learner.loss.name == "squared" and not len(anchors):
+        # orthogonal columns have the factor [D z; 0 rho] of [Phi y], D diagonal, z = D^-1 Phi'y and rho^2 = |y - Phi D^-1 z|^2
+        d = np.sqrt(np.square(Phi).sum(axis=0))
+        z = np.divide(Phi.T @ y, d, out=np.zeros_like(d), where=d > 0)
+        rest = y - Phi @ np.divide(z, d, out=np.zeros_like(d), where=d > 0)
+        F = np.block([[np.diag(d), z[:, None]], [np.zeros((1, len(d))), np.full((1, 1), np.sqrt(rest @ rest))]])
+        told["factor"] = F * np.sqrt(path.totals.rounds / n)
+    return replace(path, learner=learner.flat, **told), Phi
 
 
 def _shown(flat: Rounds) -> Array | None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Number, Seed, checked
 from probreg.errors import DataError, Incompatible
-from probreg.online.functions import on_columns, promise_of
+from probreg.online.functions import promise_of
 from probreg.online.guarantee import Guarantee
 from probreg.online.parts import Array
 from probreg.online.rounds import Rounds
@@ -157,11 +157,7 @@ class Run(Rounds):
         2.75
         """
         u = self.best() if comparator is None else self._compared(comparator)
-        if self.learner.grows:
-            flat, Phi = on_columns(self)
-            theirs = flat.loss_of(Phi.T @ u)
-        else:
-            theirs = self.loss_of(u)
+        theirs = self.loss_of(u)
         return Regret(self.loss - theirs, self.loss, theirs, u)
 
     def guarantee(self, comparator: ArrayLike | None = None) -> Guarantee:
@@ -176,11 +172,13 @@ class Run(Rounds):
         import xarray as xr
 
         coef, extra = ("time", "coef", "level")[: self.weights.ndim], ("round", "level")[: self.predictions.ndim]
-        content = {
-            "weights": (coef, self.weights),
-            "norm": ("time", self.norms),
-            "average": (coef[1:], self.average()),
-        }
+        content = {}
+        if len(self.weights):  # none where a budget dropped what they belong to
+            content = {
+                "weights": (coef, self.weights),
+                "norm": ("time", self.norms),
+                "average": (coef[1:], self.average()),
+            }
         if len(self.losses):
             content |= {
                 "prediction": (extra, self.predictions),

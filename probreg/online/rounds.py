@@ -1,6 +1,6 @@
 """The rounds of a run: what was seen, predicted and lost, and what fixed weights would have lost in them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
@@ -121,8 +121,12 @@ class Rounds:
         )
 
     def loss_of(self, u: ArrayLike) -> float:
-        """The loss of fixed weights u over the same rounds."""
+        """The loss of fixed weights u over the same rounds; of a learner of functions, of f = sum_i u_i k(x_i, .) at its rows."""
         u = floats(u, "u", copy=False)
+        if self.learner.grows and self.data is not None and u.shape == (len(self.data[1]),):
+            X, y = self.data
+            f = self.learner.predict(replace(self.state, w=u, memory={**self.state.memory, "anchors": X}), X)
+            return float(self.learner.loss.values(f, y).sum()) * self.totals.rounds / len(y)
         if u.shape != self.weights.shape[1:]:
             raise DataError(f"u is one weight per column, shape {self.weights.shape[1:]}, got shape {u.shape}")
         if isinstance(self.learner, Aggregate):  # u is one weight per learner: sum_i u_i L_i

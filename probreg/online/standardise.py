@@ -46,8 +46,8 @@ class Standardised(Learner):
         check_fields(self)
         if not self.learner.linear:
             raise Incompatible(
-                "Standardised is for learners of columns: the scale moves, and rows or forecasts that were kept would not; "
-                "scale the columns beforehand, or the learners within"
+                "Standardised is for learners of columns: rows and forecasts that others keep would not move with the scale; "
+                "scale the columns beforehand"
             )
 
     @property

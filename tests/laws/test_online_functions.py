@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import probreg as pr
 import probreg.online as online
 from probreg import kernels
 from probreg.errors import DataError, Incompatible
@@ -79,6 +80,25 @@ def test_kernel_least_squares_is_the_gaussian_process_of_the_rows_so_far(rng: np
         # the posterior of f in units of the noise variance, the process having the covariance k / lam
         rest = k(new) - k(new, X) @ np.linalg.solve(k(X) + lam * np.eye(40), k(X, new))
         np.testing.assert_allclose(learner.covariance(path.state, new), rest / lam, rtol=1e-9, atol=1e-10)
+
+
+def test_kernel_least_squares_is_the_fit_of_a_process(rng: np.random.Generator):
+    """The exact posterior at equal hyperparameters: process of variance 1, noise of variance lam."""
+    X, y = rows(rng, "real", 40)
+    new, k, lam = rng.standard_normal((5, P)), RBF(1.5), 0.2
+    learner = online.kernel_rls(k, lam)
+    state = online.run(learner, X, y).state
+    fit = pr.kernel_ridge(X, y, kernel=k, lam=lam, intercept=False)
+    np.testing.assert_allclose(learner.predict(state, new), fit.predict(new)["mean"], rtol=1e-8)
+    model = pr.Model.from_arrays(
+        kernels.basis(k, X).columns_at(X), y, intercept=False, prior=pr.Normal(1.0), aux={"sigma": lam**0.5}
+    )
+    at = kernels.basis(k, X).columns_at(X[:5])
+    posterior = pr.fit(model, "posterior", seed=1).predict(at)
+    np.testing.assert_allclose(learner.predict(state, X[:5]), posterior["mean"], rtol=1e-7)
+    sd = np.sqrt(lam * np.diag(learner.covariance(state, X[:5])))
+    width = (posterior["mean_upper"] - posterior["mean_lower"]) / (2 * 1.959963984540054)
+    np.testing.assert_allclose(sd, width, rtol=1e-6)
 
 
 def test_rows_that_come_again_are_told_apart_by_the_noise(rng: np.random.Generator):
@@ -314,5 +334,10 @@ def test_the_best_of_all_functions_is_no_comparator_and_streams_keep_no_rows(rng
         path.guarantee([1.0])
     with pytest.raises(DataError, match="the rows of a stream are not kept"):
         online.run(learner, zip(X, y)).guarantee()
+    few = online.run(online.kernel(online.lms(0.3), RBF(1.0), 5), X, y).to_dataset()
+    assert few.sizes["round"] == 20
+    assert "average" not in few
+    nowhere = online.run(online.kernel(online.lms(0.3), Linear()), np.zeros_like(X), y)
+    assert kept(nowhere).bound == pytest.approx(nowhere.loss) == pytest.approx(y @ y)
     with pytest.warns(UserWarning, match=r"step 2.5 times the largest k\(x, x\), 1, is 2.5"):
         online.run(online.kernel(online.lms(2.5), RBF(1.0)), X, y)
