@@ -239,4 +239,4 @@ def _coordinates(F: Array) -> Array:
 
 def _at_anchors(L: Array, u: Array) -> Array:
     """L'^-1 u."""
-    return np.asarray(solve_triangular(L, u, lower=True, trans="T")) if len(L) else np.zeros(0)
+    return np.asarray(solve_triangular(L, u, lower=True, trans="T", check_finite=False)) if len(L) else np.zeros(0)
