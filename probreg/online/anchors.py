@@ -93,12 +93,6 @@ class Anchored(Learner):
         return state, done
 
 
-def place_of(anchors: Array, row: Array) -> int:
-    """Where a row stands among the anchors; their number if it is none of them."""
-    same = np.flatnonzero((anchors == row).all(axis=1))
-    return int(same[0]) if len(same) else len(anchors)
-
-
 def room_for(a: Array, size: int) -> Array:
     """A copy of a (n,) with zeros behind it up to `size` entries."""
     return np.concatenate([a, np.zeros(size - len(a))])
@@ -186,12 +180,13 @@ class KernelGradient(Anchored):
         finite(value + q, state)
         a = rule.rate.at(t, q, value)
         # f <- f - a (l'(f(x)) k(x, .) + ridge f): the weights of all anchors shrink, that of x moves by -a l'.
-        place = place_of(anchors, row) if a * slope != 0 else 0
-        if place == len(anchors) and a * slope != 0:
+        moves, same = a * slope != 0, np.flatnonzero((anchors == row).all(axis=1))
+        place = int(same[0]) if len(same) else len(anchors)
+        if moves and place == len(anchors):
             memory["anchors"] = np.vstack([anchors, row])
         w = room_for(state.w, len(memory["anchors"]))
         direction = a * rule.ridge * w
-        if a * slope != 0:
+        if moves:
             direction[place] += a * slope
         if rule.batch > 1:
             pending, due = room_for(memory["pending"], len(w)) + direction, t % rule.batch == 0
