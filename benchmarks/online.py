@@ -1,4 +1,5 @@
-"""One pass of least mean squares against scikit-learn and river, and rates of the other learners: `python benchmarks/online.py`.
+"""One pass of least mean squares against scikit-learn and river, and rates of the other learners, and of those
+of functions: `python benchmarks/online.py`.
 
 river is timed on its first rows only and scaled up; put it on PYTHONPATH to include it.
 """
@@ -10,9 +11,11 @@ import numpy as np
 from side_by_side import OURS, in_turn, installed, machine, spread
 
 import probreg.online as online
+from probreg import kernels
 
 N, P, STEP = 1_000_000, 20, 1e-3
 FEW = 5_000  # rows river is timed on
+MET = 4_000  # rows of learners of functions, whose pass takes the square of them
 ROUNDS = 9
 SKLEARN, AVERAGED, RIVER = "scikit-learn SGDRegressor", "scikit-learn, average=True", "river LinearRegression"
 TARGETS = {SKLEARN: 0.5, AVERAGED: 0.5, RIVER: 0.005}
@@ -96,6 +99,42 @@ def rates(X: np.ndarray, y: np.ndarray) -> None:
         print(f"  {name:<38}{n / timed.median / 1e6:>9.2f} million rows a second")
 
 
+def numpy_loop(X: np.ndarray, y: np.ndarray) -> float:
+    """Kernel LMS as one writes it: k of the row and all rows before it, one product, one step."""
+    alpha, loss = np.zeros(len(y)), 0.0
+    for t in range(len(y)):
+        e = np.exp(-0.05 * ((X[:t] - X[t]) ** 2).sum(axis=1)) @ alpha[:t] - y[t]
+        loss += e * e
+        alpha[t] = -0.2 * e
+    return float(loss)
+
+
+def functions(X: np.ndarray, y: np.ndarray) -> None:
+    """Learners of functions: kernel LMS beside a loop of NumPy, and what the others take."""
+    k = kernels.RBF(np.sqrt(10.0))
+    learners = {
+        OURS: online.kernel(online.lms(0.2), k),
+        "budget of 500": online.kernel(online.lms(0.2), k, budget=500),
+        "kernel_rls": online.kernel_rls(k, 1.0),
+        "kernel_rls, dictionary of 500": online.kernel_rls(k, 1.0, tolerance=1e-3, budget=500),
+        "dual_svr": online.dual_svr(k),
+        "aggregate of three": online.aggregate(
+            [online.kernel(online.lms(s), k) for s in (0.1, 0.2, 0.4)], low=-40.0, high=40.0, clip=True
+        ),
+    }
+    fast = online.Record(compiled=True)
+    calls: dict[str, Callable[[], Any]] = {
+        name: lambda a=a: online.run(a, X, y, record=fast).loss for name, a in learners.items()
+    }
+    in_turn(calls, 1)
+    timed = in_turn(calls | {"NumPy loop": lambda: numpy_loop(X, y)}, 5)
+    peer = timed["NumPy loop"]
+    for name, one in timed.items():
+        print(f"  {name:<38}{one.median:>9.3f} s  {spread(one)}")
+    apart = abs(timed[OURS].result / peer.result - 1)
+    print(f"  kernel LMS, ours / NumPy loop {timed[OURS].median / peer.median:.3f}; losses apart {apart:.0e} of them")
+
+
 def main() -> None:
     X, y = data()
     print(f"Online learning. {machine('scikit-learn', 'river', 'numba')}")
@@ -108,6 +147,8 @@ def main() -> None:
     print("  and then " + ", ".join(f"{k} {v.median:.3f} s" for k, v in extra.items()))
     print(f"\nRates, p = {P}")
     rates(X, y)
+    print(f"\nLearners of functions, one pass over n = {MET:,}, p = 10, RBF")
+    functions(X[:MET, :10].copy(), y[:MET] / y[:MET].std())
 
 
 if __name__ == "__main__":

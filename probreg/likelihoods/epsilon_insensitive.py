@@ -47,6 +47,10 @@ class EpsilonInsensitive(PiecewiseLinearLikelihood):
             object.__setattr__(self, "at_zero", {"epsilon": "the likelihood of AbsoluteLoss"})
             object.__setattr__(self, "compiled_density", None)
 
+    @property
+    def insensitive(self) -> float | None:  # type: ignore[override]
+        return self.epsilon
+
     def slopes(self, **aux: Any) -> Slopes:
         tube = aux["epsilon"] if self.epsilon is None else self.epsilon
         return Slopes(1.0 / aux["scale"], 1.0 / aux["scale"], tube)

@@ -40,6 +40,10 @@ def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
     >>> ridge_comparator(np.array([[2.0, 4.0], [0.0, 1.0]]), 4.0, np.zeros(1))
     array([1.])
     """
+    d = np.diagonal(F)[:-1]
+    if penalty > 0 and np.array_equal(F[:-1, :-1], np.diag(d)):
+        # (d_j^2 + penalty) u_j = d_j z_j + penalty centre_j
+        return (d * F[:-1, -1] + penalty * centre) / (d * d + penalty)
     if penalty > 0:
         # L_u + penalty |u - centre|^2 = |F (u, -1)|^2 + |penalty^(1/2) [I centre] (u, -1)|^2.
         root = np.sqrt(penalty)
@@ -124,6 +128,44 @@ def _programme(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
         A, b = vstack([A, csr_array(total)]), np.r_[b, held.radius]
     found = linprog(np.r_[np.zeros(2 * p), np.ones(n)], A_ub=A, b_ub=b, bounds=bounds, **exact)
     return np.asarray(found.x[:p] - found.x[p : 2 * p])
+
+
+def penalised(X: Array, y: Array, loss: Loss, weight: float, centre: Array) -> Array:
+    """The u that minimises L_u + weight ||u - centre||^2, weight > 0, to a solver's tolerance: any u serves a bound.
+
+    >>> from probreg.online.losses import ABSOLUTE
+    >>> penalised(np.eye(2), np.array([3.0, 0.1]), ABSOLUTE, 0.5, np.zeros(2)).round(6)
+    array([1. , 0.1])
+    """
+    from scipy.optimize import minimize
+
+    start = X @ centre
+    if loss.name in ("squared", "logistic", "binomial", "poisson"):
+        k = y[:, 0] if y.ndim == 2 else y
+        n, squared = (y[:, 1] if y.ndim == 2 else np.ones(len(y))), loss.name == "squared"
+
+        def f(v: Array) -> tuple[float, Array]:
+            eta = start + X @ v
+            slope = 2 * (eta - k) if squared else n * loss.mean(eta) - k
+            value = np.logaddexp(0, eta) if loss.name in ("logistic", "binomial") else loss.mean(eta)
+            lost = np.sum((eta - k) ** 2) if squared else np.sum(n * value - k * eta)
+            return float(lost + weight * v @ v), X.T @ slope + 2 * weight * v
+
+        return centre + minimize(f, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}).x
+    # max over a in [0, 1/(2 weight)] of b'a - |Z'a|^2 / 2, each a of an affine piece l = (b_i - z_i'v)_+; v = Z'a.
+    if loss.name == "hinge":
+        Z, b = y[:, None] * X, loss.c - y * start
+    else:
+        c = loss.c if loss.name == "insensitive" else 0.0
+        Z, b = np.vstack([X, -X]), np.r_[y - start - c, start - y - c]
+
+    def dual(a: Array) -> tuple[float, Array]:
+        v = Z.T @ a
+        return float(v @ v / 2 - b @ a), Z @ v - b
+
+    box = [(0.0, 1 / (2 * weight))] * len(b)
+    with np.errstate(divide="ignore"):  # of rows that are all alike, in a matrix of the solver's that is not used
+        return centre + Z.T @ minimize(dual, np.zeros(len(b)), jac=True, method="L-BFGS-B", bounds=box).x
 
 
 def widest_margin(X: Array, y: Array) -> Array | None:

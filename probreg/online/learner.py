@@ -51,6 +51,13 @@ class Learner(ABC):
 
     loss: Loss
     conservative: ClassVar[bool] = False
+    linear: ClassVar[bool] = True  # whether it predicts w'x, with one weight per column
+    grows: ClassVar[bool] = False  # whether rounds add weights: those of a function, at rows that were met
+
+    @property
+    def rule(self) -> "Gradient | None":
+        """The gradient steps that it takes, None for a learner of another kind."""
+        return None
 
     @abstractmethod
     def init(self, p: int) -> State:
@@ -73,6 +80,22 @@ class Learner(ABC):
         """The linear predictor X w of rows (n, p) or of one row (p,) by the weights of a state."""
         return floats(X, "X", copy=False) @ state.w
 
+    def width(self, state: State) -> int:
+        """The columns of the rows that a state is for."""
+        return state.w.shape[0]
+
+    def squares(self, X: Array) -> Array:
+        """||x||^2 of rows (n, p), in the space where the steps are taken."""
+        return np.einsum("ij,ij->i", X, X)
+
+    def norms(self, state: State, weights: Array) -> Array:
+        """||w|| (K,) of weights (K, ...) of earlier rounds, those of `state` among them."""
+        return np.sqrt((weights.reshape(len(weights), -1) ** 2).sum(axis=1))
+
+    def objection(self, state: State, x: Array) -> str | None:
+        """Why it cannot go on with a row of finite numbers, where that is no matter of its loss."""
+        return None
+
     def compiles(self) -> bool:
         """Whether `block` can run: not for a loss of your own."""
         return self.loss.code >= 0
@@ -85,7 +108,7 @@ class Learner(ABC):
 def checked_rows(learner: Learner, state: State, x: ArrayLike, y: ArrayLike) -> Array:
     """x as an array, after the checks a pure step makes."""
     row = floats(x, "x", copy=False)
-    width = state.w.shape[0]
+    width = learner.width(state)
     if row.shape != (width,):
         raise DataError(f"round {state.t + 1}: x has shape {row.shape}, but the weights are for {width} columns")
     if not np.isfinite(row @ row):
@@ -158,6 +181,10 @@ class Gradient(Learner):
             raise DataError("AdaGrad, ridge and batches go with the Euclidean geometry only")
 
     @property
+    def rule(self) -> "Gradient | None":
+        return self
+
+    @property
     def conservative(self) -> bool:  # type: ignore[override]  # here it depends on the loss
         return self.loss.name == "perceptron" and self.ridge == 0
 
@@ -226,5 +253,6 @@ class Gradient(Learner):
 
 def fixed_step(learner: Learner) -> float | None:
     """The step of a learner that moves by the same multiple of each gradient, else None."""
-    plain = isinstance(learner, Gradient) and learner.rate.kind == PLAIN and learner.rate.power == 0
-    return learner.rate.step if plain and isinstance(learner, Gradient) else None
+    rule = learner.rule
+    plain = rule is not None and rule.rate.kind == PLAIN and rule.rate.power == 0
+    return rule.rate.step if plain and rule is not None else None

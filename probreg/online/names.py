@@ -28,6 +28,12 @@ from probreg.online.losses import (
     insensitive as insensitive,
     perceptron_loss as perceptron_loss,
 )
+from probreg.online.machines import (
+    aggregate as aggregate,
+    dual_svr as dual_svr,
+    kernel as kernel,
+    kernel_rls as kernel_rls,
+)
 from probreg.online.parts import (
     Euclid as Euclid,
     Geometry as Geometry,

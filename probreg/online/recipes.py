@@ -20,6 +20,7 @@ from probreg.online.losses import (
     insensitive,
     perceptron_loss,
 )
+from probreg.online.machines import aggregate, dual_svr, kernel, kernel_rls
 from probreg.online.parts import (
     IMPLICIT,
     NORMALISED,
@@ -606,6 +607,10 @@ LEARNERS = Recipes(
             binomial,
             softmax,
             descent,
+            kernel,
+            kernel_rls,
+            dual_svr,
+            aggregate,
         )
     }
 )

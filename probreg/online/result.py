@@ -1,6 +1,6 @@
 """What a run leaves behind: predictions, losses, weights at chosen times, averages, regret."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Number, Seed, checked
 from probreg.errors import DataError, Incompatible
+from probreg.online.functions import promise_of
 from probreg.online.guarantee import Guarantee
 from probreg.online.parts import Array
 from probreg.online.rounds import Rounds
-from probreg.online.theorems import guarantee_of
 
 Recent = Annotated[float, Number(0.0, 1.0, closed=(False, True))]  # a share of the rounds, the last ones
 
@@ -55,8 +55,18 @@ class Run(Rounds):
 
     @property
     def norms(self) -> Array:
-        """||w|| at `times` (K,)."""
-        return np.sqrt((self.weights.reshape(len(self.times), -1) ** 2).sum(axis=1))
+        """||w|| at `times` (K,); ||f|| of a learner of functions."""
+        return self.learner.norms(self.state, self._kept(self.weights))
+
+    def _kept(self, snapshots: Array) -> Array:
+        """Recorded weights or sums of weights. Incompatible where they belong to anchors that a budget dropped."""
+        if not len(snapshots):
+            dropped = float(self.state.memory["dropped"])
+            raise Incompatible(
+                f"the budget dropped {dropped:g} anchors, and with them the weights of earlier rounds: there is no mean of them; "
+                "take path.state, or a larger budget"
+            )
+        return snapshots
 
     @checked
     def average(self, last: Recent = 1.0) -> Array:
@@ -68,8 +78,8 @@ class Run(Rounds):
         >>> run(lms(0.5), [[1.0], [1.0], [1.0], [1.0]], [1.0, 1.0, 1.0, 1.0]).average(last=0.5)
         array([0.8125])
         """
-        first = int(np.argmin(np.abs(self.times[:-1] - (1 - last) * self.totals.rounds)))
-        return (self.sums[-1] - self.sums[first]) / (self.totals.rounds - self.times[first])
+        sums, first = self._kept(self.sums), int(np.argmin(np.abs(self.times[:-1] - (1 - last) * self.totals.rounds)))
+        return (sums[-1] - sums[first]) / (self.totals.rounds - self.times[first])
 
     @checked
     def exponential_average(self, share: Recent = 0.1) -> Array:
@@ -77,9 +87,9 @@ class Run(Rounds):
 
         Within a stretch between two recorded times all rounds weigh the same.
         """
-        lengths = np.diff(self.times)
+        sums, lengths = self._kept(self.sums), np.diff(self.times)
         age = (self.totals.rounds - (self.times[1:] + self.times[:-1]) / 2) / (share * self.totals.rounds)
-        means = np.diff(self.sums, axis=0) / lengths.reshape(-1, *[1] * (self.sums.ndim - 1))
+        means = np.diff(sums, axis=0) / lengths.reshape(-1, *[1] * (sums.ndim - 1))
         return np.average(means, axis=0, weights=lengths * np.exp(-age))
 
     @checked
@@ -112,7 +122,7 @@ class Run(Rounds):
         A = np.asarray(X, dtype=float)
         votes = np.zeros(len(A))
         for w in self._predicting():
-            votes += np.sign(A @ w - threshold)
+            votes += np.sign(self.learner.predict(replace(self.state, w=w), A) - threshold)
         return np.sign(votes)
 
     def _predicting(self) -> Array:
@@ -121,19 +131,26 @@ class Run(Rounds):
                 f"the weights of {len(self.times) - 1} of {self.totals.rounds} rounds were recorded, and all are needed: "
                 "run with record=Record(every=1)"
             )
-        return self.weights[:-1]
+        return self._kept(self.weights)[:-1]
 
     def _compared(self, comparator: ArrayLike) -> Array:
         u = floats(comparator, "comparator", copy=False)
-        if u.shape != self.weights.shape[1:]:
-            raise DataError(f"comparator is one weight per column, shape {self.weights.shape[1:]}, got shape {u.shape}")
+        if self.learner.grows:
+            if u.shape != (n := len(self.rows()[1]),):
+                raise DataError(
+                    f"comparator holds the b of f = sum_i b_i k(x_i, .), one per row ({n},), got shape {u.shape}"
+                )
+        elif u.shape != self.weights.shape[1:]:
+            per = "column" if self.learner.linear else "learner"
+            raise DataError(f"comparator is one weight per {per}, shape {self.weights.shape[1:]}, got shape {u.shape}")
         return u
 
     def regret(self, comparator: ArrayLike | None = None) -> Regret:
         """The loss suffered minus that of `comparator`, or of the best fixed weights in hindsight.
 
         These are the best the learner could hold: on the simplex for EG, in its ball for a projected learner. Exact
-        for the squared loss of any stream; other losses need the rows, so arrays.
+        for the squared loss of any stream; other losses need the rows, so arrays. A learner of functions needs a
+        comparator, the b_i of f = sum_i b_i k(x_i, .) at its rows; for an aggregate it is the best of its learners.
 
         >>> from probreg.online import lms, run
         >>> round(run(lms(0.5), [[1.0], [1.0]], [1.0, 2.0]).regret().value, 6)
@@ -144,19 +161,24 @@ class Run(Rounds):
         return Regret(self.loss - theirs, self.loss, theirs, u)
 
     def guarantee(self, comparator: ArrayLike | None = None) -> Guarantee:
-        """What the learner's theorem promises for these rounds, against what was suffered; see `Guarantee`."""
-        return guarantee_of(self, None if comparator is None else self._compared(comparator))
+        """What the learner's theorem promises for these rounds, against what was suffered; see `Guarantee`.
+
+        The comparator is one weight per column; of a learner of functions, the b_i of f = sum_i b_i k(x_i, .) at its rows.
+        """
+        return promise_of(self, None if comparator is None else self._compared(comparator))
 
     def to_dataset(self) -> Any:
         """An xarray Dataset: prediction, loss, cumulative_loss over `round`, weights and norm over `time`."""
         import xarray as xr
 
         coef, extra = ("time", "coef", "level")[: self.weights.ndim], ("round", "level")[: self.predictions.ndim]
-        content = {
-            "weights": (coef, self.weights),
-            "norm": ("time", self.norms),
-            "average": (coef[1:], self.average()),
-        }
+        content = {}
+        if len(self.weights):  # none where a budget dropped what they belong to
+            content = {
+                "weights": (coef, self.weights),
+                "norm": ("time", self.norms),
+                "average": (coef[1:], self.average()),
+            }
         if len(self.losses):
             content |= {
                 "prediction": (extra, self.predictions),

@@ -1,6 +1,6 @@
 """The rounds of a run: what was seen, predicted and lost, and what fixed weights would have lost in them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
@@ -11,6 +11,7 @@ import probreg.online.comparator as hindsight
 from probreg.arguments.arrays import floats
 from probreg.errors import DataError, Incompatible
 from probreg.numerics.linalg import triangular
+from probreg.online.experts import Aggregate
 from probreg.online.learner import Gradient, Learner
 from probreg.online.parts import Array, Euclid, Simplex, State
 
@@ -120,10 +121,17 @@ class Rounds:
         )
 
     def loss_of(self, u: ArrayLike) -> float:
-        """The loss of fixed weights u over the same rounds."""
+        """The loss of fixed weights u over the same rounds; of a learner of functions, of f = sum_i u_i k(x_i, .) at its rows."""
         u = floats(u, "u", copy=False)
+        if self.learner.grows and self.data is not None and u.shape == (len(self.data[1]),):
+            X, y = self.data
+            f = self.learner.predict(replace(self.state, w=u, memory={**self.state.memory, "anchors": X}), X)
+            return float(self.learner.loss.values(f, y).sum()) * self.totals.rounds / len(y)
         if u.shape != self.weights.shape[1:]:
             raise DataError(f"u is one weight per column, shape {self.weights.shape[1:]}, got shape {u.shape}")
+        if isinstance(self.learner, Aggregate):  # u is one weight per learner: sum_i u_i L_i
+            losses = self.state.memory["losses"] - self.start.memory["losses"]
+            return float(u @ losses)
         if self.learner.loss.name == "squared":
             return float(np.sum((self.moments @ np.r_[u, -1.0]) ** 2))
         X, y = self.rows()
@@ -132,6 +140,13 @@ class Rounds:
 
     def best(self) -> Array:
         """The fixed weights with the least loss over the same rounds."""
+        if isinstance(self.learner, Aggregate):
+            losses = self.state.memory["losses"] - self.start.memory["losses"]
+            return np.eye(len(losses))[np.argmin(losses)]
+        if self.learner.grows:
+            raise Incompatible(
+                "the best of all functions fits every row, whatever its norm: pass a comparator, or see guarantee(), which weighs the norm"
+            )
         if not self.learner.compiles() or self.learner.loss.code in (4, 7):
             raise Incompatible(
                 f"no best fixed weights are worked out for the {self.learner.loss.name} loss: pass a comparator"

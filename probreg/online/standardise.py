@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Real, check_fields
-from probreg.errors import DataError
+from probreg.errors import DataError, Incompatible
 from probreg.online.learner import Learner
 from probreg.online.parts import Array, Info, Out, State
 
@@ -44,6 +44,11 @@ class Standardised(Learner):
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if not self.learner.linear:
+            raise Incompatible(
+                "Standardised is for learners of columns: rows and forecasts that others keep would not move with the scale; "
+                "scale the columns beforehand"
+            )
 
     @property
     def loss(self):  # type: ignore[no-untyped-def,override]

@@ -156,9 +156,10 @@ class Tape:
     @np.errstate(over="ignore", invalid="ignore")  # of weights that run away; Diverged says it
     def take(self, A: Array, b: Array) -> None:
         """Steps through a block; the rows before a bad one are learnt from before the error is raised."""
-        if A.shape[1] != self._width():
+        width = self.learner.width(self.start)
+        if A.shape[1] != width:
             raise StreamError(
-                f"row {self.totals.rounds}: X has {A.shape[1]} columns, the learner's state {self._width()}", self.state
+                f"row {self.totals.rounds}: X has {A.shape[1]} columns, the learner's state {width}", self.state
             )
         if b.ndim == 2 and self.learner.loss.labels.kind != "trials":
             raise StreamError(
@@ -172,9 +173,6 @@ class Tape:
         if done < len(b):
             self._stop(A[done], b[done])
 
-    def _width(self) -> int:
-        return len(self.start.memory["mean"]) if "mean" in self.start.memory else self.start.w.shape[0]
-
     def _stop(self, x: Array, y: Any) -> None:
         """The error that says why the learner cannot go on with this row."""
         where, columns = f"row {self.totals.rounds}", self.source.columns
@@ -187,11 +185,13 @@ class Tape:
         if not self.learner.admits(np.array([y]))[0]:
             needs = self.learner.loss.labels.advice
             raise StreamError(f"{where}: y is {shown_response(y)}, but this learner needs {needs}", self.state)
-        step, q = fixed_step(self.learner), float(x @ x)
+        if why := self.learner.objection(self.state, x):
+            raise StreamError(f"{where}: {why}", self.state)
+        step, q = fixed_step(self.learner), float(self.learner.squares(x[None])[0])
         why = f" {self._advice(step, q, int(np.argmax(np.abs(x))))}." if step and step * q >= 2 else ""
         raise Diverged(
             f"row {self.totals.rounds}: the loss is not a finite number, the weights have grown to "
-            f"{np.abs(self.state.w).max():.3g}.{why} The error's `state` is the last with finite weights.",
+            f"{np.abs(self.state.w).max(initial=0.0):.3g}.{why} The error's `state` is the last with finite weights.",
             self.state,
         )
 
@@ -200,9 +200,12 @@ class Tape:
         A, b = _plain(A), _plain(b)
         before, n = self.state, len(b)
         prediction, loss = self._space(n)
+        if self.learner.grows:  # by one weight a round at most
+            self.sum = np.concatenate([self.sum, np.zeros(n)])
         kept = Out(prediction, loss, np.empty(n), np.empty(n), self.sum)
         step = self.learner.block if self.compiled else self._pure
         self.state, done = step(before, A, A, b, kept)
+        self.sum = self.sum[: len(self.state.w)]
         if done:
             self._note(
                 A[:done],
@@ -225,16 +228,16 @@ class Tape:
 
     def _pure(self, state: State, A: Array, P: Array, b: Array, kept: Out) -> tuple[State, int]:
         for i in range(len(b)):
-            kept.square[i] = A[i] @ A[i]
-            if not np.isfinite(kept.square[i]):
+            if not np.isfinite(A[i] @ A[i]):
                 return state, i
+            kept.square[i] = self.learner.squares(A[i : i + 1])[0]
             try:
                 after, info = self.learner.step(state, A[i], b[i])
-            except Diverged:
+            except (Diverged, StreamError):
                 return state, i
             kept.prediction[i], kept.loss[i] = info
             kept.slope[i] = self.learner.loss.at(info.prediction, b[i])[1]
-            kept.total[...] += state.w
+            kept.total[: len(state.w)] += state.w
             state = after
         return state, len(b)
 
@@ -260,7 +263,7 @@ class Tape:
         if self.rows and isinstance(self.source, RowStream):
             self.predictions.append(kept.prediction)
             self.losses.append(kept.loss)
-        if isinstance(self.source, RowStream) and self.learner.loss.name == "squared":
+        if isinstance(self.source, RowStream) and self.learner.loss.name == "squared" and self.learner.linear:
             self.factor = _joined_factor(self.factor, A, b)
             if (rate := _normalising(self.learner)) is not None:
                 self.normalised_factor = _joined_factor(self.normalised_factor, *normalised_rows(A, b, rate.eps))
@@ -272,11 +275,12 @@ class Tape:
         return float(np.ptp(A, axis=1).max()) if simplex else float(np.abs(A).max())
 
     def _gradient_cost(self, squares: Array, slope: Array, t: int) -> float:
-        if not (isinstance(self.learner, Gradient) and self.learner.rate.kind == PLAIN):
+        rule = self.learner.rule
+        if rule is None or rule.rate.kind != PLAIN:
             return 0.0
-        if self.learner.rate.power == 0:
-            return self.learner.rate.step * float((slope * slope) @ squares)
-        steps = self.learner.rate.steps(np.arange(t + 1.0, t + 1.0 + len(slope)))
+        if rule.rate.power == 0:
+            return rule.rate.step * float((slope * slope) @ squares)
+        steps = rule.rate.steps(np.arange(t + 1.0, t + 1.0 + len(slope)))
         return float((steps * slope * slope) @ squares)
 
     def _normalised_loss(self, squares: Array, loss: Array) -> float:
@@ -308,6 +312,11 @@ class Tape:
 
     def _advice(self, step: float, largest: float, j: int) -> str:
         name = self.source.columns[j] if self.source.columns else j
+        if self.learner.grows:
+            return (
+                f"step {step:g} times the largest k(x, x), {largest:g}, is {step * largest:.3g}: from 2 on a step overshoots "
+                f"and weights can grow without end. Take a step of {1 / largest:.3g} or less"
+            )
         return (
             f"step {step:g} times the largest ||x||^2, {largest:g}, is {step * largest:.3g}: from 2 on a step overshoots "
             f"and weights can grow without end. Column {name} is the largest there: scale it, or take a step of "
@@ -329,8 +338,8 @@ class Tape:
             predictions=_joined(self.predictions, shape)[: self.totals.rounds],
             losses=_joined(self.losses, (0,))[: self.totals.rounds],
             times=np.array(self.times),
-            weights=np.array(self.weights),
-            sums=np.array(self.sums),
+            weights=self._told(self.weights),
+            sums=self._told(self.sums),
             totals=self.totals,
             status=status,
             data=data,
@@ -339,6 +348,14 @@ class Tape:
             passes=self.passes,
             shuffle=self.source.shuffle if isinstance(self.source, Arrays) else None,
         )
+
+    def _told(self, snapshots: list[Array]) -> Array:
+        """Snapshots (K, ...) of weights; where these grew, with zeros for those that were not there yet."""
+        if not self.learner.grows:
+            return np.array(snapshots)
+        if "dropped" in self.start.memory and self.state.memory["dropped"] > self.start.memory["dropped"]:
+            return np.empty((0, len(self.state.w)))  # they belong to anchors that are not known any more
+        return np.array([np.concatenate([w, np.zeros(len(self.state.w) - len(w))]) for w in snapshots])
 
 
 def _joined(parts: list[Array], empty: tuple[int, ...]) -> Array:
@@ -354,7 +371,8 @@ def _joined_factor(before: Array | None, A: Array, b: Array) -> Array:
 
 def _normalising(learner: Learner) -> Rate | None:
     """The rate of a learner of normalised steps, else None."""
-    return learner.rate if isinstance(learner, Gradient) and learner.rate.kind == NORMALISED else None
+    rule = learner.rule
+    return rule.rate if rule is not None and rule.rate.kind == NORMALISED else None
 
 
 def _plain(A: Array) -> Array:

@@ -28,11 +28,11 @@ def guarantee_of(path: Rounds, u: Array | None) -> Guarantee:
     """The guarantee of the first theorem that speaks of this learner; Incompatible when none here does."""
     for fits, theorem in THEOREMS:
         if fits(path.learner):
-            return replace(theorem(path, u), sampling=_sampling(path))
+            return replace(theorem(path, u), sampling=sampling_of(path))
     raise Incompatible(f"no theorem is written down for {path.learner!r}; path.regret() works without one")
 
 
-def _sampling(path: Rounds) -> tuple[Assumption, ...]:
+def sampling_of(path: Rounds) -> tuple[Assumption, ...]:
     """What online to batch assumes beside the theorem: E[l_t(w_t) | the rows before t] is the risk of w_t."""
     before = Assumption("the run goes on from rows that are not among these", None, None)
     return (
@@ -51,7 +51,7 @@ def _gradient(learner: Learner, loss: Loss, geometry: type, *kinds: int) -> bool
     return fits and (learner.bare or not isinstance(learner.geometry, Euclid))
 
 
-def _starts_at_zero(path: Rounds) -> Assumption:
+def starts_at_zero(path: Rounds) -> Assumption:
     return Assumption("the weights start at zero", float(np.abs(path.start.w).max()), not np.any(path.start.w))
 
 
@@ -170,7 +170,7 @@ def _of_exponentiated(path: Rounds, u: Array | None) -> Guarantee:
     v = best.entropic(path.moments, A, 2 / s, start, norm) if u is None else _unfolded(u, start, norm)
     w = v if len(v) == len(path.start.w) else norm * (v[: len(v) // 2] - v[len(v) // 2 :])
     theirs = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
-    known = (small, _reached(v), _on_the_simplex(path, start))
+    known = (small, reached(v), _on_the_simplex(path, start))
     bound = A * theirs + 2 / s * best.relative_entropy(v, start) if all(a.holds for a in known) else np.inf
     rest = path.loss, bound, path.totals.rounds, known, w, theirs
     return Guarantee("exponentiated gradient", "Kivinen & Warmuth 1997", "cumulative squared loss", *rest)
@@ -185,7 +185,7 @@ def _mirror(path: Rounds) -> tuple[float, float, float, Array]:
     return learner.rate.step, g.size, R, start
 
 
-def _reached(v: Array) -> Assumption:
+def reached(v: Array) -> Assumption:
     inside = bool(v.min() >= 0 and abs(v.sum() - 1) < 1e-9)
     return Assumption("u in the set the learner can reach", float(v.sum()), inside)
 
@@ -210,7 +210,7 @@ def _unfolded(u: Array, start: Array, norm: float) -> Array:
 def _of_perceptron(path: Rounds, u: Array | None) -> Guarantee:
     learner, X, y = path.learner, *path.rows()
     assert isinstance(learner, Gradient)
-    known = [_starts_at_zero(path)]
+    known = [starts_at_zero(path)]
     if learner.batch > 1:
         away = float(np.abs(path.start.memory["pending"]).max())
         known.append(Assumption("no correction of an earlier batch is pending", away, away == 0))
@@ -277,7 +277,7 @@ def _of_winnow(path: Rounds, u: Array | None) -> Guarantee:
     # Each mistake lowers d(u, w_t) by at least step g - step^2 R^2 / 8, and d(u, w_1) is all there is to lose.
     gain = s * margin - s**2 * R**2 / 8
     wide = Assumption("margin - step R^2 / 8 > 0", margin - s * R**2 / 8, gain > 0)
-    known = (_reached(v), wide, _on_the_simplex(path, start))
+    known = (reached(v), wide, _on_the_simplex(path, start))
     bound = best.relative_entropy(v, start) / gain if all(a.holds for a in known) else np.inf
     run = Corrections(path.mistakes, path.totals.rounds, path.totals.largest)
     return _mistakes("Winnow", run, bound, known, u, 0.0)
@@ -289,7 +289,7 @@ def _of_passive_aggressive(path: Rounds, u: Array | None) -> Guarantee:
     assert isinstance(path.learner, Gradient)
     rate, r2 = path.learner.rate, path.totals.largest
     u = best.widest_margin(*path.rows()) if u is None else u
-    source, name, known = "Crammer et al. 2006", "passive-aggressive", [_starts_at_zero(path)]
+    source, name, known = "Crammer et al. 2006", "passive-aggressive", [starts_at_zero(path)]
     quantity = "mistakes" if np.isfinite(rate.step) else "cumulative squared hinge loss"
     suffered = float(path.mistakes) if np.isfinite(rate.step) else path.totals.loss_square
     lacks = np.maximum(0.0, 1.0 - _margins(path, u)) if u is not None else np.array([np.inf])
@@ -326,11 +326,7 @@ def _of_descent(path: Rounds, u: Array | None) -> Guarantee:
         Assumption("u in the ball", norm, norm <= radius * (1 + 1e-9)),
         Assumption("the weights start in the ball", begun, begun <= radius * (1 + 1e-9)),
     ]
-    # Whether a law of the tests says that it is convex, and that its slope is its derivative.
-    ours = any(
-        learner.loss.function is known.function and learner.loss.derivative == known.derivative
-        for known in LOSSES.values()
-    )
+    ours = _known_convex(learner.loss)
     known += [] if ours else [_convex_for(path, u)]
     D = float(np.sqrt(np.sum((u - path.start.w) ** 2)))
     if learner.rate.power:
@@ -346,6 +342,42 @@ def _of_descent(path: Rounds, u: Array | None) -> Guarantee:
     return Guarantee("online gradient descent", "Zinkevich 2003", quantity, *rest, convex=convex)
 
 
+def _known_convex(loss: Loss) -> bool:
+    """Whether a law of the tests says that it is convex, and that its slope is its derivative."""
+    return any(loss.function is known.function and loss.derivative == known.derivative for known in LOSSES.values())
+
+
+def _of_decay(path: Rounds, u: Array | None) -> Guarantee:
+    """L <= L_u + d ((ridge T + 1/step) ||u||^2 / 2 + step sum_t (slope_t^2 q_t + 2 ridge slope_t f_t) / 2), w_1 = 0.
+
+    Zinkevich's argument for l_t / d + ridge ||w||^2 / 2: the gradient slope x + ridge w has the squared length
+    slope^2 q + 2 ridge slope f + ridge^2 ||w||^2, whose last term times step / 2 is within ridge ||w||^2 / 2 if step ridge <= 1.
+    """
+    learner = path.learner
+    assert isinstance(learner, Gradient)
+    s, ridge, d, T = learner.rate.step, learner.ridge, learner.loss.derivative, path.totals.rounds
+    pull = d * (ridge * T + 1 / s) / 2
+    if u is None:
+        X, y = path.rows()
+        u = best.penalised(X, y, learner.loss, pull * len(y) / T, np.zeros(len(path.start.w)))
+    if len(path.predictions) != T:
+        raise Incompatible(
+            "the bound of a learner that decays needs every prediction: run with record=Record(rows=True)"
+        )
+    slopes = np.array([learner.loss.at(f, b)[1] for f, b in zip(path.predictions, path.rounds()[1])])
+    known = (
+        starts_at_zero(path),
+        Assumption("step ridge <= 1", s * ridge, s * ridge <= 1),
+        *([] if _known_convex(learner.loss) else [_convex_for(path, u)]),
+    )
+    cost = path.totals.gradient_cost + 2 * s * ridge * float(slopes @ path.predictions)
+    theirs = path.loss_of(u)
+    bound = theirs + pull * float(u @ u) + d * cost / 2 if all(a.holds is not False for a in known) else np.inf
+    rest = f"cumulative {learner.loss.name} loss", path.loss, bound, T, known, u, theirs
+    convex = Assumption(NOT_CONVEX.statement, None, _known_convex(learner.loss) or None)
+    return Guarantee("descent with decay", "Zinkevich 2003", *rest, convex=convex)
+
+
 def _convex_for(path: Rounds, u: Array) -> Assumption:
     """l(u'x) >= l(f) + l'(f) (u'x - f), all that the proof takes from convexity, looked at round by round."""
     said = "l(u'x) >= l(f) + l'(f) (u'x - f) in every round, as for a convex loss"
@@ -358,12 +390,20 @@ def _convex_for(path: Rounds, u: Array) -> Assumption:
     return Assumption(said, least, least >= -1e-9 * (1 + path.totals.worst))
 
 
-def _descends(learner: Learner) -> bool:
+def descends(learner: Learner) -> bool:
     if not (isinstance(learner, Gradient) and isinstance(learner.geometry, Euclid)):
         return False
     # the slope that the perceptron's loss has at its kink is that of a mistake, and no theorem here is about that loss
     simple = learner.ridge == 0 and learner.batch == 1 and learner.loss.function is not PERCEPTRON.function
     return simple and learner.rate.kind == PLAIN
+
+
+def _decays(learner: Learner) -> bool:
+    """Gradient descent with a constant step on a loss and ridge ||w||^2 / 2."""
+    if not (isinstance(learner, Gradient) and learner.ridge > 0 and learner.rate.power == 0):
+        return False
+    free = isinstance(learner.geometry, Euclid) and learner.geometry.radius == np.inf
+    return free and descends(replace(learner, ridge=0.0))
 
 
 def _corrects(learner: Learner) -> bool:
@@ -380,5 +420,6 @@ THEOREMS: list[tuple[Callable[[Learner], bool], Theorem]] = [
     (lambda a: _gradient(a, PERCEPTRON, Simplex, PLAIN) and a.loss.c == 0, _of_winnow),
     (lambda a: _gradient(a, PERCEPTRON, Signed, PLAIN) and a.loss.c == 0, _of_winnow),
     (lambda a: _gradient(a, HINGE, Euclid, PASSIVE) and a.loss.c == 1, _of_passive_aggressive),
-    (_descends, _of_descent),
+    (descends, _of_descent),
+    (_decays, _of_decay),
 ]

@@ -17,6 +17,7 @@ LONG = {
     "kernel_ridge",
     "larger_than_memory",
     "lms",
+    "online_kernel",
     "referee_categorical",
     "seasons",
     "shrinkage",

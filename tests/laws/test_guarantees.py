@@ -7,6 +7,7 @@ import pytest
 
 import probreg.online as online
 from probreg.errors import DataError, Incompatible
+from probreg.kernels import RBF
 
 from .test_online import P, kept, rows, separable
 
@@ -29,6 +30,9 @@ FALLING = online.inverse_sqrt(0.5)
 PENDING = online.State(np.zeros(P), 0, {"pending": np.ones(P)})
 ELSEWHERE = online.State(np.ones(P) / P, 0, {"theta": np.array([5.0, 0.0, 0.0])})
 FAR, U = np.array([9.0, 0.0, 0.0]), np.array([1.0, -1.0, 0.5])
+K = RBF(1.0)
+DECAY = online.Gradient(online.ABSOLUTE, online.constant(1.1), ridge=1.0)
+MIXED = online.aggregate([online.lms(0.1), online.lms(0.2)], low=-20, high=20)
 # theorem and violation -> learner, kind of response, the state it starts from, comparator, words of what is not met
 PLANTED: dict[str, tuple[online.Learner, str, online.State | None, np.ndarray | None, str]] = {
     "LMS, step": (online.lms(1.1), "real", None, None, "step ||x||^2 < 1"),
@@ -66,6 +70,13 @@ PLANTED: dict[str, tuple[online.Learner, str, online.State | None, np.ndarray | 
     "descent, start": (online.descent(online.ABSOLUTE, 0.1, BALL), "real", W0, np.zeros(P), "start in the ball"),
     "descent, no ball": (online.descent(online.ABSOLUTE, FALLING), "real", None, np.zeros(P), "held in a ball"),
     "descent, not convex": (online.descent(broken(False), 0.1), "real", None, 5 * U, "as for a convex loss"),
+    "kernel LMS, step": (online.kernel(online.lms(1.1), K), "real", None, None, "step k(x, x) < 1"),
+    "kernel LMS, budget": (online.kernel(online.lms(0.3), K, 39), "real", None, None, "the budget drops no anchor"),
+    "kernel RLS, dictionary": (online.kernel_rls(K, tolerance=0.05), "real", None, None, "replaced by its projection"),
+    "dual SVR, step": (online.dual_svr(K, step=2.1), "real", None, None, "step k(x, x) < 2"),
+    "decay, step": (DECAY, "real", None, None, "step ridge <= 1"),
+    "decay, start": (replace(DECAY, ridge=0.5), "real", W0, None, "the weights start at zero"),
+    "aggregate, u": (MIXED, "real", None, np.array([0.7, 0.7]), "u in the set the learner can reach"),
     "descent, slope": (online.descent(broken(True), 0.1), "real", None, 5 * U, "as for a convex"),
 }
 
@@ -102,6 +113,10 @@ HELD_TO = {  # one learner of each theorem that its assumptions let apply, and w
     "PA-I": (online.passive_aggressive(0.5), "sign", False),
     "PA-II": (online.passive_aggressive(0.5, squared=True), "sign", True),
     "descent": (online.descent(online.ABSOLUTE, 0.1), "real", True),
+    "decay": (replace(DECAY, rate=online.constant(0.1)), "real", True),
+    "kernel LMS": (online.kernel(online.lms(0.3), K), "real", True),
+    "kernel RLS": (online.kernel_rls(K, 0.1), "real", True),
+    "kernel perceptron": (online.kernel(online.perceptron(), K), "sign", False),
 }
 
 

@@ -47,7 +47,7 @@ class SupportVectors(InteriorPoint):
         if not estimated:
             solution = replace(solution, scale=np.full_like(solution.scale, np.nan))
             said = f"no standard errors: every residual is within epsilon, so that the noise has no estimate; its scale is held at 1/C = {c:.6g}"
-        return Resolved(found, InteriorPoint(self.tol, self.max_steps), (note, said), solution=solution)
+        return Resolved(found, InteriorPoint(self.tol, self.max_steps), (note, said), {"ratios_found": 0.0}, solution)
 
 
 def _times(model: Model, tau: float) -> dict[Key, Prior]:
