@@ -289,28 +289,26 @@ def default_scales(model: Model, n: int = 100) -> Array:
     """
     _checked(model, 1.0)
     nonsmooth = NonsmoothTerms.of(model)
-    if nonsmooth.parts and nonsmooth.weights is not None and nonsmooth.weights[0].any():
+    if nonsmooth.norms is not None and nonsmooth.norms.groups:
         low = _leaving(model)
         return low * (1.0 - 1e-9) * np.logspace(0.0, _DECADES, n)  # on the zero side of rounding
     return np.geomspace(*_spectrum(model), n)
 
 
 def _leaving(model: Model) -> float:
-    """The largest scale at which all coefficients with an l1 weight are at their kinks: there the largest slope of the
+    """The largest scale at which all groups, single coefficients among them, are at their kinks: there the largest slope of the
     smooth part equals its weight. Smooth blocks move with the scale, hence the rounds."""
-    scale, walk = 1e-9, _walk(model)
-    weight = NonsmoothTerms.of(model).weights
-    assert weight is not None
+    scale, walk, nonsmooth = 1e-9, _walk(model), NonsmoothTerms.of(model)
+    norms = nonsmooth.norms
+    assert norms is not None
     for _ in range(20):
         step = walk(model, np.array([scale]), 1e-8)[0]
-        slope = _slopes(model, step)
-        own = np.repeat(weight[0], model.shape[1])
-        if model.joint.sigma_units.any() and model.unknown:
-            own = own / np.where(
-                np.repeat(NonsmoothTerms.of(model).moving, model.shape[1]), step.aux[model.noise_scale], 1.0
-            )
-        # beta_j leaves its kink where |d log p / d beta_j| = a_j / s, a_j its weight at scale 1.
-        new = float(np.min(own[own > 0] / np.maximum(slope[own > 0], np.finfo(float).tiny)))
+        slope = _slopes(model, step).reshape(model.shape)
+        if nonsmooth.moving.any():
+            slope = slope * np.where(nonsmooth.moving, step.aux[model.noise_scale], 1.0)[:, None]
+        # beta_g leaves its kink where |D_g^-1 d log p / d beta_g| = 1 / s, D_g its metric at scale 1.
+        lengths = [np.linalg.norm(slope[g] / norms.metric[g, None], axis=0).max() for g in norms.groups]
+        new = 1.0 / max(*lengths, float(np.finfo(float).tiny))
         if abs(new - scale) <= 1e-10 * new:
             break
         scale = new

@@ -3,13 +3,14 @@
 Absolute values and powers go by compiled loops, any other prior by its own proximal map.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.penalized.nonsmooth import NonsmoothTerms
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms, distance_to_subgradient
 from probreg.numerics.frame import vec_entries
 from probreg.priors import LocationScale
 
@@ -17,28 +18,66 @@ _PASSES = 10  # of coordinate descent between two systems, at least
 _PER_SYSTEM = 30  # coordinates for which a system costs one pass more: cubes of BLAS against squares of a plain loop
 
 
-class Separable(Protocol):
-    """R(x) = sum_j R_j(x_j) over a vector x (k,)."""
+class KinkedPenalty(Protocol):
+    """A convex R(x) over a vector x (k,), or one with cusps, as the search for a mode asks of it."""
 
     @property
     def center(self) -> Array: ...
 
     @property
-    def pointed(self) -> Array: ...
+    def pointed(self) -> Array: ...  # bool: coordinates that have a kink at their centre
+
+    @property
+    def corners(self) -> Array: ...  # bool: those whose kink is theirs alone, so that a line may cross it
 
     def value(self, x: Array) -> float: ...
 
-    def ends(self, x: Array) -> tuple[Array, Array]: ...
+    def at_kink(self, x: Array) -> Array: ...
+
+    def distance(self, gradient: Array, x: Array) -> Array: ...
 
     def slope(self, x: Array) -> Array: ...
 
     def hessian(self, x: Array) -> Array: ...
 
+    def curvature_among(self, x: Array, free: Array) -> Array | None: ...
+
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array: ...
 
 
+class Separable(ABC):
+    """R(x) = sum_j R_j(x_j) over a vector x (k,)."""
+
+    center: Any
+    pointed: Any
+
+    @abstractmethod
+    def ends(self, x: Array) -> tuple[Array, Array]:
+        """Lower and upper end of the subdifferential (k,)."""
+
+    @abstractmethod
+    def hessian(self, x: Array) -> Array:
+        """(k,) off the kinks."""
+
+    @property
+    def corners(self) -> Array:
+        return np.asarray(self.pointed)
+
+    def at_kink(self, x: Array) -> Array:
+        return np.asarray(self.pointed & (x == self.center))
+
+    def distance(self, gradient: Array, x: Array) -> Array:
+        """How far zero is from the gradient and the subdifferential, coordinate by coordinate."""
+        return distance_to_subgradient(gradient, *self.ends(x))
+
+    def curvature_among(self, x: Array, free: Array) -> Array | None:
+        """The Hessian over some coordinates, which are off their kinks; None where it is zero."""
+        hessian = self.hessian(x)[free]
+        return np.diag(hessian) if hessian.any() else None
+
+
 @dataclass(frozen=True, eq=False)
-class WeightedAbsolute:
+class WeightedAbsolute(Separable):
     """R(x) = sum_j weight_j |x_j - center_j| + ridge_j (x_j - center_j)^2 / 2."""
 
     weight: Array
@@ -82,7 +121,7 @@ class WeightedAbsolute:
 
 
 @dataclass(frozen=True, eq=False)
-class Powers:
+class Powers(Separable):
     """R(x) = sum_j weight_j |x_j - center_j|^exponent_j + ridge_j (x_j - center_j)^2 / 2."""
 
     weight: Array
@@ -135,7 +174,7 @@ class Powers:
 
 
 @dataclass(frozen=True, eq=False)
-class Proximal:
+class Proximal(Separable):
     """R by the proximal maps of any priors with kinks, over x = (vec(scale phi), further coordinates without a kink)."""
 
     nonsmooth: NonsmoothTerms
