@@ -27,7 +27,7 @@ from probreg.priors.latent import (
     Hyper as Hyper,
     LatentPrior as LatentPrior,
 )
-from probreg.priors.location_scale import LocationScale as LocationScale
+from probreg.priors.location_scale import AffinePrior as AffinePrior, LocationScale as LocationScale
 from probreg.priors.mixture import ScaleMixture as ScaleMixture
 from probreg.priors.multivariate import MultivariateNormal as MultivariateNormal
 from probreg.priors.normal import Normal as Normal

@@ -214,7 +214,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
 
         near = "|w_g|" if self.location == 0.0 else "|w_g - location|"
         return Penalty(
-            "group lasso", f"{near} of each group, {self.around}^2 / {near} of a column of it", 1.0 / s, shares
+            "group lasso", f"{near} of each group g", 1.0 / s, shares
         )
 
 

@@ -27,7 +27,7 @@ from probreg.inference.modes.wide import rotated
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
-from probreg.priors import Flat, GaussianPrior, SmoothPrior
+from probreg.priors import Flat, GaussianPrior, Prior, ProximalPrior, SmoothPrior
 
 
 class Peak(NamedTuple):
@@ -72,13 +72,17 @@ def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
 
 def further_modes(model: Model) -> str | None:
     """What about one mode cannot be seen, in words: None where log p is concave in beta, given the nuisance parameters."""
-    wide = [b.prior.name for b in model.joint.blocks if not isinstance(b.prior, Flat | GaussianPrior)]
+    wide = [b.prior.name for b in model.joint.blocks if not _concave(b.prior)]
     causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
     if not (isinstance(model.likelihood, SmoothLikelihood) and model.likelihood.concave):
         causes.insert(0, f"the {model.likelihood.name} likelihood")
     if not causes:
         return None
     return f"{' and '.join(causes)} can give a posterior more modes than the one started from, which would go unseen"
+
+
+def _concave(prior: Prior) -> bool:
+    return isinstance(prior, Flat | GaussianPrior) or (isinstance(prior, ProximalPrior) and prior.convex)
 
 
 @METHODS.register

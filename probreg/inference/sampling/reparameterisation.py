@@ -96,7 +96,8 @@ def _by_mode(model: Model) -> AffineMap | None:
     """The normal at the mode over (vec beta, log aux); None where no mode is near."""
     if not isinstance(model.likelihood, SmoothLikelihood):
         return None
-    mode = find_mode(model, tol=1e-4)
+    near = model if model.joint.smooth else replace(model, prior=proxy_prior(model))
+    mode = find_mode(near, tol=1e-4)
     cov = covariance_at(mode)
     if mode.status is not Status.CONVERGED or mode.steps > _STEPS or cov is None:
         return None
