@@ -243,7 +243,7 @@ def _per_observation(of: str, at: Setting, given: dict[str, float], ridge: bool)
     if of == "gglasso":
         return n * _take(given, "lam", "lambda"), 0.0
     if of in ("celer", "skglm") and at.family != "gaussian":
-        raise Incompatible(f"the group lasso of {of} is of Gaussian models, and this one is {at.family}")
+        raise Incompatible(f"penalties of {of} are read for Gaussian models, and this one is {at.family}")
     if of == "glmnet":
         total = _take(given, "lam", "lambda")
         share = _take(given, "alpha", "l1_ratio", default=0.0 if ridge else 1.0)
