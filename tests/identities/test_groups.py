@@ -68,6 +68,25 @@ def test_many_groups_meet_the_conditions_of_each_block(likelihood):
     assert 0 < sum(there) < len(groups)
 
 
+def test_more_columns_than_rows_and_moments_alone(tmp_path):
+    X, y, groups = rows(60, (4,) * 90)
+    fit = pr.fit(pr.Model.from_arrays(X, y, prior=GroupLaplace(0.02, groups), aux={"sigma": SIGMA}))
+    assert fit.method.name == "coordinate_descent"
+    assert off_kkt(fit.model, fit, groups, 0.02) < 1e-6
+    assert 0 <= fit.solution.stats["gap"] < 1e-8
+    X, y, groups = rows(60, (3, 2, 2), active=1)
+    fit = pr.fit(
+        pr.Model.from_arrays(
+            X,
+            y,
+            prior={"x1": pr.Laplace(0.5), tuple(f"x{j}" for j in range(2, 8)): GroupLaplace(0.05, [[0, 1], [3, 5]])},
+        )
+    )
+    bare = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    assert bare.model.design.n == 0
+    assert_allclose(pr.fit(bare.model).coef, fit.coef, rtol=1e-9, atol=1e-12)
+
+
 def test_a_certificate_is_the_distance_from_the_subdifferential():
     """Of norms of known metric: slopes and curvature by differences off the kinks, what the ball D u leaves at one."""
     D, ridge, center = np.array([2.0, 0.5, 1.5, 0.0, 3.0]), np.array([0.0, 0.3, 0.0, 0.0, 0.2]), np.full(5, 0.1)
@@ -84,6 +103,32 @@ def test_a_certificate_is_the_distance_from_the_subdifferential():
     b = np.linalg.norm(g[:2] / D[:2])  # 1.34: a third of it or so is left
     left = [*(np.abs(g[:2]) * (1 - 1 / b)), 0.0, 0.05, 0.5]
     assert_allclose(R.distance(g, zero), left, rtol=1e-12)
+    assert R.whole(np.eye(5, dtype=bool)[1]).tolist() == [True, True, False, False, False]
+    few = R.among(np.array([0, 1, 3]))
+    assert few.value(x[[0, 1, 3]]) == pytest.approx(
+        R.value(x) - R.value(np.array([0.1, 0.1, 0.1, 0.1, -0.2])), rel=1e-12
+    )
+
+
+def test_the_conjugate_of_norms_of_groups():
+    """R*(g) = sup g'x - R(x): 0 where |D^-1 g| <= 1 without a ridge, by a grid where there is one."""
+    D, ridge = np.array([2.0, 0.5, 3.0, 0.0]), np.array([0.0, 0.0, 0.2, 0.4])
+    R = GroupNorms((np.array([0, 1]), np.array([2])), D, ridge, np.zeros(4))
+    r, g = np.array([0.3, -0.8, 0.5, -0.4]), np.array([1.6, 0.6, 4.0, 0.7])
+    t = R.feasible(g)
+    assert np.linalg.norm(t * g[:2] / D[:2]) == pytest.approx(1.0, rel=1e-12)
+    grid = np.linspace(-40, 40, 160_001)
+    conjugate = [np.max(t * g[2] * grid - 3 * np.abs(grid) - 0.1 * grid**2), np.max(t * g[3] * grid - 0.2 * grid**2)]
+    assert R.fenchel(r, t * g) == pytest.approx(R.value(r) + sum(conjugate) - t * g @ r, abs=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{"sigma_units": True}, {"root_size": True, "scaled": True}, {"location": 0.3}])
+def test_coordinate_descent_and_proximal_newton_find_one_mode(settings):
+    X, y, groups = rows(50, (3, 1, 2, 1), seed=4)
+    model = pr.Model.from_arrays(X, y, prior=GroupLaplace(0.3, groups, **settings), weights=np.arange(50) % 3)
+    one, two = (pr.fit(model, method) for method in ("coordinate_descent", "proximal_newton"))
+    assert_allclose(one.coef, two.coef, rtol=1e-7, atol=1e-8)
+    assert one.aux["sigma"] == pytest.approx(two.aux["sigma"], rel=1e-8)
 
 
 def test_the_mode_is_that_of_a_smooth_problem():
@@ -207,6 +252,7 @@ def test_degrees_of_freedom_are_the_divergence_of_the_fitted_values():
     fit = pr.fit(model)
     df = degrees_of_freedom(model, fit.solution.beta, sigma=SIGMA)
     assert df == pytest.approx(divergence, abs=1e-5)
+    assert mode_path(model, [1.0]).df[0] == pytest.approx(df, rel=1e-6)
     assert df < (fit.coef != 0).sum() - 0.1
 
 

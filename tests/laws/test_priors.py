@@ -327,6 +327,9 @@ def test_groups_are_terms_columns_or_places():
     }
     model = pr.Model.from_formula("y ~ g + bs(x, df=4) + z + g:z", data, prior=GroupLaplace(0.5))
     assert model.joint.blocks[-1].prior.groups == ((0, 1), (2, 3, 4, 5), (6,), (7, 8))
+    quoted = {"y": data["y"], "the dose": data["g"], "x[1]": data["x"], "x[2]": data["z"]}
+    terms = pr.Model.from_formula("y ~ `the dose` + `x[1]` + `x[2]`", quoted, prior=GroupLaplace(0.5))
+    assert terms.joint.blocks[-1].prior.groups == ((0, 1), (2,), (3,))
     stated = GroupLaplace(0.5, groups={"both": ["g", "z"]}, root_size=True)
     found = model.with_prior(stated).joint.blocks[-1].prior
     assert found.groups[0] == (0, 1, 6)

@@ -52,7 +52,7 @@ def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
     at = vec_entries(columns, m)[off]
     P = smooth_prior_curvature(model, beta, **aux)[np.ix_(at, at)]
     out = np.zeros(beta.size)
-    out[at] = _diagonal_of_shrinkage(H, P)
+    out[at] = diagonal_of_shrinkage(H, P)
     return out.reshape(beta.shape)
 
 
@@ -78,7 +78,7 @@ def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
         H = unit / sigma**2 if unit is not None else information_of(model, beta[i], None, **aux)
         given = {k: {h: float(values[name][i]) for h, name in of.items()} for k, of in names.items()}
         P = prior_given(joint, given).curvature(beta[i], sigma)
-        total += _diagonal_of_shrinkage(H, P)
+        total += diagonal_of_shrinkage(H, P)
     return (total / len(every)).reshape(beta.shape[1:])
 
 
@@ -97,8 +97,12 @@ def _curved(joint: JointPrior) -> bool:
     return all(isinstance(prior, Flat | SmoothPrior) for prior in bases)
 
 
-def _diagonal_of_shrinkage(H: Array, P: Array) -> Array:
-    """The diagonal of (H + P)^-1 H."""
+def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
+    """The diagonal of (H + P)^-1 H.
+
+    >>> diagonal_of_shrinkage(np.diag([1.0, 3.0]), np.eye(2))
+    array([0.5 , 0.75])
+    """
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny))  # a strong prior must not hide the rest
     # (H + P)^-1 H has the diagonal of the same of D^-1 H D^-1 and D^-1 P D^-1.
     H, P = H / np.outer(d, d), P / np.outer(d, d)

@@ -11,6 +11,7 @@ import numpy as np
 
 from probreg.inference.base import Array
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
+from probreg.inference.penalized.separable import separable_fenchel
 from probreg.priors.group_laplace import least_with_norm
 
 _PASSES = 10  # over the groups that are off their kinks, between two of all
@@ -67,6 +68,39 @@ class GroupNorms:
         out = np.ones(len(self.metric))
         out[order] = np.repeat(lengths, [len(g) for g in self.groups])
         return out
+
+    def among(self, J: Array) -> "GroupNorms":
+        """The same of some coordinates alone, of each group all or none."""
+        place = np.full(len(self.metric), -1)
+        place[J] = np.arange(len(J))
+        groups = tuple(place[g] for g in self.groups if place[g[0]] >= 0)
+        return GroupNorms(groups, self.metric[J], self.ridge[J], self.center[J])
+
+    def whole(self, some: Array) -> Array:
+        """Some coordinates (k,) bool, and those of their groups."""
+        return some | (self.pointed & (self._by_group(self._lengths(some.astype(float))) > 0))
+
+    def may_enter(self, g: Array, before: "GroupNorms") -> Array:
+        """(k,) bool: what the sequential strong rule keeps, g being the correlations with the residuals under the penalty before."""
+        safe = np.where(self.pointed, self.metric, 1.0)
+        # |D_new^-1 g| >= 2 - D_old / D_new   (Tibshirani et al. 2012).
+        size = self._by_group(self._lengths(np.where(self.pointed, g / safe, 0.0)))
+        return ~self.pointed | (size >= 2.0 - before.metric / safe)
+
+    def feasible(self, g: Array) -> float:
+        """The largest t <= 1 with R*(t g) finite, about a centre of 0."""
+        lengths = self._lengths(np.where(self.pointed, g / np.where(self.pointed, self.metric, 1.0), 0.0))
+        bare = np.array([not self.ridge[g].any() for g in self.groups], dtype=bool)
+        with np.errstate(divide="ignore"):
+            # t |D^-1 g| <= 1 for every group without a ridge.
+            return min(1.0, float(np.min(1.0 / lengths[bare], initial=np.inf)))
+
+    def fenchel(self, r: Array, g: Array) -> float:
+        """R(r) + R*(g) - g'r of a feasible g, about a centre of 0; a group of several columns has no ridge."""
+        alone = self.corners | ~self.pointed
+        total = float(separable_fenchel(self.metric[alone], self.ridge[alone], r[alone], g[alone]).sum())
+        several = [at for at in self.groups if len(at) > 1]
+        return total + float(sum(max(np.linalg.norm(self.metric[at] * r[at]) - g[at] @ r[at], 0.0) for at in several))
 
     def value(self, x: Array) -> float:
         r = x - self.center

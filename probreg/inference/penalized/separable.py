@@ -76,6 +76,14 @@ class Separable(ABC):
         return np.diag(hessian) if hessian.any() else None
 
 
+def separable_fenchel(weight: Array, ridge: Array, r: Array, g: Array) -> Array:
+    """R_j(r_j) + R_j*(g_j) - g_j r_j >= 0 of R_j = weight_j |r_j| + ridge_j r_j^2 / 2, where R_j*(g_j) is finite."""
+    # The conjugate of w |r| + l r^2 / 2 is (|g| - w)_+^2 / (2 l); without a ridge it is 0 up to |g| = w.
+    beyond = np.where(ridge > 0, np.maximum(np.abs(g) - weight, 0.0), 0.0)
+    own = weight * np.abs(r) + 0.5 * ridge * r * r - g * r + 0.5 * beyond**2 / np.where(ridge > 0, ridge, 1.0)
+    return np.maximum(own, 0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class WeightedAbsolute(Separable):
     """R(x) = sum_j weight_j |x_j - center_j| + ridge_j (x_j - center_j)^2 / 2."""
@@ -87,6 +95,30 @@ class WeightedAbsolute(Separable):
     @property
     def pointed(self) -> Array:
         return self.weight > 0
+
+    def among(self, J: Array) -> "WeightedAbsolute":
+        """The same of some coordinates alone."""
+        return WeightedAbsolute(self.weight[J], self.ridge[J], self.center[J])
+
+    def whole(self, some: Array) -> Array:
+        """Some coordinates (k,) bool, and what has a kink with them: nothing."""
+        return some
+
+    def may_enter(self, g: Array, before: "WeightedAbsolute") -> Array:
+        """(k,) bool: what the sequential strong rule keeps, g being the correlations with the residuals under the penalty before."""
+        # |g_j| >= 2 w_new - w_old   (Tibshirani et al. 2012).
+        return np.asarray(np.abs(g) >= 2 * self.weight - before.weight)
+
+    def feasible(self, g: Array) -> float:
+        """The largest t <= 1 with R*(t g) finite, about a centre of 0."""
+        lasso = (self.ridge == 0) & (self.weight > 0)
+        with np.errstate(divide="ignore"):
+            # t |g_j| <= weight_j for every coordinate without a ridge.
+            return min(1.0, float(np.min(self.weight[lasso] / np.abs(g[lasso]), initial=np.inf)))
+
+    def fenchel(self, r: Array, g: Array) -> float:
+        """R(r) + R*(g) - g'r of a feasible g, about a centre of 0."""
+        return float(separable_fenchel(self.weight, self.ridge, r, g).sum())
 
     def value(self, x: Array) -> float:
         r = x - self.center
