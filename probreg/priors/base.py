@@ -118,6 +118,11 @@ class Prior(ABC):
         """Stated relative to the rows, or with an unknown scale: `prepare` says what it is."""
         return False
 
+    @property
+    def of_terms(self) -> bool:
+        """Given for all columns it is for those of smooth functions and processes too, block by block."""
+        return False
+
     def prepare(self, rows: PriorData) -> "Prior":
         """This prior at these rows, in raw units; itself where it was stated so."""
         return self

@@ -58,8 +58,9 @@ class GroupLaplace(AffinePrior, GroupedPrior):
         Positive, one number or one per column; a prior for an unknown scale.
     groups : mapping or sequence, optional
         Sequences of columns, or of terms that stand for theirs, one for each group; a mapping has them by a name. A column
-        in none is a group by itself. By default the terms of the formula, and single columns of arrays. Whole numbers are
-        places among the columns that the prior touches.
+        in none is a group by itself. By default the terms of the formula, and single columns of arrays; of `s(x)` its wiggly
+        part, of `gp(x)` all of it; stated groups leave these to priors of their own. Whole numbers are places among the
+        columns that the prior touches.
     root_size : bool
         Whether the penalty |beta_g| / scale of a group of d columns counts d^(1/2) times, as Yuan & Lin have it.
     location : float or tuple of float
@@ -123,6 +124,10 @@ class GroupLaplace(AffinePrior, GroupedPrior):
     @property
     def data_dependent(self) -> bool:
         return self.root_size or not _placed(self.groups) or super().data_dependent
+
+    @property
+    def of_terms(self) -> bool:
+        return self.groups is None
 
     def prepare(self, rows: PriorData) -> Prior:
         q = len(rows.columns)
@@ -256,7 +261,7 @@ def _read_groups(given: Any) -> Groups:
     every = [j for g in groups for j in g]
     for j in every:
         if every.count(j) > 1:
-            raise DataError(f"{j!r} stands in two groups, and a column is in one: give the groups without it twice")
+            raise DataError(f"{j!r} stands in two groups, and a column is in one: name it once")
     return groups
 
 

@@ -330,6 +330,12 @@ def test_groups_are_terms_columns_or_places():
     quoted = {"y": data["y"], "the dose": data["g"], "x[1]": data["x"], "x[2]": data["z"]}
     terms = pr.Model.from_formula("y ~ `the dose` + `x[1]` + `x[2]`", quoted, prior=GroupLaplace(0.5))
     assert terms.joint.blocks[-1].prior.groups == ((0, 1), (2,), (3,))
+    smooth = pr.Model.from_formula("y ~ s(x, k=5) + gp(z, length=1) + g", data, prior=GroupLaplace(0.5))
+    blocks = [b for b in smooth.joint.blocks if isinstance(b.prior, GroupLaplace)]
+    assert [[len(g) for g in b.prior.groups] for b in blocks] == [[2], [3], [len(blocks[2].columns)]]
+    assert smooth.design.called(blocks[2].columns) == "gp(z, length=1)"
+    own = smooth.with_prior(GroupLaplace(0.5, groups=[["g"]]))
+    assert [len(b.columns) for b in own.joint.blocks if isinstance(b.prior, GroupLaplace)] == [2]
     stated = GroupLaplace(0.5, groups={"both": ["g", "z"]}, root_size=True)
     found = model.with_prior(stated).joint.blocks[-1].prior
     assert found.groups[0] == (0, 1, 6)
