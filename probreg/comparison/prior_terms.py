@@ -19,7 +19,9 @@ from probreg.likelihoods import Bernoulli, Gaussian, OfTrials, Poisson, SmoothLi
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.priors import (
+    AffinePrior,
     Flat,
+    GroupLaplace,
     HierarchicalPrior,
     Horseshoe,
     JointPrior,
@@ -116,6 +118,15 @@ def _(prior: LocationScale, q: int, unit: str = "") -> list[str]:
 
 
 @words.register
+def _(prior: GroupLaplace, q: int, unit: str = "") -> list[str]:
+    size = {int(j): len(g) for g in prior.members(q) for j in g}
+    return [
+        f"{w} in a group of {size[j]}" if size[j] > 1 else w
+        for j, w in enumerate(_each("GroupLaplace(", prior, q, unit))
+    ]
+
+
+@words.register
 def _(prior: ScaleMixture, q: int, unit: str = "") -> list[str]:
     tau: Any = prior.tau
     settings = ", ".join(f"{getattr(tau, f.name):.4g}" for f in fields(tau))
@@ -128,7 +139,7 @@ def _(prior: Horseshoe, q: int, unit: str = "") -> list[str]:
     return [f"Horseshoe({s:.4g}{unit}, tau0 {prior.tau:.4g}, slab {prior.slab:.4g})" for s in scale]
 
 
-def _each(start: str, prior: LocationScale, q: int, unit: str) -> list[str]:
+def _each(start: str, prior: AffinePrior, q: int, unit: str) -> list[str]:
     at, scale = (np.broadcast_to(np.asarray(v), q).tolist() for v in (prior.location, prior.scales))
     return [f"{start}{a:.4g}, {s:.4g}{unit})" for a, s in zip(at, scale)]
 

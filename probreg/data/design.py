@@ -44,6 +44,8 @@ class ColumnRecipe(Protocol):
 
     @property
     def entering(self) -> Mapping[str, tuple[str, ...]]: ...
+    @property
+    def written(self) -> tuple[tuple[str, ...], ...]: ...
 
     @property
     def learned(self) -> tuple[str, ...]: ...
@@ -455,6 +457,11 @@ class ArrayColumns(ABC):
     def entering(self) -> Mapping[str, tuple[str, ...]]:
         """What enters each process, by the term."""
         return {}
+
+    @property
+    def written(self) -> tuple[tuple[str, ...], ...]:
+        """The factors of each term of a formula, of which there is none."""
+        return ()
 
     @abstractmethod
     def read_back(self, design: Design) -> dict[str, Array]:

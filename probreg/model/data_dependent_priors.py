@@ -14,6 +14,7 @@ from probreg.errors import DataError
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.priors import PriorData
+from probreg.priors.joint import columns_called
 
 Array = np.ndarray
 _STILL = 1e-12  # of its own size: a column that varies less is constant, and what is left is rounding
@@ -34,7 +35,24 @@ def rows_for(design: Design, likelihood: Likelihood, held: Mapping[str, float], 
         if noisy or not isinstance(likelihood, DifferentiableLikelihood)
         else Fisher(design, likelihood, held),
         process=None if (found := design.process_of(where)) is None else found.basis,
+        terms=lambda: tuple(np.array(terms_of_columns(design))[index].tolist()),
     )
+
+
+def terms_of_columns(design: Design) -> tuple[str, ...]:
+    """The term of the formula that each column is of; the column itself where columns are given as they are.
+
+    >>> from probreg.model.model import Model
+    >>> data = {"y": [0.0, 1.0, 2.0, 5.0], "g": ["a", "b", "c", "c"], "x": [1.0, 2.0, 4.0, 3.0]}
+    >>> terms_of_columns(Model.from_formula("y ~ g + x", data).design)
+    ('Intercept', 'g', 'g', 'x')
+    """
+    of = {c: c for c in design.columns}
+    for term in design.recipe.written:
+        of |= {design.columns[j]: ":".join(term) for j in columns_called(":".join(term), design.columns)}
+    # a smooth function or a process is one term, by its own columns
+    of |= {c: t.name for t in design.recipe.terms for c in t.columns if c in of}
+    return tuple(of[c] for c in design.columns)
 
 
 def column_spreads(design: Design) -> Array:

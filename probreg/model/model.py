@@ -56,6 +56,7 @@ from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
 from probreg.priors.joint import Key
+from probreg.priors.penalties.group_spelling import group_penalty, group_spellings
 from probreg.priors.penalties.processes import spell_process
 from probreg.priors.penalties.read_out import one_penalty
 from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
@@ -398,7 +399,8 @@ class Model(FromData):
     def penalty(self, *, sigma: Positive | None = None) -> Spellings:
         """The prior as the penalty that its mode minimises, in every package that has it: calls with their numbers.
 
-        It is for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero. Of a
+        It is for one scale of all columns but a free intercept, and for Normal, Laplace or ElasticNet about zero, or GroupLaplace
+        with one of each group (celer, skglm, gglasso). Of a
         formula with smooth functions it says what the penalty J of each is, and its weight `sp` in RSS + sum_j sp_j J_j
         (-2 log L + sum_j sp_j J_j), which `pr.gam(..., sp=)` reads. `s(x)` is given in the spelling of mgcv too.
 
@@ -429,8 +431,12 @@ class Model(FromData):
         if any(c in self.design.columns for t in recipe.terms if t.name not in recipe.processes for c in t.columns):
             known = self.noise_held if sigma is None else float(sigma)
             return smooth_penalties(PenalisedModel(self.design, self.likelihood, self.joint, known))
-        l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)
-        if isinstance(self.likelihood, PiecewiseLinearLikelihood) and l2 and not l1:
+        groups = group_penalty(self.joint, self.design.columns, INTERCEPT)
+        if groups is None:
+            l1, l2, relative = one_penalty(self.joint, self.design.columns, INTERCEPT)
+        else:
+            l1, l2, relative = np.inf, 0.0, groups.relative
+        if isinstance(self.likelihood, PiecewiseLinearLikelihood) and groups is None and l2 and not l1:
             return self._as_support_vectors(l2)
         columns, at = tuple(np.array(self.design.columns)[self.joint.informative].tolist()), self.penalty_setting
         if sigma is not None:
@@ -451,6 +457,8 @@ class Model(FromData):
             )
         if self.design.offset is not None:
             notes.append("the offset is given to the package, or taken from y before where the noise is Gaussian")
+        if groups is not None:
+            return group_spellings(groups, at, tuple(notes), intercept=self.design.intercept is not None)
         process, said = self._as_process(l2, at.sigma)
         notes += [said] if said else []
         if process or said:

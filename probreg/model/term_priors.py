@@ -18,8 +18,8 @@ def bound_terms(spec: Prior | Mapping[Key, Prior], design: Design) -> tuple[Desi
     """The design with the bases that the priors of its processes ask for, and the priors with one entry for each block of each
     term; both as they are where there are no such terms.
 
-    A prior for all columns leaves terms to their default, unless it is one density of all columns together, or of processes. A
-    key that is a term, with its options or without, is for all its blocks, each with a scale of its own. DataError for a key that
+    A prior for all columns leaves terms to their default, unless it is one density of all columns together, of processes, or of
+    terms. A key that is a term, with its options or without, is for all its blocks, each with a scale of its own. DataError for a key that
     fits two.
     """
     if not design.recipe.terms or (isinstance(spec, Prior) and spec.whole) or not isinstance(spec, Prior | Mapping):
@@ -29,6 +29,8 @@ def bound_terms(spec: Prior | Mapping[Key, Prior], design: Design) -> tuple[Desi
     others: dict[Key, Prior] = {}
     if isinstance(spec, GaussianProcess):
         given = {t.name: spec for t in terms if t.name in design.recipe.processes}
+    elif isinstance(spec, Prior) and spec.of_terms:
+        given = {t.name: spec for t in terms}
     elif isinstance(spec, Mapping):
         for key, prior in spec.items():
             if (term := _term_called(key, terms)) is None:

@@ -4,6 +4,7 @@ from probreg.priors.base import (
     PRIORS as PRIORS,
     DataDependentPrior as DataDependentPrior,
     GaussianPrior as GaussianPrior,
+    GroupedPrior as GroupedPrior,
     Penalty as Penalty,
     Prior as Prior,
     PriorData as PriorData,
@@ -16,6 +17,7 @@ from probreg.priors.exponential_power import ExponentialPower as ExponentialPowe
 from probreg.priors.flat import Flat as Flat
 from probreg.priors.g_prior import GPrior as GPrior
 from probreg.priors.gaussian_process import GaussianProcess as GaussianProcess
+from probreg.priors.group_laplace import GroupLaplace as GroupLaplace
 from probreg.priors.horseshoe import Horseshoe as Horseshoe
 from probreg.priors.jeffreys import FisherPrior as FisherPrior, Jeffreys as Jeffreys
 from probreg.priors.joint import BlockPrior as BlockPrior, JointPrior as JointPrior, joint as joint
@@ -25,7 +27,7 @@ from probreg.priors.latent import (
     Hyper as Hyper,
     LatentPrior as LatentPrior,
 )
-from probreg.priors.location_scale import LocationScale as LocationScale
+from probreg.priors.location_scale import AffinePrior as AffinePrior, LocationScale as LocationScale
 from probreg.priors.mixture import ScaleMixture as ScaleMixture
 from probreg.priors.multivariate import MultivariateNormal as MultivariateNormal
 from probreg.priors.normal import Normal as Normal

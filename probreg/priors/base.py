@@ -66,6 +66,7 @@ class PriorData:
     # None where the information does not vary with beta
     fisher: Callable[[Array], tuple[Array, Array]] | None
     process: KernelBasis | None = None  # whose columns these are, all of them
+    terms: Callable[[], tuple[str, ...]] = tuple  # of each column, the term of the formula that it is of
 
     @cached_property
     def sd(self) -> Array:
@@ -115,6 +116,11 @@ class Prior(ABC):
     @property
     def data_dependent(self) -> bool:
         """Stated relative to the rows, or with an unknown scale: `prepare` says what it is."""
+        return False
+
+    @property
+    def of_terms(self) -> bool:
+        """Given for all columns it is for those of smooth functions and processes too, block by block."""
         return False
 
     def prepare(self, rows: PriorData) -> "Prior":
@@ -181,9 +187,9 @@ class WholePrior(SmoothPrior):
 
 
 class ProximalPrior(Prior):
-    """Independent entries with a proximal map: modes have a certificate although log p has a kink.
+    """A proximal map of a block: modes have a certificate although log p has a kink.
 
-    Where -log p is convex the mode is the global one (`convex`).
+    Where -log p is convex the mode is the global one (`convex`). Entries are independent, or the groups of a `GroupedPrior`.
     """
 
     @property
@@ -193,11 +199,30 @@ class ProximalPrior(Prior):
 
     @abstractmethod
     def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
-        """argmin_u (u - beta)^2 / (2 step) - log p(u), entry by entry of a block (q, m); the global one."""
+        """argmin_u |u - beta|^2 / (2 step) - log p(u) over a block (q, m); the global one."""
 
     @abstractmethod
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        """Lower and upper end of the subdifferential of -log p at each entry of a block (q, m)."""
+        """Lower and upper end of the subdifferential of -log p over each entry of a block (q, m), the others held."""
+
+
+class GroupedPrior(ProximalPrior):
+    """-log p = sum_g |r_g| + constant, r_j = (beta_j - location_j) / scale_j: the entries of a group have one kink together.
+
+    A group is of one predictor: those of a softmax are independent copies.
+    """
+
+    convex = True
+    location: PerColumn
+
+    @property
+    @abstractmethod
+    def scales(self) -> Array:
+        """One number or (q,), at unit 1."""
+
+    @abstractmethod
+    def members(self, q: int) -> tuple[Array, ...]:
+        """The places of the columns of each group; every one of q columns is in one."""
 
 
 class DataDependentPrior(Prior):

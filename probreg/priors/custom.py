@@ -9,21 +9,25 @@ from typing import Any
 class Custom:
     """`Custom(logp)` is used as `pm.Normal` is: called with a name for a variable, or `.dist` for the distribution alone.
 
-    `logp(value, *parameters)` is symbolic, elementwise; `draw(*parameters, rng, size)` gives draws, for prior predictives.
+    `logp(value, *parameters)` is symbolic, elementwise, or over the last axis where `signature` says that a draw is a vector;
+    `draw(*parameters, rng, size)` gives draws, for prior predictives.
     """
 
     logp: Callable[..., Any]
     draw: Callable[..., Any]
+    signature: str | None = None
 
     def __call__(self, name: str, *, dims: Any = None, **parameters: Any) -> Any:
         import pymc as pm
 
-        return pm.CustomDist(name, *parameters.values(), logp=self.logp, random=self.draw, dims=dims)
+        return pm.CustomDist(
+            name, *parameters.values(), logp=self.logp, random=self.draw, signature=self.signature, dims=dims
+        )
 
     def dist(self, **parameters: Any) -> Any:
         import pymc as pm
 
-        return pm.CustomDist.dist(*parameters.values(), logp=self.logp, random=self.draw)
+        return pm.CustomDist.dist(*parameters.values(), logp=self.logp, random=self.draw, signature=self.signature)
 
 
 class Opaque:

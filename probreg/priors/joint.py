@@ -240,11 +240,19 @@ def _columns_of(key: Key, columns: Sequence[str], shown: Sequence[str]) -> tuple
         raise DataError(
             f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(shown)}"
         )
-    exact = tuple(i for i, c in enumerate(columns) if c == key)
-    found = exact or _of_term(key, columns) or _of_term(_squeezed(key), [_squeezed(c) for c in columns])
-    if not found:
+    if not (found := columns_called(key, columns)):
         raise DataError(f"a prior was given for {key!r}, which is not a column: {', '.join(shown)}")
     return found
+
+
+def columns_called(key: str, columns: Sequence[str]) -> tuple[int, ...]:
+    """The places of the column of this name, else of the columns of the term.
+
+    >>> columns_called("g", ["x", "g[T.b]", "g[T.c]", "g[T.b]:x"])
+    (1, 2)
+    """
+    exact = tuple(i for i, c in enumerate(columns) if c == key)
+    return exact or _of_term(key, columns) or _of_term(_squeezed(key), [_squeezed(c) for c in columns])
 
 
 def _of_term(key: str, columns: Sequence[str]) -> tuple[int, ...]:

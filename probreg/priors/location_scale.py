@@ -1,7 +1,7 @@
-"""Priors of independent entries with a location and a scale: what they share, whatever their standard density.
+"""Priors with a location and a scale of each entry: what they share, whatever their standard density.
 
-A subclass is a frozen dataclass with the fields of `LocationScale` that says its standard density; scales per column, in
-units of sigma, on standardised columns and unknown ones come with it.
+A subclass is a frozen dataclass with the fields of `AffinePrior` that says its standard density; scales per column, in
+units of sigma, on standardised columns and unknown ones come with it. Entries are independent in a `LocationScale`.
 """
 
 from abc import abstractmethod
@@ -28,29 +28,18 @@ def common_size(*parts: Any) -> int | None:
 _DENSITY = frozenset({"standard_log_prob", "standard_slopes", "log_prob", "slopes"})
 
 
-class LocationScale(Prior):
-    """beta_j = location_j + scale_j r_j with r_j independent draws of one standard density, symmetric about 0.
+class AffinePrior(Prior):
+    """beta_j = location_j + scale_j r_j with r a draw of one standard density, symmetric about 0.
 
-    A subclass is a frozen dataclass with the four fields below and says its standard density. `scaled=True` states the
-    scale for standardised columns (and the standardised response, where the likelihood has a noise scale and the prior is
-    not in its units): raw scale = scale sd(y) / sd(x_j). A scale that is itself a prior makes it a mixture.
+    A subclass is a frozen dataclass with the four fields below. `scaled=True` states the scale for standardised columns
+    (and the standardised response, where the likelihood has a noise scale and the prior is not in its units): raw scale =
+    scale sd(y) / sd(x_j). A scale that is itself a prior makes it a mixture.
     """
 
     scale: Scale
     location: PerColumn
     sigma_units: bool
     scaled: bool
-    # The standard density for a compiler, where it is smooth; a law holds it to standard_log_prob.
-    compiled_density: ClassVar[CompiledDensity | None] = None
-
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        forget_inherited(cls, _DENSITY)
-
-    @property
-    def settings(self) -> tuple[float, ...]:
-        """The array t of the density."""
-        return ()
 
     def _check(self) -> None:
         check_fields(self)
@@ -59,12 +48,8 @@ class LocationScale(Prior):
         object.__setattr__(self, "location", read_argument(f"{kind} location", self.location, PerColumn))
 
     @abstractmethod
-    def standard_log_prob(self, r: Array) -> Array:
-        """log density of the standardised entry, elementwise."""
-
-    @abstractmethod
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """Draws of it."""
+        """Draws of the standard density, (..., q, m)."""
 
     @property
     def size(self) -> int | None:
@@ -106,11 +91,6 @@ class LocationScale(Prior):
         s = self.scales * np.asarray(unit)[..., None, None]
         return (np.swapaxes(beta, -1, -2) - np.asarray(self.location)) / s, np.log(s)
 
-    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
-        # log p(beta) = sum_j [log f(r_j) - log s_j], r_j = (beta_j - location_j) / s_j.
-        r, log_s = self.standardised(beta, unit)
-        return (self.standard_log_prob(r) - log_s).sum((-1, -2))
-
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         center, scale = (self.on_columns(v, shape[-2]) for v in (self.location, self.scales))
         return center + scale * unit * self.standard_sample(rng, shape)
@@ -124,6 +104,31 @@ class LocationScale(Prior):
     def around(self) -> str:
         """w, less its location, in the words of a penalty."""
         return "w" if self.location == 0.0 else "(w - location)"
+
+
+class LocationScale(AffinePrior):
+    """beta_j = location_j + scale_j r_j with r_j independent draws of one standard density, symmetric about 0."""
+
+    # The standard density for a compiler, where it is smooth; a law holds it to standard_log_prob.
+    compiled_density: ClassVar[CompiledDensity | None] = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        forget_inherited(cls, _DENSITY)
+
+    @property
+    def settings(self) -> tuple[float, ...]:
+        """The array t of the density."""
+        return ()
+
+    @abstractmethod
+    def standard_log_prob(self, r: Array) -> Array:
+        """log density of the standardised entry, elementwise."""
+
+    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        # log p(beta) = sum_j [log f(r_j) - log s_j], r_j = (beta_j - location_j) / s_j.
+        r, log_s = self.standardised(beta, unit)
+        return (self.standard_log_prob(r) - log_s).sum((-1, -2))
 
 
 class SmoothLocationScale(LocationScale, SmoothPrior):

@@ -25,6 +25,7 @@ from probreg.priors import (
     Flat,
     GaussianProcess,
     GPrior,
+    GroupLaplace,
     HierarchicalPrior,
     Horseshoe,
     MultivariateNormal,
@@ -60,6 +61,8 @@ SPECIAL_LIKELIHOODS = [pr.Categorical(levels=("a", "b", "c", "d"), reference="b"
 SPECIAL_PRIORS = [
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)),
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1), sigma_units=True),
+    GroupLaplace(0.3, groups=((0, 2), (1,))),
+    GroupLaplace((0.7, 1.6, 1.1), groups=((0, 1, 2),), location=(0.3, -0.2, 0.1), sigma_units=True),
 ]
 # successes of six trials in every row, which needs no trials= beside y; tests of trials that vary are their own
 _VARIANTS = [pr.Binomial(trials=6) if v == pr.Binomial() else v for cls in LIKELIHOODS.values() for v in variants(cls)]
@@ -75,6 +78,7 @@ HIERARCHICAL_PRIORS = [
     ScaleMixture(Normal((0.7, 1.6, 1.1), location=0.2), pr.HalfNormal(0.8)),
     ScaleMixture(Normal(precision_matrix=PRECISION, sigma_units=True), pr.priors.InverseGamma(0.5, 0.7)),
     ScaleMixture(pr.Laplace(0.7, location=-0.3), pr.priors.HalfCauchy(0.5)),
+    ScaleMixture(GroupLaplace(0.7, groups=((2, 0), (1,))), pr.HalfNormal(0.8)),
     ScaleMixture(pr.priors.StudentT(0.7, nu=5.3), BetaPrime(1.5, 2.5, 0.8)),
 ]
 # stated relative to the rows, or with an unknown scale: what they are depends on the model they stand in
@@ -84,6 +88,8 @@ DATA_DEPENDENT_PRIORS = [v for v in _STATED if v.data_dependent and not v.sigma_
     Normal(pr.priors.InverseGamma(2.0, 0.7), sigma_units=True),
     GPrior(pr.priors.HalfCauchy(0.6)),
     GPrior(7.0),
+    GroupLaplace(0.3, groups=(("x1", "x3"),), root_size=True, scaled=True),
+    GroupLaplace(pr.HalfNormal(0.4), groups=(("x2", "x3"),)),
     Horseshoe(tau=0.3),
 ]
 AUX_CASES = [v for cls in AUX_PRIORS.values() for v in variants(cls)] + [

@@ -16,6 +16,8 @@ from probreg.priors import (
     GaussianPrior,
     GaussianProcess,
     GPrior,
+    GroupedPrior,
+    GroupLaplace,
     Horseshoe,
     MultivariateNormal,
     Normal,
@@ -47,6 +49,7 @@ UNIT = 1.8  # the sigma in whose units a scale may be stated: not 1
 COLUMNS = ["Intercept", "a", "b", "c"]
 FREE = np.array([True, False, False, False])
 
+GROUPED = [p for p in PRIOR_CASES if isinstance(p, GroupedPrior)]
 every = pytest.mark.parametrize("prior", PRIOR_CASES, ids=named)
 proper = pytest.mark.parametrize("prior", PROPER_PRIORS, ids=named)
 scalar = pytest.mark.parametrize("prior", [p for p in SCALAR_PRIORS if not isinstance(p, Flat)], ids=named)
@@ -118,7 +121,9 @@ def test_columns_and_predictors_are_independent_copies(prior):
     assert float(prior.log_prob(w, UNIT)) == pytest.approx(each, rel=1e-12)
 
 
-@pytest.mark.parametrize("prior", [p for p in PROPER_PRIORS if isinstance(getattr(p, "scale", 0), tuple)], ids=named)
+@pytest.mark.parametrize(
+    "prior", [p for p in PROPER_PRIORS if isinstance(getattr(p, "scale", 0), tuple) and p not in GROUPED], ids=named
+)
 def test_per_column_settings_are_those_columns_settings(prior):
     w = np.random.default_rng(4).normal(size=(Q, 2))
     single = [dataclasses.replace(prior, scale=s, location=m) for s, m in zip(prior.scale, prior.location)]
@@ -254,6 +259,113 @@ def test_a_prior_is_written_and_read_back(prior):
     assert hash(again) == hash(prior)  # a frozen value
 
 
+# ---- groups of columns -----------------------------------------------------------------------------------------------
+
+
+def test_known_masses_of_a_group():
+    """Z = 2 pi^(d/2) Gamma(d) s^d / Gamma(d/2): 2 s, 2 pi s^2 and 8 pi s^3."""
+    for d, Z in ((1, 2 * 0.7), (2, 2 * np.pi * 0.7**2), (3, 8.62053024)):
+        prior = GroupLaplace(0.7, groups=(tuple(range(d)),))
+        assert np.exp(-float(prior.log_prob(np.zeros((d, 1))))) == pytest.approx(Z, rel=1e-9)
+
+
+def test_total_mass_of_a_group_with_scales_by_column_is_one():
+    prior = GroupLaplace((0.7, 1.3), groups=((0, 1),), location=(0.2, -0.1))
+    # half lines from the kink, in polar coordinates: w = location + r (cos t, sin t)
+    (r, weight), t = half_line(), np.linspace(0, 2 * np.pi, 80, endpoint=False)
+    at = np.array([[0.2], [-0.1]]) + r[:, None, None, None] * np.stack([np.cos(t), np.sin(t)], -1)[:, :, None]
+    assert (weight * r) @ np.exp(prior.log_prob(at, UNIT)).mean(1) * 2 * np.pi == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_group_of_one_column_is_laplace():
+    one, lasso = GroupLaplace((0.7, 1.3), groups=((0,), (1,)), location=0.2), pr.Laplace((0.7, 1.3), location=0.2)
+    beta = np.random.default_rng(0).normal(size=(5, 2, 3))
+    np.testing.assert_allclose(one.log_prob(beta, UNIT), lasso.log_prob(beta, UNIT), rtol=1e-13)
+    for step in (0.1, 2.0):
+        np.testing.assert_allclose(one.prox(beta[0], step, UNIT), lasso.prox(beta[0], step, UNIT), rtol=1e-12)
+    np.testing.assert_allclose(one.subgradient(beta[0]), lasso.subgradient(beta[0]), rtol=1e-13)
+
+
+@pytest.mark.parametrize("prior", GROUPED, ids=named)
+def test_draws_of_a_group_have_gamma_lengths_and_no_direction(prior):
+    n = 8000
+    draws = prior.sample(np.random.default_rng(7), (n, Q, 2), UNIT)
+    r = (draws - locations(prior)[:, None]) / (UNIT * np.broadcast_to(prior.scales, Q)[:, None])
+    for g in prior.members(Q):
+        length = np.linalg.norm(r[:, g], axis=1)
+        exact = stats.gamma(len(g)).cdf(np.sort(length[:, 1]))
+        assert np.abs(exact - (np.arange(n) + 0.5) / n).max() < dkw(n)
+        towards = (r[:, g] / length[:, None]).mean(0)
+        assert np.abs(towards).max() < 5 / np.sqrt(n)
+        assert abs(np.corrcoef(length.T)[0, 1]) < 5 / np.sqrt(n)
+
+
+@pytest.mark.parametrize("prior", GROUPED, ids=named)
+@pytest.mark.parametrize("step", [0.04, 0.7, 11.0])
+def test_prox_of_a_group_is_the_least_point(prior, step):
+    """(beta - u) / step is a subgradient at u: D r / |r| off the kink, and D times a point of the unit ball at it."""
+    beta = 2.0 * np.random.default_rng(3).normal(size=(Q, 40))
+    u, centre = prior.prox(beta, step, UNIT), locations(prior)[:, None]
+    s = UNIT * np.broadcast_to(prior.scales, Q)[:, None]
+    v, r = s * (beta - u) / step, (u - centre) / s
+    zeros = 0
+    for g in prior.members(Q):
+        length, there = np.linalg.norm(r[g], axis=0), (u[g] == centre[g]).all(0)
+        assert (np.linalg.norm(v[g][:, there], axis=0) <= 1 + 1e-12).all()
+        np.testing.assert_allclose(v[g][:, ~there], r[g][:, ~there] / length[~there], atol=1e-9)
+        zeros += there.sum()
+    assert zeros > 0 or step < 1.0
+
+
+def test_groups_are_terms_columns_or_places():
+    rng = np.random.default_rng(0)
+    data = {
+        "y": rng.normal(size=30),
+        "g": np.resize(["a", "b", "c"], 30),
+        "x": rng.normal(size=30),
+        "z": rng.normal(size=30),
+    }
+    model = pr.Model.from_formula("y ~ g + bs(x, df=4) + z + g:z", data, prior=GroupLaplace(0.5))
+    assert model.joint.blocks[-1].prior.groups == ((0, 1), (2, 3, 4, 5), (6,), (7, 8))
+    quoted = {"y": data["y"], "the dose": data["g"], "x[1]": data["x"], "x[2]": data["z"]}
+    terms = pr.Model.from_formula("y ~ `the dose` + `x[1]` + `x[2]`", quoted, prior=GroupLaplace(0.5))
+    assert terms.joint.blocks[-1].prior.groups == ((0, 1), (2,), (3,))
+    smooth = pr.Model.from_formula("y ~ s(x, k=5) + gp(z, length=1) + g", data, prior=GroupLaplace(0.5))
+    blocks = [b for b in smooth.joint.blocks if isinstance(b.prior, GroupLaplace)]
+    assert [[len(g) for g in b.prior.groups] for b in blocks] == [[2], [3], [len(blocks[2].columns)]]
+    assert smooth.design.called(blocks[2].columns) == "gp(z, length=1)"
+    own = smooth.with_prior(GroupLaplace(0.5, groups=[["g"]]))
+    assert [len(b.columns) for b in own.joint.blocks if isinstance(b.prior, GroupLaplace)] == [2]
+    stated = GroupLaplace(0.5, groups={"both": ["g", "z"]}, root_size=True)
+    found = model.with_prior(stated).joint.blocks[-1].prior
+    assert found.groups[0] == (0, 1, 6)
+    assert found.scales[[0, 1, 6, 2]] == pytest.approx([0.5 / np.sqrt(3)] * 3 + [0.5])
+    assert model.with_prior({"g": GroupLaplace(0.5)}).joint.blocks[-1].prior.groups == ((0, 1),)
+    plain = pr.Model.from_arrays(rng.normal(size=(30, 2)), data["y"], columns=["a[1]", "a[2]"], prior=GroupLaplace())
+    assert plain.joint.blocks[-1].prior.groups == ((0,), (1,))
+    apart = pr.Model.from_formula("y ~ x + z", data, prior=GroupLaplace(1.0, groups=[["x", "z"]], scaled=True))
+    sd = [np.std(data[k], ddof=1) for k in "xz"]
+    np.testing.assert_allclose(apart.joint.blocks[-1].prior.scales, np.std(data["y"], ddof=1) / sd, rtol=1e-12)
+
+
+def test_groups_that_cannot_be():
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    for groups, said in (
+        ([["a", "b"], ["b", "c"]], "'b' stands in two groups"),
+        ([["a", "d"]], "'d', which is no column under this prior: a, b, c"),
+        ([[0, 5]], "has column 5, and there are 3"),
+        ([["a", 1]], "names, or of places"),
+        ("ab", "a sequence of groups"),
+        ([[]], "a group is a sequence of columns"),
+        ([[0.5]], "a group is a sequence of columns"),
+    ):
+        with pytest.raises(pr.DataError, match=said):
+            pr.Model.from_arrays(X, X[:, 0], columns=["a", "b", "c"], prior=GroupLaplace(1.0, groups=groups))
+    data = {"y": X[:, 0], "g": np.resize(["a", "b", "c"], 9)}
+    with pytest.raises(pr.DataError, match=r"'g\[T.b\]' is in two groups, by 'g' and by 'g\[T.b\]'"):
+        pr.Model.from_formula("y ~ g", data, prior=GroupLaplace(1.0, groups=[["g"], ["g[T.b]"]]))
+
+
 # ---- priors of columns together ------------------------------------------------------------------------------------
 
 
@@ -332,6 +444,8 @@ def one_column(prior: Any) -> Any:
     base = prior.base
     if getattr(base, "precision_matrix", None) is not None:
         return dataclasses.replace(prior, base=dataclasses.replace(base, precision_matrix=((2.0,),)))
+    if isinstance(base, GroupLaplace):
+        base = dataclasses.replace(base, groups=((0,),))
     return dataclasses.replace(prior, base=dataclasses.replace(base, scale=float(np.ravel(base.scale)[0])))
 
 

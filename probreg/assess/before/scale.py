@@ -8,7 +8,7 @@ from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
 from probreg.data.rows import full_weights
 from probreg.model.model import Model
-from probreg.priors import BlockPrior, GaussianPrior, LocationScale, joint
+from probreg.priors import AffinePrior, BlockPrior, GaussianPrior, joint
 
 Array = np.ndarray
 APART = 1e4  # ratio of standard deviations that is worth a note
@@ -122,7 +122,7 @@ class ScaleCheck(Check):
             remedy = (
                 f"state the scale of {'it' if len(moves) == 1 else 'each'} in its own units, or on standardised columns"
             )
-            remedy += " (scaled=True)" if isinstance(block.prior, LocationScale) else ""
+            remedy += " (scaled=True)" if isinstance(block.prior, AffinePrior) else ""
         return self.say(verdict, sentence, remedy, columns)
 
 
@@ -159,7 +159,7 @@ def prior_scale(block: BlockPrior) -> Array | None:
             return np.asarray(sd) if np.isfinite(sd).all() else None
         case GaussianPrior() as prior if np.all(diagonal := np.diag(prior.precision(q))):
             return np.asarray(diagonal**-0.5)
-        case LocationScale() as prior:
+        case AffinePrior() as prior:
             return np.broadcast_to(prior.scales, q)
     return None
 

@@ -20,7 +20,7 @@ from probreg.fits.inference_data import coefficient_dims, labelled, model_coordi
 from probreg.inference import Method, MethodName, PathSolution, default_scales, mode_path
 from probreg.inference.penalized.paths import rescaled
 from probreg.model.model import Model
-from probreg.priors import Flat, LocationScale, Prior
+from probreg.priors import AffinePrior, Flat, Prior
 from probreg.priors.base import PositivePerColumn
 from probreg.system.terminal import printed
 
@@ -233,7 +233,7 @@ def _words(model: Model) -> str:
 
 
 def _called(prior: Prior) -> str:
-    if not isinstance(prior, LocationScale) or not isinstance(prior.scale, float):
+    if not isinstance(prior, AffinePrior) or not isinstance(prior.scale, float):
         return f"the {prior.name} prior"
     units = " sigma" * prior.sigma_units + " on standardised columns" * prior.scaled
     return f"{type(prior).__name__}({prior.scale:g}){units}"

@@ -103,6 +103,12 @@ class Recipe:
         return {e.written(): tuple(map(e.written, arguments)) for e, arguments in alone}
 
     @cached_property
+    def written(self) -> tuple[tuple[str, ...], ...]:
+        """The factors of each term, as the names of its columns call them."""
+        parts = parse_formula(self.formula)
+        return tuple(tuple(map(parts.called, term)) for term in parts.terms)
+
+    @cached_property
     def processes(self) -> Mapping[str, ProcessTerm]:
         """The Gaussian processes among its terms, by the term as written."""
         held = {key: state.get("process") for key, state in self.state["transforms"].items()}

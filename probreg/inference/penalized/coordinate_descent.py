@@ -1,7 +1,7 @@
-"""The lasso and the elastic net as posterior modes: Gaussian noise with Laplace and elastic-net priors.
+"""The lasso, the elastic net and the group lasso as posterior modes: Gaussian noise with Laplace, elastic-net and group priors.
 
-Given sigma the negative log posterior times sigma^2 is ||y - X beta||^2 / 2 + sum_j w_j |beta_j - center_j| + a ridge: convex,
-and solved on a working set of coefficients that grows until the certificate holds for all of them. Over (beta, log sigma)
+Given sigma the negative log posterior times sigma^2 is ||y - X beta||^2 / 2 + sum_j w_j |beta_j - center_j| + a ridge, or with
+norms of groups in place of absolute values: convex, and solved on a working set of coefficients that grows until the certificate holds for all of them. Over (beta, log sigma)
 the joint mode is where sigma solves N sigma^2 - B sigma - A = 0 (under p(sigma) ∝ 1/sigma): N the number of observations
 plus that of coefficients in units of sigma, A the residual and ridge sums of squares, B the l1 sum of those coefficients.
 """
@@ -17,12 +17,13 @@ from probreg.errors import NotConverged
 from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.partialled_out import PartialledOut, partial_out
 from probreg.inference.penalized.active_set import minimise
-from probreg.inference.penalized.nonsmooth import NonsmoothBlock, distance_to_subgradient
+from probreg.inference.penalized.group_norms import GroupNorms
+from probreg.inference.penalized.nonsmooth import NonsmoothBlock
 from probreg.inference.penalized.proximal_newton import kinked_solution, local_notes, without_kinks
 from probreg.inference.penalized.separable import WeightedAbsolute
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
-from probreg.priors import ElasticNet, Laplace, Normal
+from probreg.priors import ElasticNet, GroupLaplace, Laplace, Normal
 
 _MOST = 60  # values of sigma that are tried
 
@@ -34,11 +35,14 @@ class Weights(NamedTuple):
     l2: Array
     center: Array
     units: Array  # bool: stated in units of sigma
+    groups: tuple[Array, ...] = ()  # of several columns: |l1 r| over each in place of its sum of absolute values
 
     @classmethod
     def of(cls, model: Model, columns: Array) -> "Weights":
         joint = model.joint
         l1, l2, center = (np.zeros(model.shape[0]) for _ in range(3))
+        place, groups = np.zeros(model.shape[0], dtype=int), []
+        place[columns] = np.arange(len(columns))
         for b in joint.blocks:
             at = list(b.columns)
             if isinstance(b.prior, Normal):
@@ -46,15 +50,33 @@ class Weights(NamedTuple):
             elif isinstance(b.prior, Laplace | ElasticNet):
                 part = NonsmoothBlock(b.prior, np.array(at), 1.0)
                 center[at], (l1[at], l2[at]) = part.center, part.weights or (0.0, 0.0)
-        return cls(l1[columns], l2[columns], center[columns], joint.sigma_units[columns])
+            elif isinstance(b.prior, GroupLaplace):
+                center[at], l1[at] = b.prior.location, 1.0 / b.prior.scales
+                groups += [place[at][g] for g in b.prior.members(len(at)) if len(g) > 1]
+        return cls(l1[columns], l2[columns], center[columns], joint.sigma_units[columns], tuple(groups))
 
-    def at(self, sigma: float, norm: Array) -> WeightedAbsolute:
+    def at(self, sigma: float, norm: Array) -> WeightedAbsolute | GroupNorms:
         """sigma^2 times -log prior over delta = norm (beta - center)."""
         # sigma^2 (a |r| + l r^2 / 2) in raw units; r / sigma in place of r leaves sigma a |r| + l r^2 / 2. delta = norm
         # r.
         l1 = np.where(self.units, sigma, sigma**2) * self.l1
         l2 = np.where(self.units, 1.0, sigma**2) * self.l2
+        if self.groups:
+            return GroupNorms(self._all_groups, l1 / norm, l2 / norm**2, np.zeros_like(l1))
         return WeightedAbsolute(l1 / norm, l2 / norm**2, np.zeros_like(l1))
+
+    @property
+    def _all_groups(self) -> tuple[Array, ...]:
+        """With those of one column."""
+        alone = np.setdiff1d(np.flatnonzero(self.l1 > 0), np.concatenate(self.groups))
+        return (*self.groups, *alone[:, None])
+
+    def in_units(self, r: Array) -> float:
+        """The l1 sum over columns in units of sigma, of a group its length."""
+        u = self.units
+        if not self.groups:
+            return float(self.l1[u] @ np.abs(r[u]))
+        return float(sum(np.linalg.norm(self.l1[g] * r[g]) for g in self._all_groups if u[g[0]]))
 
 
 class ModeGivenSigma(NamedTuple):
@@ -70,7 +92,7 @@ class ModeGivenSigma(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Lasso:
-    """A Gaussian model under Laplace, elastic-net and normal priors, ready to be solved at any sigma and scale."""
+    """A Gaussian model under Laplace, elastic-net, group and normal priors, ready to be solved at any sigma and scale."""
 
     parts: PartialledOut
     weights: Weights
@@ -98,18 +120,17 @@ class Lasso:
         penalty, gram = self.weights.at(sigma, self.parts.norm), self.parts.gram
         curvature = np.sqrt(1.0 + penalty.ridge) * sigma
         tol = max(tol, 1e-13 * float(np.sqrt(self.yy)) / sigma)  # what rounding of the residuals leaves
-        work = (r != 0) | (penalty.weight == 0) if hint is None else (r != 0) | (penalty.weight == 0) | hint
+        work = ~penalty.at_kink(r) if hint is None else ~penalty.at_kink(r) | penalty.whole(hint)
         best: ModeGivenSigma | None = None
         for rounds in range(1, 101):
             J = np.flatnonzero(work)
             if len(J):
-                inner = WeightedAbsolute(penalty.weight[J], penalty.ridge[J], np.zeros(len(J)))
                 r = r.copy()
-                r[J] = minimise(gram.among(J), self.c[J], inner, r[J], tol=0.5 * tol * sigma)[0]
+                r[J] = minimise(gram.among(J), self.c[J], penalty.among(J), r[J], tol=0.5 * tol * sigma)[0]
             # g = X'(y - X r), the correlations with the residuals: at the mode g_j lies in the subdifferential of the
             # penalty.
             g = self.c - gram.times(r)
-            off = distance_to_subgradient(-g, *penalty.ends(r)) / curvature
+            off = penalty.distance(-g, r) / curvature
             kkt = float(off.max(initial=0.0))
             if best is None or kkt < best.kkt:
                 # |y - X r|^2 = y'y - r'(2 c - G r) = y'y - r'(c + g).
@@ -121,7 +142,7 @@ class Lasso:
             most = max(100, len(J))  # the working set at most doubles
             if fresh.sum() > most:
                 fresh &= off >= np.partition(off[fresh], -most)[-most]
-            work = work | fresh
+            work = work | penalty.whole(fresh)
         assert best is not None
         return best
 
@@ -129,22 +150,14 @@ class Lasso:
         """N, A and B: over u = log sigma the negative log posterior is N u + A e^-2u / 2 + B e^-u - log p(sigma) - u."""
         u, w = self.weights.units, self.weights
         r = found.r / self.parts.norm
-        return self.parts.weight + float(u.sum()), found.rss + float(w.l2[u] @ r[u] ** 2), float(w.l1[u] @ np.abs(r[u]))
+        return self.parts.weight + float(u.sum()), found.rss + float(w.l2[u] @ r[u] ** 2), w.in_units(r)
 
 
-def _gap(penalty: WeightedAbsolute, r: Array, g: Array, rss: float) -> float:
+def _gap(penalty: WeightedAbsolute | GroupNorms, r: Array, g: Array, rss: float) -> float:
     """The duality gap of ||y - X r||^2 / 2 + R(r) at the residual, shrunk until it is feasible: with t <= 1 the share that
-    is left, (1 - t)^2 RSS / 2 + sum of R_j(r_j) + R_j*(t g_j) - t g_j r_j, every term of which is positive."""
-    lasso = (penalty.ridge == 0) & (penalty.weight > 0)
-    with np.errstate(divide="ignore"):
-        # The dual point t (y - X r) is feasible where t |g_j| <= weight_j for every coordinate without a ridge.
-        t = min(1.0, float(np.min(penalty.weight[lasso] / np.abs(g[lasso]), initial=np.inf)))
-    ridge = penalty.ridge > 0
-    # The conjugate of w |r| + l r^2 / 2 is (|g| - w)_+^2 / (2 l); without a ridge it is 0 up to |g| = w.
-    beyond = np.maximum(np.abs(t * g[ridge]) - penalty.weight[ridge], 0.0)
-    own = penalty.weight * np.abs(r) + 0.5 * penalty.ridge * r * r - t * g * r
-    own[ridge] += 0.5 * beyond**2 / penalty.ridge[ridge]
-    return float(0.5 * (1 - t) ** 2 * rss + np.maximum(own, 0.0).sum())
+    is left, (1 - t)^2 RSS / 2 + R(r) + R*(t g) - t g'r, every part of which is positive."""
+    t = penalty.feasible(g)
+    return float(0.5 * (1 - t) ** 2 * rss + penalty.fenchel(r, t * g))
 
 
 class Joint(NamedTuple):
@@ -240,10 +253,10 @@ def _fixed_point(step: Callable[[float], float], u: float, good: Callable[[], bo
 @METHODS.register
 @dataclass(frozen=True)
 class CoordinateDescent(Method):
-    """The mode argmin ||y - X beta||^2 / (2 sigma^2) - sum_j log p(beta_j): lasso and elastic net.
+    """The mode argmin ||y - X beta||^2 / (2 sigma^2) - log p(beta): lasso, elastic net and group lasso.
 
-    It is for a Gaussian likelihood with Laplace, elastic-net, diagonal normal and flat priors, from rows or from
-    moments; flat columns are unpenalised. Given sigma the problem is convex. stats hold the duality gap in nats ("gap")
+    It is for a Gaussian likelihood with Laplace, elastic-net, group Laplace, diagonal normal and flat priors, from rows or
+    from moments; flat columns are unpenalised. Given sigma the problem is convex. stats hold the duality gap in nats ("gap")
     and the distance of zero from the subdifferential in conditional standard errors ("kkt"), at most `tol`. Zeros are
     exactly zero. An unknown sigma is found jointly on its log scale; then "gap" is that given sigma. A mode at a kink
     has no curvature: the covariance is nan.
@@ -255,7 +268,7 @@ class CoordinateDescent(Method):
 
     References
     ----------
-    Friedman, Hastie & Tibshirani 2010.
+    Friedman, Hastie & Tibshirani 2010; Yuan & Lin 2006.
 
     Examples
     --------
@@ -269,7 +282,7 @@ class CoordinateDescent(Method):
     name = "coordinate_descent"
     pseudo = True
     likelihood = Gaussian
-    prior = (Laplace, ElasticNet, Normal)
+    prior = (Laplace, ElasticNet, GroupLaplace, Normal)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -2,7 +2,8 @@
 
 With H the information of the likelihood and P the curvature of -log prior, both over the coefficients that are off their
 kinks, it is trace(H (H + P)^-1): the number of them for flat and Laplace priors (Zou, Hastie & Tibshirani 2007), the trace
-of the smoother for ridge, and the elastic net's formula (Tibshirani & Taylor 2012).
+of the smoother for ridge, the elastic net's formula (Tibshirani & Taylor 2012), and that of the group lasso, whose norm bends
+between its kinks (Vaiter et al. 2012).
 """
 
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from scipy.linalg import cho_solve
 from probreg.data import Block
 from probreg.data.rows import times_weights
 from probreg.inference.base import Array, Draws
+from probreg.inference.penalized.group_norms import GroupNorms
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -50,7 +52,7 @@ def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
     at = vec_entries(columns, m)[off]
     P = smooth_prior_curvature(model, beta, **aux)[np.ix_(at, at)]
     out = np.zeros(beta.size)
-    out[at] = _diagonal_of_shrinkage(H, P)
+    out[at] = diagonal_of_shrinkage(H, P)
     return out.reshape(beta.shape)
 
 
@@ -76,7 +78,7 @@ def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
         H = unit / sigma**2 if unit is not None else information_of(model, beta[i], None, **aux)
         given = {k: {h: float(values[name][i]) for h, name in of.items()} for k, of in names.items()}
         P = prior_given(joint, given).curvature(beta[i], sigma)
-        total += _diagonal_of_shrinkage(H, P)
+        total += diagonal_of_shrinkage(H, P)
     return (total / len(every)).reshape(beta.shape[1:])
 
 
@@ -95,8 +97,12 @@ def _curved(joint: JointPrior) -> bool:
     return all(isinstance(prior, Flat | SmoothPrior) for prior in bases)
 
 
-def _diagonal_of_shrinkage(H: Array, P: Array) -> Array:
-    """The diagonal of (H + P)^-1 H."""
+def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
+    """The diagonal of (H + P)^-1 H.
+
+    >>> diagonal_of_shrinkage(np.diag([1.0, 3.0]), np.eye(2))
+    array([0.5 , 0.75])
+    """
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny))  # a strong prior must not hide the rest
     # (H + P)^-1 H has the diagonal of the same of D^-1 H D^-1 and D^-1 P D^-1.
     H, P = H / np.outer(d, d), P / np.outer(d, d)
@@ -136,6 +142,12 @@ def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
     """The curvature of -log prior over vec(beta), (p m, p m): of the kinked blocks off their kinks, zero at them."""
     nonsmooth, sigma = NonsmoothTerms.of(model), model.noise(aux)
     # beta = location + sigma (phi - location): d^2/d beta^2 = sigma^-2 d^2/d phi^2.
-    unit = np.where(nonsmooth.moving, sigma, 1.0)[:, None]
-    hessian = nonsmooth.hessian(nonsmooth.phi(beta, sigma)) / unit**2
-    return smooth_part(model).joint.curvature(beta, sigma) + np.diag(hessian.ravel())
+    unit = np.repeat(np.where(nonsmooth.moving, sigma, 1.0), beta.shape[1])
+    phi = nonsmooth.phi(beta, sigma)
+    if not nonsmooth.grouped:
+        return smooth_part(model).joint.curvature(beta, sigma) + np.diag(nonsmooth.hessian(phi).ravel() / unit**2)
+    penalty = GroupNorms.of(nonsmooth, np.ones(len(beta)), beta.size)
+    free, P = np.flatnonzero(~penalty.at_kink(phi.ravel())), smooth_part(model).joint.curvature(beta, sigma)
+    if (curvature := penalty.curvature_among(phi.ravel(), free)) is not None:
+        P[np.ix_(free, free)] += curvature / np.outer(unit[free], unit[free])
+    return P

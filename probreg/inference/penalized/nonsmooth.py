@@ -13,7 +13,7 @@ import numpy as np
 from probreg.data import Basis
 from probreg.inference.base import Array
 from probreg.model.model import Model
-from probreg.priors import ElasticNet, ExponentialPower, Flat, Laplace, ProximalPrior
+from probreg.priors import ElasticNet, ExponentialPower, Flat, GroupedPrior, Laplace, ProximalPrior
 
 NO_ERRORS = (
     "a mode under a prior with kinks carries no standard errors: nuts samples the posterior, whose spread is one answer"
@@ -65,6 +65,14 @@ class NonsmoothBlock(NamedTuple):
             s = np.broadcast_to(prior.scales * self.unit, len(self.columns))
             return s**-prior.q, np.full(len(s), prior.q), np.zeros(len(s))
         return None if self.weights is None else (self.weights[0], np.ones(len(self.columns)), self.weights[1])
+
+
+class Norms(NamedTuple):
+    """-log p = sum over groups of |metric_g (phi_g - center_g)| + ridge (phi - center)^2 / 2 + constant, of one predictor."""
+
+    groups: tuple[Array, ...]  # columns; those of no group have no kink
+    metric: Array  # (p,)
+    ridge: Array  # (p,)
 
 
 def _has_weights(prior: ProximalPrior) -> bool:
@@ -132,6 +140,27 @@ class NonsmoothTerms:
             w[part.columns], e[part.columns], l2[part.columns] = found
         return w, e, l2
 
+    @property
+    def grouped(self) -> bool:
+        """Some entries have one kink together."""
+        return any(isinstance(part.prior, GroupedPrior) for part in self.parts)
+
+    @property
+    def norms(self) -> Norms | None:
+        """The parts as norms of groups, a coefficient with an l1 weight being one by itself; None where some is of another form."""
+        groups: list[Array] = []
+        metric, ridge = np.zeros(self.shape[0]), np.zeros(self.shape[0])
+        for part in self.parts:
+            if isinstance(part.prior, GroupedPrior):
+                groups += [part.columns[g] for g in part.prior.members(len(part.columns))]
+                metric[part.columns] = 1.0 / (part.prior.scales * part.unit)
+            elif (found := part.weights) is None:
+                return None
+            else:
+                metric[part.columns], ridge[part.columns] = found
+                groups += [part.columns[j : j + 1] for j in np.flatnonzero(found[0] > 0)]
+        return Norms(tuple(groups), metric, ridge)
+
     def phi(self, beta: Array, sigma: float) -> Array:
         """(p, m), beta itself but in the columns marked `moving`."""
         # beta = b + sigma (phi - b)
@@ -165,9 +194,12 @@ class NonsmoothTerms:
         """(p, m) bool: entries that sit at the centre of a prior that is not twice differentiable there."""
         out = np.zeros(self.shape, bool)
         for part in self.parts:
-            found = part.weights
+            at, found = phi[part.columns] == part.center[:, None], part.weights
+            if isinstance(part.prior, GroupedPrior):
+                for g in part.prior.members(len(part.columns)):
+                    at[g] = at[g].all(0)
             pointed = np.ones(len(part.columns), bool) if found is None else found[0] > 0
-            out[part.columns] = pointed[:, None] & (phi[part.columns] == part.center[:, None])
+            out[part.columns] = pointed[:, None] & at
         return out
 
     def hessian(self, phi: Array) -> Array:

@@ -18,13 +18,14 @@ from probreg.errors import DataError
 from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode
 from probreg.inference.penalized.active_set import minimise, off
+from probreg.inference.penalized.group_norms import GroupNorms
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, separable_basis, smooth_part
-from probreg.inference.penalized.separable import Powers, Proximal, Separable, WeightedAbsolute
+from probreg.inference.penalized.separable import KinkedPenalty, Powers, Proximal, WeightedAbsolute
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
 from probreg.numerics.linalg import one_blas_thread
-from probreg.priors import ExponentialPower, Normal, Prior, ProximalPrior
+from probreg.priors import ExponentialPower, GroupedPrior, Normal, Prior, ProximalPrior
 
 
 class SearchPoint(NamedTuple):
@@ -55,7 +56,7 @@ class SearchCoordinates:
         return separable_basis(self.model, self.nonsmooth)
 
     @cached_property
-    def penalty(self) -> Separable:
+    def penalty(self) -> KinkedPenalty:
         weights, powers, m = self.nonsmooth.weights, self.nonsmooth.powers, self.model.shape[1]
         scale, size = self.basis.scale, self.model.shape[0] * m + len(self.model.unknown)
 
@@ -70,6 +71,8 @@ class SearchCoordinates:
         if powers is not None:
             w, e, ridge = powers
             return Powers(out(w / scale**e), out(e, 1.0), out(ridge / scale**2), center)
+        if self.nonsmooth.grouped:
+            return GroupNorms.of(self.nonsmooth, scale, size)
         return Proximal(self.nonsmooth, scale, size)
 
     def units(self, x: Array) -> Array:
@@ -208,13 +211,24 @@ def rounder(model: Model) -> Model:
     for b in model.joint.blocks:
         this: Any = b.prior
         if isinstance(b.prior, ProximalPrior):
-            q = b.prior.q if isinstance(b.prior, ExponentialPower) else 1.0
-            # sd of p(r) proportional to exp(-|r|^q): (Gamma(3/q) / Gamma(1/q))^(1/2).
-            spread = float(np.exp(0.5 * (gammaln(3.0 / q) - gammaln(1.0 / q))))
+            spread = entry_sd(b.prior, len(b.columns))
             this = Normal(this.scales * spread, location=this.location, sigma_units=this.sigma_units)
         if model.joint.informative[list(b.columns)].any():
             made[tuple(columns[i] for i in b.columns)] = this
     return model.with_prior(made)
+
+
+def entry_sd(prior: Prior, q: int) -> Array:
+    """(q,), the standard deviation of each entry in its scales; of an elastic net that of the Laplace prior of its scale."""
+    if isinstance(prior, GroupedPrior):
+        out = np.empty(q)
+        for g in prior.members(q):
+            # |r_g| ~ Gamma(d, 1): E r_j^2 = d (d + 1) / d.
+            out[g] = np.sqrt(len(g) + 1.0)
+        return out
+    power = prior.q if isinstance(prior, ExponentialPower) else 1.0
+    # sd of p(r) proportional to exp(-|r|^q): (Gamma(3/q) / Gamma(1/q))^(1/2).
+    return np.full(q, np.exp(0.5 * (gammaln(3.0 / power) - gammaln(1.0 / power))))
 
 
 @one_blas_thread()

@@ -5,7 +5,7 @@
 `scales` (S,) multiply every informative prior of the model (`prior.times(s)`, on the columns' own units after binding): a
 small scale is a strong prior, so a lasso's lambda is proportional to 1 / s. They may come in any order and are answered in
 it; the work goes from the strongest prior to the weakest. Every likelihood and prior with a mode is served: Gaussian with
-normal priors by one eigendecomposition, Gaussian with Laplace and elastic-net priors by coordinate descent with screening,
+normal priors by one eigendecomposition, Gaussian with Laplace, elastic-net and group priors by coordinate descent with screening,
 others by Newton's or the proximal Newton method from the mode before. `default_scales(model, n)` is a grid: for kinked
 priors from the scale at which the first coefficient leaves its kink, a thousandfold up; for others over the eigenvalues
 of the information.
@@ -15,7 +15,7 @@ subdifferential in conditional standard errors; zero for a closed form, for Newt
 nats given aux, nan where there is none), df (degrees of freedom of the fit given aux), log_lik, and `status`; `model(i)` is the model with the i-th prior, of which beta[i] is the mode.
 
 Along a lasso path a coefficient stays out of the next mode when its correlation with the residuals is below twice the new
-weight less the old one (the sequential strong rule, Tibshirani et al. 2012); those left out by mistake are found by the
+weight less the old one (the sequential strong rule, Tibshirani et al. 2012), and a group by its length; those left out by mistake are found by the
 certificate, which is computed over all columns at every scale.
 """
 
@@ -25,7 +25,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Solution, Status
@@ -34,7 +33,12 @@ from probreg.inference.modes.newton import Newton
 from probreg.inference.modes.partialled_out import PartialledOut
 from probreg.inference.modes.wide import Rotated, rotated
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent, Joint, Lasso, solve_joint
-from probreg.inference.penalized.degrees import degrees_of_freedom, information_of, smooth_prior_curvature
+from probreg.inference.penalized.degrees import (
+    degrees_of_freedom,
+    diagonal_of_shrinkage,
+    information_of,
+    smooth_prior_curvature,
+)
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, rounder, start_of
 from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution, open_directions
@@ -77,22 +81,20 @@ def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
 
 
 def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
-    """Modes under Laplace, elastic-net and normal priors, from the strongest prior to the weakest."""
+    """Modes under Laplace, elastic-net, group and normal priors, from the strongest prior to the weakest."""
     base, out = Lasso.of(model), []
     r, sigma = np.zeros(len(base.c)), None
-    before: tuple[Array, Array] | None = None  # correlations with the residuals, and weights
-    nonsmooth = NonsmoothTerms.of(model)
+    before: tuple[Array, Any] | None = None  # correlations with the residuals, and the penalty
     for s in scales:
         w = base.weights
         lasso = replace(base, weights=w._replace(l1=w.l1 / s, l2=w.l2 / s**2))
         about = sigma if sigma is not None else model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
-        weight = lasso.weights.at(about, base.parts.norm).weight
-        # |g_j| >= 2 w_new - w_old may enter   (Tibshirani et al. 2012).
-        hint = np.abs(base.c if before is None else before[0]) >= 2 * weight - (weight if before is None else before[1])
+        penalty = lasso.weights.at(about, base.parts.norm)
+        hint = penalty.may_enter(*((base.c, penalty) if before is None else before))
         with one_blas_thread():
             found = solve_joint(lasso, model, r, sigma=sigma, tol=tol, hint=hint)
         r, sigma = found.given.r, found.sigma if model.unknown else None
-        before = found.given.gradient, lasso.weights.at(found.sigma, base.parts.norm).weight
+        before = found.given.gradient, lasso.weights.at(found.sigma, base.parts.norm)
         aux = {} if sigma is None else {model.noise_scale: sigma}
         status = (
             Status.CONVERGED
@@ -100,7 +102,7 @@ def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
             else Status.STEP_LIMIT
         )
         log_lik = _log_lik(model, found.given.rss, found.sigma)
-        df = _degrees(lasso, found, nonsmooth)
+        df = _degrees(lasso, found)
         out.append(Step(lasso.beta(r), aux, log_lik, found.kkt, found.given.gap, df, status))
     return out
 
@@ -111,19 +113,14 @@ def _log_lik(model: Model, rss: float, sigma: float) -> float:
     return float(0.5 * design.log_precision - 0.5 * design.total * np.log(2 * np.pi * sigma**2) - 0.5 * rss / sigma**2)
 
 
-def _degrees(lasso: Lasso, found: Joint, nonsmooth: NonsmoothTerms) -> float:
-    """trace(G (G + ridge)^-1) over the coefficients off their kinks, and the flat columns."""
+def _degrees(lasso: Lasso, found: Joint) -> float:
+    """trace(G (G + P)^-1) over the coefficients off their kinks, P the curvature of the penalty there, and the flat columns."""
     parts: PartialledOut = lasso.parts
-    penalty = lasso.weights.at(found.sigma, parts.norm)
-    free = np.flatnonzero((found.given.r != 0) | (penalty.weight == 0))
-    if not penalty.ridge[free].any():
-        return float(len(free) + len(parts.flat))
-    G = parts.gram.among(free)
-    # tr G (G + L)^-1 = q - tr L (G + L)^-1, L = diag(ridge).
-    root = np.linalg.cholesky(G + np.diag(penalty.ridge[free] + 1e-14))
-    return float(
-        len(free) - penalty.ridge[free] @ np.diagonal(cho_solve((root, True), np.eye(len(G)))) + len(parts.flat)
-    )
+    penalty, r = lasso.weights.at(found.sigma, parts.norm), found.given.r
+    free = np.flatnonzero(~penalty.at_kink(r))
+    P = penalty.curvature_among(r, free)
+    spent = float(len(free)) if P is None else float(diagonal_of_shrinkage(parts.gram.among(free), P).sum())
+    return spent + len(parts.flat)
 
 
 _DECADES = 3.0  # a path of a kinked prior ends at a thousand times the scale at which it starts
@@ -289,28 +286,26 @@ def default_scales(model: Model, n: int = 100) -> Array:
     """
     _checked(model, 1.0)
     nonsmooth = NonsmoothTerms.of(model)
-    if nonsmooth.parts and nonsmooth.weights is not None and nonsmooth.weights[0].any():
+    if nonsmooth.norms is not None and nonsmooth.norms.groups:
         low = _leaving(model)
         return low * (1.0 - 1e-9) * np.logspace(0.0, _DECADES, n)  # on the zero side of rounding
     return np.geomspace(*_spectrum(model), n)
 
 
 def _leaving(model: Model) -> float:
-    """The largest scale at which all coefficients with an l1 weight are at their kinks: there the largest slope of the
+    """The largest scale at which all groups, single coefficients among them, are at their kinks: there the largest slope of the
     smooth part equals its weight. Smooth blocks move with the scale, hence the rounds."""
-    scale, walk = 1e-9, _walk(model)
-    weight = NonsmoothTerms.of(model).weights
-    assert weight is not None
+    scale, walk, nonsmooth = 1e-9, _walk(model), NonsmoothTerms.of(model)
+    norms = nonsmooth.norms
+    assert norms is not None
     for _ in range(20):
         step = walk(model, np.array([scale]), 1e-8)[0]
-        slope = _slopes(model, step)
-        own = np.repeat(weight[0], model.shape[1])
-        if model.joint.sigma_units.any() and model.unknown:
-            own = own / np.where(
-                np.repeat(NonsmoothTerms.of(model).moving, model.shape[1]), step.aux[model.noise_scale], 1.0
-            )
-        # beta_j leaves its kink where |d log p / d beta_j| = a_j / s, a_j its weight at scale 1.
-        new = float(np.min(own[own > 0] / np.maximum(slope[own > 0], np.finfo(float).tiny)))
+        slope = _slopes(model, step).reshape(model.shape)
+        if nonsmooth.moving.any():
+            slope = slope * np.where(nonsmooth.moving, step.aux[model.noise_scale], 1.0)[:, None]
+        # beta_g leaves its kink where |D_g^-1 d log p / d beta_g| = 1 / s, D_g its metric at scale 1.
+        lengths = [np.linalg.norm(slope[g] / norms.metric[g, None], axis=0).max() for g in norms.groups]
+        new = 1.0 / max(*lengths, float(np.finfo(float).tiny))
         if abs(new - scale) <= 1e-10 * new:
             break
         scale = new

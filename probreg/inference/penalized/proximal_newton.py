@@ -12,7 +12,7 @@ from probreg.inference.base import METHODS, Array, Method, Solution, Status, edg
 from probreg.inference.modes.closed_form import combinations, touched, unidentified
 from probreg.inference.modes.existence import Rising, runaway, undecided
 from probreg.inference.modes.newton import lost_words, runs_away
-from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
+from probreg.inference.penalized.nonsmooth import NO_ERRORS, NonsmoothTerms, has_nonsmooth_terms
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, minimise_nonsmooth, start_of
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor
@@ -63,7 +63,13 @@ class ProximalNewton(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model) or without_kinks(self, model) or edges(self, model)
+        return kinds(self, model) or without_kinks(self, model) or edges(self, model) or self._mixed(model)
+
+    def _mixed(self, model: Model) -> str | None:
+        nonsmooth = NonsmoothTerms.of(model)
+        if not nonsmooth.grouped or nonsmooth.norms is not None:
+            return None
+        return f"{self.name} takes a group prior beside Laplace, elastic-net and smooth ones, not beside a bridge of another power"
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         search = SearchCoordinates(model)

@@ -3,13 +3,14 @@
 Absolute values and powers go by compiled loops, any other prior by its own proximal map.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.penalized.nonsmooth import NonsmoothTerms
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms, distance_to_subgradient
 from probreg.numerics.frame import vec_entries
 from probreg.priors import LocationScale
 
@@ -17,28 +18,74 @@ _PASSES = 10  # of coordinate descent between two systems, at least
 _PER_SYSTEM = 30  # coordinates for which a system costs one pass more: cubes of BLAS against squares of a plain loop
 
 
-class Separable(Protocol):
-    """R(x) = sum_j R_j(x_j) over a vector x (k,)."""
+class KinkedPenalty(Protocol):
+    """A convex R(x) over a vector x (k,), or one with cusps, as the search for a mode asks of it."""
 
     @property
     def center(self) -> Array: ...
 
     @property
-    def pointed(self) -> Array: ...
+    def pointed(self) -> Array: ...  # bool: coordinates that have a kink at their centre
+
+    @property
+    def corners(self) -> Array: ...  # bool: those whose kink is theirs alone, so that a line may cross it
 
     def value(self, x: Array) -> float: ...
 
-    def ends(self, x: Array) -> tuple[Array, Array]: ...
+    def at_kink(self, x: Array) -> Array: ...
+
+    def distance(self, gradient: Array, x: Array) -> Array: ...
 
     def slope(self, x: Array) -> Array: ...
 
     def hessian(self, x: Array) -> Array: ...
 
+    def curvature_among(self, x: Array, free: Array) -> Array | None: ...
+
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array: ...
 
 
+class Separable(ABC):
+    """R(x) = sum_j R_j(x_j) over a vector x (k,)."""
+
+    center: Any
+    pointed: Any
+
+    @abstractmethod
+    def ends(self, x: Array) -> tuple[Array, Array]:
+        """Lower and upper end of the subdifferential (k,)."""
+
+    @abstractmethod
+    def hessian(self, x: Array) -> Array:
+        """(k,) off the kinks."""
+
+    @property
+    def corners(self) -> Array:
+        return np.asarray(self.pointed)
+
+    def at_kink(self, x: Array) -> Array:
+        return np.asarray(self.pointed & (x == self.center))
+
+    def distance(self, gradient: Array, x: Array) -> Array:
+        """How far zero is from the gradient and the subdifferential, coordinate by coordinate."""
+        return distance_to_subgradient(gradient, *self.ends(x))
+
+    def curvature_among(self, x: Array, free: Array) -> Array | None:
+        """The Hessian over some coordinates, which are off their kinks; None where it is zero."""
+        hessian = self.hessian(x)[free]
+        return np.diag(hessian) if hessian.any() else None
+
+
+def separable_fenchel(weight: Array, ridge: Array, r: Array, g: Array) -> Array:
+    """R_j(r_j) + R_j*(g_j) - g_j r_j >= 0 of R_j = weight_j |r_j| + ridge_j r_j^2 / 2, where R_j*(g_j) is finite."""
+    # The conjugate of w |r| + l r^2 / 2 is (|g| - w)_+^2 / (2 l); without a ridge it is 0 up to |g| = w.
+    beyond = np.where(ridge > 0, np.maximum(np.abs(g) - weight, 0.0), 0.0)
+    own = weight * np.abs(r) + 0.5 * ridge * r * r - g * r + 0.5 * beyond**2 / np.where(ridge > 0, ridge, 1.0)
+    return np.maximum(own, 0.0)
+
+
 @dataclass(frozen=True, eq=False)
-class WeightedAbsolute:
+class WeightedAbsolute(Separable):
     """R(x) = sum_j weight_j |x_j - center_j| + ridge_j (x_j - center_j)^2 / 2."""
 
     weight: Array
@@ -48,6 +95,30 @@ class WeightedAbsolute:
     @property
     def pointed(self) -> Array:
         return self.weight > 0
+
+    def among(self, J: Array) -> "WeightedAbsolute":
+        """The same of some coordinates alone."""
+        return WeightedAbsolute(self.weight[J], self.ridge[J], self.center[J])
+
+    def whole(self, some: Array) -> Array:
+        """Some coordinates (k,) bool, and what has a kink with them: nothing."""
+        return some
+
+    def may_enter(self, g: Array, before: "WeightedAbsolute") -> Array:
+        """(k,) bool: what the sequential strong rule keeps, g being the correlations with the residuals under the penalty before."""
+        # |g_j| >= 2 w_new - w_old   (Tibshirani et al. 2012).
+        return np.asarray(np.abs(g) >= 2 * self.weight - before.weight)
+
+    def feasible(self, g: Array) -> float:
+        """The largest t <= 1 with R*(t g) finite, about a centre of 0."""
+        lasso = (self.ridge == 0) & (self.weight > 0)
+        with np.errstate(divide="ignore"):
+            # t |g_j| <= weight_j for every coordinate without a ridge.
+            return min(1.0, float(np.min(self.weight[lasso] / np.abs(g[lasso]), initial=np.inf)))
+
+    def fenchel(self, r: Array, g: Array) -> float:
+        """R(r) + R*(g) - g'r of a feasible g, about a centre of 0."""
+        return float(separable_fenchel(self.weight, self.ridge, r, g).sum())
 
     def value(self, x: Array) -> float:
         r = x - self.center
@@ -82,7 +153,7 @@ class WeightedAbsolute:
 
 
 @dataclass(frozen=True, eq=False)
-class Powers:
+class Powers(Separable):
     """R(x) = sum_j weight_j |x_j - center_j|^exponent_j + ridge_j (x_j - center_j)^2 / 2."""
 
     weight: Array
@@ -135,7 +206,7 @@ class Powers:
 
 
 @dataclass(frozen=True, eq=False)
-class Proximal:
+class Proximal(Separable):
     """R by the proximal maps of any priors with kinks, over x = (vec(scale phi), further coordinates without a kink)."""
 
     nonsmooth: NonsmoothTerms

@@ -28,7 +28,7 @@ from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
-from probreg.priors import Flat, GaussianPrior, SmoothPrior
+from probreg.priors import Flat, GaussianPrior, Prior, ProximalPrior, SmoothPrior
 
 
 class Peak(NamedTuple):
@@ -73,13 +73,17 @@ def peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
 
 def further_modes(model: Model) -> str | None:
     """What about one mode cannot be seen, in words: None where log p is concave in beta, given the nuisance parameters."""
-    wide = [b.prior.name for b in model.joint.blocks if not isinstance(b.prior, Flat | GaussianPrior)]
+    wide = [b.prior.name for b in model.joint.blocks if not _concave(b.prior)]
     causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
     if not (isinstance(model.likelihood, DifferentiableLikelihood) and model.likelihood.concave):
         causes.insert(0, f"the {model.likelihood.name} likelihood")
     if not causes:
         return None
     return f"{' and '.join(causes)} can give a posterior more modes than the one started from, which would go unseen"
+
+
+def _concave(prior: Prior) -> bool:
+    return isinstance(prior, Flat | GaussianPrior) or (isinstance(prior, ProximalPrior) and prior.convex)
 
 
 @METHODS.register

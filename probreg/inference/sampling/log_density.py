@@ -19,7 +19,7 @@ from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import entries_of, loops_of, tiles_of
 from probreg.numerics.frame import vec_entries
-from probreg.priors import BlockPrior, Flat, GaussianPrior, HierarchicalPrior, Reference
+from probreg.priors import BlockPrior, Flat, GaussianPrior, GroupedPrior, HierarchicalPrior, Reference
 from probreg.priors.location_scale import LocationScale
 
 FEW = 200  # rows up to which NumPy's calls cost less than loading compiled code saves
@@ -39,7 +39,7 @@ def compiled_obstacle(model: Model) -> str | None:
         if not model.design.n:
             return model.design.rows_absent
     for b in model.joint.blocks:
-        if not (isinstance(b.prior, GaussianPrior) or _density_of(b) is not None):
+        if not (isinstance(b.prior, GaussianPrior | GroupedPrior) or _density_of(b) is not None):
             columns = ", ".join(model.design.columns[j] for j in b.columns)
             unknown = " with its unknown scale" if isinstance(b.prior, HierarchicalPrior) else ""
             return f"the {b.prior.name} prior of {columns}{unknown} has no compiled density"
@@ -169,9 +169,14 @@ def _of_numpy(model: Model) -> Sum:
 
 
 def _priors(model: Model) -> list[Sum]:
-    blocks = [_compiled_block(model, b) if _density_of(b) else _quadratic(model, b) for b in model.joint.blocks
-              if not isinstance(b.prior, Flat)]  # fmt: skip
+    blocks = [_block(model, b) for b in model.joint.blocks if not isinstance(b.prior, Flat)]
     return blocks + [_aux(model, i, a) for i, a in enumerate(model.unknown)]
+
+
+def _block(model: Model, block: BlockPrior) -> Sum:
+    if isinstance(block.prior, GroupedPrior):
+        return _norms(model, block)
+    return _compiled_block(model, block) if _density_of(block) else _quadratic(model, block)
 
 
 def _entries(model: Model, block: BlockPrior) -> Array:
@@ -227,6 +232,33 @@ def _quadratic(model: Model, block: BlockPrior) -> Sum:
         if place is not None:
             slopes[place] += square - q * m
         return top - 0.5 * square - q * m * float(np.log(unit))
+
+    return value_of
+
+
+def _norms(model: Model, block: BlockPrior) -> Sum:
+    prior, q, m = block.prior, len(block.columns), model.shape[1]
+    assert isinstance(prior, GroupedPrior)
+    groups, at = prior.members(q), _entries(model, block).reshape(q, m)[np.concatenate(prior.members(q))]
+    order, sizes = np.concatenate(groups), [len(g) for g in groups]
+    starts = np.append(0, np.cumsum(sizes))[:-1]
+    center, scale = (
+        np.broadcast_to(np.asarray(v, dtype=float), q)[order][:, None] for v in (prior.location, prior.scales)
+    )
+    top = float(prior.log_prob(np.broadcast_to(center, (q, m))[np.argsort(order)]))
+    relative, place = _unit(model, block)
+
+    def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        unit = model.likelihood.noise(aux) if relative else 1.0
+        # log p = top - sum_g |r_g| - q m log u, r = (beta - location) / (s u): d/d beta = -r / |r_g| / (s u), and
+        # d/d log sigma = sum_g |r_g| - q m; the direction at the kink, where there is none, is 0.
+        r = (theta[at] - center) / (scale * unit)
+        length = np.sqrt(np.add.reduceat(r * r, starts, axis=0))
+        slopes[at] -= r / np.repeat(np.where(length > 0, length, 1.0), sizes, axis=0) / (scale * unit)
+        total = float(length.sum())
+        if place is not None:
+            slopes[place] += total - q * m
+        return top - total - q * m * float(np.log(unit))
 
     return value_of
 

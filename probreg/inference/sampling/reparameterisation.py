@@ -98,7 +98,8 @@ def _by_mode(model: Model) -> AffineMap | None:
     if not isinstance(model.likelihood, DifferentiableLikelihood):
         return None
     kinked = isinstance(model.likelihood, ProximalLikelihood)  # its steps are those of an interior point
-    mode = any_mode(replace(model, prior=proxy_prior(model)) if kinked else model, tol=1e-4)
+    smooth = model.joint.gaussian if kinked else model.joint.smooth
+    mode = any_mode(model if smooth else replace(model, prior=proxy_prior(model)), tol=1e-4)
     cov = covariance_at(mode)
     if mode.status is not Status.CONVERGED or (mode.steps > _STEPS and not kinked) or cov is None:
         return None

@@ -28,7 +28,7 @@ from probreg.arguments.scalars import Word, read_argument
 from probreg.errors import DataError, Incompatible
 from probreg.system.terminal import printed
 
-PACKAGES = ("rss", "sklearn", "glmnet", "glum", "statsmodels", "MASS")
+PACKAGES = ("rss", "sklearn", "glmnet", "glum", "statsmodels", "MASS", "celer", "skglm", "gglasso")
 FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson")
 
 
@@ -240,6 +240,10 @@ def weights(of: str, at: Setting, settings: Mapping[str, float], *, ridge: bool 
 def _per_observation(of: str, at: Setting, given: dict[str, float], ridge: bool) -> tuple[float, float]:
     at.need(n=f"a criterion of {of}, which is per observation,")
     n = _known(at.n)
+    if of == "gglasso":
+        return n * _take(given, "lam", "lambda"), 0.0
+    if of in ("celer", "skglm") and at.family != "gaussian":
+        raise Incompatible(f"penalties of {of} are read for Gaussian models, and this one is {at.family}")
     if of == "glmnet":
         total = _take(given, "lam", "lambda")
         share = _take(given, "alpha", "l1_ratio", default=0.0 if ridge else 1.0)
