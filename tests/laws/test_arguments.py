@@ -147,6 +147,8 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "K": lambda: {"K": np.eye(8)},
     "Phi": lambda: {"Phi": X},
     "lam": lambda: {"lam": 1.0},
+    "C": lambda: {"C": 1.0},
+    "epsilon": lambda: {"epsilon": 0.1},
     "parts": lambda: {"parts": (pr.kernels.RBF(),)},
     "risk": lambda: {"risk": 0.1},
     "n": lambda: {"n": 100},

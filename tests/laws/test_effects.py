@@ -15,7 +15,7 @@ from tests.laws.cases import ESTIMATORS, LIKELIHOOD_CASES, model_for
 
 @pytest.fixture(scope="module", params=LIKELIHOOD_CASES, ids=repr)
 def fit(request) -> pr.Fit:
-    return pr.fit(model_for(request.param, pr.Normal(2.0)), "newton")
+    return pr.fit(model_for(request.param, pr.Normal(2.0)))
 
 
 def moved(fit: pr.Fit, beta: np.ndarray) -> pr.Fit:

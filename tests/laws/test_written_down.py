@@ -10,6 +10,7 @@ import probreg as pr
 from probreg.assess.after import DIAGNOSTICS
 from probreg.assess.before import CHECKS
 from probreg.inference import METHODS
+from probreg.likelihoods import ProximalLikelihood
 
 from .cases import LIKELIHOOD_CASES, covering, model_for, named, proper_aux, quick
 
@@ -71,7 +72,12 @@ def test_checks_count_observations(likelihood, offset):
 @pytest.mark.parametrize(
     ("likelihood", "offset", "method"),
     covering(
-        [(k, offset, method) for k, offset in CASES for method in METHODS_HERE],
+        [
+            (k, offset, method)
+            for k, offset in CASES
+            for method in METHODS_HERE
+            if method.target == "mode" or not isinstance(k, ProximalLikelihood)  # laplace refuses kinks
+        ],
         lambda k, _, method: (k.name, method.target),
         lambda _, offset, method: (offset, method.target),
     ),
