@@ -17,6 +17,8 @@ from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.exact.scale_search import EvidenceMaximum, maximise_log_scales
+from probreg.kernels.anchored import AnchoredBasis
+from probreg.kernels.row_values import RowValues
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
 from probreg.model.pymc_graph import hyper_names
@@ -29,7 +31,7 @@ from probreg.priors import (
     Prior,
     ScaleMixture,
 )
-from probreg.priors.gaussian_process import ProcessPrior, RebuiltProcess
+from probreg.priors.gaussian_process import MovingProcess, ProcessPrior
 from probreg.priors.joint import Key
 
 _MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
@@ -58,6 +60,23 @@ def with_kernel(
     new = design.recipe.processes[term.key].columns
     priors = {new if key == term.columns else key: p for key, p in _by_columns(model).items()}
     return replace(model, design=design, prior=priors | {new: after})
+
+
+def with_values(model: Model) -> Model:
+    """The model whose exact processes of unknown lengths have their values at the distinct rows as coefficients: columns that these
+    hyperparameters do not move; itself where it has none."""
+    for b in model.joint.blocks:
+        if isinstance(b.prior, MovingProcess) and not isinstance(b.prior.basis, RowValues):
+            term, basis = model.design.process_of(b.columns), b.prior.basis
+            assert term is not None
+            assert isinstance(basis, AnchoredBasis)
+            made = RowValues(basis.kernel, basis.kind, basis.width, 0.0, True, basis.anchors, basis.rows)
+            design = model.design.with_basis(term.key, made, found=True)
+            new = design.recipe.processes[term.key].columns
+            assert isinstance(model.prior, Mapping)  # by term
+            stated = {new if key == term.columns else key: p for key, p in model.prior.items()}
+            model = replace(model, design=design, prior=stated)
+    return model
 
 
 def _by_columns(model: Model) -> dict[Key, Prior]:
@@ -92,13 +111,13 @@ class EvidenceProblem:
         return tuple(g for g in self.groups.groups if g.prior is not None)
 
     @cached_property
-    def moving(self) -> tuple[RebuiltProcess, ...]:
-        """The processes whose unknown hyperparameters are in their columns."""
-        return tuple(g.prior for g in self.unknown if isinstance(g.prior, RebuiltProcess))
+    def moving(self) -> tuple[tuple[LatentGroup, MovingProcess], ...]:
+        """The groups of processes whose unknown hyperparameters are in their columns."""
+        return tuple((g, g.prior) for g in self.unknown if isinstance(g.prior, MovingProcess))
 
     @cached_property
     def surface(self) -> GaussianSurface | LaplaceSurface | ProcessSurface | RebasedSurface:
-        if self.moving and self.exact and all(p.basis.kind == "exact" for p in self.moving):
+        if self.moving and self.exact and all(p.basis.kind == "exact" for _, p in self.moving):
             return ProcessSurface(self.model, self.groups, self.criterion)
         if self.moving:
             aux = [self.model.aux_prior(a) for a in self.model.unknown] if self.exact else []
@@ -113,7 +132,7 @@ class EvidenceProblem:
         those of the values `chosen`."""
         found, at = self.model, 0
         for g in self.unknown:
-            if isinstance(g.prior, RebuiltProcess):
+            if isinstance(g.prior, MovingProcess):
                 names = [name for name, _ in g.prior.unknown]
                 own = slice(at, at + len(names))
                 here, there = (dict(zip(names, v[own].tolist())) for v in (values, chosen))
@@ -191,7 +210,7 @@ class EvidenceProblem:
         for g in self.unknown:
             if isinstance(g.prior, ProcessPrior):
                 values = dict(zip(g.hyper, hyper[self.groups.group_of == self.unknown.index(g)].tolist()))
-                plain = Normal(float(g.prior.amplitude_at(values)))
+                plain = Normal(g.prior.size_at(values))
                 found = with_kernel(found, self.model.design, g.columns, g.prior, values, plain)
         return (
             found.with_aux(**{found.noise_scale: float(np.exp(top.theta[-1]))})
@@ -217,6 +236,8 @@ class EvidenceProblem:
                 each = hyper[[self.unknown[k].block == i for k in self.groups.group_of]]
                 if self.per_column and isinstance(prior, ScaleMixture):
                     prior = prior.base.times(each)  # type: ignore[arg-type]
+                elif isinstance(prior, MovingProcess):  # of the columns that `with_kernel` makes
+                    prior = Normal(prior.size_at(dict(zip(prior.hyper, each.tolist()))))
                 else:
                     prior = prior.given(**dict(zip(prior.hyper, each.tolist())))
             if isinstance(self.model.prior, Prior):

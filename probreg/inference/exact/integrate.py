@@ -20,6 +20,7 @@ from probreg.inference.base import (
     Array,
     Draws,
     Method,
+    Resolved,
     Solution,
     Status,
     chains_of,
@@ -28,7 +29,7 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.exact.evidence import scales_obstacle
-from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import ConditionalNormal, log_prior_of_logs
@@ -40,6 +41,7 @@ from probreg.inference.exact.nodes import (
     sampled_nodes,
     weighed_nodes,
 )
+from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.sampling.convergence import judged
 from probreg.inference.sampling.importance import (
@@ -62,6 +64,8 @@ _FIRST = 16  # nodes of each chain that are tried first where each one costs a m
 _DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
 _JOINT = 200  # coefficients up to which draws are weighed jointly with the scales
 _ROUNDS = 3  # of nodes about where the last ones found the mass, while their weights do not settle
+_MANY_ROWS = 300  # whose matrices take more than some milliseconds to factor
+_NO_WEIGHT = 1e-12  # of all: a node that changes no digit
 _ENOUGH = 90.0  # nodes, of effective ones, that are asked for
 
 
@@ -76,14 +80,17 @@ class Integrate(Method):
     and drawn exactly. Elsewhere points about mode - H^-1 grad log|H|^(1/2) are weighed with their nodes by the posterior
     itself and resampled, where there are at most 200 coefficients; without these weights the status is no good one.
 
+    Of an exact process whose length is unknown beta are the values at the distinct rows, for a Gaussian likelihood: off the rows
+    each draw goes on as the process of its own length.
+
     Above 8 dimensions theta is sampled by NUTS on the same surface, and judged as Markov chains are. beta given theta is then drawn
     exactly for a Gaussian likelihood; for others it is normal about the mode, no weights vouch for that, and the status says so.
 
     Parameters
     ----------
     nodes : int
-        Nodes in all, a power of two for each chain, rounded up; where each costs a mode, a few are tried first and
-        doubled up to this number.
+        Nodes in all, a power of two for each chain, rounded up; where each costs a mode, or the factor of a matrix of more than 300
+        rows, a few are tried first and doubled up to this number.
     draws : int
         Draws of each chain.
     chains : int
@@ -119,6 +126,7 @@ class Integrate(Method):
     likelihood = SmoothLikelihood
     target = "posterior"
     may_make_chains = True
+    rebuilds = True
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -127,6 +135,15 @@ class Integrate(Method):
         if (why := scales_obstacle(self, model, "averages over")) is not None:
             return why
         problem = EvidenceProblem(model, per_column=False, method=self.name)
+        for g, p in problem.moving:
+            if p.basis.kind != "exact" or not model.likelihood.least_squares:
+                which = (
+                    f"basis={p.basis.kind!r}" if p.basis.kind != "exact" else f"a {model.likelihood.name} likelihood"
+                )
+                return (
+                    f"integrate cannot move the {' and '.join(p.in_columns)} of {problem.named(g)}, which stands in its columns, with "
+                    f"{which}: use evidence, or basis='hsgp', which has it in the prior"
+                )
         for group in problem.unknown:
             for name, prior in group.hyper.items():
                 if not prior.proper:
@@ -139,11 +156,16 @@ class Integrate(Method):
                     )
         return improper(self, model) or improper_noise(self, model)
 
+    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+        return Resolved(with_values(model), self)
+
     @one_blas_thread()  # small matrices, many times: threads would wait for one another
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        model = with_values(model)
         problem = EvidenceProblem(model, per_column=False, method=self.name)
-        start = posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0)
-        require_full_rank(start, model, self.name)
+        if not problem.moving:
+            start = posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0)
+            require_full_rank(start, model, self.name)
         if dimensions(problem) > MOST:
             return self._by_chains(model, problem, rng)
         nodes = self._weighed(problem, rng)
@@ -183,7 +205,7 @@ class Integrate(Method):
         d = len(proposal.centre)
         of_chain = 2 ** max(1, math.ceil(math.log2(self.nodes / self.chains)))  # a sequence is even at powers of two
         streams = [qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)]
-        size = of_chain if problem.exact else min(_FIRST, of_chain)
+        size = min(_FIRST, of_chain) if _dear(problem) else of_chain
         theta, value, log_q = np.empty((self.chains, 0, d)), np.empty((self.chains, 0)), np.empty((self.chains, 0))
         while True:
             U = np.stack([s.random(size) for s in streams])
@@ -198,6 +220,11 @@ class Integrate(Method):
             size = done
 
 
+def _dear(problem: EvidenceProblem) -> bool:
+    """A node costs a mode, or the factor of a large matrix."""
+    return not problem.exact or (bool(problem.moving) and problem.model.design.n > _MANY_ROWS)
+
+
 def dimensions(problem: EvidenceProblem) -> int:
     """The number of unknown scales, sigma of a Gaussian likelihood counted."""
     return len(problem.groups.priors) + problem.noise
@@ -210,7 +237,8 @@ def _solution(
     model: Model, problem: EvidenceProblem, nodes: Nodes, method: Integrate, rng: np.random.Generator
 ) -> Solution:
     total, names = method.draws * method.chains, problem.names
-    found = (_exact if problem.exact else _approximate)(model, problem, nodes, total, rng)
+    by = _of_rows if isinstance(problem.surface, ProcessSurface) else _exact if problem.exact else _approximate
+    found = by(model, problem, nodes, total, rng)
     drawn = {**found.aux, **{name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}}
     moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
     if problem.noise:  # of the nodes themselves, whose error is far below that of draws
@@ -308,6 +336,37 @@ def _exact(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng
     notes = () if nodes.chain_stats is None else (_EXACTLY,)
     evidence = nodes.log_evidence if nodes.chain_stats is None else None
     return _Found(theta[chosen], beta[..., None], aux, equal, mean_beta, covariance, {}, notes, marginals, evidence)
+
+
+def _of_rows(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
+    """The same of processes whose hyperparameters are in their columns, node by node from the rows."""
+    surface = problem.surface
+    assert isinstance(surface, ProcessSurface)
+    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
+    chosen, p = nodes.drawn(draws, rng), model.shape[0]
+    means, sd, inner = np.zeros((len(theta), p)), np.zeros((len(theta), p)), np.zeros((p, p))
+    beta = np.empty((draws, p))
+    told = np.flatnonzero((weight > _NO_WEIGHT) | (np.bincount(chosen, minlength=len(theta)) > 0))
+    for s in told:
+        at = surface.conditional(theta[s])
+        mine = np.flatnonzero(chosen == s)
+        beta[mine] = at.mean + rng.standard_normal((len(mine), at.root.shape[1])) @ at.root.T
+        means[s], sd[s] = at.mean, np.linalg.norm(at.root, axis=1)
+        inner += weight[s] * (at.root @ at.root.T)
+    share = weight[told] / weight[told].sum()
+    mean = share @ means[told]
+    # cov(beta) = E[cov(beta | theta)] + cov(E[beta | theta])
+    deviation = np.sqrt(share)[:, None] * (means[told] - mean)
+    sigma = np.exp(theta[chosen, -1]) if problem.noise else np.empty(0)
+    aux = {model.noise_scale: sigma} if problem.noise else {}
+    marginals = {"weight": share, "mean": means[told], "sd": sd[told]}
+    notes = () if nodes.chain_stats is None else (_EXACTLY,)
+    evidence = nodes.log_evidence if nodes.chain_stats is None else None
+    equal = np.full(draws, 1.0 / draws)
+    covariance = inner / weight[told].sum() + deviation.T @ deviation
+    return _Found(
+        theta[chosen], beta[..., None], aux, equal, mean, covariance, {}, notes, marginals, evidence
+    )  # fmt: skip
 
 
 def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:

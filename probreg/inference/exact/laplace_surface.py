@@ -147,9 +147,7 @@ class LaplaceSurface:
         at = self._mode(theta)
         root = self._root(at)
         centre = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
-        return ConditionalNormal(
-            centre - root @ (root.T @ log_det_gradient(at.model, at.beta, at.aux, root)), root, at.evidence
-        )
+        return ConditionalNormal(centre - root @ (root.T @ log_det_gradient(at.model, at.beta, at.aux, root)), root)
 
     def starts(self) -> list[Array]:
         """The best of a few common scales about that where prior and data weigh the same, at each start of the other hyperparameters."""

@@ -143,7 +143,6 @@ class ConditionalNormal(NamedTuple):
 
     mean: Array  # (k,)
     root: Array  # (k, r)
-    evidence: float  # log p(y | theta)
 
 
 def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroups, Surface, log_prior_of_logs, with_priors
 from probreg.priors import AuxPrior
-from probreg.priors.gaussian_process import RebuiltProcess
+from probreg.priors.gaussian_process import MovingProcess
 
 _STEP = 0.01  # of a log
 
@@ -25,9 +25,7 @@ class RebasedSurface:
         self, groups: LatentGroups, aux: list[AuxPrior], inner: Callable[[Array, Array], tuple[Surface, list[Array]]]
     ) -> None:
         self.groups, self._inner, self._aux = groups, inner, aux
-        inside = [
-            isinstance(g.prior, RebuiltProcess) and name != "amplitude" for g in groups.groups for name in g.hyper
-        ]
+        inside = [isinstance(g.prior, MovingProcess) and name != "amplitude" for g in groups.groups for name in g.hyper]
         self.inside = np.array([*inside, *[False] * len(aux)])
         self._made: dict[tuple[float, ...], tuple[Surface, list[Array]]] = {}
         self._chosen: Array | None = None  # logs of the values at which anchors are chosen
