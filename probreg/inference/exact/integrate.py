@@ -374,12 +374,37 @@ def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: in
     surface, (p, m) = problem.surface, model.shape
     assert isinstance(surface, LaplaceSurface)
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    k, each = p * m + len(model.unknown), -(-draws // len(theta))
+    why = "draws of Markov chains are not weighed" if nodes.chain_stats is not None else ""
+    if not why and p * m > _JOINT:
+        why = f"{p * m} coefficients, and at most {_JOINT} are weighed"
+    if not why and surface.dear:
+        # the shift of the mean, in standard deviations, is that of the node of most weight: weights say whether it will do
+        shift = surface.shift(theta[int(np.argmax(nodes.log_weight))])
+        at = [surface.conditional(t, shift) for t in theta]
+        found = _weighed_jointly(model, problem, nodes, at, draws, rng)
+        if found.stats["k_hat_joint"] <= reliable(len(found.weight)):
+            return found
     at = [surface.conditional(t) for t in theta]
-    if nodes.chain_stats is not None:
-        return _unweighed(model, nodes, at, draws, rng, "draws of Markov chains are not weighed")
-    if p * m > _JOINT:
-        return _unweighed(model, nodes, at, draws, rng, f"{p * m} coefficients, and at most {_JOINT} are weighed")
+    if why:
+        return _unweighed(model, nodes, at, draws, rng, why)
+    found = _weighed_jointly(model, problem, nodes, at, draws, rng)
+    if not (k := found.stats["k_hat_joint"]) <= reliable(len(found.weight)):
+        why = f"weighed jointly with the scales they have k-hat {k:.2f}"
+        return _unweighed(model, nodes, at, draws, rng, why, {"k_hat_joint": k})
+    return found
+
+
+def _weighed_jointly(
+    model: Model,
+    problem: EvidenceProblem,
+    nodes: Nodes,
+    at: list[ConditionalNormal],
+    draws: int,
+    rng: np.random.Generator,
+) -> _Found:
+    """Student-t points about the normal at each node, with their weights."""
+    theta, (p, m) = nodes.theta.reshape(-1, nodes.theta.shape[-1]), model.shape
+    k, each = p * m + len(model.unknown), -(-draws // len(theta))
     z, log_q = student_points(rng, len(theta) * each, k, max(_DF_BETA, k))
     of = np.repeat(np.arange(len(theta)), each)
     point, log_prior = np.empty((len(of), k)), np.empty(len(of))
@@ -393,12 +418,9 @@ def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: in
     beta, aux = _split(model, point)
     # p(y, beta, aux, theta) / (q(theta) q(beta, aux | theta)), aux and the scales as densities of their logs.
     log_w = batched_log_lik(model, beta, aux) + log_prior + point[:, p * m :].sum(1) - log_q
-    log_w += (log_prior_of_logs(theta, surface.priors) - nodes.log_q.ravel())[of]
+    log_w += (log_prior_of_logs(theta, problem.surface.priors) - nodes.log_q.ravel())[of]
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
     tail = smoothed(log_w)
-    if not tail.k <= reliable(len(log_w)):
-        why = f"weighed jointly with the scales they have k-hat {tail.k:.2f}"
-        return _unweighed(model, nodes, at, draws, rng, why, {"k_hat_joint": tail.k})
     weight = np.exp(tail.log_weight - np.logaddexp.reduce(tail.log_weight))
     # p(y) = E_q[w], one estimate for each scrambling
     chains = log_w.reshape(len(nodes.theta), -1)
