@@ -207,6 +207,10 @@ class ProcessPrior(LatentPrior):
     def size_at(self, values: Mapping[str, float]) -> float:
         return float(self.amplitude_at(values))
 
+    def error_at(self, values: Mapping[str, float]) -> float:
+        """The error of columns that do not follow the hyperparameters, as a share of k(x, x); 0 of those that do."""
+        return 0.0
+
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         raise Incompatible("the density of a process without its hyperparameters is not known: fit it, or hold them")
 
@@ -293,6 +297,9 @@ class SineProcess(ProcessPrior):
 
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
         return replace(self.basis, kernel=kernel, plain=False, error=self.basis.error_of(kernel) * kernel.bound)
+
+    def error_at(self, values: Mapping[str, float]) -> float:
+        return self.basis.error_of(self.kernel_at(**values))
 
     def times(self, factor: float) -> Prior:
         if isinstance(self.amplitude, AuxPrior):

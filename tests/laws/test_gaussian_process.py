@@ -164,6 +164,19 @@ def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
         assert by_chain.notes == (told[0],)  # whatever made the draws
 
 
+def test_a_length_found_beyond_what_sines_serve_is_told():
+    """Where nothing is stated the shortest length that is served is a twentieth of the range."""
+    short = {"x": X, "y": np.sin(45.0 * X) + 0.05 * np.random.default_rng(1).standard_normal(40)}
+    found, served = (pr.Model.from_formula("y ~ gp(x, basis='hsgp')", rows) for rows in (short, DATA))
+    notes = pr.fit(found, "evidence").described["notes"]
+    said = [re.search(r"its sines do not serve the length found, off by (\d+)% of k", note) for note in notes]
+    (match,) = [m for m in said if m]
+    basis = found.joint.blocks[-1].prior.basis
+    at = next(float(m[1]) for note in notes if (m := re.search(r"length ([\d.e-]+) at the maximum", note)))
+    assert int(match[1]) / 100 == pytest.approx(basis.error_of(RBF(at)), abs=0.006)
+    assert not any("do not serve" in note for note in pr.fit(served, "evidence").described["notes"])
+
+
 def test_nodes_follow_a_bent_posterior():
     """About the maximum a few carry the weight: short lengths have a long tail; the next nodes lie where these found the mass."""
     prior = {"gp(x)": GaussianProcess(amplitude=HalfNormal(1.5), length=LogNormal(-0.5, 0.5))}

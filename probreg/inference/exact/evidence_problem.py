@@ -21,6 +21,7 @@ from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
+from probreg.model.process_bases import FAR
 from probreg.model.pymc_graph import hyper_names
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import (
@@ -31,7 +32,7 @@ from probreg.priors import (
     Prior,
     ScaleMixture,
 )
-from probreg.priors.gaussian_process import MovingProcess, ProcessPrior
+from probreg.priors.gaussian_process import MovingProcess, ProcessPrior, is_length
 from probreg.priors.joint import Key
 
 _MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
@@ -265,6 +266,7 @@ class EvidenceProblem:
         said = [value]
         said += [f"prior scale (times what was stated) of {'; '.join(scales)}"] if scales else []
         said += [f"{self._told(g, h)} at the maximum" for g, h in kept if isinstance(g.prior, ProcessPrior)]
+        said += [note for g, h in kept if (note := self._unserved(g, h))]
         if lost:
             gone = ", ".join(self.named(self.unknown[k]) for k in sorted(lost))
             said += [
@@ -282,6 +284,19 @@ class EvidenceProblem:
         if isinstance(group.prior, ProcessPrior):
             return f"{self.named(group)}: " + ", ".join(f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper))
         return f"{self.named(group)} " + ", ".join(f"{v:.6g}" for v in hyper)
+
+    def _unserved(self, group: LatentGroup, hyper: Array) -> str:
+        """That a process was found where its columns are no approximation of it, in words; empty where they are one."""
+        if not isinstance(group.prior, ProcessPrior):
+            return ""
+        error = group.prior.error_at(dict(zip(group.hyper, hyper.tolist())))
+        if error <= FAR:
+            return ""
+        lengths = " and ".join(name for name in group.hyper if is_length(name))
+        return (
+            f"{self.named(group)}: its sines do not serve the {lengths} found, off by {error:.0%} of k(x, x): give a prior whose quantiles "
+            "0.01 to 0.99 hold it"
+        )
 
     def _took_part(self, top: EvidenceMaximum) -> str:
         """What has a prior that is not flat in its log, so that it moved the maximum, in words; empty for nothing."""
