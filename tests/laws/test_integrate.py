@@ -294,7 +294,7 @@ def test_posterior_takes_it_where_a_scale_is_unknown() -> None:
 
 
 def test_draws_that_no_weights_vouch_for_have_no_good_status_and_no_evidence(monkeypatch) -> None:
-    monkeypatch.setattr("probreg.inference.exact.integrate._JOINT", 50)
+    monkeypatch.setattr("probreg.inference.exact.node_draws._JOINT", 50)
     rows = np.random.default_rng(0)
     wide = rows.normal(size=(80, 60))
     z = (wide[:, 0] + rows.logistic(size=80) > 0).astype(int)

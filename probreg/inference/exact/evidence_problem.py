@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
 from probreg.inference.exact.laplace_surface import LaplaceSurface
-from probreg.inference.exact.latent_groups import LatentGroup, LatentGroups, Surface, as_groups
+from probreg.inference.exact.latent_groups import EvidenceSurface, LatentGroup, LatentGroups, as_groups
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
@@ -117,18 +117,17 @@ class EvidenceProblem:
         return tuple((g, g.prior) for g in self.unknown if isinstance(g.prior, MovingProcess))
 
     @cached_property
-    def surface(self) -> GaussianSurface | LaplaceSurface | ProcessSurface | RebasedSurface:
+    def surface(self) -> EvidenceSurface:
         if self.moving and self.exact and all(p.basis.kind == "exact" for _, p in self.moving):
             return ProcessSurface(self.model, self.groups, self.criterion)
         if self.moving:
-            aux = [self.model.aux_prior(a) for a in self.model.unknown] if self.exact else []
-            return RebasedSurface(self.groups, aux, self._rebased)
+            return RebasedSurface(self.model, self.groups, self._rebased)
         if self.exact:
             return GaussianSurface(self.model, self.groups, self.criterion)
         made = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
         return made(self.model, self.groups, self.prior_at)
 
-    def _rebased(self, values: Array, chosen: Array) -> tuple[Surface, list[Array]]:
+    def _rebased(self, values: Array, chosen: Array) -> tuple[EvidenceSurface, list[Array]]:
         """The surface over the other hyperparameters where those that are in columns have these values, and its starts; anchors are
         those of the values `chosen`."""
         found, at = self.model, 0
@@ -152,21 +151,24 @@ class EvidenceProblem:
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
         sizes = self.groups.sizes if self.exact else self.groups.sizes * self.model.shape[1]
-        # in standard errors: where the Hessian is not exact, steps do not square the error
-        tol = 1e-9 if isinstance(self.surface, GaussianSurface) else 1e-5 if self.exact else 1e-4
-        secant = not isinstance(self.surface, GaussianSurface)
         soft = np.array([not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior], dtype=float)
+        surface = self.surface
+        search = partial(
+            maximise_log_scales,
+            surface,
+            sizes=sizes,
+            soft=soft,
+            tol=surface.tol,
+            max_steps=max_steps,
+            secant=surface.secant,
+        )
         with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
-            tops = [
-                maximise_log_scales(self.surface, s, sizes, soft, tol=tol, max_steps=max_steps, secant=secant)
-                for s in self.surface.starts()
-            ]
+            tops = [search(start) for start in surface.starts()]
         top = max(tops, key=lambda t: t.at.value)
-        for _ in range(_ROUNDS if isinstance(self.surface, RebasedSurface) else 0):
-            self.surface.choose_at(top.theta)  # type: ignore[union-attr]
-            again = maximise_log_scales(
-                self.surface, top.theta, sizes, soft, tol=tol, max_steps=max_steps, secant=secant
-            )
+        for _ in range(_ROUNDS):
+            if not surface.choose_at(top.theta):
+                break
+            again = search(top.theta)
             settled, top = float(np.abs(again.theta - top.theta).max()) < _STILL, again
             if settled:
                 break
@@ -190,11 +192,9 @@ class EvidenceProblem:
 
     def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""
-        surface, d = self.surface, self.model.design
-        size = surface.response_scale if isinstance(surface, ProcessSurface) else d.moments.y_scale
         # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
-        far = top.theta[-1] < np.log(_NO_NOISE * (size or 1.0))
-        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * d.total)
+        far = top.theta[-1] < np.log(_NO_NOISE * self.surface.response_scale)
+        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * self.model.design.total)
 
     @property
     def noise(self) -> bool:

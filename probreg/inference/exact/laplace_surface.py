@@ -25,6 +25,7 @@ from probreg.inference.exact.gaussian_surface import log_scale_derivatives
 from probreg.inference.exact.latent_groups import (
     ConditionalNormal,
     EvidencePoint,
+    EvidenceSurface,
     LatentGroups,
     log_prior_of_logs,
     with_priors,
@@ -56,8 +57,19 @@ class _LaplaceMode(NamedTuple):
     evidence: float
 
 
-class LaplaceSurface:
+class _SlopesOverScales(NamedTuple):
+    gradient: Array  # (d,)
+    hessian: Array
+    effective: Array  # (d,) parameters that the data settle, of the group of each
+    moves: Array  # (p m + a, d) d mode / d theta
+    log_det: Array  # (p m + a,) grad log |H|^(1/2)
+
+
+class LaplaceSurface(EvidenceSurface):
     """f(logs of the hyperparameters) by a normal at the mode over (beta, log aux)."""
+
+    tol = 1e-4
+    dear = True
 
     def __init__(self, model: Model, groups: LatentGroups, prior_at: Callable[[Array], Any]) -> None:
         self.model, self.groups, self._prior_at = model, groups, prior_at
@@ -73,24 +85,29 @@ class LaplaceSurface:
         self._kept: dict[bytes, _LaplaceMode] = {}
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        at, m = self._mode(theta), self.model.shape[1]
-        root = self._root(at)
-        k = at.beta.size
+        at = self._mode(theta)
+        over = self._slopes(theta, at.model, at.beta, at.aux, self._root(at))
+        point = EvidencePoint(at.evidence, over.gradient, over.hessian, at.evidence, over.effective)
+        return with_priors(point, theta, self.priors)
+
+    def _slopes(
+        self, theta: Array, model: Model, beta: Array, aux: Mapping[str, float], root: Array
+    ) -> "_SlopesOverScales":
+        """Of the evidence over theta at a mode (beta, aux) where root root' = H^-1 over what is integrated, and how the mode moves."""
+        m, k = self.model.shape[1], beta.size
         # every predictor of a column is an independent copy, with its scales
         s, J, curvature = (np.repeat(part, m, axis=0) for part in self.groups.log_scales(theta))
         D = np.exp(s)
         # u = D^-1 gamma with gamma = C'(vec beta - mu), C = _roots: its covariance and its mode
         half = self._roots.T @ root[:k] / D[:, None]
-        S, u = half @ half.T, self._roots.T @ (at.beta - self._centre).ravel() / D
+        S, u = half @ half.T, self._roots.T @ (beta - self._centre).ravel() / D
         over = log_scale_derivatives(S, u, S, 0.0, 0.0)
         gradient, hessian = over.through(J, curvature, None)
         # d mode / d theta = 2 H^-1 C (D^-1 u * ds / d theta), along which log |H|^(1/2) changes too
         moves = root @ (root[:k].T @ (self._roots @ (2.0 * (u / D)[:, None] * J)))
-        gradient = gradient - log_det_gradient(at.model, at.beta, at.aux, root) @ moves
+        log_det = log_det_gradient(model, beta, aux, root)
         trace = np.bincount(np.repeat(self.groups.of, m), 1.0 - over.diagonal)
-        effective = trace[self.groups.group_of]
-        point = EvidencePoint(at.evidence, gradient, hessian, at.evidence, effective)
-        return with_priors(point, theta, self.priors)
+        return _SlopesOverScales(gradient - log_det @ moves, hessian, trace[self.groups.group_of], moves, log_det)
 
     def _root(self, at: "_LaplaceMode") -> Array:
         """root root' = H^-1 over (vec beta, log aux) of the raw columns."""
@@ -155,11 +172,11 @@ class LaplaceSurface:
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        tol = _ROUGH if self.dear else _TOL
+        tol = _ROUGH if self.many_rows else _TOL
         return np.array([self._mode(t, tol).evidence for t in theta]) + log_prior_of_logs(theta, self.priors)
 
     @property
-    def dear(self) -> bool:
+    def many_rows(self) -> bool:
         """A pass over the rows takes longer than all that is done with its sums."""
         return self.model.design.count >= _MANY
 

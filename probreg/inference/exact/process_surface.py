@@ -25,6 +25,7 @@ from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
 from probreg.inference.exact.latent_groups import (
     ConditionalNormal,
     EvidencePoint,
+    EvidenceSurface,
     LatentGroup,
     LatentGroups,
     log_prior_of_logs,
@@ -39,6 +40,7 @@ from probreg.priors.gaussian_process import MovingProcess, ValuedProcess
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MOST_ROWS = 5000  # a matrix of 0.2 GB, of which some stand at once
 _NO_NOISE = 1e-10  # of the response: an evidence that rises until there is one that rises without end
+_MANY_ROWS = 300  # whose matrices take more than some milliseconds to factor
 _FEW = 300  # rows that tell where a search begins
 _SHARES = (0.3, 0.9, 0.99)  # of the variance of the response, that the groups explain at the start
 _BEST = 2  # starts that are looked at with all rows
@@ -55,13 +57,15 @@ class _Factor(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ProcessSurface:
+class ProcessSurface(EvidenceSurface):
     """f(log hyperparameters, log sigma), the last where sigma is unknown."""
 
     model: Model
     groups: LatentGroups
     criterion: LikelihoodCriterion = "REML"
     rows: Array | None = None  # some of the rows only
+
+    tol = 1e-5  # its Hessian is that of the average information, so that steps do not square the error
 
     def __post_init__(self) -> None:
         n = self.model.design.n
@@ -239,6 +243,10 @@ class ProcessSurface:
         mean[flat] = solve_triangular(R, Q.T @ r - across @ u)
         root[flat] = solve_triangular(R, np.hstack([-across @ T, np.eye(len(flat))]))
         return ConditionalNormal(mean, root)
+
+    @property
+    def dear(self) -> bool:
+        return len(self._some) > _MANY_ROWS
 
     @cached_property
     def response_scale(self) -> float:

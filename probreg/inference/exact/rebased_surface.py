@@ -10,37 +10,54 @@ from collections.abc import Callable
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroups, Surface, log_prior_of_logs, with_priors
+from probreg.inference.exact.latent_groups import (
+    EvidencePoint,
+    EvidenceSurface,
+    LatentGroups,
+    log_prior_of_logs,
+    with_priors,
+)
+from probreg.model.model import Model
 from probreg.priors import AuxPrior
 from probreg.priors.gaussian_process import MovingProcess
 
 _STEP = 0.01  # of a log
 
 
-class RebasedSurface:
+class RebasedSurface(EvidenceSurface):
     """f(logs of all hyperparameters, log sigma); `inner` is the surface at given values of those in the columns, with its starts, where
     anchors are chosen at other values of them."""
 
+    dear = True
+
     def __init__(
-        self, groups: LatentGroups, aux: list[AuxPrior], inner: Callable[[Array, Array], tuple[Surface, list[Array]]]
+        self, model: Model, groups: LatentGroups, inner: Callable[[Array, Array], tuple[EvidenceSurface, list[Array]]]
     ) -> None:
-        self.groups, self._inner, self._aux = groups, inner, aux
+        exact = model.likelihood.least_squares
+        self.model, self.groups, self._inner = model, groups, inner
+        self.tol = 1e-5 if exact else 1e-4
+        self._aux = [model.aux_prior(a) for a in model.unknown] if exact else []
         inside = [isinstance(g.prior, MovingProcess) and name != "amplitude" for g in groups.groups for name in g.hyper]
-        self.inside = np.array([*inside, *[False] * len(aux)])
-        self._made: dict[tuple[float, ...], tuple[Surface, list[Array]]] = {}
+        self.inside = np.array([*inside, *[False] * len(self._aux)])
+        self._made: dict[tuple[float, ...], tuple[EvidenceSurface, list[Array]]] = {}
         self._chosen: Array | None = None  # logs of the values at which anchors are chosen
 
-    def choose_at(self, theta: Array) -> None:
+    def choose_at(self, theta: Array) -> bool:
         """Anchors are those of the lengths at theta from now on."""
         self._chosen = theta[self.inside]
         self._made.clear()
+        return True
+
+    @property
+    def response_scale(self) -> float:
+        return self.model.design.moments.y_scale or 1.0
 
     @property
     def priors(self) -> list[AuxPrior]:
         """Those of the hyperparameters and of sigma, in the order of theta."""
         return [*self.groups.priors, *self._aux]
 
-    def _at(self, logs: Array) -> tuple[Surface, list[Array]]:
+    def _at(self, logs: Array) -> tuple[EvidenceSurface, list[Array]]:
         key = tuple(logs.tolist())
         if key not in self._made:
             if len(self._made) > 8:
