@@ -33,7 +33,7 @@ class GaussianProcess(DataDependentPrior):
 
     What has a prior is unknown: found at the top of the evidence, integrated or sampled. With a basis of sines ("hsgp") lengths
     are scales of the columns, so that every method takes them; with the others they are in the columns, which evidence makes anew.
-    With an exact basis and a Gaussian likelihood `integrate` averages over them, the coefficients being values at the distinct rows.
+    With an exact basis `integrate` averages over them, the coefficients being values at the distinct rows.
 
     Parameters
     ----------
@@ -377,7 +377,7 @@ class ValuedProcess(MovingProcess):
         return np.pad(F, ((0, 0), (0, len(F) - F.shape[1])))
 
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
-        return self.basis.rebuilt(kernel, self.basis.anchors)
+        return root_at_rows(kernel, self.basis.anchors)[0]
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         """Hyperparameters from their priors, then values (..., a, m)."""

@@ -186,10 +186,52 @@ def test_posterior_takes_it_and_others_say_what_does(fitted):
 
 
 @pytest.mark.parametrize("method", ["integrate", "posterior"])
-def test_bases_of_few_anchors_and_other_likelihoods_are_refused(method):
+def test_bases_of_few_anchors_are_refused(method):
     few = model_of(formula="y ~ z + gp(x, basis='cholesky')", prior={"gp(x, basis='cholesky')": UNKNOWN})
-    table = {**DATA, "b": (DATA["y"] > 0.5).astype(int)}
-    other = pr.Model.from_formula("b ~ gp(x)", table, prior={"gp(x)": UNKNOWN}, likelihood="bernoulli")
-    for model in (few, other):
-        with pytest.raises(Incompatible, match=r"(?s)cannot move the length of gp.*use evidence, or basis='hsgp'"):
-            pr.fit(model, method)
+    with pytest.raises(Incompatible, match=r"(?s)cannot move the length of gp.*use evidence, or basis='hsgp'"):
+        pr.fit(few, method)
+
+
+COUNTS = {
+    **DATA,
+    "k": np.array([2, 1, 4, 3, 2, 0, 1, 0, 1, 3, 2, 0]),
+    "b": np.array([1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0]),
+}
+COUNTS["c"] = np.array(list("abcabacabcab"))
+
+
+def of_counts(likelihood: str, basis: str, process) -> pr.Model:
+    y = {"poisson": "k", "bernoulli": "b", "categorical": "c"}[likelihood]
+    prior = {"z": Normal(1.0), f"gp(x, {basis})": process}
+    return pr.Model.from_formula(f"{y} ~ z + gp(x, {basis})", COUNTS, likelihood=likelihood, prior=prior)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", pytest.param("categorical", marks=pytest.mark.slow)])
+def test_other_likelihoods_at_a_length_that_is_nearly_known_are_those_of_a_stated_one(likelihood):
+    near = GaussianProcess(amplitude=LogNormal(0.2, 1e-4), length=LogNormal(np.log(0.7), 1e-4))
+    drawn = pr.fit(of_counts(likelihood, "basis='exact'", near), Integrate(nodes=64), seed=4)
+    stated = pr.fit(of_counts(likelihood, "length=0.7", Normal(np.exp(0.2))), "importance", seed=3)
+    assert drawn.solution.status.good
+    one, other = (fit.predictive(NEW).means() for fit in (drawn, stated))
+    sd = other.std(0)
+    np.testing.assert_allclose(
+        (one.mean(0) - other.mean(0)) / sd, 0.0, atol=0.1
+    )  # of some 2,000 independent draws each
+    np.testing.assert_allclose(one.std(0), sd, rtol=0.12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["poisson", "bernoulli"])
+def test_other_likelihoods_have_the_posterior_of_many_sines(likelihood):
+    """Sines are off by less than 1 percent of k within their quantiles of the length."""
+    exact, sines = (
+        pr.fit(of_counts(likelihood, f"basis='{basis}'", UNKNOWN), Integrate(draws=2000), seed=5)
+        for basis in ("exact", "hsgp")
+    )
+    one, other = (fit.predictive(DATA).means() for fit in (exact, sines))
+    np.testing.assert_allclose((one.mean(0) - other.mean(0)) / other.std(0), 0.0, atol=0.1)
+    np.testing.assert_allclose(one.std(0), other.std(0), rtol=0.1)
+    for a, b in zip(exact.solution.draws.hyper, sines.solution.draws.hyper):
+        p, q = exact.solution.draws.flat[a], sines.solution.draws.flat[b]
+        assert p.mean() == pytest.approx(q.mean(), abs=0.1 * q.std())
+        assert p.std() == pytest.approx(q.std(), rel=0.1)

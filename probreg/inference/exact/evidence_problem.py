@@ -127,8 +127,8 @@ class EvidenceProblem:
         made = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
         return made(self.model, self.groups, self.prior_at)
 
-    def _rebased(self, values: Array, chosen: Array) -> tuple[EvidenceSurface, list[Array]]:
-        """The surface over the other hyperparameters where those that are in columns have these values, and its starts; anchors are
+    def _rebased(self, values: Array, chosen: Array) -> EvidenceSurface:
+        """The surface over the other hyperparameters where those that are in columns have these values; anchors that are chosen are
         those of the values `chosen`."""
         found, at = self.model, 0
         for g in self.unknown:
@@ -139,9 +139,11 @@ class EvidenceProblem:
                 at += len(names)
                 amplitude = g.prior.amplitude
                 plain = ScaleMixture(Normal(1.0), amplitude) if isinstance(amplitude, AuxPrior) else Normal(amplitude)
-                found = with_kernel(found, self.model.design, g.columns, g.prior, here, plain, there)
-        inner = EvidenceProblem(found, self.per_column, self.method, self.criterion).surface
-        return inner, inner.starts()
+                all_rows = g.prior.basis.kind == "exact"
+                found = with_kernel(
+                    found, self.model.design, g.columns, g.prior, here, plain, None if all_rows else there
+                )
+        return EvidenceProblem(found, self.per_column, self.method, self.criterion).surface
 
     @cached_property
     def names(self) -> list[str]:

@@ -62,8 +62,8 @@ class Integrate(Method):
     and drawn exactly. Elsewhere points about mode - H^-1 grad log|H|^(1/2) are weighed with their nodes by the posterior
     itself and resampled, where there are at most 200 coefficients; without these weights the status is no good one.
 
-    Of an exact process whose length is unknown beta are the values at the distinct rows, for a Gaussian likelihood: off the rows
-    each draw goes on as the process of its own length.
+    Of an exact process whose length is unknown beta are the values at the distinct rows: off the rows each draw goes on as the process
+    of its own length.
 
     Above 8 dimensions theta is sampled by NUTS on the same surface, and judged as Markov chains are. beta given theta is then drawn
     exactly for a Gaussian likelihood; for others it is normal about the mode, no weights vouch for that, and the status says so.
@@ -118,13 +118,10 @@ class Integrate(Method):
             return why
         problem = EvidenceProblem(model, per_column=False, method=self.name)
         for g, p in problem.moving:
-            if p.basis.kind != "exact" or not model.likelihood.least_squares:
-                which = (
-                    f"basis={p.basis.kind!r}" if p.basis.kind != "exact" else f"a {model.likelihood.name} likelihood"
-                )
+            if p.basis.kind != "exact":
                 return (
                     f"integrate cannot move the {' and '.join(p.in_columns)} of {problem.named(g)}, which stands in its columns, with "
-                    f"{which}: use evidence, or basis='hsgp', which has it in the prior"
+                    f"basis={p.basis.kind!r}: use evidence, or basis='hsgp', which has it in the prior"
                 )
         for group in problem.unknown:
             for name, prior in group.hyper.items():

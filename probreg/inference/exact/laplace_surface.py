@@ -129,7 +129,7 @@ class LaplaceSurface(EvidenceSurface):
     def _mode(self, theta: Array, tol: float = _TOL) -> "_LaplaceMode":
         if (known := self._kept.get(theta.tobytes())) is not None and known.tol <= tol:
             return known
-        model = self.model.with_prior(self._prior_at(np.exp(theta)))
+        model = self.model_at(theta)
         start, near = self._foretold(theta)
         mode = find_mode(model, tol=tol, start=start, near=near)
         if mode.status is not Status.CONVERGED:
@@ -147,6 +147,10 @@ class LaplaceSurface(EvidenceSurface):
         if (len(self._kept) + 1) * local.curvature.size <= _KEPT:
             self._kept[theta.tobytes()] = found
         return found
+
+    def model_at(self, theta: Array) -> Model:
+        """The model with the plain priors at theta."""
+        return self.model.with_prior(self._prior_at(np.exp(theta)))
 
     def _foretold(self, theta: Array) -> tuple[tuple[tuple[float, ...], ...] | None, Array | None]:
         """Where the mode at theta is by the nearest one that is known, and about its curvature; None where nothing tells."""

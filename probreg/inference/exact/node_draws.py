@@ -19,11 +19,12 @@ from probreg.inference.base import (
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
-from probreg.inference.exact.latent_groups import ConditionalNormal, log_prior_of_logs
+from probreg.inference.exact.latent_groups import ConditionalNormal, EvidenceSurface, log_prior_of_logs
 from probreg.inference.exact.nodes import (
     Nodes,
 )
 from probreg.inference.exact.process_surface import ProcessSurface
+from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.sampling.importance import (
     all_proper,
     batched_log_lik,
@@ -34,6 +35,7 @@ from probreg.inference.sampling.importance import (
     weighted_moments,
 )
 from probreg.model.model import Model
+from probreg.priors.gaussian_process import ValuedProcess
 
 _DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
 _JOINT = 200  # coefficients up to which draws are weighed jointly with the scales
@@ -45,7 +47,7 @@ def solution_at_nodes(
 ) -> Solution:
     """The posterior by weighted nodes of the hyperparameters: so many draws of each of so many chains."""
     total, names = draws * chains, problem.names
-    by = _of_rows if problem.moving else _exact if problem.exact else _approximate
+    by = (_of_rows if problem.moving else _exact) if problem.exact else _approximate
     found = by(model, problem, nodes, total, rng)
     drawn = {**found.aux, **{name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}}
     moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
@@ -177,24 +179,66 @@ def _of_rows(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, r
     )  # fmt: skip
 
 
+class NodeLaw(NamedTuple):
+    """The normal distribution of (vec beta, log aux) of a model with plain priors at a node, and the coefficients as those of the fit."""
+
+    normal: ConditionalNormal
+    model: Model
+    columns: Array | None  # (p, q): beta = columns @ those of `model`; None where they are the same
+
+    def points(self, z: Array) -> tuple[Array, Array, Array]:
+        """From standard points z their log prior (S,), with aux as densities of their logs, beta (S, p, m) of the fit, and log aux."""
+        point = self.normal.mean + z @ self.normal.root.T
+        k = self.model.shape[0] * self.model.shape[1]
+        beta, log_aux = point[:, :k].reshape(-1, *self.model.shape), point[:, k:]
+        aux = dict(zip(self.model.unknown, np.exp(log_aux).T))
+        log_prior = self.model.log_prior(beta, **aux) + log_aux.sum(1)
+        return log_prior, beta if self.columns is None else self.columns @ beta, log_aux
+
+
+def _laws(model: Model, problem: EvidenceProblem, theta: Array, shift: Array | None = None) -> list[NodeLaw]:
+    """At each node, with the `shift` of the mean where it is known."""
+    surface = problem.surface
+    if isinstance(surface, LaplaceSurface):
+        return [NodeLaw(surface.conditional(t, shift), surface.model_at(t), None) for t in theta]
+    assert isinstance(surface, RebasedSurface)
+    return [_law_of_values(model, problem, *surface.inner_at(t)) for t in theta]
+
+
+def _law_of_values(model: Model, problem: EvidenceProblem, inner: EvidenceSurface, theta: Array) -> NodeLaw:
+    """Of processes through the columns of a node, whose values at the distinct rows are coefficients of the fit."""
+    assert isinstance(inner, LaplaceSurface)
+    here = inner.model.design
+    place = {c: j for j, c in enumerate(here.columns)}
+    columns, moved = np.zeros((model.shape[0], inner.model.shape[0])), set[int]()
+    for g, prior in problem.moving:
+        term = model.design.process_of(g.columns)
+        assert term is not None  # its prior is bound to one
+        assert isinstance(prior, ValuedProcess)
+        own = here.recipe.processes[term.key]
+        columns[np.ix_(g.columns, [place[c] for c in own.columns])] = own.basis.phi(prior.basis.anchors)
+        moved |= set(g.columns)
+    for j, name in enumerate(model.design.columns):
+        if j not in moved:
+            columns[j, place[name]] = 1.0
+    return NodeLaw(inner.conditional(theta), inner.model_at(theta), columns)
+
+
 def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
     """Points (beta, log aux) about the mode at every node, weighed with their node by the posterior of both."""
-    surface, (p, m) = problem.surface, model.shape
-    assert isinstance(surface, LaplaceSurface)
+    surface, count = problem.surface, model.shape[0] * model.shape[1]
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    why = "draws of Markov chains are not weighed" if nodes.chain_stats is not None else ""
-    if not why and p * m > _JOINT:
-        why = f"{p * m} coefficients, and at most {_JOINT} are weighed"
-    if not why and surface.many_rows:
+    if isinstance(surface, LaplaceSurface) and surface.many_rows and nodes.chain_stats is None and count <= _JOINT:
         # the shift of the mean, in standard deviations, is that of the node of most weight: weights say whether it will do
         shift = surface.shift(theta[int(np.argmax(nodes.log_weight))])
-        at = [surface.conditional(t, shift) for t in theta]
-        found = _weighed_jointly(model, problem, nodes, at, draws, rng)
+        found = _weighed_jointly(model, problem, nodes, _laws(model, problem, theta, shift), draws, rng)
         if found.stats["k_hat_joint"] <= reliable(len(found.weight)):
             return found
-    at = [surface.conditional(t) for t in theta]
-    if why:
-        return _unweighed(model, nodes, at, draws, rng, why)
+    at = _laws(model, problem, theta)
+    if nodes.chain_stats is not None:
+        return _unweighed(model, nodes, at, draws, rng, "draws of Markov chains are not weighed")
+    if (most := max(law.normal.root.shape[1] for law in at)) > _JOINT:
+        return _unweighed(model, nodes, at, draws, rng, f"{most} coefficients, and at most {_JOINT} are weighed")
     found = _weighed_jointly(model, problem, nodes, at, draws, rng)
     if not (k := found.stats["k_hat_joint"]) <= reliable(len(found.weight)):
         why = f"weighed jointly with the scales they have k-hat {k:.2f}"
@@ -203,29 +247,22 @@ def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: in
 
 
 def _weighed_jointly(
-    model: Model,
-    problem: EvidenceProblem,
-    nodes: Nodes,
-    at: list[ConditionalNormal],
-    draws: int,
-    rng: np.random.Generator,
+    model: Model, problem: EvidenceProblem, nodes: Nodes, at: list[NodeLaw], draws: int, rng: np.random.Generator
 ) -> _Found:
     """Student-t points about the normal at each node, with their weights."""
-    theta, (p, m) = nodes.theta.reshape(-1, nodes.theta.shape[-1]), model.shape
-    k, each = p * m + len(model.unknown), -(-draws // len(theta))
-    z, log_q = student_points(rng, len(theta) * each, k, max(_DF_BETA, k))
+    theta, each = nodes.theta.reshape(-1, nodes.theta.shape[-1]), -(-draws // len(nodes.theta[..., 0].ravel()))
     of = np.repeat(np.arange(len(theta)), each)
-    point, log_prior = np.empty((len(of), k)), np.empty(len(of))
-    for s, here in enumerate(at):
-        mine = slice(s * each, (s + 1) * each)
-        point[mine] = here.mean + z[mine] @ here.root.T
-        log_q[mine] -= np.linalg.slogdet(here.root)[1]
-        plain = model.with_prior(problem.prior_at(np.exp(theta[s])))
-        beta, aux = _split(model, point[mine])
-        log_prior[mine] = plain.log_prior(beta, **aux)
+    log_prior, log_q, points = np.empty(len(of)), np.empty(len(of)), list[Array]()
+    for s, law in enumerate(at):
+        mine, k = slice(s * each, (s + 1) * each), law.normal.root.shape[1]
+        z, log_z = student_points(rng, each, k, max(_DF_BETA, k))
+        log_q[mine] = log_z - np.linalg.slogdet(law.normal.root)[1]
+        log_prior[mine], beta, log_aux = law.points(z)
+        points.append(np.column_stack([beta.reshape(each, -1), log_aux]))
+    point = np.concatenate(points)
     beta, aux = _split(model, point)
     # p(y, beta, aux, theta) / (q(theta) q(beta, aux | theta)), aux and the scales as densities of their logs.
-    log_w = batched_log_lik(model, beta, aux) + log_prior + point[:, p * m :].sum(1) - log_q
+    log_w = batched_log_lik(model, beta, aux) + log_prior - log_q
     log_w += (log_prior_of_logs(theta, problem.surface.priors) - nodes.log_q.ravel())[of]
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
     tail = smoothed(log_w)
@@ -243,15 +280,16 @@ def _weighed_jointly(
 
 
 def _unweighed(
-    model: Model, nodes: Nodes, at: list[ConditionalNormal], draws: int, rng: np.random.Generator, why: str,
+    model: Model, nodes: Nodes, at: list[NodeLaw], draws: int, rng: np.random.Generator, why: str,
     stats: dict[str, float] | None = None,
 ) -> _Found:  # fmt: skip
     """Draws of the normal at each node, the nodes by their Laplace evidence: an approximation that nothing vouches for."""
     theta, chosen = nodes.theta.reshape(-1, nodes.theta.shape[-1]), nodes.drawn(draws, rng)
-    point = np.empty((draws, len(at[0].mean)))
+    point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
     for s in np.unique(chosen):
         mine = np.flatnonzero(chosen == s)
-        point[mine] = at[s].mean + rng.standard_normal((len(mine), at[s].root.shape[1])) @ at[s].root.T
+        _, beta, log_aux = at[s].points(rng.standard_normal((len(mine), at[s].normal.root.shape[1])))
+        point[mine] = np.column_stack([beta.reshape(len(mine), -1), log_aux])
     beta, aux = _split(model, point)
     equal = np.full(draws, 1.0 / draws)
     said = f"beta given the scales is normal about its mean to first order (Laplace): {why}"
