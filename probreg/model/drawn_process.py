@@ -4,8 +4,9 @@ Given both it is at other points N(k(x, A) k(A, A)^+ f(A), s^2 R(x, z)), R = k(x
 of the design are 1 at one of these rows and 0 elsewhere, so that this mean, less what they say, is added to each draw with R.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from probreg.priors.gaussian_process import ValuedProcess, nodes_of
 
 Array = np.ndarray
 _PAIRED = 1000  # points whose covariances are taken at once
+_HELD = 5 * 10**7  # numbers, 0.4 GB at the most, of bases that are held from one part of the rows to the next
 _MOST = 10**8  # numbers, 0.8 GB, of draws of sums that are held
 
 
@@ -54,8 +56,16 @@ class DrawnProcess:
     def basis(self) -> RowValues:
         return self.prior.basis
 
-    def _nodes(self) -> Iterator[tuple[Array, AnchoredBasis, Array]]:
+    @property
+    def _nodes(self) -> Iterable[tuple[Array, AnchoredBasis, Array]]:
         """The atoms of each distinct h, the basis of k there, and the coefficients u (S', q, m) with phi(x)'u the mean at x."""
+        return self._held if len(np.unique(self.table, axis=0)) * self.basis.size**2 <= _HELD else self._each()
+
+    @cached_property
+    def _held(self) -> list[tuple[Array, AnchoredBasis, Array]]:
+        return list(self._each())
+
+    def _each(self) -> Iterator[tuple[Array, AnchoredBasis, Array]]:
         names = [name for name, _ in self.prior.unknown]
         for h, mine in nodes_of(self.table):
             made, _, places = root_at_rows(self.prior.kernel_at(**dict(zip(names, h))), self.basis.anchors)
@@ -71,7 +81,7 @@ class DrawnProcess:
             np.zeros((len(self.table), len(rows), self.at_rows.shape[2])),
             np.zeros((len(self.table), len(rows))),
         )
-        for mine, made, u in self._nodes():
+        for mine, made, u in self._nodes:
             phi = made.values(rows[off])
             mean[np.ix_(mine, off)] = phi @ u
             variance[np.ix_(mine, off)] = np.square(self.amplitude[mine])[:, None] * made.variance_left(rows[off], phi)
@@ -89,7 +99,7 @@ class DrawnProcess:
         """Draws (S, E) of weighted sums, less what the columns say of them."""
         self._refuse(len(self.table) * (weights[0].shape[0] + sums.n))
         out, own = np.empty((len(self.table), weights[0].shape[0])), self._columns_of(sums)
-        for mine, made, u in self._nodes():
+        for mine, made, u in self._nodes:
             mean = sums.columns(made) @ u - own @ self.at_rows[mine]
             each = [covariance_left(made, sums, A) for A in weights]
             value, vector = np.linalg.eigh(np.asarray(sum(each[1:], each[0])))
@@ -110,7 +120,7 @@ class DrawnProcess:
         m = self.at_rows.shape[2]
         self._refuse(len(self.table) * sums.n * m)
         out = np.empty((len(self.table), sums.n, m))
-        for mine, made, u in self._nodes():
+        for mine, made, u in self._nodes:
             G = _root(made, sums)
             z = rng.standard_normal((len(mine), m, len(G))) * self.amplitude[mine, None, None]
             out[mine] = sums.columns(made) @ u + np.moveaxis(z @ G, 1, 2)

@@ -71,7 +71,7 @@ class Integrate(Method):
     Parameters
     ----------
     nodes : int
-        Nodes in all, a power of two for each chain, rounded up; where each costs a mode, or the factor of a matrix of more than 300
+        Nodes in all, a power of two for each chain, rounded up; where each costs a mode, or the factor of a matrix of more than 150
         rows, a few are tried first and doubled up to this number.
     draws : int
         Draws of each chain.

@@ -40,7 +40,7 @@ from probreg.priors.gaussian_process import MovingProcess, ValuedProcess
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MOST_ROWS = 5000  # a matrix of 0.2 GB, of which some stand at once
 _NO_NOISE = 1e-10  # of the response: an evidence that rises until there is one that rises without end
-_MANY_ROWS = 300  # whose matrices take more than some milliseconds to factor
+_MANY_ROWS = 150  # whose matrices take more than a millisecond to factor
 _FEW = 300  # rows that tell where a search begins
 _SHARES = (0.3, 0.9, 0.99)  # of the variance of the response, that the groups explain at the start
 _BEST = 2  # starts that are looked at with all rows
