@@ -19,7 +19,7 @@ from probreg.data.rows import full_weights, minus_offset
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.data.weights import WeightKind, check_values, read_weights
-from probreg.errors import DataError
+from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
 from probreg.numerics.linalg import map_blocks, row_blocks
 
@@ -163,6 +163,15 @@ class Design:
         """The Gaussian process whose columns these are, all of them."""
         names = tuple(self.columns[j] for j in columns)
         return next((t for t in self.recipe.processes.values() if t.columns == names), None)
+
+    def need_columns_elsewhere(self, what: str) -> None:
+        """Incompatible where the columns of a process are its values at the rows of a fit, and `what` asks for those at others."""
+        for term in self.recipe.processes.values():
+            if not term.basis.elsewhere:
+                raise Incompatible(
+                    f"{what} needs columns that say what {term.short} is elsewhere, and these are its values at the rows of the fit: "
+                    "state its length, or write basis='hsgp'"
+                )
 
     @property
     def count(self) -> int:

@@ -4,7 +4,8 @@ For a Gaussian posterior in closed form all three are Student-t or normal, for a
 For a point estimate the mean is the plug-in; its interval is Wald on the
 scale of the link (delta method for class probabilities); a new observation is classical Student-t for least squares, and
 otherwise the mixture of the likelihood over draws from the estimator's asymptotic normal distribution.
-Of a Gaussian process all of them count what its columns leave of it off the rows that they were made of (`off_span`).
+Of a Gaussian process all of them count what its columns leave of it off the rows that they were made of (`off_span`), with the mean of
+the process given its values where these are its coefficients.
 """
 
 from collections.abc import Mapping
@@ -124,7 +125,10 @@ def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
     S, p, m = beta.shape
     eta = np.moveaxis((design.X @ beta.transpose(1, 0, 2).reshape(p, S * m)).reshape(design.n, S, m), 0, 1)
     found = Predictive(model.likelihood, plus_offset(eta, design.offset), known, model.given(design))
-    variance = None if atoms.off is None else atoms.off.variance(design)
+    if atoms.off is None:
+        return found
+    mean, variance = atoms.off.moments(design)
+    found = replace(found, eta=found.eta + mean)
     return found if variance is None else _with_residual(model, found, variance, atoms.rng)
 
 

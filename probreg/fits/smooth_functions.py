@@ -6,7 +6,7 @@ with c the quantile of max_x |f(x) - E f(x)| / sd(x) (Ruppert, Wand & Carroll 20
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.degrees import degrees_by_coefficient, degrees_by_draw
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
 from probreg.likelihoods import SmoothLikelihood
+from probreg.model.drawn_process import DrawnProcess
 from probreg.model.model import Model
+from probreg.model.off_span import off_span
 from probreg.model.pymc_graph import hyper_names
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import one_blas_thread
@@ -163,10 +165,15 @@ def curve(
     if derivative and len(function.inputs) != 1:
         raise DataError(f"derivative= is of one column, and {function.label} is a function of {len(function.inputs)}")
     ends = function.range_in(model.design) if derivative else None
-    columns = function.columns_at(x) if ends is None else function.slopes_at(x, ends)
     contrasts, rng = model.likelihood.contrast_matrix, np.random.default_rng([seed, 7])
-    rest = _root_left_out(function, x, ends)
-    if solution.draws is not None:
+    drawn = _drawn_process(model, solution, function)
+    if drawn is None:
+        columns = function.columns_at(x) if ends is None else function.slopes_at(x, ends)
+        rest = _root_left_out(function, x, ends)
+    if drawn is not None:
+        found = _band_of(np.einsum("snm,km->ksn", drawn.sums(function.sums_at(x, ends), rng), contrasts), prob)
+        kind = "posterior draws"
+    elif solution.draws is not None:
         scale = None if rest is None else _drawn_scales(model, solution.draws, function)
         found = _of_draws(solution.draws, function.at, columns, contrasts, prob, rest, scale, rng)
         kind = "posterior draws"
@@ -241,11 +248,29 @@ def _of_draws(
         f = f + np.einsum(
             "nr,smr,km,s->ksn", rest, z, contrasts, np.broadcast_to(scale, draws.count)[kept], optimize=True
         )
+    return _band_of(f, prob)
+
+
+def _band_of(f: Array, prob: float) -> Band:
+    """Of draws f (K, S, n)."""
     estimate, sd = f.mean(1).T, f.std(1, ddof=1).T
     ends = [equal_tail(one, prob) for one in f]
     critical = [_largest([(one - one.mean(0)).T], sd[:, k], prob) for k, one in enumerate(f)]
     lower, upper = (np.stack([e[i] for e in ends], axis=-1) for i in (0, 1))
     return Band(estimate, sd, lower, upper, np.array(critical))
+
+
+def _drawn_process(model: Model, solution: Solution, function: TermFunction) -> DrawnProcess | None:
+    """The process whose values and hyperparameters were drawn, at 4,000 of the draws; None for other functions."""
+    if solution.draws is None:
+        return None
+    off = off_span(model, solution.draws.flat, 1.0)
+    for p in () if off is None else off.processes:
+        if isinstance(p, DrawnProcess) and p.key == function.term_name:
+            S = len(p.table)
+            kept = np.unique(np.linspace(0, S - 1, min(S, _MOST)).astype(int))
+            return replace(p, amplitude=p.amplitude[kept], table=p.table[kept], at_rows=p.at_rows[kept])
+    return None
 
 
 def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:

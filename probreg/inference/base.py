@@ -26,7 +26,6 @@ from probreg.model.term_priors import interpolation
 from probreg.numerics.frame import covariance_through, map_of_predictors
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
-from probreg.priors.gaussian_process import RebuiltProcess
 from probreg.registry import Registry
 
 if TYPE_CHECKING:
@@ -251,8 +250,8 @@ def method_obstacle(method: Method, model: Model) -> str | None:
     if not method.pseudo and (why := without_likelihood(model.design.weight_kind, method.name)) is not None:
         return why
     for b in model.joint.blocks:
-        if isinstance(b.prior, RebuiltProcess) and not method.rebuilds:
-            names = " and ".join(name for name, _ in b.prior.unknown)
+        if isinstance(b.prior, HierarchicalPrior) and b.prior.in_columns and not method.rebuilds:
+            names = " and ".join(b.prior.in_columns)
             return (
                 f"{method.name} cannot move the {names} of {model.design.called(b.columns)}, which stands in its columns: use "
                 "evidence, or basis='hsgp', which has it in the prior"

@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import Incompatible, ProbregError
-from probreg.inference.base import METHODS, Method, Resolved, Solution
+from probreg.inference.base import METHODS, Method, Resolved, Solution, method_obstacle
 from probreg.inference.exact.conjugate import Conjugate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.integrate import MOST, Integrate, dimensions
@@ -59,6 +59,7 @@ class Posterior(Method):
 
     name = "posterior"
     target = "posterior"
+    rebuilds = True
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -81,12 +82,15 @@ class Posterior(Method):
 
     def obstacle(self, model: Model) -> str | None:
         every = (*self.exact, self.nodes, self.weighted, self.sampler)
-        return None if any(k.obstacle(model) is None for k in every) else self.sampler.obstacle(model)
+        if any(method_obstacle(k, model) is None for k in every):
+            return None
+        moving = any(isinstance(b.prior, HierarchicalPrior) and b.prior.in_columns for b in model.joint.blocks)
+        return method_obstacle(self.nodes if moving else self.sampler, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         why: list[str] = []
         for exact in self.exact:
-            if (said := exact.obstacle(model)) is None:
+            if (said := method_obstacle(exact, model)) is None:
                 try:
                     solution = _attempt(exact, model, rng)
                 except (ProbregError, np.linalg.LinAlgError) as error:
@@ -106,6 +110,7 @@ class Posterior(Method):
             else:
                 good, told = self._judged(model, solution)
                 if good:
+                    model = self.nodes.resolve(model, rng).model  # in whose coefficients the solution is
                     return Resolved(model, self.nodes, (_taken(self.nodes, [*why, told]),), solution=solution)
                 why.append(told)
         weighted = self.weighted
@@ -113,6 +118,8 @@ class Posterior(Method):
             solution = _attempt(weighted, model, rng)
         except (ProbregError, np.linalg.LinAlgError) as error:
             said = str(error) if str(error).startswith(weighted.name) else f"{weighted.name}: {error}"
+            if method_obstacle(self.sampler, model) is not None:
+                raise Incompatible(f"posterior: {why[-1]}") from None
             return Resolved(model, self.sampler, (_taken(self.sampler, [*why, said]),))
         k, n, ess = solution.stats["k_hat"], weighted.chains * weighted.points, solution.stats["ess"]
         told = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
@@ -143,7 +150,7 @@ class Posterior(Method):
 
 def _unvouched(nodes: Integrate, model: Model) -> str | None:
     """Why integrate would end in draws that nothing vouches for, before they are made; None where it may not."""
-    if model.likelihood.least_squares or nodes.obstacle(model) is not None:
+    if model.likelihood.least_squares or method_obstacle(nodes, model) is not None:
         return None
     count = dimensions(EvidenceProblem(model, per_column=False, method=nodes.name))
     if count <= MOST:
@@ -153,7 +160,7 @@ def _unvouched(nodes: Integrate, model: Model) -> str | None:
 
 def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution:
     """By a copy of the generator, so that a method which has to follow starts where it would have started alone."""
-    if (said := method.obstacle(model)) is not None:
+    if (said := method_obstacle(method, model)) is not None:
         raise Incompatible(said)
     return method.solve(model, deepcopy(rng))
 

@@ -60,6 +60,7 @@ class KernelBasis(ABC):
     holds_rows: bool
 
     projection: ClassVar[bool] = False  # whether R = k - phi'phi is a covariance
+    elsewhere: ClassVar[bool] = True  # whether its columns say what the process is at other rows
 
     def __init_subclass__(cls) -> None:
         _FORMS[cls.__name__] = cls

@@ -21,11 +21,12 @@ from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
 from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
+from probreg.model.drawn_process import DrawnProcess, DrawnSums
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
-from probreg.priors.gaussian_process import SineProcess, is_length
+from probreg.priors.gaussian_process import SineProcess, ValuedProcess, is_length
 from probreg.priors.joint import BlockPrior
 
 Array = np.ndarray
@@ -78,11 +79,12 @@ class ResidualProcess:
         scale = np.ones(1) if self.scale is None else self.scale
         return scale[:, None] * (normal_scores(rng, size, len(root), 1)[..., 0] @ root.T)
 
-    def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """z (S, m, r) and G (r, n) whose products are draws of all sums."""
+    def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> "RootSums":
+        """Draws of all sums."""
         G = root_left(self.basis, sums)
         scale = self._known(np.abs(G).sum(0))
-        return (np.ones(1) if scale is None else scale)[:, None, None] * normal_scores(rng, size, width, len(G)), G
+        z = normal_scores(rng, size, width, len(G))
+        return RootSums((np.ones(1) if scale is None else scale)[:, None, None] * z, G)
 
     def _of_weighted(self, sums: RowSums, weights: list[Any]) -> Array:
         if self.scale is None:
@@ -119,9 +121,21 @@ class VaryingSines:
 
 @dataclass(frozen=True, eq=False)
 class OffSpan:
-    """The residual processes of a model's terms, independent of one another, of the coefficients and between linear predictors."""
+    """The residual processes of a model's terms, independent of one another, of the coefficients and between linear predictors.
 
-    processes: tuple[ResidualProcess, ...]
+    Of a term whose columns are values at rows it has a mean beside, that of the process given these values.
+    """
+
+    processes: tuple[ResidualProcess | DrawnProcess, ...]
+
+    def moments(self, design: Design) -> tuple[Array | float, Array | None]:
+        """The mean (S, n, m), 0 where there is none, and the variance of each linear predictor at the rows of a design."""
+        drawn = [p for p in self.processes if isinstance(p, DrawnProcess)]
+        each = [p.moments(inputs_of(design, p.key), design.X[:, p.columns]) for p in drawn]
+        rest = OffSpan(tuple(p for p in self.processes if not isinstance(p, DrawnProcess))).variance(design)
+        found = [v for v in (*(pair[1] for pair in each if pair is not None), rest) if v is not None]
+        means = [pair[0] for pair in each if pair is not None]
+        return sum(means[1:], means[0]) if means else 0.0, sum(found[1:], found[0]) if found else None
 
     def variance(self, design: Design) -> Array | None:
         """Of each linear predictor at the rows of a design, (S, n) or (1, n); None where every row is in the span."""
@@ -146,22 +160,35 @@ class OffSpan:
 
 
 @dataclass(frozen=True, eq=False)
-class JointDraws:
-    """Draws z (S, m, r) in units of the columns of roots G (r, n), for each term."""
+class RootSums:
+    """Draws of sums as products of z (S, m, r) and a root G (r, n)."""
 
-    parts: tuple[tuple[Array, Array], ...]
+    z: Array
+    G: Array
+
+    @property
+    def empty(self) -> bool:
+        return not len(self.G)
+
+    def at(self, sums: slice, atoms: slice) -> Array:
+        """Of some sums for some atoms, (S', n', m)."""
+        return np.moveaxis(self.z[atoms] @ self.G[:, sums], 1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class JointDraws:
+    """Draws of all sums, of each term."""
+
+    parts: tuple[RootSums | DrawnSums, ...]
 
     @property
     def empty(self) -> bool:
         """Whether every sum is in the span."""
-        return not any(len(G) for _, G in self.parts)
+        return all(part.empty for part in self.parts)
 
     def at(self, sums: slice, atoms: slice) -> Array | float:
         """The draws of some sums for some atoms, (S', n', m)."""
-        total: Array | float = 0.0
-        for z, G in self.parts:
-            total = total + np.moveaxis(z[atoms] @ G[:, sums], 1, 2)
-        return total
+        return sum((part.at(sums, atoms) for part in self.parts), 0.0)
 
 
 def inputs_of(design: Design, key: str) -> Array:
@@ -193,10 +220,26 @@ def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | flo
     place = {c: j for j, c in enumerate(model.design.columns)}
     at = [[place[c] for c in t.columns] for t in terms]
     each = [
-        _of_sines(model, t, j, draws) or ResidualProcess(t.key, t.basis, j, _scale(model, j, draws, noise))
+        _of_values(model, t, j, draws)
+        or _of_sines(model, t, j, draws)
+        or ResidualProcess(t.key, t.basis, j, _scale(model, j, draws, noise))
         for t, j in zip(terms, at)
     ]
     return OffSpan(tuple(each)) if each else None
+
+
+def _of_values(
+    model: Model, term: ProcessTerm, columns: list[int], draws: Mapping[str, Array] | None
+) -> DrawnProcess | None:
+    """The process of a term whose values and hyperparameters were drawn; None for others."""
+    for i, b in enumerate(model.joint.blocks):
+        if isinstance(b.prior, ValuedProcess) and set(columns) == set(b.columns) and draws is not None:
+            names = hyper_names(model.joint, model.design)[i]
+            values = {name: np.asarray(draws[called], dtype=float) for name, called in names.items()}
+            amplitude = np.asarray(b.prior.amplitude_at(values), dtype=float) * np.ones(len(draws["beta"]))
+            table = np.stack([values[name] for name, _ in b.prior.unknown], 1)
+            return DrawnProcess(term.key, b.prior, columns, amplitude, table, draws["beta"][:, columns])
+    return None
 
 
 def _of_sines(

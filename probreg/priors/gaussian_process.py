@@ -11,6 +11,7 @@ import numpy as np
 from probreg.arguments.scalars import check_fields, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import CovarianceFunction, KernelBasis
+from probreg.kernels.row_values import RowValues, root_at_rows
 from probreg.kernels.spectral import SineBasis
 from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
 from probreg.priors.latent import Hyper, LatentPrior, LogScales
@@ -32,6 +33,7 @@ class GaussianProcess(DataDependentPrior):
 
     What has a prior is unknown: found at the top of the evidence, integrated or sampled. With a basis of sines ("hsgp") lengths
     are scales of the columns, so that every method takes them; with the others they are in the columns, which evidence makes anew.
+    With an exact basis `integrate` averages over them, the coefficients being values at the distinct rows.
 
     Parameters
     ----------
@@ -123,6 +125,8 @@ class GaussianProcess(DataDependentPrior):
             )
         if isinstance(basis, SineBasis):
             return SineProcess(basis, self.amplitude, tuple(unknown.items()))
+        if isinstance(basis, RowValues):
+            return ValuedProcess(basis, self.amplitude, tuple(unknown.items()))
         return RebuiltProcess(basis, self.amplitude, tuple(unknown.items()))
 
 
@@ -202,6 +206,10 @@ class ProcessPrior(LatentPrior):
 
     def size_at(self, values: Mapping[str, float]) -> float:
         return float(self.amplitude_at(values))
+
+    def error_at(self, values: Mapping[str, float]) -> float:
+        """The error of columns that do not follow the hyperparameters, as a share of k(x, x); 0 of those that do."""
+        return 0.0
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         raise Incompatible("the density of a process without its hyperparameters is not known: fit it, or hold them")
@@ -290,6 +298,9 @@ class SineProcess(ProcessPrior):
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
         return replace(self.basis, kernel=kernel, plain=False, error=self.basis.error_of(kernel) * kernel.bound)
 
+    def error_at(self, values: Mapping[str, float]) -> float:
+        return self.basis.error_of(self.kernel_at(**values))
+
     def times(self, factor: float) -> Prior:
         if isinstance(self.amplitude, AuxPrior):
             raise DataError("the amplitude of this process is unknown, and a factor of it is no other prior")
@@ -300,40 +311,104 @@ class SineProcess(ProcessPrior):
 
 
 @dataclass(frozen=True, eq=False)
-class RebuiltProcess(ProcessPrior):
+class MovingProcess(ProcessPrior):
+    """A process whose unknown hyperparameters are no scales of its columns, but move them."""
+
+    @property
+    def in_columns(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.unknown)
+
+    def spread(self, **values: Any) -> Any:
+        raise self.moved_columns()
+
+    def log_scales(self, logs: Array, q: int) -> LogScales:
+        raise self.moved_columns()
+
+    def moved_columns(self) -> Incompatible:
+        """The error for what needs columns that hyperparameters do not move."""
+        return Incompatible(
+            f"the {' and '.join(self.in_columns)} of this process stands in its columns: evidence finds it; basis='hsgp' has it in the "
+            "prior, for every method"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RebuiltProcess(MovingProcess):
     """A process whose unknown hyperparameters are in the columns of its basis, which is made anew at other values of them."""
 
     def given(self, **values: Any) -> Prior:
         """The prior of the columns of the basis at these hyperparameters."""
         return Normal(float(self.amplitude_at(values)))
 
-    def spread(self, **values: Any) -> Any:
-        raise self._refused()
-
-    def log_scales(self, logs: Array, q: int) -> LogScales:
-        raise self._refused()
-
     def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
         assert x is not None  # evidence asks for rows in memory
         return self.basis.rebuilt(kernel, x)
 
-    def _refused(self) -> Incompatible:
-        names = " and ".join(name for name, _ in self.unknown)
-        return Incompatible(
-            f"the {names} of this process stands in its columns: evidence finds it; basis='hsgp' has it in the prior, for every method"
-        )
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+        raise self.moved_columns()
+
+
+@dataclass(frozen=True, eq=False)
+class ValuedProcess(MovingProcess):
+    """A process whose coefficients are its values at the distinct rows A: f(A) ~ N(0, amplitude^2 k(A, A)) at every hyperparameter."""
+
+    basis: RowValues
+
+    def log_prob_given(self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0) -> Array:
+        lead, (a, m) = beta.shape[:-2], beta.shape[-2:]
+        table = np.stack([np.broadcast_to(values[name], lead).ravel() for name, _ in self.unknown], axis=1)
+        f, out = beta.reshape(-1, a, m), np.empty(len(table))
+        size = np.broadcast_to(np.asarray(self.amplitude_at(values), dtype=float), lead).ravel()
+        for at, mine in nodes_of(table):
+            made, _, places = root_at_rows(
+                self.kernel_at(**dict(zip((n for n, _ in self.unknown), at))), self.basis.anchors
+            )
+            # of the anchors that explain all others up to rounding: f_p = amplitude T'^-1 u, u ~ N(0, I)
+            u = np.einsum("pq,spm->sqm", made.T, f[mine][:, places]) / size[mine, None, None]
+            log_det = m * (float(np.log(np.diagonal(made.T)).sum()) - made.size * np.log(size[mine]))
+            out[mine] = log_det - 0.5 * (np.square(u).sum((1, 2)) + made.size * m * np.log(2.0 * np.pi))
+        return out.reshape(lead)
+
+    def given(self, **values: Any) -> Prior:
+        raise self.moved_columns()
+
+    def root_given(self, **values: Any) -> Array:
+        F = root_at_rows(self.kernel_at(**values), self.basis.anchors)[1] * self.size_at(values)
+        return np.pad(F, ((0, 0), (0, len(F) - F.shape[1])))
+
+    def basis_at(self, kernel: CovarianceFunction, x: Array | None) -> KernelBasis:
+        return root_at_rows(kernel, self.basis.anchors)[0]
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
-        raise self._refused()
+        """Hyperparameters from their priors, then values (..., a, m)."""
+        lead, out = int(np.prod(shape[:-2])), np.empty((int(np.prod(shape[:-2])), *shape[-2:]))
+        drawn = drawn_hyper(self, rng, lead)
+        for i in range(lead):
+            here = {name: float(v[i]) for name, v in drawn.items()}
+            F = root_at_rows(self.kernel_at(**here), self.basis.anchors)[1]
+            out[i] = self.size_at(here) * F @ rng.standard_normal((F.shape[1], shape[-1]))
+        return out.reshape(shape)
 
 
-def _sampled(prior: SineProcess, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Hyperparameters from their priors, then coefficients (..., q, m)."""
+def nodes_of(table: Array) -> list[tuple[list[float], Array]]:
+    """Each distinct row of hyperparameters (S, d), and the numbers of the draws that have it."""
+    found, of = np.unique(table, axis=0, return_inverse=True)
+    order = np.argsort(of.ravel(), kind="stable")
+    return list(zip(found.tolist(), np.split(order, np.cumsum(np.bincount(of.ravel()))[:-1])))
+
+
+def drawn_hyper(prior: ProcessPrior, rng: np.random.Generator, size: int) -> dict[str, Array]:
+    """Hyperparameters (size,) from their priors. DataError where one is improper."""
     if not prior.proper:
         raise DataError(
             "the hyperparameters of this process have an improper prior, so there are no draws; give proper ones"
         )
+    return {name: h.prior.sample(rng, size) for name, h in prior.hyper.items()}
+
+
+def _sampled(prior: SineProcess, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Hyperparameters from their priors, then coefficients (..., q, m)."""
     lead = int(np.prod(shape[:-2]))
-    drawn = {name: h.prior.sample(rng, lead) for name, h in prior.hyper.items()}
+    drawn = drawn_hyper(prior, rng, lead)
     each = [prior.given(**{name: float(v[i]) for name, v in drawn.items()}) for i in range(lead)]
     return np.array([one.sample(rng, shape[-2:]) for one in each]).reshape(shape)

@@ -30,6 +30,11 @@ class HierarchicalPrior(Prior):
     base: Prior
 
     @property
+    def in_columns(self) -> tuple[str, ...]:
+        """Hyperparameters that move the columns themselves, by name; none where the prior alone has them."""
+        return ()
+
+    @property
     @abstractmethod
     def hyper(self) -> Mapping[str, Hyper]:
         """Hyperparameters by name."""
@@ -42,6 +47,10 @@ class HierarchicalPrior(Prior):
     @abstractmethod
     def given(self, **values: Any) -> Prior:
         """The prior of the coefficients of one predictor at these hyperparameters, a number or (q,) each."""
+
+    def root_given(self, **values: Any) -> Array | None:
+        """A (q, q) with beta = A u, u of the prior `base`, at these hyperparameters; None where `given` is a prior of beta itself."""
+        return None
 
     def log_prob_given(self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0) -> Array:
         """log p(beta | h) of blocks (..., q, m) at hyperparameters (...,); of priors that are not `known` without them."""

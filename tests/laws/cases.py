@@ -167,6 +167,24 @@ def recipe_of(likelihood: Likelihood) -> dict[str, Any]:
     return options | ({"event": likelihood.levels[1]} if isinstance(likelihood, pr.Bernoulli) else {})
 
 
+def smooth_rows(n: int, levels: str, seed: int = 8) -> tuple[dict[str, Array], dict[str, Array]]:
+    """A table of x on (0, 10), z on (-1, 1), a factor g and a normal w, and responses about sin x + z / 2 by their likelihood."""
+    data = np.random.default_rng(seed)
+    table = {
+        "x": data.uniform(0, 10, n),
+        "z": data.uniform(-1, 1, n),
+        "g": np.array(list(levels))[data.integers(0, len(levels), n)],
+        "w": data.normal(size=n),
+    }
+    eta = np.sin(table["x"]) + 0.5 * table["z"]
+    return table, {
+        "gaussian": eta + 0.3 * data.normal(size=n),
+        "bernoulli": (eta + data.logistic(size=n) > 0).astype(int),
+        "poisson": data.poisson(np.exp(eta)),
+        "categorical": np.array(["u", "v", "w"])[np.clip(np.round(eta + data.normal(size=n)) + 1, 0, 2).astype(int)],
+    }
+
+
 def model_for(
     likelihood: Likelihood, prior: Any = None, *, seed: int = 3, n: int = 60, q: int = Q, **more: Any
 ) -> pr.Model:

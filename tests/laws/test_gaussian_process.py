@@ -140,7 +140,7 @@ def test_a_basis_of_few_anchors_does_not_overstate_its_evidence():
 
 
 def test_methods_that_cannot_make_columns_anew_say_so():
-    for method in ("nuts", "integrate", "laplace", "newton", "importance", "posterior"):
+    for method in ("nuts", "laplace", "newton", "importance", "conjugate"):
         with pytest.raises(
             pr.Incompatible, match=r"cannot move the length of gp\(x\).*use\s+evidence, or basis='hsgp'"
         ):
@@ -162,6 +162,19 @@ def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
         assert 0 < int(said[1]) / 100 == pytest.approx(share, abs=0.011)  # by 100 of the 400 draws
         by_chain = with_served_lengths(model, replace(fit.solution, notes=(), draws=Draws(fit.solution.draws.values)))
         assert by_chain.notes == (told[0],)  # whatever made the draws
+
+
+def test_a_length_found_beyond_what_sines_serve_is_told():
+    """Where nothing is stated the shortest length that is served is a twentieth of the range."""
+    short = {"x": X, "y": np.sin(45.0 * X) + 0.05 * np.random.default_rng(1).standard_normal(40)}
+    found, served = (pr.Model.from_formula("y ~ gp(x, basis='hsgp')", rows) for rows in (short, DATA))
+    notes = pr.fit(found, "evidence").described["notes"]
+    said = [re.search(r"its sines do not serve the length found, off by (\d+)% of k", note) for note in notes]
+    (match,) = [m for m in said if m]
+    basis = found.joint.blocks[-1].prior.basis
+    at = next(float(m[1]) for note in notes if (m := re.search(r"length ([\d.e-]+) at the maximum", note)))
+    assert int(match[1]) / 100 == pytest.approx(basis.error_of(RBF(at)), abs=0.006)
+    assert not any("do not serve" in note for note in pr.fit(served, "evidence").described["notes"])
 
 
 def test_nodes_follow_a_bent_posterior():

@@ -76,6 +76,25 @@ def test_values_of_many_nodes_are_those_of_one_by_one(likelihood: str) -> None:
     np.testing.assert_allclose(surface.values(theta), [surface(t).value for t in theta], rtol=1e-10)
 
 
+def test_nodes_of_many_rows_take_modes_that_weights_do_not_tell_from_better_ones() -> None:
+    """Their evidence is off by the shift of the mean times 3e-5 standard errors; the shift of another node is nearly theirs."""
+    rows = data.normal(size=(20_000, 3))
+    y = (rows @ beta[:3] + data.logistic(size=20_000) > 0).astype(int)
+    model = pr.Model.from_arrays(rows, y, likelihood="bernoulli", prior=HALF)
+    surface, again = (EvidenceProblem(model, per_column=False).surface for _ in range(2))
+    theta = np.array([[-0.3], [1.2], [-2.5]])
+    np.testing.assert_allclose(surface.values(theta), [again(t).value for t in theta], atol=1e-6)
+    for t in theta:
+        whole, near = again.conditional(t), surface.conditional(t, surface.shift(theta[0]))
+        sd = np.sqrt(np.square(whole.root).sum(1))
+        np.testing.assert_allclose((near.mean - whole.mean) / sd, 0.0, atol=3e-3)
+        np.testing.assert_allclose(near.root @ near.root.T, whole.root @ whole.root.T, rtol=1e-4, atol=1e-12)
+    found = pr.fit(model, Integrate(draws=250), seed=3).solution
+    assert found.stats["k_hat_joint"] < 0.5
+    mode = pr.fit(model.with_prior(pr.Normal(0.7)))
+    np.testing.assert_allclose(found.beta, mode.solution.beta, atol=0.1 * mode.std_error.values.max())
+
+
 def test_given_the_scales_beta_is_the_conjugate_posterior() -> None:
     prior = {("x0", "x1"): HALF, ("x3", "x4"): pr.Normal(pr.HalfNormal(2.0), sigma_units=True)}
     model = model_of("gaussian", prior)
@@ -275,7 +294,7 @@ def test_posterior_takes_it_where_a_scale_is_unknown() -> None:
 
 
 def test_draws_that_no_weights_vouch_for_have_no_good_status_and_no_evidence(monkeypatch) -> None:
-    monkeypatch.setattr("probreg.inference.exact.integrate._JOINT", 50)
+    monkeypatch.setattr("probreg.inference.exact.node_draws._JOINT", 50)
     rows = np.random.default_rng(0)
     wide = rows.normal(size=(80, 60))
     z = (wide[:, 0] + rows.logistic(size=80) > 0).astype(int)

@@ -11,21 +11,10 @@ from probreg.data.formula.functions import term_functions
 from probreg.errors import DataError, Incompatible
 from tests.conftest import reference_path
 
-data = np.random.default_rng(8)
+from .cases import smooth_rows
+
 N = 120
-TABLE = {
-    "x": data.uniform(0, 10, N),
-    "z": data.uniform(-1, 1, N),
-    "g": np.array(["a", "b", "c"])[data.integers(0, 3, N)],
-    "w": data.normal(size=N),
-}
-ETA = np.sin(TABLE["x"]) + 0.5 * TABLE["z"]
-Y = {
-    "gaussian": ETA + 0.3 * data.normal(size=N),
-    "bernoulli": (ETA + data.logistic(size=N) > 0).astype(int),
-    "poisson": data.poisson(np.exp(ETA)),
-    "categorical": np.array(["u", "v", "w"])[np.clip(np.round(ETA + data.normal(size=N)) + 1, 0, 2).astype(int)],
-}
+TABLE, Y = smooth_rows(N, "abc")
 HALF = pr.Normal(pr.HalfNormal(1.0))
 
 

@@ -31,7 +31,7 @@ class CellsCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         weights = full_weights(model.design.weights, model.design.n)
         X, used = model.design.X, weights > 0
-        places = [j for j in range(X.shape[1]) if _two_valued(X[used, j])]
+        places = [j for j, own in enumerate(model.design.of_terms) if not own and _two_valued(X[used, j])]
         if not places:
             return self.fine("does not apply: no column is 0 in some rows and 1 in the others")
         out: list[Finding] = []

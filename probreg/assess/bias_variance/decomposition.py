@@ -134,6 +134,8 @@ def bias_variance(
     """
     model.design.need_rows("a simulation of responses")
     refuse_sampling(model.design.weight_kind, "a simulation of responses")
+    if x is not None:
+        model.design.need_columns_elsewhere("a simulation at other rows")
     target = model.design if x is None else model.design.at(x)
     given = with_known_aux(truth, model)
     eta, eta_x = linear_predictors(given, model, target, x)

@@ -94,6 +94,8 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
         raise DataError(
             f"the truth was fitted to {fit.model.design.n} rows and the model has {model.design.n}: they must be the same rows"
         )
+    if x is not None:
+        fit.model.design.need_columns_elsewhere("a truth at other rows")
     there = fit.model.design if x is None else fit.model.design.at(x)
     etas = [linear_predictor(d, fit.solution.beta) for d in (fit.model.design, there)]
     if ours == theirs or isinstance(ours, UnivariateLikelihood):

@@ -10,6 +10,7 @@ from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.smooths import SmoothBasis
 from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.errors import DataError
+from probreg.kernels.sums import RowSums
 
 Array = np.ndarray
 _MOST = 5000  # rows that a rug shows
@@ -93,12 +94,15 @@ class TermFunction:
     def slopes_at(self, x: Array, ends: Array) -> Array:
         """d columns / dx (n, q), of one input: the slope at x of the parabola through three points near it, which lie within
         `ends` where x does."""
-        low, high = ends[:, 0]
-        h = _STEP * (high - low)
-        c = np.where((x >= low) & (x <= high), np.clip(x, low + h, high - h), x)
-        below, here, above = (self.columns_at(c + k * h) for k in (-1, 0, 1))
-        # f'(x) = (f(c + h) - f(c - h)) / (2 h) + (x - c) (f(c + h) - 2 f(c) + f(c - h)) / h^2 + O(h^2)
-        return (above - below) / (2.0 * h) + (x - c) * (above - 2.0 * here + below) / h**2
+        coefficients, points = _parabola(x, ends, _STEP)
+        return np.asarray(sum(w[:, None] * self.columns_at(c) for w, c in zip(coefficients, points)))
+
+    def sums_at(self, x: Array, ends: Array | None = None) -> RowSums:
+        """The function at points x (n, d) as sums of its values; its slope there with `ends`, as of `slopes_at`."""
+        if ends is None:
+            return RowSums.values(x)
+        coefficients, points = _parabola(x, ends, _WIDE)
+        return RowSums(coefficients.T, np.stack(list(points), 1))
 
     def left_out(self, x: Array, ends: Array | None = None) -> Array | None:
         """R(x, x) (n, n): the covariance, at scale 1, of what the columns of a process leave of it; of its slope with `ends`.
@@ -121,6 +125,16 @@ class TermFunction:
         if x is None:
             return np.zeros((0, len(self.inputs)))
         return _some(x[(design.X[:, self.at] != 0).any(1)] if self.by else x)
+
+
+def _parabola(x: Array, ends: Array, step: float) -> tuple[Array, Array]:
+    """Weights (3, n) of the values at points (3, n, 1) whose sum is the slope at x (n, 1), points within `ends` where x is."""
+    low, high = ends[:, 0]
+    h = step * (high - low)
+    c = np.where((x >= low) & (x <= high), np.clip(x, low + h, high - h), x)
+    bend = (x - c)[:, 0] / h**2
+    # f'(x) = (f(c + h) - f(c - h)) / (2 h) + (x - c) (f(c + h) - 2 f(c) + f(c - h)) / h^2 + O(h^2)
+    return np.array([bend - 0.5 / h, -2.0 * bend, bend + 0.5 / h]), np.array([c - h, c, c + h])
 
 
 def _some(rows: Array) -> Array:

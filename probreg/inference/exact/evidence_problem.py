@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -12,13 +12,16 @@ from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
 from probreg.inference.exact.laplace_surface import LaplaceSurface
-from probreg.inference.exact.latent_groups import LatentGroup, LatentGroups, Surface, as_groups
+from probreg.inference.exact.latent_groups import EvidenceSurface, LatentGroup, LatentGroups, as_groups
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.exact.scale_search import EvidenceMaximum, maximise_log_scales
+from probreg.kernels.anchored import AnchoredBasis
+from probreg.kernels.row_values import RowValues
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
+from probreg.model.process_bases import FAR
 from probreg.model.pymc_graph import hyper_names
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import (
@@ -29,7 +32,7 @@ from probreg.priors import (
     Prior,
     ScaleMixture,
 )
-from probreg.priors.gaussian_process import ProcessPrior, RebuiltProcess
+from probreg.priors.gaussian_process import MovingProcess, ProcessPrior, is_length
 from probreg.priors.joint import Key
 
 _MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
@@ -58,6 +61,23 @@ def with_kernel(
     new = design.recipe.processes[term.key].columns
     priors = {new if key == term.columns else key: p for key, p in _by_columns(model).items()}
     return replace(model, design=design, prior=priors | {new: after})
+
+
+def with_values(model: Model) -> Model:
+    """The model whose exact processes of unknown lengths have their values at the distinct rows as coefficients: columns that these
+    hyperparameters do not move; itself where it has none."""
+    for b in model.joint.blocks:
+        if isinstance(b.prior, MovingProcess) and not isinstance(b.prior.basis, RowValues):
+            term, basis = model.design.process_of(b.columns), b.prior.basis
+            assert term is not None
+            assert isinstance(basis, AnchoredBasis)
+            made = RowValues(basis.kernel, basis.kind, basis.width, 0.0, True, basis.anchors, basis.rows)
+            design = model.design.with_basis(term.key, made, found=True)
+            new = design.recipe.processes[term.key].columns
+            assert isinstance(model.prior, Mapping)  # by term
+            stated = {new if key == term.columns else key: p for key, p in model.prior.items()}
+            model = replace(model, design=design, prior=stated)
+    return model
 
 
 def _by_columns(model: Model) -> dict[Key, Prior]:
@@ -105,37 +125,38 @@ class EvidenceProblem:
         return found if len(blocks) == 1 else max(found, 2)
 
     @cached_property
-    def moving(self) -> tuple[RebuiltProcess, ...]:
-        """The processes whose unknown hyperparameters are in their columns."""
-        return tuple(g.prior for g in self.unknown if isinstance(g.prior, RebuiltProcess))
+    def moving(self) -> tuple[tuple[LatentGroup, MovingProcess], ...]:
+        """The groups of processes whose unknown hyperparameters are in their columns."""
+        return tuple((g, g.prior) for g in self.unknown if isinstance(g.prior, MovingProcess))
 
     @cached_property
-    def surface(self) -> GaussianSurface | LaplaceSurface | ProcessSurface | RebasedSurface:
-        if self.moving and self.exact and all(p.basis.kind == "exact" for p in self.moving):
+    def surface(self) -> EvidenceSurface:
+        if self.moving and self.exact and all(p.basis.kind == "exact" for _, p in self.moving):
             return ProcessSurface(self.model, self.groups, self.criterion)
         if self.moving:
-            aux = [self.model.aux_prior(a) for a in self.model.unknown] if self.exact else []
-            return RebasedSurface(self.groups, aux, self._rebased)
+            return RebasedSurface(self.model, self.groups, self._rebased)
         if self.exact:
             return GaussianSurface(self.model, self.groups, self.criterion)
         made = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
         return made(self.model, self.groups, self.prior_at)
 
-    def _rebased(self, values: Array, chosen: Array) -> tuple[Surface, list[Array]]:
-        """The surface over the other hyperparameters where those that are in columns have these values, and its starts; anchors are
+    def _rebased(self, values: Array, chosen: Array) -> EvidenceSurface:
+        """The surface over the other hyperparameters where those that are in columns have these values; anchors that are chosen are
         those of the values `chosen`."""
         found, at = self.model, 0
         for g in self.unknown:
-            if isinstance(g.prior, RebuiltProcess):
+            if isinstance(g.prior, MovingProcess):
                 names = [name for name, _ in g.prior.unknown]
                 own = slice(at, at + len(names))
                 here, there = (dict(zip(names, v[own].tolist())) for v in (values, chosen))
                 at += len(names)
                 amplitude = g.prior.amplitude
                 plain = ScaleMixture(Normal(1.0), amplitude) if isinstance(amplitude, AuxPrior) else Normal(amplitude)
-                found = with_kernel(found, self.model.design, g.columns, g.prior, here, plain, there)
-        inner = EvidenceProblem(found, self.per_column, self.method, self.criterion).surface
-        return inner, inner.starts()
+                all_rows = g.prior.basis.kind == "exact"
+                found = with_kernel(
+                    found, self.model.design, g.columns, g.prior, here, plain, None if all_rows else there
+                )
+        return EvidenceProblem(found, self.per_column, self.method, self.criterion).surface
 
     @cached_property
     def names(self) -> list[str]:
@@ -145,21 +166,24 @@ class EvidenceProblem:
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
         sizes = self.groups.sizes if self.exact else self.groups.sizes * self.model.shape[1]
-        # in standard errors: where the Hessian is not exact, steps do not square the error
-        tol = 1e-9 if isinstance(self.surface, GaussianSurface) else 1e-5 if self.exact else 1e-4
-        secant = not isinstance(self.surface, GaussianSurface)
         soft = np.array([not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior], dtype=float)
+        surface = self.surface
+        search = partial(
+            maximise_log_scales,
+            surface,
+            sizes=sizes,
+            soft=soft,
+            tol=surface.tol,
+            max_steps=max_steps,
+            secant=surface.secant,
+        )
         with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
-            tops = [
-                maximise_log_scales(self.surface, s, sizes, soft, tol=tol, max_steps=max_steps, secant=secant)
-                for s in self.surface.starts()
-            ]
+            tops = [search(start) for start in surface.starts()]
         top = max(tops, key=lambda t: t.at.value)
-        for _ in range(_ROUNDS if isinstance(self.surface, RebasedSurface) else 0):
-            self.surface.choose_at(top.theta)  # type: ignore[union-attr]
-            again = maximise_log_scales(
-                self.surface, top.theta, sizes, soft, tol=tol, max_steps=max_steps, secant=secant
-            )
+        for _ in range(_ROUNDS):
+            if not surface.choose_at(top.theta):
+                break
+            again = search(top.theta)
             settled, top = float(np.abs(again.theta - top.theta).max()) < _STILL, again
             if settled:
                 break
@@ -183,11 +207,9 @@ class EvidenceProblem:
 
     def _noiseless(self, top: EvidenceMaximum) -> bool:
         """sigma has run away, or to where nothing depends on it."""
-        surface, d = self.surface, self.model.design
-        size = surface.response_scale if isinstance(surface, ProcessSurface) else d.moments.y_scale
         # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
-        far = top.theta[-1] < np.log(_NO_NOISE * (size or 1.0))
-        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * d.total)
+        far = top.theta[-1] < np.log(_NO_NOISE * self.surface.response_scale)
+        return bool(far or -top.at.hessian[-1, -1] < 1e-6 * self.model.design.total)
 
     @property
     def noise(self) -> bool:
@@ -204,7 +226,7 @@ class EvidenceProblem:
         for g in self.unknown:
             if isinstance(g.prior, ProcessPrior):
                 values = dict(zip(g.hyper, hyper[self.groups.group_of == self.unknown.index(g)].tolist()))
-                plain = Normal(float(g.prior.amplitude_at(values)))
+                plain = Normal(g.prior.size_at(values))
                 found = with_kernel(found, self.model.design, g.columns, g.prior, values, plain)
         return (
             found.with_aux(**{found.noise_scale: float(np.exp(top.theta[-1]))})
@@ -230,6 +252,8 @@ class EvidenceProblem:
                 each = hyper[[self.unknown[k].block == i for k in self.groups.group_of]]
                 if self.per_column and isinstance(prior, ScaleMixture):
                     prior = prior.base.times(each)  # type: ignore[arg-type]
+                elif isinstance(prior, MovingProcess):  # of the columns that `with_kernel` makes
+                    prior = Normal(prior.size_at(dict(zip(prior.hyper, each.tolist()))))
                 else:
                     prior = prior.given(**dict(zip(prior.hyper, each.tolist())))
             if isinstance(self.model.prior, Prior):
@@ -257,6 +281,7 @@ class EvidenceProblem:
         said = [value]
         said += [f"prior scale (times what was stated) of {'; '.join(scales)}"] if scales else []
         said += [f"{self._told(g, h)} at the maximum" for g, h in kept if isinstance(g.prior, ProcessPrior)]
+        said += [note for g, h in kept if (note := self._unserved(g, h))]
         if lost:
             gone = ", ".join(self.named(self.unknown[k]) for k in sorted(lost))
             said += [
@@ -274,6 +299,19 @@ class EvidenceProblem:
         if isinstance(group.prior, ProcessPrior):
             return f"{self.named(group)}: " + ", ".join(f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper))
         return f"{self.named(group)} " + ", ".join(f"{v:.6g}" for v in hyper)
+
+    def _unserved(self, group: LatentGroup, hyper: Array) -> str:
+        """That a process was found where its columns are no approximation of it, in words; empty where they are one."""
+        if not isinstance(group.prior, ProcessPrior):
+            return ""
+        error = group.prior.error_at(dict(zip(group.hyper, hyper.tolist())))
+        if error <= FAR:
+            return ""
+        lengths = " and ".join(name for name in group.hyper if is_length(name))
+        return (
+            f"{self.named(group)}: its sines do not serve the {lengths} found, off by {error:.0%} of k(x, x): give a prior whose quantiles "
+            "0.01 to 0.99 hold it"
+        )
 
     def _took_part(self, top: EvidenceMaximum) -> str:
         """What has a prior that is not flat in its log, so that it moved the maximum, in words; empty for nothing."""

@@ -23,7 +23,13 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from probreg.inference.base import Array
-from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroups, log_prior_of_logs, with_priors
+from probreg.inference.exact.latent_groups import (
+    EvidencePoint,
+    EvidenceSurface,
+    LatentGroups,
+    log_prior_of_logs,
+    with_priors,
+)
 from probreg.model.model import Model
 from probreg.numerics.linalg import inverse_upper
 from probreg.priors import AuxPrior
@@ -60,12 +66,20 @@ class GaussianNodes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianSurface:
+class GaussianSurface(EvidenceSurface):
     """f(log hyperparameters, log sigma), the last where sigma is unknown."""
 
     model: Model
     groups: LatentGroups
     criterion: LikelihoodCriterion = "REML"
+
+    tol = 1e-9
+    secant = False
+    dear = False
+
+    @property
+    def response_scale(self) -> float:
+        return self.model.design.moments.y_scale or 1.0
 
     @cached_property
     def inside(self) -> list[int]:
@@ -288,7 +302,7 @@ class GaussianSurface:
         best = points[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]
         if (self.groups.scales == 1 and self.hypers == 1) or not self.model.unknown:
             return [best]
-        third = np.log(0.3 * (self.model.design.moments.y_scale or 1.0))
+        third = np.log(0.3 * self.response_scale)
         return [best, min(points, key=lambda theta: abs(theta[-1] - third))]
 
     def _at_ratio(self, others: Array, ratio: float) -> Array:

@@ -25,6 +25,7 @@ from probreg.inference.exact.gaussian_surface import log_scale_derivatives
 from probreg.inference.exact.latent_groups import (
     ConditionalNormal,
     EvidencePoint,
+    EvidenceSurface,
     LatentGroups,
     log_prior_of_logs,
     with_priors,
@@ -37,12 +38,17 @@ from probreg.priors import AuxPrior, Flat, GaussianPrior, SmoothPrior, WholePrio
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _KEPT = 10**7  # numbers, 80 MB, of curvatures at modes that are kept
+_TOL = 1e-10  # of a mode, in standard errors over the square root of the rows: log |H| is of first order in its error
+_ROUGH = 1e-7  # of one whose evidence is a weight, of as many rows as
+_MANY = 20_000
 _NEAR = 1e-4  # of a difference of the curvature of a row, in eta and log aux
 
 
 class _LaplaceMode(NamedTuple):
     """A mode over (beta, log aux) at given scales, on standardised columns and raw ones."""
 
+    theta: Array
+    tol: float
     model: Model
     gamma: Array
     beta: Array
@@ -51,8 +57,19 @@ class _LaplaceMode(NamedTuple):
     evidence: float
 
 
-class LaplaceSurface:
+class _SlopesOverScales(NamedTuple):
+    gradient: Array  # (d,)
+    hessian: Array
+    effective: Array  # (d,) parameters that the data settle, of the group of each
+    moves: Array  # (p m + a, d) d mode / d theta
+    log_det: Array  # (p m + a,) grad log |H|^(1/2)
+
+
+class LaplaceSurface(EvidenceSurface):
     """f(logs of the hyperparameters) by a normal at the mode over (beta, log aux)."""
+
+    tol = 1e-4
+    dear = True
 
     def __init__(self, model: Model, groups: LatentGroups, prior_at: Callable[[Array], Any]) -> None:
         self.model, self.groups, self._prior_at = model, groups, prior_at
@@ -64,29 +81,33 @@ class LaplaceSurface:
             self._roots[index, at : at + len(index)] = map_of_columns(g.root, m)
             self._centre[list(g.columns)] = g.base.center(len(g.columns))[:, None]
             at += len(index)
-        self._last: tuple[tuple[float, ...], ...] | None = None
-        self._information: Array | None = None  # of the rows at the last mode
+        self._last: _LaplaceMode | None = None
         self._kept: dict[bytes, _LaplaceMode] = {}
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        at, m = self._mode(theta), self.model.shape[1]
-        root = self._root(at)
-        k = at.beta.size
+        at = self._mode(theta)
+        over = self._slopes(theta, at.model, at.beta, at.aux, self._root(at))
+        point = EvidencePoint(at.evidence, over.gradient, over.hessian, at.evidence, over.effective)
+        return with_priors(point, theta, self.priors)
+
+    def _slopes(
+        self, theta: Array, model: Model, beta: Array, aux: Mapping[str, float], root: Array
+    ) -> "_SlopesOverScales":
+        """Of the evidence over theta at a mode (beta, aux) where root root' = H^-1 over what is integrated, and how the mode moves."""
+        m, k = self.model.shape[1], beta.size
         # every predictor of a column is an independent copy, with its scales
         s, J, curvature = (np.repeat(part, m, axis=0) for part in self.groups.log_scales(theta))
         D = np.exp(s)
         # u = D^-1 gamma with gamma = C'(vec beta - mu), C = _roots: its covariance and its mode
         half = self._roots.T @ root[:k] / D[:, None]
-        S, u = half @ half.T, self._roots.T @ (at.beta - self._centre).ravel() / D
+        S, u = half @ half.T, self._roots.T @ (beta - self._centre).ravel() / D
         over = log_scale_derivatives(S, u, S, 0.0, 0.0)
         gradient, hessian = over.through(J, curvature, None)
         # d mode / d theta = 2 H^-1 C (D^-1 u * ds / d theta), along which log |H|^(1/2) changes too
         moves = root @ (root[:k].T @ (self._roots @ (2.0 * (u / D)[:, None] * J)))
-        gradient = gradient - log_det_gradient(at.model, at.beta, at.aux, root) @ moves
+        log_det = log_det_gradient(model, beta, aux, root)
         trace = np.bincount(np.repeat(self.groups.of, m), 1.0 - over.diagonal)
-        effective = trace[self.groups.group_of]
-        point = EvidencePoint(at.evidence, gradient, hessian, at.evidence, effective)
-        return with_priors(point, theta, self.priors)
+        return _SlopesOverScales(gradient - log_det @ moves, hessian, trace[self.groups.group_of], moves, log_det)
 
     def _root(self, at: "_LaplaceMode") -> Array:
         """root root' = H^-1 over (vec beta, log aux) of the raw columns."""
@@ -105,31 +126,46 @@ class LaplaceSurface:
         """Those of the hyperparameters, in the order of theta."""
         return self.groups.priors
 
-    def _mode(self, theta: Array) -> "_LaplaceMode":
-        if (known := self._kept.get(theta.tobytes())) is not None:
+    def _mode(self, theta: Array, tol: float = _TOL) -> "_LaplaceMode":
+        if (known := self._kept.get(theta.tobytes())) is not None and known.tol <= tol:
             return known
-        model = self.model.with_prior(self._prior_at(np.exp(theta)))
-        prior = self._precision(theta)
-        near = None if self._information is None else self._information + prior
-        mode = find_mode(model, tol=1e-10, start=self._last, near=near)
+        model = self.model_at(theta)
+        start, near = self._foretold(theta)
+        mode = find_mode(model, tol=tol, start=start, near=near)
         if mode.status is not Status.CONVERGED:
             raise Incompatible(
                 f"the evidence has no mode to be approximated about at scales {np.exp(theta)}: {mode.status.value}"
             )
         basis, local = model.design.basis, mode.local
         beta = basis.T @ mode.gamma
-        self._last = tuple(map(tuple, beta))
-        # it hardly moves with theta: H at the next theta is about this and the precision of the prior there
-        self._information = None if model.unknown else local.curvature - prior
         aux = dict(zip(model.unknown, np.exp(mode.log_aux)))
         # Laplace: log p(y | tau) = log p(y, mode) + (d/2) log 2 pi - log |H| / 2, with beta = T gamma: |T|^m more.
         shift = model.shape[1] * np.linalg.slogdet(basis.T)[1]
         log_det = np.linalg.slogdet(local.curvature)[1]
         evidence = local.value + shift + 0.5 * (len(local.curvature) * _LOG_2PI - log_det)
-        found = _LaplaceMode(model, mode.gamma, beta, aux, local, evidence)
+        found = self._last = _LaplaceMode(theta, tol, model, mode.gamma, beta, aux, local, evidence)
         if (len(self._kept) + 1) * local.curvature.size <= _KEPT:
             self._kept[theta.tobytes()] = found
         return found
+
+    def model_at(self, theta: Array) -> Model:
+        """The model with the plain priors at theta."""
+        return self.model.with_prior(self._prior_at(np.exp(theta)))
+
+    def _foretold(self, theta: Array) -> tuple[tuple[tuple[float, ...], ...] | None, Array | None]:
+        """Where the mode at theta is by the nearest one that is known, and about its curvature; None where nothing tells."""
+        known = [*self._kept.values(), *([] if self._last is None else [self._last])]
+        if not known:
+            return None, None
+        at = min(known, key=lambda mode: float(np.square(mode.theta - theta).sum()))
+        if self.model.unknown:
+            return tuple(map(tuple, at.beta.tolist())), None
+        # J, the information of the rows, hardly moves: mode - c = (J + P)^-1 (J + P_0) (mode_0 - c), P_0 the precision at theta_0
+        before, T = self._precision(at.theta), at.model.design.basis.T
+        H = at.local.curvature - before + (after := self._precision(theta))
+        away = at.gamma - np.linalg.solve(T, self._centre)
+        gamma = at.gamma - np.linalg.solve(H, (after - before) @ away.ravel()).reshape(at.gamma.shape)
+        return tuple(map(tuple, (T @ gamma).tolist())), H
 
     def _precision(self, theta: Array) -> Array:
         """C D^-2 C' over gamma: the precision of the priors of the groups on standardised columns."""
@@ -140,16 +176,27 @@ class LaplaceSurface:
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        return np.array([self._mode(t).evidence for t in theta]) + log_prior_of_logs(theta, self.priors)
+        tol = _ROUGH if self.many_rows else _TOL
+        return np.array([self._mode(t, tol).evidence for t in theta]) + log_prior_of_logs(theta, self.priors)
 
-    def conditional(self, theta: Array) -> ConditionalNormal:
-        """N(mode - H^-1 grad log |H|^(1/2), H^-1) of (vec beta, log aux): the mean to first order (Tierney & Kadane 1986)."""
+    @property
+    def many_rows(self) -> bool:
+        """A pass over the rows takes longer than all that is done with its sums."""
+        return self.model.design.count >= _MANY
+
+    def shift(self, theta: Array) -> Array:
+        """root' grad log |H|^(1/2) (r,): how far the mean is from the mode to first order, in standard deviations (Tierney & Kadane 1986)."""
         at = self._mode(theta)
         root = self._root(at)
+        return np.asarray(root.T @ log_det_gradient(at.model, at.beta, at.aux, root))
+
+    def conditional(self, theta: Array, shift: Array | None = None) -> ConditionalNormal:
+        """N(mode - H^-1 grad log |H|^(1/2), H^-1) of (vec beta, log aux); with a `shift` in standard deviations that is known, N(mode -
+        H^-1/2 shift, H^-1) about a mode that is good enough for points which are weighed."""
+        at = self._mode(theta, _TOL if shift is None else _ROUGH)
+        root = self._root(at)
         centre = np.concatenate([at.beta.ravel(), np.log(list(at.aux.values()))])
-        return ConditionalNormal(
-            centre - root @ (root.T @ log_det_gradient(at.model, at.beta, at.aux, root)), root, at.evidence
-        )
+        return ConditionalNormal(centre - root @ (self.shift(theta) if shift is None else shift), root)
 
     def starts(self) -> list[Array]:
         """The best of a few common scales about that where prior and data weigh the same, at each start of the other hyperparameters."""

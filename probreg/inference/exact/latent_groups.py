@@ -5,7 +5,8 @@ coordinates gamma = L'(beta - mu) = D u have u ~ N(0, I) a priori. theta holds t
 groups, in their order, and after them log sigma where it is unknown and the likelihood is Gaussian.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -135,7 +136,49 @@ class EvidencePoint(NamedTuple):
     effective: Array  # (d,) parameters of the group of each hyperparameter that the data settle
 
 
-Surface = Callable[[Array], EvidencePoint]
+class EvidenceSurface(ABC):
+    """f(theta): the log evidence times the priors of the hyperparameters over their logs.
+
+    Attributes
+    ----------
+    tol : float
+        The distance to its maximum at which a search ends, in standard errors of theta.
+    secant : bool
+        Whether its Hessian only steers, so that a search corrects it by the changes of the gradient.
+    """
+
+    tol: float
+    secant: bool = True
+
+    @abstractmethod
+    def __call__(self, theta: Array) -> EvidencePoint: ...
+
+    @abstractmethod
+    def values(self, theta: Array) -> Array:
+        """The value (S,) at each of theta (S, d), as of `__call__`."""
+
+    @abstractmethod
+    def starts(self) -> list[Array]:
+        """Points at which a search begins."""
+
+    @property
+    @abstractmethod
+    def priors(self) -> list[AuxPrior]:
+        """Those of the coordinates of theta that are logs of positive numbers, in its order."""
+
+    @property
+    @abstractmethod
+    def dear(self) -> bool:
+        """Whether one value costs a mode, or the factor of a large matrix."""
+
+    @property
+    def response_scale(self) -> float:
+        """The standard deviation of the response, beside which a noise scale among the coordinates is judged."""
+        return 1.0
+
+    def choose_at(self, theta: Array) -> bool:
+        """Chooses anew at theta what is held during a search; False where nothing is."""
+        return False
 
 
 class ConditionalNormal(NamedTuple):
@@ -143,7 +186,6 @@ class ConditionalNormal(NamedTuple):
 
     mean: Array  # (k,)
     root: Array  # (k, r)
-    evidence: float  # log p(y | theta)
 
 
 def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:

@@ -40,6 +40,7 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
         raise Incompatible(
             f"{method.name} gives a point estimate, which is no prior: fit with conjugate, laplace or nuts and update that"
         )
+    model.design.need_columns_elsewhere("an update by other rows")
     aux: dict[str, float | AuxPrior] = dict(model.fixed)
     if isinstance(method, Conjugate):
         if model.noise_held is not None:

@@ -23,20 +23,24 @@ from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
 from probreg.inference.exact.latent_groups import (
+    ConditionalNormal,
     EvidencePoint,
+    EvidenceSurface,
     LatentGroup,
     LatentGroups,
     log_prior_of_logs,
     with_priors,
 )
 from probreg.kernels.pairs import RowPairs
+from probreg.kernels.row_values import root_at_rows
 from probreg.model.model import Model
 from probreg.priors import AuxPrior
-from probreg.priors.gaussian_process import RebuiltProcess
+from probreg.priors.gaussian_process import MovingProcess, ValuedProcess
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MOST_ROWS = 5000  # a matrix of 0.2 GB, of which some stand at once
 _NO_NOISE = 1e-10  # of the response: an evidence that rises until there is one that rises without end
+_MANY_ROWS = 150  # whose matrices take more than a millisecond to factor
 _FEW = 300  # rows that tell where a search begins
 _SHARES = (0.3, 0.9, 0.99)  # of the variance of the response, that the groups explain at the start
 _BEST = 2  # starts that are looked at with all rows
@@ -53,13 +57,15 @@ class _Factor(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ProcessSurface:
+class ProcessSurface(EvidenceSurface):
     """f(log hyperparameters, log sigma), the last where sigma is unknown."""
 
     model: Model
     groups: LatentGroups
     criterion: LikelihoodCriterion = "REML"
     rows: Array | None = None  # some of the rows only
+
+    tol = 1e-5  # its Hessian is that of the average information, so that steps do not square the error
 
     def __post_init__(self) -> None:
         n = self.model.design.n
@@ -106,7 +112,7 @@ class ProcessSurface:
         return {
             k: solve_triangular(g.root, X[np.ix_(self._some, g.columns)].T, lower=True).T
             for k, g in enumerate(self.groups.groups)
-            if not isinstance(g.prior, RebuiltProcess)
+            if not isinstance(g.prior, MovingProcess)
         }
 
     @cached_property
@@ -114,7 +120,7 @@ class ProcessSurface:
         """Of the inputs of those that do."""
         d, out = self.model.design, {}
         for k, g in enumerate(self.groups.groups):
-            if isinstance(g.prior, RebuiltProcess):
+            if isinstance(g.prior, MovingProcess):
                 term = d.process_of(g.columns)
                 assert term is not None  # its prior is bound to one
                 x = d.inputs[term.key][self._some]
@@ -132,7 +138,7 @@ class ProcessSurface:
             logs = theta[at : at + len(g.hyper)]
             unit = sigma if g.base.sigma_units else 1.0
             at += len(g.hyper)
-            if isinstance(g.prior, RebuiltProcess):
+            if isinstance(g.prior, MovingProcess):
                 own, moved = _of_process(g.prior, self._pairs[k], dict(zip(g.hyper, np.exp(logs).tolist())), slopes)
             else:
                 own, moved = _of_columns(self._columns[k], g, logs, unit)
@@ -203,6 +209,45 @@ class ProcessSurface:
             out.append(-np.inf if found is None else found.value)
         return np.array(out) + log_prior_of_logs(theta, self.priors)
 
+    def conditional(self, theta: Array) -> ConditionalNormal:
+        """The normal distribution of the coefficients given theta, those of a process its values at the distinct rows."""
+        sigma, p = self._sigma(theta), self.model.shape[0]
+        weight = np.sqrt(self._precision) / sigma
+        # beta = centre + B u, u ~ N(0, I), for the columns of groups: B = amplitude F with F F' = K, or L'^-1 D
+        roots, centre, at = list[Array](), np.zeros(p), 0
+        for g in self.groups.groups:
+            logs, q = theta[at : at + len(g.hyper)], len(g.columns)
+            at += len(g.hyper)
+            centre[list(g.columns)] = g.base.center(q)
+            if isinstance(g.prior, ValuedProcess):
+                values = dict(zip(g.hyper, np.exp(logs).tolist()))
+                made = root_at_rows(g.prior.kernel_at(**values), g.prior.basis.anchors)[1] * g.prior.size_at(values)
+            else:
+                D = np.exp(g.log_scales(logs)[0]) * (sigma if g.base.sigma_units else 1.0)
+                made = solve_triangular(g.root, np.diag(D), lower=True, trans="T")
+            B = np.zeros((p, made.shape[1]))
+            B[list(g.columns)] = made
+            roots.append(B)
+        B = np.hstack(roots)
+        A = weight[:, None] * (self.model.design.X[self._some] @ B)
+        # flat columns first: w F = Q R; then H = A'(I - Q Q')A + I and u | y ~ N(H^-1 A'(I - Q Q') w r, H^-1)
+        flat = np.setdiff1d(np.arange(p), [j for g in self.groups.groups for j in g.columns])
+        Q, R = np.linalg.qr(weight[:, None] * self._flat)
+        r, across = weight * self._response, Q.T @ A
+        A = A - Q @ across
+        L = np.linalg.cholesky(A.T @ A + np.eye(A.shape[1]))
+        T = solve_triangular(L, np.eye(len(L)), lower=True).T
+        u = T @ (T.T @ (A.T @ r))
+        mean, root = centre + B @ u, np.hstack([B @ T, np.zeros((p, len(flat)))])
+        # b = R^-1 (Q'w r - Q'A u + z)
+        mean[flat] = solve_triangular(R, Q.T @ r - across @ u)
+        root[flat] = solve_triangular(R, np.hstack([-across @ T, np.eye(len(flat))]))
+        return ConditionalNormal(mean, root)
+
+    @property
+    def dear(self) -> bool:
+        return len(self._some) > _MANY_ROWS
+
     @cached_property
     def response_scale(self) -> float:
         """The standard deviation of what flat columns leave of the response."""
@@ -243,7 +288,7 @@ def _inverse(L: Array) -> Array:
 
 
 def _of_process(
-    prior: RebuiltProcess, pairs: RowPairs, values: Mapping[str, float], slopes: bool
+    prior: MovingProcess, pairs: RowPairs, values: Mapping[str, float], slopes: bool
 ) -> tuple[Array, list[Array]]:
     """amplitude^2 K, and its derivatives over the logs of the hyperparameters."""
     kernel, square = prior.kernel_at(**values), float(prior.amplitude_at(values)) ** 2

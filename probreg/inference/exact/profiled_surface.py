@@ -15,8 +15,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
-from probreg.inference.exact.gaussian_surface import log_scale_derivatives
-from probreg.inference.exact.laplace_surface import LaplaceSurface, log_det_gradient
+from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import EvidencePoint, log_prior_of_logs, with_priors
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import vec_entries
@@ -86,29 +85,21 @@ class ProfiledSurface(LaplaceSurface):
         return point, at
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        at, m, given, d = self.mode(theta), self.model.shape[1], self._given, len(self.groups.priors)
-        k = self.model.shape[0] * m
+        at, given, d = self.mode(theta), self._given, len(self.groups.priors)
+        k = self.model.shape[0] * self.model.shape[1]
         beta, aux = at.point[:k].reshape(self.model.shape), dict(zip(self.model.unknown, np.exp(at.point[k:])))
-        s, J, curvature = (np.repeat(part, m, axis=0) for part in self.groups.log_scales(theta[:d]))
-        D = np.exp(s)
-        half = self._roots.T @ at.root[:k] / D[:, None]
-        u = self._roots.T @ (beta - self._centre).ravel() / D
-        over = log_scale_derivatives(half @ half.T, u, half @ half.T, 0.0, 0.0)
+        over = self._slopes(theta[:d], at.model, beta, aux, at.root)
         gradient, hessian = np.zeros(len(theta)), np.zeros((len(theta),) * 2)
-        gradient[:d], hessian[:d, :d] = over.through(J, curvature, None)
-        # how the mode moves with theta, and with what is given
-        moves = at.root @ (at.root[:k].T @ (self._roots @ (2.0 * (u / D)[:, None] * J)))
+        gradient[:d], hessian[:d, :d] = over.gradient, over.hessian
+        # how the mode moves with what is given
         follow = -at.root @ (at.root.T @ at.local.curvature[:, given])
         follow[given] = np.eye(len(given))
-        g = log_det_gradient(at.model, beta, aux, at.root)
-        gradient[:d] -= g @ moves
-        gradient[d:] = at.local.gradient[given] - g @ follow
+        gradient[d:] = at.local.gradient[given] - over.log_det @ follow
         # the curvature of max_x l over what is given: H_bb - H_bx H_xx^-1 H_xb
         hessian[d:, d:] = -(at.local.curvature[given] @ follow)
-        hessian[d:, :d] = -at.local.curvature[given] @ moves
+        hessian[d:, :d] = -at.local.curvature[given] @ over.moves
         hessian[:d, d:] = hessian[d:, :d].T
-        trace = np.bincount(np.repeat(self.groups.of, m), 1.0 - over.diagonal)
-        point = EvidencePoint(at.value, gradient[:d], hessian[:d, :d], at.value, trace[self.groups.group_of])
+        point = EvidencePoint(at.value, gradient[:d], hessian[:d, :d], at.value, over.effective)
         point = with_priors(point, theta[:d], self.priors)
         gradient[:d], hessian[:d, :d] = point.gradient, point.hessian
         return point._replace(gradient=gradient, hessian=hessian)

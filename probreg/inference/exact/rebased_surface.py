@@ -10,39 +10,52 @@ from collections.abc import Callable
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.exact.latent_groups import EvidencePoint, LatentGroups, Surface, log_prior_of_logs, with_priors
+from probreg.inference.exact.latent_groups import (
+    EvidencePoint,
+    EvidenceSurface,
+    LatentGroups,
+    log_prior_of_logs,
+    with_priors,
+)
+from probreg.model.model import Model
 from probreg.priors import AuxPrior
-from probreg.priors.gaussian_process import RebuiltProcess
+from probreg.priors.gaussian_process import MovingProcess
 
 _STEP = 0.01  # of a log
 
 
-class RebasedSurface:
-    """f(logs of all hyperparameters, log sigma); `inner` is the surface at given values of those in the columns, with its starts, where
-    anchors are chosen at other values of them."""
+class RebasedSurface(EvidenceSurface):
+    """f(logs of all hyperparameters, log sigma); `inner` is the surface at given values of those in the columns, where anchors are chosen
+    at other values of them."""
 
-    def __init__(
-        self, groups: LatentGroups, aux: list[AuxPrior], inner: Callable[[Array, Array], tuple[Surface, list[Array]]]
-    ) -> None:
-        self.groups, self._inner, self._aux = groups, inner, aux
-        inside = [
-            isinstance(g.prior, RebuiltProcess) and name != "amplitude" for g in groups.groups for name in g.hyper
-        ]
-        self.inside = np.array([*inside, *[False] * len(aux)])
-        self._made: dict[tuple[float, ...], tuple[Surface, list[Array]]] = {}
+    dear = True
+
+    def __init__(self, model: Model, groups: LatentGroups, inner: Callable[[Array, Array], EvidenceSurface]) -> None:
+        exact = model.likelihood.least_squares
+        self.model, self.groups, self._inner = model, groups, inner
+        self.tol = 1e-5 if exact else 1e-4
+        self._aux = [model.aux_prior(a) for a in model.unknown] if exact else []
+        inside = [isinstance(g.prior, MovingProcess) and name != "amplitude" for g in groups.groups for name in g.hyper]
+        self.inside = np.array([*inside, *[False] * len(self._aux)])
+        self._made: dict[tuple[float, ...], EvidenceSurface] = {}
         self._chosen: Array | None = None  # logs of the values at which anchors are chosen
 
-    def choose_at(self, theta: Array) -> None:
+    def choose_at(self, theta: Array) -> bool:
         """Anchors are those of the lengths at theta from now on."""
         self._chosen = theta[self.inside]
         self._made.clear()
+        return True
+
+    @property
+    def response_scale(self) -> float:
+        return self.model.design.moments.y_scale or 1.0
 
     @property
     def priors(self) -> list[AuxPrior]:
         """Those of the hyperparameters and of sigma, in the order of theta."""
         return [*self.groups.priors, *self._aux]
 
-    def _at(self, logs: Array) -> tuple[Surface, list[Array]]:
+    def _at(self, logs: Array) -> EvidenceSurface:
         key = tuple(logs.tolist())
         if key not in self._made:
             if len(self._made) > 8:
@@ -52,7 +65,11 @@ class RebasedSurface:
 
     def _point(self, theta: Array) -> EvidencePoint:
         """Of the inner surface: its gradient and Hessian over the other coordinates."""
-        return self._at(theta[self.inside])[0](theta[~self.inside])
+        return self._at(theta[self.inside])(theta[~self.inside])
+
+    def inner_at(self, theta: Array) -> tuple[EvidenceSurface, Array]:
+        """The surface of the columns at theta, and the other coordinates."""
+        return self._at(theta[self.inside]), theta[~self.inside]
 
     def __call__(self, theta: Array) -> EvidencePoint:
         at, d, others = self._point(theta), len(theta), np.flatnonzero(~self.inside)
@@ -84,7 +101,7 @@ class RebasedSurface:
         points = []
         for logs in self.groups.starts():
             moved = logs[self.inside[: len(logs)]]
-            for inner in self._at(moved)[1]:
+            for inner in self._at(moved).starts():
                 theta = np.empty(len(self.inside))
                 theta[self.inside], theta[~self.inside] = moved, inner
                 points.append(theta)

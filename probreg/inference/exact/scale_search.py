@@ -1,12 +1,12 @@
 """The maximum of the evidence over the logs of scales and other hyperparameters, some of which run to zero: Newton's method, made to rise."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.exact.latent_groups import EvidencePoint, Surface
+from probreg.inference.exact.latent_groups import EvidencePoint
 from probreg.inference.modes.newton import newton_step
 from probreg.model.model import LocalModel
 
@@ -30,7 +30,14 @@ class EvidenceMaximum(NamedTuple):
 
 
 def maximise_log_scales(
-    surface: Surface, theta: Array, sizes: Array, soft: Array, *, tol: float, max_steps: int, secant: bool = False
+    surface: Callable[[Array], EvidencePoint],
+    theta: Array,
+    sizes: Array,
+    soft: Array,
+    *,
+    tol: float,
+    max_steps: int,
+    secant: bool = False,
 ) -> EvidenceMaximum:
     """Newton's method on the logs, made to rise; a scale that falls for ever is taken out, and comes back if it would rise.
 
@@ -88,7 +95,9 @@ def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:
     return H
 
 
-def _rise(surface: Surface, theta: Array, step: Array, at: EvidencePoint) -> tuple[Array, EvidencePoint] | None:
+def _rise(
+    surface: Callable[[Array], EvidencePoint], theta: Array, step: Array, at: EvidencePoint
+) -> tuple[Array, EvidencePoint] | None:
     """The first of the step, its half, its quarter, ... that does not lower the surface beyond rounding."""
     for t in 0.5 ** np.arange(30):
         new = surface(theta + t * step)

@@ -24,7 +24,7 @@ from probreg.model.pymc_graph import hyper_names
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import weighted_gram
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
-from probreg.priors.joint import JointPrior
+from probreg.priors.joint import BlockPrior, JointPrior
 
 _DEFINITE = 1e-5  # of the diagonal of a Cholesky factor, of unit columns: what is nearer to singular is cut at 1e-12
 _WORK = 2e10  # multiplications that the mean over draws may take
@@ -77,18 +77,38 @@ def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
         sigma = model.noise(aux)
         H = unit / sigma**2 if unit is not None else information_of(model, beta[i], None, **aux)
         given = {k: {h: float(values[name][i]) for h, name in of.items()} for k, of in names.items()}
+        # with beta_b = A u where the prior of a block is N(0, A A'): H of u is A'HA, and the trace over the block is the same
+        for b, A in _roots_given(joint, given):
+            at = vec_entries(b.columns, beta.shape[2])
+            A = np.kron(A, np.eye(beta.shape[2]))
+            H = H.copy()
+            H[at] = A.T @ H[at]
+            H[:, at] = H[:, at] @ A
         P = prior_given(joint, given).curvature(beta[i], sigma)
         total += diagonal_of_shrinkage(H, P)
     return (total / len(every)).reshape(beta.shape[1:])
 
 
 def prior_given(joint: JointPrior, values: Mapping[int, Mapping[str, float]]) -> JointPrior:
-    """The prior of the coefficients at values of the hyperparameters of its blocks, by the number of the block."""
+    """The prior of the coefficients at values of the hyperparameters of its blocks, by the number of the block; of those with a root
+    the prior of what it multiplies."""
+    rooted = {b.columns for b, _ in _roots_given(joint, values)}
     blocks = []
     for i, b in enumerate(joint.blocks):
         prior = b.prior
-        blocks.append(replace(b, prior=prior.given(**values[i])) if isinstance(prior, HierarchicalPrior) else b)
+        if isinstance(prior, HierarchicalPrior):
+            prior = prior.base if b.columns in rooted else prior.given(**values[i])
+        blocks.append(replace(b, prior=prior))
     return JointPrior(tuple(blocks))
+
+
+def _roots_given(joint: JointPrior, values: Mapping[int, Mapping[str, float]]) -> list[tuple[BlockPrior, Array]]:
+    each = [
+        (b, b.prior.root_given(**values[i]))
+        for i, b in enumerate(joint.blocks)
+        if isinstance(b.prior, HierarchicalPrior)
+    ]
+    return [(b, A) for b, A in each if A is not None]
 
 
 def _curved(joint: JointPrior) -> bool:

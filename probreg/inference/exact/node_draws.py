@@ -1,0 +1,302 @@
+"""From weighted nodes of hyperparameters to draws of all coefficients, and their moments.
+
+beta given theta is normal and drawn exactly for a Gaussian likelihood, whose moments are those of the mixture over the nodes. Elsewhere
+points about a normal at each mode are weighed with their nodes by the posterior of both.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.inference.base import (
+    Array,
+    Draws,
+    Solution,
+    Status,
+    chains_of,
+    sigma_note,
+)
+from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.gaussian_surface import GaussianSurface
+from probreg.inference.exact.laplace_surface import LaplaceSurface
+from probreg.inference.exact.latent_groups import ConditionalNormal, EvidenceSurface, log_prior_of_logs
+from probreg.inference.exact.nodes import (
+    Nodes,
+)
+from probreg.inference.exact.process_surface import ProcessSurface
+from probreg.inference.exact.rebased_surface import RebasedSurface
+from probreg.inference.sampling.importance import (
+    all_proper,
+    batched_log_lik,
+    reliable,
+    resampled,
+    smoothed,
+    student_points,
+    weighted_moments,
+)
+from probreg.model.model import Model
+from probreg.priors.gaussian_process import ValuedProcess
+
+_DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
+_JOINT = 200  # coefficients up to which draws are weighed jointly with the scales
+_NO_WEIGHT = 1e-12  # of all: a node that changes no digit
+
+
+def solution_at_nodes(
+    model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, chains: int, rng: np.random.Generator
+) -> Solution:
+    """The posterior by weighted nodes of the hyperparameters: so many draws of each of so many chains."""
+    total, names = draws * chains, problem.names
+    by = (_of_rows if problem.moving else _exact) if problem.exact else _approximate
+    found = by(model, problem, nodes, total, rng)
+    drawn = {**found.aux, **{name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}}
+    moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
+    if problem.noise:  # of the nodes themselves, whose error is far below that of draws
+        at_nodes = np.exp(nodes.theta.reshape(-1, nodes.theta.shape[-1])[:, -1])
+        moments[model.noise_scale] = weighted_moments(at_nodes, np.exp(nodes.log_weight.ravel()))
+    index = slice(None) if problem.exact or found.detail else rng.permutation(resampled(found.weight, total, rng))
+    values = {"beta": found.beta, **drawn}
+    stats = {"n": model.design.total, **nodes.worth, **found.stats}
+    if all_proper(model) and (evidence := found.log_evidence) is not None:
+        stats["log_evidence"] = float(np.logaddexp.reduce(evidence) - np.log(len(evidence)))
+        if len(evidence) > 1:  # independent scramblings: their spread is the error of their mean
+            stats["log_evidence_se"] = float(np.std(evidence, ddof=1) / np.sqrt(len(evidence)))
+    k = model.shape[0] * model.shape[1]
+    said = nodes.words([*names, *(model.unknown if problem.noise else ())])
+    return Solution(
+        beta=found.mean[:k].reshape(model.shape),
+        scale=found.covariance[:k, :k],
+        aux={a: moments[a][0] for a in model.unknown},
+        aux_sd={a: moments[a][1] for a in model.unknown},
+        draws=Draws(
+            {name: chains_of(each[index], chains) for name, each in values.items()},
+            stats=nodes.chain_stats or {},
+            hyper=tuple(names),
+            marginals=found.marginals,
+        ),
+        status=Status.UNWEIGHED if found.detail else Status.SAMPLED,
+        detail=found.detail,
+        stats=stats,
+        notes=(
+            *sigma_note(
+                model, f"{'sigma is integrated with the scales' if problem.noise else 'sigma is drawn with beta'}"
+            ),
+            said,
+            *found.notes,
+        ),
+    )
+
+
+_EXACTLY = "beta given the scales is drawn from its exact normal distribution"
+
+
+class _Found(NamedTuple):
+    """Draws with their weights, and moments of (vec beta, ...), in part exact."""
+
+    theta: Array  # (S, d)
+    beta: Array  # (S, p, m)
+    aux: dict[str, Array]  # name -> (S,)
+    weight: Array  # (S,), sum 1
+    mean: Array
+    covariance: Array
+    stats: dict[str, float]
+    notes: tuple[str, ...]
+    marginals: dict[str, Array] | None = None  # of each coefficient, a mixture of normals over the nodes
+    log_evidence: Array | None = None  # (C,), each chain's own estimate
+    detail: str = ""  # why the draws are not vouched for
+
+
+def _exact(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
+    """beta given theta is normal; its moments are those of the mixture over the nodes."""
+    surface = problem.surface
+    assert isinstance(surface, GaussianSurface)
+    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
+    chosen = nodes.drawn(draws, rng)
+    c, G, F = surface.coefficients
+    q, k = G.shape[1], F.shape[1]
+    spread, gammas = np.zeros((q, q)), np.empty((len(chosen), q))
+    gamma, inner = np.empty((len(theta), q)), np.empty((len(theta), len(c)))
+    for part in surface.blocks_of(theta):
+        at = surface.at_nodes(theta[part])
+        w, gamma[part] = weight[part], at.mean
+        # E[cov(gamma | theta)] = sum_s w_s T_s T_s'
+        if at.T.ndim == 2:
+            spread += np.diag(w @ at.T**2)
+            inner[part] = at.T**2 @ np.square(G).T
+        else:
+            spread += np.einsum("s,sij,skj->ik", w, at.T, at.T, optimize=True)
+            inner[part] = np.square(G @ at.T).sum(-1)
+        place = np.full(len(theta), -1)
+        place[part] = np.arange(len(part))
+        mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
+        z, of = rng.standard_normal((len(mine), q)), place[chosen[mine]]
+        gammas[mine] = at.mean[of] + (at.T[of] * z if at.T.ndim == 2 else np.einsum("sij,sj->si", at.T[of], z))
+    mean = weight @ gamma
+    deviation = np.sqrt(weight)[:, None] * (gamma - mean)
+    sigma = np.exp(theta[:, -1]) if problem.noise else np.full(len(theta), model.noise())
+    # cov(beta) = G (E[cov] + cov(E)) G' + E[sigma^2] F F'
+    covariance = G @ (spread + deviation.T @ deviation) @ G.T + (weight @ sigma**2) * F @ F.T
+    beta = c + gammas @ G.T + sigma[chosen, None] * (rng.standard_normal((len(chosen), k)) @ F.T)
+    aux = {model.noise_scale: sigma[chosen]} if problem.noise else {}
+    equal = np.full(len(chosen), 1.0 / len(chosen))
+    # beta_j | theta ~ N(c_j + G_j m, |G_j T|^2 + sigma^2 |F_j|^2)
+    sd = np.sqrt(inner + sigma[:, None] ** 2 * np.square(F).sum(1))
+    marginals = {"weight": weight, "mean": c + gamma @ G.T, "sd": sd}
+    mean_beta = c + G @ mean
+    notes = () if nodes.chain_stats is None else (_EXACTLY,)
+    evidence = nodes.log_evidence if nodes.chain_stats is None else None
+    return _Found(theta[chosen], beta[..., None], aux, equal, mean_beta, covariance, {}, notes, marginals, evidence)
+
+
+def _of_rows(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
+    """The same of processes whose hyperparameters are in their columns, node by node from the rows."""
+    surface = problem.surface
+    assert isinstance(surface, ProcessSurface)
+    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
+    chosen, p = nodes.drawn(draws, rng), model.shape[0]
+    means, sd, inner = np.zeros((len(theta), p)), np.zeros((len(theta), p)), np.zeros((p, p))
+    beta = np.empty((draws, p))
+    told = np.flatnonzero((weight > _NO_WEIGHT) | (np.bincount(chosen, minlength=len(theta)) > 0))
+    for s in told:
+        at = surface.conditional(theta[s])
+        mine = np.flatnonzero(chosen == s)
+        beta[mine] = at.mean + rng.standard_normal((len(mine), at.root.shape[1])) @ at.root.T
+        means[s], sd[s] = at.mean, np.linalg.norm(at.root, axis=1)
+        inner += weight[s] * (at.root @ at.root.T)
+    share = weight[told] / weight[told].sum()
+    mean = share @ means[told]
+    # cov(beta) = E[cov(beta | theta)] + cov(E[beta | theta])
+    deviation = np.sqrt(share)[:, None] * (means[told] - mean)
+    sigma = np.exp(theta[chosen, -1]) if problem.noise else np.empty(0)
+    aux = {model.noise_scale: sigma} if problem.noise else {}
+    marginals = {"weight": share, "mean": means[told], "sd": sd[told]}
+    notes = () if nodes.chain_stats is None else (_EXACTLY,)
+    evidence = nodes.log_evidence if nodes.chain_stats is None else None
+    equal = np.full(draws, 1.0 / draws)
+    covariance = inner / weight[told].sum() + deviation.T @ deviation
+    return _Found(
+        theta[chosen], beta[..., None], aux, equal, mean, covariance, {}, notes, marginals, evidence
+    )  # fmt: skip
+
+
+class NodeLaw(NamedTuple):
+    """The normal distribution of (vec beta, log aux) of a model with plain priors at a node, and the coefficients as those of the fit."""
+
+    normal: ConditionalNormal
+    model: Model
+    columns: Array | None  # (p, q): beta = columns @ those of `model`; None where they are the same
+
+    def points(self, z: Array) -> tuple[Array, Array, Array]:
+        """From standard points z their log prior (S,), with aux as densities of their logs, beta (S, p, m) of the fit, and log aux."""
+        point = self.normal.mean + z @ self.normal.root.T
+        k = self.model.shape[0] * self.model.shape[1]
+        beta, log_aux = point[:, :k].reshape(-1, *self.model.shape), point[:, k:]
+        aux = dict(zip(self.model.unknown, np.exp(log_aux).T))
+        log_prior = self.model.log_prior(beta, **aux) + log_aux.sum(1)
+        return log_prior, beta if self.columns is None else self.columns @ beta, log_aux
+
+
+def _laws(model: Model, problem: EvidenceProblem, theta: Array, shift: Array | None = None) -> list[NodeLaw]:
+    """At each node, with the `shift` of the mean where it is known."""
+    surface = problem.surface
+    if isinstance(surface, LaplaceSurface):
+        return [NodeLaw(surface.conditional(t, shift), surface.model_at(t), None) for t in theta]
+    assert isinstance(surface, RebasedSurface)
+    return [_law_of_values(model, problem, *surface.inner_at(t)) for t in theta]
+
+
+def _law_of_values(model: Model, problem: EvidenceProblem, inner: EvidenceSurface, theta: Array) -> NodeLaw:
+    """Of processes through the columns of a node, whose values at the distinct rows are coefficients of the fit."""
+    assert isinstance(inner, LaplaceSurface)
+    here = inner.model.design
+    place = {c: j for j, c in enumerate(here.columns)}
+    columns, moved = np.zeros((model.shape[0], inner.model.shape[0])), set[int]()
+    for g, prior in problem.moving:
+        term = model.design.process_of(g.columns)
+        assert term is not None  # its prior is bound to one
+        assert isinstance(prior, ValuedProcess)
+        own = here.recipe.processes[term.key]
+        columns[np.ix_(g.columns, [place[c] for c in own.columns])] = own.basis.phi(prior.basis.anchors)
+        moved |= set(g.columns)
+    for j, name in enumerate(model.design.columns):
+        if j not in moved:
+            columns[j, place[name]] = 1.0
+    return NodeLaw(inner.conditional(theta), inner.model_at(theta), columns)
+
+
+def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
+    """Points (beta, log aux) about the mode at every node, weighed with their node by the posterior of both."""
+    surface, count = problem.surface, model.shape[0] * model.shape[1]
+    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
+    if isinstance(surface, LaplaceSurface) and surface.many_rows and nodes.chain_stats is None and count <= _JOINT:
+        # the shift of the mean, in standard deviations, is that of the node of most weight: weights say whether it will do
+        shift = surface.shift(theta[int(np.argmax(nodes.log_weight))])
+        found = _weighed_jointly(model, problem, nodes, _laws(model, problem, theta, shift), draws, rng)
+        if found.stats["k_hat_joint"] <= reliable(len(found.weight)):
+            return found
+    at = _laws(model, problem, theta)
+    if nodes.chain_stats is not None:
+        return _unweighed(model, nodes, at, draws, rng, "draws of Markov chains are not weighed")
+    if (most := max(law.normal.root.shape[1] for law in at)) > _JOINT:
+        return _unweighed(model, nodes, at, draws, rng, f"{most} coefficients, and at most {_JOINT} are weighed")
+    found = _weighed_jointly(model, problem, nodes, at, draws, rng)
+    if not (k := found.stats["k_hat_joint"]) <= reliable(len(found.weight)):
+        why = f"weighed jointly with the scales they have k-hat {k:.2f}"
+        return _unweighed(model, nodes, at, draws, rng, why, {"k_hat_joint": k})
+    return found
+
+
+def _weighed_jointly(
+    model: Model, problem: EvidenceProblem, nodes: Nodes, at: list[NodeLaw], draws: int, rng: np.random.Generator
+) -> _Found:
+    """Student-t points about the normal at each node, with their weights."""
+    theta, each = nodes.theta.reshape(-1, nodes.theta.shape[-1]), -(-draws // len(nodes.theta[..., 0].ravel()))
+    of = np.repeat(np.arange(len(theta)), each)
+    log_prior, log_q, points = np.empty(len(of)), np.empty(len(of)), list[Array]()
+    for s, law in enumerate(at):
+        mine, k = slice(s * each, (s + 1) * each), law.normal.root.shape[1]
+        z, log_z = student_points(rng, each, k, max(_DF_BETA, k))
+        log_q[mine] = log_z - np.linalg.slogdet(law.normal.root)[1]
+        log_prior[mine], beta, log_aux = law.points(z)
+        points.append(np.column_stack([beta.reshape(each, -1), log_aux]))
+    point = np.concatenate(points)
+    beta, aux = _split(model, point)
+    # p(y, beta, aux, theta) / (q(theta) q(beta, aux | theta)), aux and the scales as densities of their logs.
+    log_w = batched_log_lik(model, beta, aux) + log_prior - log_q
+    log_w += (log_prior_of_logs(theta, problem.surface.priors) - nodes.log_q.ravel())[of]
+    log_w = np.where(np.isnan(log_w), -np.inf, log_w)
+    tail = smoothed(log_w)
+    weight = np.exp(tail.log_weight - np.logaddexp.reduce(tail.log_weight))
+    # p(y) = E_q[w], one estimate for each scrambling
+    chains = log_w.reshape(len(nodes.theta), -1)
+    evidence = np.logaddexp.reduce(chains, axis=1) - np.log(chains.shape[1])
+    stats = {"k_hat_joint": tail.k, "ess_joint": float(1.0 / np.square(weight).sum())}
+    worth = f"k-hat {tail.k:.2f}, {len(log_w):,} of them worth {stats['ess_joint']:,.0f} independent draws"
+    mean = weight @ point
+    deviation = point - mean
+    covariance = deviation.T @ (weight[:, None] * deviation)
+    notes = (f"points are weighed jointly with the scales: {worth}",)
+    return _Found(theta[of], beta, aux, weight, mean, covariance, stats, notes, log_evidence=evidence)
+
+
+def _unweighed(
+    model: Model, nodes: Nodes, at: list[NodeLaw], draws: int, rng: np.random.Generator, why: str,
+    stats: dict[str, float] | None = None,
+) -> _Found:  # fmt: skip
+    """Draws of the normal at each node, the nodes by their Laplace evidence: an approximation that nothing vouches for."""
+    theta, chosen = nodes.theta.reshape(-1, nodes.theta.shape[-1]), nodes.drawn(draws, rng)
+    point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
+    for s in np.unique(chosen):
+        mine = np.flatnonzero(chosen == s)
+        _, beta, log_aux = at[s].points(rng.standard_normal((len(mine), at[s].normal.root.shape[1])))
+        point[mine] = np.column_stack([beta.reshape(len(mine), -1), log_aux])
+    beta, aux = _split(model, point)
+    equal = np.full(draws, 1.0 / draws)
+    said = f"beta given the scales is normal about its mean to first order (Laplace): {why}"
+    return _Found(theta[chosen], beta, aux, equal, point.mean(0), np.cov(point.T), stats or {}, (said,), detail=why)
+
+
+def _split(model: Model, point: Array) -> tuple[Array, dict[str, Array]]:
+    """beta (S, p, m) and aux (S,) of points (vec beta, log aux)."""
+    p, m = model.shape
+    return point[:, : p * m].reshape(-1, p, m), {a: np.exp(point[:, p * m + i]) for i, a in enumerate(model.unknown)}

@@ -1,0 +1,170 @@
+"""A process off the rows of a fit whose draws hold its hyperparameters h and its values f(A) at the distinct rows A.
+
+Given both it is at other points N(k(x, A) k(A, A)^+ f(A), s^2 R(x, z)), R = k(x, z) - k(x, A) k(A, A)^+ k(A, z), all at h. The columns
+of the design are 1 at one of these rows and 0 elsewhere, so that this mean, less what they say, is added to each draw with R.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from probreg.errors import DataError, Incompatible
+from probreg.kernels.anchored import AnchoredBasis
+from probreg.kernels.pairs import RowPairs
+from probreg.kernels.row_values import RowValues, root_at_rows
+from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
+from probreg.priors.gaussian_process import ValuedProcess, nodes_of
+
+Array = np.ndarray
+_PAIRED = 1000  # points whose covariances are taken at once
+_HELD = 5 * 10**7  # numbers, 0.4 GB at the most, of bases that are held from one part of the rows to the next
+_MOST = 10**8  # numbers, 0.8 GB, of draws of sums that are held
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnProcess:
+    """A process given its values and hyperparameters in each atom.
+
+    Attributes
+    ----------
+    key : str
+        The term.
+    prior : ValuedProcess
+        Of its columns.
+    columns : list of int
+        Where these stand in the design.
+    amplitude : array (S,)
+        s.
+    table : array (S, d)
+        The other hyperparameters, in the order of `prior.unknown`.
+    at_rows : array (S, a, m)
+        f(A) for each linear predictor.
+    """
+
+    key: str
+    prior: ValuedProcess
+    columns: list[int]
+    amplitude: Array
+    table: Array
+    at_rows: Array
+
+    @property
+    def basis(self) -> RowValues:
+        return self.prior.basis
+
+    @property
+    def _nodes(self) -> Iterable[tuple[Array, AnchoredBasis, Array]]:
+        """The atoms of each distinct h, the basis of k there, and the coefficients u (S', q, m) with phi(x)'u the mean at x."""
+        return self._held if len(np.unique(self.table, axis=0)) * self.basis.size**2 <= _HELD else self._each()
+
+    @cached_property
+    def _held(self) -> list[tuple[Array, AnchoredBasis, Array]]:
+        return list(self._each())
+
+    def _each(self) -> Iterator[tuple[Array, AnchoredBasis, Array]]:
+        names = [name for name, _ in self.prior.unknown]
+        for h, mine in nodes_of(self.table):
+            made, _, places = root_at_rows(self.prior.kernel_at(**dict(zip(names, h))), self.basis.anchors)
+            # k(x, A) k(A, A)^+ f = k(x, A_p) T T'f_p
+            yield mine, made, np.einsum("pq,spm->sqm", made.T, self.at_rows[mine][:, places])
+
+    def moments(self, rows: Array, columns: Array) -> tuple[Array, Array] | None:
+        """The mean (S, n, m) that the columns (n, a) lack and the variance (S, n), at rows; None where all are among those of the fit."""
+        off = np.flatnonzero(~columns.any(1))
+        if not len(off):
+            return None
+        mean, variance = (
+            np.zeros((len(self.table), len(rows), self.at_rows.shape[2])),
+            np.zeros((len(self.table), len(rows))),
+        )
+        for mine, made, u in self._nodes:
+            phi = made.values(rows[off])
+            mean[np.ix_(mine, off)] = phi @ u
+            variance[np.ix_(mine, off)] = np.square(self.amplitude[mine])[:, None] * made.variance_left(rows[off], phi)
+        return mean, variance
+
+    def variance(self, rows: Array, columns: Array) -> Array | None:
+        """(S, n), or None where there is none."""
+        found = self.moments(rows, columns)
+        return None if found is None else found[1]
+
+    def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
+        raise Incompatible(f"{self.key}: its draws differ in their hyperparameters, so that effects are those of draws")
+
+    def draws_of_sums(self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator) -> Array:
+        """Draws (S, E) of weighted sums, less what the columns say of them."""
+        self._refuse(len(self.table) * (weights[0].shape[0] + sums.n))
+        out, own = np.empty((len(self.table), weights[0].shape[0])), self._columns_of(sums)
+        for mine, made, u in self._nodes:
+            mean = sums.columns(made) @ u - own @ self.at_rows[mine]
+            each = [covariance_left(made, sums, A) for A in weights]
+            value, vector = np.linalg.eigh(np.asarray(sum(each[1:], each[0])))
+            z = rng.standard_normal((len(mine), len(value))) * np.sqrt(np.maximum(value, 0.0))
+            out[mine] = sum(((A @ mean[..., k].T).T for k, A in enumerate(weights)), np.zeros(()))
+            out[mine] += self.amplitude[mine, None] * (z @ vector.T)
+        return out
+
+    def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> "DrawnSums":
+        """Draws of all sums, less what the columns say of them."""
+        whole, own = self.sums(sums, rng), self._columns_of(sums)
+        for part in np.array_split(np.arange(len(whole)), 1 + whole.size // 10**7):
+            whole[part] -= own @ self.at_rows[part]
+        return DrawnSums(whole)
+
+    def sums(self, sums: RowSums, rng: np.random.Generator) -> Array:
+        """Draws (S, n, m) of sums of the process itself."""
+        m = self.at_rows.shape[2]
+        self._refuse(len(self.table) * sums.n * m)
+        out = np.empty((len(self.table), sums.n, m))
+        for mine, made, u in self._nodes:
+            G = _root(made, sums)
+            z = rng.standard_normal((len(mine), m, len(G))) * self.amplitude[mine, None, None]
+            out[mine] = sums.columns(made) @ u + np.moveaxis(z @ G, 1, 2)
+        return out
+
+    def _columns_of(self, sums: RowSums) -> Array:
+        """The sums of the columns of the design, (n, a)."""
+        out = np.zeros((sums.n, self.basis.size))
+        for k, c in enumerate(sums.coefficients.T):
+            if len(used := np.flatnonzero(c)):
+                out[used] += c[used, None] * self.basis.values(sums.rows[used, k])
+        return out
+
+    def _refuse(self, numbers: int) -> None:
+        if numbers > _MOST:
+            raise DataError(
+                f"{self.key}: its draws at these rows are {8e-9 * numbers:.1f} GB: take fewer rows, or fewer draws"
+            )
+
+
+def _root(made: AnchoredBasis, sums: RowSums) -> Array:
+    """G (r, n) with G'G the covariance of the sums that the columns leave: of few points from its matrix, of many by columns of it."""
+    points, M = sums.points()
+    if len(points) > _PAIRED:
+        return root_left(made, sums)
+    # l l'k = M K M', less l(phi)'l(phi)
+    whole, phi = np.asarray(M @ (M @ made.kernel.matrix(RowPairs(points, points))).T), sums.columns(made)
+    unit = np.sqrt(np.maximum(np.diagonal(whole), np.finfo(float).tiny))
+    c, pivots, rank, _ = lapack.dpstrf((whole - phi @ phi.T) / np.outer(unit, unit), tol=ON_SPAN, lower=1)
+    G = np.empty((rank, sums.n))
+    G[:, pivots - 1] = np.tril(c)[:, :rank].T
+    return G * unit
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnSums:
+    """Draws of sums (S, n, m), held whole."""
+
+    values: Array
+
+    @property
+    def empty(self) -> bool:
+        return not self.values.any()
+
+    def at(self, sums: slice, atoms: slice) -> Array:
+        """Of some sums for some atoms."""
+        return self.values[atoms, sums]
