@@ -24,6 +24,13 @@ svr = pr.svr(time, y, kernel=pr.kernels.RBF(5.0), C=500.0, epsilon=20.0)
 print(svr.notes[0])
 print(svr.notes[1])
 
+# What the story rests on.
+for tau, fit in fits.items():
+    below = np.mean(y < fit.predict(table)["mean"].values)
+    assert abs(below - tau) < 0.06
+assert svr.solution.stats["gap"] < 1e-9
+assert (np.abs(svr.support["residual"]) >= 20.0 - 1e-6).all()
+
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), sharey=True, layout="constrained")
 for axes in (left, right):
     axes.plot(time, y, ".", color="0.6", markersize=4)

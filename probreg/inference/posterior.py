@@ -84,8 +84,7 @@ class Posterior(Method):
         every = (*self.exact, self.nodes, self.weighted, self.sampler)
         if any(method_obstacle(k, model) is None for k in every):
             return None
-        moving = any(isinstance(b.prior, HierarchicalPrior) and b.prior.in_columns for b in model.joint.blocks)
-        return method_obstacle(self.nodes if moving else self.sampler, model)
+        return method_obstacle(self.nodes if _moving(model) else self.sampler, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         why: list[str] = []
@@ -119,7 +118,7 @@ class Posterior(Method):
         except (ProbregError, np.linalg.LinAlgError) as error:
             said = str(error) if str(error).startswith(weighted.name) else f"{weighted.name}: {error}"
             if method_obstacle(self.sampler, model) is not None:
-                raise Incompatible(f"posterior: {why[-1]}") from None
+                raise Incompatible(f"posterior: {why[-1] if _moving(model) else said}") from None
             return Resolved(model, self.sampler, (_taken(self.sampler, [*why, said]),))
         k, n, ess = solution.stats["k_hat"], weighted.chains * weighted.points, solution.stats["ess"]
         told = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
@@ -146,6 +145,11 @@ class Posterior(Method):
         settled = self.resolve(model, rng)
         found = settled.solution or settled.method.solve(settled.model, rng)
         return replace(found, notes=(*settled.notes, *found.notes))
+
+
+def _moving(model: Model) -> bool:
+    """Whether unknown hyperparameters stand in the columns."""
+    return any(isinstance(b.prior, HierarchicalPrior) and b.prior.in_columns for b in model.joint.blocks)
 
 
 def _unvouched(nodes: Integrate, model: Model) -> str | None:

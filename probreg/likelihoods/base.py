@@ -267,6 +267,9 @@ class DifferentiableLikelihood(Likelihood):
         """log p with its gradient and curvature over (eta, log aux), for one eta of shape (n, m): the observed curvature, and
         the expected one where log p is not twice differentiable."""
 
+    # whether `value_grad_hessian` gives the expected curvature in place of the observed one
+    expected_curvature: ClassVar[bool] = False
+    curvature_has_slope: ClassVar[bool] = True  # which the slopes of an evidence by Laplace's method are made of
     concave: ClassVar[bool] = False  # log p is concave in eta; a sum of such, with such priors, has one maximum
 
     # What may be compiled; a law holds it to log_prob and score. Without it NumPy serves, and PyMC's graph the samplers.
@@ -292,7 +295,7 @@ class SmoothLikelihood(DifferentiableLikelihood):
 class ProximalLikelihood(DifferentiableLikelihood):
     """Concave in eta, with kinks: where a mode sits on them, log p has no second derivative there."""
 
-    concave = True
+    concave = expected_curvature = True
     working: ClassVar[str] = (
         ""  # in words, where the density is a means to an estimate more than a model of the response
     )

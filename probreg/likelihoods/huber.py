@@ -42,7 +42,7 @@ class Huber(LocationScaleLikelihood):
     Examples
     --------
     >>> float(Huber(1.0).log_prob(np.array(3.0), np.array([0.0]), sigma=1.0).round(6))
-    -3.57323
+    -3.573059
     """
 
     k: Positive = 1.345

@@ -58,6 +58,14 @@ class PowerNoise(LocationScaleLikelihood):
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @property
+    def expected_curvature(self) -> bool:  # type: ignore[override]
+        return self.p < 2.0
+
+    @property
+    def curvature_has_slope(self) -> bool:  # type: ignore[override]
+        return self.p >= 3.0 or self.p == 2.0
+
     def describe(self, response: str) -> str:
         return f"the centre of {response}, with noise of density exp(-|r / sigma|^{self.p:g})"
 
@@ -89,9 +97,9 @@ class PowerNoise(LocationScaleLikelihood):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         found = super().value_grad_hessian(y, eta, **aux)
-        if self.p >= 2.0:
+        if not self.expected_curvature:
             return found
-        # the second derivative is infinite at r = 0, and its sample mean has no variance for p <= 3/2: the expected one instead,
+        # the second derivative is infinite at r = 0, and its sample mean has no variance for p <= 3/2: the expected one,
         # E g^2 / sigma^2 over eta and E (r g - 1)^2 = p over log sigma, whose product has mean 0
         curvature = np.zeros_like(found.curvature)
         curvature[:, 0, 0], curvature[:, 1, 1] = self.standard_information / np.square(aux["sigma"]), self.p

@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -208,6 +209,9 @@ ROOMS: dict[str, Answer] = {
     ),
     "coverage": lambda a: numbers(pr.coverage(a.model, a.mode, kinds=["wald"], reps=2).table),
     "curvature": lambda a: [test.statistic for test in curvature(a.mode).values()],
+    "guarantee": lambda a: [
+        line.bound.value for line in pr.guarantee(a.mode, y_range=(-50.0, 50.0)).lines if line.bound
+    ],
     "hypothesis": lambda a: numbers(pr.hypothesis(a.mode, "x = z").table),
     "hypothesis of a posterior": lambda a: numbers(pr.hypothesis(a.post, "x > 0").table),
     "prior_weight": lambda a: numbers(pr.prior_weight(a.post).table),
@@ -252,6 +256,9 @@ METHODS: dict[str, Answer] = {
     "nuts": lambda a: np.isfinite(pr.fit(a.prior, pr.NUTS(draws=50, tune=50, chains=1, progress=False)).coef),
     "perceptron": lambda a: pr.fit(a.model, "perceptron").coef,
     "posterior": lambda a: np.isfinite(pr.fit(a.prior, "posterior").coef),  # by another rung of its ladder
+    "interior_point": lambda a: (
+        pr.fit(replace(a.model, likelihood=pr.likelihoods.AbsoluteLoss(), aux={}), "interior_point").coef
+    ),
     "proximal_newton": lambda a: pr.fit(a.lasso, "proximal_newton").coef,
     "quadrature": lambda a: pr.fit(a.prior, pr.Quadrature(**FEW)).coef,
     "sgd": lambda a: pr.fit(a.model, pr.SGD(epochs=1, tol=1e9)).coef,
@@ -268,6 +275,8 @@ RECIPES = {
     "gam",
     "gp",
     "kernel_ridge",
+    "quantile_regression",
+    "svr",
     "lasso",
     "logistic",
     "ols",

@@ -44,7 +44,7 @@ def test_what_is_named_exists(words):
         ("Log-Normal", "a log normal likelihood is not available"),
         ("negative binomial", "did you mean 'negative_binomial'"),
         ("gausian", "did you mean 'gaussian'"),
-        ("spam", "There are: bernoulli"),
+        ("spam", "There are: absolute"),
     ],
 )
 def test_a_likelihood_by_another_name(name, said):

@@ -3,6 +3,7 @@ are ArviZ's, units that do not matter; and the ladder that ends where it can."""
 
 import dataclasses
 import itertools
+import warnings
 from typing import Any
 
 import numpy as np
@@ -281,8 +282,11 @@ def test_a_weight_is_a_number_of_copies_in_any_order(likelihood):
     w = np.arange(len(y)) % 4
     again = np.random.default_rng(0).permutation(np.repeat(np.arange(len(y)), w))
     options = recipe_of(likelihood) | {"prior": Normal(0.8), "aux": proper_aux(likelihood)}
-    one = pr.fit(pr.Model.from_arrays(X, y, weights=w, **options), "importance")
-    two = pr.fit(pr.Model.from_arrays(X[again], y[again], **options), "importance")
+    always = Importance(max_k=0.9)  # with kinks k-hat is near its limit
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one = pr.fit(pr.Model.from_arrays(X, y, weights=w, **options), always)
+        two = pr.fit(pr.Model.from_arrays(X[again], y[again], **options), always)
     same(one, two, np.eye(4))
 
 

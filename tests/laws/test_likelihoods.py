@@ -112,7 +112,9 @@ def test_score_is_the_slope_of_log_prob(likelihood):
         np.testing.assert_allclose(likelihood.score(y, eta, **aux)[:, k], numeric, rtol=1e-8, atol=1e-9)
 
 
-@smooth
+@pytest.mark.parametrize(
+    "likelihood", [v for v in CASES if isinstance(v, SmoothLikelihood) and not v.expected_curvature], ids=named
+)
 def test_expansion_is_the_slope_and_curvature_over_eta_and_log_aux(likelihood):
     y, eta = rows(likelihood)
     names, m = likelihood.aux, likelihood.width
@@ -146,8 +148,8 @@ def test_information_is_the_expected_square_of_the_score(likelihood):
         np.testing.assert_allclose(p @ s, 0.0, atol=1e-10)  # and the score has mean zero
 
 
-@kinked
-def test_expansion_with_kinks_is_the_slope_and_the_expected_curvature(likelihood):
+@pytest.mark.parametrize("likelihood", [v for v in CASES if getattr(v, "expected_curvature", False)], ids=named)
+def test_expansion_is_the_slope_and_the_expected_curvature(likelihood):
     y, eta = rows(likelihood)
     names, aux = likelihood.aux, auxiliaries(likelihood)
     found = likelihood.value_grad_hessian(y, eta, **aux)

@@ -121,7 +121,7 @@ def test_the_covariance_of_a_mode_is_the_inverse_curvature(model, method):
         H = -gradient(
             lambda v: gradient(lambda b: float(model.log_posterior(b.reshape(model.shape), **at)), v, 0.05), x[:k], 0.05
         )
-    elif isinstance(model.likelihood, ProximalLikelihood):  # with kinks the expected curvature
+    elif model.likelihood.expected_curvature:
         H = model.value_grad_hessian(fit.solution.beta, **fit.solution.aux).curvature
     else:
         H = -gradient(lambda v: gradient(lambda b: density(model, x + se * b), v), np.zeros(len(x)))

@@ -147,6 +147,8 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
     blocks, gaussian = model.joint.blocks, model.likelihood.least_squares
     if not isinstance(model.likelihood, SmoothLikelihood):
         return f"{method.name} needs a smooth likelihood, and {model.likelihood.name} is not one"
+    if not model.likelihood.curvature_has_slope:
+        return f"{method.name} needs a second derivative of log p that has a slope, which {model.likelihood!r} lacks where y = eta; use nuts"
     sigma_alone = does == "finds" and gaussian and model.noise_unknown and model.joint.informative.any()
     if not sigma_alone and not any(isinstance(b.prior, HierarchicalPrior) for b in blocks):
         return (
