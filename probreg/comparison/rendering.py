@@ -178,12 +178,12 @@ def _header(of: Compared) -> list[str]:
         # The kind of interval of the coefficients, and of the others where it is another one.
         here = of.data.sel(fit=name)
         kinds = dict.fromkeys(zip(here["role"].values, here["kind"].values, here["param"].values))
-        first = next(k for _, k, _ in kinds)
+        first = next((k for _, k, _ in kinds if k in KIND_WORDS), None)  # what is held has no interval
         rest = [
             f"{p}: {KIND_WORDS[k]}" for role, k, p in kinds if role != "coefficient" and k in KIND_WORDS and k != first
         ]
-        interval_kinds = KIND_WORDS[first] + (f" ({', '.join(rest)})" if rest else "")
-        said = [fit.method.name, f"{interval_kinds} intervals"]
+        beside = f" ({', '.join(rest)})" if rest else ""
+        said = [fit.method.name, "no intervals" if first is None else f"{KIND_WORDS[first]}{beside} intervals"]
         said += [f"seed {fit.seed}"] if fit.target == "posterior" else []
         other = fit.model.likelihood.describe(d.response)
         said += [other] if other != attrs["models"] else []

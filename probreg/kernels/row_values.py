@@ -19,6 +19,8 @@ from probreg.kernels.basis import Beyond, KernelBasis
 from probreg.kernels.pairs import Array, RowPairs
 from probreg.numerics.linalg import inverse_upper
 
+_PIVOT = 32  # n eps max k(x, x): a smaller pivot is off by its own size, and its column explains more off the rows than there is
+
 
 @dataclass(frozen=True, eq=False)
 class RowValues(KernelBasis):
@@ -80,8 +82,8 @@ def root_at_rows(kernel: CovarianceFunction, A: Array) -> tuple[AnchoredBasis, A
     (True, 3)
     """
     K = kernel.matrix(RowPairs(A, A))
-    tol = len(A) * np.finfo(float).eps * float(np.abs(np.diagonal(K)).max())
-    # P'K P = L L' with the largest variance that is left as the next pivot; columns below tol are rounding
+    tol = _PIVOT * len(A) * np.finfo(float).eps * float(np.abs(np.diagonal(K)).max())
+    # P'K P = L L' with the largest variance that is left as the next pivot; below tol it is mostly rounding
     c, pivots, rank, _ = lapack.dpstrf(K, tol=tol, lower=1)
     order, L = pivots - 1, np.tril(c)[:, :rank]
     F = np.empty_like(L)

@@ -239,6 +239,7 @@ def test_a_bound_says_what_it_assumes_and_when_it_says_nothing():
         (lambda: bounds.hold_out([0.5]), "two or more rows"),
         (lambda: bounds.hold_out([0.5, 0.1, 0.2], folds=[0, 0, 1]), "fold 1 has one"),
         (lambda: bounds.kernel_complexity([[1.0, 2.0]]), "square matrix"),
+        (lambda: bounds.kernel_complexity([[1.0, 0.5], [0.1, 1.0]]), "K is symmetric, and it holds 0.5 in row 0"),
         (lambda: bounds.kernel_complexity([[1.0, 3.0], [3.0, 1.0]]), "no matrix of a kernel"),
     ],
 )

@@ -235,3 +235,20 @@ def test_other_likelihoods_have_the_posterior_of_many_sines(likelihood):
         p, q = exact.solution.draws.flat[a], sines.solution.draws.flat[b]
         assert p.mean() == pytest.approx(q.mean(), abs=0.1 * q.std())
         assert p.std() == pytest.approx(q.std(), rel=0.1)
+
+
+def test_two_processes_the_first_with_fewer_columns_than_rows() -> None:
+    model = model_of(formula="y ~ gp(z) + gp(x)", prior={"gp(z)": UNKNOWN, "gp(x)": UNKNOWN})
+    sizes = lambda of: [len(t.columns) for t in of.design.recipe.processes.values()]
+    assert sizes(model)[0] < 12
+    assert sizes(with_values(model)) == [12, 11]
+
+
+def test_pivots_that_are_mostly_rounding_are_left_out() -> None:
+    x = np.sort(np.random.default_rng(4).uniform(0.0, 5.0, 30))[:, None]
+    made, F, _ = root_at_rows(RBF(1.1975970244272824), x)
+    far = np.linspace(-3.0, 8.0, 400)[:, None]
+    assert made.kernel.diagonal(far) - np.square(made.values(far)).sum(1) == pytest.approx(
+        made.residual_variance(far), abs=1e-12
+    )
+    np.testing.assert_allclose(F @ F.T, RBF(1.1975970244272824)(x), atol=1e-12)

@@ -365,3 +365,14 @@ def test_processes_of_other_priors_are_compared_without_their_density(drawn) -> 
     )
     assert same_prior(drawn, drawn)
     assert not same_prior(drawn, other)
+
+
+def test_processes_with_all_else_held_are_compared() -> None:
+    prior = GaussianProcess(amplitude=1.0, length=0.5)
+    formulas = {b: f"y ~ gp(x, basis='{b}') - 1" for b in ("exact", "hsgp")}
+    fits = {
+        b: pr.fit(model_of(f, prior={f"gp(x, basis='{b}')": prior}, aux={"sigma": 0.3})) for b, f in formulas.items()
+    }
+    said = str(pr.compare(fits))
+    assert "no intervals" in said
+    assert "held at 0.3" in said

@@ -103,6 +103,14 @@ def test_unseen_rows_judge_the_fit_as_it_is(rows):
     assert found.held_out.bound.value == pytest.approx(bounds.hold_out(losses, most=25.0).value, rel=1e-12)
 
 
+def test_rows_of_the_fit_are_not_unseen(rows):
+    X, y = rows
+    fit = pr.ols(X, y)
+    with pytest.raises(pr.errors.DataError, match="data are the 120 rows of the fit"):
+        pr.guarantee(fit, (-2.0, 3.0), data=X[::-1], y=y[::-1])
+    assert pr.guarantee(fit, (-2.0, 3.0), data=X, y=np.roll(y, 1)).held_out.bound is not None
+
+
 def test_predictions_are_clipped_to_the_range(rows):
     X, y = rows
     X = np.vstack([X, [[40.0, 0.0]]])  # a row far out, where the line leaves the range

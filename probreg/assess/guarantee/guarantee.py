@@ -7,7 +7,7 @@ from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.assess.conformal.conformal import unseen_rows
 from probreg.assess.guarantee.class_bounds import dimension_lines, draw_lines
 from probreg.assess.guarantee.held_out import fold_lines, split_lines, unseen_lines
-from probreg.assess.guarantee.judged import BoundLine, Judged, independent_rows, scale_from_rows
+from probreg.assess.guarantee.judged import BoundLine, Judged, independent_rows, refuse_same_rows, scale_from_rows
 from probreg.assess.guarantee.losses import BoundedLoss, LossName, losses_for, read_range
 from probreg.assess.guarantee.norm_ball import ball_lines
 from probreg.errors import DataError
@@ -118,7 +118,8 @@ def guarantee(
         "brier" of classes, both by default.
     chosen_from : int or None
         How many scales of the prior were compared on these rows, from a grid fixed before them: 1 where it was stated,
-        None where it was chosen freely. Scales found by evidence on the rows count as chosen freely.
+        None where it was chosen freely. Scales found by evidence on the rows count as chosen freely; those that `tune` chose
+        look like stated ones, so that their number has to be said here.
     row_norm : float, optional
         r, with ||x|| <= r for every row there can be: the norm of its columns, each in units of its prior's scale over the
         root mean square of these scales. Covariance functions with an end know theirs.
@@ -135,7 +136,7 @@ def guarantee(
     Raises
     ------
     DataError
-        For a y outside y_range, with its row, and a range that was taken from the sample.
+        For a y outside y_range, with its row, a range that was taken from the sample, and data that are the rows of the fit.
     Incompatible
         For weights that are no frequencies, and a method without probabilities.
     NotConverged
@@ -167,6 +168,7 @@ def guarantee(
         lines = split_lines(judged, holdout)
     else:
         new = unseen_rows(fit.model, data, y, None, None, None)
+        refuse_same_rows(fit.model.design, new)
         losses_for(lik, new, y_range, loss)  # of the new rows too
         lines = unseen_lines(judged, fit, new, "it judges the fit as it is, on rows kept apart from it")
     lines += fold_lines(judged, folds) if folds else []

@@ -8,7 +8,7 @@ import numpy as np
 from probreg.assess.conformal.base import blocks, rows_by_frequency
 from probreg.assess.guarantee.losses import BoundedLoss
 from probreg.data import Design
-from probreg.errors import Incompatible
+from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import atom_count, predictive
 from probreg.likelihoods import Likelihood
@@ -130,3 +130,14 @@ def independent_rows(fit: Fit) -> Design:
             "rows are the only weights that they take"
         )
     return rows_by_frequency(design)[0]
+
+
+def refuse_same_rows(fitted: Design, new: Design) -> None:
+    """DataError for data that are the rows of the fit, in any order."""
+    if fitted.n != new.n or fitted.X.shape != new.X.shape:
+        return
+    one, other = (np.column_stack([d.X, d.observed]) for d in (fitted, new))
+    if np.array_equal(one[np.lexsort(one.T)], other[np.lexsort(other.T)]):
+        raise DataError(
+            f"data are the {new.n} rows of the fit, which has seen them: pass rows that were kept apart from it"
+        )

@@ -43,7 +43,7 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
     ball = _ball(judged)
     lines = [_stable(judged, ball, loss)]
     Lam, delta, paid = ball.radius, judged.share, judged.paid
-    said = f"Lam = {Lam:.4g} = B / sqrt(lam), lam = {ball.lam:.4g} of the mean loss, stated before the rows"
+    said = f"Lam = {Lam:.4g} = B / sqrt(lam), lam = {ball.lam:.4g} of the mean loss, taken as stated before the rows"
     if ball.epsilon is not None:
         said = said.replace("B / sqrt(lam)", "sqrt(max(0, B - epsilon) / lam)")
     if judged.chosen_from is None:
@@ -91,7 +91,7 @@ def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
         risk=judged.risk(loss), n=judged.n, lam=ball.lam, row_norm=ball.r, half_width=ball.B, width=loss.width,
         epsilon=loss.epsilon, delta=judged.share,
     )  # fmt: skip
-    said = f"lam = {ball.lam:.4g} of the mean loss, stated before the rows; |y - offset| <= {ball.B:.4g}"
+    said = f"lam = {ball.lam:.4g} of the mean loss, taken as stated before the rows; |y - offset| <= {ball.B:.4g}"
     return BoundLine("stability", loss.name, bound, notes=(said, *judged.paid))
 
 

@@ -66,17 +66,22 @@ def with_kernel(
 def with_values(model: Model) -> Model:
     """The model whose exact processes of unknown lengths have their values at the distinct rows as coefficients: columns that these
     hyperparameters do not move; itself where it has none."""
-    for b in model.joint.blocks:
-        if isinstance(b.prior, MovingProcess) and not isinstance(b.prior.basis, RowValues):
-            term, basis = model.design.process_of(b.columns), b.prior.basis
-            assert term is not None
-            assert isinstance(basis, AnchoredBasis)
-            made = RowValues(basis.kernel, basis.kind, basis.width, 0.0, True, basis.anchors, basis.rows)
-            design = model.design.with_basis(term.key, made, found=True)
-            new = design.recipe.processes[term.key].columns
-            assert isinstance(model.prior, Mapping)  # by term
-            stated = {new if key == term.columns else key: p for key, p in model.prior.items()}
-            model = replace(model, design=design, prior=stated)
+    # one by one: a new basis moves the columns that stand behind it
+    while moving := [
+        (b.columns, b.prior.basis)
+        for b in model.joint.blocks
+        if isinstance(b.prior, MovingProcess) and not isinstance(b.prior.basis, RowValues)
+    ]:
+        (columns, basis), *_ = moving
+        term = model.design.process_of(columns)
+        assert term is not None
+        assert isinstance(basis, AnchoredBasis)
+        made = RowValues(basis.kernel, basis.kind, basis.width, 0.0, True, basis.anchors, basis.rows)
+        design = model.design.with_basis(term.key, made, found=True)
+        new = design.recipe.processes[term.key].columns
+        assert isinstance(model.prior, Mapping)  # by term
+        stated = {new if key == term.columns else key: p for key, p in model.prior.items()}
+        model = replace(model, design=design, prior=stated)
     return model
 
 

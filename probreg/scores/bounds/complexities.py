@@ -44,7 +44,7 @@ def kernel_complexity(
     Raises
     ------
     DataError
-        For a matrix that is not square, or gives a negative square.
+        For a matrix that is not square or not symmetric, or gives a negative square.
 
     References
     ----------
@@ -59,6 +59,9 @@ def kernel_complexity(
     A = finite_numbers(K, "K")
     if A.ndim != 2 or A.shape[0] != A.shape[1] or not len(A):
         raise DataError(f"K is a square matrix of k(x_i, x_j), got shape {A.shape}")
+    i, j = np.unravel_index(np.abs(A - A.T).argmax(), A.shape)
+    if abs(A[i, j] - A[j, i]) > 1e-9 * np.abs(A).max():
+        raise DataError(f"K is symmetric, and it holds {A[i, j]:.6g} in row {i}, column {j} and {A[j, i]:.6g} across")
     trace = float(np.trace(A))
 
     def size(s: Array) -> Array:
