@@ -321,3 +321,11 @@ def test_a_row_without_a_mode_is_told_as_that() -> None:
     models = {p: pr.Model.from_arrays(x, y, likelihood=PowerNoise(p)) for p in (1.2, 2.0)}
     found = pr.compare_models({str(p): pr.fit(m) for p, m in models.items()})
     assert not any("some coefficient has no estimate" in note for note in found.notes)
+
+
+def test_equal_residuals_have_no_density_and_no_sandwich() -> None:
+    rng = np.random.default_rng(1)
+    y = np.r_[np.zeros(70), rng.normal(size=30)]
+    fit = pr.quantile_regression(rng.normal(size=100), y, tau=0.5)
+    assert any("no sandwich: a sandwich covariance needs residuals that differ" in note for note in fit.solution.notes)
+    assert (fit.std_error > 1e-3).all()
