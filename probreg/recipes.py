@@ -380,7 +380,7 @@ def kernel_ridge(
         Positive: sigma^2 / tau^2, the variance of the noise over that of the process.
     intercept : bool
         Whether a constant b without a penalty is added.
-    basis : {"exact", "cholesky", "nystrom", "hsgp", "fourier"}
+    basis : {"exact", "cholesky", "hsgp", "fourier"}
         The columns; all but "exact" are approximations, for many rows "cholesky".
     **options
         As in `Model.from_arrays`: `columns`, `weights`, `offset`, `aux`, `response`.
@@ -436,7 +436,7 @@ def gp(
         A function of `pr.kernels`, whose hyperparameters are where the search starts, or the name of one.
     intercept : bool
         Whether a constant b with a flat prior is added.
-    basis : {"exact", "cholesky", "nystrom", "hsgp", "fourier"}, optional
+    basis : {"exact", "cholesky", "hsgp", "fourier"}, optional
         The columns of the process; "exact" up to 2,000 distinct rows, above "hsgp" of up to three inputs, else "cholesky".
     likelihood : Likelihood or str
         A smooth likelihood, or its name in `LIKELIHOODS`.
@@ -714,9 +714,11 @@ def quantile_regression(
     >>> quantile_regression([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [1.0, 2.0, 9.0, 2.0, 4.0, 6.0]).coef.values.round(6).tolist()
     [2.0, 2.0]
     """
+    if "likelihood" in options:
+        raise Incompatible("quantile_regression takes no likelihood=: it is likelihoods.Quantile(tau)")
     several = isinstance(tau, Sequence)
     model = _reader(x)(x, data, likelihood=Quantile(0.5), **options)
-    fits = fit_quantiles(model, [float(t) for t in tau] if isinstance(tau, Sequence) else [tau])
+    fits = fit_quantiles(model, list(tau) if isinstance(tau, Sequence) else [tau])
     return fits if several else next(iter(fits.values()))
 
 
@@ -746,8 +748,8 @@ def svr(
         A function of `pr.kernels` such as `pr.kernels.RBF(1.0)`, or the name of one with its defaults; "linear" takes the columns
         themselves.
     intercept : bool
-        Whether a constant b without a penalty is added.
-    basis : {"exact", "cholesky", "nystrom", "hsgp", "fourier"}
+        Whether a constant b without a penalty is added; a formula without one writes "- 1".
+    basis : {"exact", "cholesky", "hsgp", "fourier"}
         The columns of the kernel; all but "exact" are approximations, for many rows "cholesky".
     **options
         As in `Model.from_arrays`: `columns`, `weights`, `offset`, `response`.
@@ -776,6 +778,10 @@ def svr(
     refuse_unknown("svr", options, ["columns", "weights", "offset", "response"])
     likelihood = EpsilonInsensitive(epsilon)
     read = read_kernel(kernel)
+    if isinstance(x, str) and not intercept:
+        raise Incompatible(
+            "svr: a formula says itself whether there is a constant: write '- 1' in it for intercept=False"
+        )
     if isinstance(read, Linear):
         if not isinstance(x, str):
             options["intercept"] = intercept
@@ -785,7 +791,7 @@ def svr(
     if isinstance(x, str):
         inputs, y, options = inputs_of_formula(x, data, options)
     model = model_of_kernel(
-        inputs, y, read, Normal(1.0), basis=basis, intercept=intercept, likelihood=likelihood, **options
+        inputs, y, read, Normal(1.0), basis=basis, likelihood=likelihood, **{"intercept": intercept, **options}
     )
     return fit(model, SupportVectors(C=C))
 

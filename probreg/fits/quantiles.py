@@ -22,18 +22,22 @@ def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
     >>> [f.coef.values.round(6).tolist() for f in fits.values()]
     [[2.0, 2.0], [2.0, 2.0]]
     """
-    if len(set(taus)) < len(taus) or not len(taus):
-        raise DataError(f"tau lists different probabilities, got {list(taus)}")
+    if isinstance(taus, str) or len(set(taus)) < len(taus) or not len(taus):
+        raise DataError(f"tau lists different probabilities, got {taus if isinstance(taus, str) else list(taus)!r}")
     fits = {}
-    for tau in sorted(taus):
-        found = fit(replace(model, likelihood=Quantile(tau)))
+    for likelihood in sorted(map(Quantile, taus), key=lambda each: each.tau):
+        # the mode by name: a prior that has none there is refused, where "auto" would sample another estimate
+        tau, found = likelihood.tau, fit(replace(model, likelihood=likelihood), "interior_point")
         fits[float(tau)] = replace(found, solution=with_sandwich(found.model, found.solution))
     told = _crossings(fits)
     return {tau: replace(f, notes=(*f.notes, *told[tau])) for tau, f in fits.items()}
 
 
 def with_sandwich(model: Model, solution: Solution) -> Solution:
-    """The solution with the sandwich HC0 for its covariance; where there is none its own, and a note that says why."""
+    """The solution with the sandwich HC0 for its covariance; of sampling weights, and where there is none, its own; a note
+    says why."""
+    if solution.sandwich:  # of sampling weights
+        return solution
     try:
         spread = covariance_of_kind(model, solution, "HC0")
     except (Incompatible, NotConverged, DataError) as error:

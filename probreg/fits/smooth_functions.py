@@ -104,6 +104,8 @@ def said_of_smooths(table: Any, most: int = 6) -> tuple[str, ...]:
     """A line on the degrees of freedom of the smooth functions, of very many the first."""
     if table.empty:
         return ()
+    if table["edf"].isna().all():  # of likelihoods without second derivatives
+        return ()
     each = [f"{name} {row.edf:.4g} of {row.columns}" for name, row in zip(table.index, table.itertuples())]
     rest = f" and {len(each) - most} more in .smooths" if len(each) > most else ""
     return (f"effective degrees of freedom: {', '.join(each[:most])}{rest}",)

@@ -38,6 +38,7 @@ class Quantile(PiecewiseLinearLikelihood):
     name = "quantile"
     aux = ("sigma",)
     noise_scale = "sigma"
+    wider = "the density is a working one, for whose errors see covariance('HC0')"
     working = "standard errors are those of the asymmetric Laplace density, no calibrated statement about a quantile; covariance('HC0') is one"
 
     def __post_init__(self) -> None:

@@ -75,6 +75,7 @@ def inputs_of_formula(formula: str, data: Any, options: Mapping[str, Any]) -> tu
         raise DataError(
             f"a kernel of a formula takes plain columns of numbers, and {odd[0]!r} is none: pass the inputs as an array"
         )
-    found = {"columns": names, "response": design.response, "weights": design.weights, "offset": design.offset}
+    found: dict[str, Any] = {"columns": names, "response": design.response, "weights": design.weights}
+    found |= {"offset": design.offset, "intercept": None if design.intercept is not None else False}
     kept = {k: v for k, v in found.items() if v is not None}
     return design.X[:, [design.columns.index(c) for c in names]], design.observed, {**options, **kept}

@@ -90,8 +90,9 @@ def test_scales_follow_the_residuals_and_a_posterior_waits_for_them(tmp_path) ->
     for model in (fit.model, opened.model):
         with pytest.raises(pr.Incompatible, match="was found from the residuals"):
             pr.fit(model, "posterior")
+    np.testing.assert_allclose(opened.support["weight"], fit.support["weight"], rtol=1e-9)
     with pytest.raises(pr.DataError, match="support vectors are rows"):
-        _ = opened.support
+        _ = pr.load_fit(pr.svr(x, y, kernel="linear", C=C, epsilon=epsilon).save(tmp_path / "small.nc")).support
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few draws need not mix
         drawn = pr.fit(fit.model.with_aux(scale=c), pr.NUTS(draws=50, chains=2, tune=100), seed=1)
@@ -246,3 +247,85 @@ def test_a_linear_kernel_is_the_columns_themselves() -> None:
         pr.svr(x, y, C=0.0, epsilon=0.1)
     with pytest.raises(pr.DataError, match="epsilon"):
         pr.svr(x, y, C=1.0, epsilon=-0.1)
+
+
+def test_paths_and_tuning_refuse_kinks_in_words() -> None:
+    x, y = rows()
+    model = pr.Model.from_arrays(x, y, likelihood=Quantile(0.3), prior=pr.Normal(1.0))
+    for verb in (pr.path, pr.tune):
+        with pytest.raises(pr.Incompatible, match="a path follows modes of smooth likelihoods, and the quantile"):
+            verb(model)
+
+
+def test_quantile_regression_reads_its_arguments_and_never_samples() -> None:
+    x, y = rows()
+    for tau in ("0.5", [0.5, "a"]):
+        with pytest.raises(pr.DataError, match="tau"):
+            pr.quantile_regression(x, y, tau=tau)
+    with pytest.raises(pr.Incompatible, match=r"likelihoods.Quantile\(tau\)"):
+        pr.quantile_regression(x, y, likelihood=pr.Gaussian())
+    with pytest.raises(pr.Incompatible, match="interior_point needs flat or normal priors"):
+        pr.quantile_regression(x, y, prior=pr.Laplace(1.0))
+
+
+def test_sampling_weights_keep_the_sandwich_of_their_own() -> None:
+    x, y = rows()
+    w = pr.weights.sampling(np.linspace(0.5, 2.0, len(y)))
+    found = pr.quantile_regression(x, y, tau=0.3, weights=w)
+    own = pr.fit(pr.Model.from_arrays(x, y, likelihood=Quantile(0.3), weights=w))
+    np.testing.assert_array_equal(found.std_error, own.std_error)
+    assert sum("standard errors are" in note for note in found.solution.notes) == 1
+
+
+def test_a_formula_says_whether_support_vectors_have_a_constant() -> None:
+    x, y = rows(30)
+    data = {"x": x[:, 0], "y": y}
+    for kernel in (RBF(1.0), "linear"):
+        without = pr.svr("y ~ x - 1", data, kernel=kernel, C=1.0, epsilon=0.2)
+        same = pr.svr(x[:, :1], y, kernel=kernel, C=1.0, epsilon=0.2, intercept=False)
+        np.testing.assert_allclose(without.coef, same.coef, rtol=1e-9, atol=1e-12)
+        with pytest.raises(pr.Incompatible, match="write '- 1' in it"):
+            pr.svr("y ~ x", data, kernel=kernel, C=1.0, epsilon=0.2, intercept=False)
+
+
+def test_an_opened_fit_with_its_rows_has_its_support(tmp_path) -> None:
+    x, y = rows(30)
+    for fit in (pr.svr(x, y, kernel=RBF(1.0), C=1.0, epsilon=0.2), pr.quantile_regression(x, y, tau=0.3)):
+        fit.save(tmp_path / "fit", rows=True)
+        opened = pr.load_fit(tmp_path / "fit").support
+        np.testing.assert_array_equal(opened["at"], fit.support["at"])
+        np.testing.assert_allclose(opened["weight"], fit.support["weight"], rtol=1e-9)
+
+
+def test_sentences_on_kinks_are_true() -> None:
+    x, y = rows(30)
+    data = {"x": x[:, 0], "y": y}
+    wide = pr.svr("y ~ x", data, C=1.0, epsilon=50.0)
+    assert any("no standard errors" in note for note in wide.notes)
+    assert not any("standard errors are" in note for note in wide.solution.notes)
+    assert "nan" not in str(wide).split("note")[0].split("effective")[-1]
+    with pytest.raises(pr.NotConverged, match="scale runs to 0, for no residual is outside the tube"):
+        pr.fit(pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(50.0)))
+    fit = pr.quantile_regression("y ~ x", data, tau=0.25)
+    assert "average slope of the 0.25 quantile of y over" in str(pr.slopes(fit))
+    assert "no likelihood of such responses here has heavier tails" not in str(pr.diagnose(fit))
+    with pytest.raises(pr.Incompatible, match="the quantile likelihood has kinks: take 'response' or 'quantile' ones"):
+        pr.residuals(fit, kind="pearson")
+    with pytest.raises(pr.Incompatible, match=r"steps that no formula says$"):
+        pr.influence_measures(fit)
+    assert "saved without" not in str(pr.diagnose(pr.svr("y ~ x", data, C=1.0, epsilon=0.2)))
+
+
+def test_a_row_without_a_mode_is_told_as_that() -> None:
+    x, y = rows(30)
+    models = {p: pr.Model.from_arrays(x, y, likelihood=PowerNoise(p)) for p in (1.2, 2.0)}
+    found = pr.compare_models({str(p): pr.fit(m) for p, m in models.items()})
+    assert not any("some coefficient has no estimate" in note for note in found.notes)
+
+
+def test_equal_residuals_have_no_density_and_no_sandwich() -> None:
+    rng = np.random.default_rng(1)
+    y = np.r_[np.zeros(70), rng.normal(size=30)]
+    fit = pr.quantile_regression(rng.normal(size=100), y, tau=0.5)
+    assert any("no sandwich: a sandwich covariance needs residuals that differ" in note for note in fit.solution.notes)
+    assert (fit.std_error > 1e-3).all()

@@ -121,7 +121,7 @@ def influence_measures(fit: Fit) -> Dataset:
     reachable(fit)
     refuse_sampling(fit.model.design.weight_kind, "influence measures")
     if (why := local_obstacle(fit)) is not None:
-        raise Incompatible(f"influence measures: {why}; use a flat or a normal prior")
+        raise Incompatible(f"influence measures: {why}")
     if (why := noiseless(fit)) is not None:
         raise Incompatible(f"influence measures: {why}")
     found = local(fit)

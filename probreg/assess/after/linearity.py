@@ -108,7 +108,7 @@ def linearity_obstacle(fit: Fit, functions: Sequence[TermFunction]) -> str | Non
     if any(not isinstance(b.prior, Flat | GaussianPrior) for b in model.joint.blocks):
         return "it needs normal priors with given scales, as evidence leaves them"
     if not isinstance(model.likelihood, SmoothLikelihood) or not (model.likelihood.least_squares or model.design.n):
-        return f"it needs the rows of a smooth likelihood, and {model.design.rows_absent or model.likelihood.name}"
+        return f"it needs the rows of a smooth likelihood, and {model.likelihood.name if model.design.n else model.design.rows_absent}"
     if not np.isfinite(s.beta).all() or s.null_space is not None:
         return "the coefficients are not all identified"
     if not all(f.of.blocks for f in functions):

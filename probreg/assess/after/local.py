@@ -148,7 +148,7 @@ def local_obstacle(fit: Fit) -> str | None:
         found = {b.prior for b in fit.model.joint.blocks if not isinstance(b.prior, (Flat, GaussianPrior))}
         names = sorted({p.name or "mixture" for p in found if not isinstance(p, HierarchicalPrior)})
         names += ["unknown-scale"] * any(isinstance(p, HierarchicalPrior) for p in found)
-        return f"the {', '.join(names)} prior is not quadratic, so the estimate without a row has no formula"
+        return f"the {', '.join(names)} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
     return None
 
 

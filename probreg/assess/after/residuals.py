@@ -246,7 +246,10 @@ def _thinned(fit: Fit, rows: Array) -> Predictive:
 
 def _smooth(fit: Fit) -> SmoothLikelihood:
     if not isinstance(fit.model.likelihood, SmoothLikelihood):
-        raise Incompatible(f"a {fit.model.likelihood.name} likelihood has no Fisher information for these residuals")
+        raise Incompatible(
+            f"these residuals are those of a smooth likelihood, and the {fit.model.likelihood.name} likelihood has kinks: "
+            "take 'response' or 'quantile' ones"
+        )
     return fit.model.likelihood
 
 

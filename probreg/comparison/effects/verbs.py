@@ -11,7 +11,7 @@ from probreg.data.formula.variables import categories
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
-from probreg.likelihoods import OfClasses, OfTrials
+from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 
 MEASURES = {"difference": PLAIN, "ratio": RATIO, "odds_ratio": Scale(LOGIT, LOG, "odds ratio")}
@@ -239,7 +239,8 @@ def _mean_of(fit: Fit) -> str:
     if model.likelihood.outcomes:
         return f"P({model.design.response} = level)"
     named = model.likelihood.mean_name(model.design.response)
-    return named if isinstance(model.likelihood, OfClasses) else f"the mean of {named}"
+    # a likelihood that names what it models, a probability or a quantile, has said so
+    return f"the mean of {named}" if named == model.design.response else named
 
 
 def _wanted(of: Population, variables: Any) -> dict[str, Any]:

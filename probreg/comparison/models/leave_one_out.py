@@ -133,9 +133,9 @@ def _lost(log_p: Array, fit: Fit) -> tuple[str, ...]:
         return ()
     labels = np.arange(fit.model.design.n) if fit.model.design.labels is None else fit.model.design.labels
     few = ", ".join(str(labels[i]) for i in bad[:5]) + (" ..." if len(bad) > 5 else "")
-    return (
-        f"without row{'s' if len(bad) > 1 else ''} {few} some coefficient has no estimate, so there is no sum over rows",
-    )
+    # of least squares a row alone decides a coefficient; elsewhere it is known only that steps found no mode
+    lost = "some coefficient has no estimate" if fit.model.likelihood.least_squares else "Newton steps found no mode"
+    return (f"without row{'s' if len(bad) > 1 else ''} {few} {lost}, so there is no sum over rows",)
 
 
 # ---- refits ------------------------------------------------------------------------------------------------------------

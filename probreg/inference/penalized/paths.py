@@ -204,6 +204,10 @@ def _checked(model: Model, scales: Any) -> Array:
         raise DataError(f"the scales of a path are positive finite numbers, got {scales!r}")
     if not model.joint.informative.any():
         raise Incompatible("a path goes over the scale of a prior, and every prior of this model is flat")
+    if not isinstance(model.likelihood, SmoothLikelihood):
+        raise Incompatible(
+            f"a path follows modes of smooth likelihoods, and the {model.likelihood.name} likelihood has kinks: fit each scale by itself"
+        )
     for b in model.joint.blocks:
         if isinstance(b.prior, HierarchicalPrior):
             raise Incompatible(

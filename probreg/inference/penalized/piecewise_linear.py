@@ -178,7 +178,8 @@ def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tu
     if _TUBE in model.unknown:
         log_aux = _with_tube(programme, log_aux)
     elif model.unknown:
-        log_aux = _one(programme.slope, log_aux, 0, model.unknown[0])
+        within = bool(model.likelihood.insensitive)
+        log_aux = _one(programme.slope, log_aux, 0, model.unknown[0], within=within)
     found, local = programme(log_aux)
     status = Status.CONVERGED if found.converged else Status.STEP_LIMIT
     return Mode(found.beta[:, None], log_aux, local, found.violation, programme.steps, status), found
@@ -191,8 +192,9 @@ def any_mode(model: Model, *, tol: float, max_steps: int = 100) -> Mode:
     return find_mode(model, tol=tol, max_steps=max_steps)
 
 
-def _one(slope: Callable[[Array], Array], start: Array, i: int, name: str) -> Array:
-    """The point at which the slope over entry i is 0, from `start` outwards, the other entries as they are."""
+def _one(slope: Callable[[Array], Array], start: Array, i: int, name: str, *, within: bool = False) -> Array:
+    """The point at which the slope over entry i is 0, from `start` outwards, the other entries as they are; `within` a tube that
+    is held a scale may run to 0 since no residual leaves it."""
 
     def along(u: float) -> Array:
         return np.where(np.arange(len(start)) == i, u, start)
@@ -206,7 +208,7 @@ def _one(slope: Callable[[Array], Array], start: Array, i: int, name: str) -> Ar
     while of(low) < 0:
         low, high = low - _STEP, low
         if start[i] - low > _RUN_OUT:
-            raise NotConverged(_EXACT.format(name))
+            raise NotConverged((_WITHIN if within else _EXACT).format(name))
     return along(brentq(of, low, high, xtol=1e-13, rtol=1e-14) if low < high else low)
 
 
@@ -259,6 +261,10 @@ _UNIFORM = (
 )
 _NO_TUBE = (
     "interior_point: epsilon runs to 0, where the likelihood is that of AbsoluteLoss: fit that, hold epsilon, or give it a proper "
+    "prior with little mass near 0, such as InverseGamma"
+)
+_WITHIN = (
+    "interior_point: {0} runs to 0, for no residual is outside the tube: take a smaller epsilon, hold {0}, or give it a proper "
     "prior with little mass near 0, such as InverseGamma"
 )
 _EXACT = (

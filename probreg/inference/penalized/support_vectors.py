@@ -45,7 +45,8 @@ class SupportVectors(InteriorPoint):
         note = f"support vectors: {support.words}; C = {self.C:g}, epsilon = {support.tube:g} in units of {model.design.response}"
         said = f"the scale {c:.6g} is that of most likelihood given the residuals, and the prior scale {tau:.6g} = (C scale)^(1/2)"
         if not estimated:
-            solution = replace(solution, scale=np.full_like(solution.scale, np.nan))
+            kept = tuple(note for note in solution.notes if not note.startswith("standard errors are"))
+            solution = replace(solution, scale=np.full_like(solution.scale, np.nan), notes=kept)
             said = f"no standard errors: every residual is within epsilon, so that the noise has no estimate; its scale is held at 1/C = {c:.6g}"
         return Resolved(found, InteriorPoint(self.tol, self.max_steps), (note, said), {"ratios_found": 0.0}, solution)
 
@@ -95,12 +96,14 @@ def support_of(model: Model, solution: Solution) -> Support:
     """The support vectors of a mode by interior point, in units of the prior's variance: libsvm's dual coefficients."""
     likelihood, design = model.likelihood, model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
-    if solution.multipliers is None or not design.n:
+    if not design.n:
         raise DataError("support vectors are rows, and this fit holds none: fit again, or save(rows=True)")
     at = likelihood.slopes(**likelihood.at_rows({**model.fixed, **solution.aux}, design.precision))
     w = full_weights(design.weights, design.n)
     up, down = np.broadcast_to(w * at.up, design.n), np.broadcast_to(w * at.down, design.n)
-    dual, tau2 = solution.multipliers, variance_of_prior(model)
+    # of a fit that was opened from a file the weights are those of the mode of its rows, found again
+    dual = kinked_mode(model)[1].dual if solution.multipliers is None else solution.multipliers
+    tau2 = variance_of_prior(model)
     weight = np.where(np.abs(dual) <= _EDGE * np.maximum(up, down), 0.0, dual)
     bound = (dual >= up * (1.0 - _EDGE)) | (dual <= -down * (1.0 - _EDGE))
     r = minus_offset(design.observed, design.offset) - (design.X @ solution.beta)[:, 0]

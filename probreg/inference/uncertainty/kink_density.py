@@ -14,6 +14,7 @@ from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import Model
 
 _LEVEL = 0.975  # of the interval whose length the bandwidth makes right
+_EQUAL = 1e-11  # of the largest residual: residuals that differ by less are equal to rounding
 
 
 def curvature_at_kinks(model: Model, solution: Solution) -> Array:
@@ -46,6 +47,6 @@ def _near(r: Array, kink: Array | float, weights: Array | None) -> Array:
     places = np.interp([0.25, 0.75], np.cumsum(w[order]) / n, r[order])
     spread = min(float(np.sqrt(w @ (r - w @ r / n) ** 2 / n)), float(places[1] - places[0]) / 1.34)
     h = spread * (norm.ppf(share + c) - norm.ppf(share - c))
-    if not h > 0:
+    if not h > _EQUAL * np.abs(r).max():
         raise Incompatible("a sandwich covariance needs residuals that differ, and half of these are equal")
     return 0.75 * np.maximum(1.0 - ((r - kink) / h) ** 2, 0.0) / h
