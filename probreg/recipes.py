@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from probreg.arguments.keywords import refuse_unknown
@@ -14,6 +15,7 @@ from probreg.data.formula.functions import term_functions
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit, fit
 from probreg.fits.given_smoothness import fit_with_degrees, fit_with_penalty
+from probreg.fits.linear_probability import fit_linear_probability
 from probreg.fits.quantiles import fit_quantiles
 from probreg.inference import Evidence
 from probreg.inference.penalized.support_vectors import SupportVectors
@@ -547,6 +549,61 @@ def logistic(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
     [-0.693147, 2.302585]
     """
     return fit(_reader(x)(x, data, likelihood="bernoulli", **options))
+
+
+@checked
+def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
+    """The linear probability model: argmin ||1[y = event] - X beta||^2, a linear estimate of P(y = event | x).
+
+    The mean that minimises expected squared error is E[1[y = event] | x] = P(y = event | x). Standard errors are the sandwich
+    HC1, for the variance p (1 - p) differs by row; `covariance("HC3")` is for few rows. Predictions may lie outside [0, 1] and
+    are not clipped: a note counts those at the rows. docs/explanation/least-squares-classifier.md sets it beside `logistic`.
+
+    Parameters
+    ----------
+    x : str or array (n, q)
+        A formula such as "y ~ x1 + C(g)", or the matrix X.
+    data : table or array (n,)
+        The table that a formula reads, or the response y of a matrix, of two levels.
+    **options
+        As in `Model.from_formula` and `Model.from_arrays`; `event=` names the modelled level, by default the one that sorts
+        last.
+
+    Returns
+    -------
+    Fit
+        The fit, to summarise, compare and predict with. Its response is the indicator, I(y == event) unless y is 0 and 1 with
+        the event 1; new responses of a matrix are given so.
+
+    Raises
+    ------
+    DataError
+        For data that cannot be read, and for a response of other than two levels.
+    Incompatible
+        For a prior, or weights that are precisions.
+
+    References
+    ----------
+    White 1980; MacKinnon & White 1985; Devroye, Györfi & Lugosi 1996, theorem 2.2.
+
+    Examples
+    --------
+    >>> found = linear_probability([0.0, 0.0, 1.0, 1.0, 1.0, 1.0], ["no", "yes", "yes", "no", "yes", "yes"])
+    >>> found.coef.values.round(6).tolist(), found.std_error.values.round(6).tolist()
+    ([0.5, 0.25], [0.433013, 0.507752])
+    """
+    if "prior" in options:
+        raise Incompatible("linear_probability is least squares and takes no prior: fit pr.ridge to I(y == event)")
+    read, event = _reader(x), options.pop("event", None)
+    model = read(x, data, likelihood="bernoulli", event=event, **options)
+    other, met = model.likelihood.levels
+    named = f"{model.design.response} = {met}"
+    if (other, met) != (0, 1) and isinstance(x, str):  # written into the formula, which reads new responses too
+        left, _, right = x.partition("~")
+        model = read(f"I({left.strip()} == {met!r}) ~ {right}", data, likelihood="bernoulli", **options)
+    elif (other, met) != (0, 1):
+        model = replace(model, design=replace(model.design, response=f"I({model.design.response} == {met!r})"))
+    return fit_linear_probability(model, named)
 
 
 @checked

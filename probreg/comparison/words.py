@@ -185,7 +185,7 @@ def _kind(pair: Pair, j: int) -> str:
 
 _SPREAD = {
     "bootstrap": "spread of replicates", "observed": "curvature", "expected": "curvature",
-    "classical": "curvature with RSS/(n - rank)", "HC0": "sandwich",
+    "classical": "curvature with RSS/(n - rank)", "HC0": "sandwich", "HC1": "sandwich",
 }  # fmt: skip
 _WORDS: Mapping[str, Callable[[Pair, int], str]] = {
     "likelihood": _likelihood, "sigma held": _held, "separation": _separation, "prior": _prior,

@@ -233,6 +233,9 @@ def _closed(model: Model, solution: Solution, design: Design, prob: float) -> Pr
     point = "least squares" if df is not None else "the estimate, sigma given"
     of = point if solution.draws is None else "the posterior, no draws needed"
     kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}{_counted(model, solution)}"
+    if solution.sandwich:
+        kind += f", by the sandwich {solution.sandwich}; one sigma of all rows says nothing of a new observation"
+        return Prediction(mean, (mean - half, mean + half), None, None, kind)
     return Prediction(mean, (mean - half, mean + half), (mean - wide, mean + wide), None, kind)
 
 
