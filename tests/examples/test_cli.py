@@ -73,6 +73,15 @@ def test_the_help_of_fit_names_every_likelihood():
     assert [name for name in typing.get_args(typing.get_args(LikelihoodName)[0]) if name not in shown] == []
 
 
+def test_a_likelihood_takes_its_settings():
+    result = run("fit", "motorcycle", "accel ~ times", "--likelihood", "quantile(0.9)")
+    assert result.exit_code == 0, result.output
+    assert "0.9 quantile of accel" in result.output
+    wrong = run("fit", "motorcycle", "accel ~ times", "--likelihood", "quantile(nine)")
+    assert wrong.exit_code == 2
+    assert "'nine'" in wrong.output
+
+
 def test_check_prints_findings_and_its_code_tells_a_problem(tmp_path):
     assert run("check", *ORINGS).exit_code == 0
     path = tmp_path / "apart.csv"

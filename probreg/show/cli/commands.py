@@ -27,7 +27,7 @@ from probreg.likelihoods import LIKELIHOODS
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal
 from probreg.show.cli.files import read_file, response_level
-from probreg.show.cli.priors import parse_aux, parse_prior
+from probreg.show.cli.priors import parse_aux, parse_likelihood, parse_prior
 from probreg.system.disk import destination
 from probreg.system.terminal import visible
 
@@ -91,7 +91,7 @@ Formula = Annotated[str, typer.Argument(metavar="FORMULA", help='Such as "y ~ x1
 Likelihood = Annotated[
     str | None,
     typer.Option(
-        help=f"One of {', '.join(sorted(LIKELIHOODS))}; unless given gaussian, binomial for p(k, n), multinomial for counts(a, b)."
+        help=f"One of {', '.join(sorted(LIKELIHOODS))}; with settings as in quantile(0.9); unless given gaussian, binomial for p(k, n), multinomial for counts(a, b)."
     ),
 ]
 PriorText = Annotated[
@@ -268,6 +268,6 @@ def _model(
     if missing not in ("raise", "drop"):
         raise DataError(f"--missing is raise or drop, got {missing!r}")
     return Model.from_formula(
-        formula, rows, likelihood=None if likelihood is None else LIKELIHOODS.resolve(likelihood), prior=parse_prior(prior), aux=parse_aux(aux), weights=named_weights(weights),
+        formula, rows, likelihood=None if likelihood is None else parse_likelihood(likelihood), prior=parse_prior(prior), aux=parse_aux(aux), weights=named_weights(weights),
         offset=offset, event=response_level(event, formula, rows), reference=response_level(reference, formula, rows), missing="drop" if missing == "drop" else "raise",
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""Priors as text: `normal(2.5)`, `student(2.5, nu=4)`, `x=normal(1), Intercept=normal(10)`. Nothing is evaluated.
+"""Priors and likelihoods as text: `normal(2.5)`, `student(2.5, nu=4)`, `x=normal(1), Intercept=normal(10)`, `quantile(0.9)`.
 
-The grammar is a name from a registry and numbers in parentheses, by position or by the name of a field; a prior of a
+Nothing is evaluated. The grammar is a name from a registry and numbers in parentheses, by position or by the name of a field; a prior of a
 scale may stand where a scale does.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 from probreg.errors import DataError
+from probreg.likelihoods import LIKELIHOODS, Likelihood
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
 from probreg.registry import Registry
 
@@ -59,6 +60,15 @@ def parse_aux(text: str) -> dict[str, float | AuxPrior]:
             raise DataError(f"{part.strip()!r} is not understood; write sigma=2 or sigma=half_normal(2)")
         out[name] = _call(value, AUX_PRIORS)[1] if value[:1].isalpha() else _number(value, part)
     return out
+
+
+def parse_likelihood(text: str) -> Likelihood:
+    """A likelihood by its name, or as a call with its settings.
+
+    >>> parse_likelihood("quantile(0.9)")
+    Quantile(tau=0.9)
+    """
+    return _call(text, LIKELIHOODS)[1] if "(" in text else LIKELIHOODS.resolve(text)
 
 
 def _split(text: str) -> Iterator[str]:
