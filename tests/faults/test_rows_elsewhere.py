@@ -278,6 +278,7 @@ RECIPES = {
     "quantile_regression",
     "svr",
     "lasso",
+    "linear_probability",
     "logistic",
     "ols",
     "poisson",
