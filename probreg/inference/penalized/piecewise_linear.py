@@ -19,8 +19,9 @@ from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.penalized.kink_mode import KinkMode, PiecewiseLinear, kink_mode
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import LocalModel, Model
-from probreg.priors import GaussianPrior
+from probreg.priors import GaussianPrior, Reference
 
+_NOTHING = 1e-12  # of the size of a response: a scale below it is rounding
 _TUBE = "epsilon"  # the nuisance parameter that is the half-width of a tube
 _NARROW = -60.0  # the log of a tube without width
 _GRID = np.linspace(np.log(1e-3), np.log(10.0), 37)
@@ -132,8 +133,12 @@ class _Programme:
 
     def __call__(self, log_aux: Array) -> tuple[KinkMode, LocalModel]:
         """The mode, and the log posterior about it over (gamma, log aux)."""
-        model, aux = self.model, dict(zip(self.model.unknown, np.exp(log_aux).tolist()))
-        known = {**model.fixed, **aux}
+        at, aux = self.mode(log_aux), dict(zip(self.model.unknown, np.exp(log_aux).tolist()))
+        return at, self.model.value_grad_hessian_standardised(at.beta[:, None], **aux)
+
+    def mode(self, log_aux: Array) -> KinkMode:
+        """The mode over gamma."""
+        model, known = self.model, {**self.model.fixed, **dict(zip(self.model.unknown, np.exp(log_aux).tolist()))}
         up, down, tube = self.likelihood.slopes(**self.likelihood.at_rows(known, model.design.precision))
         tube = np.zeros(len(self.y)) + tube
         # of flat priors the minimum is that of any multiple of the loss: in units of its slopes it is solved once for each tube
@@ -150,22 +155,41 @@ class _Programme:
             beta[k] = found.beta
             self._solved[key], self.steps = replace(found, beta=beta), self.steps + found.steps
         at = self._solved[key]
-        at = replace(
+        return replace(
             at, dual=at.dual * unit, primal=at.primal * unit, dual_value=at.dual_value * unit, gap=at.gap * unit
         )
-        return at, model.value_grad_hessian_standardised(at.beta[:, None], **aux)
 
     def slope(self, log_aux: Array) -> Array:
         """d f / d log aux of f = max over gamma of the log posterior, by the envelope theorem that at the mode."""
-        at, local = self(log_aux)
-        found = local.gradient[len(at.beta) :].copy()
-        names = self.model.unknown
+        at, names = self.mode(log_aux), self.model.unknown
+        aux = dict(zip(names, np.exp(log_aux).tolist()))
+        found = self.model.gradient_standardised(at.beta[:, None], **aux).gradient[len(at.beta) :].copy()
         if _TUBE in names:
             # rows on an edge of the tube pull by their multipliers, not by a slope of the loss: sum |a_i| for sum w_i |score_i|
-            aux = {**self.model.fixed, **dict(zip(names, np.exp(log_aux).tolist()))}
-            score = self.likelihood.score(self.y, (self.U @ at.beta[self.kept])[:, None], **aux)[:, 0]
+            known = {**self.model.fixed, **aux}
+            score = self.likelihood.score(self.y, (self.U @ at.beta[self.kept])[:, None], **known)[:, 0]
             found[names.index(_TUBE)] += aux[_TUBE] * (np.abs(at.dual).sum() - self.w @ np.abs(score))
         return found
+
+    def most_likely_scale(self, log_aux: Array) -> Array | None:
+        """The log of the one scale that is unknown, under flat priors, where it has a formula; None elsewhere or without residuals."""
+        model = self.model
+        if (
+            not self.flat
+            or len(log_aux) > 1
+            or _TUBE in model.unknown
+            or not isinstance(model.aux_prior(model.unknown[0]), Reference)
+        ):
+            return None
+        unit = {**model.fixed, model.unknown[0]: 1.0}
+        r = self.y - self.U @ self.mode(log_aux).beta[self.kept]
+        up, down, tube = self.likelihood.slopes(**self.likelihood.at_rows(unit, model.design.precision))
+        S = float(self.w @ (up * np.maximum(r - tube, 0.0) + down * np.maximum(-r - tube, 0.0)))
+        n, of = float(self.w.sum()), self.likelihood.slopes(**unit)
+        k, e = 1.0 / of.up + 1.0 / of.down, float(of.tube)
+        # n s k / (2 e + s k) = S / s: s = (S + (S^2 + 8 n e S / k)^(1/2)) / (2 n)
+        s = (S + float(np.sqrt(S * S + 8.0 * n * e * S / k))) / (2.0 * n)
+        return np.array([np.log(s)]) if s > _NOTHING * float(np.abs(self.y).max()) else None
 
 
 def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tuple[Mode, KinkMode]:
@@ -177,6 +201,8 @@ def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tu
     log_aux = np.log([spread[a] for a in model.unknown])
     if _TUBE in model.unknown:
         log_aux = _with_tube(programme, log_aux)
+    elif model.unknown and (found_scale := programme.most_likely_scale(log_aux)) is not None:
+        log_aux = found_scale
     elif model.unknown:
         within = bool(model.likelihood.insensitive)
         log_aux = _one(programme.slope, log_aux, 0, model.unknown[0], within=within)
@@ -222,7 +248,7 @@ def _with_tube(programme: _Programme, start: Array) -> Array:
         at = np.where(np.arange(len(start)) == i, u, start)
         return at if len(names) == 1 else _one(programme.slope, at, 1 - i, names[1 - i])
 
-    first = programme(np.where(np.arange(len(start)) == i, _NARROW, start))[0].beta[programme.kept]
+    first = programme.mode(np.where(np.arange(len(start)) == i, _NARROW, start)).beta[programme.kept]
     r = np.abs(programme.y - programme.U @ first)
     unit = float(np.log(programme.w @ r / programme.w.sum()))
 
