@@ -757,8 +757,9 @@ class Model(FromData):
         # the prior's last derivative is over the log of the noise scale, which stands anywhere among the unknown
         at = [k + self.unknown.index(self.noise_scale)] if self.noise_unknown else []
         a, own = list(range(k)) + at, list(range(k + len(at)))
-        S = with_aux(map_of_columns(T, beta.shape[1]), 1)
-        g, h = S.T @ g, S.T @ h @ S
+        if not np.array_equal(T, np.eye(len(T))):
+            S = with_aux(map_of_columns(T, beta.shape[1]), 1)
+            g, h = S.T @ g, S.T @ h @ S
         total, gradient, curvature = local.value + value, local.gradient.copy(), local.curvature.copy()
         gradient[a] += g[own]
         for i, name in enumerate(self.unknown):

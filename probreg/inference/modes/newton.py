@@ -385,7 +385,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         cov = _bounded_part(
             mode, T, lost.not_estimable, [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
         )
-    elif cov is None or np.linalg.cond(mode.local.curvature[:k, :k]) > 1e13:
+    elif cov is None or _condition(mode.local.curvature[:k, :k]) > 1e13:
         cov, null = _deficient(model, mode, T, cov)
         if null is not None:
             # The member of least norm of beta + N c: beta - N N^+ beta.
@@ -418,6 +418,12 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             *said,
         ),
     )
+
+
+def _condition(H: Array) -> float:
+    """The ratio of the largest to the smallest singular value of a symmetric matrix, which are its eigenvalues in size."""
+    size = np.abs(np.linalg.eigvalsh(H))
+    return float(size.max() / size.min()) if size.min() > 0 else np.inf
 
 
 def _ended(mode: Mode, status: Status) -> str:

@@ -116,7 +116,7 @@ def _not_unique(model: Model, mode: Mode, at: KinkMode) -> tuple[str, ...]:
     )
 
 
-class _Programme:
+class Programme:
     """The mode over gamma, the coefficients of standardised columns, given the nuisance parameters."""
 
     def __init__(self, model: Model, tol: float, max_steps: int) -> None:
@@ -195,7 +195,7 @@ class _Programme:
 def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tuple[Mode, KinkMode]:
     """The joint mode over (beta, log aux) with the expected curvature there, and the certificate over beta."""
     model.design.need_rows("the mode of a likelihood with kinks")
-    programme = _Programme(model, tol, max_steps)
+    programme = Programme(model, tol, max_steps)
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     spread = model.likelihood.initial_eta(programme.y)[1]
     log_aux = np.log([spread[a] for a in model.unknown])
@@ -238,7 +238,7 @@ def _one(slope: Callable[[Array], Array], start: Array, i: int, name: str, *, wi
     return along(brentq(of, low, high, xtol=1e-13, rtol=1e-14) if low < high else low)
 
 
-def _with_tube(programme: _Programme, start: Array) -> Array:
+def _with_tube(programme: Programme, start: Array) -> Array:
     """The half-width of the tube on a grid of its log, the scale at its best for each: f has several maxima. Then the root of the
     slope about the best. The grid is in units of the absolute deviations from the median regression."""
     names = programme.model.unknown

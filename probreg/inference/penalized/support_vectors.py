@@ -12,8 +12,9 @@ import numpy as np
 from probreg.arguments.scalars import Positive
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError
-from probreg.inference.base import Array, Resolved, Solution
-from probreg.inference.penalized.piecewise_linear import InteriorPoint, certified, kinked_mode
+from probreg.inference.base import Array, Resolved, Solution, Status
+from probreg.inference.modes.newton import Mode
+from probreg.inference.penalized.piecewise_linear import InteriorPoint, Programme, certified, kinked_mode
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
@@ -31,16 +32,19 @@ class SupportVectors(InteriorPoint):
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         unit = model.with_aux(scale=1.0 / self.C)
-        mode, at = kinked_mode(unit, tol=self.tol, max_steps=self.max_steps)
-        estimated = scale_of_residuals(unit, model.design.basis.T @ mode.gamma)
+        model.design.need_rows("support vectors")
+        at = Programme(unit, self.tol, self.max_steps).mode(np.empty(0))
+        gamma = at.beta[:, None]
+        estimated = scale_of_residuals(unit, model.design.basis.T @ gamma)
         c = estimated or 1.0 / self.C
         tau = float(np.sqrt(self.C * c))
         found = model.with_aux(scale=FoundValue(c)).with_prior(_times(model, tau))
         # loss / c + |b|^2 / (2 tau^2) is that of the unit scales divided by C c
-        local = found.value_grad_hessian_standardised(mode.gamma)
+        local = found.value_grad_hessian_standardised(gamma)
+        status = Status.CONVERGED if at.converged else Status.STEP_LIMIT
         by = 1.0 / (self.C * c)
         at = replace(at, dual=at.dual * by, primal=at.primal * by, dual_value=at.dual_value * by, gap=at.gap * by)
-        solution = certified(found, mode._replace(local=local), at)
+        solution = certified(found, Mode(gamma, np.empty(0), local, at.violation, at.steps, status), at)
         support = support_of(found, solution)
         note = f"support vectors: {support.words}; C = {self.C:g}, epsilon = {support.tube:g} in units of {model.design.response}"
         said = f"the scale {c:.6g} is that of most likelihood given the residuals, and the prior scale {tau:.6g} = (C scale)^(1/2)"
