@@ -329,3 +329,17 @@ def test_equal_residuals_have_no_density_and_no_sandwich() -> None:
     fit = pr.quantile_regression(rng.normal(size=100), y, tau=0.5)
     assert any("no sandwich: a sandwich covariance needs residuals that differ" in note for note in fit.solution.notes)
     assert (fit.std_error > 1e-3).all()
+
+
+@pytest.mark.parametrize("likelihood", [AbsoluteLoss(), Quantile(0.3), EpsilonInsensitive(0.4)])
+def test_the_scale_under_flat_priors_is_where_the_slope_of_the_likelihood_vanishes(likelihood) -> None:
+    x, y = rows(60)
+    w = np.random.default_rng(2).integers(1, 4, 60)
+    fit = pr.fit(pr.Model.from_arrays(x, y, weights=w, likelihood=likelihood))
+    ((name, value),) = fit.aux.items()
+    beta = fit.solution.beta
+    step = 1e-5
+    up, down = (float(fit.model.log_lik(beta, **{name: value * np.exp(s)})) for s in (step, -step))
+    assert (up - down) / (2.0 * step) == pytest.approx(0.0, abs=1e-6)
+    wide = pr.fit(fit.model.with_prior(pr.Normal(1e5)))  # by a search over the log of the scale
+    assert wide.aux[name] == pytest.approx(value, rel=1e-6)
