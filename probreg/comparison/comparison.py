@@ -9,10 +9,11 @@ from probreg.arguments.scalars import Positive, Probability, Word, checked
 from probreg.arguments.types import DataFrame, Dataset
 from probreg.assess.guarantee import RiskBounds
 from probreg.comparison.guarantees import guarantee_notes, guarantees_of
+from probreg.comparison.notes import notes
 from probreg.comparison.numbers import NUMBERS, WORDS, dataset
 from probreg.comparison.prior_terms import spelling
 from probreg.comparison.reasons import Reason, found, reasons_by_parameter
-from probreg.comparison.rendering import as_html, notes, text
+from probreg.comparison.rendering import as_html, text
 from probreg.comparison.same_question import check_kind, fits_by_name, refuse_unlike, terms_apart
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -141,10 +142,10 @@ class Comparison:
         return (*notes(self, self.spellings), *(guarantee_notes(self.guarantees) if self.guarantees else ()))
 
     def __repr__(self) -> str:
-        return text(self, self._reasons, self.notes)
+        return text(self, self._reasons, self.notes, self.spellings)
 
     def _repr_html_(self) -> str:
-        return as_html(self, self._reasons, self.notes)
+        return as_html(self, self._reasons, self.notes, self.spellings)
 
 
 @checked

@@ -487,7 +487,7 @@ def test_notes_carry_those_of_the_rows_and_of_the_method(tmp_path):
         assert any(n.startswith("ML: auto chose closed_form") for n in c.notes)
         assert any(n.startswith("mode: auto chose newton") for n in c.notes)
         assert any(n.startswith("ML: sigma is the maximum likelihood") for n in c.notes)
-        assert dropped[0] in repr(c)
+        assert dropped[0].removeprefix("ML, mode, newton: ") in repr(c)
 
 
 def test_sigma_of_another_likelihood_is_another_quantity():
@@ -626,3 +626,52 @@ def test_ridge_with_unknown_sigma_is_the_joint_mode():
     given = ridge(X, y, scale=0.3, aux={"sigma": fit.aux["sigma"]})
     np.testing.assert_allclose(fit.coef, given.coef, rtol=1e-7)  # Newton stops at 1e-8 standard errors
     assert ridge(X, y, scale=0.3, sigma_units=True).method.name == "closed_form"
+
+
+# ---- the size of a print -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+def test_ten_coefficients_of_three_fits_are_one_screen(likelihood):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(150, 10))
+    eta = X @ np.linspace(0.1, 1.5, 10)
+    y = (
+        eta + rng.normal(size=150)
+        if likelihood == "gaussian"
+        else (rng.random(150) < 1 / (1 + np.exp(-eta))).astype(int)
+    )
+    model = pr.Model.from_arrays(X, y, columns=[f"a_rather_long_name_{j}" for j in range(10)], likelihood=likelihood)
+    penalised = model.with_prior(pr.Normal(0.3))
+    fits = {"ML": pr.fit(model), "mode": pr.fit(penalised), "posterior": pr.fit(penalised, "laplace", seed=1)}
+    c = compare(fits)
+    lines = repr(c).splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 110
+    for name in c.data["param"].values:
+        assert any(line.startswith(f"{name} ") for line in lines), name
+    said = repr(c).split("Why they differ\n")[1]
+    size = np.abs(c.data["difference"].values).max(0)
+    first = str(c.data["param"].values[int(np.argmax(size))])
+    assert said.strip().startswith(f"{first}: ")
+    assert len(re.findall(r"^  \S+: ", said, re.M)) == 3
+
+
+def test_a_row_of_all_fits_has_the_largest_of_each():
+    c = compare(wide(30) | {"strong": pr.fit(wide(30)["ML"].model.with_prior(pr.Normal(0.3)))})
+    rows = [line.split() for line in repr(c).splitlines() if " ML +2 " in line and line.endswith(" %")]
+    assert rows
+    assert "ML +2: all fits in one row, with the largest difference, SE ratio and prior weight" in repr(c)
+    for label, _, _, estimate, *_, difference, ratio, weight, _ in rows:
+        here = c.data.sel(param=label)
+        assert float(estimate) == pytest.approx(here["estimate"].sel(fit="ML").item(), rel=0.02, abs=1e-2)
+        assert float(difference) == pytest.approx(max(here["difference"].values, key=abs), abs=0.0051)
+        assert float(ratio) == pytest.approx(max(here["se_ratio"].values, key=lambda v: abs(np.log(v))), abs=0.00051)
+        assert float(weight) / 100 == pytest.approx(np.nanmax(here["prior_weight"].values), rel=0.01)
+
+
+def test_no_reason_is_printed_for_what_is_not_apart():
+    model = gaussian()
+    c = compare({"ML": pr.fit(model), "newton": pr.fit(model, "newton")})  # intervals by t and by the normal
+    assert "Why they differ" not in repr(c)
+    assert "diff / SE" not in repr(compare({"ML": pr.fit(model)}))

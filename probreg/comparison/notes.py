@@ -1,0 +1,81 @@
+"""What a reader has to know of a comparison: what does not exist and why, sigma, equivalent penalties."""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from probreg.comparison.numbers import KIND_WORDS, Compared, unlike
+from probreg.comparison.printed_rows import LARGEST, LONG
+from probreg.comparison.prior_terms import rowless
+from probreg.comparison.same_question import terms_apart
+
+WEIGHT_NOTE = (
+    "prior weight: the prior's part of the precision, (P H^-1)_jj at the estimate, P and H the curvatures of log prior and "
+    "log posterior"
+)
+NO_WEIGHT_NOTE = (
+    "prior weight: not defined at a kink of the log prior, where it is not concave, or where H is singular to rounding"
+)
+TERMS_NOTE = (
+    "fits have other columns for a smooth function or process: its coefficients are left out, and reasons with them"
+)
+
+
+def notes(of: Compared, spellings: Mapping[str, str]) -> list[str]:
+    """What a reader has to know of the table: what does not exist and why, sigma, equivalent penalties."""
+    said: dict[str, list[str]] = {}  # what holds of several fits is said once
+    for name in of.fits:
+        for note in _fit_notes(of, name, spellings):
+            said.setdefault(note, []).append(name)
+    out = [f"{', '.join(names)}: {note}" for note, names in said.items()]
+    weights = of.data["prior_weight"].where(of.data["kind"].isin(list(KIND_WORDS)), 0.0)
+    if weights.fillna(1.0).any():
+        out.append(WEIGHT_NOTE)
+    if any(weights.sel(fit=name).isnull().any() for name, fit in of.fits.items() if not rowless(fit)):
+        out.append(NO_WEIGHT_NOTE)
+    if terms_apart(of.fits.values()):
+        out.append(TERMS_NOTE)
+    base = of.data.sel(fit=of.baseline)
+    lost = np.isnan(base["error"].values) & (base["kind"].values != "held")
+    if lost.any():
+        out.append(f"no difference is given for {_listed(base['param'].values[lost])}: {of.baseline} has no SE there")
+    return out
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names in a row, of very many the first.
+
+    >>> _listed(["a", "b"]), _listed([f"x{j}" for j in range(100)]).split(", ")[-2:]
+    ('a, b', ['x18', 'x19 and 80 more'])
+    """
+    every = list(names)
+    kept = every if len(every) <= LONG else every[:LARGEST]
+    return ", ".join(kept) + (f" and {len(every) - len(kept)} more" if len(kept) < len(every) else "")
+
+
+def _fit_notes(of: Compared, name: str, spellings: Mapping[str, str]) -> list[str]:
+    here, fit = of.data.sel(fit=name), of.fits[name]
+    gone = here["param"].values[np.isnan(here["estimate"].values) & (here["kind"].values != "")]
+    out = [f"no estimate of {_listed(gone)} exists: {fit.described['status']}"] if len(gone) else []
+    out += fit.described["notes"]
+    if other := unlike(of.fits[of.baseline], fit):
+        out.append(
+            f"no difference is given for {', '.join(other)}, which is not the same quantity under the likelihood of {of.baseline}"
+        )
+    seen: dict[str, list[str]] = {}
+    for param, text, lam in zip(here["param"].values, here["penalty"].values, here["lam"].values):
+        if text:
+            seen.setdefault(text + (f" (RSS + {lam:.6g} R at its sigma)" if np.isfinite(lam) else ""), []).append(param)
+    penalties = [f"penalty {text} on {_listed(params)}" for text, params in seen.items()]
+    out += (
+        penalties
+        if len(penalties) <= LONG
+        else [*penalties[:LARGEST], f"{len(penalties) - LARGEST} more penalties in .to_pandas()"]
+    )
+    if name in spellings:
+        out.append(f"the mode of this model is scikit-learn's {spellings[name]}")
+    if rowless(fit) and here["prior_weight"].isnull().any():
+        out.append(f"{fit.model.design.rows_absent}, so that some prior weights are not known")
+    if fit.target == "mode" and not fit.model.design.n:
+        out.append(f"{fit.model.design.rows_absent}, so that no reason here rests on its sandwich")
+    return out
