@@ -48,7 +48,7 @@ from probreg.fits.prediction import Prediction, predict, predictive, require_pre
 from probreg.fits.smooth_functions import curve, points_given, points_over_range, said_of_smooths, smooths_table
 from probreg.fits.support import support_table
 from probreg.inference import METHODS, Method, MethodName, Solution, Status
-from probreg.inference.base import markov, method_obstacle, reported_coefficients, scale_matrix_of_reported
+from probreg.inference.base import essential, markov, method_obstacle, reported_coefficients, scale_matrix_of_reported
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.inference.sampling.convergence import judged, mixing
 from probreg.inference.sampling.served_lengths import with_served_lengths
@@ -814,6 +814,23 @@ class Fit:
         model = self.model.likelihood.describe(self.model.design.response)
         engine = {"engine": s.draws.engine} if s.draws is not None and s.draws.engine else {}
         return {"models": model, "method": self.method.name, **engine, "status": status, "notes": notes}
+
+    @property
+    def essential_notes(self) -> tuple[str, ...]:
+        """The notes that a reader must know to read the numbers; `described["notes"]` holds those of the computation too.
+
+        Returns
+        -------
+        tuple of str
+            Such as rows that were dropped, or where standard errors come from.
+
+        Examples
+        --------
+        >>> found = fit(Model.from_arrays([1.0, 2.0, 4.0, 5.0], [1.0, 3.0, 2.0, 5.0]), "newton")
+        >>> len(found.described["notes"]) - len(found.essential_notes)
+        1
+        """
+        return essential(self.described["notes"])
 
     @checked
     def save(self, path: str | Path, *, rows: Flag = False) -> Path:

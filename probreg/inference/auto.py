@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Method, Resolved, Solution, method_obstacle
+from probreg.inference.base import METHODS, Method, Resolved, Routine, Solution, method_obstacle
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior
 
@@ -57,7 +57,9 @@ class Auto(Method):
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         method, reason = self.choose(model)
         settled = method.resolve(model, rng)
-        return settled._replace(notes=(reason, *settled.notes))
+        # of a scale taken at its most probable value a reader must know
+        said = reason if method.name == "evidence" else Routine(reason)
+        return settled._replace(notes=(said, *settled.notes))
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         return self.choose(model)[0].solve(model, rng)

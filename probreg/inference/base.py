@@ -7,7 +7,7 @@ From the model's own coefficients to those that are reported, and back: a softma
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -90,6 +90,21 @@ class Status(Enum):
         return self in (Status.EXACT, Status.CONVERGED, Status.SAMPLED, Status.RESAMPLED, Status.SEPARATED)
 
 
+class Routine(str):
+    """A note on how the computation went, which asks nothing of a reader: a fit keeps it, and its print leaves it out."""
+
+    __slots__ = ()
+
+
+def essential(notes: Iterable[str]) -> tuple[str, ...]:
+    """The notes that a reader must know to read the numbers, without those of the computation.
+
+    >>> essential([Routine("sampled by the compiled engine"), "2 of 9 rows were dropped"])
+    ('2 of 9 rows were dropped',)
+    """
+    return tuple(note for note in notes if not isinstance(note, Routine))
+
+
 @dataclass(frozen=True, eq=False)
 class Draws:
     """Draws of a posterior, and what is known of it beside them. `draws["beta"]` is one of its `values`."""
@@ -153,7 +168,7 @@ class Solution:
     status: Status = Status.EXACT
     detail: str = ""
     stats: Mapping[str, float] = field(default_factory=dict)  # named numbers: rss, rank, log_evidence ...
-    notes: tuple[str, ...] = ()  # sentences
+    notes: tuple[str, ...] = ()  # sentences; a `Routine` is one of the computation alone
     trace: Mapping[str, Array] = field(default_factory=dict)  # numbers of each pass
 
     @property

@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import Incompatible, ProbregError
-from probreg.inference.base import METHODS, Method, Resolved, Solution, method_obstacle
+from probreg.inference.base import METHODS, Method, Resolved, Routine, Solution, method_obstacle
 from probreg.inference.exact.conjugate import Conjugate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.integrate import MOST, Integrate, dimensions
@@ -175,4 +175,4 @@ def _spared(model: Model) -> str:
 
 
 def _taken(method: Method, why: list[str]) -> str:
-    return f"posterior took {method.name}: {'; '.join(why)}"
+    return Routine(f"posterior took {method.name}: {'; '.join(why)}")

@@ -83,7 +83,11 @@ def test_a_likelihood_takes_its_settings():
 
 
 def test_check_prints_findings_and_its_code_tells_a_problem(tmp_path):
-    assert run("check", *ORINGS).exit_code == 0
+    few, all_of = run("check", *ORINGS), run("check", *ORINGS, "--verbose")
+    assert few.exit_code == 0
+    assert "checks passed; --verbose lists all" in few.output
+    assert "models P(damage" not in few.output.partition("Checks")[2]
+    assert "✓ event: models P(damage" in all_of.output
     path = tmp_path / "apart.csv"
     pd.DataFrame({"y": [0, 0, 0, 1, 1, 1], "x": [1.0, 2, 3, 4, 5, 6]}).to_csv(path, index=False)
     result = run("check", str(path), "y ~ x", "--likelihood", "bernoulli")

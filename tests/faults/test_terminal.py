@@ -28,8 +28,8 @@ SHOWN: dict[str, Callable[[pr.Fit], Any]] = {
     "fit": lambda fit: fit,
     "model": lambda fit: fit.model,
     "compare": lambda fit: pr.compare({"ML": pr.fit(fit.model.with_prior(pr.Flat())), COLUMN: fit}),
-    "check": lambda fit: pr.check(fit.model),
-    "diagnose": lambda fit: pr.diagnose(fit),
+    "check": lambda fit: pr.check(fit.model, verbose=True),
+    "diagnose": lambda fit: pr.diagnose(fit, verbose=True),
     "influence": lambda fit: pr.prior_weight(fit),
     "compare_models": lambda fit: pr.compare_models(
         {COLUMN: fit, "other": pr.fit(fit.model.with_prior(pr.Normal(2.0)))}

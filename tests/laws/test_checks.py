@@ -160,7 +160,7 @@ def test_trials_are_counted_and_the_event_is_named():
 
 def test_findings_print_worst_first_and_escape_html():
     few = Findings.of([Finding("rank", Verdict.OK, "fine"), Finding("rows", Verdict.PROBLEM, "a < b", "do this")])
-    assert repr(few).splitlines() == ["✗ rows: a < b", "    → do this", "✓ rank: fine"]
+    assert repr(few.show(verbose=True)).splitlines() == ["✗ rows: a < b", "    → do this", "✓ rank: fine"]
     assert "a &lt; b" in few._repr_html_()
     assert few.worst == Verdict.PROBLEM
     assert few["rank"].worst == Verdict.OK

@@ -1,5 +1,7 @@
 """Findings on a fit: one question per file. Adding one is one file and one line here."""
 
+from dataclasses import replace
+
 from probreg.arguments.scalars import Flag, checked
 from probreg.assess.after.approximation import ApproximationDiagnostic as ApproximationDiagnostic
 from probreg.assess.after.autocorrelation import AutocorrelationDiagnostic as AutocorrelationDiagnostic
@@ -46,19 +48,22 @@ from probreg.registry import Registry
 
 
 @checked
-def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True) -> Findings:
+def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True, verbose: Flag = False) -> Findings:
     """All findings on a fit, worst first; each says what to do and names the picture that shows it.
 
-    Without rows in memory the finding "rows" says what was not asked.
+    What needs attention is printed, and how many others passed. What `check` says of the model is named in one line, but for
+    problems. Without rows in memory the finding "rows" says what was not asked.
 
     Parameters
     ----------
     fit : Fit
         A fit.
     skipped : bool
-        Whether diagnostics that have no meaning for this fit are listed, each with its reason.
+        Whether diagnostics that have no meaning for this fit are listed and printed, each with its reason.
     before : bool
         Whether the findings of `check` on its model come too.
+    verbose : bool
+        Whether all are printed, as by `.show(verbose=True)`.
 
     Returns
     -------
@@ -90,7 +95,8 @@ def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True) -> Finding
     # Everything that may answer, checks and diagnostics, by name.
     both: Registry[object] = Registry("check or diagnostic")
     both.update({**CHECKS, **DIAGNOSTICS})
-    return Findings.of(items, both)
+    found = Findings.of(items, both, verbose=verbose or skipped)
+    return replace(found, earlier=frozenset(CHECKS)) if fit.model.design.n else found
 
 
 def _of_rows(fit: Fit, before: bool) -> list[Finding]:

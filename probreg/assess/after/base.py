@@ -77,7 +77,7 @@ class Diagnostic(ABC):
 
     def skipped(self, reason: str) -> Finding:
         """The answer where the question has no meaning."""
-        return Finding(self.name, Verdict.OK, f"does not apply: {reason}")
+        return Finding(self.name, Verdict.OK, f"does not apply: {reason}", applies=False)
 
 
 def _of_kind(fit: Fit, target: str) -> str | None:

@@ -7,6 +7,7 @@ from probreg.assess.before.base import (
     Finding as Finding,
     Findings as Findings,
     Verdict as Verdict,
+    told_once,
 )
 from probreg.assess.before.cells import CellsCheck as CellsCheck
 from probreg.assess.before.condition import ConditionCheck as ConditionCheck, condition_indices as condition_indices
@@ -22,14 +23,15 @@ from probreg.assess.before.rows import RowsCheck as RowsCheck
 from probreg.assess.before.same_line import SameLineCheck as SameLineCheck
 from probreg.assess.before.scale import ScaleCheck as ScaleCheck
 from probreg.assess.before.separation import SeparationCheck as SeparationCheck
-from probreg.assess.before.vif import VifCheck as VifCheck, terms as terms, vif as vif
+from probreg.assess.before.term_columns import terms as terms
+from probreg.assess.before.vif import VifCheck as VifCheck, vif as vif
 from probreg.inference.modes.separation import Separation as Separation, separation as separation
 from probreg.model.model import Model
 
 
 @checked
-def check(model: Model, *, cheap: Flag = False) -> Findings:
-    """All findings on a model before it is fitted, worst first.
+def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findings:
+    """All findings on a model before it is fitted, worst first; what needs attention is printed, and how many checks passed.
 
     Parameters
     ----------
@@ -37,6 +39,8 @@ def check(model: Model, *, cheap: Flag = False) -> Findings:
         A model.
     cheap : bool
         Whether only the cheap checks are made.
+    verbose : bool
+        Whether those that passed or do not apply are printed too, as by `.show(verbose=True)`.
 
     Returns
     -------
@@ -50,4 +54,5 @@ def check(model: Model, *, cheap: Flag = False) -> Findings:
     'PROBLEM'
     """
     model.design.need_rows("a check before the fit")
-    return Findings.of([f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)])
+    found = [f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)]
+    return Findings.of(told_once(found, {name: cls.topic for name, cls in CHECKS.items()}), verbose=verbose)

@@ -2,12 +2,12 @@
 fit.
 
 A check always answers. When nothing is wrong, or when it does not apply, its answer is one finding with the
-verdict OK that says so.
+verdict OK that says so. What is printed is what needs attention, and how many other checks passed.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from html import escape
 from math import nan
@@ -42,7 +42,8 @@ class Finding:
     """One answer of one check: a sentence, what to do about it, and what it is about.
 
     `columns` are names of the design, `rows` labels of its rows, `statistic` and `p_value` the numbers behind the
-    sentence where a test decided (nan where none did), `picture` the name of the plot that shows it.
+    sentence where a test decided (nan where none did), `picture` the name of the plot that shows it. A check that does not
+    apply has not passed; `told_by` names the check whose finding says the same of the same columns.
     """
 
     check: str
@@ -54,6 +55,8 @@ class Finding:
     statistic: float = nan
     p_value: float = nan
     picture: str = ""
+    applies: bool = True
+    told_by: str = ""
 
     @property
     def advice(self) -> str:
@@ -68,6 +71,7 @@ class Check(ABC):
     name: ClassVar[str]
     question: ClassVar[str]
     cheap: ClassVar[bool]
+    topic: ClassVar[str] = ""  # the check that speaks first, of several that may say the same of the same columns
 
     @abstractmethod
     def run(self, model: Model) -> list[Finding]:
@@ -89,13 +93,22 @@ class Check(ABC):
         """The answer of a check that has nothing to report."""
         return [self.say(Verdict.OK, sentence)]
 
+    def unasked(self, reason: str) -> list[Finding]:
+        """The answer of a check whose question has no meaning for this model."""
+        return [Finding(self.name, Verdict.OK, f"does not apply: {reason}", applies=False)]
+
 
 @dataclass(frozen=True, repr=False)
 class Findings:
-    """The findings of several checks, worst first.
+    """The findings of several checks, worst first. Those that need attention are printed, the others counted.
 
     >>> here = Finding("b", Verdict.NOTE, "look here", "or there")
-    >>> Findings.of([Finding("a", Verdict.OK, "all is well"), here])
+    >>> found = Findings.of([Finding("a", Verdict.OK, "all is well"), here])
+    >>> found
+    i b: look here
+        → or there
+    ✓ 1 other check passed; .show(verbose=True) lists all
+    >>> found.show(verbose=True)
     i b: look here
         → or there
     ✓ a: all is well
@@ -103,10 +116,22 @@ class Findings:
 
     items: tuple[Finding, ...]
     names: Mapping[str, object] = field(default_factory=lambda: CHECKS)  # of all that could have answered
+    verbose: bool = False  # whether all are printed
+    earlier: frozenset[str] = frozenset()  # checks whose findings `pr.check` prints, and that are named here
 
     @classmethod
-    def of(cls, items: Sequence[Finding], names: Mapping[str, object] = CHECKS) -> "Findings":
-        return cls(tuple(sorted(items, key=lambda f: -f.verdict)), names)
+    def of(cls, items: Sequence[Finding], names: Mapping[str, object] = CHECKS, *, verbose: bool = False) -> "Findings":
+        return cls(tuple(sorted(items, key=lambda f: -f.verdict)), names, verbose)
+
+    def show(self, *, verbose: bool = True) -> "Findings":
+        """The same findings, all of them printed or only those that need attention."""
+        return replace(self, verbose=verbose)
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The names of the checks that were asked and found nothing; one that does not apply has not passed."""
+        asked = {f.check: None for f in self.items if f.applies}
+        return tuple(name for name in asked if name not in {f.check for f in self.items if f.verdict})
 
     @property
     def worst(self) -> Verdict:
@@ -115,12 +140,12 @@ class Findings:
 
     def at_least(self, verdict: Verdict) -> "Findings":
         """The findings that matter this much or more."""
-        return Findings(tuple(f for f in self.items if f.verdict >= verdict), self.names)
+        return replace(self, items=tuple(f for f in self.items if f.verdict >= verdict))
 
     def __getitem__(self, check: str) -> "Findings":
-        """The findings of one check, by its name. ProbregError for a name that is no check."""
+        """The findings of one check, by its name, printed in full. ProbregError for a name that is no check."""
         self.names[check]  # which knows, and says so when there is no such check
-        return Findings(tuple(f for f in self.items if f.check == check), self.names)
+        return replace(self, items=tuple(f for f in self.items if f.check == check), verbose=True)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.items)
@@ -129,15 +154,81 @@ class Findings:
         return len(self.items)
 
     def __repr__(self) -> str:
-        lines: list[str] = []
-        for f in self.items:
-            lines += [f"{f.verdict.mark} {f.check}: {f.sentence}", *([f"    → {f.advice}"] if f.advice else [])]
-        return printed(*lines) or "no findings"
+        if self.verbose:
+            return printed(*(line for f in self.items for line in _lines(f, ""))) or "no findings"
+        shown, rest = self._attention()
+        return printed(*(line for f in shown for line in _lines(f, self._same(f))), *rest) or "no findings"
 
     def _repr_html_(self) -> str:
-        cells = ((f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, f.advice) for f in self.items)
-        rows = "".join(
-            "<tr>" + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) + "</tr>" for row in cells
-        )
-        head = "".join(f"<th style='text-align:left'>{h}</th>" for h in ("verdict", "check", "finding", "what to do"))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        if self.verbose:
+            return _as_table([(f, f.advice) for f in self.items])
+        shown, rest = self._attention()
+        table = _as_table([(f, _joined(f.advice, self._same(f))) for f in shown]) if shown else ""
+        *told, last = rest or [""]
+        others = [(f, f.advice) for f in self.items if f not in shown]
+        folded = f"<details><summary>{escape(last)}</summary>{_as_table(others)}</details>" if others else escape(last)
+        return table + "".join(f"<p>{escape(line)}</p>" for line in told) + folded
+
+    def _attention(self) -> tuple[list[Finding], list[str]]:
+        """The findings that are printed one by one, and the lines that count the others."""
+        found = [f for f in self.items if f.verdict and not f.told_by]
+        before = [f for f in found if f.check in self.earlier and f.verdict < Verdict.PROBLEM]
+        own = [f for f in found if f not in before]
+        rest = [f"… {len(own) - _MOST} more findings"] if len(own) > _MOST else []
+        if before:
+            names = ", ".join(dict.fromkeys(f.check for f in before))
+            rest.append(f"{max(f.verdict for f in before).mark} before the fit: {names}; see pr.check(fit.model)")
+        n, other = len(self.passed), "other " if found else ""
+        if n:
+            rest.append(f"✓ {n} {other}check{'s' * (n > 1)} passed; .show(verbose=True) lists all")
+        elif rest:
+            rest.append(".show(verbose=True) lists all")
+        elif self.items and not found:
+            rest.append("no check applies; .show(verbose=True) says why")
+        return own[:_MOST], rest
+
+    def _same(self, of: Finding) -> str:
+        """Which checks say the same as this finding."""
+        names = list(dict.fromkeys(f.check for f in self.items if f.told_by == of.check))
+        return f"{' and '.join(names)} {'say' if len(names) > 1 else 'says'} the same" if names else ""
+
+
+_MOST = 15  # findings that are printed one by one: with what to do 30 lines
+
+
+def told_once(found: Sequence[Finding], topics: Mapping[str, str]) -> list[Finding]:
+    """The findings, those marked that say what another of their topic says of the same columns and more, no less gravely."""
+    out, tellers = list(found), list[Finding]()
+    about = [i for i, f in enumerate(found) if f.verdict and f.columns and topics.get(f.check)]
+    for i in sorted(about, key=lambda i: _precedence(found[i], topics)):
+        f = found[i]
+        for by in tellers:
+            same = by.check != f.check and topics[by.check] == topics[f.check]
+            if same and set(f.columns) <= set(by.columns) and f.verdict <= by.verdict:
+                out[i] = replace(f, told_by=by.check)
+                break
+        else:
+            tellers.append(f)
+    return out
+
+
+def _precedence(f: Finding, topics: Mapping[str, str]) -> tuple[int, int, bool]:
+    return -len(set(f.columns)), -f.verdict, f.check != topics[f.check]
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _lines(f: Finding, more: str) -> list[str]:
+    advice = _joined(f.advice, more)
+    return [f"{f.verdict.mark} {f.check}: {f.sentence}", *([f"    → {advice}"] if advice else [])]
+
+
+def _as_table(found: Sequence[tuple[Finding, str]]) -> str:
+    cells = ((f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, advice) for f, advice in found)
+    rows = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) + "</tr>" for row in cells
+    )
+    head = "".join(f"<th style='text-align:left'>{h}</th>" for h in ("verdict", "check", "finding", "what to do"))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"

@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.assess.before.term_columns import few_of, terms_of
 from probreg.data.rows import full_weights
 from probreg.likelihoods import OfClasses
 from probreg.model.model import Model
@@ -33,15 +34,30 @@ class CellsCheck(Check):
         X, used = model.design.X, weights > 0
         places = [j for j, own in enumerate(model.design.of_terms) if not own and _two_valued(X[used, j])]
         if not places:
-            return self.fine("does not apply: no column is 0 in some rows and 1 in the others")
+            return self.unasked("no column is 0 in some rows and 1 in the others")
         out: list[Finding] = []
-        for j in places:
-            counts = np.array([weights[X[:, j] == v].sum() for v in (0, 1)])
-            out += self._single(model.design.columns[j], counts) + self._empty(model, j, weights)
+        for term, columns in terms_of(model.design, [model.design.columns[j] for j in places]).items():
+            at = [model.design.columns.index(c) for c in columns]
+            single = [f for j in at for f in self._single(model.design.columns[j], weights, X[:, j])]
+            empty = [f for j in at for f in self._empty(model, j, weights)]
+            out += self._of_term(
+                term, single, "levels with one observation each, whose coefficients rest on that alone"
+            )
+            out += self._of_term(term, empty, f"levels that do not meet every level of {model.design.response}")
         these = f"the {len(places)} columns of 0 and 1" if len(places) > 1 else "the column of 0 and 1"
         return out or self.fine(f"every level of {these} is met with every level of the response")
 
-    def _single(self, column: str, counts: Array) -> list[Finding]:
+    def _of_term(self, term: str, found: list[Finding], what: str) -> list[Finding]:
+        """The findings of the columns of one term: a single one as it is, several in one sentence."""
+        columns = list(dict.fromkeys(c for f in found for c in f.columns))
+        if len(columns) < 2:
+            return found
+        return [
+            self.say(Verdict.WARNING, f"{term} has {len(columns)} {what}: {few_of(columns)}", found[0].remedy, columns)
+        ]
+
+    def _single(self, column: str, weights: Array, x: Array) -> list[Finding]:
+        counts = np.array([weights[x == v].sum() for v in (0, 1)])
         remedy = "merge it with another level, or give the column a prior"
         return [
             self.say(

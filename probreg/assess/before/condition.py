@@ -6,6 +6,7 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
+from probreg.assess.before.term_columns import few_of, terms_of
 from probreg.errors import DataError
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
@@ -31,28 +32,30 @@ class ConditionCheck(Check):
     name: ClassVar[str] = "condition"
     question: ClassVar[str] = "Which coefficients do near-combinations of columns blur?"
     cheap: ClassVar[bool] = True
+    topic: ClassVar[str] = "rank"
 
     def run(self, model: Model) -> list[Finding]:
         if len(_columns(model, centred=True)) < 2:
             whose = " beside smooth functions" if model.design.of_terms.any() else ""
-            return self.fine(f"does not apply: a single column{whose} is no combination of others")
+            return self.unasked(f"a single column{whose} is no combination of others")
         if surplus(model) is not None or model.design.moments.rank.dropped:
-            return self.fine("does not apply: some columns are exact combinations of others, see rank")
+            return self.unasked("some columns are exact combinations of others, see rank")
         found = condition_indices(model, centred=True)
         index, share, names = found["index"].values, found["proportion"].values, found["coef"].values
         out = []
         for k in np.flatnonzero(index >= NOTED)[::-1]:
-            hit = [j for j in np.argsort(-share[k]) if share[k, j] > SHARE]
-            if len(hit) >= 2:
-                out.append(self._degraded(float(index[k]), [(str(names[j]), share[k, j]) for j in hit]))
+            hit = [(str(names[j]), float(share[k, j])) for j in np.argsort(-share[k]) if share[k, j] > SHARE]
+            by_term = terms_of(model.design, [name for name, _ in hit])
+            if len(by_term) >= 2:  # columns of one term are no matter of the others
+                out.append(self._degraded(float(index[k]), dict(hit), by_term))
         centred = "" if model.design.intercept is None else "centred "
         return out or self.fine(f"the largest condition index is {index[-1]:.3g}, of {centred}columns of unit length")
 
-    def _degraded(self, index: float, hit: list[tuple[str, float]]) -> Finding:
-        whose = ", ".join(f"{name} ({percent(share, 2)})" for name, share in hit)
+    def _degraded(self, index: float, share: dict[str, float], by_term: dict[str, list[str]]) -> Finding:
+        whose = few_of([f"{term} ({percent(max(share[c] for c in cs), 2)})" for term, cs in by_term.items()])
         sentence = f"condition index {index:.3g}: one near-combination makes up most of the variance of {whose}"
         remedy = "only combinations of these are told well; drop one, combine them, or give them a prior"
-        return self.say(Verdict.NOTE, sentence, remedy, [name for name, _ in hit])
+        return self.say(Verdict.NOTE, sentence, remedy, list(share))
 
 
 def condition_indices(model: Model, *, centred: bool = False) -> Any:

@@ -33,7 +33,7 @@ class DesignLeverageCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         design = model.design
         if surplus(model) is not None:
-            return self.fine("does not apply: with more columns than rows no row is told by the others")
+            return self.unasked("with more columns than rows no row is told by the others")
         w = full_weights(design.weights, design.n)
         found = far_rows(design_leverage(model), w, row_names(model))
         if not found.rows:

@@ -33,8 +33,6 @@ class ProcessCheck(Check):
             keys = " and ".join(term.key for term in flat)
             sentence = f"{keys}: under a flat prior this is a regression on {q} columns, not a process"
             return [self.say(Verdict.WARNING, sentence, remedy)]
-        return self.fine(
-            "the columns of every Gaussian process have a prior"
-            if model.design.recipe.processes
-            else "no term is a Gaussian process"
-        )
+        if not model.design.recipe.processes:
+            return self.unasked("no term is a Gaussian process")
+        return self.fine("the columns of every Gaussian process have a prior")

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.assess.before.term_columns import FEW, few_of, terms_of
 from probreg.model.model import Model
 from probreg.numerics.linalg import ColumnRank, rank_of, triangular
 
@@ -29,6 +30,7 @@ class RankCheck(Check):
     name: ClassVar[str] = "rank"
     question: ClassVar[str] = "Does every column say something that the others do not?"
     cheap: ClassVar[bool] = True
+    topic: ClassVar[str] = "rank"
 
     def run(self, model: Model) -> list[Finding]:
         if (least := surplus(model)) is not None:
@@ -37,7 +39,7 @@ class RankCheck(Check):
         names = model.design.columns
         alone = rank_of(triangular(moments.R[:, free])) if len(free) else _NOTHING
         undecided = _named(alone, [names[j] for j in free])
-        out = [self.say(Verdict.PROBLEM, f"{text}: {_meaning(cols)}", _REMEDY, cols) for text, cols in undecided]
+        out = self._undecided(model, undecided)
         told = {cols[0] for _, cols in undecided}
         shared = [(text, cols) for text, cols in _named(moments.rank, names) if cols[0] not in told]
         whole = {c: t.name for t in model.design.recipe.terms for c in t.columns}
@@ -52,6 +54,21 @@ class RankCheck(Check):
             said = f"{term}: combinations of {', '.join(o for o in others if o != term) or 'one another'} in {len(of)} columns"
             out.append(self.say(Verdict.NOTE, f"{said}, which the prior alone tells apart", "", [c[0] for c in of]))
         return (out + self._nearly(model)) or self.fine("every column says something that the others do not")
+
+    def _undecided(self, model: Model, found: list[tuple[str, tuple[str, ...]]]) -> list[Finding]:
+        """An equation for each column that no prior decides; one finding for a term that has several of them."""
+        out, of = list[Finding](), {c: t for t, cs in terms_of(model.design, model.design.columns).items() for c in cs}
+        for term, dropped in terms_of(model.design, [cols[0] for _, cols in found]).items():
+            mine = [(text, cols) for text, cols in found if cols[0] in dropped]
+            if len(mine) == 1:
+                ((text, cols),) = mine
+                out.append(self.say(Verdict.PROBLEM, f"{text}: {_meaning(cols)}", _REMEDY, cols))
+                continue
+            named = tuple(dict.fromkeys(c for _, cols in mine for c in cols))
+            others = [t for t in dict.fromkeys(of[c] for c in named) if t != term]
+            said = f"{term}: {len(mine)} of its columns are combinations of {few_of(others) or 'one another'}"
+            out.append(self.say(Verdict.PROBLEM, f"{said}: their shares cannot be told apart", _REMEDY, named))
+        return out
 
     def _crowded(self, model: Model, least: int) -> list[Finding]:
         """So many more columns than rows that equations between them would say nothing to a reader."""
@@ -71,23 +88,28 @@ class RankCheck(Check):
             keep.remove(model.design.intercept)
         if len(keep) < 2:
             return []
-        # The condition index of some columns, centred beside an intercept and of unit norm, and the combination of them
-        # that varies least.
+        groups = list(terms_of(model.design, [model.design.columns[j] for j in keep]).items())
+        if len(groups) < 2:
+            return []
+        # The condition index of the terms, each with orthonormal columns, centred beside an intercept, and the
+        # combination of them that varies least; a term of one column is that column at unit length.
         R, at = model.design.moments.R, model.design.intercept
-        front = [] if at is None else [at]
-        S = np.asarray(triangular(R[:, [*front, *keep]]), dtype=float)[len(front) :, len(front) :]
-        values, vectors = np.linalg.svd(S / np.linalg.norm(S, axis=0))[1:]
+        front, number = [] if at is None else [at], {c: j for j, c in enumerate(model.design.columns)}
+        ordered = [number[c] for _, cs in groups for c in cs]
+        S = np.asarray(triangular(R[:, [*front, *ordered]]), dtype=float)[len(front) :, len(front) :]
+        parts = np.split(S, np.cumsum([len(cs) for _, cs in groups])[:-1], axis=1)
+        unit = [P / np.linalg.norm(P) if P.shape[1] == 1 else np.linalg.qr(P)[0] for P in parts]
+        values, vectors = np.linalg.svd(np.hstack(unit))[1:]
         index, weights = float(values[0] / max(values[-1], np.finfo(float).tiny)), vectors[-1]
         if index < NOTED:
             return []
-        found = [(weights[i], keep[i]) for i in np.argsort(-np.abs(weights)) if abs(weights[i]) > 0.1]
-        columns = [model.design.columns[j] for _, j in found]
-        formula = combination([w / found[0][0] for w, _ in found], columns)
-        sentence = (
-            f"nearly collinear: {formula}, each in its own standard deviations, hardly varies "
-            f"(condition index {index:.3g})"
-        )
-        decided = model.joint.informative[[j for _, j in found]].all()
+        each = np.split(weights, np.cumsum([len(cs) for _, cs in groups])[:-1])
+        size = np.array([np.linalg.norm(w) for w in each])
+        found = [i for i in np.argsort(-size, kind="stable") if size[i] > 0.1]
+        columns = [c for i in found for c in groups[i][1]]
+        said = _near([(float(each[i][0]) if len(each[i]) == 1 else np.nan, groups[i][0]) for i in found])
+        sentence = f"nearly collinear: {said} (condition index {index:.3g})"
+        decided = model.joint.informative[[number[c] for c in columns]].all()
         verdict = Verdict.NOTE if index < WARNED or decided else Verdict.WARNING
         remedy = "expect wide intervals for these; drop one, combine them, or give them a prior"
         return [self.say(verdict, sentence, remedy, columns)]
@@ -120,6 +142,20 @@ def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
         term = size if name == "Intercept" else name if size == "1" else f"{size} {name}"
         out += f" {'-' if c < 0 else '+'} {term}" if out else ("-" if c < 0 else "") + term
     return out
+
+
+def _near(terms: Sequence[tuple[float, str]]) -> str:
+    """In words, a combination of terms that hardly varies: weights of single columns, nan for a term of several."""
+    single = [(w, name) for w, name in terms if not np.isnan(w)]
+    several = [f"the columns of {name}" for w, name in terms if np.isnan(w)]
+    shown = single[:FEW]
+    formula = combination([w / shown[0][0] for w, _ in shown], [name for _, name in shown]) if shown else ""
+    more = f" and {len(single) - FEW} more columns" if len(single) > FEW else ""
+    if not several:
+        return f"{formula}{more}, each in its own standard deviations, hardly varies"
+    names = [*(name for _, name in shown), *several[:FEW]]
+    rest = len(single) + len(several) - len(names)
+    return f"a combination of {', '.join(names)}{f' and {rest} more terms' if rest else ''} hardly varies"
 
 
 def _named(rank: ColumnRank, names: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
-from probreg.assess.before.vif import terms
+from probreg.assess.before.term_columns import terms
 from probreg.data.formula.functions import term_functions
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
@@ -30,7 +30,7 @@ class SameLineCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         functions = term_functions(model.design)
         if not functions:
-            return self.fine("does not apply: the model has no smooth function")
+            return self.unasked("the model has no smooth function")
         out = self._twice(model) + self._without_means(model)
         return out or self.fine("no term stands beside a smooth function that has it already")
 

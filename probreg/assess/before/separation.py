@@ -28,7 +28,7 @@ class SeparationCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         name = model.likelihood.name
         if model.likelihood.may_diverge is False:
-            return self.fine(f"does not apply: the maximum of a {name} likelihood is never at infinity")
+            return self.unasked(f"the maximum of a {name} likelihood is never at infinity")
         if not model.likelihood.may_diverge and not model.joint.informative.all():
             return [self.say(Verdict.NOTE, f"unknown before the fit: a {name} likelihood {_UNKNOWN}", _LOOK)]
         if not model.likelihood.may_diverge:

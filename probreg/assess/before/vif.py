@@ -1,14 +1,12 @@
 """Variance inflation: how much wider the interval of a term is for what it shares with the other terms."""
 
-import re
 from typing import Any, ClassVar
 
 import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
-from probreg.data import Design
-from probreg.data.formula.formula import Recipe
+from probreg.assess.before.term_columns import FEW, few_of, terms
 from probreg.errors import DataError
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
@@ -30,13 +28,14 @@ class VifCheck(Check):
     name: ClassVar[str] = "vif"
     question: ClassVar[str] = "How much of each term do the other terms say too?"
     cheap: ClassVar[bool] = True
+    topic: ClassVar[str] = "rank"
 
     def run(self, model: Model) -> list[Finding]:
         design = model.design
         if len([t for t in terms(design) if t != "Intercept"]) < 2:
-            return self.fine("does not apply: a single term shares nothing")
+            return self.unasked("a single term shares nothing")
         if surplus(model) is not None or design.moments.rank.dropped:
-            return self.fine("does not apply: some columns are exact combinations of others, see rank")
+            return self.unasked("some columns are exact combinations of others, see rank")
         found = vif(model)
         per_df = found["gvif"].values ** (1.0 / found["df"].values)
         high = [i for i in np.argsort(-per_df) if per_df[i] >= HIGH]
@@ -46,10 +45,11 @@ class VifCheck(Check):
                 f"the largest VIF per degree of freedom is {per_df[at]:.3g}, of {found['term'].values[at]}"
             )
         names = [str(found["term"].values[i]) for i in high]
-        wider, factors = (", ".join(f"{v[i]:.3g}" for i in high) for v in (np.sqrt(per_df), per_df))
+        wider, factors = (", ".join(f"{v[i]:.3g}" for i in high[:FEW]) for v in (np.sqrt(per_df), per_df))
         whose = "its interval is" if len(high) == 1 else "their intervals are"
         share = "shares" if len(high) == 1 else "share"
-        sentence = f"{', '.join(names)} {share} so much with the other terms that {whose} {wider} times as wide (VIF {factors})"
+        worst = "; those of the worst five" if len(high) > FEW else ""
+        sentence = f"{few_of(names)} {share} so much with the other terms that {whose} {wider} times as wide (VIF {factors}{worst})"
         remedy = "expected of powers and products; otherwise drop or combine terms, or accept the wide intervals"
         columns = [design.columns[j] for name in names for j in terms(design)[name]]
         return [self.say(Verdict.NOTE, sentence, remedy, columns)]
@@ -78,39 +78,6 @@ def vif(model: Model) -> Any:
     gvif = np.array(values)
     parts = {"gvif": ("term", gvif), "df": ("term", df), "per_df": ("term", gvif ** (0.5 / df))}
     return xr.Dataset(parts, {"term": list(groups)})
-
-
-def terms(design: Design) -> dict[str, tuple[int, ...]]:
-    """The columns of each term of the formula, in order; in a design from arrays a process, and each other column, is a term.
-
-    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [1.0, 2.0, 6.0, 0.0], "g": ["a", "b", "c", "a"]}
-    >>> terms(Model.from_formula("y ~ x + g", data).design)
-    {'Intercept': (0,), 'x': (1,), 'g': (2, 3)}
-    """
-    out: dict[str, tuple[int, ...]] = {}
-    if not isinstance(design.recipe, Recipe):
-        of = {c: t.name for t in design.recipe.terms for c in t.columns}
-        for j, column in enumerate(design.columns):
-            name = of.get(column, column)
-            out[name] = (*out.get(name, ()), j)
-        return out
-    from probreg.data.formula.algebra import parse_formula
-
-    parts = parse_formula(design.recipe.formula)
-    wanted = [[parts.called(text) for text in term] for term in parts.terms]
-    for j, column in enumerate(design.columns):
-        exact = [term for term in wanted if column == ":".join(term)]
-        # A column is named by its factors, each with its level or part in brackets.
-        name = next(
-            (
-                ":".join(term)
-                for term in exact or wanted
-                if re.fullmatch(":".join(re.escape(f) + r"(\[.*\])?" for f in term), column) is not None
-            ),
-            column,
-        )
-        out[name] = (*out.get(name, ()), j)
-    return out
 
 
 def _correlation_root(model: Model) -> tuple[Array, list[int]]:

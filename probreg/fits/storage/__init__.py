@@ -29,7 +29,7 @@ from probreg.fits.storage.checks import (
 )
 from probreg.fits.storage.container import Container, image_of, seal, unsealed
 from probreg.inference import METHODS, Draws, Method, Solution, Status
-from probreg.inference.base import coefficients_of_reported
+from probreg.inference.base import Routine, coefficients_of_reported
 from probreg.inference.modes.wide import Factored, is_wide
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms
 from probreg.likelihoods import LIKELIHOODS, OfTrials
@@ -263,6 +263,7 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
             "sandwich": solution.sandwich,
             "stats": dict(solution.stats),
             "notes": list(solution.notes),
+            "routine": [isinstance(note, Routine) for note in solution.notes],
             "draws": None if draws is None else [k for k in draws.values if k != "beta"],
             "sample_stats": [] if draws is None else list(draws.stats),
             "replicates": None if solution.replicates is None else list(solution.replicates),
@@ -385,6 +386,7 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
     s, (p, m) = spec["solution"], model.shape
     sizes = {"p": p, "m": m, "k": p * m, "o": len(model.likelihood.outcomes) or 1}
     numbers = read_arrays(file, "solution", SOLUTION, sizes)
+    marks = s.get("routine", [])  # files of an earlier version have none
     replicates = None
     if s["replicates"] is not None:
         replicates = read_arrays(file, "solution", stored_lines(s["replicates"], REPLICATES), sizes, prefix=_REPLICATE)
@@ -402,7 +404,9 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
         status=_status(s["status"]),
         detail=s["detail"],
         stats=s["stats"],
-        notes=tuple(s["notes"]),
+        notes=tuple(
+            Routine(note) if of else note for note, of in zip(s["notes"], [*marks, *[False] * len(s["notes"])])
+        ),
     )
     _check_solution(out, model, method)
     return out

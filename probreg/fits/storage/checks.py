@@ -88,17 +88,22 @@ FIELDS: Mapping[str, ValueKind] = {
     "solution.sample_stats": _list_of(TEXT),
     "solution.replicates": _or_none(_list_of(TEXT)),
 }
+# Fields that files of an earlier version lack.
+LATER: Mapping[str, ValueKind] = {
+    "solution.routine": _list_of(TRUTH),  # of each note, whether it is of the computation alone; none by default
+}
 
 
 def check_specification(spec: Any) -> None:
     """DataError names the first field of a specification that is missing, or not of its kind."""
-    for path, kind in FIELDS.items():
-        value = spec
+    for path, kind in {**FIELDS, **LATER}.items():
+        value, absent = spec, False
         for part in path.split("."):
-            if not isinstance(value, dict) or part not in value:
+            absent = not isinstance(value, dict) or part not in value
+            if absent and path in FIELDS:
                 raise DataError(f"its specification has no {path!r}")
-            value = value[part]
-        if not kind.holds(value):
+            value = value if absent else value[part]
+        if not absent and not kind.holds(value):
             raise DataError(f"its {path!r} is {value!r:.60}, and {kind.words} belongs there")
 
 

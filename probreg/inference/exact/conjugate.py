@@ -7,7 +7,7 @@ from scipy.special import gammaln
 
 from probreg.arguments.scalars import Count, check_fields
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Draws, Method, Solution, chains_of, kinds, sigma_note
+from probreg.inference.base import METHODS, Draws, Method, Routine, Solution, chains_of, kinds, sigma_note
 from probreg.inference.modes.closed_form import (
     Conditional,
     PriorRows,
@@ -126,7 +126,8 @@ class Conjugate(Method):
             draws=_draws(given, z, sigma, self.chains, model.unknown),
             stats=stats,
             notes=sigma_note(
-                model, f"sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta"
+                model,
+                Routine(f"sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta"),
             ),
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.errors import DataError, Incompatible
-from probreg.inference.base import Array
+from probreg.inference.base import Array, Routine
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import EvidenceSurface, LatentGroup, LatentGroups, as_groups
@@ -283,7 +283,7 @@ class EvidenceProblem:
         of, lost = self.groups.group_of, {k for k, out in zip(self.groups.group_of, top.vanished) if out}
         kept = [(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost]
         scales = [self._told(g, h) for g, h in kept if not isinstance(g.prior, ProcessPrior)]
-        said = [value]
+        said: list[str] = [Routine(value)]
         said += [f"prior scale (times what was stated) of {'; '.join(scales)}"] if scales else []
         said += [f"{self._told(g, h)} at the maximum" for g, h in kept if isinstance(g.prior, ProcessPrior)]
         said += [note for g, h in kept if (note := self._unserved(g, h))]
@@ -293,7 +293,7 @@ class EvidenceProblem:
                 f"pruned, since the evidence rises as their scale falls to 0: {gone}; their coefficients are held at 0 (a singular fit)"
             ]
         if self.exact and self.model.unknown:
-            said += [f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too"]
+            said += [Routine(f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too")]
         return (
             *said,
             "scales found by evidence are taken as known: intervals leave out their uncertainty, which integrate and nuts count",

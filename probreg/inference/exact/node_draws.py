@@ -8,14 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.inference.base import (
-    Array,
-    Draws,
-    Solution,
-    Status,
-    chains_of,
-    sigma_note,
-)
+from probreg.inference.base import Array, Draws, Routine, Solution, Status, chains_of, sigma_note
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
@@ -79,15 +72,16 @@ def solution_at_nodes(
         stats=stats,
         notes=(
             *sigma_note(
-                model, f"{'sigma is integrated with the scales' if problem.noise else 'sigma is drawn with beta'}"
+                model,
+                Routine("sigma is integrated with the scales" if problem.noise else "sigma is drawn with beta"),
             ),
-            said,
+            Routine(said),
             *found.notes,
         ),
     )
 
 
-_EXACTLY = "beta given the scales is drawn from its exact normal distribution"
+_EXACTLY = Routine("beta given the scales is drawn from its exact normal distribution")
 
 
 class _Found(NamedTuple):
@@ -275,7 +269,7 @@ def _weighed_jointly(
     mean = weight @ point
     deviation = point - mean
     covariance = deviation.T @ (weight[:, None] * deviation)
-    notes = (f"points are weighed jointly with the scales: {worth}",)
+    notes = (Routine(f"points are weighed jointly with the scales: {worth}"),)
     return _Found(theta[of], beta, aux, weight, mean, covariance, stats, notes, log_evidence=evidence)
 
 

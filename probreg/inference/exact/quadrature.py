@@ -8,7 +8,7 @@ import numpy as np
 from probreg.arguments.scalars import Count, check_fields
 from probreg.data import Moments
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Array, Draws, Method, Solution, chains_of, kinds, sigma_note
+from probreg.inference.base import METHODS, Array, Draws, Method, Routine, Solution, chains_of, kinds, sigma_note
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -102,7 +102,9 @@ class Quadrature(Method):
             stats={"n": moments.weight, "rss": moments.rss} | ({"log_evidence": log_evidence} if proper else {}),
             notes=sigma_note(
                 model,
-                f"sigma is integrated over {self.nodes} nodes of log sigma from {sigma[0]:.4g} to {sigma[-1]:.4g}",
+                Routine(
+                    f"sigma is integrated over {self.nodes} nodes of log sigma from {sigma[0]:.4g} to {sigma[-1]:.4g}"
+                ),
             ),
         )
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from probreg.data import Block, Design
 from probreg.data.blocks.survey import join_surveys, kept_rows
-from probreg.inference.base import Array
+from probreg.inference.base import Array, Routine
 from probreg.inference.modes.closed_form import unidentified
 from probreg.inference.modes.separation import Separation, labels_of, non_zero, separation
 from probreg.likelihoods import MayDiverge
@@ -57,7 +57,7 @@ def runaway(model: Model) -> tuple[Separation, tuple[str, ...]]:
         return found, ()
     for _ in range(_ROUNDS):
         if found.direction is None:
-            return found, (f"the data are not separated: {part.n} of {design.count} rows show it",)
+            return found, (Routine(f"the data are not separated: {part.n} of {design.count} rows show it"),)
         least = _ZERO * float((np.abs(found.direction) * size).max())
         fn = partial(along, likelihood=likelihood, direction=found.direction, least=least)
         seen = design.fold(fn, Along.worse)

@@ -18,7 +18,7 @@ from probreg.data import Design
 from probreg.data.moments import refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.closed_form import combinations, touched, undetermined, unidentified
 from probreg.inference.modes.existence import Rising, exists, rising, runaway, undecided
 from probreg.inference.modes.separation import Separation
@@ -414,7 +414,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
                 model,
                 "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat); standard errors use it",
             ),
-            _ended(mode, status),
+            Routine(_ended(mode, status)),
             *said,
         ),
     )

@@ -8,7 +8,7 @@ import numpy as np
 from probreg import online
 from probreg.arguments.scalars import Count, check_fields
 from probreg.data.rows import times_weights
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, kinds
+from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, kinds
 from probreg.likelihoods import Bernoulli
 from probreg.model.model import Model
 
@@ -109,7 +109,7 @@ class Perceptron(Method):
             },
             notes=(
                 "a classifier: np.sign(X @ coef) is +1 on the event's side; there are no probabilities and no standard errors",
-                f"{total} mistakes in {passes} passes; margin {margin:.3g} on standardised columns"
+                Routine(f"{total} mistakes in {passes} passes; margin {margin:.3g} on standardised columns")
                 if done
                 else "the coefficients are the average of the last pass; check(model) says whether the classes can be separated at all",
             ),

@@ -16,7 +16,7 @@ from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive, check_fields
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.epochs import (
     Pass,
     PassData,
@@ -355,7 +355,7 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
                 model,
                 "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors); standard errors are the sandwich of an averaged iterate, not the inverse curvature",
             ),
-            f"the {what}, {words}",
+            Routine(f"the {what}, {words}"),
             "standard errors are the plug-in sandwich H^-1 S H^-1, H the curvature of the log posterior and S the sum of "
             f"squared row gradients: the asymptotic covariance of {of}, not the inverse curvature that newton reports",
         ),

@@ -14,7 +14,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Positive, check_fields
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.partialled_out import PartialledOut, partial_out
 from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.group_norms import GroupNorms
@@ -315,7 +315,9 @@ def solution_of(lasso: Lasso, model: Model, found: Joint, tol: float = 1e-8) -> 
     raw = bool(model.unknown) and not lasso.weights.units[lasso.weights.l1 > 0].all()
     notes = (
         *sigma_note(model, how),
-        f"zero is within {found.kkt:.1e} of the subdifferential, in conditional standard errors; duality gap {found.given.gap:.1e}",
+        Routine(
+            f"zero is within {found.kkt:.1e} of the subdifferential, in conditional standard errors; duality gap {found.given.gap:.1e}"
+        ),
         *(_several(model) if raw else ()),
         *local_notes(model),
     )

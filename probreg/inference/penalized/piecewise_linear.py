@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from probreg.arguments.scalars import Count, Positive, check_fields
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.penalized.kink_mode import KinkMode, PiecewiseLinear, kink_mode
 from probreg.likelihoods import PiecewiseLinearLikelihood
@@ -95,7 +95,9 @@ def certified(model: Model, mode: Mode, at: KinkMode) -> Solution:
         *sigma_note(
             model, "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat)"
         ),
-        f"minimum {at.primal:.8g} of loss over scale plus penalty, gap {at.gap:.1e}, largest violation of its conditions {at.violation:.1e}",
+        Routine(
+            f"minimum {at.primal:.8g} of loss over scale plus penalty, gap {at.gap:.1e}, largest violation of its conditions {at.violation:.1e}"
+        ),
         *_not_unique(model, mode, at),
         *([model.likelihood.working] if model.likelihood.working else []),  # type: ignore[attr-defined]
     )

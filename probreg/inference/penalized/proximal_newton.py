@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Method, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
 from probreg.inference.modes.closed_form import combinations, touched, unidentified
 from probreg.inference.modes.existence import Rising, runaway, undecided
 from probreg.inference.modes.newton import lost_words, runs_away
@@ -79,7 +79,9 @@ class ProximalNewton(Method):
         how = "sigma is the joint mode with beta over log sigma"
         notes = (
             *sigma_note(model, how),
-            f"zero is within {found.kkt:.1e} of the subdifferential, in conditional standard errors, after {found.steps} steps",
+            Routine(
+                f"zero is within {found.kkt:.1e} of the subdifferential, in conditional standard errors, after {found.steps} steps"
+            ),
             *local_notes(model),
         )
         return kinked_solution(model, beta, aux, found.status, stats=stats, notes=notes)

@@ -17,7 +17,19 @@ from scipy.special import gammaln
 
 from probreg.arguments.scalars import Count, Limit, Number, Positive, check_fields
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Array, Draws, Method, Solution, Status, edges, improper, kinds, sigma_note
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Draws,
+    Method,
+    Routine,
+    Solution,
+    Status,
+    edges,
+    improper,
+    kinds,
+    sigma_note,
+)
 from probreg.inference.modes.closed_form import undetermined
 from probreg.inference.sampling.laplace import Peak, further_modes, peak
 from probreg.inference.sampling.working import with_corrected_intervals
@@ -231,8 +243,8 @@ class Importance(Method):
             detail="" if settled else f"k-hat {found.k_hat:.2f}",
             stats=stats if all_proper(model) else {k: v for k, v in stats.items() if "evidence" not in k},
             notes=(
-                *sigma_note(model, "sigma is weighed with beta, its proposal on the log scale"),
-                _note(stats, found),
+                *sigma_note(model, Routine("sigma is weighed with beta, its proposal on the log scale")),
+                Routine(_note(stats, found)) if settled else _note(stats, found),
                 *([told] if (told := further_modes(model)) else []),
             ),
         )

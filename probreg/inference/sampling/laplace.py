@@ -13,6 +13,7 @@ from probreg.inference.base import (
     Array,
     Draws,
     Method,
+    Routine,
     Solution,
     Status,
     chains_of,
@@ -165,7 +166,8 @@ class LaplaceApproximation(Method):
             draws=Draws(draws, {"log_q": log_q}, elliptical=True),
             notes=(
                 *sigma_note(
-                    model, "sigma is drawn with beta, lognormal with the joint curvature over (beta, log sigma)"
+                    model,
+                    Routine("sigma is drawn with beta, lognormal with the joint curvature over (beta, log sigma)"),
                 ),
                 found.notes[-1],
             ),

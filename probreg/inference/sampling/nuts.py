@@ -20,6 +20,7 @@ from probreg.inference.base import (
     Array,
     Draws,
     Method,
+    Routine,
     Solution,
     Status,
     improper,
@@ -127,11 +128,11 @@ class NUTS(Method):
     def _engine(self, model: Model) -> tuple[str, str]:
         """The engine, and the sentence that says why."""
         if self.engine != "auto":
-            return self.engine, f"sampled by the {_WORDS[self.engine]}, as asked"
+            return self.engine, Routine(f"sampled by the {_WORDS[self.engine]}, as asked")
         missing = compiled_obstacle(model)
         if missing is None:
-            return "compiled", f"sampled by the {_WORDS['compiled']}"
-        return "pymc", f"sampled by the {_WORDS['pymc']}: {missing}"
+            return "compiled", Routine(f"sampled by the {_WORDS['compiled']}")
+        return "pymc", Routine(f"sampled by the {_WORDS['pymc']}: {missing}")
 
 
 _WORDS = {"compiled": "compiled engine, on the densities of this package", "pymc": "engine of PyMC's graph"}
@@ -148,7 +149,7 @@ def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str,
         aux_sd={a: float(draws[a].std()) for a in model.unknown},
         draws=Draws(draws | shared | local, drawn.stats, hyper=tuple(shared), engine=engine),
         status=Status.SAMPLED,
-        notes=(*sigma_note(model, "sigma is sampled with beta"), *notes),
+        notes=(*sigma_note(model, Routine("sigma is sampled with beta")), *notes),
     )
 
 
@@ -162,7 +163,7 @@ def _native(model: Model) -> tuple[Density, tuple[str, ...]]:
         return np.asarray(rng.standard_normal(size) if found.at.whitened else rng.uniform(-1, 1, size))
 
     told = further_modes(model) if found.at.whitened else None
-    notes = (found.at.note,) if told is None else (found.at.note, told)
+    notes = (Routine(found.at.note), *([told] if told else []))
     return Density(size, found.log_prob, found.unfold, start, shapes, found.compiled), notes
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.inference.base import Array
+from probreg.inference.base import Array, Routine
 from probreg.inference.exact.marginalised import NOTE, Marginalised, marginalised_graph
 from probreg.inference.sampling.reparameterisation import (
     Reparameterisation,
@@ -35,9 +35,9 @@ def made(model: Model) -> tuple[Any, tuple[str, ...]]:
     """The PyMC model in coordinates that suit it, and what to say of them."""
     model, typical = with_blocks_apart(model), typical_scales(model)
     if whole := Marginalised.of(model):
-        return _started(model, typical, marginalised_graph(model, whole)), (NOTE,)
+        return _started(model, typical, marginalised_graph(model, whole)), (Routine(NOTE),)
     at = reparameterise(model)
-    return _started(model, typical, reparameterised_graph(model, at)), (at.note, *at.words)
+    return _started(model, typical, reparameterised_graph(model, at)), tuple(map(Routine, (at.note, *at.words)))
 
 
 def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:

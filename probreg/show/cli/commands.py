@@ -71,6 +71,7 @@ def as_options(said: str) -> str:
     'fill them in, or pass --missing drop; name it by --event, or see --method nuts'
     """
     said = _WEIGHTS.sub(r"--weights \1:\2", said)
+    said = said.replace(".show(verbose=True)", "--verbose")
     return _NAMED.sub(r"--\1", _NUMBER.sub(r"--\1 \2", _VALUED.sub(r"--\1 \2", said)))
 
 
@@ -108,6 +109,9 @@ Missing = Annotated[str, typer.Option(help='"raise" or "drop" rows with missing 
 Separator = Annotated[str, typer.Option(help="Between the columns of a text file.")]
 Decimal = Annotated[str | None, typer.Option(help='In the numbers of a text file: "." or ",".')]
 Prob = Annotated[float, typer.Option(help="Probability of every interval.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Print every check and every note, not only those that matter.")
+]
 
 
 @app.callback()
@@ -132,7 +136,7 @@ def demo(
     card, rows = probreg.describe_dataset("challenger"), probreg.load_dataset("challenger")
     model = Model.from_formula("damage ~ temperature", rows, likelihood="bernoulli")
     regular = model.with_prior(Normal(0.1))
-    _say(f"{card.title}: {card.question}\n", model, "\nChecks", probreg.check(model))
+    _say(f"{card.title}: {card.question}\n", model, "\nChecks", probreg.check(model, verbose=True))
     _say(
         "\nThree fits: maximum likelihood; the mode and the posterior under a Normal(0, 0.1) prior on the slope per °F."
     )
@@ -155,7 +159,7 @@ def fit_command(
     event: Event = None, reference: ReferenceLevel = None, weights: Weights = None, offset: Offset = None,
     missing: Missing = "raise", separator: Separator = ",", decimal: Decimal = None, seed: int = 0, prob: Prob = 0.95,
     out: Annotated[Path | None, typer.Option("--report", help="Write an HTML report here.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the fit here, as netCDF.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the fit here, as netCDF.")] = None, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Fit a model, beside maximum likelihood when there is a prior or a posterior; print the table."""
     for path in (out, save):
@@ -168,6 +172,8 @@ def fit_command(
         main = fit_model(model, chosen, seed=seed)
         fits = _beside(model, main)
     _compared(fits, prob)
+    if verbose:
+        _in_full(fits)
     if save is not None:
         _say(f"\nfit saved in {main.save(save)}")
     if out is not None:
@@ -178,13 +184,13 @@ def fit_command(
 def check_command(
     file: File, formula: Formula, likelihood: Likelihood = None, prior: PriorText = "flat", aux: AuxText = "",
     event: Event = None, reference: ReferenceLevel = None, weights: Weights = None, offset: Offset = None,
-    missing: Missing = "raise", separator: Separator = ",", decimal: Decimal = None,
+    missing: Missing = "raise", separator: Separator = ",", decimal: Decimal = None, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Say what stands in the way of a fit, before it: rank, separation, scales, cells. Exit code 1 for a problem."""
     rows = read_file(file, separator, decimal, formula)
     model = _model(formula, rows, likelihood, prior, aux, event, reference, weights, offset, missing)
-    found = probreg.check(model)
-    _say(model, found)
+    found = probreg.check(model, verbose=verbose)
+    _say(model, as_options(str(found)))
     if found.worst.name == "PROBLEM":
         raise typer.Exit(1)
 
@@ -245,6 +251,13 @@ def _compared(fits: Mapping[str, Fit], prob: float) -> None:
     from probreg.comparison import compare
 
     _say("", compare(fits, prob))
+
+
+def _in_full(fits: Mapping[str, Fit]) -> None:
+    """Every check of the model and every note of the fits."""
+    for name, fit in fits.items():
+        _say(f"\nChecks of {name}", probreg.check(fit.model, verbose=True))
+        _say(f"\nNotes of {name}", *(f"  {visible(note)}" for note in fit.described["notes"]))
 
 
 def _report(fits: Mapping[str, Fit], out: Path, prob: float, rows: Any, title: str | None) -> None:

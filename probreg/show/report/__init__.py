@@ -123,7 +123,7 @@ def _findings(fit: Fit) -> Findings:
         return before
     after = diagnose(fit, before=False)
     replaced = {cls.replaces for name, cls in DIAGNOSTICS.items() if any(f.check == name for f in after)}
-    kept = [f for f in before if f.check not in replaced and not f.sentence.startswith("does not apply")]
+    kept = [f for f in before if f.check not in replaced and f.applies]
     return Findings.of([*kept, *after.at_least(Verdict.NOTE)])
 
 

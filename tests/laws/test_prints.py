@@ -1,0 +1,118 @@
+"""What a person reads: which notes matter, how long a sentence is, how long a print."""
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from probreg.inference.base import Routine
+
+RNG = np.random.default_rng(0)
+N = 60
+X = RNG.normal(size=(N, 2))
+Y = X @ [1.0, -1.0] + RNG.normal(size=N)
+X[0, 0] = np.nan  # a row that is dropped
+MATTERS = {  # the first words of what must be read beside the numbers, by method
+    "auto": ["sigma is the maximum likelihood estimate"],
+    "laplace": [],
+    "posterior": [],
+    "nuts": [],
+    "evidence": ["prior scale", "scales found by evidence are taken as known", "sigma is held"],
+}
+
+
+@pytest.mark.parametrize("method", MATTERS)
+def test_notes_on_the_computation_are_kept_apart_and_return_from_a_file(method, tmp_path):
+    prior = (
+        {"a": pr.Normal(pr.HalfNormal(1.0)), "b": pr.Normal(pr.HalfNormal(1.0))} if method == "evidence" else pr.Flat()
+    )
+    model = pr.Model.from_formula("y ~ a + b", {"y": Y, "a": X[:, 0], "b": X[:, 1]}, prior=prior, missing="drop")
+    found = pr.fit(model, pr.NUTS(draws=500) if method == "nuts" else method)
+    *own, dropped = found.essential_notes
+    assert dropped.startswith("1 of 60 rows were dropped")
+    assert [note[: len(start)] for note, start in zip(own, MATTERS[method], strict=True)] == MATTERS[method]
+    every = found.described["notes"]
+    assert [note for note in every if not isinstance(note, Routine)] == [*own, dropped]
+    assert len(every) > len(found.essential_notes)
+    again = pr.load_fit(found.save(tmp_path / "fit.nc"))
+    assert (again.essential_notes, again.described["notes"]) == (found.essential_notes, every)
+
+
+# ---- checks and diagnostics ------------------------------------------------------------------------------------------
+
+WIDE = RNG.normal(size=(100, 1)) + 0.05 * RNG.normal(size=(100, 30))
+Z = RNG.normal(size=100)
+
+
+def _lines(found) -> list[str]:
+    return repr(found).splitlines()
+
+
+def test_what_needs_attention_is_printed_and_what_passed_is_counted():
+    found = pr.check(pr.Model.from_arrays(np.c_[Z, 1e6 * RNG.normal(size=100)], Z, columns=["a", "b"]))
+    *said, _, last = _lines(found)
+    assert said == [f"i scale: {found['scale'].items[0].sentence}"]
+    asked = [f.check for f in found if not f.verdict and not f.sentence.startswith("does not apply")]
+    assert found.passed == tuple(asked)
+    assert last == f"✓ {len(asked)} other checks passed; .show(verbose=True) lists all"
+    whole = _lines(found.show(verbose=True))
+    assert len(whole) == 1 + len(found)
+    html = found._repr_html_()
+    front, _, folded = html.partition("<details>")
+    assert "differ by a factor" in front
+    assert "differ by a factor" not in folded
+    assert "no row lies far" in folded
+    assert "does not apply" in folded
+    assert "no row lies far" not in front
+
+
+def test_one_collinearity_is_said_once_and_by_the_check_that_says_most():
+    beside = Z + 0.01 * RNG.normal(size=100)
+    found = pr.check(pr.Model.from_arrays(np.c_[Z, beside, RNG.normal(size=100)], Z, columns=["a", "b", "c"]))
+    assert {f.check: f.told_by for f in found if f.verdict} == {"rank": "", "condition": "rank", "vif": "rank"}
+    first, advice, _ = _lines(found)
+    assert first.startswith("i rank: nearly collinear: ")
+    assert advice.endswith("condition and vif say the same")
+    several = pr.check(pr.Model.from_arrays(WIDE, Z))
+    first, advice, _ = _lines(several)
+    assert first.count(", ") == 4 + 4 + 4
+    assert "and 25 more share so much" in first
+    assert "those of the worst five" in first
+    assert len(several["vif"].items[0].columns) == 30
+    # two that have nothing to do with one another are both said
+    pairs = np.c_[Z, Z + 0.005 * RNG.normal(size=100), WIDE[:, 0], WIDE[:, 0] + 0.005 * RNG.normal(size=100)]
+    apart = pr.check(pr.Model.from_arrays(pairs, RNG.normal(size=100), columns=["a", "b", "c", "d"]))
+    assert {c for f in apart if f.verdict and not f.told_by for c in f.columns} == {"a", "b", "c", "d"}
+
+
+@pytest.mark.parametrize("term", ["bs(z, df=8)", "g", "s(z)", "gp(z, length=0.5)", "poly(z, 3)"])
+def test_a_spline_a_factor_and_a_kernel_are_one_thing_to_check(term):
+    g = np.repeat(["a", "b", "c", "d"], [94, 2, 2, 2])  # levels of two rows make columns that are nearly one another's
+    table = {"y": Z + RNG.normal(size=100), "z": Z, "g": g, "w": RNG.normal(size=100)}
+    alone = pr.check(pr.Model.from_formula(f"y ~ {term} + w", table))
+    assert not [f for f in alone if f.check in ("rank", "condition", "vif") and f.verdict]
+    assert len(_lines(alone)) <= 5
+
+
+def test_levels_of_one_factor_are_one_finding():
+    g = np.r_[np.repeat("a", 90), [f"b{i}" for i in range(10)]]
+    found = pr.check(pr.Model.from_formula("y ~ g", {"y": np.arange(100) % 2, "g": g}, likelihood="bernoulli"))["cells"]
+    assert [f.sentence for f in found] == [
+        "g has 10 levels with one observation each, whose coefficients rest on that alone: g[T.b0], g[T.b1], g[T.b2], "
+        "g[T.b3], g[T.b4] and 5 more",
+        "g has 10 levels that do not meet every level of y: g[T.b0], g[T.b1], g[T.b2], g[T.b3], g[T.b4] and 5 more",
+    ]
+    twice = {"y": Z[:50], "g": np.resize(list("abcde"), 50), "h": np.resize(list("ABCDE"), 50)}
+    (rank,) = pr.check(pr.Model.from_formula("y ~ g + h", twice))["rank"]
+    assert rank.sentence == "h: 4 of its columns are combinations of g: their shares cannot be told apart"
+
+
+def test_diagnose_names_what_check_says_and_repeats_a_problem():
+    beside = Z + 0.01 * RNG.normal(size=100)
+    found = pr.diagnose(pr.fit(pr.Model.from_arrays(np.c_[Z, beside], Z + RNG.normal(size=100), columns=["a", "b"])))
+    assert "i before the fit: rank; see pr.check(fit.model)" in _lines(found)
+    assert "nearly collinear" not in repr(found)
+    assert "nearly collinear" in repr(found.show(verbose=True))
+    y = (Z > 0).astype(float)
+    with pytest.warns(pr.ProbregWarning, match="no maximum"):
+        apart = pr.fit(pr.Model.from_arrays(Z, y, likelihood="bernoulli"))
+    assert "✗ separation: complete separation" in repr(pr.diagnose(apart))
