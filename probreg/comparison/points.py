@@ -85,7 +85,7 @@ def _likelihood(model: Model, beta: Array, known: Mapping[str, float]) -> TermDe
     k, a = beta.size, len(model.unknown)
     if model.likelihood.least_squares:
         # H over (vec beta, u), u = log aux: J_beta,beta and J_beta,u above J_u,beta and J_u,u.
-        found = sums.of_moments(model.design.moments, beta, known[model.noise_scale], bool(a))
+        found = sums.of_moments(model.design.moments, beta, np.eye(len(beta)), known[model.noise_scale], bool(a))
         _, g, slope, J, cross, J_aux = found
         H = np.zeros((k + a, k + a))
         H[:k, :k], H[k:, k:] = J, J_aux

@@ -134,6 +134,7 @@ class Design:
     weight_kind: WeightKind = "frequency"
     unused: "Unused | None" = None
     inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each smooth function and process, by the term
+    of_moments: bool = False  # it was made of moments, and never had rows
 
     @property
     def n(self) -> int:
@@ -199,6 +200,8 @@ class Design:
         """Why there are no rows in memory."""
         if self.source is not None:
             return f"this model reads its rows by the block ({self.source.name})"
+        if self.of_moments:
+            return "this model is of moments and holds no rows"
         held = [term.short for term in self.recipe.processes.values() if term.basis.holds_rows]
         but = f" but those of the basis of {' and '.join(held)}" if held else ""
         return f"this model holds no rows{but}, since it was saved without its rows"
@@ -211,6 +214,8 @@ class Design:
     @property
     def remedy(self) -> str:
         """What to do where rows are asked for that are not in memory."""
+        if self.of_moments:
+            return "build it where the rows are"
         return "save(rows=True) keeps them" if self.source is None else "build it from a part that fits in memory"
 
     def rows_obstacle(self, what: str, instead: str = "") -> str | None:
@@ -402,6 +407,7 @@ class Design:
             kept_by_trials=None,
             source=None,
             unused=None,
+            of_moments=False,
             inputs={key: np.ascontiguousarray(x[rows]) for key, x in self.inputs.items()},
         )
 
@@ -416,10 +422,12 @@ class Design:
 
     @cached_property
     def basis(self) -> Basis:
-        """Shift and scale of the columns from at most 10,000 evenly spaced rows: they serve conditioning, not statistics."""
+        """Shift and scale of the columns from at most 10,000 evenly spaced rows, or from the moments of rows that are not
+        there: they serve conditioning, not statistics."""
         rows = self.X if self.source is None else self.source.sample.X
         some = np.ascontiguousarray(rows[:: max(1, len(rows) // 10_000)])
-        shift, scale = some.mean(0), some.std(0)
+        known = self.kept is not None and not len(some)
+        shift, scale = (self.moments.mean, self.moments.scale) if known else (some.mean(0), some.std(0))
         size = np.hypot(shift, scale)
         constant = scale <= 1e-10 * size
         scale = np.where(constant, np.where(size > 0, size, 1.0), scale)

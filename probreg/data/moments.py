@@ -1,26 +1,40 @@
-"""What a Gaussian model needs of its rows, and nothing else: it merges, subtracts, saves and forgets them."""
+"""What a Gaussian model needs of its rows, and nothing else: it merges, subtracts, saves and forgets them.
 
+Where the first column is all ones, sums of squares are about the means: the factor of the columns less their means is
+that of the columns, but for its first row.
+"""
+
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probreg.errors import DataError
+from probreg.data.moments_origin import Origin, read_moments, write_moments
+from probreg.errors import DataError, ProbregWarning
 from probreg.numerics.linalg import (
+    EXTENDED,
     ColumnRank,
+    condition_of,
     downdate,
+    factor_of,
     merge,
     rank_of,
     reduce_rows,
+    row_blocks,
     solve_upper,
     triangular,
 )
 
 Array = NDArray[Any]
 MOST = 10_000  # columns: a matrix of as many rows and columns takes 0.8 GB, and some ten are needed
+ILL = 1e3  # condition of the columns, each of unit length, from which they are centred before they are reduced
+_ROUNDING = 1e-14  # of a weighted mean of ones
+FEW_DIGITS = 1e-8  # relative error of a difference of squares from which it is told
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +46,8 @@ class Moments:
     `weight` adds up their weights (n when there are none): a weight is a number of copies of its row. `mean`, `scale`
     (p,) and `y_mean`, `y_scale` are weighted means and standard deviations, sums of squares divided by `weight`.
     Precisions (noise variance sigma^2 / precision) are in F only, each row counts once, and their logs are in
-    `log_precision` = sum_i w_i log(precision_i), twice what they add to log p.
+    `log_precision` = sum_i w_i log(precision_i), twice what they add to log p. `origin` says how the columns are made,
+    of moments that a model gave; those of two models add up where it is the same.
 
     >>> m = Moments.of([[1.0, 2.0], [1.0, 3.0], [1.0, 4.0]], [5.0, 7.0, 9.0], columns=["const", "x"])
     >>> m.least_squares()[0].round(12), round(m.rss, 12)
@@ -48,6 +63,7 @@ class Moments:
     y_mean: float
     y_scale: float
     log_precision: float = 0.0
+    origin: Origin | None = None
 
     @classmethod
     def of(
@@ -78,7 +94,8 @@ class Moments:
                 said = f"{name} is {A[rows[0], cols[0]]} in row {rows[0]} ({count} such rows); drop or complete them."
             raise DataError(said)
         mean, scale = r.mean, r.scale
-        return cls(r.factor, len(X), r.weight, columns, mean[:-1], scale[:-1], float(mean[-1]), float(scale[-1]))
+        factor = _by_centred_rows(X, y, weights, r.factor, mean) if _of_ones(mean, scale) else r.factor
+        return cls(factor, len(X), r.weight, columns, mean[:-1], scale[:-1], float(mean[-1]), float(scale[-1]))
 
     @classmethod
     def _precise(
@@ -168,21 +185,54 @@ class Moments:
     def __add__(self, other: "Moments") -> Self:
         """The moments of both sets of rows."""
         self._same_columns(other)
-        return self._pooled(other, 1, merge(self.factor, other.factor))
+        centre = self._pooled(other, 1, self.factor)._centre
+        F1, F2 = _moved(self.factor, -centre), _moved(other.factor, -centre)
+        return self._pooled(other, 1, _moved(merge(F1, F2), centre))
 
     def __sub__(self, other: "Moments") -> Self:
-        """The moments of these rows without the other's; DataError when those cannot have been among them."""
+        """The moments of these rows without the other's; DataError when those cannot have been among them.
+
+        Warns where the difference of sums of squares has fewer than eight digits left.
+        """
         self._same_columns(other)
         if self.n < other.n or self.weight * (1 + 1e-9) < other.weight:
             raise DataError(
                 f"cannot subtract {other.n} rows of weight {other.weight:g} from {self.n} rows of weight "
                 f"{self.weight:g}; subtract only rows that were added before."
             )
+        centre = self._centre
+        F1, F2 = _moved(self.factor, -centre), _moved(other.factor, -centre)
         try:
-            factor = downdate(self.factor, other.factor)
+            factor = downdate(F1, F2)
         except ValueError as error:
             raise DataError(f"the rows to subtract were not among these rows: {error}.") from error
-        return self._pooled(other, -1, factor)
+        if self.n == other.n:
+            return self._pooled(other, -1, np.zeros_like(factor))
+        return self._pooled(other, -1, _moved(self._told_of_lost_digits(F1, factor), centre))
+
+    def _told_of_lost_digits(self, before: Array, after: Array) -> Array:
+        """The factor G after a subtraction, without what is rounding, and a warning that names the column of which the
+        difference of squares G_jj^2 = F_jj^2 - ... kept the fewest digits."""
+        old, new = (np.abs(np.diagonal(F)).astype(float) for F in (before, after))
+        had = old > 1e-10 * np.linalg.norm(before.astype(float), axis=0)  # others were combinations before
+        ratio = np.divide(new, old, where=had, out=np.ones_like(old))
+        lost = np.finfo(float).eps / np.maximum(ratio, 1e-9) ** 2
+        if lost[j := int(np.argmax(lost))] > FEW_DIGITS:
+            digits = max(int(-np.log10(lost[j])), 0)
+            name = [*self.columns, "the response"][j]
+            warnings.warn(
+                f"moments: subtracting left {digits} of 16 digits in {name}; take the moments of the rows that stay",
+                ProbregWarning,
+                stacklevel=4,
+            )
+        rounding = lost >= 1.0
+        return np.where(rounding[:, None] | (rounding & (np.abs(after) <= 1e-7 * old)), 0, after)
+
+    @property
+    def _centre(self) -> Array:
+        """(p + 1,) the means of all columns but the first and of y, which is all ones; zeros where there is none."""
+        mean, scale = np.r_[self.mean, self.y_mean], np.r_[self.scale, self.y_scale]
+        return np.r_[0.0, mean[1:]] if _of_ones(mean, scale) else np.zeros_like(mean)
 
     def _pooled(self, other: "Moments", sign: int, factor: Array) -> Self:
         """Means and standard deviations with the other's rows added (sign 1) or taken away (-1).
@@ -193,11 +243,13 @@ class Moments:
         total = max(a + b, 0.0)
         m1, m2 = (np.r_[m.mean, m.y_mean] for m in (self, other))
         s1, s2 = (np.r_[m.scale, m.y_scale] for m in (self, other))
-        with np.errstate(divide="ignore", invalid="ignore"):  # no weight is left: neither mean nor scale exists
-            mean = np.divide(a * m1 + b * m2, total)
+        if total == 0.0:  # no row is left: neither mean nor scale exists
+            mean = scale = np.zeros_like(m1)
+        else:
+            mean = (a * m1 + b * m2) / total
             # S = S_1 + S_2 + a b / (a + b) (m_2 - m_1)^2 of the sums of squares about the means.
-            square = a * s1**2 + b * s2**2 + np.divide(a * b, total) * (m2 - m1) ** 2
-            scale = np.sqrt(np.maximum(np.divide(square, total), 0))
+            square = a * s1**2 + b * s2**2 + a * b / total * (m2 - m1) ** 2
+            scale = np.sqrt(np.maximum(square / total, 0))
         return replace(
             self,
             factor=factor,
@@ -212,13 +264,15 @@ class Moments:
 
     def _same_columns(self, other: "Moments") -> None:
         if self.columns == other.columns:
+            if self.origin is not None and other.origin is not None:
+                self.origin.require_same(other.origin)
             return
         missing = [c for c in self.columns if c not in other.columns]
         extra = [c for c in other.columns if c not in self.columns]
         said = f"missing {missing}, unknown {extra}" if missing or extra else "the same names in another order"
         raise DataError(
             f"moments of different columns cannot be combined: {said}; expected {list(self.columns)}. "
-            "Build both from the same formula and levels."
+            "Build both from the same formula and levels, or the second by Model.from_moments(first).at(rows)."
         )
 
     def to_arrays(self) -> dict[str, Array]:
@@ -243,6 +297,49 @@ class Moments:
             "log_precision": np.array(self.log_precision),
         }
 
+    def save(self, path: str | Path) -> Path:
+        """Writes the moments as JSON that can be read by eye: names, counts, means, the factor; no rows.
+
+        Moments of no more rows than columns give the rows away, as do those of a single row.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+
+        Returns
+        -------
+        Path
+            The path, which `Model.from_moments` takes.
+
+        Raises
+        ------
+        DataError
+            Where it cannot be written.
+        """
+        return write_moments(path, self.to_arrays(), self.origin)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The moments that `save` wrote, to the last bit.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Moments
+
+        Raises
+        ------
+        DataError
+            For a file that is missing, or holds no moments.
+        """
+        arrays, origin = read_moments(path)
+        return replace(cls.from_arrays(arrays), origin=origin)
+
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, ArrayLike]) -> Self:
         """The moments that `to_arrays` took apart."""
@@ -255,6 +352,33 @@ class Moments:
         return cls(
             factor, int(a["n"]), float(a["weight"]), columns, a["mean"], a["scale"], y_mean, y_scale, log_precision
         )
+
+
+def _of_ones(mean: Array, scale: Array) -> bool:
+    """Whether the first of the columns is all ones."""
+    return len(mean) > 1 and abs(mean[0] - 1.0) <= _ROUNDING and scale[0] <= _ROUNDING
+
+
+def _moved(F: Array, by: Array) -> Array:
+    """The factor of columns to which the first, all ones, was added `by` (q,) times."""
+    if not by.any():
+        return F
+    # A = [1 B] with factor [[f, r'], [0, G]] has f = |1|; [1 B + 1 c'] has r + f c in place of r, and the same G.
+    out = F.astype(np.longdouble if 2 * len(F) ** 3 <= EXTENDED else float)
+    out[0] += out[0, 0] * by
+    return out
+
+
+def _by_centred_rows(X: Array, y: Array, weights: ArrayLike | None, F: Array, mean: Array) -> Array:
+    """The factor F again from the columns less their means, where they are ill conditioned and F is not in extended precision."""
+    if F.dtype == np.longdouble or not len(F[:-1]) or condition_of(F[:-1, :-1]) < ILL:
+        return F
+    centre, found = np.r_[0.0, mean[1:]], np.zeros((0, len(mean)))
+    for rows in row_blocks(*X.shape):
+        A = np.column_stack([X[rows], y[rows]]) - centre
+        A = A if weights is None else A * np.sqrt(np.asarray(weights, dtype=float)[rows])[:, None]
+        found = factor_of(np.vstack([found, A]))
+    return _moved(found, centre)
 
 
 def refuse_too_wide(p: int) -> None:

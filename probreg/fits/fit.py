@@ -68,6 +68,7 @@ from probreg.likelihoods import OfTrials
 from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
+from probreg.model.rows_taken_away import model_without
 from probreg.numerics.linalg import limited
 from probreg.system.disk import destination
 from probreg.system.terminal import printed, table_lines
@@ -766,6 +767,59 @@ class Fit:
         )
         after = fit(how.updated_model(self.model, more), self.method, seed=self.seed)
         return replace(after, notes=(*after.notes, how.note))
+
+    @only_known
+    def forget(
+        self,
+        data: RowsLike | Model,
+        y: ArrayLike | None = None,
+        *,
+        weights: WeightsLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> "Fit":
+        """The fit without some of its rows, exactly; Gaussian noise only, the reverse of `update`.
+
+        Log posteriors add up over rows: where the rows are in memory the others are fitted, otherwise their moments are,
+        F'F = F_all'F_all - F_gone'F_gone, and the fit holds no rows. A prior relative to the rows is then relative to those
+        that stay.
+
+        Parameters
+        ----------
+        data : table or array (n, q) or Model
+            The rows to forget; a Model of moments too, such as those of a site that withdraws.
+        y : array (n,), optional
+            Their response, where `data` is X.
+        weights : array (n,) or RowWeights, optional
+            How often each is forgotten; their precisions, where the fit has some.
+        offset : array (n,), optional
+            As in `Model.at`.
+
+        Returns
+        -------
+        Fit
+            By the same method, given the rows that stay.
+
+        Raises
+        ------
+        DataError
+            For rows that are not among those of the fit.
+        Incompatible
+            For other likelihoods, whose rows no moments stand for.
+
+        Examples
+        --------
+        >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, 2.5, 2.0, 4.0])
+        >>> rest = fit(Model.from_arrays(X[1:], y[1:]))
+        >>> fit(Model.from_arrays(X, y)).forget(X[:1], y[:1]).coef.round(9).equals(rest.coef.round(9))
+        True
+        """
+        gone = data if isinstance(data, Model) else self.model.at(data, y, weights=weights, offset=offset)
+        rest = model_without(self.model, gone)
+        said = f"{gone.design.count} rows were forgotten, {rest.design.count} stay"
+        if self.model.design.n and not rest.design.n:
+            said += ", by their moments: the fit holds no rows" if rest.design.count else ": the posterior is the prior"
+        after = fit(rest, self.method, seed=self.seed)
+        return replace(after, notes=(*after.notes, said))
 
     # ---- everything in one place -----------------------------------------------------------------------------------
 

@@ -17,10 +17,20 @@ from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
 from probreg.arguments.scalars import shown_value
 from probreg.arguments.types import ArrayLike, TableLike
-from probreg.data import Design, as_response, from_arrays, from_reading, weights_without_empty_trials
+from probreg.data import (
+    INTERCEPT,
+    Design,
+    Moments,
+    PlainColumns,
+    as_response,
+    from_arrays,
+    from_reading,
+    weights_without_empty_trials,
+)
 from probreg.data.blocks.files import files_of
 from probreg.data.blocks.slices import array_blocks, slices
 from probreg.data.formula.algebra import Counted
+from probreg.data.saved_recipe import recipe_from_json
 from probreg.data.weights import RowWeights, WeightsLike, kind_of_blocks, precision, read_weights, sampling
 from probreg.errors import DataError, Incompatible
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
@@ -494,6 +504,81 @@ class FromData(ABC):
             trials=trials, name=response,
         )  # fmt: skip
         return cls._chosen(choices, read)
+
+    @classmethod
+    @only_known
+    def from_moments(
+        cls,
+        *moments: Moments | str | Path,
+        prior: Prior | Mapping[Key, Prior] = FLAT,
+        aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
+    ) -> Self:
+        """A Gaussian model of moments of rows, which stayed elsewhere: their sum says all that the rows would of beta and sigma.
+
+        With F the factor of [X y], F'F = [X y]'W[X y] = sum_k F_k'F_k over the places k, log p(y | beta, sigma) is
+        -W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2), F = [[R, z], [0, sqrt(RSS)]]. What looks at single
+        rows (residuals, sandwich errors, leave-one-out) refuses.
+
+        Parameters
+        ----------
+        *moments : Moments or path
+            What `model.moments` is at each place, or the files that its `save` wrote; they are added up.
+        prior : Prior or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        aux : mapping
+            From a nuisance parameter to a number (held fixed) or to a prior (unknown).
+
+        Returns
+        -------
+        Model
+            Of the pooled rows; its `moments` are the sum.
+
+        Raises
+        ------
+        DataError
+            For moments of other columns, or of columns that were made with other levels, means or knots.
+
+        References
+        ----------
+        Chan, Golub & LeVeque 1983.
+
+        Examples
+        --------
+        >>> import probreg as pr
+        >>> north = pr.Model.from_arrays([0.0, 1.0, 2.0], [1.0, 3.0, 4.0])
+        >>> south = pr.Model.from_arrays([3.0, 5.0], [8.0, 12.0])
+        >>> pr.fit(pr.Model.from_moments(north.moments, south.moments)).coef.round(3).values.tolist()
+        [0.635, 2.257]
+        """
+        if not moments:
+            raise DataError("from_moments takes the moments of at least one place, or the files that hold them")
+        read = [Moments.load(m) if isinstance(m, str | Path) else m for m in moments]
+        if odd := [m for m in read if not isinstance(m, Moments)]:
+            raise DataError(
+                f"moments are what model.moments is, or the path of a file of them, got {type(odd[0]).__name__}"
+            )
+        total = sum(read[1:], read[0])
+        return cls._of(design_of_moments(total), Gaussian(), prior, aux)
+
+
+def design_of_moments(moments: Moments) -> Design:
+    """The design, without rows, of which these are the moments."""
+    at, columns = moments.origin, moments.columns
+    recipe = PlainColumns(columns, columns[:1] == (INTERCEPT,)) if at is None else recipe_from_json(at.saved_recipe())
+    if tuple(recipe.columns) != columns:
+        raise DataError(f"the moments are of {', '.join(columns)}, and their recipe makes {', '.join(recipe.columns)}")
+    return Design(
+        X=np.zeros((0, len(columns))),
+        y=np.zeros(0),
+        columns=columns,
+        free=np.array([c == INTERCEPT for c in columns], dtype=bool),
+        recipe=recipe,
+        response="y" if at is None else at.response,
+        offset=np.zeros((0, 1)) if at is not None and at.offset else None,
+        weight_kind="frequency" if at is None else at.weights,
+        kept=moments,
+        of_moments=True,
+    )
 
 
 def in_memory(

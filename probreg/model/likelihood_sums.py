@@ -265,23 +265,27 @@ def log_lik_of_moments(moments: Moments, beta: Array, sigma: Array) -> Array:
     precisions w, shape (...,) for beta (..., p, 1) and sigma (...,), at a cost free of the number of rows."""
     # |y - X beta|^2 = RSS + |z - R beta|^2, [R z; 0 RSS^(1/2)] the triangular factor of [X y].
     r = beta[..., 0] @ np.asarray(moments.R, dtype=float).T - np.asarray(moments.z, dtype=float)
-    square = float(moments.factor[-1, -1]) ** 2 + (r**2).sum(-1)
+    return _log_lik_at(moments, float(moments.factor[-1, -1]) ** 2 + (r**2).sum(-1), sigma)
+
+
+def _log_lik_at(moments: Moments, square: Array, sigma: Array) -> Array:
     normalised = 0.5 * moments.log_precision - 0.5 * moments.weight * np.log(2.0 * np.pi * sigma**2)
     return np.asarray(normalised - square / (2.0 * sigma**2))
 
 
 def of_moments(
-    moments: Moments, beta: Array, sigma: float, unknown: bool
+    moments: Moments, gamma: Array, T: Array, sigma: float, unknown: bool
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """What `value_grad_hessian` sums for a Gaussian model, from the moments of its rows alone: with r = z - R beta and
-    S = RSS + r'r, log p = -W log sigma - S / (2 sigma^2) + constant, over (beta, log sigma)."""
-    R, z = np.asarray(moments.R, dtype=float), np.asarray(moments.z, dtype=float)
-    r = z - R @ beta[:, 0]
-    # d/d beta = R'r / sigma^2, d/d log sigma = S / sigma^2 - W; the negative second derivatives are R'R / sigma^2,
-    # 2 R'r / sigma^2 and 2 S / sigma^2.
+    """What `value_grad_hessian` sums for a Gaussian model, from the moments of its rows alone: with A = R T, r = z - A gamma
+    and S = RSS + r'r, log p = -W log sigma - S / (2 sigma^2) + constant, over (gamma, log sigma), beta = T gamma."""
+    # R T is of centred columns where T takes the means away, before squares of these could cancel
+    A, z = np.asarray(moments.R @ T, dtype=float), np.asarray(moments.z, dtype=float)
+    r = z - A @ gamma[:, 0]
+    # d/d gamma = A'r / sigma^2, d/d log sigma = S / sigma^2 - W; the negative second derivatives are A'A / sigma^2,
+    # 2 A'r / sigma^2 and 2 S / sigma^2.
     S, w = float(moments.factor[-1, -1]) ** 2 + r @ r, 1.0 / sigma**2
-    g = (R.T @ r * w)[:, None]
+    g = (A.T @ r * w)[:, None]
     a = int(unknown)
-    value = log_lik_of_moments(moments, beta, np.asarray(sigma))
+    value = _log_lik_at(moments, S, np.asarray(sigma))
     slope = np.full(a, S * w - moments.weight)
-    return value, g, slope, R.T @ R * w, np.repeat(2.0 * g[..., None], a, -1), np.full((a, a), 2.0 * S * w)
+    return value, g, slope, A.T @ A * w, np.repeat(2.0 * g[..., None], a, -1), np.full((a, a), 2.0 * S * w)

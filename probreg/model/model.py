@@ -21,11 +21,13 @@ from probreg.data import (
     INTERCEPT,
     Basis,
     Design,
+    Moments,
     as_response,
     as_weights,
     by_kind,
     weights_without_empty_trials,
 )
+from probreg.data.moments_origin import Origin
 from probreg.data.rows import plus_offset
 from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
 from probreg.errors import DataError, Incompatible
@@ -82,7 +84,7 @@ class Model(FromData):
     log p(y | eta, aux) = sum_i w_i log p(y_i | eta_i, aux) with eta_i = x_i beta + offset_i, and log p(beta, aux) = log
     p(beta | aux) + log p(aux). w_i is a frequency; weights of other kinds say so (`probreg.weights`): precisions divide
     sigma^2 instead. A model is made by `from_formula`, `from_arrays`, or of rows that stay where they are:
-    `from_files`, `from_blocks`, `from_dask`.
+    `from_files`, `from_blocks`, `from_dask`; a Gaussian one of moments alone by `from_moments`.
 
     Parameters
     ----------
@@ -268,6 +270,42 @@ class Model(FromData):
             partial(rows_for, self.design, self.likelihood, self.fixed),
             self.design.shown_columns,
         )
+
+    @property
+    def moments(self) -> Moments:
+        """What a Gaussian model says of its rows, without them: the triangular factor of [X y], names, n and weights.
+
+        Moments of two sets of rows have `+` and `-`, and `save(path)` writes them as JSON. `from_moments` makes a model of
+        them; the prior is not in them.
+
+        Returns
+        -------
+        Moments
+            Of y - offset on X: `factor` (p + 1, p + 1), `n`, `weight`, `columns`, `mean`, `scale`.
+
+        Raises
+        ------
+        Incompatible
+            For other likelihoods, sampling weights, and columns that are made of the rows themselves.
+
+        Examples
+        --------
+        >>> model = Model.from_arrays([0.0, 1.0, 2.0], [1.0, 3.0, 4.0])
+        >>> (model.moments + model.moments).n
+        6
+        """
+        d = self.design
+        if not self.likelihood.least_squares:
+            raise Incompatible(
+                f"moments say all of the rows where the noise is Gaussian only; a {self.likelihood.name} likelihood needs the rows"
+            )
+        if d.weight_kind == "sampling":
+            raise Incompatible("moments of rows with sampling weights: their sandwich errors are sums over the rows")
+        for term in d.recipe.processes.values():
+            if term.basis.holds_rows:
+                raise Incompatible(f"moments of {term.short}: its basis is made of the rows; write basis='hsgp'")
+        at = Origin.of(d.recipe, d.response, offset=d.offset is not None, weights=d.weight_kind)
+        return replace(d.moments, origin=at)
 
     @property
     def with_prior_frozen(self) -> "Model":
@@ -562,23 +600,22 @@ class Model(FromData):
             In nats.
         """
         beta, known = np.asarray(beta), {**self.fixed, **aux}
-        if self._of_moments or not self.design.reachable:
+        if self.of_moments or not self.design.reachable:
             return self._log_lik_of_moments(beta, known)
         wide = {k: np.asarray(v)[..., None] for k, v in known.items()}
         return self.design.fold(partial(sums.log_lik, likelihood=self.likelihood, beta=beta, known=wide))[0]
 
     @property
-    def _of_moments(self) -> bool:
-        """A Gaussian model of rows that are read by the block: its moments say all, and take one pass for good."""
-        return self.design.source is not None and self.likelihood.least_squares
+    def of_moments(self) -> bool:
+        """A Gaussian model of rows that are read by the block, or of moments: these say all, and take one pass for good."""
+        elsewhere = self.design.source is not None or (self.design.kept is not None and not self.design.n)
+        return elsewhere and self.likelihood.least_squares
 
     def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
         """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): uses the stored sufficient statistics."""
-        kept = self.design.moments if self._of_moments else self.design.kept
+        kept = self.design.moments if self.of_moments else self.design.kept
         if kept is None or not self.likelihood.least_squares:
-            raise DataError(
-                "this model holds no rows (it was saved without them), so it has no log-likelihood; save with rows=True"
-            )
+            raise DataError(f"the log-likelihood is a sum over the rows, and {self.design.rows_needed}")
         return sums.log_lik_of_moments(kept, beta, np.asarray(known[self.noise_scale], dtype=float))
 
     def log_prior(self, beta: Array, **aux: Any) -> Array:
@@ -734,11 +771,8 @@ class Model(FromData):
     def _sums(self, gamma: Array, T: Array, basis: Basis | None, known: Aux, *, curved: bool) -> tuple[Array, ...]:
         """The log-likelihood with its derivatives over (gamma, log aux), beta = T gamma."""
         self._need_rows()
-        if self._of_moments:
-            value, g, slope, H, cross, H_aux = sums.of_moments(
-                self.design.moments, T @ gamma, known[self.noise_scale], bool(self.unknown)
-            )
-            return value, T.T @ g, slope, T.T @ H @ T, np.einsum("jp,jka->pka", T, cross), H_aux
+        if self.of_moments:
+            return sums.of_moments(self.design.moments, gamma, T, known[self.noise_scale], bool(self.unknown))
         fn = partial(
             sums.value_grad_hessian, likelihood=_smooth(self.likelihood), unknown=self.unknown, gamma=gamma, basis=basis,
             known=known, curved=curved,
@@ -746,10 +780,8 @@ class Model(FromData):
         return self.design.fold(fn)
 
     def _need_rows(self) -> None:
-        if not self.design.reachable:
-            raise DataError(
-                "this model holds no rows (it was saved without them), over which derivatives are summed; save with rows=True"
-            )
+        if not (self.design.reachable or self.of_moments):
+            raise DataError(f"derivatives are sums over the rows, and {self.design.rows_needed}")
 
     def _add_prior(self, local: LocalModel, beta: Array, T: Array, known: Aux) -> LocalModel:
         value, g, h = self.joint.value_grad_hessian(beta, self.likelihood.noise(known))

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data import INTERCEPT, ColumnRecipe, Design, Moments, PlainColumns, Unused
+from probreg.data import ColumnRecipe, Design, Moments, Unused
+from probreg.data.saved_recipe import recipe_from_json
 from probreg.errors import DataError, ProbregError
 from probreg.fits.storage import checks
 from probreg.fits.storage.checks import (
@@ -249,6 +250,7 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
             "offset": d.offset is not None,
             "weights": d.weight_kind,
             "notes": list(d.notes),
+            "of_moments": d.of_moments,
         },
         "solution": {
             "aux": dict(solution.aux),
@@ -274,7 +276,7 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
 
 def _model(spec: Mapping[str, Any], file: Container) -> Model:
     d, likelihood = spec["design"], LIKELIHOODS.from_spec(spec["likelihood"])
-    recipe = _recipe(d["recipe"])
+    recipe = recipe_from_json(d["recipe"])
     p = len(recipe.columns)
     if len(d["free"]) != p:
         raise DataError(f"it has {len(d['free'])} marks of free columns for {p} columns")
@@ -306,6 +308,7 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
         unused=_unused(rows, recipe),
         inputs=_inputs_from(recipe, rows),
         notes=tuple(d["notes"]),
+        of_moments=d.get("of_moments") is True,
         kept=moments,
         kept_by_trials=by_trials,
     )
@@ -359,27 +362,6 @@ def _prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:
     if "columns" not in spec:
         return PRIORS.from_spec(spec)
     return {k if isinstance(k, str) else tuple(k): PRIORS.from_spec(v) for k, v in spec["columns"]}
-
-
-def _recipe(saved: Mapping[str, Any]) -> Any:
-    if saved.get("kind") == "plain":
-        columns, intercept = saved.get("columns"), saved.get("intercept")
-        if (
-            not isinstance(columns, list)
-            or not all(map(checks.TEXT.holds, columns))
-            or len(set(columns)) < len(columns)
-        ):
-            raise DataError("its columns are not a list of different names")
-        if intercept is not (columns[:1] == [INTERCEPT]):
-            raise DataError(f"its first column {columns[:1]} and its mark of an intercept, {intercept!r:.20}, differ")
-        return PlainColumns(tuple(columns), intercept)
-    if saved.get("kind") == "kernel":
-        from probreg.data.kernel_columns import KernelColumns
-
-        return KernelColumns.from_json(saved)
-    from probreg.data.formula.formula import Recipe
-
-    return Recipe.from_json(saved)
 
 
 def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Method) -> Solution:

@@ -145,7 +145,6 @@ TRUTHS = ValueKind("0 or 1", lambda v: bool(np.isin(v, (0, 1)).all()))
 POSITIVES = ValueKind("positive finite numbers", lambda v: _finite(v) and bool((v > 0).all()))
 NOT_NEGATIVE = ValueKind("finite numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all()))
 WHOLES = ValueKind("whole numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all() and (v % 1 == 0).all()))
-COUNT = ValueKind("a positive whole number", lambda v: _finite(v) and bool((v > 0).all() and (v % 1 == 0).all()))
 SHARES = ValueKind("shares that add up to 1", lambda v: _finite(v) and bool((v >= 0).all()) and abs(v.sum() - 1) < 1e-9)
 RISING = ValueKind("finite numbers that rise", lambda v: _finite(v) and len(v) > 1 and bool((np.diff(v) > 0).all()))
 UPPER = ValueKind("an upper triangle of finite numbers", lambda v: _finite(v) and not np.tril(v, -1).any())
@@ -179,8 +178,8 @@ SOLUTION = (
 MOMENTS = (
     Stored("moments_factor", ("q q",), UPPER),
     Stored("moments_factor_low", ("q q",), UPPER),
-    Stored("moments_n", ("",), COUNT),
-    Stored("moments_weight", ("",), POSITIVES),
+    Stored("moments_n", ("",), WHOLES),
+    Stored("moments_weight", ("",), NOT_NEGATIVE),
     Stored("moments_mean", ("p",), FINITE),
     Stored("moments_scale", ("p",), NOT_NEGATIVE),
     Stored("moments_y", ("2",), FINITE),

@@ -112,11 +112,8 @@ def find_mode(
     """The mode of the log posterior over (beta, log aux); `near` (k, k) is about its curvature at the start, on standardised
     columns."""
     refuse_too_wide(model.shape[0])
-    if not model.design.reachable:
-        raise DataError(
-            "this model was saved without its rows, and its mode is found from them; save(rows=True) keeps them, "
-            "and a Gaussian model is fitted from its moments by closed_form, conjugate and quadrature"
-        )
+    if not (model.design.reachable or model.of_moments):
+        raise DataError(f"a mode is found by sums over the rows, and {model.design.rows_needed}")
     if (far := _distance_from_zero(model)) != 0.0:
         return _find_about(model, far, tol=tol, max_steps=max_steps, start=start)
     gamma, log_aux, H = _start(model, start)
@@ -338,6 +335,10 @@ def sample_of_rows(model: Model) -> Design | None:
 def _rough(model: Model) -> tuple[Array, Array]:
     """One weighted regression of the likelihood's rough eta on the standardised columns."""
     design, likelihood = model.design.sample, model.likelihood
+    if not design.n and model.of_moments:
+        moments = design.moments
+        sigma = np.sqrt(moments.rss / moments.weight) or 1.0
+        return design.basis.T_inverse @ moments.least_squares()[0][:, None], np.log([sigma for _ in model.unknown])
     assert isinstance(likelihood, SmoothLikelihood)
     eta, aux = likelihood.initial_eta(design.observed)
     log_aux = np.log([aux[a] for a in model.unknown])

@@ -19,9 +19,11 @@ from probreg.numerics.linalg.doubled import (
     residual_sums as residual_sums,
 )
 from probreg.numerics.linalg.factors import (
+    EXTENDED as EXTENDED,
     ColumnRank as ColumnRank,
     condition_of as condition_of,
     downdate as downdate,
+    factor_of as factor_of,
     inverse_upper as inverse_upper,
     merge as merge,
     rank_of as rank_of,

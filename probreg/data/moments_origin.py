@@ -1,0 +1,126 @@
+"""Moments as a file, and what has to be the same at two places whose moments add up."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self, get_args
+
+import numpy as np
+
+from probreg.data.weights import WeightKind
+from probreg.errors import DataError
+from probreg.system.disk import read_plain, write_whole
+
+Array = np.ndarray
+_FORMAT = "probreg moments 1"
+_NUMBERS = {"factor": "q q", "factor_low": "q q", "n": "", "weight": "", "mean": "p", "scale": "p", "y": "2", "log_precision": ""}  # fmt: skip
+_ARRAY = "array"  # marks a list that was an array, of the basis of a process
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How the columns and the response of moments were made: moments add up where it is the same.
+
+    `recipe` is that of the columns as JSON text: levels, means, knots, no rows. `offset` says whether y is less an offset.
+    """
+
+    recipe: str
+    response: str
+    offset: bool
+    weights: WeightKind
+
+    @classmethod
+    def of(cls, recipe: Any, response: str, *, offset: bool, weights: WeightKind) -> Self:
+        """That of the columns of a recipe."""
+        return cls(json.dumps(recipe.to_json(), default=_plain, sort_keys=True), response, offset, weights)
+
+    def saved_recipe(self) -> Any:
+        """What `to_json` of the recipe gave."""
+        return _arrays_back(json.loads(self.recipe))
+
+    def require_same(self, other: "Origin") -> None:
+        """DataError that says in what two origins differ."""
+        if self.recipe.replace(" ", "") != other.recipe.replace(" ", ""):  # "y~x" is "y ~ x"
+            raise DataError(
+                "moments of columns that were made differently cannot be combined: levels, means or knots are those of each "
+                "one's own rows. Build the second by Model.from_moments(first).at(rows)."
+            )
+        for what in ("response", "offset", "weights"):
+            if (one := getattr(self, what)) != (two := getattr(other, what)):
+                raise DataError(f"moments with {what} {one!r} and {two!r} cannot be combined; give both the same")
+
+
+def write_moments(path: str | Path, arrays: Mapping[str, Array], origin: Origin | None) -> Path:
+    """Writes the arrays and the origin of moments as JSON, by which floats come back to the last bit."""
+    from probreg import __version__
+
+    held: dict[str, Any] = {k: v.item() if v.ndim == 0 else v.tolist() for k, v in arrays.items()}
+    about = None if origin is None else asdict(origin) | {"recipe": json.loads(origin.recipe)}
+    said = {"format": _FORMAT, "version": __version__, **held, "origin": about}
+    return write_whole(path, json.dumps(said, indent=1).encode())
+
+
+def read_moments(path: str | Path) -> tuple[dict[str, Array], Origin | None]:
+    """What `write_moments` wrote. DataError where a part is missing, or is not what belongs there."""
+    try:
+        held = json.loads(read_plain(path))
+        said = held.get("format") if isinstance(held, dict) else None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} holds no moments: {error}") from None
+    if said != _FORMAT:
+        raise DataError(f"{path} holds no moments of this version: its format is {said!r:.40}, and {_FORMAT!r} is read")
+    columns = held.get("columns")
+    if (
+        not isinstance(columns, list)
+        or not all(isinstance(c, str) for c in columns)
+        or len(set(columns)) < len(columns)
+    ):
+        raise DataError(f"{path}: its columns are not a list of different names")
+    sizes = {"": (), "p": (p := len(columns),), "q q": (p + 1, p + 1), "2": (2,)}
+    arrays = {name: _numbers(path, name, held.get(name), sizes[shape]) for name, shape in _NUMBERS.items()}
+    F, n, weight = (arrays[k] for k in ("factor", "n", "weight"))
+    if np.tril(F, -1).any() or np.tril(arrays["factor_low"], -1).any() or (np.diagonal(F) < 0).any():
+        raise DataError(f"{path}: its factor is no upper triangle with a diagonal of 0 or more")
+    if not (n >= 0 and n % 1 == 0 and weight >= 0 and (arrays["scale"] >= 0).all() and arrays["y"][1] >= 0):
+        raise DataError(f"{path}: its n, weight or standard deviations are negative, or n is no whole number")
+    return arrays | {"columns": np.array(columns, dtype=str)}, _origin(path, held.get("origin"))
+
+
+def _numbers(path: Any, name: str, value: Any, shape: tuple[int, ...]) -> Array:
+    try:
+        found = np.array(value, dtype=float)
+    except (ValueError, TypeError):
+        found = np.array(np.nan)
+    if found.shape != shape or not np.isfinite(found).all():
+        raise DataError(f"{path}: its {name!r} is not of finite numbers in shape {shape}")
+    return found
+
+
+def _origin(path: Any, held: Any) -> Origin | None:
+    if held is None:
+        return None
+    kinds = {"recipe": dict, "response": str, "offset": bool, "weights": str}
+    if not isinstance(held, dict) or any(not isinstance(held.get(k), kind) for k, kind in kinds.items()):
+        raise DataError(f"{path}: its origin lacks one of {', '.join(kinds)}")
+    if held["weights"] not in get_args(WeightKind):
+        raise DataError(
+            f"{path}: its weights are {held['weights']!r:.40}, and one of {get_args(WeightKind)} belongs there"
+        )
+    return Origin(json.dumps(held["recipe"], sort_keys=True), held["response"], held["offset"], held["weights"])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {_ARRAY: value.tolist()}
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be written")
+
+
+def _arrays_back(value: Any) -> Any:
+    if isinstance(value, dict) and set(value) == {_ARRAY}:
+        return _numbers("moments", "basis", value[_ARRAY], np.shape(value[_ARRAY]))
+    if isinstance(value, dict):
+        return {k: _arrays_back(v) for k, v in value.items()}
+    return [_arrays_back(v) for v in value] if isinstance(value, list) else value

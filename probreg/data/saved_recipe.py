@@ -1,0 +1,26 @@
+"""A recipe of columns from the plain data that it was saved as, of each of its three kinds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from probreg.data.design import INTERCEPT, ColumnRecipe, PlainColumns
+from probreg.errors import DataError
+
+
+def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
+    """The recipe that `to_json` wrote. DataError for what is none; nothing in it is executed."""
+    if saved.get("kind") == "plain":
+        columns, intercept = saved.get("columns"), saved.get("intercept")
+        texts = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
+        if not isinstance(columns, list) or not texts or len(set(columns)) < len(columns):
+            raise DataError("its columns are not a list of different names")
+        if intercept is not (columns[:1] == [INTERCEPT]):
+            raise DataError(f"its first column {columns[:1]} and its mark of an intercept, {intercept!r:.20}, differ")
+        return PlainColumns(tuple(columns), intercept)
+    if saved.get("kind") == "kernel":
+        from probreg.data.kernel_columns import KernelColumns
+
+        return KernelColumns.from_json(saved)
+    from probreg.data.formula.formula import Recipe
+
+    return Recipe.from_json(saved)

@@ -1,0 +1,87 @@
+"""The model of the rows that stay when some are taken away: found among those in memory, or subtracted by their moments."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.data.rows import full_weights
+from probreg.errors import DataError, Incompatible
+from probreg.model.model import Model
+
+Array = np.ndarray
+_SAME = 1e-9  # of a standard deviation, and
+_ROUNDING = 1e-13  # of a mean: two rows that differ by no more are the same
+
+
+def model_without(model: Model, gone: Model) -> Model:
+    """The model without the rows of another. DataError where they are not among its rows, Incompatible where likelihoods differ
+    or the noise is not Gaussian.
+
+    >>> whole = Model.from_arrays([0.0, 1.0, 2.0], [1.0, 3.0, 4.0])
+    >>> model_without(whole, whole.at([1.0], [3.0])).design.observed
+    array([1., 4.])
+    """
+    before, other = model.design, gone.design
+    if not model.likelihood.least_squares:
+        raise Incompatible(
+            f"forget is for Gaussian noise, whose moments say all of the rows; this model is {model.likelihood.name}: fit "
+            "the rows that stay"
+        )
+    if (other.columns, gone.likelihood) != (before.columns, model.likelihood):
+        raise DataError("rows are taken away by a model of the same columns and the same likelihood")
+    if before.weight_kind != other.weight_kind:
+        raise DataError(
+            f"rows with {other.weight_kind} weights cannot be taken from rows with {before.weight_kind} weights (rows without "
+            "weights are frequencies)"
+        )
+    if before.n and other.n:
+        left = full_weights(before.weights, before.n) - _weights_found(before, other)
+        if left.any():
+            kept = before.take(left > 0)
+            return replace(model, design=replace(kept, weights=None if before.weights is None else left[left > 0]))
+    design = replace(
+        before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
+        precision=None, labels=None, inputs={}, unused=None, source=None, kept_by_trials=None, of_moments=True,
+        kept=model.moments - gone.moments,
+    )  # fmt: skip
+    return replace(model, design=design)
+
+
+def _weights_found(before: Design, other: Design) -> Array:
+    """(n,) how much of the weight of each row is taken away by rows that are the same as it."""
+    A, B = _as_numbers(before), _as_numbers(other)
+    mean, sd = A.mean(0), A.std(0)
+    same = _SAME * sd + _ROUNDING * np.abs(A).max(0)
+    unit = np.where(same > 0, same, 1.0)
+    # rows are sorted by one number, in units in which equal rows differ by at most 1 in each column
+    axis = np.random.default_rng(0).normal(size=A.shape[1])
+    key, width = (A - mean) / unit @ axis, float(np.abs(axis).sum())
+    order = np.argsort(key)
+    free, found = full_weights(before.weights, before.n).copy(), np.zeros(before.n)
+    for i, (b, w) in enumerate(zip(B, full_weights(other.weights, other.n))):
+        near = float((b - mean) / unit @ axis)
+        low, high = np.searchsorted(key[order], (near - width, near + width))
+        for j in order[low:high]:
+            if free[j] > 0 and (np.abs(A[j] - b) <= np.where(same > 0, same, 0.0)).all():
+                part = min(free[j], w)
+                free[j], found[j], w = free[j] - part, found[j] + part, w - part
+            if w == 0:
+                break
+        if w > 0:
+            raise DataError(
+                f"row {i} of the rows to forget ({_words(other, i)}) is not (so often) among the rows of this fit; "
+                "earlier updates are in its prior"
+            )
+    return found
+
+
+def _as_numbers(design: Design) -> Array:
+    """Columns, response, offset and precision of each row side by side."""
+    parts = [design.X, design.observed, design.offset, design.precision]
+    return np.column_stack([part for part in parts if part is not None])
+
+
+def _words(design: Design, i: int) -> str:
+    shown = [f"{c} = {v:.6g}" for c, v in list(zip(design.columns, design.X[i]))[:4] if c != "Intercept"]
+    return ", ".join([*shown, f"{design.response} = {design.observed[i]:.6g}"])
