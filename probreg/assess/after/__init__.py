@@ -43,10 +43,11 @@ from probreg.data.weights import refuse_sampling
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.registry import Registry
+from probreg.system.progress import progress_bar
 
 
 @checked
-def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True) -> Findings:
+def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True, progress: Flag | None = None) -> Findings:
     """All findings on a fit, worst first; each says what to do and names the picture that shows it.
 
     Without rows in memory the finding "rows" says what was not asked.
@@ -59,6 +60,8 @@ def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True) -> Finding
         Whether diagnostics that have no meaning for this fit are listed, each with its reason.
     before : bool
         Whether the findings of `check` on its model come too.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -79,14 +82,15 @@ def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True) -> Finding
     """
     refuse_sampling(fit.model.design.weight_kind, "the diagnostics of a fit")
     refuse_written_out(fit.solution, "diagnose")
-    items: list[Finding] = _of_rows(fit, before)
-    for cls in DIAGNOSTICS.values():
-        diagnostic = cls()
-        reason = diagnostic.obstacle(fit)
-        if reason is None:
-            items = [f for f in items if f.check != cls.replaces] + diagnostic.run(fit)
-        elif skipped:
-            items.append(diagnostic.skipped(reason))
+    with progress_bar("diagnose, questions", len(DIAGNOSTICS), show=progress) as bar:
+        items: list[Finding] = _of_rows(fit, before)
+        for cls in bar.over(DIAGNOSTICS.values()):
+            diagnostic = cls()
+            reason = diagnostic.obstacle(fit)
+            if reason is None:
+                items = [f for f in items if f.check != cls.replaces] + diagnostic.run(fit)
+            elif skipped:
+                items.append(diagnostic.skipped(reason))
     # Everything that may answer, checks and diagnostics, by name.
     both: Registry[object] = Registry("check or diagnostic")
     both.update({**CHECKS, **DIAGNOSTICS})
