@@ -283,7 +283,7 @@ class FromData(ABC):
         missing : {"raise", "drop"}
             "drop" leaves incomplete rows out and says which.
         progress : bool, optional
-            Whether a line per pass goes to stderr; without it when a pass takes a second at a terminal.
+            Whether a bar of each pass is shown; by default after a second, at a terminal or in a notebook.
 
         Returns
         -------
@@ -349,7 +349,7 @@ class FromData(ABC):
         width : int, optional
             The number of columns, for a `blocks` whose first block is costly to make twice.
         progress : bool, optional
-            Whether a line per pass goes to stderr; without it when a pass takes a second at a terminal.
+            Whether a bar of each pass is shown; by default after a second, at a terminal or in a notebook.
 
         Returns
         -------

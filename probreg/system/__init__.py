@@ -1,1 +1,1 @@
-"""The machine: files on its disk, text in its terminal."""
+"""The machine: files on its disk, text and bars in its terminal, its processes."""

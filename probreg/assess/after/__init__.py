@@ -45,10 +45,13 @@ from probreg.data.weights import refuse_sampling
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.registry import Registry
+from probreg.system.progress import progress_bar
 
 
 @checked
-def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True, verbose: Flag = False) -> Findings:
+def diagnose(
+    fit: Fit, *, skipped: Flag = False, before: Flag = True, verbose: Flag = False, progress: Flag | None = None
+) -> Findings:
     """All findings on a fit, worst first; each says what to do and names the picture that shows it.
 
     What needs attention is printed, and how many others passed. What `check` says of the model is named in one line, but for
@@ -64,6 +67,8 @@ def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True, verbose: F
         Whether the findings of `check` on its model come too.
     verbose : bool
         Whether all are printed, as by `.show(verbose=True)`.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -84,14 +89,15 @@ def diagnose(fit: Fit, *, skipped: Flag = False, before: Flag = True, verbose: F
     """
     refuse_sampling(fit.model.design.weight_kind, "the diagnostics of a fit")
     refuse_written_out(fit.solution, "diagnose")
-    items: list[Finding] = _of_rows(fit, before)
-    for cls in DIAGNOSTICS.values():
-        diagnostic = cls()
-        reason = diagnostic.obstacle(fit)
-        if reason is None:
-            items = [f for f in items if f.check != cls.replaces] + diagnostic.run(fit)
-        elif skipped:
-            items.append(diagnostic.skipped(reason))
+    with progress_bar("diagnose, questions", len(DIAGNOSTICS), show=progress) as bar:
+        items: list[Finding] = _of_rows(fit, before)
+        for cls in bar.over(DIAGNOSTICS.values()):
+            diagnostic = cls()
+            reason = diagnostic.obstacle(fit)
+            if reason is None:
+                items = [f for f in items if f.check != cls.replaces] + diagnostic.run(fit)
+            elif skipped:
+                items.append(diagnostic.skipped(reason))
     # Everything that may answer, checks and diagnostics, by name.
     both: Registry[object] = Registry("check or diagnostic")
     both.update({**CHECKS, **DIAGNOSTICS})

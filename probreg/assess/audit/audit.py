@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Seed, Several, checked
+from probreg.arguments.scalars import Flag, Seed, Several, checked
 from probreg.assess.audit.judgement import (
     DIFFERENCE,
     RATIO,
@@ -24,6 +24,7 @@ from probreg.assess.audit.rungs import EXACT, Rung, methods, parameter_names_of,
 from probreg.fits.fit import Fit
 from probreg.inference.sampling.laplace import further_modes
 from probreg.model.model import Model
+from probreg.system.progress import progress_bar
 from probreg.system.terminal import printed, table_lines
 
 DIGITS = {"k_hat": 2, "ess": 0, "seconds": 3, "ess_per_second": 0}
@@ -191,7 +192,9 @@ def _row(rung: Rung, apart: Distance | None, stands: Agreement, params: list[str
 
 
 @checked
-def audit(model: Model, *, draws: Several = 1000, chains: Several = 4, seed: Seed = 0) -> Audit:
+def audit(
+    model: Model, *, draws: Several = 1000, chains: Several = 4, seed: Seed = 0, progress: Flag | None = None
+) -> Audit:
     """The posterior of a model by every rung side by side: an exact method, Laplace, importance sampling and NUTS.
 
     It says how far they are apart, what they cost, and whether NUTS was needed. A rung that refuses stands in the table
@@ -208,6 +211,8 @@ def audit(model: Model, *, draws: Several = 1000, chains: Several = 4, seed: See
         Number of chains of each rung.
     seed : int
         Of everything random.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -228,4 +233,6 @@ def audit(model: Model, *, draws: Several = 1000, chains: Several = 4, seed: See
     'NUTS was not needed'
     """
     _ = model.design.basis, model.design.moments  # what the rungs share is made before the clock starts
-    return Audit(model, {k.name: run_rung(model, k, seed) for k in methods(model, draws, chains)})
+    rungs = methods(model, draws, chains)
+    with progress_bar("audit, methods", len(rungs), show=progress) as bar:
+        return Audit(model, {k.name: run_rung(model, k, seed) for k in bar.over(rungs)})

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Seed, checked
+from probreg.arguments.scalars import Count, Flag, Seed, checked
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.assess.bias_variance.simulation import (
     AVERAGE,
@@ -80,6 +80,7 @@ def bias_variance(
     reps: Count = 200,
     scales: Sequence[float] | None = None,
     seed: Seed = 0,
+    progress: Flag | None = None,
 ) -> BiasVariance:
     """Bias E[g] - f and variance Var[g] of the predicted mean g at the rows `x` when the truth is f.
 
@@ -106,6 +107,8 @@ def bias_variance(
         They multiply the scales of the prior (of Normal(1.0), in place of a flat one) and give a sweep.
     seed : int
         Of everything random.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -145,7 +148,7 @@ def bias_variance(
         parts = [closed(m, eta, target, f, model.noise(given.aux)) for m in models]
         how: Literal["closed form", "simulation"] = "closed form"
     else:
-        draws = simulate_predictions(models, eta, given.aux, target, METHODS.resolve(method), reps, seed)
+        draws = simulate_predictions(models, eta, given.aux, target, METHODS.resolve(method), reps, seed, progress)
         parts, how = [moments(g, f, shares(target)) for g in draws], "simulation"
     noise = noise_variance(
         model.likelihood, eta_x, model.likelihood.at_rows(given.aux, target.precision), seed, model.given(target)

@@ -18,6 +18,7 @@ from probreg.inference import Auto, Method, Solution
 from probreg.inference.modes.closed_form import PriorRows, combinations, posterior_given_sigma
 from probreg.likelihoods.links import IDENTITY
 from probreg.model.model import Model
+from probreg.system.progress import each_of
 
 Array = np.ndarray
 PER_ROW = ("fitted", "bias", "bias2", "variance", "error", "bias_se", "variance_se", "error_se")
@@ -106,6 +107,7 @@ def simulate_predictions(
     method: Method,
     reps: int,
     seed: int,
+    progress: bool | None = None,
 ) -> list[Array]:
     """The predicted means of each model at each of the simulated responses, (reps, n) or (reps, n, K); nan where a fit
     had no estimate."""
@@ -116,15 +118,19 @@ def simulate_predictions(
     design = replace(models[0].design.take(rows), weights=None)
     methods = [_chosen(method, m) for m in models]
     noise = likelihood.at_rows(aux, design.precision)
-    found: list[list[Array | None]] = [[] for _ in models]
-    for r in range(reps):
+
+    def once(r: int) -> list[Array | None]:
         y = likelihood.sample(np.random.default_rng([seed, r]), eta[rows], **noise, **models[0].given(design))
         drawn = replace(design, y=np.asarray(y, dtype=float))
-        for m, chosen, out in zip(models, methods, found):
+        out: list[Array | None] = []
+        for m, chosen in zip(models, methods):
             this = replace(m, design=drawn)
             solution = chosen.solve(this, np.random.default_rng([seed, r, 1]))
             out.append(_predicted(this, solution, target, seed) if solution.status.good else None)
-    return [_complete(out, chosen) for out, chosen in zip(found, methods)]
+        return out
+
+    found = each_of(once, range(reps), "bias_variance, data sets", show=progress)
+    return [_complete(list(out), chosen) for out, chosen in zip(zip(*found), methods)]
 
 
 def _chosen(method: Method, model: Model) -> Method:

@@ -2,22 +2,21 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Seed, Several, Workers, checked
+from probreg.arguments.scalars import Count, Flag, Seed, Several, Workers, checked
 from probreg.assess.simulation.simulate import draw, unrolled
 from probreg.assess.simulation.uniform import simultaneous, uniformity
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, MethodName, Solution
 from probreg.model.model import Model
+from probreg.system.processes import in_processes
 from probreg.system.terminal import printed, table_lines
 
 Array = np.ndarray
@@ -156,6 +155,7 @@ def sbc(
     draws: Count = 99,
     bins: Several = 20,
     workers: Workers = 1,
+    progress: Flag | None = None,
 ) -> SBC:
     """Simulation-based calibration: ranks of the truth among posterior draws, and a test that they are uniform.
 
@@ -183,6 +183,8 @@ def sbc(
     workers : int
         Above 1 they are processes, for which a script needs its `if __name__ == "__main__"`; the result does not depend
         on them.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -211,7 +213,8 @@ def sbc(
     """
     ready, chosen = unrolled(model), _posterior(method, model)
     _check(draws, bins)
-    ranked = _each(partial(_replicate, ready, chosen, draws), [(seed, i) for i in range(reps)], workers)
+    work = partial(_replicate, ready, chosen, draws)
+    ranked = in_processes(work, [(seed, i) for i in range(reps)], "sbc, data sets", workers=workers, show=progress)
     good = [r.ranks for r in ranked if r.ranks is not None]
     failures = _counted(r.trouble for r in ranked if r.ranks is None)
     if not good:
@@ -254,22 +257,6 @@ def _check(draws: int, bins: int) -> None:
         raise DataError(
             f"bins divide the {draws + 1} possible ranks of {draws} draws evenly, and {bins} do not; try draws={bins * -(-draws // bins) - 1}"
         )
-
-
-def _each[T](work: Callable[[tuple[int, int]], T], seeds: list[tuple[int, int]], workers: int) -> list[T]:
-    if workers == 1:
-        return list(_shown(map(work, seeds), len(seeds)))
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return list(_shown(pool.map(work, seeds, chunksize=max(1, len(seeds) // (8 * workers))), len(seeds)))
-
-
-def _shown[T](runs: Iterable[T], total: int) -> Iterable[T]:
-    """The same with a bar of progress where a terminal can show one."""
-    from rich.console import Console
-    from rich.progress import track
-
-    console = Console(stderr=True)
-    return track(runs, "simulated data sets", total, console=console, transient=True, disable=not console.is_terminal)
 
 
 def _replicate(model: Model, method: Method, draws: int, seed: tuple[int, int]) -> _Ranked:

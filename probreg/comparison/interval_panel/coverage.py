@@ -3,14 +3,14 @@
 import html
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Probability, Seed, Workers, checked
+from probreg.arguments.scalars import Count, Flag, Probability, Seed, Workers, checked
 from probreg.comparison.interval_panel.kinds import Interval, chosen
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregError
@@ -19,6 +19,7 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, Status
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
+from probreg.system.progress import each_of
 from probreg.system.terminal import percent, printed, table_lines
 
 Array = np.ndarray
@@ -97,6 +98,7 @@ def coverage(
     prob: Probability = 0.95,
     seed: Seed = 0,
     workers: Workers = 1,
+    progress: Flag | None = None,
 ) -> Coverage:
     """The share of simulated data sets whose intervals hold the truth, with its Monte Carlo error.
 
@@ -122,6 +124,8 @@ def coverage(
         Of everything random.
     workers : int
         Threads.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -149,7 +153,8 @@ def coverage(
     beta, aux = _true(model, truth)
     job = _Job(_plain(model), beta, aux, wanted, prob, n)
     with one_blas_thread():
-        ends = list(_each(job, [np.random.default_rng([seed, k]) for k in range(reps)], workers))
+        seeds = [np.random.default_rng([seed, k]) for k in range(reps)]
+        ends = each_of(partial(_once, job), seeds, "coverage, data sets", workers=workers, show=progress)
     names = _names(model)
     values = dict(zip(names, map(float, reported_coefficients(model, beta).ravel())))
     failures = {k: dict(Counter(str(e[k]) for e in ends if isinstance(e[k], str))) for k in wanted}
@@ -206,14 +211,6 @@ def _true(model: Model, truth: Fit | Mapping[str, float]) -> tuple[Array, dict[s
     shown_beta = np.array([float(truth[k]) for k in names]).reshape(-1, width)
     beta = shown_beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
     return beta, {a: float(truth[a]) if a in truth else model.fixed[a] for a in model.likelihood.aux}
-
-
-def _each(job: _Job, seeds: list[np.random.Generator], workers: int) -> Iterator[Ends]:
-    if workers == 1:
-        yield from (_once(job, rng) for rng in seeds)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(lambda rng: _once(job, rng), seeds)
 
 
 def _once(job: _Job, rng: np.random.Generator) -> Ends:

@@ -8,6 +8,7 @@ posteriors are reweighted (PSIS-LOO, Vehtari, Gelman & Gabry 2017).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.special import gammaln
@@ -22,6 +23,7 @@ from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
+from probreg.system.progress import each_of
 
 Array = np.ndarray
 _REFITS = 3000  # rows that are left out one by one
@@ -62,7 +64,7 @@ def leave_one_out(fit: Fit) -> LeftOut:
         many = f"{model.design.n} rows are too many to refit without each (at most {_REFITS}): give heldout="
         return LeftOut(np.full(len(rows), np.nan), "none", (many,))
     with one_blas_thread():
-        log_p = np.array([_without(fit, i) for i in range(model.design.n)])
+        log_p = np.array(each_of(partial(_without, fit), range(model.design.n), "refits without one row"))
     return _collected(log_p, rows, weight, f"{model.design.n} refits", fit)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import Flag, checked
 from probreg.arguments.types import DataFrame, TableLike
 from probreg.comparison.models.leave_one_out import LeftOut, leave_one_out, log_mean_density
 from probreg.comparison.models.same_data import refuse_other_data
@@ -24,6 +24,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.inference import Status
 from probreg.likelihoods import OfTrials
+from probreg.system.progress import progress_bar
 from probreg.system.terminal import printed, table_lines
 
 Array = np.ndarray
@@ -113,7 +114,9 @@ def _shown(value: float) -> str:
 
 
 @checked
-def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: TableLike | None = None) -> ModelComparison:
+def compare_models(
+    fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: TableLike | None = None, progress: Flag | None = None
+) -> ModelComparison:
     """Models of the same observations by what they say of data that they have not seen.
 
     Leave-one-out is exact for least squares and conjugate posteriors (closed form) and for other modes (refits), and
@@ -126,6 +129,8 @@ def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: TableLik
         A sequence is named by the methods.
     heldout : table, optional
         Further rows with their response, scored by the predictive density of every fit.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -157,8 +162,9 @@ def compare_models(fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: TableLik
     for name, fit in several.items():
         refuse_other_data(base, several[base], name, fit)
     size = max(len(observation_rows(fit.model)[0]) for fit in several.values())
-    out = {name: _left_out(fit, size) for name, fit in several.items()}
-    rows = {name: _row(fit, out[name], heldout) for name, fit in several.items()}
+    with progress_bar("compare_models, fits", len(several), show=progress) as bar:
+        out = {name: _left_out(fit, size) for name, fit in bar.over(several.items())}
+        rows = {name: _row(fit, out[name], heldout) for name, fit in several.items()}
     return _comparison(several, out, rows)
 
 

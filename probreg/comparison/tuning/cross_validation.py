@@ -27,6 +27,7 @@ from probreg.errors import DataError
 from probreg.inference import PathSolution
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.model.model import Model
+from probreg.system.progress import each_of
 
 
 def folds_of(model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0) -> Array:
@@ -143,12 +144,14 @@ class CrossValidation(Criterion):
         model = found.base
         fold = folds_of(ask.model or model, ask.folds, groups=ask.groups, seed=ask.seed)
         weight = full_weights(model.design.weights, model.design.n)
+
         # L_k = sum_{i in k} w_i L(y_i, mode without fold k) / n_k, n_k = sum_{i in k} w_i; score sum_k n_k L_k / n.
-        parts = []
-        for k in range(int(fold.max()) + 1):
+        def held_out(k: int) -> Array:
             out = fold == k
             trained = modes(training(model, ~out), found.scales)
-            parts.append(held_out_losses(trained, model.design.take(out), ask.loss) @ weight[out] / weight[out].sum())
+            return held_out_losses(trained, model.design.take(out), ask.loss) @ weight[out] / weight[out].sum()
+
+        parts = each_of(held_out, range(int(fold.max()) + 1), "folds")
         each, sizes = np.stack(parts, 1), np.bincount(fold, weight)
         score, se = mean_and_error(each, sizes, len(sizes))
         said = f"the mean held-out {ask.loss.title} per observation of the mode, over {len(sizes)} folds"

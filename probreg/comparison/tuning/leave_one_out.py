@@ -38,6 +38,7 @@ from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.system.progress import each_of
 
 _LADDER = ("conjugate", "quadrature", "nuts")
 _K = 0.7  # Pareto k above which importance sampling is not to be trusted
@@ -75,7 +76,9 @@ class PSIS(Criterion):
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         method = self.chosen(found.base)
-        each = [_leave_out(fit(found.model(i), method, seed=ask.seed)) for i in range(len(found.scales))]
+        each = each_of(
+            lambda i: _leave_out(fit(found.model(i), method, seed=ask.seed)), range(len(found.scales)), "scales"
+        )
         # elpd = sum_i log p(y_i | y without i), of which -elpd / n is the mean loss; se of the sum over n.
         n = found.base.design.total
         elpd, se, bad = (np.array([getattr(e, name) for e in each]) for name in ("elpd", "se", "bad"))
@@ -237,7 +240,7 @@ class LeaveOneOut(Criterion):
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         model = found.base
         each = [None] * len(found.scales) if found.ridge is None else ridge_without_each(found.ridge, found.scales)
-        parts = np.stack([_losses(found, i, ask.loss, out) for i, out in enumerate(each)])
+        parts = np.stack(each_of(lambda i: _losses(found, i, ask.loss, each[i]), range(len(each)), "scales"))
         _require_estimates(found, parts)
         weight = full_weights(model.design.weights, model.design.n)
         score, se = mean_and_error(parts, weight, weight.sum())

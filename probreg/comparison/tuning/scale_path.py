@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, Positive, Seed, checked, read_argument
+from probreg.arguments.scalars import Count, Flag, Positive, Seed, checked, read_argument
 from probreg.arguments.types import ArrayLike, DataArray, Dataset
 from probreg.comparison.tuning.criteria import Array, all_aux_at, has_mode, modes
 from probreg.comparison.tuning.evidence import evidence_along, has_closed_evidence
@@ -22,6 +22,7 @@ from probreg.inference.penalized.paths import rescaled
 from probreg.model.model import Model
 from probreg.priors import AffinePrior, Flat, Prior
 from probreg.priors.base import PositivePerColumn
+from probreg.system.progress import progress_bar
 from probreg.system.terminal import printed
 
 DF = "trace(H (H + P)^-1) over the coefficients off their kinks, H the information, P the curvature of -log prior, given aux"
@@ -155,7 +156,9 @@ class RegularisationPath:
 
 
 @checked
-def path(model: Model, scales: ArrayLike | None = None, *, n: Count = 100) -> RegularisationPath:
+def path(
+    model: Model, scales: ArrayLike | None = None, *, n: Count = 100, progress: Flag | None = None
+) -> RegularisationPath:
     """The mode of a model at each scale of its prior, each started from the one before: a regularisation path.
 
     A scale multiplies every scale of the model's prior, so 1 is the model itself, small is a strong prior and large is
@@ -170,6 +173,8 @@ def path(model: Model, scales: ArrayLike | None = None, *, n: Count = 100) -> Re
         The scales; a grid of `n` of them otherwise.
     n : int
         Number of scales of the grid.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -195,7 +200,8 @@ def path(model: Model, scales: ArrayLike | None = None, *, n: Count = 100) -> Re
     array([0.  , 0.25, 0.85])
     """
     refuse_sampling(model.design.weight_kind, "a path of scales with its AIC and BIC")
-    found = modes(model, grid_of(model, scales, n))
+    with progress_bar("path", show=progress):
+        found = modes(model, grid_of(model, scales, n))
     if bad := [s for s, status in zip(found.scales, found.status) if not status.good]:
         first = next(s for s in found.status if not s.good)
         said = f"path: no mode at {len(bad)} of {len(found.scales)} scales, from {min(bad):.4g}: {first.value}"

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probreg.arguments.scalars import Seed, checked
+from probreg.arguments.scalars import Flag, Seed, checked
 from probreg.arguments.types import ArrayLike, DataFrame
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
@@ -20,6 +20,7 @@ from probreg.comparison.tuning.scale_path import grid_of
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.model.model import Model
+from probreg.system.progress import progress_bar
 from probreg.system.terminal import printed
 
 _BOUND = (
@@ -69,6 +70,7 @@ def tune(
     rule: Literal["min", "1se"] = "min",
     score: str | PredictionLoss = "log",
     seed: Seed = 0,
+    progress: Flag | None = None,
 ) -> TuningResult:
     """The model with its prior's scales multiplied by the factor that a criterion likes best.
 
@@ -94,6 +96,8 @@ def tune(
         The loss of a held-out observation: "log", "squared", "zero_one", or "predictive" with loo.
     seed : int
         Of the folds.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -123,11 +127,12 @@ def tune(
     _check(model, criterion, loss, rule)
     if not criterion.deals and (groups is not None or not _default(folds)):
         raise DataError(f"folds= and groups= go with cv; {criterion.name} deals no folds")
-    found = modes(model, grid_of(model, scales, criterion.grid))
-    if (why := criterion.obstacle(model, loss)) is not None:
-        raise Incompatible(why)
-    judged = found.seen if criterion.of_modes and found.seen is not None else found
-    given = criterion.assess(judged, Request(loss, folds, groups, seed, model))
+    with progress_bar("tune", show=progress):
+        found = modes(model, grid_of(model, scales, criterion.grid))
+        if (why := criterion.obstacle(model, loss)) is not None:
+            raise Incompatible(why)
+        judged = found.seen if criterion.of_modes and found.seen is not None else found
+        given = criterion.assess(judged, Request(loss, folds, groups, seed, model))
     if not np.isfinite(given.score).any():
         raise NotConverged(f"{criterion.name} has a score at no scale: {found.status[-1].value}")
     best = int(np.nanargmin(given.score))

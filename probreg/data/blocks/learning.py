@@ -11,7 +11,7 @@ from probreg.arguments.arrays import brief
 from probreg.data.blocks.batches import Selection, refuse_response
 from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.files import Tables
-from probreg.data.blocks.stream import Progress, ahead
+from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
 from probreg.data.design import of_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
@@ -27,6 +27,7 @@ from probreg.data.formula.grammar import (
 from probreg.data.formula.layout import Level, Memory, lay_out, level_column, plain_level, training_levels
 from probreg.data.rows import Missing, require
 from probreg.errors import DataError
+from probreg.system.progress import progress_bar
 
 _MOST = 10_000  # levels of one column: each is a column of X
 
@@ -126,10 +127,10 @@ def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...
     if not factors and not learning:
         return _plain_recipe(plan), ()
     seen = unseen(plan)
-    with Progress(files.name, None, progress) as line, closing(ahead(plan.selection.tables())) as tables:
+    with progress_bar(f"{files.name}, rows", show=progress) as bar, closing(ahead(plan.selection.tables())) as tables:
         for table, _ in tables:
             seen.add(table)
-            line.at(seen.rows)
+            bar.done = seen.rows
     return learned(plan, seen)
 
 

@@ -19,7 +19,7 @@ weight less the old one (the sequential strong rule, Tibshirani et al. 2012), an
 certificate, which is computed over all columns at every scale.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import HierarchicalPrior, Prior
+from probreg.system.progress import progress_bar
 
 
 class Step(NamedTuple):
@@ -80,7 +81,7 @@ def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
     ]
 
 
-def lasso_steps(model: Model, scales: Array, tol: float) -> list[Step]:
+def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
     """Modes under Laplace, elastic-net, group and normal priors, from the strongest prior to the weakest."""
     base, out = Lasso.of(model), []
     r, sigma = np.zeros(len(base.c)), None
@@ -175,7 +176,11 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
         return replace(found, base=model, beta=wide.beta(found.beta), seen=found)
     order = np.argsort(grid)
     ridge = RidgeModes.of(model, grid) if _is_ridge(model) else None
-    steps = _walk(model)(model, grid[order], tol) if ridge is None else ridge_steps(ridge, grid[order])
+    if ridge is None:
+        with progress_bar("modes", len(grid)) as bar:
+            steps = _walk(model)(model, bar.over(grid[order]), tol)
+    else:
+        steps = ridge_steps(ridge, grid[order])
     each = [steps[i] for i in np.argsort(order)]
     beta, open_ = np.stack([s.beta for s in each]), open_directions(model)
     status = tuple(s.status for s in each)
@@ -216,7 +221,7 @@ def _checked(model: Model, scales: Any) -> Array:
     return grid
 
 
-Walk = Callable[[Model, Array, float], list[Step]]
+Walk = Callable[[Model, Iterable[float], float], list[Step]]
 
 
 def _walk(model: Model) -> Walk:
@@ -245,7 +250,7 @@ def _is_ridge(model: Model) -> bool:
     return model.joint.gaussian and ClosedForm().obstacle(model) is None
 
 
-def _newton_steps(model: Model, scales: Array, tol: float) -> list[Step]:
+def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
     out: list[Step] = []
     for s in scales:
         at = rescaled(model, float(s))
@@ -255,7 +260,7 @@ def _newton_steps(model: Model, scales: Array, tol: float) -> list[Step]:
     return out
 
 
-def _proximal_steps(model: Model, scales: Array, tol: float) -> list[Step]:
+def _proximal_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
     """From the mode before; where a mode is one of several, from the ridge solution at each scale, as a fit alone is."""
     out: list[Step] = []
     for s in scales:

@@ -41,6 +41,7 @@ from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior
+from probreg.system.progress import progress_bar
 
 _TUNE = {"compiled": 300, "pymc": 400}
 Engine = Literal["auto", "compiled", "pymc"]
@@ -64,8 +65,8 @@ class NUTS(Method):
         Number of Markov chains.
     target_accept : float
         Mean acceptance probability that adaptation aims at, between 0 and 1.
-    progress : bool
-        Whether progress is shown.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
     engine : {"auto", "compiled", "pymc"}
         "compiled" is the compiled density of this package, "pymc" the graph of `to_pymc`. "auto" takes the compiled one
         where likelihood and priors carry compiled densities, and says which and why.
@@ -86,7 +87,7 @@ class NUTS(Method):
     tune: Count | None = None
     chains: Count = 4
     target_accept: Fraction = 0.8
-    progress: Flag = False
+    progress: Flag | None = None
     engine: Engine = "auto"
 
     name = "nuts"
@@ -114,6 +115,10 @@ class NUTS(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        with progress_bar("nuts", show=self.progress):
+            return self._solution(model, rng)
+
+    def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
         _proper(model)
         engine, why = self._engine(model)
         tune = _TUNE[engine] if self.tune is None else self.tune

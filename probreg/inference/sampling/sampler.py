@@ -10,6 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -18,6 +19,7 @@ import numpy as np
 
 from probreg.errors import NotConverged
 from probreg.numerics.linalg import threads
+from probreg.system.progress import Task, progress_bar
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -104,7 +106,7 @@ class SamplerSettings:
     tune: int = 400
     chains: int = 4
     target_accept: float = 0.8
-    progress: bool = False
+    progress: bool | None = None
 
 
 class SamplerOutput(NamedTuple):
@@ -142,10 +144,14 @@ def sample(density: Density, run: SamplerSettings, interrupts: Interrupts | None
         names,
         make_initial_point_fn=lambda s: _start(density, quiet, s),
     )
-    with threadpool_limits(1, user_api="blas"):  # a matrix times one vector: more threads only wait for each other
+    with (
+        threadpool_limits(1, user_api="blas"),  # a matrix times one vector: more threads only wait for each other
+        progress_bar("draws", run.chains * (run.tune + run.draws), show=run.progress) as bar,
+    ):
         running: Any = nutpie.sample(
-            compiled, save_warmup=False, progress_bar=run.progress, cores=threads() if density.free else 1, draws=run.draws,
+            compiled, save_warmup=False, progress_bar=False, cores=threads() if density.free else 1, draws=run.draws,
             tune=run.tune, chains=run.chains, seed=run.seed, target_accept=run.target_accept, blocking=False,
+            progress_callback=partial(_count, bar) if bar.shown else None,
         )  # fmt: skip
         tree = _awaited(running, failed, interrupts)
     stats = tree["sample_stats"].to_dataset()
@@ -153,6 +159,11 @@ def sample(density: Density, run: SamplerSettings, interrupts: Interrupts | None
         {name: np.asarray(tree["posterior"][name]) for name in names},
         {ours: np.asarray(stats[theirs]) for theirs, ours in _STATS.items()},
     )
+
+
+def _count(bar: Task, chains: list[Any]) -> None:
+    """What nutpie reports of its chains, warm-up included."""
+    bar.done = sum(chain.finished_draws for chain in chains)
 
 
 def density_of(model: pm.Model) -> Density:

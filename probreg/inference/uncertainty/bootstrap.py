@@ -1,11 +1,9 @@
 """The bootstrap: an estimator run again on data sets that might have been, and what its answers look like together."""
 
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -19,6 +17,7 @@ from probreg.inference.uncertainty.covariance import covariance_of_kind, influen
 from probreg.inference.uncertainty.resample import SAMPLERS, Source
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
+from probreg.system.progress import each_of
 
 INTERVALS = ("percentile", "bca", "studentised")
 
@@ -59,8 +58,8 @@ class Bootstrap(Method):
         wild, the method's own otherwise.
     workers : int, optional
         Threads; None is one per core.
-    progress : bool
-        Whether progress is shown.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     References
     ----------
@@ -79,7 +78,7 @@ class Bootstrap(Method):
     reps: Several = 999
     interval: Literal["percentile", "bca", "studentised"] = "percentile"
     workers: Workers | None = 1
-    progress: Flag = False
+    progress: Flag | None = None
 
     name = "bootstrap"
     in_memory = True
@@ -127,28 +126,12 @@ class Bootstrap(Method):
             return _replicate(again, sampler(source, seed), found, seed, (errors, robust))
 
         with one_blas_thread():
-            runs = list(_shown(self._each(run, seeds), self.reps, self.progress))
+            runs = each_of(run, seeds, "bootstrap, replicates", workers=self.workers, show=self.progress)
         return _gathered(self, inner, model, found, runs, (errors, robust))
-
-    def _each(self, run: Any, seeds: list[np.random.Generator]) -> Iterator[Replicate]:
-        workers = os.cpu_count() or 1 if self.workers is None else self.workers
-        if workers == 1:
-            yield from map(run, seeds)
-            return
-        with ThreadPoolExecutor(workers) as pool:
-            yield from pool.map(run, seeds)
 
 
 def _chosen(method: Method, model: Model) -> Method:
     return method.choose(model)[0] if isinstance(method, Auto) else method
-
-
-def _shown(runs: Iterable[Replicate], total: int, progress: bool) -> Iterable[Replicate]:
-    if not progress:
-        return runs
-    from rich.progress import track
-
-    return track(runs, description="bootstrap", total=total, transient=True)
 
 
 def _replicate(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from probreg.arguments.scalars import Probability, Word, checked
+from probreg.arguments.scalars import Flag, Probability, Word, checked
 from probreg.arguments.types import TableLike
 from probreg.assess.after import DIAGNOSTICS, diagnose
 from probreg.assess.before import Findings, Verdict, check
@@ -18,6 +18,7 @@ from probreg.inference.base import markov
 from probreg.show.report.facts import comparison_table, facts, findings, sentence
 from probreg.show.report.pictures import mixing_summary, pictures, predictive_accuracy, versions
 from probreg.system.disk import destination, write_whole
+from probreg.system.progress import progress_bar
 
 
 @checked
@@ -29,6 +30,7 @@ def report(
     title: Word | None = None,
     data: TableLike | None = None,
     guarantee: Mapping[str, object] | None = None,
+    progress: Flag | None = None,
 ) -> Path:
     """Writes the analysis of `fits` (of the same rows) as one self-contained HTML page.
 
@@ -48,6 +50,8 @@ def report(
         The table the formula was read from, needed only to draw curves along variables that the formula transforms.
     guarantee : mapping, optional
         Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}: adds what it says of each fit to the notes.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -70,7 +74,9 @@ def report(
     True
     """
     destination(path)
-    return write_whole(path, render(fits, prob=prob, title=title, data=data, guarantee=guarantee).encode("utf-8"))
+    with progress_bar("report", show=progress):
+        page = render(fits, prob=prob, title=title, data=data, guarantee=guarantee)
+        return write_whole(path, page.encode("utf-8"))
 
 
 def render(
