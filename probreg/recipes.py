@@ -848,7 +848,14 @@ def svr(
     if isinstance(x, str):
         inputs, y, options = inputs_of_formula(x, data, options)
     model = model_of_kernel(
-        inputs, y, read, Normal(1.0), basis=basis, likelihood=likelihood, **{"intercept": intercept, **options}
+        inputs,
+        y,
+        read,
+        Normal(1.0),
+        basis=basis,
+        likelihood=likelihood,
+        triangular=True,
+        **{"intercept": intercept, **options},
     )
     return fit(model, SupportVectors(C=C))
 

@@ -147,7 +147,7 @@ class Design:
         names = {c for t in self.recipe.terms for c in t.columns}
         return np.array([c in names for c in self.columns], dtype=bool)
 
-    @property
+    @cached_property
     def shown_columns(self) -> tuple[str, ...]:
         """The columns for reading: those of a smooth function or a process as the term, with their number."""
         size = {t.name: f"{len(t.columns)} column{'s' * (len(t.columns) > 1)}" for t in self.recipe.terms}

@@ -17,6 +17,7 @@ from probreg.kernels.basis import BASES, Beyond, KernelBasis, distinct_rows, res
 from probreg.kernels.definite import refuse_indefinite
 from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.numerics.linalg import inverse_upper, one_blas_thread
+from probreg.numerics.on_request import OnRequest
 
 MOST_EXACT = 5000  # distinct rows: a matrix of 0.2 GB, whose eigenvectors take a minute
 MOST_CHOLESKY = 2000  # anchors that are taken unasked, where
@@ -31,7 +32,7 @@ class AnchoredBasis(KernelBasis):
     """Columns k(x, A) T of anchors A (a, d), T (a, q)."""
 
     anchors: Array
-    T: Array
+    T: Array | OnRequest
     rows: int  # that it was made of
 
     projection = True
@@ -52,7 +53,7 @@ class AnchoredBasis(KernelBasis):
     def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
         if self.kind == "nystrom":
             return nystrom(kernel, X, anchors=self.anchors)
-        return exact(kernel, self.anchors) if self.kind == "exact" else cholesky(kernel, X)
+        return exact(kernel, X) if self.kind == "exact" else cholesky(kernel, X)
 
     def left_over(self, left: Array, largest: Array) -> Array:
         below = -_ROUNDING * np.abs(largest).max(initial=0.0)
@@ -98,13 +99,18 @@ def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
     """
     known, rows = resolved_at(kernel, X)
     anchors = distinct_rows(rows)
-    if (n := len(anchors)) > MOST_EXACT:
+    refuse_many(len(anchors))
+    T = _whitening(known, anchors)
+    return AnchoredBasis(known, "exact", rows.shape[1], 0.0, True, anchors, T, len(rows))
+
+
+def refuse_many(n: int) -> None:
+    """DataError for more than 5,000 distinct rows of an exact basis."""
+    if n > MOST_EXACT:
         size = f"{n:,} x {n:,} numbers, {8e-9 * n * n:.1f} GB"
         raise DataError(
             f"an exact basis of {n:,} distinct rows takes matrices of {size}: write 'cholesky' in its place"
         )
-    T = _whitening(known, anchors)
-    return AnchoredBasis(known, "exact", rows.shape[1], 0.0, True, anchors, T, len(rows))
 
 
 @checked
@@ -151,7 +157,7 @@ def pivoted_cholesky(kernel: CovarianceFunction, rows: Array, tol: float, most: 
     d = kernel.diagonal(rows)
     largest = float(np.abs(d).max())
     total, floor = float(d.sum()), len(rows) * np.finfo(float).eps * largest
-    _refuse_negative_variance(kernel, rows, d, largest, rows[:0])
+    refuse_negative_variance(kernel, rows, d, largest, rows[:0])
     if not total > 0:
         raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
     pivots: list[int] = []
@@ -169,7 +175,7 @@ def pivoted_cholesky(kernel: CovarianceFunction, rows: Array, tol: float, most: 
         d = d - np.square(G[j])
         d[i] = 0.0
         pivots.append(i)
-        _refuse_negative_variance(kernel, rows, d, largest, rows[pivots])
+        refuse_negative_variance(kernel, rows, d, largest, rows[pivots])
         d = np.maximum(d, 0.0)
     return pivots, G[: len(pivots)], float(d.sum())
 
@@ -245,12 +251,12 @@ def _left_over(kernel: CovarianceFunction, rows: Array, A: Array, T: Array) -> f
     for i in range(0, len(rows), _BLOCK):
         block = rows[i : i + _BLOCK]
         d = diagonal[i : i + _BLOCK] - np.square(kernel.matrix(RowPairs(block, A)) @ T).sum(1)
-        _refuse_negative_variance(kernel, block, d, largest, A)
+        refuse_negative_variance(kernel, block, d, largest, A)
         left += float(d.sum())
     return max(left, 0.0) / len(rows)
 
 
-def _refuse_negative_variance(kernel: CovarianceFunction, rows: Array, left: Array, largest: float, A: Array) -> None:
+def refuse_negative_variance(kernel: CovarianceFunction, rows: Array, left: Array, largest: float, A: Array) -> None:
     """DataError where k(x, x) less what the anchors explain is negative because k is indefinite at x and the anchors.
 
     left_i = k(x_i, x_i) - k(x_i, A) k(A, A)^+ k(A, x_i) < 0 has as its cause a negative eigenvalue of k at A and x_i, or the rounding

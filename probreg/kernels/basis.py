@@ -8,7 +8,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, Self, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Self, get_args, get_type_hints
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction, kernel_from_spec, read_kernel
 from probreg.kernels.pairs import Array, RowPairs, read_rows
+from probreg.numerics.on_request import OnRequest
 
 DEFAULT_EXACT = 2000  # distinct rows up to which a basis is exact unless it is said otherwise
 BASES: dict[str, "Callable[..., KernelBasis]"] = {}
@@ -145,7 +146,8 @@ class KernelBasis(ABC):
 
     def spec(self) -> dict[str, Any]:
         """Plain arrays, numbers and texts from which `basis_from_spec` makes the same basis."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"}
+        plain = {name: np.asarray(v) if isinstance(v, OnRequest) else v for name, v in given.items()}
         return {"form": type(self).__name__, "kernel": self.kernel.spec()} | plain
 
 
@@ -207,8 +209,9 @@ def basis_from_spec(spec: Mapping[str, Any]) -> KernelBasis:
     hints = get_type_hints(form)
     for name, kind in ((f.name, hints[f.name]) for f in fields(form)):
         if name != "kernel":
-            found[name] = floats(spec[name], name) if kind is Array else spec[name]
-            if kind is not Array and type(spec[name]) is not kind:
+            array = Array in (kind, *get_args(kind))
+            found[name] = floats(spec[name], name) if array else spec[name]
+            if not array and type(spec[name]) is not kind:
                 raise DataError(f"this is no specification of a basis: {name} is {brief(spec[name])}")
     made = form(**found)
     if not made.check_shapes():

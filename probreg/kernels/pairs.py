@@ -68,7 +68,8 @@ class RowPairs:
             return np.minimum(np.square(x - z).sum(1), _FAR)
         from scipy.spatial.distance import cdist
 
-        return np.minimum(cdist(x, z, "sqeuclidean"), _FAR)
+        s = cdist(x, z, "sqeuclidean")
+        return np.minimum(s, _FAR, out=s)
 
 
 def read_rows(values: Any, what: str = "x", width: int | None = None) -> Array:

@@ -6,18 +6,20 @@ k(x, A) k(A, A)^+ f(A) and the covariance that the columns of k leave, both at t
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
 from scipy.linalg import lapack
 
 from probreg.arguments.types import ArrayLike
-from probreg.kernels.anchored import AnchoredBasis, exact
+from probreg.errors import DataError
+from probreg.kernels.anchored import AnchoredBasis, exact, refuse_many, refuse_negative_variance
 from probreg.kernels.base import CovarianceFunction
-from probreg.kernels.basis import Beyond, KernelBasis
+from probreg.kernels.basis import Beyond, KernelBasis, resolved_at
 from probreg.kernels.pairs import Array, RowPairs
 from probreg.numerics.linalg import inverse_upper
+from probreg.numerics.on_request import OnRequest
 
 _PIVOT = 32  # n eps max k(x, x): a smaller pivot is off by its own size, and its column explains more off the rows than there is
 
@@ -81,13 +83,62 @@ def root_at_rows(kernel: CovarianceFunction, A: Array) -> tuple[AnchoredBasis, A
     >>> bool(np.allclose(F @ F.T, RBF(1.0)([0.0, 1.0, 3.0]))), made.size
     (True, 3)
     """
-    K = kernel.matrix(RowPairs(A, A))
-    tol = _PIVOT * len(A) * np.finfo(float).eps * float(np.abs(np.diagonal(K)).max())
-    # P'K P = L L' with the largest variance that is left as the next pivot; below tol it is mostly rounding
-    c, pivots, rank, _ = lapack.dpstrf(K, tol=tol, lower=1)
-    order, L = pivots - 1, np.tril(c)[:, :rank]
-    F = np.empty_like(L)
+    F, L, places = _pivoted(kernel.matrix(RowPairs(A, A)))
+    return _anchored(kernel, A[places], L), F, places.tolist()
+
+
+def _least_pivot(K: Array) -> float:
+    """A pivot of K below this is mostly rounding."""
+    return _PIVOT * len(K) * float(np.finfo(float).eps) * float(np.abs(np.diagonal(K)).max())
+
+
+def _pivoted(K: Array) -> tuple[Array, Array, Array]:
+    """F (a, q) with F F' = K, L (q, q), lower triangular, which F is at the places (q,) of the pivots, and these."""
+    # P'K P = L L' with the largest variance that is left as the next pivot. K.T is K in the order of LAPACK, which takes it over
+    c, pivots, rank, _ = lapack.dpstrf(K.T, tol=_least_pivot(K), lower=1, overwrite_a=1)
+    order, L = pivots - 1, np.tril(c[:, :rank])
+    F = np.empty((len(K), rank))
     F[order] = L
-    places = order[:rank]
-    T = inverse_upper(np.ascontiguousarray(L[:rank].T))  # k(A, A_p) L_p'^-1 = L
-    return AnchoredBasis(kernel, "exact", A.shape[1], 0.0, True, A[places], T, len(A)), F, places.tolist()
+    return F, L[:rank], order[:rank]
+
+
+def _anchored(kernel: CovarianceFunction, A: Array, L: Array) -> AnchoredBasis:
+    """The basis of anchors A with k(A, A) = L L': k(x, A) L'^-1 at A is L."""
+    T = OnRequest(L.shape, partial(_inverse_transpose, L))
+    return AnchoredBasis(kernel, "exact", A.shape[1], 0.0, True, A, T, len(A))
+
+
+def exact_by_cholesky(kernel: CovarianceFunction | str, X: ArrayLike) -> tuple[AnchoredBasis, Array]:
+    """The exact basis of rows X (n, d) by a pivoted Cholesky factor, which takes a tenth of the time of eigenvectors, and its columns
+    (n, q) there.
+
+    DataError for more than 5,000 distinct rows, and for what is no covariance function at them.
+
+    >>> from probreg.kernels.stationary import RBF
+    >>> made, F = exact_by_cholesky(RBF(1.0), [0.0, 1.0, 3.0, 1.0])
+    >>> made.kind, made.size, bool(np.allclose(F @ F.T, RBF(1.0)([0.0, 1.0, 3.0, 1.0])))
+    ('exact', 3, True)
+    """
+    known, rows = resolved_at(kernel, X)
+    _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    refuse_many(len(first))
+    A = rows[first[order]]
+    K = known.matrix(RowPairs(A, A))
+    L, failed = lapack.dpotrf(K.T, lower=1)
+    if not failed and np.diagonal(L).min() ** 2 > _least_pivot(K):
+        made, F = _anchored(known, A, L), L  # of all rows in their order, where k(A, A) is regular
+    else:
+        d = np.diagonal(K).copy()
+        F, L, places = _pivoted(K)
+        if not len(L):
+            raise DataError(f"{known} is 0 at every row, so it has no columns there")
+        refuse_negative_variance(known, A, d - np.einsum("ij,ij->i", F, F), float(np.abs(d).max()), A[places])
+        made = _anchored(known, A[places], L)
+    # row i of X is row place_i of the distinct ones, which stand in the order in which they come first
+    place = np.argsort(order)[which.ravel()]
+    return replace(made, rows=len(rows)), F if len(A) == len(rows) else F[place]
+
+
+def _inverse_transpose(L: Array) -> Array:
+    return inverse_upper(np.ascontiguousarray(L.T))

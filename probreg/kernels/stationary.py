@@ -114,7 +114,8 @@ class RBF(Radial):
     name = "rbf"
 
     def profile(self, s: Array) -> Array:
-        return np.exp(-0.5 * s)
+        k = -0.5 * s
+        return np.exp(k, out=k)  # in place: a new array takes as long as the arithmetic
 
     def profile_slopes(self, s: Array) -> tuple[Array, dict[str, Array]]:
         return -0.5 * s * np.exp(-0.5 * s), {}

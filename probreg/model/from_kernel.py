@@ -37,9 +37,10 @@ def model_of_kernel(
     weights: WeightsLike | None = None,
     offset: ArrayLike | None = None,
     response: str = "y",
+    triangular: bool = False,
 ) -> Model:
     """The model of y given X (n, d) through the columns of a basis of a covariance function; without `length_known` the length of
-    one by name is where a search starts.
+    one by name is where a search starts. The columns of a `triangular` exact basis are those of a Cholesky factor.
 
     >>> from probreg.priors import Normal
     >>> model_of_kernel([0.0, 1.0, 3.0], [1.0, 2.0, 0.0], "brownian", Normal(1.0)).design.columns
@@ -47,7 +48,8 @@ def model_of_kernel(
     """
     same_rows(X=X, y=y, weights=weights, offset=offset)
     design = design_of_kernel(
-        X, kernel, basis=basis, length_known=length_known, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights
+        X, kernel, basis=basis, length_known=length_known, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
+        triangular=triangular,
     )  # fmt: skip
     values, levels = as_response(y)
     if not values.ndim or len(values) != design.n:

@@ -331,8 +331,17 @@ def test_a_terminals_interrupt_of_several_processes_leaves_none_and_no_traceback
         os.killpg(run.pid, signal.SIGINT)
         out, err = run.communicate(timeout=60)
         assert (out, err) == ("interrupted\n", "")
-        assert time.monotonic() - began < 5.0  # the interpreter's own end included
-        with pytest.raises(ProcessLookupError):
-            for _ in range(50):  # Python's own tracker of resources ends when its pipe does
-                os.killpg(run.pid, 0)
-                time.sleep(0.1)
+        assert time.monotonic() - began < 30.0  # the interpreter's own end on a busy machine included
+        until = time.monotonic() + 30.0
+        while _alive(run.pid) and time.monotonic() < until:  # Python's own tracker of resources ends when its pipe does
+            time.sleep(0.1)
+        assert not _alive(run.pid)
+
+
+def _alive(group: int) -> bool:
+    """Whether a process of the group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

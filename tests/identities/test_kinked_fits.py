@@ -343,3 +343,43 @@ def test_the_scale_under_flat_priors_is_where_the_slope_of_the_likelihood_vanish
     assert (up - down) / (2.0 * step) == pytest.approx(0.0, abs=1e-6)
     wide = pr.fit(fit.model.with_prior(pr.Normal(1e5)))  # by a search over the log of the scale
     assert wide.aux[name] == pytest.approx(value, rel=1e-6)
+
+
+def test_the_covariance_of_a_kernel_is_made_when_it_is_asked_for() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-2, 2, (60, 3))
+    y = np.sin(x[:, 0]) + 0.3 * rng.normal(size=60)
+    fit = pr.svr(x, y, kernel=RBF(1.0), C=2.0, epsilon=0.1)
+    assert len(fit.support)
+    assert not fit.solution.scale.made
+    model, s, eps = fit.model, fit.model.fixed["scale"], 0.1
+    Z = model.design.X
+    np.testing.assert_allclose(Z[:, 1:] @ Z[:, 1:].T, RBF(1.0)(x), atol=1e-12)
+    # the expected information of a row is 1 / (s (s + eps)), and the prior has the variance C s
+    H = Z.T @ Z / (s * (s + eps)) + np.diag(np.r_[0.0, np.ones(Z.shape[1] - 1) / (2.0 * s)])
+    np.testing.assert_allclose(fit.std_error.values, np.sqrt(np.diag(np.linalg.inv(H))), rtol=1e-8)
+    assert fit.solution.scale.made
+
+
+def test_rows_that_occur_twice_and_kernels_of_low_rank_have_their_columns() -> None:
+    x = np.repeat(np.linspace(-2, 2, 40), 2)
+    y = np.cos(x) + 0.1 * np.random.default_rng(1).normal(size=80)
+    fit = pr.svr(x, y, kernel=RBF(2.0), C=5.0, epsilon=0.05)
+    Z = fit.model.design.X[:, 1:]
+    assert Z.shape[1] < 25
+    np.testing.assert_allclose(Z @ Z.T, RBF(2.0)(x), atol=1e-12)
+    np.testing.assert_allclose(fit.predict(x)["mean"], fit.coef.values[0] + Z @ fit.coef.values[1:], atol=1e-6)
+    weight = np.zeros(80)
+    weight[fit.support.index] = fit.support["weight"]
+    np.testing.assert_allclose(fit.predict([0.3])["mean"], fit.coef.values[0] + RBF(2.0)([0.3], x) @ weight, atol=1e-6)
+
+
+def test_a_flat_column_beside_its_copy_with_a_prior_keeps_its_coefficient() -> None:
+    x, y = rows(80)
+    prior = {"a": pr.Normal(0.1), "b": pr.Flat()}
+    model = pr.Model.from_arrays(
+        np.c_[x[:, 0], x[:, 0]], y, columns=["a", "b"], likelihood=AbsoluteLoss(), prior=prior, aux={"sigma": 1.0}
+    )
+    fit = pr.fit(model, "interior_point")
+    alone = pr.fit(pr.Model.from_arrays(x[:, :1], y, likelihood=AbsoluteLoss(), aux={"sigma": 1.0}), "interior_point")
+    np.testing.assert_allclose(fit.coef.values, [alone.coef.values[0], 0.0, alone.coef.values[1]], atol=1e-9)

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -57,7 +58,7 @@ class ProcessTerm:
     length_known: bool
     inputs: tuple[str, ...]
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The names of its columns, in order."""
         return tuple(f"{self.key}[{j + 1}]" for j in range(self.basis.size))
@@ -70,7 +71,7 @@ class ProcessTerm:
         """
         return not self.length_known or self.basis.kind not in ("exact", "fourier")
 
-    @property
+    @cached_property
     def described(self) -> BasisTerm:
         """The term as one block of columns with one scale."""
         return BasisTerm(self.key, self.short, (), (self.columns,), (self.key,))

@@ -5,6 +5,7 @@ What a term is follows from plain data (its state), which a recipe keeps and a f
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class BasisTerm:
     labels: tuple[str, ...]  # of the blocks: the term, with what tells them apart where there are several
     levels: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """All of them."""
         return (*self.flat, *(c for block in self.blocks for c in block))

@@ -386,7 +386,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         cov = _bounded_part(
             mode, T, lost.not_estimable, [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
         )
-    elif cov is None or _condition(mode.local.curvature[:k, :k]) > 1e13:
+    elif cov is None or (_may_be_open(model) and _condition(mode.local.curvature[:k, :k]) > 1e13):
         cov, null = _deficient(model, mode, T, cov)
         if null is not None:
             # The member of least norm of beta + N c: beta - N N^+ beta.
@@ -419,6 +419,12 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             *said,
         ),
     )
+
+
+def _may_be_open(model: Model) -> bool:
+    """Whether columns other than the intercept have no prior: only with those is a direction open that a rounding closes."""
+    flat = np.flatnonzero(~model.joint.informative)
+    return len(flat) > 1 or bool(len(flat) and flat[0] != model.design.intercept)
 
 
 def _condition(H: Array) -> float:

@@ -32,8 +32,9 @@ PER_ROW = 100  # steps of coordinate descent for a row at most: it stalls where 
 
 @one_blas_thread()
 def kink_mode(
-    X: Array, y: Array, loss: PiecewiseLinear, P: Array, centre: Array, *, tol: float = 1e-10, max_steps: int = 100
-) -> KinkMode:
+    X: Array, y: Array, loss: PiecewiseLinear, P: Array, centre: Array, *, K: Array | None = None, tol: float = 1e-10,
+    max_steps: int = 100,
+) -> KinkMode:  # fmt: skip
     """argmin_b sum_i [up_i max(r_i - eps_i, 0) + down_i max(-r_i - eps_i, 0)] + (b - c)'P(b - c)/2, r = y - X b.
 
     Parameters
@@ -43,6 +44,8 @@ def kink_mode(
         Slopes up, down >= 0, which hold the weights of rows, and epsilon >= 0; each (n,) or a number.
     P, centre : arrays (p, p), (p,)
         Precision of the normal prior, positive semidefinite, and its centre c; zero rows and columns are flat.
+    K : array (n, n), optional
+        X_p P_p^-1 X_p' of the columns with a prior, up to rounding, where it is at hand: the matrix of a kernel.
     tol : float
         Relative gap between the primal and the dual value at which the method stops. Polishing takes it to rounding.
     max_steps : int
@@ -74,7 +77,7 @@ def kink_mode(
         bad = np.flatnonzero(~((side >= 0) & np.isfinite(side)))
         if bad.size:
             raise DataError(f"{name} of row {bad[0]} is {side[bad[0]]:g}: expected a finite number >= 0")
-    problem = KinkProblem(X, y, PiecewiseLinear(up, down, epsilon), P, centre, np.zeros(p))
+    problem = KinkProblem(X, y, PiecewiseLinear(up, down, epsilon), P, centre, np.zeros(p), K)
     if not np.isfinite(problem.size + problem.reach.sum() + P.sum()):
         raise DataError("X, y, P or the centre holds a number that is not finite: leave such rows out")
     found = solve_known_sides(problem, lambda part: _solve(part, tol, max_steps)) or _solve(problem, tol, max_steps)

@@ -214,6 +214,8 @@ class ByRows:
 
     @cached_property
     def K(self) -> Array:
+        if self.problem.K is not None:
+            return self.problem.K
         # K = Z Z' with Z = X_p P_p^(-1/2)
         at, diagonal = np.flatnonzero(~self.flat), self.problem.diagonal
         # Columns side by side are a view.

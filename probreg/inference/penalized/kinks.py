@@ -114,7 +114,8 @@ class Certificate(NamedTuple):
 class KinkProblem:
     """Rows X (n, p), y (n,), their losses, and the normal prior of precision P (p, p) about c (p,).
 
-    pull (p,) is the slope of a term -pull'b: the rows that are held on one side of their kinks."""
+    pull (p,) is the slope of a term -pull'b: the rows that are held on one side of their kinks. K (n, n) is X_p P_p^-1 X_p' of the
+    columns that are not flat, where it is known."""
 
     X: Array
     y: Array
@@ -122,6 +123,7 @@ class KinkProblem:
     P: Array
     centre: Array
     pull: Array
+    K: Array | None = None
 
     @cached_property
     def diagonal(self) -> Array | None:

@@ -5,7 +5,7 @@ their log scale, are at the maximum of what is left: f(log aux) = max over beta 
 log posterior at the maximising beta (the envelope theorem).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.penalized.kink_mode import KinkMode, PiecewiseLinear, kink_mode
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import LocalModel, Model
+from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import GaussianPrior, Reference
 
 _NOTHING = 1e-12  # of the size of a response: a scale below it is rounding
@@ -81,15 +82,21 @@ class InteriorPoint(Method):
 
 
 def certified(model: Model, mode: Mode, at: KinkMode) -> Solution:
-    """The solution at a mode, with the certificate over beta and what it says."""
-    found = solution_at(model, mode)
+    """The solution at a mode over standardised columns, with the certificate over beta and what it says."""
+    i, beta = model.design.intercept, model.design.basis.T @ mode.gamma
+    moved = 0.0 if i is None else float(beta[i, 0] - mode.gamma[i, 0])
+    return with_certificate(model, solution_at(model, mode), at, steps=mode.steps, moved=moved)
+
+
+def with_certificate(model: Model, found: Solution, at: KinkMode, *, steps: int, moved: float = 0.0) -> Solution:
+    """The solution with its certificate in numbers and words; an interval of the intercept is `moved` to the raw columns."""
     stats = {
         "n": model.design.total,
         "primal": at.primal,
         "dual": at.dual_value,
         "gap": at.gap,
         "kkt": at.violation,
-        "steps": float(mode.steps),
+        "steps": float(steps),
     }
     notes = (
         *sigma_note(
@@ -98,20 +105,18 @@ def certified(model: Model, mode: Mode, at: KinkMode) -> Solution:
         Routine(
             f"minimum {at.primal:.8g} of loss over scale plus penalty, gap {at.gap:.1e}, largest violation of its conditions {at.violation:.1e}"
         ),
-        *_not_unique(model, mode, at),
+        *_not_unique(model, at, moved),
         *([model.likelihood.working] if model.likelihood.working else []),  # type: ignore[attr-defined]
     )
     return replace(found, stats=stats, notes=notes, multipliers=at.dual)
 
 
-def _not_unique(model: Model, mode: Mode, at: KinkMode) -> tuple[str, ...]:
+def _not_unique(model: Model, at: KinkMode, moved: float) -> tuple[str, ...]:
     """In words, where other coefficients have the same loss: the interval of the intercept on the raw columns."""
     if at.unique:
         return ()
-    i = model.design.intercept
-    if at.offset_interval is None or i is None:
+    if at.offset_interval is None or model.design.intercept is None:
         return ("the minimum is not unique: other coefficients have the same loss",)
-    moved = float((model.design.basis.T @ mode.gamma)[i, 0] - mode.gamma[i, 0])
     low, high = (v + moved for v in at.offset_interval)
     return (
         f"the intercept is not unique: from {low:.12g} to {high:.12g} the loss is the same, and the middle is taken",
@@ -125,9 +130,7 @@ class Programme:
         design, likelihood = model.design, model.likelihood
         assert isinstance(likelihood, PiecewiseLinearLikelihood)  # `obstacle` asks
         self.model, self.likelihood, self.tol, self.max_steps = model, likelihood, tol, max_steps
-        # of flat columns that are combinations of others one member is found, with coefficient 0 for those
-        dropped = [j for j in design.moments.rank.dropped if not model.joint.informative[j]]
-        self.kept = np.setdiff1d(np.arange(model.shape[0]), dropped)
+        self.kept = _without_combinations(model)
         self.U, self.y = design.basis.rows(design.X)[:, self.kept], minus_offset(design.observed, design.offset)
         self.w, self.centre = full_weights(design.weights, design.n), design.basis.T_inverse @ model.joint.center
         self.flat, self.steps = not model.joint.informative.any(), 0
@@ -141,15 +144,14 @@ class Programme:
     def mode(self, log_aux: Array) -> KinkMode:
         """The mode over gamma."""
         model, known = self.model, {**self.model.fixed, **dict(zip(self.model.unknown, np.exp(log_aux).tolist()))}
-        up, down, tube = self.likelihood.slopes(**self.likelihood.at_rows(known, model.design.precision))
-        tube = np.zeros(len(self.y)) + tube
+        up, down, tube = loss_of_rows(model, known)
         # of flat priors the minimum is that of any multiple of the loss: in units of its slopes it is solved once for each tube
         unit = float(np.max(up)) if self.flat else 1.0
         key = tube.tobytes() if self.flat else log_aux.tobytes()
         if key not in self._solved:
             T = model.design.basis.T
             P, k = T.T @ model.joint.precision(model.noise(known)) @ T, self.kept
-            loss = PiecewiseLinear(self.w * up / unit, self.w * down / unit, tube)
+            loss = PiecewiseLinear(up / unit, down / unit, tube)
             found = kink_mode(
                 self.U, self.y, loss, P[np.ix_(k, k)], self.centre[k], tol=self.tol, max_steps=self.max_steps
             )
@@ -192,6 +194,25 @@ class Programme:
         # n s k / (2 e + s k) = S / s: s = (S + (S^2 + 8 n e S / k)^(1/2)) / (2 n)
         s = (S + float(np.sqrt(S * S + 8.0 * n * e * S / k))) / (2.0 * n)
         return np.array([np.log(s)]) if s > _NOTHING * float(np.abs(self.y).max()) else None
+
+
+def loss_of_rows(model: Model, known: Mapping[str, float]) -> PiecewiseLinear:
+    """-log p of each row but for what does not depend on its residual, times its weight."""
+    likelihood, design = model.likelihood, model.design
+    assert isinstance(likelihood, PiecewiseLinearLikelihood)
+    w = full_weights(design.weights, design.n)
+    up, down, tube = likelihood.slopes(**likelihood.at_rows(dict(known), design.precision))
+    return PiecewiseLinear(w * up, w * down, np.zeros(design.n) + tube)
+
+
+def _without_combinations(model: Model) -> Array:
+    """The columns without flat ones that are combinations of flat ones before them: of those one member is found, with 0 for them."""
+    flat, p = np.flatnonzero(~model.joint.informative), model.shape[0]
+    if len(flat) < 2:  # the moments of thousands of columns are not made for one
+        return np.arange(p)
+    moments = model.design.moments
+    dropped = (moments.rank if len(flat) == p else rank_of(triangular(moments.R[:, flat]))).dropped
+    return np.setdiff1d(np.arange(p), flat[list(dropped)])
 
 
 def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tuple[Mode, KinkMode]:

@@ -4,20 +4,33 @@ min over f, b of |f|^2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon) is the
 with tau^2 / c = C. The mode needs the ratio alone; c is then its maximum likelihood given the residuals, and tau = (C c)^(1/2).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from probreg.arguments.scalars import Positive
 from probreg.data.rows import full_weights, minus_offset
-from probreg.errors import DataError
+from probreg.errors import DataError, NotConverged
 from probreg.inference.base import Array, Resolved, Solution, Status
-from probreg.inference.modes.newton import Mode
-from probreg.inference.penalized.piecewise_linear import InteriorPoint, Programme, certified, kinked_mode
+from probreg.inference.modes.newton import Mode, covariance_at
+from probreg.inference.modes.wide import independent_normals
+from probreg.inference.penalized.kink_mode import KinkMode, kink_mode
+from probreg.inference.penalized.piecewise_linear import (
+    InteriorPoint,
+    Programme,
+    certified,
+    kinked_mode,
+    loss_of_rows,
+    with_certificate,
+)  # fmt: skip
+from probreg.kernels.pairs import RowPairs
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
+from probreg.numerics.on_request import OnRequest
 from probreg.priors import Normal, Prior
 from probreg.priors.joint import Key
 
@@ -31,28 +44,65 @@ class SupportVectors(InteriorPoint):
     C: Positive = 1.0
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        unit = model.with_aux(scale=1.0 / self.C)
         model.design.need_rows("support vectors")
-        at = Programme(unit, self.tol, self.max_steps).mode(np.empty(0))
+        unit, of_kernel = {**model.fixed, "scale": 1.0 / self.C}, _of_one_kernel(model)
+        if of_kernel:
+            at = self._of_kernel(model, unit)
+        else:
+            at = Programme(model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps).mode(np.empty(0))
         gamma = at.beta[:, None]
-        estimated = scale_of_residuals(unit, model.design.basis.T @ gamma)
+        beta = gamma if of_kernel else model.design.basis.T @ gamma
+        estimated = scale_of_residuals(model, unit, beta)
         c = estimated or 1.0 / self.C
         tau = float(np.sqrt(self.C * c))
-        found = model.with_aux(scale=FoundValue(c)).with_prior(_times(model, tau))
+        found = replace(model, aux={**model.aux, "scale": FoundValue(c)}, prior=_times(model, tau))
         # loss / c + |b|^2 / (2 tau^2) is that of the unit scales divided by C c
-        local = found.value_grad_hessian_standardised(gamma)
-        status = Status.CONVERGED if at.converged else Status.STEP_LIMIT
         by = 1.0 / (self.C * c)
         at = replace(at, dual=at.dual * by, primal=at.primal * by, dual_value=at.dual_value * by, gap=at.gap * by)
-        solution = certified(found, Mode(gamma, np.empty(0), local, at.violation, at.steps, status), at)
+        status = Status.CONVERGED if at.converged else Status.STEP_LIMIT
+        if of_kernel:
+            k = len(beta)
+            scale = OnRequest((k, k), partial(_covariance, found, beta, at.violation))
+            solution = with_certificate(found, Solution(beta, scale, status=status), at, steps=at.steps)
+        else:
+            local = found.value_grad_hessian_standardised(gamma)
+            solution = certified(found, Mode(gamma, np.empty(0), local, at.violation, at.steps, status), at)
         support = support_of(found, solution)
         note = f"support vectors: {support.words}; C = {self.C:g}, epsilon = {support.tube:g} in units of {model.design.response}"
         said = f"the scale {c:.6g} is that of most likelihood given the residuals, and the prior scale {tau:.6g} = (C scale)^(1/2)"
         if not estimated:
             kept = tuple(note for note in solution.notes if not note.startswith("standard errors are"))
-            solution = replace(solution, scale=np.full_like(solution.scale, np.nan), notes=kept)
+            solution = replace(solution, scale=np.broadcast_to(np.nan, solution.scale.shape), notes=kept)
             said = f"no standard errors: every residual is within epsilon, so that the noise has no estimate; its scale is held at 1/C = {c:.6g}"
         return Resolved(found, InteriorPoint(self.tol, self.max_steps), (note, said), {"ratios_found": 0.0}, solution)
+
+    def _of_kernel(self, model: Model, unit: Mapping[str, float]) -> KinkMode:
+        """The mode over the columns of a kernel as they are: their sizes are those of k(x, x), whatever the units of the inputs."""
+        design = model.design
+        y = minus_offset(design.observed, design.offset)
+        P, (term,) = np.diag(model.joint.informative.astype(float)), design.recipe.processes.values()
+        K = None
+        if term.basis.kind == "exact" and term.basis.size == design.n:  # then no rounding is left out of X X'
+            x = design.inputs[term.key]
+            K = term.basis.kernel.matrix(RowPairs(x, x))
+        loss = loss_of_rows(model, unit)
+        return kink_mode(design.X, y, loss, P, np.zeros(len(P)), K=K, tol=self.tol, max_steps=self.max_steps)
+
+
+def _of_one_kernel(model: Model) -> bool:
+    """Whether the columns are those of one kernel, with an intercept or without."""
+    of = list(model.design.recipe.processes.values())
+    intercept = model.design.intercept is not None
+    return len(of) == 1 and len(of[0].columns) + intercept == model.shape[0]
+
+
+def _covariance(model: Model, beta: Array, violation: float) -> Array:
+    """The inverse of the expected information of the log posterior over the coefficients of a kernel."""
+    local = model.value_grad_hessian(beta)
+    cov = covariance_at(Mode(beta, np.empty(0), local, violation, 0, Status.CONVERGED))
+    if cov is None:
+        raise NotConverged("interior_point: the expected information is not positive definite: use a smaller C")
+    return cov
 
 
 def _times(model: Model, tau: float) -> dict[Key, Prior]:
@@ -61,11 +111,11 @@ def _times(model: Model, tau: float) -> dict[Key, Prior]:
     return {tuple(columns[j] for j in b.columns): Normal(tau) for b in model.joint.blocks if b.stated}
 
 
-def scale_of_residuals(model: Model, beta: Array) -> float:
+def scale_of_residuals(model: Model, known: Mapping[str, float], beta: Array) -> float:
     """The scale c of most likelihood given the residuals, 0 where none lies outside the tube."""
     likelihood, design = model.likelihood, model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
-    tube = float(likelihood.slopes(**model.fixed).tube)
+    tube = float(likelihood.slopes(**known).tube)
     w = full_weights(design.weights, design.n)
     r = minus_offset(design.observed, design.offset) - (design.X @ beta)[:, 0]
     S, n = float(w @ np.maximum(np.abs(r) - tube, 0.0)), float(w.sum())
@@ -116,5 +166,7 @@ def support_of(model: Model, solution: Solution) -> Support:
 
 def variance_of_prior(model: Model) -> float:
     """tau^2, of a model whose informative columns have one normal prior; 1 for others, where weights are multipliers themselves."""
-    P = np.diagonal(model.joint.precision(model.noise()))[model.joint.informative]
-    return float(1.0 / P[0]) if len(P) and np.allclose(P, P[0], rtol=1e-12) else 1.0
+    stated = independent_normals(model)
+    if stated is None or not len(scale := stated[1]):
+        return 1.0
+    return float(scale[0] ** 2) if np.allclose(scale, scale[0], rtol=1e-12) else 1.0

@@ -1,0 +1,65 @@
+"""An array that is made when it is first used: a covariance of thousands of coefficients takes longer than their fit."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+Array = np.ndarray
+
+
+class OnRequest(NDArrayOperatorsMixin):
+    """An array of known shape that `make` makes at its first use, and that is kept from then on.
+
+    It takes part in arithmetic, is indexed, and becomes an array where one is asked for.
+
+    >>> A = OnRequest((2, 2), lambda: np.diag([1.0, 4.0]))
+    >>> A.made, A.shape, A.diagonal(), A @ np.ones(2), A.made
+    (False, (2, 2), array([1., 4.]), array([1., 4.]), True)
+    """
+
+    def __init__(self, shape: tuple[int, ...], make: Callable[[], Array]) -> None:
+        self.shape, self._make, self._made = shape, make, None
+
+    _make: Callable[[], Array] | None
+    _made: Array | None
+
+    @property
+    def made(self) -> bool:
+        """Whether it was used."""
+        return self._made is not None
+
+    def _array(self) -> Array:
+        if self._made is None:
+            assert self._make is not None
+            self._made = np.asarray(self._make())
+            assert self._made.shape == self.shape
+            self._make = None  # and what it held
+        return self._made
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        made = self._array()
+        return np.array(made, dtype=dtype) if copy else np.asarray(made, dtype=dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        given = [v._array() if isinstance(v, OnRequest) else v for v in inputs]
+        return getattr(ufunc, method)(*given, **options)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._array()[at]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def T(self) -> Array:
+        return self._array().T
+
+    def diagonal(self) -> Array:
+        """(k,), as of an array."""
+        return self._array().diagonal()
