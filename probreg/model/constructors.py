@@ -38,8 +38,8 @@ from probreg.likelihoods.base import Level, LikelihoodName
 from probreg.model.compatibility import counting, of_rows, with_unused, without_zero_weights
 from probreg.model.from_dask import from_dask, from_dask_arrays
 from probreg.model.from_files import Choices, from_files, from_slices
-from probreg.priors import AuxPrior, Flat, Prior
-from probreg.priors.joint import Key
+from probreg.priors import AuxPrior, Flat
+from probreg.priors.weak import PriorLike
 
 Array = np.ndarray
 FLAT, GAUSSIAN = Flat(), Gaussian()
@@ -54,7 +54,7 @@ class FromData(ABC):
         cls,
         design: Design,
         likelihood: Likelihood,
-        prior: Prior | Mapping[Key, Prior],
+        prior: PriorLike,
         aux: Mapping[str, float | AuxPrior],
     ) -> Self:
         """The model of a design that holds its response, and of a likelihood that knows its levels."""
@@ -72,7 +72,7 @@ class FromData(ABC):
         data: TableLike,
         *,
         likelihood: Likelihood | LikelihoodName | None = None,
-        prior: Prior | Mapping[Key, Prior] = FLAT,
+        prior: PriorLike = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: WeightsLike | None = None,
         offset: str | ArrayLike | None = None,
@@ -91,8 +91,9 @@ class FromData(ABC):
             pandas, polars, arrow, or a mapping from names to columns.
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
-        prior : Prior or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        prior : Prior or "weak" or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
+            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
         aux : mapping
             From a nuisance parameter to a number (held fixed) or to a prior (unknown).
         weights : str or array (n,) or RowWeights, optional
@@ -140,7 +141,7 @@ class FromData(ABC):
         columns: Sequence[str] | None = None,
         intercept: bool = True,
         likelihood: Likelihood | LikelihoodName | None = None,
-        prior: Prior | Mapping[Key, Prior] = FLAT,
+        prior: PriorLike = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: WeightsLike | None = None,
         offset: ArrayLike | None = None,
@@ -163,8 +164,9 @@ class FromData(ABC):
             Whether a column of ones is put in front.
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial where there are `trials`.
-        prior : Prior or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        prior : Prior or "weak" or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
+            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
         aux : mapping
             From a nuisance parameter to a number (held fixed) or to a prior (unknown).
         weights : array (n,) or RowWeights, optional
@@ -245,7 +247,7 @@ class FromData(ABC):
         *,
         format: Literal["parquet", "arrow", "csv", "tsv"] | None = None,
         likelihood: Likelihood | LikelihoodName | None = None,
-        prior: Prior | Mapping[Key, Prior] = FLAT,
+        prior: PriorLike = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: str | RowWeights | None = None,
         offset: str | None = None,
@@ -268,8 +270,9 @@ class FromData(ABC):
             Of the files; their names tell it otherwise.
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
-        prior : Prior or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        prior : Prior or "weak" or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
+            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
         aux : mapping
             From a nuisance parameter to a number (held fixed) or to a prior (unknown).
         weights : str or RowWeights, optional
@@ -310,7 +313,7 @@ class FromData(ABC):
         columns: Sequence[str] | None = None,
         intercept: bool = True,
         likelihood: Likelihood | LikelihoodName = GAUSSIAN,
-        prior: Prior | Mapping[Key, Prior] = FLAT,
+        prior: PriorLike = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: Callable[[Any], RowWeights] | None = None,
         event: Level | None = None,
@@ -333,8 +336,9 @@ class FromData(ABC):
             Whether a column of ones is put in front.
         likelihood : Likelihood or str
             A likelihood, or its name in `LIKELIHOODS`.
-        prior : Prior or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        prior : Prior or "weak" or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
+            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
         aux : mapping
             From a nuisance parameter to a number (held fixed) or to a prior (unknown).
         weights : callable, optional
@@ -378,7 +382,7 @@ class FromData(ABC):
         *,
         client: Any = None,
         likelihood: Likelihood | LikelihoodName | None = None,
-        prior: Prior | Mapping[Key, Prior] = FLAT,
+        prior: PriorLike = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: str | RowWeights | None = None,
         offset: str | None = None,
@@ -402,8 +406,9 @@ class FromData(ABC):
             The client to use; without it dask's current one, or its threads on this machine.
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
-        prior : Prior or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        prior : Prior or "weak" or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
+            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
         aux : mapping
             From a nuisance parameter to a number (held fixed) or to a prior (unknown).
         weights : str or RowWeights, optional
@@ -444,7 +449,7 @@ class FromData(ABC):
         columns: Sequence[str] | None = None,
         intercept: bool = True,
         likelihood: Likelihood | LikelihoodName = GAUSSIAN,
-        prior: Prior | Mapping[Key, Prior] = FLAT,
+        prior: PriorLike = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
         weights: Any = None,
         offset: Any = None,
@@ -469,8 +474,9 @@ class FromData(ABC):
             Whether a column of ones is put in front.
         likelihood : Likelihood or str
             A likelihood, or its name in `LIKELIHOODS`.
-        prior : Prior or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors.
+        prior : Prior or "weak" or mapping
+            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
+            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
         aux : mapping
             From a nuisance parameter to a number (held fixed) or to a prior (unknown).
         weights : dask array (n,) or RowWeights, optional

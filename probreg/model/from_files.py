@@ -25,8 +25,8 @@ from probreg.errors import DataError
 from probreg.likelihoods import Binomial, Likelihood
 from probreg.likelihoods.base import Level
 from probreg.model.compatibility import counting
-from probreg.priors import AuxPrior, Prior
-from probreg.priors.joint import Key
+from probreg.priors import AuxPrior
+from probreg.priors.weak import PriorLike
 
 Array = np.ndarray
 Making = Callable[[], Iterable[Block]]
@@ -40,7 +40,7 @@ class Choices:
     """
 
     likelihood: Likelihood | None
-    prior: Prior | Mapping[Key, Prior]
+    prior: PriorLike
     aux: Mapping[str, float | AuxPrior]
     event: Level | None = None
     reference: Level | None = None

@@ -51,22 +51,24 @@ from probreg.model.compatibility import (
 )
 from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
-from probreg.model.prior_predictive import PriorPredictive, prior_predictive
+from probreg.model.prior_predictive import PriorPredictive, one_sd_moves, prior_predictive
 from probreg.model.pymc_graph import build_pymc_model
 from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
 from probreg.model.term_priors import bound_terms
 from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.priors import AuxPrior, Flat, JointPrior, Prior, Reference, joint
+from probreg.priors import AuxPrior, Flat, JointPrior, Normal, Prior, Reference, joint
 from probreg.priors.joint import Key
 from probreg.priors.penalties.group_spelling import group_penalty, group_spellings
 from probreg.priors.penalties.processes import spell_process
 from probreg.priors.penalties.read_out import one_penalty
 from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
 from probreg.priors.penalties.support_vectors import spell_support_vectors
+from probreg.priors.weak import WEAK, WEAK_FACTOR, PriorLike
 from probreg.system.terminal import printed
 
 Array = np.ndarray
 Aux = Mapping[str, float]
+_FEW = 5  # columns whose scales are printed
 
 
 class LocalModel(NamedTuple):
@@ -124,7 +126,7 @@ class Model(FromData):
         cls,
         design: Design,
         likelihood: Likelihood,
-        prior: Prior | Mapping[Key, Prior],
+        prior: PriorLike,
         aux: Mapping[str, float | AuxPrior],
     ) -> "Model":
         if not isinstance(aux, Mapping):
@@ -134,13 +136,13 @@ class Model(FromData):
         design, prior = bound_terms(prior, design)
         return cls(design, likelihood, prior, dict(aux))
 
-    def with_prior(self, prior: Prior | Mapping[Key, Prior]) -> "Model":
+    def with_prior(self, prior: PriorLike) -> "Model":
         """The same data and likelihood under another prior.
 
         Parameters
         ----------
-        prior : Prior or mapping
-            As in `Model`.
+        prior : Prior or "weak" or mapping
+            As in `from_formula`.
 
         Returns
         -------
@@ -404,7 +406,33 @@ class Model(FromData):
         held = f"  {rows}, columns {', '.join(d.shown_columns)}; prior {prior or 'flat'}" + "".join(
             f"; {a}" for a in aux
         )
-        return printed(f"Model: {self.likelihood.describe(d.response)}", held)
+        return printed(f"Model: {self.likelihood.describe(d.response)}", held, *self._weak())
+
+    def _weak(self) -> list[str]:
+        """What the weak prior is here: in raw units, and in those of the outcome."""
+        stated = joint(self.prior, self.design.columns, self.design.free).blocks  # before they are bound to the rows
+        scales = {
+            self.design.columns[j]: float(s)
+            for before, b in zip(stated, self.joint.blocks, strict=True)
+            if before.prior == WEAK and isinstance(b.prior, Normal)
+            for j, s in zip(b.columns, np.broadcast_to(b.prior.scales, len(b.columns)))
+        }
+        if not scales:
+            return []
+        noisy = self.likelihood.noise_scale is not None
+        told = [f"{c} {s:.3g}" for c, s in list(scales.items())[:_FEW]]
+        more = f" and {len(scales) - _FEW} more" if len(scales) > _FEW else ""
+        units = f"{WEAK_FACTOR:g} sd({self.design.response})/sd(x)" if noisy else f"{WEAK_FACTOR:g}/sd(x)"
+        spread = (
+            self.design.moments.y_scale * np.sqrt(self.design.total / max(self.design.total - 1.0, 1.0))
+            if noisy
+            else 1.0
+        )
+        moves = one_sd_moves(self.likelihood, WEAK_FACTOR * float(spread), self.design.response)
+        return [
+            f"  weak prior: normal with scale {units}: {', '.join(told)}{more}",
+            f"  weak prior: one sd of a column {moves}",
+        ]
 
     @property
     def penalty_setting(self) -> Setting:

@@ -10,6 +10,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
 from probreg.data import Design
 from probreg.likelihoods import CountLikelihood, Likelihood, OfClasses, SoftmaxLikelihood, UnivariateLikelihood
@@ -18,6 +19,7 @@ from probreg.priors.marginal import of_coefficient
 from probreg.system.terminal import printed
 
 Array = np.ndarray
+_FOR_WORDS = 20_000  # draws behind two numbers of three digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +191,16 @@ def _moves(
     return tuple(found)
 
 
+def one_sd_moves(likelihood: Likelihood, scale: float, response: str, prob: float = 0.95) -> str:
+    """What one sd of a column does, in words, where its coefficient on standardised columns is normal with this scale."""
+    z = np.array([[norm.ppf(0.75)], [norm.ppf((1.0 + prob) / 2.0)]])  # |z| is below with probability 1/2, and prob
+    if likelihood.width > 1:
+        z = np.random.default_rng(0).standard_normal((_FOR_WORDS, likelihood.width))
+    size, says = _effect(likelihood, scale * z, response, "")
+    typical, most = size if likelihood.width == 1 else np.quantile(size, [0.5, prob])
+    return f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {typical:.3g})"
+
+
 def _quantiles(size: Array, prob: float) -> tuple[Array, float]:
     """The median and the quantile prob of draws, with the standard error of the latter by the spread of its rank."""
     S = len(size)
@@ -221,7 +233,8 @@ def _effect(likelihood: Likelihood, step: Array, response: str, unit: str) -> tu
         return np.exp(
             np.minimum(np.abs(step[:, 0]), 700.0)
         ), f"multiplies or divides the mean of {response} by at most {{}}"
-    return np.abs(step[:, 0]), f"moves the mean of {response} by at most {{}}{unit}"
+    name = likelihood.mean_name(response)
+    return np.abs(step[:, 0]), f"moves {name if name != response else f'the mean of {name}'} by at most {{}}{unit}"
 
 
 def _range_of(y: Array, levels: tuple[Any, ...]) -> str:

@@ -9,12 +9,13 @@ from probreg.errors import DataError
 from probreg.model.process_bases import with_process_bases
 from probreg.priors import Flat, GaussianProcess, Normal, Prior, Reference
 from probreg.priors.joint import JointPrior, Key, same_term
+from probreg.priors.weak import PriorLike, prior_by_name
 
 # The scale of a block is unknown: a mode takes it at the top of the evidence, and a posterior asks for a proper prior.
 DEFAULT = Normal(Reference())
 
 
-def bound_terms(spec: Prior | Mapping[Key, Prior], design: Design) -> tuple[Design, Prior | Mapping[Key, Prior]]:
+def bound_terms(spec: PriorLike, design: Design) -> tuple[Design, Prior | Mapping[Key, Prior]]:
     """The design with the bases that the priors of its processes ask for, and the priors with one entry for each block of each
     term; both as they are where there are no such terms.
 
@@ -22,17 +23,22 @@ def bound_terms(spec: Prior | Mapping[Key, Prior], design: Design) -> tuple[Desi
     terms. A key that is a term, with its options or without, is for all its blocks, each with a scale of its own. DataError for a key that
     fits two.
     """
-    if not design.recipe.terms or (isinstance(spec, Prior) and spec.whole) or not isinstance(spec, Prior | Mapping):
-        return design, spec
+    stated: Prior | Mapping[Key, Prior] = prior_by_name(spec)
+    if (
+        not design.recipe.terms
+        or (isinstance(stated, Prior) and stated.whole)
+        or not isinstance(stated, Prior | Mapping)
+    ):
+        return design, stated
     terms = _present(design)
     given: dict[str, Prior] = {}
     others: dict[Key, Prior] = {}
-    if isinstance(spec, GaussianProcess):
-        given = {t.name: spec for t in terms if t.name in design.recipe.processes}
-    elif isinstance(spec, Prior) and spec.of_terms:
-        given = {t.name: spec for t in terms}
-    elif isinstance(spec, Mapping):
-        for key, prior in spec.items():
+    if isinstance(stated, GaussianProcess):
+        given = {t.name: stated for t in terms if t.name in design.recipe.processes}
+    elif isinstance(stated, Prior) and stated.of_terms:
+        given = {t.name: stated for t in terms}
+    elif isinstance(stated, Mapping):
+        for key, prior in stated.items():
             if (term := _term_called(key, terms)) is None:
                 others[key] = prior
             else:
@@ -43,10 +49,10 @@ def bound_terms(spec: Prior | Mapping[Key, Prior], design: Design) -> tuple[Desi
             given.setdefault(term.name, _default(term, design))
     design = with_process_bases(design, given)
     terms = _present(design)
-    if isinstance(spec, Prior) and not isinstance(spec, GaussianProcess | Flat):
+    if isinstance(stated, Prior) and not isinstance(stated, GaussianProcess | Flat):
         taken = {c for t in terms for c in t.columns}
         rest = tuple(c for c, free in zip(design.columns, design.free) if not free and c not in taken)
-        others = {rest: spec} if rest else {}
+        others = {rest: stated} if rest else {}
     blocks: dict[Key, Prior] = {
         block: given.get(t.name, DEFAULT) for t in terms for block in t.blocks if not named.intersection(block)
     }

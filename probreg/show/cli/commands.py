@@ -96,7 +96,7 @@ Likelihood = Annotated[
     ),
 ]
 PriorText = Annotated[
-    str, typer.Option("--prior", help='Such as "normal(2.5)", or by column "x=normal(1), z=laplace(0.5)".')
+    str, typer.Option("--prior", help='Such as weak, "normal(2.5)", or by column "x=normal(1), z=laplace(0.5)".')
 ]
 AuxText = Annotated[str, typer.Option("--aux", help='Such as "sigma=half_normal(2)", or a number that holds it fixed.')]
 Event = Annotated[str | None, typer.Option(help="Level of a two-level response that is modelled.")]

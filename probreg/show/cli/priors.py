@@ -13,6 +13,7 @@ from typing import Any
 from probreg.errors import DataError
 from probreg.likelihoods import LIKELIHOODS, Likelihood
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
+from probreg.priors.weak import WEAK
 from probreg.registry import Registry
 
 _CALL = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<arguments>.*)\))?\s*", re.DOTALL)
@@ -26,11 +27,13 @@ def parse_prior(text: str) -> Prior | dict[str | tuple[str, ...], Prior]:
     StudentT(scale=2.5, nu=4.0, location=0.0, sigma_units=False, scaled=False)
     >>> parse_prior("laplace(half_normal(0.5), scaled=true)").scale
     HalfNormal(scale=0.5)
+    >>> parse_prior("x=weak")["x"]
+    Normal(scale=2.5, location=0.0, precision_matrix=None, sigma_units=False, scaled=True)
     >>> sorted(parse_prior("x=normal(1), species[T.Gentoo]=laplace(0.5)"))
     ['species[T.Gentoo]', 'x']
     """
     parts = list(_split(text))
-    found = [_call(part, PRIORS) for part in parts]
+    found = [(_key_of(part)[0], WEAK) if _key_of(part)[1].strip() == "weak" else _call(part, PRIORS) for part in parts]
     if len(found) == 1 and found[0][0] is None:
         return found[0][1]
     named: dict[str | tuple[str, ...], Prior] = {}
