@@ -23,6 +23,7 @@ from probreg.assess.guarantee import guarantee
 from probreg.assess.simulation import sbc, simulate
 from probreg.comparison import Comparison, compare, compare_models
 from probreg.comparison.effects import comparisons, predictions, slopes
+from probreg.comparison.explanation import explain
 from probreg.comparison.hypotheses import hypothesis
 from probreg.comparison.interval_panel import (
     Interval,
@@ -172,6 +173,7 @@ __all__ = [
     "describe_dataset",
     "diagnose",
     "elastic_net",
+    "explain",
     "firth",
     "fit",
     "gam",

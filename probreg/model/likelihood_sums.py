@@ -23,6 +23,7 @@ Sums = tuple[Array, ...]
 # Rows x points x linear predictors of a block from which compiled code takes the sums. NumPy needs some 10 ms for so many;
 # loading numba takes a process 0.3 s, and the first use of a density on a machine 2 s: a fit of few rows never pays it.
 COMPILED = 400_000
+_STEP = 1e-3  # of a linear predictor, in units of the noise, and of log aux: differences of fourth order are then right to 1e-12
 NARROW = (
     48  # columns up to which compiled code forms X' diag(w) X faster than BLAS; of several predictors it always does
 )
@@ -226,6 +227,48 @@ def information_slope(
     h = times_weights(h, block.weights)
     slope = likelihood.information_slope(block.eta(beta), **known, **likelihood.given(block.y))
     return (X.T @ (0.5 * np.einsum("nab,nabc->nc", h, slope)),)
+
+
+def curvature_slopes(
+    block: Block, *, likelihood: DifferentiableLikelihood, unknown: tuple[str, ...], gamma: Array, basis: Basis,
+    known: Mapping[str, float], along: Array, onto: Array,
+) -> Sums:  # fmt: skip
+    """d (a'H a) of the log-likelihood's curvature H over (gamma, log aux) on standardised columns: (K, J) for directions
+    `along` (k, K) and vectors a in `onto` (k, J). Third derivatives of a row are differences of fourth order."""
+    (p, m), a = gamma.shape, len(unknown)
+    pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
+    # in units of the noise, where there is one
+    size = _STEP * likelihood.noise(known)
+
+    def local(U: Array, of: Array) -> Array:
+        # d (eta_i, log aux) along each direction: (n, m + a, K)
+        eta = np.tensordot(U, of[: p * m].reshape(p, m, -1), 1)
+        return np.concatenate([eta, np.broadcast_to(of[p * m :], (len(U), a, of.shape[1]))], 1)
+
+    def part(some: Block) -> Sums:
+        U = basis.rows(some.X)
+        eta, moves, ends = plus_offset(np.dot(U, gamma), some.offset), local(U, along), local(U, onto)
+
+        def curvature(c: int, step: float) -> Array:
+            at, aux = eta, known
+            if c < m:
+                at = eta + size * step * np.eye(m)[c]
+            else:
+                aux = {**known, unknown[c - m]: known[unknown[c - m]] * np.exp(_STEP * step)}
+            h = likelihood.value_grad_hessian(some.y, at, **likelihood.at_rows(aux, some.precision))[2]
+            return h[:, pick][:, :, pick]
+
+        out = np.zeros((along.shape[1], onto.shape[1]))
+        for c in range(m + a):
+            # h'(x) = [8 (h(x + s) - h(x - s)) - (h(x + 2 s) - h(x - 2 s))] / (12 s) + O(s^4).
+            near, far = (curvature(c, k) - curvature(c, -k) for k in (1.0, 2.0))
+            slope = (8.0 * near - far) / (12.0 * (size if c < m else _STEP))
+            # sum_i w_i (d x_ic) a_i' (dh_i / dx_c) a_i, x_i = (eta_i, log aux)
+            each = np.einsum("nab,naj,nbj->nj", slope, ends, ends, optimize=True)
+            out += moves[:, c].T @ times_weights(each, some.weights)
+        return (out,)
+
+    return block.sweep(part)
 
 
 def trials(block: Block, *, likelihood: Likelihood) -> Sums:

@@ -149,7 +149,7 @@ class JointPrior:
             gradient[at] += g
             curvature[np.ix_(at, at)] += H
             if b.prior.sigma_units:
-                r = (inside - _location(b)[:, None]).ravel()
+                r = (inside - location_of(b)[:, None]).ravel()
                 # r = beta - location, log p = f(r / sigma) - q m log sigma: d/d log sigma = -r'g - q m, its negative
                 # second derivative r'H r - r'g, and the mixed one g - H r.
                 gradient[-1] -= r @ g + len(at)
@@ -163,7 +163,8 @@ class JointPrior:
         return self.value_grad_hessian(beta, sigma)[2][:-1, :-1]
 
 
-def _location(block: BlockPrior) -> Array:
+def location_of(block: BlockPrior) -> Array:
+    """(q,), what a block is centred at: the r of `value_grad_hessian` is beta less this."""
     this: Any = block.prior
     q = len(block.columns)
     return this.center(q) if isinstance(this, GaussianPrior) else np.broadcast_to(np.asarray(this.location), q)

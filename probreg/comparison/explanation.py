@@ -1,0 +1,386 @@
+"""Why two fits differ, as a sum: each prior's part of the way between their modes, then what their methods add to the modes."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+
+import numpy as np
+
+from probreg.arguments.scalars import checked
+from probreg.arguments.types import DataFrame, Dataset
+from probreg.comparison.differences import differing, summary
+from probreg.comparison.method_steps import Estimates, exact_posterior, method_steps
+from probreg.comparison.numbers import by_outcome
+from probreg.comparison.path_integral import Found, integrated
+from probreg.comparison.prior_path import MOST, PriorPath, prior_terms
+from probreg.comparison.same_question import fits_by_name, refuse_unlike, terms_apart
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.inference import Status
+from probreg.inference.modes.wide import refuse_written_out
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+from probreg.system.terminal import printed
+
+Array = np.ndarray
+EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
+_MANY = 12  # columns with priors of their own up to which each is a cause; of more each term of a formula
+_Z = 1.96  # standard errors between an estimate and the end of its interval
+_NOTHING = 1e-9  # a share that is rounding
+_WIDE, _LONG = 108, 12  # characters in a line, parameters in a print
+_LOST = (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The difference of two fits as a sum over causes; made by `explain`.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Of the baseline and of the other fit.
+    shares : Dataset (param, cause)
+        shift, in standard errors of the baseline, which sums to `difference`; log_se, which sums to `log_se_ratio`, the log
+        of the other's standard error over the baseline's; over param also both estimates and errors.
+    without_path : str
+        Why the causes have no shares of their own, in words; "" where they have. The difference is then one share.
+
+    Attributes
+    ----------
+    sentences : dict
+        For each parameter the largest cause, in words.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> model = pr.Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"], aux={"sigma": 1.0})
+    >>> explain(pr.fit(model), pr.fit(model.with_prior(pr.Normal(0.5)))).sentences["x"]
+    'x: the prior of x moves it by -0.8 SE (of -0.8)'
+    """
+
+    names: tuple[str, str]
+    shares: Dataset
+    without_path: str = ""
+
+    @cached_property
+    def sizes(self) -> DataFrame:
+        """How far each cause moves an end of a 95 % interval at most, in SE: a frame over (param, cause)."""
+        shift, log_se = (abs(self.shares[q]).fillna(0.0) for q in ("shift", "log_se"))
+        return (shift + _Z * log_se).to_pandas()
+
+    def largest(self, param: str) -> str:
+        """The cause that moves an end of the interval of a parameter most.
+
+        Parameters
+        ----------
+        param : str
+            As in `shares`.
+
+        Returns
+        -------
+        str
+            A cause, "" where nothing differs.
+
+        Raises
+        ------
+        DataError
+            For a parameter that is not in both fits.
+        """
+        if param not in self.sizes.index:
+            raise DataError(f"{param!r} is not a parameter of both fits: {', '.join(map(str, self.sizes.index))}")
+        of = self.sizes.loc[param]
+        return str(of.idxmax()) if len(of) and of.max() > _NOTHING else ""
+
+    @cached_property
+    def sentences(self) -> dict[str, str]:
+        """For each parameter the largest cause with its share, in words."""
+        return {str(p): self._sentence(str(p)) for p in self.shares["param"].values}
+
+    def _sentence(self, param: str) -> str:
+        cause = self.largest(param)
+        if not cause:
+            return f"{param}: no difference"
+        one = self.shares.sel(param=param)
+        shift, log_se = (float(one[q].sel(cause=cause)) for q in ("shift", "log_se"))
+        moved, widened = f"moves it by {shift:+.2g} SE (of {float(one['difference']):+.2g})", ""
+        if _Z * abs(log_se) > 0.25 * abs(shift):
+            widened = f"makes its SE {np.exp(log_se):.3g} times as large (of {np.exp(float(one['log_se_ratio'])):.3g})"
+        said = [moved] if abs(shift) > 0.25 * _Z * abs(log_se) or not widened else []
+        return f"{param}: {called(cause)} {' and '.join([*said, *([widened] if widened else [])])}"
+
+    def to_pandas(self) -> DataFrame:
+        """One row per parameter; columns (quantity, cause) with the shares of "shift" and "log_se", unrounded."""
+        import pandas as pd
+
+        return pd.concat({q: self.shares[q].to_pandas() for q in ("shift", "log_se")}, axis=1)
+
+    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        """Each quantity with its head, in two lines each, and rows as texts; causes that do not fit are one column."""
+        rows = self.sizes.max(axis=1).sort_values(ascending=False, kind="stable").index[:_LONG]
+        rows = [p for p in self.sizes.index if p in set(rows)]
+        causes = list(self.sizes.max(axis=0).sort_values(ascending=False, kind="stable").index)
+        first = max([len("parameter"), *(len(str(p)) for p in rows)])
+        room, kept = _WIDE - first - 9 - 8, list[str]()
+        for cause in causes:
+            room -= max(6, *map(len, _two_lines(cause))) + 2
+            if room < 0:
+                break
+            kept.append(cause)
+        kept = [c for c in self.sizes.columns if c in kept]
+        out = []
+        said = (
+            ("shift", "difference", f"shift, in SE of {self.names[0]}"),
+            ("log_se", "log_se_ratio", "log of the SE ratio"),
+        )
+        for quantity, total, words in said:
+            frame, whole = self.shares[quantity].to_pandas(), self.shares[total].values
+            if np.isnan(whole).all():
+                continue
+            at = dict(zip(frame.index, whole.tolist()))
+            cells = (
+                frame[kept].assign(others=frame.drop(columns=kept).sum(axis=1, min_count=1))
+                if len(kept) < len(causes)
+                else frame
+            )
+            body = [[str(p), *(_cell(v) for v in cells.loc[p]), _cell(at[p])] for p in rows]
+            out.append((words, ["parameter", *map(str, cells.columns), "sum"], body))
+        return out
+
+    def __repr__(self) -> str:
+        a, b = self.names
+        lines = [f"{b} less {a}, cause by cause" + (f": {self.without_path}" if self.without_path else "")]
+        for words, head, rows in self._tables():
+            heads = [_two_lines(h) for h in head]
+            widths = [max(len(h[0]), len(h[1]), *(len(r[i]) for r in rows)) for i, h in enumerate(heads)]
+            lines += ["", words]
+            for cells in (*zip(*heads), *rows):
+                lines.append(
+                    "  ".join(c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
+                )
+        gone = len(self.sizes) - _LONG
+        lines += [f"{gone} more parameters in .shares"] if gone > 0 else []
+        top = self.sizes.max(axis=1).sort_values(ascending=False, kind="stable").index[:3]
+        return printed(*lines, "", *(self.sentences[str(p)] for p in self.sizes.index if p in set(top)))
+
+    def _repr_html_(self) -> str:
+        parts = []
+        for words, head, rows in self._tables():
+            top = "".join(f"<th>{escape(h)}</th>" for h in head)
+            body = "".join(
+                f"<tr><th>{escape(r[0])}</th>{''.join(f'<td>{escape(c)}</td>' for c in r[1:])}</tr>" for r in rows
+            )
+            parts.append(f"<p>{escape(words)}</p><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>")
+        said = "".join(f"<li>{escape(s)}</li>" for s in list(self.sentences.values())[:_LONG])
+        title = f"{self.names[1]} less {self.names[0]}" + (f": {self.without_path}" if self.without_path else "")
+        return f"<p>{escape(title)}</p>{''.join(parts)}<ul>{said}</ul>"
+
+
+def _cell(value: float) -> str:
+    return "" if not np.isfinite(value) else "0" if abs(value) < 5e-5 else f"{value:+.3f}"
+
+
+def _two_lines(head: str) -> tuple[str, str]:
+    """A head over two lines, cut before its last word, or after "prior of"."""
+    if head.startswith("prior of "):
+        return "prior of", head.removeprefix("prior of ")
+    first, _, last = head.rpartition(" ")
+    return first, last
+
+
+def called(cause: str) -> str:
+    """A cause as the subject of a sentence.
+
+    >>> called("prior of x"), called("skewness"), called("sigma held")
+    ('the prior of x', 'skewness', 'holding sigma')
+    """
+    if cause.endswith(" held"):
+        return f"holding {cause.removesuffix(' held')}"
+    return f"the {cause}" if cause.startswith("prior of ") else {"small sample": "the small sample"}.get(cause, cause)
+
+
+@checked
+def explain(a: Fit, b: Fit) -> Explanation:
+    """Why the estimates and standard errors of b are not those of a, as shares of causes that add up.
+
+    All log priors that differ change together, from those of a to those of b: with weight t the mode theta(t) of log p(y | theta) +
+    (1 - t) log p_a(theta) + t log p_b(theta) moves by H^-1 sum_k g_k dt, and the share of prior k is the integral of its own
+    part, so that no order is chosen. What the methods add to the two modes follows: degrees of freedom, another covariance,
+    skewness (a mean is not a mode), an approximation, Monte Carlo error, iterations that stopped.
+
+    Parameters
+    ----------
+    a : Fit
+        The baseline, in whose standard errors shifts are.
+    b : Fit
+        The other fit, of the same rows and columns.
+
+    Returns
+    -------
+    Explanation
+        `shares` over (param, cause); they sum to the difference of the estimates, and to the log ratio of the standard
+        errors, within 1e-8. Where no path joins the two (no maximum, another likelihood, a prior with a kink or of unknown
+        scale) all that differs is one cause.
+
+    Raises
+    ------
+    DataError
+        For fits that do not share response, columns, rows, levels and link.
+
+    References
+    ----------
+    Aumann & Shapley 1974, chapter 1: shares along the diagonal; Sundararajan, Taly & Yan 2017: integrated gradients.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> model = pr.Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"], aux={"sigma": 1.0})
+    >>> found = explain(pr.fit(model), pr.fit(model.with_prior(pr.Normal(0.5))))
+    >>> found.shares["shift"].sel(param="x", cause="prior of x").round(3).item()  # (21 / (21 + 4) - 1) 1.095 sqrt(21)
+    -0.803
+    """
+    several = fits_by_name([a, b], "explain")
+    first, second = several
+    refuse_unlike(first, a, second, b, terms_apart((a, b)))
+    for fit in (a, b):
+        refuse_written_out(fit.solution, "explain")
+    return explanation(a, b, (first, second), EXACT)
+
+
+def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanation:
+    """The same for fits that are alike, with shares that are summed to `tol` SE."""
+    import xarray as xr
+
+    aux = tuple(name for name in a.solution.aux if name in b.solution.aux and a.model.likelihood == b.model.likelihood)
+    params = [*map(str, by_outcome(a.model, a.parameter_names)), *aux]
+    ends = Estimates.of(a, aux), Estimates.of(b, aux)
+    why = obstacle(a, b)
+    path = None if why else PriorPath(a.model, b.model, groups_of(a, b), aux)
+    found = None if path is None else integrated(path, _start(path, a), _start(path, b), tol)
+    if found is None:
+        why = why or "no smooth path joins the two modes"
+        name = " and ".join(sorted(differing(a, b) & MODEL)) or "the method"
+        with np.errstate(divide="ignore", invalid="ignore"):
+            causes = {name: (ends[1].value - ends[0].value, np.log(ends[1].error / ends[0].error))}
+    else:
+        causes = _causes(a, b, found, ends, aux)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = (ends[1].value - ends[0].value) / ends[0].error, np.log(ends[1].error / ends[0].error)
+        shift = np.array([s / ends[0].error for s, _ in causes.values()]).reshape(-1, len(params)).T
+    log_se = np.array([r for _, r in causes.values()]).reshape(-1, len(params)).T
+    numbers = {
+        "shift": (("param", "cause"), shift), "log_se": (("param", "cause"), log_se), "difference": ("param", total[0]),
+        "log_se_ratio": ("param", total[1]), "baseline": ("param", ends[0].value), "other": ("param", ends[1].value),
+        "baseline_se": ("param", ends[0].error), "other_se": ("param", ends[1].error),
+    }  # fmt: skip
+    return Explanation(names, xr.Dataset(numbers, {"param": params, "cause": list(causes)}), why)
+
+
+MODEL = frozenset({"likelihood", "prior", "prior of sigma", "sigma held"})
+
+
+def _causes(
+    a: Fit, b: Fit, found: Found, ends: tuple[Estimates, Estimates], aux: tuple[str, ...]
+) -> dict[str, tuple[Array, Array]]:
+    """The shares of the priors, then the steps of b's method less those of a's; none that is rounding throughout."""
+    out = dict(zip(found.labels, zip(found.shift, found.log_ratio)))
+    alike = not found.labels
+    # where one is a normal at its mode and the other a posterior, what parts their means is that approximation
+    kinds = {summary(a), summary(b)}
+    shape = "approximation" if {"normal at the mode", "posterior"} <= kinds else "skewness"
+    for sign, fit, other, own, value, log_se in zip(
+        (-1.0, 1.0), (a, b), (b, a), ends, found.ends, found.log_se, strict=True
+    ):
+        exact = exact_posterior(fit, other, alike, aux)
+        for cause, step in method_steps(fit, own, Estimates(value, np.exp(log_se)), exact, aux).items():
+            name = shape if cause == "skewness" else cause
+            before = out.get(name, (0.0, 0.0))
+            out[name] = (before[0] + sign * step[0], before[1] + sign * step[1])
+    se = ends[0].error
+    return {
+        name: (s, r)
+        for name, (s, r) in out.items()
+        if name in found.labels or np.nanmax(np.abs([s / se, r]), initial=0.0) > _NOTHING
+    }
+
+
+def _start(path: PriorPath, fit: Fit) -> Array:
+    """The estimate over (vec gamma, log aux); what the fit does not know is held on its side."""
+    aux = [np.log(fit.aux[name]) for name in path.like.unknown]
+    return np.concatenate([np.linalg.solve(path.columns, fit.solution.beta.ravel()), aux])
+
+
+# ---- whether there is a path, and its parts -----------------------------------------------------------------------------
+
+
+def obstacle(a: Fit, b: Fit) -> str:
+    """Why no path of priors joins the modes of two fits, in words; "" where one may."""
+    if terms_apart((a, b)):
+        return "a smooth function has other columns in each"
+    if a.model.likelihood != b.model.likelihood:
+        return "the likelihoods differ"
+    for fit in (a, b):
+        s, model = fit.solution, fit.model
+        if s.status in _LOST or (s.not_estimable is not None and s.not_estimable.any()):
+            return "one of them has no estimate"
+        if not fit.method.probabilities:
+            return f"{fit.method.name} has no likelihood at its answer"
+        if not model.joint.smooth:
+            return "a prior has a kink or an unknown scale"
+        if any(model.aux_prior(name).bounded for name in model.unknown):
+            return "the prior of a nuisance parameter has an edge"
+    model = a.model
+    if not isinstance(model.likelihood, SmoothLikelihood) or model.likelihood.expected_curvature:
+        return f"the {model.likelihood.name} likelihood is not twice differentiable"
+    if not (model.likelihood.least_squares or model.design.reachable or b.model.design.reachable):
+        return model.design.rows_absent
+    if model.shape[0] * model.shape[1] > MOST:
+        return f"more than {MOST} coefficients"
+    return ""
+
+
+def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
+    """The sets of columns of which the two have different priors, by what they are called: columns that a prior ties together,
+    and of very many columns the terms of the formula, are one set."""
+    model = a.model
+    (p, m), changed = model.shape, np.zeros(model.shape[0], bool)
+    rng, places = np.random.default_rng(0), [f.solution.beta for f in (a, b)]
+    size = np.abs(places[0]) + np.abs(places[1]) + 1e-3
+    sigmas = [f.model.noise(f.aux) for f in (a, b)]
+    tied = np.eye(p, dtype=bool)
+    for at in (*places, *(places[i] + size * rng.normal(size=size.shape) for i in (0, 1))):
+        for sigma in sigmas:
+            sides = [prior_terms(f.model.joint, at, sigma) for f in (a, b)]
+            for one, other in zip(*sides):
+                unlike = np.abs(one - other) > 1e-9 * (np.abs(one) + np.abs(other))
+                changed |= unlike.reshape(p, -1).any(1)
+            for side in sides:
+                tied |= (side.H.reshape(p, m, p, m) != 0).any((1, 3))
+    term = [_term(model, c) for c in model.design.columns]
+    smooth = {c for t in model.design.recipe.terms for c in t.columns}
+    many = len(set(np.flatnonzero(changed))) > _MANY
+    for i, j in zip(*np.triu_indices(p, 1)):
+        if term[i] == term[j] and (many or model.design.columns[i] in smooth):
+            tied[i, j] = tied[j, i] = True
+    from scipy.sparse.csgraph import connected_components
+
+    number = connected_components(tied, directed=False)[1]
+    sets = [tuple(map(int, np.flatnonzero(number == k))) for k in dict.fromkeys(number[changed])]
+    return {f"prior of {_named(model, at, term)}": at for at in sets}
+
+
+def _term(model: Model, column: str) -> str:
+    """The smooth function that a column is of, else its name without the levels of factors."""
+    named = [t.name for t in model.design.recipe.terms if column in t.columns]
+    return named[0] if named else re.sub(r"\[[^\]]*\]", "", column)
+
+
+def _named(model: Model, at: tuple[int, ...], term: list[str]) -> str:
+    columns = [model.design.columns[i] for i in at]
+    if len(columns) == 1:
+        return columns[0]
+    terms = list(dict.fromkeys(term[i] for i in at))
+    if len(columns) == model.shape[0] and len(terms) > 1:
+        return "all coefficients"
+    names = terms if len(terms) < len(columns) else columns
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

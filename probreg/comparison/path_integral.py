@@ -1,0 +1,159 @@
+"""The integral of the shares along a path of priors: Gauss and Legendre's nodes on intervals that are halved where the shares do
+not yet sum to the way between the modes at their ends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import barycentric_interpolate
+from scipy.linalg import eigh
+
+from probreg.comparison.prior_path import FIRST, LAST, PathPoint, PriorPath
+from probreg.numerics.linalg import one_blas_thread
+
+Array = np.ndarray
+_NODES = 8  # in each interval
+_INTERVALS = 24  # halved at most
+_MILD = 0.5  # log ratio of curvatures up to which t serves as it is
+_CLOSED = 1e-6  # what is left of a sum, in SE, at which a path is known; it goes with the largest share
+
+
+class Found(NamedTuple):
+    """A path: its ends and the shares, over the parameters of the table (J,) and the parts (K,)."""
+
+    labels: tuple[str, ...]  # (K,)
+    ends: tuple[Array, Array]  # modes (J,)
+    log_se: tuple[Array, Array]  # (J,)
+    shift: Array  # (K, J), in units of the parameter
+    log_ratio: Array  # (K, J)
+
+
+@one_blas_thread()
+def integrated(path: PriorPath, start: Array, end: Array, tol: float) -> Found | None:
+    """The shares, until they sum to the shift to `tol` SE and to the log SE ratio to `tol`; None where there is no smooth
+    path from the mode near `start` to that near `end`."""
+    first, last = path.mode(start, FIRST), path.mode(end, LAST)
+    if first is None or last is None:
+        return None
+    H = path.local(first, FIRST)[1], path.local(last, LAST)[1]
+    ends = path.ends_of(first, FIRST, H[0]), path.ends_of(last, LAST, H[1])
+    if ends[0] is None or ends[1] is None:
+        return None
+    se, none = np.exp(ends[0][1]), np.zeros((len(path.labels), len(ends[0][0])))
+    pieces: list[_Piece] | None = [] if not path.labels else _pieces(path, (first, last), H, (ends[0][:2], ends[1][:2]))
+    before = np.inf
+    for _ in range(_INTERVALS):
+        if pieces is None or any(one.slopes is None for one in pieces):
+            return None
+        errors = [one.error(se) for one in pieces]
+        # done, or what is left is rounding: halves have no less of it
+        if sum(errors) < tol or _CLOSED > sum(errors) > 0.7 * before:
+            break
+        before = sum(errors)
+        halves = pieces.pop(int(np.argmax(errors))).halves()
+        pieces = None if halves is None else pieces + halves
+    if pieces is None or any(one.slopes is None for one in pieces):
+        return None
+    shift, ratio = (sum((one.sums[i] for one in pieces), none.copy()) for i in (0, 1))
+    left = [ends[1][0] - ends[0][0] - shift.sum(0), ends[1][1] - ends[0][1] - ratio.sum(0)]
+    if not max(float(np.abs(left[0] / se).max()), float(np.abs(left[1]).max())) < max(_CLOSED, tol):
+        return None
+    for part, rest in zip((shift, ratio), left):
+        if len(part):
+            part[np.abs(part).argmax(0), np.arange(len(se))] += rest
+    return Found(path.labels, (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), shift, ratio)
+
+
+def _pieces(path: PriorPath, modes: tuple[Array, Array], H: tuple[Array, Array], ends: "Ends") -> "list[_Piece] | None":
+    """The whole way, or where priors are strong its two halves, of which each has a scale of its own."""
+    # what is held at one end is held with the precision that the other end has: half of it in the middle
+    own = [np.abs(np.diagonal(H[int(name in path.a.fixed)])) for name in path.like.unknown]
+    units = {name: float(d[i]) for i, (name, d) in enumerate(zip(path.like.unknown, own), start=path.k)}
+    path = replace(path, units=units)
+    steep = _steepness(path, modes[0], H[0], 1), _steepness(path, modes[1], H[1], 0)
+    whole = _Piece(path, steep, (0.0, 1.0), modes, ends)
+    return [whole] if max(steep) < _MILD else whole.halves()
+
+
+def _steepness(path: PriorPath, theta: Array, H: Array, side: int) -> float:
+    """log(1 + the largest ratio of the curvature of the priors of the other side to all that there is at one end)."""
+    k, change = path.k, path.sides(theta)[side].weighted(path.members.sum(0))
+    most = eigh(path.columns.T @ change.H @ path.columns, H[:k, :k], eigvals_only=True)[-1]
+    for name in path.changing:
+        i = k + path.like.unknown.index(name)
+        most = max(most, -path.aux_terms(name, float(theta[i]))[side, 1] / abs(H[i, i]))
+    return float(np.log1p(max(most, 0.0)))
+
+
+Ends = tuple[tuple[Array, Array], tuple[Array, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """A part of a path between two modes, in s from 0 to 1: t = expm1(2 c s) / expm1(c) / 2 up to the middle and the mirror
+    image beyond, so that a prior which settles all within t of exp(-c) is met by few nodes; t = s where nothing is steep."""
+
+    path: PriorPath
+    steep: tuple[float, float]
+    at: tuple[float, float]
+    modes: tuple[Array, Array]
+    ends: Ends  # values and log SE (J,) at both
+    met: dict[float, Array] = field(default_factory=dict)  # modes found within
+
+    def _weights(self, s: float) -> tuple[PathPoint, float]:
+        """The weights at s, and dt / ds."""
+        if max(self.steep) < _MILD:
+            return PathPoint(1.0 - s, s), 1.0
+        first = s < 0.5
+        c, x = (self.steep[0], s) if first else (self.steep[1], 1.0 - s)
+        c = max(c, 1e-3)
+        t, slope = 0.5 * np.expm1(2.0 * c * x) / np.expm1(c), c * np.exp(2.0 * c * x) / np.expm1(c)
+        return (PathPoint(1.0 - t, t) if first else PathPoint(t, 1.0 - t)), float(slope)
+
+    @cached_property
+    def slopes(self) -> tuple[Array, Array] | None:
+        """The integrals (K, J) of both derivatives; None where a mode is not found."""
+        low, high = self.at
+        met, out = dict(zip(self.at, self.modes)), np.zeros(())
+        for x, w in zip(*np.polynomial.legendre.leggauss(_NODES)):
+            s = 0.5 * (low + high) + 0.5 * (high - low) * x
+            t, rate = self._weights(s)
+            theta = self.path.mode(_between(met, s), t)
+            found = None if theta is None else self.path.slopes(theta, t)
+            if theta is None or found is None:
+                return None
+            met[s] = theta
+            out = out + 0.5 * (high - low) * w * rate * np.array(found)
+        self.met.update(met)
+        return out[0], out[1]
+
+    @property
+    def sums(self) -> tuple[Array, Array]:
+        assert self.slopes is not None  # asked first
+        return self.slopes
+
+    def error(self, se: Array) -> float:
+        """What is left of the way between the ends, in SE and of log SE: the larger."""
+        left = [b - a - part.sum(0) for a, b, part in zip(*self.ends, self.sums)]
+        return max(float(np.abs(left[0] / se).max()), float(np.abs(left[1]).max()))
+
+    def halves(self) -> "list[_Piece] | None":
+        """Both halves; None where there is no mode between them."""
+        middle = 0.5 * (self.at[0] + self.at[1])
+        t, _ = self._weights(middle)
+        theta = self.path.mode(_between(self.met or dict(zip(self.at, self.modes)), middle), t)
+        end = None if theta is None else self.path.ends_of(theta, t, self.path.local(theta, t)[1])
+        if theta is None or end is None:
+            return None
+        first, last = (self.at[0], middle), (middle, self.at[1])
+        return [
+            _Piece(self.path, self.steep, first, (self.modes[0], theta), (self.ends[0], end[:2])),
+            _Piece(self.path, self.steep, last, (theta, self.modes[1]), (end[:2], self.ends[1])),
+        ]
+
+
+def _between(met: Mapping[float, Array], s: float) -> Array:
+    """theta at s by the polynomial through the modes met so far."""
+    return np.asarray(barycentric_interpolate(list(met), np.array(list(met.values())), s))

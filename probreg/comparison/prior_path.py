@@ -1,0 +1,374 @@
+"""The way from the mode of one model to that of another with the same likelihood, and the part that each prior has in it.
+
+Between them lie log p_t(theta) = log p(y | theta) + (1 - t) log p_a(theta) + t log p_b(theta), theta = (vec gamma, log aux)
+on standardised columns, with modes theta(t) and negative Hessians H(t). The priors are sums of blocks, one for each column
+or term; with g_k the gradient of log p_bk - log p_ak
+
+    d theta / dt = H^-1 sum_k g_k = sum_k v_k,       share of k in theta_b - theta_a = integral of v_k dt over (0, 1).
+
+All blocks change together, so that no order is chosen, and the integral does not depend on how t is measured. Of the
+standard errors SE_j^2 = (H^-1)_jj the share is that of d log SE_j / dt = -(H^-1 (P_k + dH[v_k]) H^-1)_jj / (2 (H^-1)_jj), with
+P_k the own change of the curvature and dH[v_k] its third derivative along v_k. A nuisance parameter that one side holds at u_b
+is that of a prior -(u - u_b)^2 w t / (2 (1 - t)), whose precision grows beyond every bound.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.comparison.numbers import by_outcome
+from probreg.inference.modes.newton import newton_step
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model import likelihood_sums as sums
+from probreg.model.model import LocalModel, Model
+from probreg.numerics.frame import map_of_columns, map_of_predictors, vec_entries
+from probreg.priors import Flat
+from probreg.priors.joint import JointPrior, location_of
+
+Array = np.ndarray
+MOST = 300  # coefficients and nuisance parameters of a path: of more the systems take seconds
+_STEP = 0.02  # of differences of sixth order of a prior's curvature, in standard errors
+
+
+class PriorTerms(NamedTuple):
+    """The derivatives of log p(beta | sigma), entry by entry of vec beta: what each adds to those over log sigma too."""
+
+    g: Array  # (k,)
+    H: Array  # (k, k), negative
+    g_scale: Array  # (k,), sums to the slope over log sigma
+    h_scale: Array  # (k,), sums to the negative second derivative over it
+    cross: Array  # (k,), the mixed one
+
+    def weighted(self, w: Array) -> "PriorTerms":
+        return PriorTerms(w * self.g, w[:, None] * self.H, w * self.g_scale, w * self.h_scale, w * self.cross)
+
+    def plus(self, other: "PriorTerms") -> "PriorTerms":
+        return PriorTerms(*(a + b for a, b in zip(self, other)))
+
+
+def prior_terms(joint: JointPrior, beta: Array, sigma: float) -> PriorTerms:
+    """The terms of a smooth prior at beta (p, m)."""
+    _, g, H = joint.value_grad_hessian(beta, sigma)
+    k, m = beta.size, beta.shape[1]
+    g, H, r, relative = g[:k], H[:k, :k], np.zeros(k), np.zeros(k)
+    for b in joint.blocks:
+        if b.prior.sigma_units:
+            at = vec_entries(b.columns, m)
+            relative[at], r[at] = 1.0, (beta[list(b.columns)] - location_of(b)[:, None]).ravel()
+    # in units of sigma log p = f(r / sigma) - k log sigma: -r'g - k, r'H r - r'g and g - H r, entry by entry
+    Hr = H @ r
+    return PriorTerms(g, H, -relative * (r * g + 1.0), relative * (r * Hr - r * g), relative * (g - Hr))
+
+
+class PathPoint(NamedTuple):
+    """Of the priors of a and of b: 1 - t and t, each without the rounding of the other."""
+
+    a: float
+    b: float
+
+
+FIRST, LAST = PathPoint(1.0, 0.0), PathPoint(0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PriorPath:
+    """The models between a and b, which share likelihood, columns and rows.
+
+    `groups` names sets of columns whose priors are one part each; `params` are the nuisance parameters of the table;
+    `units` that of the precision w of each that one side holds.
+    """
+
+    a: Model
+    b: Model
+    groups: Mapping[str, tuple[int, ...]]
+    params: tuple[str, ...]
+    units: Mapping[str, float] = MappingProxyType({})
+
+    # ---- coordinates and parts ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def like(self) -> Model:
+        """The likelihood alone, every nuisance parameter unknown but those that both hold at one value."""
+        rows = self.a if self.a.design.reachable else self.b
+        same = {name: v for name, v in self.a.fixed.items() if self.b.fixed.get(name) == v}
+        return replace(rows, prior=Flat(), aux=same)
+
+    @cached_property
+    def k(self) -> int:
+        return int(np.prod(self.like.shape))
+
+    @cached_property
+    def columns(self) -> Array:
+        """(p m, p m), vec beta = S vec gamma."""
+        return map_of_columns(self.like.design.basis.T, self.like.shape[1])
+
+    @cached_property
+    def reported(self) -> Array:
+        """(J, k + a): from theta to the table, nuisance parameters on their logs."""
+        k, a = self.k, len(self.like.unknown)
+        R = map_of_predictors(self.like.likelihood.contrast_matrix, self.like.shape[0]) @ self.columns
+        R = R[by_outcome(self.like, np.arange(len(R)))]
+        out = np.zeros((len(R) + len(self.params), k + a))
+        out[: len(R), :k] = R
+        for i, name in enumerate(self.params):
+            out[len(R) + i, k + self.like.unknown.index(name)] = 1.0
+        return out
+
+    @cached_property
+    def members(self) -> Array:
+        """(K, p m): the entries of vec beta of each group."""
+        out = np.zeros((len(self.groups), self.k))
+        for row, at in zip(out, self.groups.values()):
+            row[vec_entries(at, self.like.shape[1])] = 1.0
+        return out
+
+    @cached_property
+    def changing(self) -> tuple[str, ...]:
+        """The nuisance parameters of which the two say different things."""
+        return tuple(
+            name
+            for name in self.like.unknown
+            if self._held(name) != (None, None) or self.a.aux_prior(name) != self.b.aux_prior(name)
+        )
+
+    def _held(self, name: str) -> tuple[float | None, float | None]:
+        """log v where a side holds it at v."""
+        a, b = (float(np.log(m.fixed[name])) if name in m.fixed else None for m in (self.a, self.b))
+        return a, b
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        held = {name: f"{name} held" for name in self.changing if self._held(name) != (None, None)}
+        return (*self.groups, *(held.get(name, f"prior of {name}") for name in self.changing))
+
+    # ---- the log posterior at t ---------------------------------------------------------------------------------------
+
+    def _aux(self, theta: Array) -> dict[str, float]:
+        return {name: float(np.exp(u)) for name, u in zip(self.like.unknown, theta[self.k :])}
+
+    def _likelihood(self, theta: Array) -> tuple[Array, Array]:
+        """Gradient and negative Hessian of log p(y | theta), of a Gaussian model from its moments."""
+        gamma, aux = theta[: self.k].reshape(self.like.shape), self._aux(theta)
+        if not self.like.likelihood.least_squares:
+            local = self.like.value_grad_hessian_standardised(gamma, **aux)
+            return local.gradient, local.curvature
+        F, r, w, S = self._squares(theta)
+        # log p = -W log sigma - S / (2 sigma^2), S = RSS + r'r, r = z - F gamma
+        g, H = F.T @ r * w, F.T @ F * w
+        if not aux:
+            return g, H
+        cross = 2.0 * g[:, None]
+        W = self.like.design.moments.weight
+        return np.append(g, S * w - W), np.block([[H, cross], [cross.T, np.array([[2.0 * S * w]])]])
+
+    def _squares(self, theta: Array) -> tuple[Array, Array, float, float]:
+        moments = self.like.design.moments
+        F = np.asarray(moments.R, dtype=float) @ self.like.design.basis.T
+        r = np.asarray(moments.z, dtype=float) - F @ theta[: self.k]
+        sigma = self.like.noise(self._aux(theta))
+        return F, r, sigma**-2.0, float(moments.factor[-1, -1]) ** 2 + float(r @ r)
+
+    def _curvature_slopes(self, theta: Array, along: Array, onto: Array) -> Array:
+        """(K, J): how a'H a of the likelihood changes along each direction, a the columns of `onto`."""
+        k, aux = self.k, self._aux(theta)
+        likelihood = self.like.likelihood
+        if not likelihood.least_squares:
+            assert isinstance(likelihood, SmoothLikelihood)  # those without have no path
+            fn = partial(
+                sums.curvature_slopes, likelihood=likelihood, unknown=self.like.unknown,
+                gamma=theta[:k].reshape(self.like.shape), basis=self.like.design.basis, known={**self.like.fixed, **aux},
+                along=along, onto=onto,
+            )  # fmt: skip
+            return np.asarray(self.like.design.fold(fn)[0])
+        if not aux:
+            return np.zeros((along.shape[1], onto.shape[1]))
+        F, r, w, S = self._squares(theta)
+        Fa, Fv, u, du = F @ onto[:k], F @ along[:k], onto[k], along[k]
+        # H = [F'F w, 2 F'r w; ., 2 S w] with dw = -2 w du, dr = -F d gamma, dS = 2 r'dr
+        square, pull, drift = (Fa**2).sum(0), r @ Fa, r @ Fv
+        own = -2.0 * w * du[:, None] * (square + 4.0 * pull * u + 2.0 * S * u**2)
+        return own - 4.0 * w * (Fv.T @ Fa * u + drift[:, None] * u**2)
+
+    def sides(self, theta: Array) -> tuple[PriorTerms, PriorTerms]:
+        beta = (self.columns @ theta[: self.k]).reshape(self.like.shape)
+        sigma = self.like.noise(self._aux(theta))
+        return prior_terms(self.a.joint, beta, sigma), prior_terms(self.b.joint, beta, sigma)
+
+    def _prior(self, theta: Array, t: PathPoint) -> PriorTerms:
+        """At t: what is the same on both sides stays whole."""
+        changed = self.members.sum(0)
+        a, b = self.sides(theta)
+        return a.weighted(1.0 - changed + t.a * changed).plus(b.weighted(t.b * changed))
+
+    def _weights(self, name: str, t: PathPoint) -> tuple[float, float]:
+        """Of the prior of a nuisance parameter on either side."""
+        a, b = t if name in self.changing else (1.0, 0.0)
+        return (0.0 if name in self.a.fixed else a), (0.0 if name in self.b.fixed else b)
+
+    def aux_terms(self, name: str, u: float) -> Array:
+        """(2, 2): slope and second derivative of either side's log p over u = log v."""
+        each = [(0.0, 0.0) if name in m.fixed else m.aux_prior(name).slopes(float(np.exp(u))) for m in (self.a, self.b)]
+        return np.array(each)
+
+    def _holding(self, name: str, t: PathPoint) -> tuple[float, float, float]:
+        """Precision with which it is held, its derivative by t, and where; 0 where it is not."""
+        start, end = self._held(name)
+        if start is not None and end is not None:
+            return np.inf, 0.0, start + t.b * (end - start)
+        if end is not None:  # t / (1 - t)
+            return (t.b / t.a, t.a**-2.0, end) if t.a > 0 else (np.inf, np.inf, end)
+        if start is not None:
+            return (t.a / t.b, -(t.b**-2.0), start) if t.b > 0 else (np.inf, np.inf, start)
+        return 0.0, 0.0, 0.0
+
+    def local(self, theta: Array, t: PathPoint) -> tuple[Array, Array]:
+        """Gradient and negative Hessian of log p_t."""
+        (g, H), k = self._likelihood(theta), self.k
+        prior = self._prior(theta, t)
+        g, H = g.copy(), H.copy()
+        g[:k] += self.columns.T @ prior.g
+        H[:k, :k] += self.columns.T @ prior.H @ self.columns
+        if (q := self._scale) is not None:
+            cross = self.columns.T @ prior.cross
+            g[q] += prior.g_scale.sum()
+            H[q, q] += prior.h_scale.sum()
+            H[:k, q] += cross
+            H[q, :k] += cross
+        for i, name in enumerate(self.like.unknown, start=k):
+            slope = np.array(self._weights(name, t)) @ self.aux_terms(name, float(theta[i]))
+            w, _, at = self._holding(name, t)
+            w = w * self.units.get(name, 1.0) if np.isfinite(w) else 0.0
+            g[i] += slope[0] + w * (at - theta[i])
+            H[i, i] += w - slope[1]
+        return g, H
+
+    @cached_property
+    def _scale(self) -> int | None:
+        """Where log sigma stands, where it is a coordinate."""
+        name = self.like.likelihood.noise_scale
+        return self.k + self.like.unknown.index(name) if name in self.like.unknown else None
+
+    def _free(self, t: PathPoint) -> Array:
+        """(k + a,) bool: what is not held at this t."""
+        held = [np.isinf(self._holding(name, t)[0]) for name in self.like.unknown]
+        return ~np.concatenate([np.zeros(self.k, bool), np.array(held, bool)])
+
+    def mode(self, start: Array, t: PathPoint) -> Array | None:
+        """theta(t) by Newton's method, steps halved until the decrement falls; None where it does not, or H is indefinite."""
+        free, theta = self._free(t), start.copy()
+        for i in np.flatnonzero(~free):
+            theta[i] = self._holding(self.like.unknown[i - self.k], t)[2]
+        before, step, size = np.inf, np.zeros(int(free.sum())), 1.0
+        for _ in range(80):
+            at = theta.copy()
+            at[free] += size * step
+            with np.errstate(all="ignore"):
+                g, H = self.local(at, t)
+            if np.isfinite(g).all() and np.isfinite(H).all():
+                new, convex = newton_step(LocalModel(np.nan, g[free], H[np.ix_(free, free)]))
+                decrement = float(np.sqrt(max(g[free] @ new, 0.0)))
+                if decrement < before or decrement < 1e-9:
+                    theta, step, size = at, new, 1.0
+                    if convex and (decrement < 1e-7 or (decrement < 1e-5 and decrement > 0.5 * before)):
+                        theta[free] += step  # the error squares
+                        return theta
+                    before = decrement
+                    continue
+            size *= 0.5
+            if size < 1e-4:
+                return None
+        return None
+
+    # ---- the slopes by t ----------------------------------------------------------------------------------------------
+
+    def ends_of(self, theta: Array, t: PathPoint, H: Array) -> tuple[Array, Array, Array] | None:
+        """Values and log SE of the table at a mode, and the covariance of theta, what is held without one."""
+        free = self._free(t)
+        H = H[np.ix_(free, free)]
+        d = np.sqrt(np.abs(np.diagonal(H)))
+        scaled = H / np.outer(d, d) if (d > 0).all() else np.full(H.shape, np.nan)
+        if not np.isfinite(scaled).all() or np.linalg.eigvalsh(scaled)[0] < 1e-12:
+            return None
+        V = np.zeros((len(free), len(free)))
+        V[np.ix_(free, free)] = np.linalg.inv(scaled) / np.outer(d, d)
+        value, n = self.reported @ theta, len(self.params)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_se = 0.5 * np.log(np.einsum("ji,ik,jk->j", self.reported, V, self.reported))
+        if n:  # sd(v) = v sd(log v)
+            log_se[-n:] += value[-n:]
+            value[-n:] = np.exp(value[-n:])
+        return value, log_se, V
+
+    def slopes(self, theta: Array, t: PathPoint) -> tuple[Array, Array] | None:
+        """d / dt of values and log SE, part by part, inside the path."""
+        H = self.local(theta, t)[1]
+        found = self.ends_of(theta, t, H)
+        if found is None:
+            return None
+        (value, _, V), k, n = found, self.k, len(self.params)
+        a, b = self.sides(theta)
+        change = b.plus(a.weighted(-np.ones(k)))
+        onto = V @ self.reported.T
+        B, C, q = self.columns @ onto[:k], self.members, self._scale
+        # g_k and a'P_k a of the groups of columns, P_k the change of their own curvature
+        g = np.zeros((len(self.labels), len(theta)))
+        g[: len(C), :k] = (C * change.g) @ self.columns
+        own = np.zeros((len(self.labels), len(value)))
+        own[: len(C)] = C @ ((change.H @ B) * B)
+        if q is not None:
+            g[: len(C), q] = C @ change.g_scale
+            own[: len(C)] += (C @ change.h_scale)[:, None] * onto[q] ** 2 + 2.0 * (C * change.cross) @ B * onto[q]
+        along = np.zeros((len(theta), len(self.labels)))
+        for row, name in enumerate(self.changing, start=len(C)):
+            i = k + self.like.unknown.index(name)
+            start, end = self._held(name)
+            if start is not None and end is not None:  # d theta = -H^-1 H_u du of the others
+                along[i, row] = end - start
+                along[:, row] -= V @ H[:, i] * (end - start)
+                continue
+            slope = np.subtract(*self.aux_terms(name, float(theta[i]))[::-1])
+            _, dw, at = self._holding(name, t)
+            dw *= self.units.get(name, 1.0)
+            g[row, i] = slope[0] + dw * (at - theta[i])
+            own[row] = (dw - slope[1]) * onto[i] ** 2
+        along = along + V @ g.T
+        third = self._curvature_slopes(theta, along, onto) + self._prior_slopes(theta, t, H, along, onto)
+        shift, variance = (self.reported @ along).T, np.einsum("ji,ij->j", self.reported, onto)
+        log_ratio = -0.5 * (own + third) / variance
+        if n:
+            log_ratio[:, -n:] += shift[:, -n:]
+            shift[:, -n:] *= value[-n:]
+        return shift, log_ratio
+
+    def _prior_slopes(self, theta: Array, t: PathPoint, H: Array, along: Array, onto: Array) -> Array:
+        """The same as `_curvature_slopes` of the priors at t, by differences; 0 where they are quadratic."""
+        out = np.zeros((along.shape[1], onto.shape[1]))
+        for i, name in enumerate(self.like.unknown, start=self.k):
+            weights, u = np.array(self._weights(name, t)), float(theta[i])
+            slope = _sixth_order(lambda x, w=weights, u=u, of=name: w @ self.aux_terms(of, u + x)[:, 1], _STEP)  # type: ignore[misc]
+            out -= slope * np.outer(along[i], onto[i] ** 2)
+        if all(m.joint.gaussian and (self._scale is None or not m.joint.sigma_units.any()) for m in (self.a, self.b)):
+            return out
+        size = np.sqrt(np.abs(np.diagonal(H)))
+        for row, v in enumerate(along.T):
+            if (most := float(np.abs(v * size).max())) > 0:
+                out[row] += _sixth_order(lambda x, v=v: self._prior_squares(theta + x * v, t, onto), _STEP / most)  # type: ignore[misc]
+        return out
+
+    def _prior_squares(self, theta: Array, t: PathPoint, onto: Array) -> Array:
+        """a'P a for each column a of `onto`, P the curvature of the priors of coefficients at t."""
+        prior, q = self._prior(theta, t), self._scale
+        B = self.columns @ onto[: self.k]
+        out = ((prior.H @ B) * B).sum(0)
+        if q is not None:
+            out += prior.h_scale.sum() * onto[q] ** 2 + 2.0 * (prior.cross @ B) * onto[q]
+        return np.asarray(out)
+
+
+def _sixth_order(f: Callable[[float], Any], h: float) -> Any:
+    """f'(0) = [45 (f(h) - f(-h)) - 9 (f(2 h) - f(-2 h)) + f(3 h) - f(-3 h)] / (60 h) + O(h^6)."""
+    return sum(c * (f(n * h) - f(-n * h)) for n, c in ((1, 45.0), (2, -9.0), (3, 1.0))) / (60.0 * h)

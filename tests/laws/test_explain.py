@@ -1,0 +1,192 @@
+"""Laws of explanations: shares of causes add up to what is explained, in every model, and each is what a formula says of it."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad_vec
+
+import probreg as pr
+from probreg.comparison.prior_path import FIRST, PathPoint, PriorPath
+from probreg.likelihoods import SmoothLikelihood
+
+from .cases import LIKELIHOOD_CASES, aux_choices, covering, gradient, model_for, named
+
+SMOOTH = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and not v.expected_curvature]
+TIGHT = {"x1": pr.Normal(0.3), "x2": pr.Normal(0.2), "x3": pr.Normal(0.8)}
+OTHER = {"x1": pr.Normal(0.3), ("x2", "x3"): pr.Normal(precision_matrix=((3.0, 1.0), (1.0, 2.0)))}
+
+
+def shares(a: pr.Fit, b: pr.Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Shifts and logs of SE ratios (param, cause) of an explanation by a path, which sum to what they explain."""
+    found = pr.explain(a, b)
+    assert not found.without_path
+    for quantity, total in (("shift", "difference"), ("log_se", "log_se_ratio")):
+        s = found.shares
+        assert float(np.abs(s[quantity].sum("cause") - s[total]).max()) < 1e-8
+    direct = (b.coef - a.coef) / a.std_error
+    np.testing.assert_allclose(found.shares["difference"].values[: direct.size], direct.values.T.ravel(), rtol=1e-10)
+    return found.shares["shift"].values, found.shares["log_se"].values
+
+
+def fitted(likelihood, prior=None, method="newton", aux=None):
+    return pr.fit(model_for(likelihood, prior, n=40, aux=aux or {}), method, seed=1)
+
+
+@pytest.mark.parametrize("likelihood", covering(SMOOTH, lambda v: (v.width > 1, bool(v.aux))))
+def test_shares_sum(likelihood):
+    ml, tight, other = (fitted(likelihood, prior) for prior in (None, TIGHT, OTHER))
+    assert not {*pr.explain(ml, tight).shares["cause"].values} ^ {"prior of x1", "prior of x2", "prior of x3"}
+    shares(ml, tight)
+    shares(tight, other)
+    assert {*map(str, pr.explain(tight, other).shares["cause"].values)} == {"prior of x2, x3"}
+    if not likelihood.at_zero:
+        shares(ml, fitted(likelihood, TIGHT, "laplace"))
+
+
+@pytest.mark.parametrize("likelihood", covering([v for v in SMOOTH if v.aux]))
+def test_shares_sum_where_nuisance_parameters_have_priors_or_are_held(likelihood):
+    units = likelihood.noise_scale is not None
+    prior = {"x1": pr.Normal(0.3, sigma_units=units), "x2": pr.priors.Cauchy(0.8)}
+    free, held, wide, narrow = aux_choices(likelihood)
+    name = likelihood.aux[-1]
+    several = [
+        fitted(likelihood, p, aux=aux) for p, aux in ((None, free), (prior, held), (prior, wide), (TIGHT, narrow))
+    ]
+    for one in several[1:]:
+        shares(several[0], one)
+    assert f"{name} held" in pr.explain(*several[:2]).shares["cause"]
+    assert f"prior of {name}" in pr.explain(*several[2:]).shares["cause"]
+    twice = fitted(likelihood, prior, aux={a: 1.9 * v for a, v in held.items()})
+    shares(several[1], twice)
+
+
+def gaussian(X, prior=None, sigma=0.7, seed=0):
+    y = X @ np.arange(1.0, 1.0 + X.shape[1]) + np.random.default_rng(seed).normal(size=len(X))
+    return pr.Model.from_arrays(X, y, prior=prior or pr.Flat(), aux={"sigma": sigma}, intercept=False)
+
+
+def test_shares_are_the_integrals_that_define_them(rng):
+    """beta(t) = H^-1 (X'y / s^2 + t P c), H = X'X / s^2 + t P: of prior k H^-1 P_k (c - beta) and -(H^-1 P_k H^-1)_jj / (2 (H^-1)_jj)."""
+    X = rng.normal(size=(30, 2)) @ [[1.0, 0.7], [0.0, 1.0]]
+    m = gaussian(X)
+    centre, P = np.array([0.5, -1.0]), np.diag([1 / 0.1**2, 1 / 0.3**2])
+    b = m.with_prior({"x1": pr.Normal(0.1, location=0.5), "x2": pr.Normal(0.3, location=-1.0)})
+    J, z = X.T @ X / 0.49, X.T @ m.design.y / 0.49
+
+    def slopes(t):
+        V = np.linalg.inv(J + t * P)
+        beta = V @ (z + t * P @ centre)
+        moves = V * np.diagonal(P) * (centre - beta)
+        return np.array([moves, -0.5 * V**2 * np.diagonal(P) / np.diagonal(V)[:, None]])
+
+    expected = quad_vec(slopes, 0.0, 1.0, epsabs=1e-13, epsrel=1e-13)[0]
+    shift, log_se = shares(pr.fit(m), pr.fit(b))
+    se = np.sqrt(np.diagonal(np.linalg.inv(J)))[:, None]
+    np.testing.assert_allclose(shift, expected[0] / se, atol=1e-8)
+    np.testing.assert_allclose(log_se, expected[1], atol=1e-8)
+
+
+def test_of_orthogonal_columns_each_prior_moves_its_own_as_the_formula_says(rng):
+    X = np.linalg.qr(rng.normal(size=(40, 2)))[0] * [5.0, 8.0]
+    m = gaussian(X)
+    ml, tight = pr.fit(m), pr.fit(m.with_prior({"x1": pr.Normal(0.1), "x2": pr.Normal(0.2)}))
+    shift, log_se = shares(ml, tight)
+    J, P = np.array([25.0, 64.0]) / 0.49, np.array([100.0, 25.0])
+    np.testing.assert_allclose(shift, np.diag(-P / (J + P) * ml.coef.values * np.sqrt(J)), atol=1e-8)
+    np.testing.assert_allclose(log_se, np.diag(-0.5 * np.log1p(P / J)), atol=1e-8)
+
+
+def test_order_and_labels_change_nothing():
+    model = model_for(pr.Bernoulli(), n=80)
+    ml = pr.fit(model)
+    one, other = (pr.fit(model.with_prior(p)) for p in (TIGHT, dict(reversed(TIGHT.items()))))
+    forth, turned, back = pr.explain(ml, one), pr.explain(ml, other), pr.explain(one, ml)
+    for quantity in ("shift", "log_se"):
+        there, again = forth.shares[quantity], turned.shares[quantity].sel(cause=forth.shares["cause"])
+        np.testing.assert_allclose(there, again, atol=1e-8)
+        unit = (back.shares["baseline_se"] / forth.shares["baseline_se"]) if quantity == "shift" else 1.0
+        np.testing.assert_allclose(
+            there, -(back.shares[quantity] * unit).sel(cause=there["cause"]).transpose(*there.dims), atol=1e-8
+        )
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-5])
+@pytest.mark.parametrize("likelihood", [pr.Gaussian(), pr.Poisson()], ids=named)
+def test_one_prior_is_the_whole_however_strong(likelihood, scale):
+    ml, tight = fitted(likelihood), fitted(likelihood, {"x1": pr.Normal(scale)})
+    found = pr.explain(ml, tight).shares
+    assert found["cause"].values.tolist() == ["prior of x1"]
+    np.testing.assert_allclose(found["shift"][:, 0], found["difference"], atol=1e-8)
+    np.testing.assert_allclose(found["log_se"][:, 0], found["log_se_ratio"], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [pr.Bernoulli(), pr.NegativeBinomial(), pr.StudentT(4.0), pr.Categorical()], ids=named
+)
+def test_slopes_along_the_path_are_those_of_modes_and_errors(likelihood):
+    a = model_for(likelihood, n=60, aux={})
+    b = a.with_prior({"x1": pr.priors.Cauchy(0.4), "x2": pr.Normal(0.4, location=0.2)})
+    path = PriorPath(a, b, {"one": (1,), "two": (2,)}, a.unknown)
+    start = np.zeros(path.k + len(a.unknown))
+    middle = path.mode(path.mode(start, FIRST), PathPoint(0.5, 0.5))
+
+    def at(t):
+        w = PathPoint(0.5 - t[0], 0.5 + t[0])
+        theta = path.mode(middle, w)
+        return np.array(path.ends_of(theta, w, path.local(theta, w)[1])[:2])
+
+    expected = gradient(at, np.zeros(1))[..., 0]
+    found = np.sum(path.slopes(middle, PathPoint(0.5, 0.5)), axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+
+
+def test_methods_have_their_steps():
+    model = model_for(pr.Gaussian(), n=15, aux={})
+    causes = {
+        m: pr.explain(pr.fit(model), pr.fit(model, m, seed=2)).shares["cause"].values.tolist()
+        for m in ("closed_form", "conjugate")
+    }
+    assert causes == {"closed_form": [], "conjugate": ["small sample", "skewness"]}
+    log_n = 0.5 * np.log(15 / 11)
+    newton = pr.explain(pr.fit(model, "newton"), pr.fit(model, "closed_form"))
+    np.testing.assert_allclose(newton.shares["log_se"].sel(cause="small sample")[:4], log_n, atol=1e-8)
+
+
+@pytest.mark.slow
+def test_few_draws_have_monte_carlo_error():
+    model = model_for(pr.Gaussian(), TIGHT, n=15, aux={})
+    with pytest.warns(pr.ProbregWarning):
+        few = pr.fit(model, pr.NUTS(draws=20, tune=300, chains=2), seed=1)
+    assert pr.explain(pr.fit(model, "quadrature"), few).largest("x1") in ("Monte Carlo error", "sampler")
+
+
+def test_without_a_path_there_is_one_cause_and_a_reason():
+    x = np.arange(12.0)
+    model = pr.Model.from_arrays(x, (x > 5).astype(int), columns=["x"], likelihood="bernoulli")
+    with pytest.warns(pr.ProbregWarning):
+        lost = pr.fit(model)
+    found = pr.explain(lost, pr.fit(model.with_prior(pr.Normal(1.0))))
+    assert found.without_path == "one of them has no estimate"
+    m = model_for(pr.Gaussian(), n=30, aux={})
+    for other, why, cause in (
+        (m.with_prior(pr.Laplace(0.1)), "a prior has a kink or an unknown scale", "prior"),
+        (pr.Model(m.design, pr.StudentT(3.0)), "the likelihoods differ", "likelihood"),
+    ):
+        found = pr.explain(pr.fit(m), pr.fit(other))
+        assert (found.without_path, found.shares["cause"].values.tolist()) == (why, [cause])
+        np.testing.assert_allclose(found.shares["shift"][:, 0], found.shares["difference"])
+    with pytest.raises(pr.DataError, match="rows differ in the response"):
+        pr.explain(pr.fit(m), pr.fit(model_for(pr.Gaussian(), n=30, aux={}, seed=9)))
+    with pytest.raises(pr.DataError, match="'z' is not a parameter of both fits: Intercept, x1"):
+        found.largest("z")
+
+
+def test_prints_are_short_and_sentences_name_the_largest():
+    rng = np.random.default_rng(1)
+    model = pr.Model.from_arrays(rng.normal(size=(60, 18)), rng.normal(size=60), likelihood="gaussian")
+    found = pr.explain(pr.fit(model), pr.fit(model.with_prior(pr.Normal(0.1)), "quadrature"))
+    lines = repr(found).split("\n")
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 110
+    assert all(len(s.split()) <= 25 for s in found.sentences.values())
+    assert f"prior of {found.largest('x3').removeprefix('prior of ')}" in found.sentences["x3"]
+    assert "<table>" in found._repr_html_()
