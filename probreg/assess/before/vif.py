@@ -1,14 +1,12 @@
 """Variance inflation: how much wider the interval of a term is for what it shares with the other terms."""
 
-import re
 from typing import Any, ClassVar
 
 import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
-from probreg.data import Design
-from probreg.data.formula.formula import Recipe
+from probreg.data.formula.variables import terms as terms
 from probreg.errors import DataError
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
@@ -78,39 +76,6 @@ def vif(model: Model) -> Any:
     gvif = np.array(values)
     parts = {"gvif": ("term", gvif), "df": ("term", df), "per_df": ("term", gvif ** (0.5 / df))}
     return xr.Dataset(parts, {"term": list(groups)})
-
-
-def terms(design: Design) -> dict[str, tuple[int, ...]]:
-    """The columns of each term of the formula, in order; in a design from arrays a process, and each other column, is a term.
-
-    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [1.0, 2.0, 6.0, 0.0], "g": ["a", "b", "c", "a"]}
-    >>> terms(Model.from_formula("y ~ x + g", data).design)
-    {'Intercept': (0,), 'x': (1,), 'g': (2, 3)}
-    """
-    out: dict[str, tuple[int, ...]] = {}
-    if not isinstance(design.recipe, Recipe):
-        of = {c: t.name for t in design.recipe.terms for c in t.columns}
-        for j, column in enumerate(design.columns):
-            name = of.get(column, column)
-            out[name] = (*out.get(name, ()), j)
-        return out
-    from probreg.data.formula.algebra import parse_formula
-
-    parts = parse_formula(design.recipe.formula)
-    wanted = [[parts.called(text) for text in term] for term in parts.terms]
-    for j, column in enumerate(design.columns):
-        exact = [term for term in wanted if column == ":".join(term)]
-        # A column is named by its factors, each with its level or part in brackets.
-        name = next(
-            (
-                ":".join(term)
-                for term in exact or wanted
-                if re.fullmatch(":".join(re.escape(f) + r"(\[.*\])?" for f in term), column) is not None
-            ),
-            column,
-        )
-        out[name] = (*out.get(name, ()), j)
-    return out
 
 
 def _correlation_root(model: Model) -> tuple[Array, list[int]]:

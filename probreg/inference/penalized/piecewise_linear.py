@@ -97,7 +97,7 @@ def certified(model: Model, mode: Mode, at: KinkMode) -> Solution:
         ),
         f"minimum {at.primal:.8g} of loss over scale plus penalty, gap {at.gap:.1e}, largest violation of its conditions {at.violation:.1e}",
         *_not_unique(model, mode, at),
-        *([model.likelihood.working] if model.likelihood.working else []),  # type: ignore[attr-defined]
+        *([model.likelihood.working] if model.likelihood.working else []),
     )
     return replace(found, stats=stats, notes=notes, multipliers=at.dual)
 
