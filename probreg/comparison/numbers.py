@@ -117,7 +117,8 @@ def _columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
     table = fit.summary(prob, kind).iloc[
         : k + len(fit.solution.aux)
     ]  # scales of priors that were sampled are no parameters
-    own = table.to_numpy(float)
+    value, error = ("mean", "sd") if fit.target == "posterior" else ("estimate", "std_error")
+    own = table[[value, error, "lower", "upper"]].to_numpy(float)
     names = [*by_outcome(fit.model, fit.parameter_names), *fit.solution.aux]
     ess = table["ess_bulk"].to_numpy(float) if "ess_bulk" in table else np.full(len(names), np.nan)
     # The kind of interval that `Fit.aux_interval` gives.

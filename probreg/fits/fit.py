@@ -5,12 +5,11 @@ said of new rows from `prediction`.
 """
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -32,25 +31,23 @@ from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
 from probreg.fits import storage
 from probreg.fits.inference_data import (
     coefficient_dims,
-    coefficient_index,
     covariance_array,
     covariance_values,
-    estimate_group,
     labelled,
     model_coordinates,
-    parameter_names,
     reported_scale,
     row_labels,
     to_inference_data,
     to_save,
 )
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
-from probreg.fits.smooth_functions import curve, points_given, points_over_range, said_of_smooths, smooths_table
+from probreg.fits.smooth_functions import curve, points_given, points_over_range, smooths_table
+from probreg.fits.statistics import FitStatistics
 from probreg.fits.support import support_table
-from probreg.inference import METHODS, Method, MethodName, Solution, Status
+from probreg.inference import METHODS, Method, MethodName, Status
 from probreg.inference.base import essential, markov, method_obstacle, reported_coefficients, scale_matrix_of_reported
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
-from probreg.inference.sampling.convergence import judged, mixing
+from probreg.inference.sampling.convergence import judged
 from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.inference.uncertainty.covariance import (
@@ -71,17 +68,15 @@ from probreg.model.predictive import Predictive
 from probreg.model.rows_taken_away import model_without
 from probreg.numerics.linalg import limited
 from probreg.system.disk import destination
-from probreg.system.terminal import printed, table_lines
 
 if TYPE_CHECKING:
     from probreg.online import Guarantee
 
 Array = np.ndarray
-_FEW_COLUMNS = 300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(FitStatistics):
     """A model, the method that fitted it, and the solution, labelled; made by `fit`, read by everything else.
 
     Parameters
@@ -106,41 +101,7 @@ class Fit:
     ('mode', [0.643, 2.129])
     """
 
-    model: Model
-    method: Method
-    solution: Solution
-    seed: int = 0
-    notes: tuple[str, ...] = ()
-    likelihood_at_estimate: float | None = field(default=None, repr=False)
-
     # ---- the estimate ----------------------------------------------------------------------------------------------
-
-    @property
-    def target(self) -> str:
-        """The word "mode" for a point estimate, "posterior" for a posterior."""
-        return self.method.target
-
-    @cached_property
-    def estimate(self) -> Dataset:
-        """The mode, or posterior means and standard deviations.
-
-        Returns
-        -------
-        Dataset
-            beta, std_error and auxiliary parameters.
-        """
-        return estimate_group(self.model, self.solution)
-
-    @property
-    def coef(self) -> DataArray:
-        """Coefficients on the raw columns: the mode, or posterior means.
-
-        Returns
-        -------
-        DataArray (coef) or (coef, outcome)
-            In units of the linear predictor per unit of the column; nan where no estimate exists.
-        """
-        return self.estimate["beta"]
 
     @property
     def minimum_norm(self) -> DataArray:
@@ -190,29 +151,6 @@ class Fit:
             return self.estimate["std_error"]
         diagonal = self._covariance().diagonal()
         return labelled(self.model, np.sqrt(diagonal).reshape(self.coef.shape))
-
-    @property
-    def aux(self) -> dict[str, float]:
-        """Auxiliary parameters such as sigma: estimated, and those held fixed.
-
-        Returns
-        -------
-        dict of float
-            One number per name.
-        """
-        return {**self.model.fixed, **self.solution.aux}
-
-    @property
-    def aux_of_rows(self) -> dict[str, Any]:
-        """Auxiliary parameters of each training row, and its trials where a row counts them.
-
-        Returns
-        -------
-        dict
-            Numbers, or arrays (n,): under precisions w the noise scale of row i is that over sqrt(w_i).
-        """
-        model = self.model
-        return model.likelihood.at_rows(self.aux, model.design.precision) | model.given(model.design)
 
     @checked
     def covariance(
@@ -306,35 +244,6 @@ class Fit:
     def _covariance(self) -> Any:
         return reported_scale(self.model, replace(self.solution, scale=self.solution.covariance))
 
-    @property
-    def parameter_names(self) -> list[str]:
-        """One name per coefficient, `column` or `column: outcome`, in the order of the covariance."""
-        return parameter_names(self.model)
-
-    @cached_property
-    def log_likelihood(self) -> float:
-        """The log-likelihood log p(y | estimate), summed over the observations; at the posterior mean for a posterior.
-
-        Returns
-        -------
-        float
-            In nats; inf where sigma = 0.
-
-        Raises
-        ------
-        Incompatible
-            Under sampling weights, which make a pseudo-likelihood.
-        NotConverged
-            Without an estimate.
-        """
-        refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
-        if self.likelihood_at_estimate is not None:
-            return self.likelihood_at_estimate
-        require_predictive(self.solution, self.method)
-        if any(self.solution.aux.get(a) == 0 for a in self.model.unknown):
-            return np.inf  # as many coefficients as rows: sigma = 0
-        return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
-
     # ---- intervals -------------------------------------------------------------------------------------------------
 
     @checked
@@ -423,9 +332,19 @@ class Fit:
 
     @checked
     def summary(
-        self, prob: Probability = 0.95, kind: Word | None = None, *, covariance: CovarianceLike | None = None
+        self,
+        prob: Probability = 0.95,
+        kind: Word | None = None,
+        *,
+        covariance: CovarianceLike | None = None,
+        exp: Flag = False,
+        null: float | Mapping[str, float] = 0.0,
     ) -> DataFrame:
-        """One row per coefficient, auxiliary parameter and sampled prior scale, unrounded.
+        """One row per coefficient, auxiliary parameter and sampled prior scale, unrounded; printed with head and foot.
+
+        The statistic is (estimate - null) / std_error, "t" where least squares has degrees of freedom and "z" elsewhere, and p
+        is two-sided. A mode under a prior has none, since a test would not keep its error rate. The foot has R² (McFadden's
+        for classes and counts), deviance, log-likelihood, AIC and BIC, where the fit has them.
 
         Parameters
         ----------
@@ -435,30 +354,41 @@ class Fit:
             Of the intervals, as in `interval`.
         covariance : str or DataArray, optional
             Where standard errors and intervals of the coefficients come from, as in `interval`.
+        exp : bool
+            Whether coefficients are odds ratios (logit link) or rate ratios (log link), with the ends of their intervals.
+            std_error is then by the delta method, statistic and p stay those of the coefficient; a posterior has the median.
+        null : float or mapping
+            The value of each coefficient under the null, or of those that are named, others zero.
 
         Returns
         -------
         DataFrame
-            estimate and std_error (a point estimate) or mean and sd (a posterior), lower, upper; after MCMC also
-            ess_bulk, ess_tail and r_hat. `attrs` say prob, kind, method, what is modelled, the status and the notes.
-        """
-        import pandas as pd
+            estimate, std_error, statistic, p_value, lower, upper of maximum likelihood, nan where no estimate exists; without
+            the test for other modes. mean, sd, lower, upper and p_positive = P(> 0) of a posterior, after MCMC with ess_bulk,
+            ess_tail and r_hat. `attrs` say prob, kind, method, what is modelled, the status and the notes.
 
-        words = ("mean", "sd") if self.target == "posterior" else ("estimate", "std_error")
+        Raises
+        ------
+        Incompatible
+            For exp=True with an identity link or a highest-density interval, and for a null of a posterior.
+        DataError
+            For a null of a coefficient that is not there.
+
+        Examples
+        --------
+        >>> model = Model.from_arrays([2.0, 3.0, 4.0, 6.0], [5.0, 7.0, 9.0, 13.5], columns=["x"])
+        >>> fit(model).summary(null={"x": 2.0}).loc["x", ["estimate", "statistic", "p_value"]].round(3).tolist()
+        [2.129, 2.598, 0.122]
+        """
+        from probreg.fits.summary import Asked, summary_table
+
         given = None if covariance is None else self._given(covariance)
-        ends, error = self._interval(prob, self._intervals.of_kind(kind, given)), self.std_error.values
+        interval, error = self._intervals.of_kind(kind, given), self.std_error.values
+        df = self.solution.df if given is None else given.words.get("df")
         if given is not None:
             error = np.sqrt(np.diagonal(given.scale)).reshape(error.shape)
-        columns = dict(zip(words, (self.coef.values.T.ravel(), error.T.ravel())))
-        columns |= {end: ends[end].values.T.ravel() for end in ("lower", "upper")}
-        table = pd.DataFrame(columns, index=coefficient_index(self.model))
-        for name, (value, sd) in self.solution.scalars.items():
-            row = [value, sd, *self.aux_interval(name, prob, ends.attrs["kind"])]
-            table.loc[("", name) if self.model.likelihood.outcomes else name] = row
-        if markov(self.method, self.solution):
-            table = table.join(pd.DataFrame(mixing(self.model, self.solution), index=table.index))
-        table.attrs = {**ends.attrs, **self.described}
-        return table
+        normal = interval.name == "wald" or self.solution.df is None or self.solution.replicates is not None
+        return summary_table(self, self.coef.values, Asked(interval, prob, error, None if normal else df, exp, null))
 
     # ---- smooth functions ------------------------------------------------------------------------------------------
 
@@ -617,6 +547,30 @@ class Fit:
         design = self._design(data, offset, weights, trials)
         return predictive(self.model, self.solution, design, spread=False, seed=self.seed)
 
+    @overload
+    def predict(
+        self,
+        data: RowsLike | None = None,
+        prob: Probability = 0.95,
+        *,
+        offset: ArrayLike | None = None,
+        weights: WeightsLike | None = None,
+        trials: ArrayLike | None = None,
+        output: Literal["xarray"] = "xarray",
+    ) -> Dataset: ...
+
+    @overload
+    def predict(
+        self,
+        data: RowsLike | None = None,
+        prob: Probability = 0.95,
+        *,
+        offset: ArrayLike | None = None,
+        weights: WeightsLike | None = None,
+        trials: ArrayLike | None = None,
+        output: Literal["pandas"],
+    ) -> DataFrame: ...
+
     @checked
     def predict(
         self,
@@ -626,7 +580,8 @@ class Fit:
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
-    ) -> Dataset:
+        output: Literal["xarray", "pandas"] = "xarray",
+    ) -> Any:
         """Mean, interval of the mean and interval of a new observation at these rows.
 
         A new observation has the noise scale sigma, and sigma / sqrt(w) with `weights=pr.weights.precision(w)`.
@@ -637,7 +592,8 @@ class Fit:
         count is over it: docs/explanation/prediction.md.
 
         Where a row counts trials the mean is the probability of a success, per trial. A new observation is then
-        successes out of the row's trials. Without trials there is no new_lower and new_upper, and `kind` says so.
+        successes out of the row's trials. Without trials there is no new_lower and new_upper, and `kind` says so; nor are they
+        there for an event, which happens or does not.
 
         Parameters
         ----------
@@ -651,10 +607,12 @@ class Fit:
             Precisions of new rows.
         trials : array (n,), optional
             Of new rows whose table does not have their column.
+        output : {"xarray", "pandas"}
+            A Dataset, or a DataFrame with the same columns, one line per row (and level).
 
         Returns
         -------
-        Dataset (obs)
+        Dataset (obs) or DataFrame
             mean, mean_lower, mean_upper, new_lower, new_upper. For a softmax over (obs, level): the probabilities of
             the classes, their intervals and `likely`, the smallest set of classes that holds probability `prob`.
 
@@ -673,7 +631,12 @@ class Fit:
         if found.mean.ndim == 2:
             coords["level"] = [str(v) for v in self.model.likelihood.levels]
         attrs = {"prob": prob, "kind": found.kind, "method": self.method.name}
-        return xr.Dataset({k: (tuple(coords), v) for k, v in found.arrays.items()}, coords, attrs)
+        said = xr.Dataset({k: (tuple(coords), v) for k, v in found.arrays.items()}, coords, attrs)
+        if output == "xarray":
+            return said
+        table = said.to_dataframe()[list(found.arrays)]
+        table.attrs = attrs
+        return table
 
     def _design(self, data: Any, offset: Any, weights: Any, trials: Any = None) -> Any:
         if trials is not None and not isinstance(self.model.likelihood, OfTrials):
@@ -860,16 +823,6 @@ class Fit:
         }
 
     @property
-    def described(self) -> dict[str, Any]:
-        """What was done, in words: the modelled quantity, the method, a sampler's engine, its status, its notes."""
-        s = self.solution
-        status = s.status.value + (f" ({s.detail})" if s.detail else "")
-        notes = (*self.notes, *s.notes, *self.model.design.notes)
-        model = self.model.likelihood.describe(self.model.design.response)
-        engine = {"engine": s.draws.engine} if s.draws is not None and s.draws.engine else {}
-        return {"models": model, "method": self.method.name, **engine, "status": status, "notes": notes}
-
-    @property
     def essential_notes(self) -> tuple[str, ...]:
         """The notes that a reader must know to read the numbers; `described["notes"]` holds those of the computation too.
 
@@ -925,33 +878,15 @@ class Fit:
         storage.write_fit(path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
         return Path(path)
 
-    def _said_of_smooths(self) -> tuple[str, ...]:
-        """A line of degrees of freedom, where they are no work."""
-        few = len(self.model.design.columns) <= _FEW_COLUMNS or self.target == "mode"
-        return said_of_smooths(self.smooths) if few else ()
-
-    def _shown(self) -> tuple[Any, list[str]]:
-        """The summary without the columns of smooth functions and processes, which say nothing one by one, and a line for each."""
-        table, present = self.summary(), set(self.model.design.columns)
-        terms = [t for t in self.model.design.recipe.terms if present.issuperset(t.columns)]
-        gone = {c for term in terms for c in term.columns}
-        kept = [name not in gone for name in table.index.get_level_values(0)]
-        return table[kept], [f"{term.name}: {len(term.columns)} columns, in summary()" for term in terms]
-
     def __repr__(self) -> str:
-        d = self.described
-        shown, said = self._shown()
-        table = [*(table_lines(shown, float_format=lambda v: f"{v:.5g}") if len(shown) else []), *said]
-        prob = f"{100 * self.summary().attrs['prob']:g} % {self.default_kind} intervals"
-        head = f"{d['method']}, {prob}; {d['status']}"
-        return printed(d["models"], head, *table, *self._said_of_smooths(), *(f"note: {n}" for n in d["notes"]))
+        from probreg.fits.summary import summary_text
+
+        return summary_text(self, self.summary(), terms=False)
 
     def _repr_html_(self) -> str:
-        d = self.described
-        shown, said = self._shown()
-        table = shown.to_html(float_format=lambda v: f"{v:.5g}", border=0)
-        notes = "".join(f"<li>{escape(n)}</li>" for n in (*said, *self._said_of_smooths(), *d["notes"]))
-        return f"<p><b>{escape(d['models'])}</b><br>{escape(d['method'])}: {escape(d['status'])}</p>{table}<ul>{notes}</ul>"
+        from probreg.fits.summary import summary_html
+
+        return summary_html(self, self.summary(), terms=False)
 
 
 @checked

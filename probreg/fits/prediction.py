@@ -22,7 +22,7 @@ from probreg.inference.modes.wide import Factored
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
-from probreg.likelihoods import OfTrials, ProximalLikelihood, UnivariateLikelihood
+from probreg.likelihoods import OfClasses, OfTrials, ProximalLikelihood, UnivariateLikelihood
 from probreg.likelihoods.links import IDENTITY
 from probreg.model.model import Model
 from probreg.model.off_span import OffSpan, normal_nodes, normal_points, normal_scores, off_span
@@ -319,6 +319,8 @@ def _new(model: Model, p: Predictive, prob: float, how: str) -> tuple[tuple[Arra
     """The interval of a new observation (successes out of the row's trials, where it counts them), and what it is."""
     if isinstance(model.likelihood, OfTrials) and not p.given:
         return None, "no interval of a new observation, since the trials of these rows are not known: pass trials="
+    if isinstance(model.likelihood, OfClasses) and not isinstance(model.likelihood, OfTrials):
+        return None, "a new observation is one of two classes, so that it has a probability and no interval"
     tail, some = (1 - prob) / 2, p.thinned(_ATOMS)
     return (some.quantile(tail, tol=_TOL), some.quantile(1 - tail, tol=_TOL)), how
 

@@ -94,6 +94,8 @@ class Likelihood(ABC):
     may_diverge: ClassVar[bool | None] = None
     # what allows responses further from their mean, in words: the remedy where they vary more than this likelihood says
     wider: ClassVar[str] = ""
+    # in words, where the density is a means to an estimate more than a model of the response, so that its errors are no tests
+    working: ClassVar[str] = ""
     # what the model is when a nuisance parameter is 0, e.g. {"alpha": "the Poisson model"}: where an estimate may run to
     at_zero: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
@@ -201,6 +203,10 @@ class Likelihood(ABC):
         """The noise scale among these nuisance parameters; `default` where the likelihood has none, or it is not among them."""
         return default if self.noise_scale is None else aux.get(self.noise_scale, default)
 
+    def dispersion(self, aux: Mapping[str, float]) -> float:
+        """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it takes out the unit of the noise, where there is one."""
+        return 1.0
+
     def at_rows(self, aux: Mapping[str, Any], precision: Array | None) -> dict[str, Any]:
         """The auxiliary parameters of rows with precisions w (n,): the noise scale of row i is s / sqrt(w_i)."""
         if precision is None or self.noise_scale is None:
@@ -296,9 +302,6 @@ class ProximalLikelihood(DifferentiableLikelihood):
     """Concave in eta, with kinks: where a mode sits on them, log p has no second derivative there."""
 
     concave = expected_curvature = True
-    working: ClassVar[str] = (
-        ""  # in words, where the density is a means to an estimate more than a model of the response
-    )
 
     @abstractmethod
     def prox(self, y: Array, eta: Array, step: float, **aux: Any) -> Array:

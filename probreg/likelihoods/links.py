@@ -13,6 +13,8 @@ Elementwise = Callable[[np.ndarray], np.ndarray]
 class Link:
     """A link by its functions: forward mu -> eta, inverse eta -> mu, slope d mu / d eta, hessian d2 mu / d eta2.
 
+    `ratio` is what exp of a coefficient is called; empty where it is nothing that has a name.
+
     >>> float(LOGIT.inverse(LOGIT.forward(np.array(0.3))))
     0.3
     """
@@ -22,6 +24,7 @@ class Link:
     inverse: Elementwise
     slope: Elementwise
     hessian: Elementwise
+    ratio: str = ""
 
 
 def _logistic(eta: np.ndarray) -> np.ndarray:
@@ -30,6 +33,6 @@ def _logistic(eta: np.ndarray) -> np.ndarray:
 
 
 IDENTITY = Link("identity", lambda m: m, lambda e: e, np.ones_like, np.zeros_like)
-LOG = Link("log", np.log, np.exp, np.exp, np.exp)
+LOG = Link("log", np.log, np.exp, np.exp, np.exp, "rate ratio")
 # expit'' = expit' (1 - 2 expit) = -expit' tanh(eta / 2).
-LOGIT = Link("logit", logit, expit, _logistic, lambda e: -_logistic(e) * np.tanh(e / 2))
+LOGIT = Link("logit", logit, expit, _logistic, lambda e: -_logistic(e) * np.tanh(e / 2), "odds ratio")

@@ -1,6 +1,7 @@
 """A number with noise of one scale: y = eta + sigma e, e of a standard density."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -74,6 +75,10 @@ class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return self.standard_cdf(_residual(y, eta, aux)[0])
+
+    def dispersion(self, aux: Mapping[str, float]) -> float:
+        # 2 sigma^2 (log f(0) - log f(r / sigma)) = r^2 for normal noise: squared units of y
+        return float(aux["sigma"]) ** 2
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
         return np.broadcast_to(self.standard_variance * np.square(aux["sigma"]), eta.shape[:-1])

@@ -1,6 +1,7 @@
 """Noise whose log density is linear to the left, flat over a tube, and linear to the right: absolute, quantile and tube losses."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -64,6 +65,10 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         at = self.slopes(**aux)
         return -_loss(y - eta[..., 0], at) - np.log(at.mass)
+
+    def dispersion(self, aux: Mapping[str, float]) -> float:
+        # both slopes are divided by the first nuisance parameter: what is left is the loss beyond the tube, in units of y
+        return float(aux[self.aux[0]])
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         return _pull(y - eta[..., 0], self.slopes(**aux))[..., None]

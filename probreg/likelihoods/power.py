@@ -1,5 +1,6 @@
 """Noise with a power of its size in the exponent: L_p regression as maximum likelihood."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -112,6 +113,10 @@ class PowerNoise(LocationScaleLikelihood):
     def standard_sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         size = rng.standard_gamma(1.0 / self.p, shape) ** (1.0 / self.p)
         return np.where(rng.random(shape) < 0.5, -size, size)
+
+    def dispersion(self, aux: Mapping[str, float]) -> float:
+        # sigma^p |r / sigma|^p = |r|^p
+        return float(aux["sigma"]) ** self.p
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
         return self.p, aux["sigma"], self._constant - np.log(aux["sigma"])

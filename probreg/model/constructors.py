@@ -516,7 +516,7 @@ class FromData(ABC):
     def from_moments(
         cls,
         *moments: Moments | str | Path,
-        prior: Prior | Mapping[Key, Prior] = FLAT,
+        prior: PriorLike = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
     ) -> Self:
         """A Gaussian model of moments of rows, which stayed elsewhere: their sum says all that the rows would of beta and sigma.
@@ -529,7 +529,7 @@ class FromData(ABC):
         ----------
         *moments : Moments or path
             What `model.moments` is at each place, or the files that its `save` wrote; they are added up.
-        prior : Prior or mapping
+        prior : Prior or "weak" or mapping
             One Prior for every column but the intercept, or a mapping from columns to Priors.
         aux : mapping
             From a nuisance parameter to a number (held fixed) or to a prior (unknown).

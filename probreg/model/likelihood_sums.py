@@ -50,6 +50,18 @@ def log_lik(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping
     return block.sweep(part, width=max(beta.shape[-2], beta.size // beta.shape[-2]))
 
 
+def saturated_gain(block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping[str, float]) -> Sums:
+    """sum_i w_i (log p(y_i | its own eta) - log p(y_i | x_i beta)), half a deviance over its dispersion."""
+
+    def part(some: Block) -> Sums:
+        at = likelihood.at_rows(known, some.precision)
+        gain = likelihood.log_prob(some.y, likelihood.saturated(some.y), **at)
+        gain = gain - likelihood.log_prob(some.y, some.eta(beta), **at)
+        return ((gain if some.weights is None else gain * some.weights).sum(-1),)
+
+    return block.sweep(part, width=beta.shape[-2])
+
+
 def _compiled(likelihood: Likelihood, block: Block, points: int) -> CompiledDensity | None:
     """The density, where compiled code serves: there is one, and enough to do."""
     if not isinstance(likelihood, DifferentiableLikelihood) or block.rows * points * likelihood.width < COMPILED:

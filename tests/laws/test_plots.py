@@ -81,7 +81,7 @@ def test_coefficients_show_every_parameter_with_its_numbers(fits, likelihood, ta
     fig.draw_without_rendering()
     table = fit.summary(0.9)
     assert len(shown(fig)) == len(table)
-    for ax, numbers in zip(shown(fig), table.iloc[:, [0, 2, 3]].to_numpy()):
+    for ax, numbers in zip(shown(fig), table[[table.columns[0], "lower", "upper"]].to_numpy()):
         assert ax.get_title(loc="left")
         drawn = [line.get_xdata() for line in ax.lines if len(line.get_xdata()) == 1]
         assert [float(x[0]) for x in drawn] == [numbers[0]] * 2

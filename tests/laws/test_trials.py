@@ -216,7 +216,7 @@ def test_binomial_of_zeros_and_ones_is_bernoulli():
     assert one.model.likelihood == pr.Binomial(trials=1)
     np.testing.assert_allclose(one.solution.beta, two.solution.beta, rtol=1e-8)
     assert one.log_likelihood == pytest.approx(two.log_likelihood, rel=1e-12)
-    np.testing.assert_allclose(one.predict(X[:3])["new_upper"], two.predict(X[:3])["new_upper"])
+    np.testing.assert_allclose(one.predict(X[:3])["mean_upper"], two.predict(X[:3])["mean_upper"])
 
 
 def test_rows_without_a_trial_are_no_observations():

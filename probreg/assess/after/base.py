@@ -15,14 +15,13 @@ from probreg.assess.before import CHECKS
 from probreg.assess.before.base import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
-from probreg.fits.prediction import require_predictive
+from probreg.fits.residuals import noiseless as noiseless, reachable as reachable
 from probreg.inference import Status
 from probreg.inference.base import markov
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.registry import Registry
 
 DIAGNOSTICS: Registry["Diagnostic"] = Registry("diagnostic")
-_ROUNDING = 1e-12  # of the largest response: a sigma that small is rounding
 SIGNIFICANT, STRONG = 0.01, 1e-4  # p-values from which a test is noted, and from which it warns
 
 
@@ -94,20 +93,6 @@ def _of_rows(fit: Fit) -> str | None:
     if not fit.model.design.n:
         return fit.model.design.rows_absent
     return noiseless(fit)
-
-
-def noiseless(fit: Fit) -> str | None:
-    """Why there is no residual to judge, up to rounding; None when there is."""
-    sigma, y = fit.model.noise(fit.aux, None), fit.model.design.observed
-    if sigma is None or sigma > _ROUNDING * np.abs(y).max():
-        return None
-    return f"the fit meets every response exactly (sigma = {sigma:.1g}), so that no residual is left"
-
-
-def reachable(fit: Fit) -> None:
-    """DataError for a fit without rows, NotConverged for one without an estimate, Incompatible without probabilities."""
-    fit.model.design.need_rows("a number for each row")
-    require_predictive(fit.solution, fit.method)
 
 
 def heavier_tails(fit: Fit) -> str:

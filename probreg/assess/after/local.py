@@ -18,6 +18,7 @@ import numpy as np
 from probreg.data import Basis
 from probreg.data.rows import full_weights, plus_offset
 from probreg.fits.fit import Fit
+from probreg.fits.residuals import roots
 from probreg.likelihoods import SmoothLikelihood
 from probreg.numerics.frame import map_of_columns
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
@@ -150,16 +151,6 @@ def local_obstacle(fit: Fit) -> str | None:
         names += ["unknown-scale"] * any(isinstance(p, HierarchicalPrior) for p in found)
         return f"the {', '.join(names)} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
     return None
-
-
-def roots(W: Array) -> tuple[Array, Array]:
-    """L with L L' = W (n, m, m), and L^-1; directions without information (below rounding) get a floor."""
-    if W.shape[-1] == 1:
-        root = np.sqrt(np.maximum(W, np.finfo(float).tiny))
-        return root, 1.0 / root
-    value, vector = np.linalg.eigh(W)
-    root = np.sqrt(np.maximum(value, 1e-15 * value[:, -1:] + np.finfo(float).tiny))
-    return vector * root[:, None, :], np.swapaxes(vector / root[:, None, :], 1, 2)
 
 
 def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:

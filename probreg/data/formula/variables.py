@@ -4,12 +4,14 @@ A design made by a formula knows the columns of its matrix, not the variables be
 as they are can be read back; for the others the table must be given again.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from probreg.data.design import ArrayColumns, Design
+from probreg.data.formula.formula import Recipe
 from probreg.errors import DataError
 
 Array = np.ndarray
@@ -155,3 +157,37 @@ def _levels(design: Design, name: str) -> Array | None:
 def _indicator(design: Design, text: str, level: Any) -> int | None:
     names = (f"{text}[T.{level}]", f"{text}[{level}]")
     return next((design.columns.index(c) for c in names if c in design.columns), None)
+
+
+def terms(design: Design) -> dict[str, tuple[int, ...]]:
+    """The columns of each term of the formula, in order; in a design from arrays a process, and each other column, is a term.
+
+    >>> from probreg import Model
+    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [1.0, 2.0, 6.0, 0.0], "g": ["a", "b", "c", "a"]}
+    >>> terms(Model.from_formula("y ~ x + g", data).design)
+    {'Intercept': (0,), 'x': (1,), 'g': (2, 3)}
+    """
+    out: dict[str, tuple[int, ...]] = {}
+    if not isinstance(design.recipe, Recipe):
+        of = {c: t.name for t in design.recipe.terms for c in t.columns}
+        for j, column in enumerate(design.columns):
+            name = of.get(column, column)
+            out[name] = (*out.get(name, ()), j)
+        return out
+    from probreg.data.formula.algebra import parse_formula
+
+    parts = parse_formula(design.recipe.formula)
+    wanted = [[parts.called(text) for text in term] for term in parts.terms]
+    for j, column in enumerate(design.columns):
+        exact = [term for term in wanted if column == ":".join(term)]
+        # A column is named by its factors, each with its level or part in brackets.
+        name = next(
+            (
+                ":".join(term)
+                for term in exact or wanted
+                if re.fullmatch(":".join(re.escape(f) + r"(\[.*\])?" for f in term), column) is not None
+            ),
+            column,
+        )
+        out[name] = (*out.get(name, ()), j)
+    return out

@@ -80,7 +80,7 @@ def _rows(fit: Fit, prob: float) -> dict[str, _Row]:
     names = [
         ": ".join(str(part) for part in reversed(k) if part) if isinstance(k, tuple) else str(k) for k in table.index
     ]
-    values = table.iloc[:, [0, 2, 3]].to_numpy(dtype=float)
+    values = table[[table.columns[0], "lower", "upper"]].to_numpy(dtype=float)
     return {name: _Row(*map(float, row)) for name, row in zip(names, values)}
 
 

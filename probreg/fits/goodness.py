@@ -1,0 +1,165 @@
+"""How well a fit meets its rows: parameters counted, the deviance, and the model without columns that both are read against.
+
+Arithmetic on a model and its estimate; `FitStatistics` labels it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import fdtrc
+
+from probreg.data import Design
+from probreg.data.design import INTERCEPT, PlainColumns
+from probreg.data.weights import refuse_sampling
+from probreg.errors import DataError
+from probreg.fits.fitted import Fitted
+from probreg.inference import METHODS
+from probreg.model import likelihood_sums as sums
+from probreg.model.model import Model
+from probreg.numerics.linalg import triangular
+
+Array = np.ndarray
+
+
+def estimated_coefficients(fit: Fitted) -> int:
+    """The coefficients that the rows identify, of all linear predictors."""
+    (p, m), free = fit.model.shape, fit.solution.null_space
+    return (p - (0 if free is None else free.shape[1])) * m
+
+
+def is_maximum_likelihood(fit: Fitted) -> bool:
+    """A point estimate of a likelihood, without prior information anywhere."""
+    return fit.target == "mode" and fit.model.flat and fit.method.probabilities
+
+
+def why_no_criterion(fit: Fitted) -> str | None:
+    """Why parameters cannot be counted, as AIC and BIC do; None for maximum likelihood."""
+    if is_maximum_likelihood(fit):
+        return None
+    if fit.target == "posterior":
+        return "AIC and BIC are of maximum likelihood, and this is a posterior: pr.compare_models has its elpd"
+    if not fit.method.probabilities:
+        return f"AIC and BIC need a likelihood, and {fit.method.name} has no probabilities"
+    return "AIC and BIC are of maximum likelihood; under a prior a parameter counts by less than one: pr.compare_models has elpd"
+
+
+def why_no_test(fit: Fitted, *, own_errors: bool) -> str | None:
+    """Why a Wald statistic of a mode has no p-value; None for maximum likelihood. `own_errors` says that no other covariance
+    takes the place of the fit's."""
+    if is_maximum_likelihood(fit):
+        working = fit.model.likelihood.working and not fit.solution.sandwich and fit.solution.replicates is None
+        if not (working and own_errors):
+            return None
+        return "no p-values: these standard errors are those of a working density; summary(covariance='HC0') has a test"
+    if not fit.method.probabilities:
+        return f"no p-values: {fit.method.name} has no standard errors"
+    return "no p-values: a prior draws this mode towards it, so that a test would not keep its error rate"
+
+
+# ---- deviance ----------------------------------------------------------------------------------------------------------
+
+
+def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
+    """D = 2 phi sum_i w_i (log p(y_i | its own eta) - log p(y_i | eta_i)), phi the dispersion of the likelihood at aux.
+
+    For least squares it is the residual sum of squares, from the moments where rows are not in memory.
+    """
+    likelihood, design = model.likelihood, model.design
+    refuse_sampling(design.weight_kind, "a deviance")
+    known = {**model.fixed, **aux}
+    if likelihood.least_squares:
+        if not design.n:
+            # RSS(beta) = F_(p+1, p+1)^2 + ||z - R beta||^2
+            left = design.moments.z - design.moments.R @ beta[:, 0]
+            return float(design.moments.factor[-1, -1] ** 2 + left @ left)
+        known = {model.noise_scale: 1.0}  # any will do: D does not depend on it
+    gain = design.fold(partial(sums.saturated_gain, likelihood=likelihood, beta=beta, known=known))[0]
+    return 2.0 * likelihood.dispersion(known) * float(gain)
+
+
+@dataclass(frozen=True, eq=False)
+class NullModel:
+    """The model without columns: an intercept alone, or none, with the same response, offset and weights."""
+
+    model: Model
+    beta: Array
+    aux: Mapping[str, float]
+
+    @property
+    def deviance(self) -> float:
+        return deviance_at(self.model, self.beta, self.aux)
+
+    @property
+    def log_likelihood(self) -> float:
+        return float(self.model.log_lik(self.beta, **self.aux))
+
+
+def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
+    """The maximum likelihood fit of an intercept alone, nuisance parameters estimated anew but those that are `held`."""
+    d = model.design
+    d.need_rows("the model of an intercept alone")
+    alone = Design(
+        np.ones((d.n, 1)), d.y, (INTERCEPT,), np.array([True]), PlainColumns((INTERCEPT,), True), d.response, d.offset,
+        d.weights, precision=d.precision, weight_kind=d.weight_kind,
+    )  # fmt: skip
+    null, rng = Model(alone, model.likelihood, aux={**model.fixed, **held}), np.random.default_rng(0)
+    null, method, _, _, found = METHODS["auto"]().resolve(null, rng)
+    found = method.solve(null, rng) if found is None else found
+    return NullModel(null, found.beta, found.aux)
+
+
+def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
+    """The deviance of an intercept alone, or of the offset alone where the model has no intercept, at these nuisance parameters."""
+    d, likelihood = model.design, model.likelihood
+    if d.intercept is None:
+        return deviance_at(model, np.zeros(model.shape), aux)
+    if likelihood.least_squares and not d.n:
+        # the factor of sqrt(w) [1 y] from that of sqrt(w) [X y]: its last entry is the root of the sum of squares about the mean
+        return float(triangular(d.moments.factor[:, [d.intercept, d.moments.p]])[1, 1] ** 2)
+    return null_model(model, {} if likelihood.least_squares else aux).deviance
+
+
+# ---- shares explained --------------------------------------------------------------------------------------------------
+
+
+def is_density(model: Model) -> bool:
+    """The response is a number with a density, whose likelihood has a unit; else one of probabilities."""
+    return isinstance(model.likelihood.support, str)
+
+
+def share_explained(fit: Fitted, deviance: float) -> float:
+    """R^2 = 1 - D / D_0 of a number, D_0 the deviance without columns at the same noise; McFadden's 1 - l / l_0 of classes and
+    counts, l_0 the log-likelihood of an intercept alone (McFadden 1974)."""
+    if is_density(fit.model):
+        return 1.0 - deviance / null_deviance(fit.model, fit.solution.aux)
+    return 1.0 - fit.log_likelihood / null_model(fit.model, {}).log_likelihood
+
+
+class OverallTest(NamedTuple):
+    """The F test that all coefficients but the intercept are zero."""
+
+    statistic: float
+    df: int
+    df_resid: int
+    p_value: float
+
+
+def overall_test(fit: Fitted, rss: float, df_resid: int) -> OverallTest | None:
+    """F = ((RSS_0 - RSS) / q) / (RSS / df) of least squares; None where nothing is left to test, or by."""
+    q = estimated_coefficients(fit) - (fit.model.design.intercept is not None)
+    if q < 1 or df_resid < 1 or rss <= 0.0:
+        return None
+    F = (null_deviance(fit.model, {}) - rss) / q / (rss / df_resid)
+    return OverallTest(F, q, df_resid, float(fdtrc(q, df_resid, F)))
+
+
+def number_of_rows(fit: Fitted) -> int:
+    """The sum of frequency weights, the number of rows under others. DataError where a saved fit did not note it."""
+    design = fit.model.design
+    n = design.total if design.reachable or design.kept is not None else fit.solution.stats.get("n", 0.0)
+    if not n:
+        raise DataError(f"the number of observations is not known: {design.rows_needed}")
+    return round(n)

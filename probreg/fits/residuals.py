@@ -1,0 +1,252 @@
+"""Residuals at the rows of a fit, kind by kind, as arrays and with their labels."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from scipy.special import ndtri
+
+from probreg.data import Design
+from probreg.data.formula.variables import terms
+from probreg.data.rows import plus_offset
+from probreg.data.weights import refuse_sampling
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fitted import Fitted
+from probreg.fits.inference_data import row_labels
+from probreg.fits.prediction import predictive, require_predictive
+from probreg.likelihoods import Likelihood, SmoothLikelihood, SoftmaxLikelihood, UnivariateLikelihood
+from probreg.model.predictive import Predictive
+
+Array = np.ndarray
+_ROUNDING = 1e-12  # of the largest response: a sigma that small is rounding
+_EDGE = 1e-15  # of probability: a quantile residual is at most 7.9 in size
+_DRAWS = 500  # atoms of a posterior predictive at most
+
+
+class ResidualKind(NamedTuple):
+    """Residual values (n, ...) with the names of their further axes."""
+
+    values: Array
+    axes: tuple[str, ...] = ()
+
+
+def labelled_residuals(fit: Fitted, kind: str) -> Any:
+    """The residuals of a kind as a DataArray over the rows of the data; `probreg.residuals` says what the kinds are."""
+    import xarray as xr
+
+    if kind not in KINDS:
+        raise DataError(
+            f"residuals are of kind {', '.join(KINDS)}, and influence_measures(fit) has studentised ones; got {kind!r}"
+        )
+    reachable(fit)
+    if kind == "quantile":
+        refuse_sampling(fit.model.design.weight_kind, "a quantile residual")
+    if kind != "response" and (why := noiseless(fit)) is not None:
+        raise Incompatible(f"{kind} residuals: {why}")
+    found, likelihood, design = KINDS[kind](fit), fit.model.likelihood, fit.model.design
+    values = design.by_row(found.values, _of_unused(fit) if kind == "response" else np.nan)
+    coords: dict[str, Any] = {"obs": row_labels(None, design.whole)}
+    names = {"level": likelihood.levels, "outcome": likelihood.outcomes, "term": sloped(fit)}
+    coords |= {axis: [str(v) for v in names[axis]] for axis in found.axes}
+    return xr.DataArray(
+        values, coords, ("obs", *found.axes), name=kind, attrs={"kind": kind, "method": fit.method.name}
+    )
+
+
+def noiseless(fit: Fitted) -> str | None:
+    """Why there is no residual to judge, up to rounding; None when there is."""
+    sigma, y = fit.model.noise(fit.aux, None), fit.model.design.observed
+    if sigma is None or sigma > _ROUNDING * np.abs(y).max():
+        return None
+    return f"the fit meets every response exactly (sigma = {sigma:.1g}), so that no residual is left"
+
+
+def reachable(fit: Fitted) -> None:
+    """DataError for a fit without rows, NotConverged for one without an estimate, Incompatible without probabilities."""
+    fit.model.design.need_rows("a number for each row")
+    require_predictive(fit.solution, fit.method)
+
+
+def roots(W: Array) -> tuple[Array, Array]:
+    """L with L L' = W (n, m, m), and L^-1; directions without information (below rounding) get a floor."""
+    if W.shape[-1] == 1:
+        root = np.sqrt(np.maximum(W, np.finfo(float).tiny))
+        return root, 1.0 / root
+    value, vector = np.linalg.eigh(W)
+    root = np.sqrt(np.maximum(value, 1e-15 * value[:, -1:] + np.finfo(float).tiny))
+    return vector * root[:, None, :], np.swapaxes(vector / root[:, None, :], 1, 2)
+
+
+def unordered(design: Design) -> Array:
+    """The rows sorted by columns, offset and response: random numbers handed out in this order do not depend on the one in
+    which the rows stand."""
+    offset = np.zeros((design.n, 0)) if design.offset is None else design.offset.reshape(design.n, -1)
+    return np.lexsort(np.column_stack([design.observed, offset, design.X]).T)
+
+
+def uniforms(fit: Fitted, rows: Array) -> Array:
+    """One number in (0, 1) for each of these rows, by the seed of the fit and by what the rows hold, not by their order."""
+    design = fit.model.design.take(rows)
+    order = unordered(design)
+    own = crc32(np.ascontiguousarray(design.observed[order]).tobytes())
+    u = np.empty(len(rows))
+    u[order] = np.random.default_rng([fit.seed, 3, own]).random(len(rows))
+    return u
+
+
+def counted_residuals(fit: Fitted, kind: str) -> Array:
+    """The residuals (n, ...) of the rows that count: what tests and pictures look at."""
+    return KINDS[kind](fit).values
+
+
+def _of_unused(fit: Fitted) -> Array | float:
+    """y - E[y] at the rows of weight 0, nan where y cannot be read."""
+    left, likelihood = fit.model.design.unused, fit.model.likelihood
+    if left is None or left.y is None:
+        return np.nan
+    eta = left.X @ fit.solution.beta
+    mean = likelihood.mean(plus_offset(eta, left.offset), **fit.aux)
+    return _distance(likelihood, left.y, mean)
+
+
+def _distance(likelihood: Likelihood, y: Array, mean: Array) -> Array:
+    """y - E[y] on the scale of the mean, class by class (n, K) for classes; nan where y is."""
+    unknown = np.isnan(y.reshape(len(y), -1)).any(1)
+    return np.where(unknown if mean.ndim == 1 else unknown[:, None], np.nan, likelihood.response(y) - mean)
+
+
+def predictor(fit: Fitted) -> Array:
+    """eta at the estimate, (n, m)."""
+    design = fit.model.design
+    eta = design.X @ fit.solution.beta
+    return plus_offset(eta, design.offset)
+
+
+def _response(fit: Fitted) -> ResidualKind:
+    model, eta = fit.model, predictor(fit)
+    mean = model.likelihood.mean(eta, **fit.aux_of_rows)
+    return ResidualKind(_distance(model.likelihood, model.design.observed, mean), () if mean.ndim == 1 else ("level",))
+
+
+def _pearson(fit: Fitted) -> ResidualKind:
+    likelihood, eta = _smooth(fit), predictor(fit)
+    if isinstance(likelihood, SoftmaxLikelihood):
+        p, n = likelihood.mean(eta), likelihood.tally(fit.model.design.observed).sum(1, keepdims=True)
+        with np.errstate(all="ignore"):  # 0 / 0 where a class is certain
+            return ResidualKind(_response(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",))
+    return ResidualKind(score(fit, eta)[:, 0])
+
+
+def score(fit: Fitted, eta: Array) -> Array:
+    """L^-1 s, (n, m), with the Fisher information L L' of each row."""
+    likelihood = _smooth(fit)
+    y = fit.model.design.observed
+    info = np.broadcast_to(likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1]))
+    s = likelihood.score(y, eta, **fit.aux_of_rows)
+    return np.einsum("nab,nb->na", roots(info)[1], s)
+
+
+def _deviance(fit: Fitted) -> ResidualKind:
+    return ResidualKind(deviance(fit, predictor(fit)))
+
+
+def deviance(fit: Fitted, eta: Array) -> Array:
+    """Signed root of twice the log likelihood ratio to the best that any linear predictor gives y, (n,); without a sign
+    for classes."""
+    likelihood, y = fit.model.likelihood, fit.model.design.observed
+    aux = fit.aux_of_rows
+    gain = likelihood.log_prob(y, likelihood.saturated(y), **aux) - likelihood.log_prob(y, eta, **aux)
+    length = np.sqrt(2.0 * np.maximum(gain, 0.0))
+    if not isinstance(likelihood, UnivariateLikelihood):
+        return length
+    return np.asarray(np.sign(likelihood.response(y) - likelihood.mean(eta, **aux)) * length)
+
+
+def _working(fit: Fitted) -> ResidualKind:
+    likelihood, eta = _smooth(fit), predictor(fit)
+    y = fit.model.design.observed
+    info = np.broadcast_to(likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1]))
+    s = likelihood.score(y, eta, **fit.aux_of_rows)
+    inverse = roots(info)[1]
+    values = np.einsum("nba,nb->na", inverse, np.einsum("nab,nb->na", inverse, s))
+    values = values @ likelihood.contrast_matrix.T
+    return ResidualKind(values, ("outcome",)) if likelihood.outcomes else ResidualKind(values[:, 0])
+
+
+def _partial(fit: Fitted) -> ResidualKind:
+    """r_ik + sum_j (x_ij - mean_j) b_jk over the columns j of a term, r the working residuals of the reported predictors k."""
+    design, likelihood = fit.model.design, fit.model.likelihood
+    if not sloped(fit):
+        raise Incompatible("partial residuals are those of a term, and this model has none beside the intercept")
+    working = _working(fit)
+    mean = np.average(design.X, axis=0, weights=design.weights) * (design.intercept is not None)
+    coef = fit.solution.beta @ likelihood.contrast_matrix.T
+    parts = [(design.X - mean)[:, list(columns)] @ coef[list(columns)] for columns in sloped(fit).values()]
+    by_term = working.values.reshape(len(design.X), 1, -1) + np.stack(parts, 1)
+    return (
+        ResidualKind(by_term, ("term", "outcome")) if likelihood.outcomes else ResidualKind(by_term[..., 0], ("term",))
+    )
+
+
+def sloped(fit: Fitted) -> dict[str, tuple[int, ...]]:
+    """The columns of each term but the intercept."""
+    return {name: at for name, at in terms(fit.model.design).items() if name != "Intercept"}
+
+
+def _quantile(fit: Fitted) -> ResidualKind:
+    return ResidualKind(quantile_residuals(fit, np.arange(fit.model.design.n)))
+
+
+def quantile_residuals(fit: Fitted, rows: Array) -> Array:
+    """Quantile residuals of these rows (repeated rows are drawn anew), with the seed of the fit."""
+    likelihood = fit.model.likelihood
+    if not isinstance(likelihood, UnivariateLikelihood):
+        raise Incompatible(
+            f"quantile residuals need an ordered response, and the classes of a {likelihood.name} have no order; response, pearson and "
+            "partial residuals are class by class, deviance residuals one of each row"
+        )
+    used, place = np.unique(rows, return_inverse=True)
+    upper, lower = tails(fit, used)
+    between = lower[place]
+    if not isinstance(likelihood.support, str):
+        between = between + (upper - lower)[place] * uniforms(fit, rows)
+    return ndtri(np.clip(between, _EDGE, 1.0 - _EDGE))
+
+
+def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
+    """P(Y <= y) and P(Y < y) of these rows under the predictive distribution."""
+    likelihood, y = fit.model.likelihood, fit.model.design.observed[rows]
+    assert isinstance(likelihood, UnivariateLikelihood)
+    told = _thinned(fit, rows)
+    upper = told.cdf(y)
+    if isinstance(likelihood.support, str):
+        return upper, upper
+    return upper, told.cdf(likelihood.drawn(y) - 1.0)  # discrete responses are whole numbers
+
+
+def _thinned(fit: Fitted, rows: Array) -> Predictive:
+    atoms = predictive(fit.model, fit.solution, fit.model.design.take(rows), spread=False, seed=fit.seed)
+    return atoms.thinned(_DRAWS)
+
+
+def _smooth(fit: Fitted) -> SmoothLikelihood:
+    if not isinstance(fit.model.likelihood, SmoothLikelihood):
+        raise Incompatible(
+            f"these residuals are those of a smooth likelihood, and the {fit.model.likelihood.name} likelihood has kinks: "
+            "take 'response' or 'quantile' ones"
+        )
+    return fit.model.likelihood
+
+
+KINDS: Mapping[str, Callable[[Fitted], ResidualKind]] = MappingProxyType(
+    {
+        "response": _response,
+        "pearson": _pearson,
+        "deviance": _deviance,
+        "working": _working,
+        "partial": _partial,
+        "quantile": _quantile,
+    }
+)

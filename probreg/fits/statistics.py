@@ -1,0 +1,418 @@
+"""The statistics of a fit that people know by name: n, degrees of freedom, deviance, R², AIC, BIC, residuals, broom's tables."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Flag, Probability, Word, checked
+from probreg.arguments.types import CovarianceLike, DataArray, DataFrame
+from probreg.data.rows import plus_offset
+from probreg.errors import Incompatible, ProbregError
+from probreg.fits.fitted import Fitted
+from probreg.fits.goodness import (
+    deviance_at,
+    estimated_coefficients,
+    is_density,
+    is_maximum_likelihood,
+    null_deviance,
+    number_of_rows,
+    overall_test,
+    share_explained,
+    why_no_criterion,
+)
+from probreg.fits.inference_data import row_labels
+from probreg.fits.prediction import require_predictive
+from probreg.fits.residuals import labelled_residuals, reachable
+
+
+@dataclass(frozen=True, eq=False)
+class FitStatistics(Fitted):
+    """What `Fit` says of itself in one number each, and in the tables that R's broom has."""
+
+    @property
+    def nobs(self) -> int:
+        """The number of observations: the sum of frequency weights, the number of rows under other weights.
+
+        Returns
+        -------
+        int
+            A row that counts trials is one observation.
+
+        Raises
+        ------
+        DataError
+            For a saved fit that did not note it.
+        """
+        return number_of_rows(self)
+
+    @property
+    def df_resid(self) -> int:
+        """n - k, observations less coefficients that the rows identify, of all linear predictors; sigma does not count.
+
+        Returns
+        -------
+        int
+            As in R and statsmodels.
+
+        Raises
+        ------
+        Incompatible
+            Under a prior of coefficients, where each counts by less than one.
+        """
+        if self.model.joint.informative.any():
+            raise Incompatible(
+                "residual degrees of freedom count coefficients, and under a prior each counts by less than one: see "
+                "pr.prior_weight(fit).effective"
+            )
+        return self.nobs - estimated_coefficients(self)
+
+    @property
+    def n_parameters(self) -> int:
+        """The k of AIC and BIC: identified coefficients and unknown nuisance parameters, such as sigma, as R counts them.
+
+        Raises
+        ------
+        Incompatible
+            For a posterior and a mode under a prior.
+        """
+        if (why := why_no_criterion(self)) is not None:
+            raise Incompatible(why)
+        return estimated_coefficients(self) + len(self.model.unknown)
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion 2 k - 2 log L, with k = `n_parameters`.
+
+        Returns
+        -------
+        float
+            In nats, times two.
+
+        Raises
+        ------
+        Incompatible
+            For a posterior, a mode under a prior, sampling weights, and a fit that meets every response exactly.
+        NotConverged
+            Without an estimate.
+
+        References
+        ----------
+        Akaike 1973.
+        """
+        return 2.0 * self.n_parameters - 2.0 * self._finite_log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion k log(n) - 2 log L, with k = `n_parameters` and n = `nobs`: the row is the unit.
+
+        Returns
+        -------
+        float
+            In nats, times two.
+
+        Raises
+        ------
+        Incompatible
+            As `aic`.
+
+        References
+        ----------
+        Schwarz 1978.
+        """
+        return self.n_parameters * float(np.log(self.nobs)) - 2.0 * self._finite_log_likelihood
+
+    @property
+    def _finite_log_likelihood(self) -> float:
+        if not np.isfinite(self.log_likelihood):
+            raise Incompatible("the fit meets every response exactly, so that its density has no bound: no AIC or BIC")
+        return self.log_likelihood
+
+    @cached_property
+    def deviance(self) -> float:
+        """D = 2 phi (log L of the saturated model - log L) at the estimate, which has a linear predictor for each row.
+
+        phi is 1 for classes, trials and counts. It is sigma² for noise with a scale, which makes D the residual sum of squares
+        of a Gaussian, the sum of 2 |r|^p of a power, and twice the absolute, check or tube losses of those likelihoods.
+
+        Returns
+        -------
+        float
+            As R's `deviance`; in units of phi.
+
+        Raises
+        ------
+        Incompatible
+            Under sampling weights, which make a pseudo-likelihood.
+        DataError
+            Where the rows are gone and no moments stand for them.
+        """
+        require_predictive(self.solution, self.method)
+        return deviance_at(self.model, self.solution.beta, self.solution.aux)
+
+    @cached_property
+    def null_deviance(self) -> float:
+        """The deviance of an intercept alone, or of the offset alone without intercept; nuisance parameters stay as they are.
+
+        Returns
+        -------
+        float
+            For a Gaussian the sum of squares about the mean.
+        """
+        require_predictive(self.solution, self.method)
+        return null_deviance(self.model, self.solution.aux)
+
+    @cached_property
+    def r_squared(self) -> float:
+        """The share of the deviance that is explained, or for classes and counts McFadden's 1 - log L / log L_0.
+
+        For least squares it is R² = 1 - RSS / TSS, about zero without an intercept, as in R. For other noise it is
+        1 - D / D_0, for a quantile that of Koenker & Machado. L_0 has an intercept alone, with the same offset and weights.
+
+        Returns
+        -------
+        float
+            At the estimate, the posterior mean of a posterior.
+
+        Raises
+        ------
+        DataError
+            Where the rows are not in memory, but for least squares.
+        Incompatible
+            Under sampling weights.
+
+        References
+        ----------
+        McFadden 1974; Koenker & Machado 1999.
+        """
+        return share_explained(self, self.deviance if is_density(self.model) else np.nan)
+
+    @property
+    def adjusted_r_squared(self) -> float:
+        """1 - (1 - R²) (n - 1) / (n - k) of least squares; n in place of n - 1 without an intercept.
+
+        Raises
+        ------
+        Incompatible
+            For other fits.
+        """
+        if not (self.model.likelihood.least_squares and is_maximum_likelihood(self)):
+            raise Incompatible("adjusted R² is of least squares, a Gaussian likelihood without a prior")
+        n, df = self.nobs, self.df_resid
+        if df < 1:
+            raise Incompatible("adjusted R² needs more rows than coefficients")
+        return 1.0 - (1.0 - self.r_squared) * (n - (self.model.design.intercept is not None)) / df
+
+    @cached_property
+    def residual_sd(self) -> float:
+        """The noise scale: sqrt(RSS / (n - k)) of least squares, R's residual standard error; else the estimate.
+
+        Returns
+        -------
+        float
+            In units of the response.
+
+        Raises
+        ------
+        Incompatible
+            For a likelihood without a noise scale.
+        """
+        if self.model.likelihood.noise_scale is None:
+            raise Incompatible(f"the {self.model.likelihood.name} likelihood has no noise scale")
+        unbiased = self.model.likelihood.least_squares and is_maximum_likelihood(self) and self.model.noise_unknown
+        if unbiased and self.model.design.weight_kind != "sampling":
+            return float(np.sqrt(self.deviance / self.df_resid)) if self.df_resid > 0 else np.nan
+        return float(self.model.noise(self.solution.aux))
+
+    # ---- row by row ------------------------------------------------------------------------------------------------
+
+    @property
+    def fitted(self) -> DataArray:
+        """The mean at the training rows, at the estimate (posterior mean): y is `fitted` plus the response residuals.
+
+        Returns
+        -------
+        DataArray (obs) or (obs, level)
+            Probabilities of the classes for a softmax, per trial where a row counts trials.
+
+        Raises
+        ------
+        DataError
+            Without rows in memory.
+        """
+        import xarray as xr
+
+        reachable(self)
+        design, likelihood = self.model.design.whole, self.model.likelihood
+        eta = plus_offset(design.X @ self.solution.beta, design.offset)
+        mean = likelihood.mean(eta, **self.aux)
+        coords: dict[str, Any] = {"obs": row_labels(None, design)}
+        if mean.ndim == 2:
+            coords["level"] = [str(v) for v in likelihood.levels]
+        return xr.DataArray(mean, coords, tuple(coords), name="fitted", attrs={"method": self.method.name})
+
+    @checked
+    def residuals(self, kind: Word = "response") -> DataArray:
+        """Residuals at the estimate, one per row: `pr.residuals` says what each kind is.
+
+        Parameters
+        ----------
+        kind : str
+            "response", "pearson", "deviance", "working", "partial" or "quantile".
+
+        Returns
+        -------
+        DataArray (obs)
+            In the units of the kind.
+
+        Raises
+        ------
+        DataError
+            For an unknown kind and without rows.
+        Incompatible
+            Where a kind has no meaning.
+        """
+        return labelled_residuals(self, kind)
+
+    # ---- tables with broom's names ---------------------------------------------------------------------------------
+
+    @abstractmethod
+    def summary(
+        self,
+        prob: Probability = 0.95,
+        kind: Word | None = None,
+        *,
+        covariance: CovarianceLike | None = None,
+        exp: Flag = False,
+        null: float | Mapping[str, float] = 0.0,
+    ) -> DataFrame:
+        """The table of coefficients."""
+
+    @property
+    @abstractmethod
+    def smooths(self) -> DataFrame:
+        """The smooth functions with their degrees of freedom."""
+
+    @checked
+    def tidy(
+        self,
+        prob: Probability = 0.95,
+        kind: Word | None = None,
+        *,
+        covariance: CovarianceLike | None = None,
+        exp: Flag = False,
+        null: float | Mapping[str, float] = 0.0,
+    ) -> DataFrame:
+        """One row per coefficient under the names of R's broom, unrounded.
+
+        Parameters
+        ----------
+        prob : float
+            Probability of the intervals, between 0 and 1.
+        kind : str, optional
+            Of the intervals, as in `interval`.
+        covariance : str or DataArray, optional
+            As in `summary`.
+        exp : bool
+            As in `summary`.
+        null : float or mapping
+            As in `summary`.
+
+        Returns
+        -------
+        DataFrame
+            term, estimate, std.error, statistic, p.value, conf.low, conf.high; y.level before them where outcomes have
+            coefficients of their own. Of a posterior no test; after chains rhat and ess.
+
+        Examples
+        --------
+        >>> import probreg as pr
+        >>> model = pr.Model.from_arrays([2.0, 3.0, 4.0, 6.0], [5.0, 7.0, 9.0, 13.5], columns=["x"])
+        >>> pr.fit(model).tidy()[["term", "estimate", "p.value"]].round(4)
+                term  estimate  p.value
+        0  Intercept    0.6429   0.0843
+        1          x    2.1286   0.0005
+        """
+        table = self.summary(prob, kind, covariance=covariance, exp=exp, null=null).iloc[: len(self.parameter_names)]
+        if "p_value" not in table and self.target == "mode":
+            table = table.assign(statistic=np.nan, p_value=np.nan)
+        renamed = {
+            "outcome": "y.level", "coef": "term", "estimate": "estimate", "mean": "estimate", "median": "estimate",
+            "std_error": "std.error", "sd": "std.error", "statistic": "statistic", "p_value": "p.value",
+            "lower": "conf.low", "upper": "conf.high", "r_hat": "rhat", "ess_bulk": "ess",
+        }  # fmt: skip
+        table = table.reset_index()
+        found = table[[c for c in renamed if c in table]].rename(columns=renamed)
+        found.attrs = {}
+        return found
+
+    def glance(self) -> DataFrame:
+        """One row with the statistics of the fit, under the names of R's broom.
+
+        Least squares: r.squared, adj.r.squared, sigma, statistic and p.value of the F test of all slopes, df. Classes, counts
+        and other noise: null.deviance, df.null, and McFadden's R² or the deviance explained as r.squared. Both: logLik, AIC,
+        BIC, deviance, df.residual, nobs. What a fit does not have is nan.
+
+        Returns
+        -------
+        DataFrame
+            For a posterior algorithm, pss (the number of draws), nobs, sigma, r.squared and logLik at its mean.
+
+        Examples
+        --------
+        >>> import probreg as pr
+        >>> model = pr.Model.from_arrays([2.0, 3.0, 4.0, 6.0], [5.0, 7.0, 9.0, 13.5], columns=["x"])
+        >>> pr.fit(model).glance()[["r.squared", "sigma", "df", "AIC", "nobs"]].round(4)
+           r.squared   sigma  df     AIC  nobs
+        0     0.9989  0.1464   1 -0.7932     4
+        """
+        import pandas as pd
+
+        gaussian = self.model.likelihood.least_squares
+        row: dict[str, Any] = {}
+        if self.solution.draws is not None:
+            row = {"algorithm": self.method.name, "pss": self.solution.draws.count}
+        row["r.squared"] = self._told("r_squared")
+        if self.target == "mode" and gaussian:
+            row["adj.r.squared"] = self._told("adjusted_r_squared")
+        if self.model.likelihood.noise_scale is not None:
+            row["sigma"] = self._told("residual_sd")
+        if self.target == "mode" and gaussian:
+            test = self.overall
+            row |= {"statistic": np.nan, "p.value": np.nan, "df": np.nan}
+            row |= {} if test is None else {"statistic": test.statistic, "p.value": test.p_value, "df": test.df}
+        elif self.target == "mode":
+            row["null.deviance"] = self._told("null_deviance")
+            row["df.null"] = self._told("nobs") - self.model.shape[1] * (self.model.design.intercept is not None)
+        row["logLik"] = self._told("log_likelihood")
+        if self.target == "mode":
+            row |= {"AIC": self._told("aic"), "BIC": self._told("bic"), "deviance": self._told("deviance")}
+            row["df.residual"] = self._told("df_resid")
+        row["nobs"] = self._told("nobs")
+        return pd.DataFrame([row])
+
+    @property
+    def overall(self) -> Any:
+        """The F test that every coefficient of least squares but the intercept is zero; None where there is none.
+
+        Returns
+        -------
+        OverallTest or None
+            statistic, df, df_resid and p_value.
+        """
+        flat = self.model.likelihood.least_squares and is_maximum_likelihood(self) and self.model.noise_unknown
+        flat = flat and not self.solution.sandwich  # by which variances differ
+        try:
+            return overall_test(self, self.deviance, self.df_resid) if flat else None
+        except ProbregError:
+            return None
+
+    def _told(self, name: str) -> Any:
+        """A statistic, nan where this fit has none of that name."""
+        try:
+            return getattr(self, name)
+        except ProbregError:
+            return np.nan

@@ -1,0 +1,432 @@
+"""The table of a fit and how it is read: statistics and p-values, ratios, and a head and foot for the printed page.
+
+Imported on use, since a `Summary` is a pandas DataFrame.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr, stdtr
+
+from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.fits.goodness import is_density, is_maximum_likelihood, why_no_test
+from probreg.fits.inference_data import coefficient_index, parameter_names, reported_coefficients
+from probreg.fits.smooth_functions import said_of_smooths
+from probreg.fits.statistics import FitStatistics
+from probreg.inference.base import markov, reported_estimate
+from probreg.inference.sampling.convergence import mixing
+from probreg.inference.uncertainty.intervals import IntervalKind
+from probreg.model.model import Model
+from probreg.priors import Flat, Prior
+from probreg.system.terminal import p_said, printed, table_lines
+
+Array = np.ndarray
+_LINES = 40  # of a print at most
+_FEW_COLUMNS = 300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
+_KINDS = {"wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density", "bca": "bootstrap BCa"}
+
+
+class Asked(NamedTuple):
+    """What a summary was asked: the intervals, the standard errors (p,) or (p, outcomes), degrees of freedom of t, ratios, nulls."""
+
+    interval: IntervalKind
+    prob: float
+    error: Array
+    df: float | None
+    exp: bool
+    null: float | Mapping[str, float]
+
+
+class Summary(pd.DataFrame):
+    """The table of a fit: a DataFrame that prints what is modelled above it and the statistics of the fit under it.
+
+    What is made of it, such as a slice, is a plain DataFrame.
+    """
+
+    _of: FitStatistics | None = None
+
+    @property
+    def _constructor(self) -> Any:
+        return pd.DataFrame
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self._of is None else summary_text(self._of, self)
+
+    def _repr_html_(self) -> str | None:
+        return super()._repr_html_() if self._of is None else summary_html(self._of, self)
+
+
+# ---- the table ---------------------------------------------------------------------------------------------------------
+
+
+def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
+    """One row per coefficient, outcome by outcome, then the nuisance parameters and sampled scales."""
+    posterior, null = fit.target == "posterior", null_values(fit, asked.null)
+    lower, upper = asked.interval.ends(asked.prob)
+    columns: dict[str, Array] = {"mean": coef, "sd": asked.error} if posterior else {"estimate": coef}
+    untold = None if posterior else why_no_test(fit, own_errors=asked.interval.given is None)
+    tested = not posterior and untold is None
+    if not posterior:
+        columns["std_error"] = asked.error
+    if tested:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(asked.error > 0, (coef - null) / asked.error, np.nan)
+        columns |= {"statistic": t, "p_value": two_sided(t, asked.df)}
+    columns |= {"lower": lower, "upper": upper}
+    if asked.exp:
+        columns = _ratios(fit, columns, asked.interval)
+    flat = {k: np.asarray(v).T.ravel() for k, v in columns.items()}
+    table = Summary(pd.DataFrame(flat, index=coefficient_index(fit.model)))
+    for name, (value, sd) in fit.solution.scalars.items():
+        known = dict(zip(("lower", "upper"), asked.interval.aux_ends(name, asked.prob)))
+        known |= {"estimate": value, "mean": value, "median": value, "std_error": sd, "sd": sd}
+        row = [known.get(c, np.nan) for c in columns]
+        table.loc[("", name) if fit.model.likelihood.outcomes else name] = row
+    if markov(fit.method, fit.solution):
+        for name, values in mixing(fit.model, fit.solution).items():
+            table[name] = values
+    if posterior:
+        above = np.asarray(probability_positive(fit)).T.ravel()
+        table["p_positive"] = np.r_[above, np.full(len(table) - len(above), np.nan)]
+    object.__setattr__(table, "_of", fit)
+    table.attrs = _words(fit, asked, tested) | ({} if untold is None else {"no_p_value": untold})
+    return table
+
+
+def _words(fit: FitStatistics, asked: Asked, tested: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "prob": float(asked.prob),
+        "kind": asked.interval.name,
+        "method": fit.method.name,
+        **asked.interval.words,
+        **fit.described,
+    }
+    if tested:
+        found |= {"statistic": "z" if asked.df is None else "t", "null": null_words(asked.null)}
+        found |= {} if asked.df is None else {"df": asked.df}
+    return found | ({"ratio": fit.model.likelihood.link.ratio} if asked.exp else {})
+
+
+def two_sided(t: Array, df: float | None) -> Array:
+    """p = 2 P(T > |t|), T Student-t on df degrees of freedom, or normal.
+
+    >>> two_sided(np.array([1.959963984540054]), None).round(6).tolist()
+    [0.05]
+    """
+    return np.asarray(2.0 * (ndtr(-np.abs(t)) if df is None else stdtr(df, -np.abs(t))))
+
+
+def null_values(fit: FitStatistics, null: float | Mapping[str, float]) -> Array:
+    """The value of each coefficient under the null, shaped as the coefficients. DataError for a name that is none of them."""
+    names, shape = parameter_names(fit.model), (fit.model.shape[0], max(1, len(fit.model.likelihood.outcomes)))
+    values = np.zeros(len(names))
+    if isinstance(null, Mapping):
+        for name, value in null.items():
+            at = [i for i, full in enumerate(names) if name in (full, fit.model.design.columns[i // shape[1]])]
+            if not at:
+                raise DataError(f"null= names {name!r}, which is no coefficient; there are: {', '.join(names[:12])}")
+            values[at] = _number(name, value)
+    else:
+        values[:] = _number("null", null)
+    if fit.target == "posterior" and values.any():
+        raise Incompatible(
+            "null= is that of a p-value; of a posterior ask pr.hypothesis(fit, 'x > 1') for a probability"
+        )
+    return values.reshape(shape if fit.model.likelihood.outcomes else shape[:1])
+
+
+def _number(name: str, value: Any) -> float:
+    if not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        raise DataError(f"null= is a finite number, or a mapping from names to numbers; {name!r} is {value!r}")
+    return float(value)
+
+
+def null_words(null: float | Mapping[str, float]) -> str:
+    """The null in words.
+
+    >>> null_words(0.0), null_words({"x": 1.0})
+    ('coefficient = 0', 'x = 1, others = 0')
+    """
+    if isinstance(null, Mapping):
+        return ", ".join([*(f"{k} = {float(v):g}" for k, v in null.items()), "others = 0"])
+    return f"coefficient = {float(null):g}"
+
+
+def _ratios(fit: FitStatistics, columns: dict[str, Array], interval: IntervalKind) -> dict[str, Array]:
+    """exp of estimates and ends; the standard error of a ratio by the delta method, and of a posterior the median."""
+    link = fit.model.likelihood.link
+    if not link.ratio:
+        raise Incompatible(
+            f"exp=True is for log and logit links; the {link.name} link of {fit.model.likelihood.name} has differences, not ratios"
+        )
+    if interval.name == "hdi":
+        raise Incompatible("exp of a highest-density interval is none of the ratio: ask for kind='eti' with exp=True")
+    with np.errstate(over="ignore"):
+        ends = {k: np.exp(columns[k]) for k in ("lower", "upper")}
+        if fit.target == "posterior":
+            return {"median": np.exp(posterior_median(fit)), **ends}
+        # Var exp(b) = exp(2 b) Var b to first order
+        ratio = np.exp(columns["estimate"])
+        return {**columns, "estimate": ratio, "std_error": ratio * columns["std_error"], **ends}
+
+
+# ---- of a posterior ----------------------------------------------------------------------------------------------------
+
+
+def probability_positive(fit: FitStatistics) -> Array:
+    """P(coefficient > 0), (p,) or (p, outcomes): by formula where the marginal is Student-t or a mixture of normals, else the
+    share of draws."""
+    s, draws = fit.solution, fit.solution.posterior
+    coef = reported_coefficients(fit.model, s.beta)
+    if draws.elliptical:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = coef / _own_scale(fit, coef)
+        return np.asarray(ndtr(t) if s.df is None else stdtr(s.df, t))
+    if draws.marginals is not None:
+        # sum_k w_k Phi(mean_k / sd_k)
+        m = draws.marginals
+        return np.asarray(m["weight"] @ ndtr(m["mean"] / m["sd"])).reshape(coef.shape)
+    beta = reported_coefficients(fit.model, draws["beta"])
+    return np.asarray((beta > 0).mean((0, 1)))
+
+
+def _own_scale(fit: FitStatistics, coef: Array) -> Array:
+    return reported_estimate(fit.model, fit.solution).error.reshape(coef.shape)
+
+
+def posterior_median(fit: FitStatistics) -> Array:
+    """The median of each coefficient: its mean where the marginal is symmetric by formula, else of the draws."""
+    s, draws = fit.solution, fit.solution.posterior
+    if draws.elliptical:
+        return reported_coefficients(fit.model, s.beta)
+    beta = reported_coefficients(fit.model, draws["beta"])
+    return np.asarray(np.median(beta, axis=(0, 1)))
+
+
+# ---- the printed page --------------------------------------------------------------------------------------------------
+
+
+def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True) -> str:
+    """Head, table, foot and notes, at most 40 lines; without `terms` the columns of smooth functions are a line each."""
+    head, foot = _head(fit, table), _foot(fit, table)
+    shown, said = (table, []) if terms else without_terms(fit, table)
+    notes = [f"note: {n}" for n in table.attrs["notes"]]
+    size = len(fit.parameter_names)
+    body = shown.iloc[: len(shown) - (len(table) - size)]
+    room = max(_LINES - len(head) - len(foot) - len(notes) - len(said) - 1, 5)
+    more = [f"… {len(body) - room + 1} rows more, in summary().to_string()"] if len(body) > room else []
+    body = body.iloc[: room - 1] if more else body
+    lines = table_lines(_cells(body, table.attrs)) if len(body) else []
+    return printed(*head, *lines, *more, *said, *foot, *notes)
+
+
+def summary_html(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True) -> str:
+    """The same for a notebook."""
+    shown, said = (table, []) if terms else without_terms(fit, table)
+    body = shown.iloc[: len(shown) - (len(table) - len(fit.parameter_names))]
+    first, *rest = _head(fit, table)
+    head = f"<p><b>{escape(first)}</b><br>{'<br>'.join(map(escape, rest))}</p>"
+    foot = "<br>".join(map(escape, [*said, *_foot(fit, table)]))
+    notes = "".join(f"<li>{escape(n)}</li>" for n in table.attrs["notes"])
+    rows = _cells(body, table.attrs).to_html(border=0) if len(body) else ""
+    return f"{head}{rows}<p>{foot}</p><ul>{notes}</ul>"
+
+
+def without_terms(fit: FitStatistics, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The table without the columns of smooth functions and processes, which say nothing one by one, and a line for each."""
+    present = set(fit.model.design.columns)
+    terms = [t for t in fit.model.design.recipe.terms if present.issuperset(t.columns)]
+    gone = {c for term in terms for c in term.columns}
+    last = table.index.get_level_values(-1)
+    kept = [name not in gone for name in last]
+    return table[kept], [f"{term.name}: {len(term.columns)} columns, in summary()" for term in terms]
+
+
+def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
+    """Every column as text, the statistic under its own name."""
+    shown = {
+        "p_value": ("p", p_cell), "p_positive": ("P(> 0)", _share_cell), "r_hat": ("r_hat", lambda v: _fixed(v, 3)),
+        "ess_bulk": ("ess_bulk", lambda v: _fixed(v, 0)), "ess_tail": ("ess_tail", lambda v: _fixed(v, 0)),
+        "statistic": (words.get("statistic", "statistic"), lambda v: _fixed(v, 2)),
+    }  # fmt: skip
+    columns = {}
+    some = table.notna().any()
+    for name in (c for i, c in enumerate(table.columns) if i == 0 or some[c]):
+        said, cell = shown.get(name, (name, lambda v: f"{v:.5g}"))
+        if name == "estimate" and "ratio" in words:
+            said = words["ratio"]
+        columns[said] = [cell(v) for v in table[name]]
+    out = pd.DataFrame(columns, index=table.index)
+    out.index.names = [None] * out.index.nlevels
+    return out
+
+
+def p_cell(p: float) -> str:
+    """A p-value in a table, to two digits.
+
+    >>> p_cell(0.0123), p_cell(0.0), p_cell(2e-9), p_cell(float("nan"))
+    ('0.012', '<1e-15', '2e-09', '')
+    """
+    return "" if np.isnan(p) else p_said(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
+
+
+def _share_cell(p: float) -> str:
+    """A probability that is never rounded to 0 or 1; draws that all agree say that alone."""
+    if np.isnan(p):
+        return ""
+    return ">0.999" if p >= 0.9995 else "<0.001" if p < 0.0005 else f"{p:.3f}"
+
+
+def _fixed(value: float, digits: int) -> str:
+    return "" if np.isnan(value) else f"{value:.{digits}f}"
+
+
+def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
+    """What is modelled; the method, N, df and the prior; what the columns are."""
+    words = table.attrs
+    n, df = _known(fit, "nobs"), _known(fit, "df_resid")
+    size = "" if n is None else f", N = {n}"
+    size += "" if df is None or fit.target == "posterior" else f", residual df = {df}"
+    lines = [words["models"], f"{words['method']}{size}; {words['status']}", f"prior: {prior_line(fit.model)}"]
+    said = f"{100 * words['prob']:g} % {_KINDS.get(words['kind'], words['kind'])} intervals"
+    if words.get("covariance") == "none":
+        said = "no standard errors and no intervals"
+    elif "covariance" in words and words["kind"] in ("t", "wald"):
+        said += f", {words['covariance']} covariance"
+    if "ratio" in words:
+        said += f"; {words['ratio']}s, exp of the coefficients"
+    if "statistic" in words:
+        law = f"t({words['df']:g})" if "df" in words else "z"
+        said += f"; {law} and two-sided p for {words['null']}"
+    return [*lines, said]
+
+
+def prior_line(model: Model) -> str:
+    """The prior as it was stated, in one line.
+
+    >>> from probreg.priors import Normal
+    >>> prior_line(Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], prior=Normal(2.5, scaled=True)))
+    'Normal(2.5, scaled=True) on x1'
+    """
+    informative = model.joint.informative
+    if not informative.any():
+        aux = [f"{a} ~ {model.aux_prior(a).name}" for a in model.unknown if not model.flat]
+        return "; ".join(["flat", *(a for a in aux if not a.endswith("reference"))])
+    if isinstance(model.prior, Prior):
+        told = tuple(c for c, known in zip(model.design.columns, informative) if known)
+        return f"{_stated(model.prior)} on {_columns(model, told)}"
+    each = [
+        f"{_stated(prior)} on {_columns(model, (key,) if isinstance(key, str) else tuple(key))}"
+        for key, prior in model.prior.items()
+        if not isinstance(prior, Flat)
+    ]
+    return "; ".join(each[:4]) + (f"; {len(each) - 4} more" if len(each) > 4 else "")
+
+
+def _columns(model: Model, names: tuple[str, ...]) -> str:
+    """Columns in a line: by name where they are few, those of a smooth function or a process as the term."""
+    design = model.design
+    called = design.called([design.columns.index(c) for c in names])
+    if called != ", ".join(names):
+        return called
+    of = {c: term.name for term in design.recipe.terms for c in term.columns}
+    shown = list(dict.fromkeys(of.get(c, c) for c in names))
+    return ", ".join(shown) if len(shown) <= 4 else f"{len(shown)} columns"
+
+
+def _stated(prior: Any) -> str:
+    """A prior by the settings that were given."""
+    said = []
+    for i, f in enumerate(fields(prior)):
+        value = getattr(prior, f.name)
+        if i == 0 or f.default is MISSING or not (value is f.default or _same(value, f.default)):
+            text = _setting(value)
+            said.append(text if i == 0 else f"{f.name}={text}")
+    return f"{type(prior).__name__}({', '.join(said)})"
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and bool(a == b)
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, bool | str) or value is None:
+        return repr(value)
+    if isinstance(value, int | float):
+        return f"{value:g}"
+    if hasattr(value, "__dataclass_fields__"):
+        return _stated(value)
+    size = len(value) if hasattr(value, "__len__") else 0
+    return f"({', '.join(f'{v:g}' for v in value)})" if 0 < size <= 4 and np.ndim(value) == 1 else f"{size} values"
+
+
+def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
+    """Nuisance parameters, R², deviance, likelihood and criteria, and why there is no p."""
+    lines = [*_aux_lines(fit, table), *_smooth_lines(fit)]
+    explained = _explained(fit, table.attrs)
+    lines += [explained] if explained else []
+    if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll):
+        at = {"posterior": " at the posterior mean"}.get(fit.target, "" if fit.model.flat else " at the mode")
+        said = f"log-likelihood {ll:.5g}{at}"
+        if (aic := _known(fit, "aic")) is not None:
+            said += f", AIC {aic:.5g}, BIC {fit.bic:.5g} ({fit.n_parameters} parameters)"
+        lines.append(said)
+    if fit.model.design.weight_kind == "sampling":
+        lines.append("sampling weights make a pseudo-likelihood: no R², AIC or BIC")
+    return [*lines, *(table.attrs[k] for k in ("no_p_value",) if k in table.attrs)]
+
+
+def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
+    lines = []
+    for name, row in table.iloc[len(fit.parameter_names) :].iterrows():
+        word = name[-1] if isinstance(name, tuple) else name
+        value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
+        ends = "" if np.isnan(row["lower"]) else f" ({row['lower']:.5g} to {row['upper']:.5g})"
+        said = f"{word} {value:.5g}{ends}"
+        if (
+            word == fit.model.likelihood.noise_scale
+            and fit.model.likelihood.least_squares
+            and is_maximum_likelihood(fit)
+        ):
+            sd = _known(fit, "residual_sd")
+            said = said if sd is None or np.isnan(sd) else f"{said}; from RSS / df {sd:.5g}"
+        if "r_hat" in row:
+            said += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
+        lines.append(said)
+    return [*lines, *(f"{name} {value:.5g}, held" for name, value in fit.model.fixed.items())]
+
+
+def _smooth_lines(fit: FitStatistics) -> tuple[str, ...]:
+    """A line of degrees of freedom, where they are no work."""
+    few = len(fit.model.design.columns) <= _FEW_COLUMNS or fit.target == "mode"
+    return said_of_smooths(fit.smooths) if few else ()
+
+
+def _explained(fit: FitStatistics, words: Mapping[str, Any]) -> str:
+    """R² by its name, the F test where errors are classical, and the deviance of classes and counts."""
+    if (share := _known(fit, "r_squared")) is None or not np.isfinite(share):
+        return ""
+    if not is_density(fit.model):
+        said = f"McFadden's R² {share:.4g}; deviance {fit.deviance:.5g}"
+        none = _known(fit, "null_deviance")
+        return said if none is None else f"{said}, {none:.5g} without columns"
+    if not fit.model.likelihood.least_squares:
+        return f"R² (share of the deviance) {share:.4g}"
+    zero = "" if fit.model.design.intercept is not None else " about zero"
+    said, adjusted, test = f"R²{zero} {share:.4g}", _known(fit, "adjusted_r_squared"), fit.overall
+    said += "" if adjusted is None else f", adjusted {adjusted:.4g}"
+    if test is None or words.get("covariance") != "classical":
+        return said
+    return f"{said}; F({test.df}, {test.df_resid}) = {test.statistic:.4g}, {p_said(test.p_value)}"
+
+
+def _known(fit: FitStatistics, name: str) -> Any:
+    """A statistic, None where this fit has none."""
+    try:
+        return getattr(fit, name)
+    except ProbregError:
+        return None
