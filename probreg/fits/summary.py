@@ -17,7 +17,7 @@ from probreg.fits.goodness import is_density, is_maximum_likelihood, why_no_test
 from probreg.fits.inference_data import coefficient_index, parameter_names, reported_coefficients
 from probreg.fits.smooth_functions import said_of_smooths
 from probreg.fits.statistics import FitStatistics
-from probreg.inference.base import markov, reported_estimate
+from probreg.inference.base import essential, markov, reported_estimate
 from probreg.inference.sampling.convergence import mixing
 from probreg.inference.uncertainty.intervals import IntervalKind
 from probreg.model.model import Model
@@ -214,7 +214,7 @@ def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     """Head, table, foot and notes, at most 40 lines; without `terms` the columns of smooth functions are a line each."""
     head, foot = _head(fit, table), _foot(fit, table)
     shown, said = (table, []) if terms else without_terms(fit, table)
-    notes = [f"note: {n}" for n in table.attrs["notes"]]
+    notes = [f"note: {n}" for n in essential(table.attrs["notes"])]
     size = len(fit.parameter_names)
     body = shown.iloc[: len(shown) - (len(table) - size)]
     room = max(_LINES - len(head) - len(foot) - len(notes) - len(said) - 1, 5)
@@ -231,7 +231,7 @@ def summary_html(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     first, *rest = _head(fit, table)
     head = f"<p><b>{escape(first)}</b><br>{'<br>'.join(map(escape, rest))}</p>"
     foot = "<br>".join(map(escape, [*said, *_foot(fit, table)]))
-    notes = "".join(f"<li>{escape(n)}</li>" for n in table.attrs["notes"])
+    notes = "".join(f"<li>{escape(n)}</li>" for n in essential(table.attrs["notes"]))
     rows = _cells(body, table.attrs).to_html(border=0) if len(body) else ""
     return f"{head}{rows}<p>{foot}</p><ul>{notes}</ul>"
 

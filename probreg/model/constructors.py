@@ -530,7 +530,8 @@ class FromData(ABC):
         *moments : Moments or path
             What `model.moments` is at each place, or the files that its `save` wrote; they are added up.
         prior : Prior or "weak" or mapping
-            One Prior for every column but the intercept, or a mapping from columns to Priors.
+            One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
+            Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
         aux : mapping
             From a nuisance parameter to a number (held fixed) or to a prior (unknown).
 
