@@ -840,11 +840,12 @@ class Fit(FitStatistics):
         return essential(self.described["notes"])
 
     @checked
-    def save(self, path: str | Path, *, rows: Flag = False) -> Path:
+    def save(self, path: str | Path, *, rows: Flag = False, draws: Flag = False) -> Path:
         """Writes the fit as netCDF: specification, estimate or draws, and the moments of a Gaussian model.
 
         The file takes its place when it is whole and synced: whatever stops the writing, the one before it is left as
-        it was. docs/explanation/storage.md says what is in it, and what of the format is promised.
+        it was. The draws of `conjugate` and `laplace` are not in it: loading makes them again from the seed, to the bit.
+        docs/explanation/storage.md says what is in it, and what of the format is promised.
 
         Parameters
         ----------
@@ -852,6 +853,9 @@ class Fit(FitStatistics):
             Where to write.
         rows : bool
             Whether the training rows are written too.
+        draws : bool
+            Whether the draws are written in any case, with the log-likelihood of each row at each of them, for ArviZ and
+            other programs: 8 bytes for each row and draw.
 
         Returns
         -------
@@ -861,7 +865,7 @@ class Fit(FitStatistics):
         Raises
         ------
         DataError
-            Where it cannot be written.
+            Where it cannot be written, or rows are asked for that are not in memory.
         """
         destination(path)
         unknown = self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
@@ -871,11 +875,21 @@ class Fit(FitStatistics):
         known = replace(self.solution, stats=stats, notes=(*self.notes, *self.solution.notes))
         if rows:
             self.model.design.need_rows("a file that holds the rows", "save it with rows=False")
-        tree = to_save(self.model, self.solution, seed=self.seed, attrs=self._attrs(), rows=rows)
+        if draws and self.solution.draws is None:
+            raise DataError(f"draws=True keeps draws of a posterior, and {self.method.name} gives a point estimate")
+        if draws:
+            self.model.design.need_rows("a file that holds the log-likelihood of each row", "save it with draws=False")
+        remade = not draws and storage.can_be_made_again(self.model, self.method, self.solution, self.seed)
+        by_row = draws or (rows and not remade)
+        tree = to_save(
+            self.model, self.solution, seed=self.seed, attrs=self._attrs(), rows=rows, draws=not remade, by_row=by_row
+        )
         held = [] if rows else [term for term in self.model.design.recipe.processes.values() if term.basis.holds_rows]
         for term in held:
             warnings.warn(term.held_words, ProbregWarning, stacklevel=3)
-        storage.write_fit(path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows)
+        storage.write_fit(
+            path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows, remade=remade
+        )
         return Path(path)
 
     def __repr__(self) -> str:

@@ -118,17 +118,21 @@ def estimate_group(model: Model, solution: Solution) -> Any:
     return xr.Dataset(variables, model_coordinates(model))
 
 
-def to_save(model: Model, solution: Solution, *, seed: int, attrs: Mapping[str, Any], rows: bool) -> Any:
-    """What a file holds: nothing that takes a pass over rows and draws unless `rows`, and then row by weighted row."""
+def to_save(
+    model: Model, solution: Solution, *, seed: int, attrs: Mapping[str, Any], rows: bool, draws: bool, by_row: bool
+) -> Any:
+    """What a file holds: of `draws` the posterior, and `by_row` what takes a pass over rows and draws, weighted row by row."""
     import xarray as xr
 
     groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
-    if solution.draws is not None:
+    if solution.draws is not None and draws:
         groups["posterior"] = draws_group(model, solution.draws.values)
         groups["log_prior"] = _log_prior_group(model, solution.draws.values)
-        groups["sample_stats"] = _stats_group(model, solution.draws, density=rows)
-        if rows:
-            groups |= _row_groups(model, solution.draws.values, seed, repeat=False)
+        groups["sample_stats"] = _stats_group(model, solution.draws, density=by_row)
+        if by_row:
+            made = _row_groups(model, solution.draws.values, seed, repeat=False)
+            # labels of rows are of the rows, which are in the file if asked
+            groups |= made if rows else {k: v.assign_coords(obs=np.arange(v.sizes["obs"])) for k, v in made.items()}
     if rows:
         groups |= data_groups(model, repeat=False)
     tree = xr.DataTree.from_dict(groups)

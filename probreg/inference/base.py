@@ -60,6 +60,7 @@ MethodName = Annotated[
 ]
 
 Array = np.ndarray
+_IN_ORDER = 64  # columns up to which a product in order takes some ten milliseconds
 
 
 class Status(Enum):
@@ -117,6 +118,7 @@ class Draws:
     # alone, in order, log_sigma (K,)
     marginals: Mapping[str, Array] | None = None
     engine: str = ""  # what evaluated the density, where there is a choice
+    made_of: Mapping[str, Array] | None = None  # what the values are a function of, beside the estimate and the seed
 
     def __getitem__(self, name: str) -> Array:
         return self.values[name]
@@ -244,6 +246,12 @@ class Method(ABC):
     @abstractmethod
     def solve(self, model: Model, rng: np.random.Generator) -> Solution: ...
 
+    def draws_again(
+        self, model: Model, estimate: Array, made_of: Mapping[str, Array], rng: np.random.Generator
+    ) -> Draws:
+        """The draws of a posterior once more, to the bit, from the estimate (p, m) and what `Draws.made_of` says of them."""
+        raise Incompatible(f"{self.name} makes no draws that its parameters and the seed say all of")
+
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """The model and the method that will be reported; a method that chooses another, or finds scales, says which."""
         return Resolved(model, self)
@@ -336,6 +344,21 @@ def improper_noise(method: Method, model: Model) -> str | None:
             f"posterior runs to {name} = 0; hold {name}, or give it a proper prior such as HalfNormal"
         )
     return None
+
+
+def times_root(z: Array, root: Array) -> Array:
+    """root z_s for each row of z (S, k), root (k, k): the sum is taken in order, so that no processor changes a bit.
+
+    >>> times_root(np.array([[1.0, 2.0]]), np.array([[1.0, 3.0], [0.0, 2.0]]))
+    array([[7., 4.]])
+    """
+    R = np.asarray(root, dtype=float)
+    if len(R) > _IN_ORDER:
+        return np.asarray(z @ R.T)
+    out = np.zeros_like(z)
+    for k in range(len(R)):
+        out += z[:, k, None] * R[:, k]
+    return out
 
 
 def chains_of(values: Array, chains: int) -> Array:

@@ -55,12 +55,14 @@ CASES: dict[str, tuple[str, dict[str, Any], Any]] = {
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory) -> dict[str, Path]:
-    """Each case as a file without its rows and one with them."""
+    """Each case as a file without its rows and one with them, and of a posterior one with its draws too."""
     folder, out = tmp_path_factory.mktemp("saved"), {}
     for name, (formula, options, method) in CASES.items():
         fit = pr.fit(pr.Model.from_formula(formula, rows(), **options), method, seed=5)
         out[name] = fit.save(folder / f"{name}.nc")
         out[f"{name} with rows"] = fit.save(folder / f"{name}_rows.nc", rows=True)
+        if fit.target == "posterior":
+            out[f"{name} with draws"] = fit.save(folder / f"{name}_draws.nc", rows=True, draws=True)
     return out
 
 
@@ -101,7 +103,7 @@ def test_other_programs_open_the_file(saved):
     import arviz as az
     import xarray as xr
 
-    path = saved["conjugate with rows"]
+    path = saved["conjugate with draws"]
     assert path.read_bytes()[-TRAILER:].startswith(MAGIC)
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         assert tree["posterior"]["beta"].dims == ("chain", "draw", "coef")
@@ -218,7 +220,7 @@ def test_a_formula_in_a_file_runs_nothing(word, saved, tmp_path):
 @pytest.mark.parametrize("group", ["solution", "posterior", "sample_stats"])
 def test_a_group_that_is_missing_is_named(group, saved, tmp_path):
     with pytest.raises(pr.DataError, match=f"no group '{group}'"):
-        pr.load_fit(edited(saved["softmax"], lambda file: file.pop(group), tmp_path))
+        pr.load_fit(edited(saved["softmax with draws"], lambda file: file.pop(group), tmp_path))
 
 
 def test_replicates_without_their_coefficients_are_refused(saved, tmp_path):

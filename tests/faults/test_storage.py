@@ -4,8 +4,10 @@ import json
 import pathlib
 import subprocess
 import sys
+import warnings
 from typing import Any
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -206,7 +208,7 @@ def test_row_labels_of_any_kind_are_saved(name, tmp_path):
     labels, first = LABELS[name]
     rows = pd.DataFrame({"x": np.arange(6.0), "y": [1.0, 3.0, 2.0, 5.0, 4.0, 7.0]}, index=labels)
     fit = pr.fit(pr.Model.from_formula("y ~ x", rows), pr.Conjugate(draws=5))
-    path = fit.save(tmp_path / "fit.nc", rows=True)
+    path = fit.save(tmp_path / "fit.nc", rows=True, draws=True)
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         assert tree["observed_data"]["obs"].values[0] == first
         assert tree["log_likelihood"].sizes["obs"] == 6
@@ -247,6 +249,98 @@ def test_a_file_of_this_format_is_read_for_ever():
     assert fit.described["status"] == again.described["status"]
     assert repr(fit.model.prior) == repr(model.prior)
     np.testing.assert_allclose(fit.predict({"temperature": [31.0]})["mean"], 0.983, atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["format_2_draws", "format_3"])
+def test_a_file_of_an_exact_posterior_is_read_for_ever(name):
+    """Format 2 holds the draws, and the counts of moments as arrays; format 3 what the draws are made of."""
+    rows = {
+        "a": [2.041, 0.418, -0.453, -2.02, -0.865, 0.226, -0.281, -1.055, 0.482, 0.958, 0.024, 0.545],
+        "b": [-2.556, -0.568, -0.216, -0.232, 3.323, -0.353, -0.668, -0.391, -0.239, -0.2, 1.546, -0.505],
+        "y": [-3.254, -0.177, 1.05, -2.754, 5.537, 0.522, -2.503, -2.129, 0.887, 1.138, 3.208, 0.205],
+    }
+    model = pr.Model.from_formula("y ~ a + b", rows, prior=Normal(0.5, sigma_units=True))
+    again, fit = pr.fit(model, pr.Conjugate(draws=8, chains=2), seed=7), pr.load_fit(SAVED / f"{name}.h5")
+    np.testing.assert_allclose(fit.coef, again.coef, rtol=1e-12)
+    for name in ("beta", "sigma"):
+        np.testing.assert_allclose(fit.solution.draws[name], again.solution.draws[name], rtol=1e-12)
+    np.testing.assert_allclose(pr.fit(fit.model).coef, pr.fit(model).coef, rtol=1e-10)
+
+
+def test_an_exact_posterior_of_five_coefficients_takes_25_kilobytes(tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 4))
+    model = pr.Model.from_arrays(
+        X, X @ [1.0, 2.0, 0.0, -1.0] + rng.normal(size=400), prior=Normal(0.5, sigma_units=True)
+    )
+    fit = pr.fit(model, "conjugate")
+    path = fit.save(tmp_path / "fit.nc")
+    assert path.stat().st_size <= 25_000
+    assert fit.save(tmp_path / "draws.nc", draws=True).stat().st_size > 280_000
+    again = pr.load_fit(path)
+    assert again.model.design.n == 0
+    np.testing.assert_array_equal(again.tree["posterior"]["beta"], fit.tree["posterior"]["beta"])
+
+
+DRAWN = {
+    "conjugate": {"likelihood": "gaussian", "prior": Normal(1.0, sigma_units=True)},
+    "held": {"likelihood": "gaussian", "prior": Normal(1.0), "aux": {"sigma": 0.7}},
+    "laplace": {"likelihood": "gaussian", "prior": Normal(1.0)},
+    "softmax": {"likelihood": "categorical", "prior": Normal(1.0)},
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("rows", [False, True])
+def test_draws_are_made_again_to_the_bit(name, rows, tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3))
+    y = rng.integers(0, 3, 60) if name == "softmax" else X.sum(1) + rng.normal(size=60)
+    model = pr.Model.from_arrays(X, y, **DRAWN[name])
+    method = "conjugate" if name in ("conjugate", "held") else "laplace"
+    fit, one = pr.fit(model, method, seed=4), pr.fit(model, method, seed=4, threads=1)
+    path = fit.save(tmp_path / "fit.nc", rows=rows)
+    with h5py.File(path) as file:
+        assert "posterior" not in file
+    again = pr.load_fit(path)
+    for other in (again, one):
+        assert set(other.solution.draws.values) == set(fit.solution.draws.values)
+        for kind in ("values", "stats"):
+            for key, values in getattr(fit.solution.draws, kind).items():
+                np.testing.assert_array_equal(getattr(other.solution.draws, kind)[key], values)
+    twice = pr.load_fit(again.save(tmp_path / "again.nc"))
+    np.testing.assert_array_equal(twice.solution.draws["beta"], fit.solution.draws["beta"])
+
+
+def test_draws_and_log_likelihood_are_kept_for_arviz(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what ArviZ and its own libraries warn of is theirs
+        import arviz as az
+
+        rows = pd.DataFrame({"x": np.arange(9.0), "y": np.arange(9.0) % 4}, index=list("abcdefghi"))
+        fit = pr.fit(pr.Model.from_formula("y ~ x", rows), "conjugate")
+        path = fit.save(tmp_path / "fit.nc", draws=True)
+        read = az.from_netcdf(path)
+        assert az.loo(read).elpd == pytest.approx(az.loo(fit.tree).elpd, rel=1e-12)
+        assert "observed_data" not in read.children
+        assert read["log_likelihood"]["obs"].values.tolist() == list(range(9))  # labels are of the rows, not asked for
+        read.close()
+    assert pr.load_fit(path).solution.draws["beta"].shape == (4, 1000, 2, 1)
+    with pytest.raises(pr.DataError, match=r"needs the rows in memory, .*save it with draws=False"):
+        pr.load_fit(path).save(path, draws=True)
+    with pytest.raises(pr.DataError, match="closed_form gives a point estimate"):
+        pr.fit(fit.model).save(path, draws=True)
+
+
+def test_draws_that_come_out_otherwise_are_told(tmp_path, monkeypatch):
+    fit = fitted("laplace")
+    path = fit.save(tmp_path / "fit.nc")
+    import probreg.inference.sampling.laplace as room
+
+    real = room.times_root
+    monkeypatch.setattr(room, "times_root", lambda z, root: real(z, root) * (1 + 1e-15))
+    with pytest.warns(pr.ProbregWarning, match="differ from those that were saved, by another NumPy or processor"):
+        pr.load_fit(path)
 
 
 def test_a_file_of_the_format_before_is_refused_with_its_name():

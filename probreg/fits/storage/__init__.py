@@ -1,22 +1,27 @@
 """A fit on disk: netCDF groups of numbers, one JSON text, a digest. Reading one looks names up in registries and runs nothing.
 
+Draws that are a function of parameters and the seed are not in the file: they are made again, and held to their digest.
 Without its rows a saved fit holds the model's specification, the estimate or the draws and, where the likelihood is
 Gaussian or a prior is stated relative to the rows, the moments (not those of more than 200 columns and fewer rows, which
 would be larger than the rows): enough to summarise, compare and predict at new data. The format, and what is promised of
 it, is docs/explanation/storage.md.
 """
 
+import hashlib
 import json
+import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from probreg.data import ColumnRecipe, Design, Moments, Unused
 from probreg.data.saved_recipe import recipe_from_json
-from probreg.errors import DataError, ProbregError
+from probreg.errors import DataError, ProbregError, ProbregWarning
 from probreg.fits.storage import checks
 from probreg.fits.storage.checks import (
+    COUNTS,
     DRAWS,
     MOMENTS,
     REPLICATES,
@@ -37,52 +42,83 @@ from probreg.likelihoods import LIKELIHOODS, OfTrials
 from probreg.model.data_dependent_priors import moments_by_trials
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
+from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Prior
 from probreg.priors.joint import Key
 from probreg.system.disk import read_plain, write_whole
 
-_FORMAT = 2  # 1 was of the time before the first release, and had no digest
+_FORMAT = 3  # 1 was of the time before the first release, and had no digest; 2 always held the draws
+_OLDEST = 2
 _ROOT = "probreg"
 _MOMENTS = "moments_"
 _FACTOR = "scale_"
 _REPLICATE = "replicate_"
 _MARGINAL = "marginal_"
+_MADE_OF = "made_of_"
+_MOST = 2**27  # numbers of draws that are made again, a gigabyte
 _UNUSED = "unused_"
 _BASES = "bases"
 _INPUTS = "inputs_"
 
 
-def write_fit(path: Any, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool) -> None:
-    """Writes the tree with what is needed to read it back, the training rows only if asked. DataError where no file can
-    be written; what was there before is then as it was."""
+def write_fit(
+    path: Any, tree: Any, *, model: Model, method: Method, solution: Solution, seed: int, rows: bool, remade: bool
+) -> None:
+    """Writes the tree with what is needed to read it back: the training rows only if asked, in place of draws that are
+    `remade` what they are made of. DataError where no file can be written; what was there before is then as it was."""
     import xarray as xr
 
+    spec, arrays = _without_arrays(_spec(model, method, solution, seed))
     groups = {name: _plain_labels(node.to_dataset().load()) for name, node in tree.children.items()}
-    groups["solution"] = _solution_group(solution)
+    groups["solution"] = _solution_group(solution, remade)
     if is_wide(model) and _relative(model) and not rows:
         raise DataError(
             f"the prior of this model is stated relative to its rows, and the moments of {model.shape[0]:,} columns are "
             "larger than the rows: save(rows=True) keeps them"
         )
     if not is_wide(model) and (model.likelihood.least_squares or _relative(model)):
-        groups["moments"] = _moments_group(model.design.moments)
+        sums = {"moments": model.design.moments}
         if isinstance(model.likelihood, OfTrials):
-            groups["moments_by_trials"] = _moments_group(moments_by_trials(model.design, model.likelihood))
+            sums["moments_by_trials"] = moments_by_trials(model.design, model.likelihood)
+        groups |= {name: _moments_group(m) for name, m in sums.items()}
+        spec["sums"] = {k: {a: v.item() for a, v in m.to_arrays().items() if not v.ndim} for k, m in sums.items()}
     if rows:
         d = model.design
         parts = {"X": d.X, "y": d.observed, "offset": d.offset, "weights": d.weights, "precision": d.precision}
         if (left := d.unused) is not None:  # without labels, as the other rows
             parts |= {f"{_UNUSED}{k}": getattr(left, k) for k in ("places", "X", "offset", "y")}
         parts |= _inputs_of(d)
-        groups["rows"] = xr.Dataset({k: _bare(k, v) for k, v in parts.items() if v is not None})
-    spec, arrays = _without_arrays(_spec(model, method, solution, seed))
+        groups["rows"] = _group({k: v for k, v in parts.items() if v is not None})
+    if remade:
+        spec["solution"]["draws_digest"] = digest_of_draws(solution.posterior)
     if arrays:
-        groups[_BASES] = xr.Dataset({k: _bare(k, v) for k, v in arrays.items()})
+        groups[_BASES] = _group(arrays)
     out = xr.DataTree.from_dict(groups)
     out.attrs.update({k: v for k, v in tree.attrs.items() if isinstance(v, str | int | float)})
     out.attrs[_ROOT] = json.dumps(spec, default=_item)
     image = image_of(out)
     write_whole(path, (image, seal(image)))
+
+
+def can_be_made_again(model: Model, method: Method, solution: Solution, seed: int) -> bool:
+    """Whether the draws come again from the seed, to the bit: it is tried."""
+    if (draws := solution.draws) is None or draws.made_of is None or draws["beta"].size > _MOST:
+        return False
+    again = _remade(model, method, solution.beta, draws.made_of, seed)
+    return digest_of_draws(again) == digest_of_draws(draws)
+
+
+def _remade(model: Model, method: Method, estimate: np.ndarray, made_of: Mapping[str, np.ndarray], seed: int) -> Draws:
+    with one_blas_thread():
+        return method.draws_again(model, estimate, made_of, np.random.default_rng(seed))
+
+
+def digest_of_draws(draws: Draws) -> str:
+    """The SHA-256 of the values and the statistics of draws, by name."""
+    digest = hashlib.sha256()
+    for name, values in sorted({**draws.values, **draws.stats}.items()):
+        digest.update(name.encode() + np.ascontiguousarray(values, dtype="<f8").tobytes())
+    return digest.hexdigest()
 
 
 def read_saved(path: Any) -> tuple[Model, Method, Solution, int]:
@@ -97,7 +133,16 @@ def read_saved(path: Any) -> tuple[Model, Method, Solution, int]:
             spec["design"]["recipe"] = _with_arrays(spec["design"]["recipe"], file)
             model = _model(spec, file)
             method = METHODS.from_spec(spec["method"])
-            return model, method, _solution(spec, file, model, method), spec["seed"]
+            solution, seed = _solution(spec, file, model, method), spec["seed"]
+            asked = spec["solution"].get("draws_digest")
+            if asked is not None and digest_of_draws(solution.posterior) != asked:
+                warnings.warn(
+                    f"{path}: the draws, made again from the seed, differ from those that were saved, by another NumPy or "
+                    "processor; the posterior is the same",
+                    ProbregWarning,
+                    stacklevel=4,
+                )
+            return model, method, solution, seed
     except ProbregError as error:
         raise DataError(f"{path} is not a fit that this version reads: {error}") from None
     except (
@@ -115,7 +160,7 @@ def _check_format(spec: Any) -> None:
         raise DataError(
             f"it is of format {found}, written by a newer version ({spec.get('version')!r:.20}); update probreg"
         )
-    if found < _FORMAT:
+    if found < _OLDEST:
         raise DataError(f"it is of format {found}, of the time before the first release; fit and save again")
 
 
@@ -191,19 +236,24 @@ def _plain_labels(group: Any) -> Any:
 
 
 def _moments_group(moments: Moments) -> Any:
+    arrays = {k: v for k, v in moments.to_arrays().items() if v.ndim and k != "columns"}  # which the recipe names
+    return _group({f"{_MOMENTS}{k}": v for k, v in arrays.items()})
+
+
+def _group(parts: Mapping[str, Any]) -> Any:
+    """Arrays without labels: an axis is named by its length, since a name of its own takes more bytes than a small array."""
     import xarray as xr
 
-    return xr.Dataset({f"{_MOMENTS}{k}": _bare(f"{_MOMENTS}{k}", v) for k, v in moments.to_arrays().items()})
+    arrays = {name: np.asarray(values) for name, values in parts.items()}
+    return xr.Dataset({name: (_axes(a.shape), a) for name, a in arrays.items()})
 
 
-def _bare(name: str, values: Any) -> tuple[tuple[str, ...], Any]:
-    array = np.asarray(values)
-    return tuple(f"{name}_{i}" for i in range(array.ndim)), array
+def _axes(shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Names of axes, a second one of the same length with its number."""
+    return tuple(f"n{size}" + "_" * shape[:i].count(size) for i, size in enumerate(shape))
 
 
-def _solution_group(s: Solution) -> Any:
-    import xarray as xr
-
+def _solution_group(s: Solution, remade: bool) -> Any:
     # The scale matrix, or the factors of one that is not written out, or one nan for all: columns may be thousands.
     if isinstance(s.scale, Factored):
         scale_parts = {f"{_FACTOR}{k}": getattr(s.scale, k) for k in ("spread", "axes", "inner")}
@@ -215,7 +265,9 @@ def _solution_group(s: Solution) -> Any:
     parts |= {} if s.replicates is None else {f"{_REPLICATE}{k}": v for k, v in s.replicates.items()}
     if s.draws is not None and s.draws.marginals is not None:
         parts |= {f"{_MARGINAL}{k}": v for k, v in s.draws.marginals.items()}
-    return xr.Dataset({k: _bare(k, v) for k, v in parts.items()})
+    if remade:
+        parts |= {f"{_MADE_OF}{k}": v for k, v in (s.posterior.made_of or {}).items()}
+    return _group(parts)
 
 
 def _scale(numbers: Mapping[str, np.ndarray], k: int) -> Any:
@@ -290,7 +342,7 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
         elif y.ndim > 1 or not np.isin(y, range(len(likelihood.levels))).all():
             raise DataError(f"rows/y holds other values than the codes 0 to {len(likelihood.levels) - 1} of its levels")
     moments, by_trials = (
-        None if rows or name not in file else _moments(file, name, recipe.columns, sizes)
+        None if rows or name not in file else _moments(spec, file, name, recipe.columns, sizes)
         for name in ("moments", "moments_by_trials")
     )
     no_offset = np.zeros((0, 1)) if d["offset"] else None
@@ -328,9 +380,18 @@ def _aux_of(spec: Any) -> Any:
     return FoundValue(spec["found"]) if set(spec) == {"found"} else AUX_PRIORS.from_spec(spec)
 
 
-def _moments(file: Container, group: str, columns: tuple[str, ...], sizes: dict[str, int]) -> Moments:
-    found = read_arrays(file, group, MOMENTS, sizes)
-    return Moments.from_arrays({k.removeprefix(_MOMENTS): v for k, v in found.items()} | {"columns": np.array(columns)})
+def _moments(
+    spec: Mapping[str, Any], file: Container, group: str, columns: tuple[str, ...], sizes: dict[str, int]
+) -> Moments:
+    """Moments with their counts, which are numbers of the specification; arrays in files of format 2."""
+    found = {k.removeprefix(_MOMENTS): v for k, v in read_arrays(file, group, MOMENTS, sizes).items()}
+    if spec["format"] > 2:
+        found |= {
+            k: np.array(checks.field_of(spec, f"sums.{group}.{k}", kind), dtype=float) for k, kind in COUNTS.items()
+        }
+    if lost := [k for k in COUNTS if k not in found]:
+        raise DataError(f"{group} hold no {lost[0]}")
+    return Moments.from_arrays(found | {"columns": np.array(columns)})
 
 
 def row_lines(recipe: ColumnRecipe) -> tuple[Stored, ...]:
@@ -381,7 +442,7 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
         not_estimable=numbers["not_estimable"].astype(bool) if "not_estimable" in numbers else None,
         null_space=numbers.get("null_space"),
         sandwich=s["sandwich"],
-        draws=None if s["draws"] is None else _draws(s, file, model, sizes, numbers),
+        draws=None if s["draws"] is None else _draws(spec, file, model, method, sizes, numbers),
         replicates=replicates,
         status=_status(s["status"]),
         detail=s["detail"],
@@ -395,9 +456,15 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
 
 
 def _draws(
-    s: Mapping[str, Any], file: Container, model: Model, sizes: dict[str, int], numbers: Mapping[str, np.ndarray]
-) -> Draws:
-    """The draws that the file names, with the exact marginals that stand among the numbers of the solution."""
+    spec: Mapping[str, Any], file: Container, model: Model, method: Method, sizes: dict[str, int],
+    numbers: Mapping[str, np.ndarray],
+) -> Draws:  # fmt: skip
+    """The draws that the file names, or what it says they are made of, with the exact marginals that stand among the numbers
+    of the solution."""
+    s = spec["solution"]
+    made_of = {k.removeprefix(_MADE_OF): v for k, v in numbers.items() if k.startswith(_MADE_OF)}
+    if made_of:
+        return _checked_remade(spec, model, method, numbers["beta"], made_of)
     values = read_arrays(file, "posterior", stored_lines(["beta", *s["draws"]], DRAWS), sizes)
     values["beta"] = coefficients_of_reported(model, values["beta"])
     lines = stored_lines(s["sample_stats"], SAMPLE_STATS)
@@ -405,6 +472,21 @@ def _draws(
     stats = {k: v.astype(bool) if line.values is checks.TRUTHS else v for line, (k, v) in zip(lines, found.items())}
     marginals = {k.removeprefix(_MARGINAL): v for k, v in numbers.items() if k.startswith(_MARGINAL)}
     return Draws(values, stats, tuple(s["hyper"]), s["known_marginals"], marginals or None, s["engine"])
+
+
+def _checked_remade(
+    spec: Mapping[str, Any], model: Model, method: Method, estimate: np.ndarray, made_of: Mapping[str, np.ndarray]
+) -> Draws:
+    """Draws made again. DataError where they would be more than a gigabyte, or parts of what they are made of are missing."""
+    asked = spec["method"]
+    size = float(asked.get("draws", 1)) * float(asked.get("chains", 1)) * max(estimate.size, 1)
+    if size > _MOST:
+        raise DataError(f"its draws would be {size:.3g} numbers, and at most {_MOST:,} are made again")
+    try:
+        made = _remade(model, method, estimate, made_of, spec["seed"])
+        return replace(made, hyper=tuple(spec["solution"]["hyper"]))
+    except (KeyError, ValueError) as error:
+        raise DataError(f"the draws of {method.name} cannot be made of {', '.join(made_of)}: {error}") from None
 
 
 def _status(name: str) -> Status:

@@ -3,7 +3,7 @@
 `FIELDS` are the texts and numbers of the specification by their path; the others are the arrays of a group, with shapes in
 letters: p columns, m linear predictors, k = p m, q = p + 1, o reported outcomes, and others that the first array to have
 one settles (n rows, u rows of weight 0, t numbers in a response, c chains, d draws, r replicates, a axes,
-j directions, g nodes).
+j directions, g nodes, e = p m and the unknown parameters).
 """
 
 import sys
@@ -55,6 +55,8 @@ TRUTH = ValueKind("true or false", lambda v: isinstance(v, bool))
 TABLE = ValueKind("a table", lambda v: isinstance(v, dict))
 WHOLE = ValueKind("a whole number, 0 or more", lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 0)
 NUMBER = ValueKind("a number", lambda v: isinstance(v, float) or _number(v))
+FINITE_NUMBER = ValueKind("a finite number", _number)
+WHOLE_NUMBER = ValueKind("a whole number, 0 or more", lambda v: _number(v) and v >= 0 and v % 1 == 0)
 SCALE = ValueKind("a finite number, 0 or more", lambda v: _number(v) and v >= 0)
 SPREAD = ValueKind("a number, 0 or more, or nan", lambda v: NUMBER.holds(v) and not v < 0)
 POSITIVE = ValueKind("a positive finite number", lambda v: _number(v) and v > 0)
@@ -94,17 +96,30 @@ LATER: Mapping[str, ValueKind] = {
 }
 
 
+# The counts of moments, each under `sums` by the name of their group; arrays of that group in files of format 2.
+COUNTS: Mapping[str, ValueKind] = {"n": WHOLE_NUMBER, "weight": SCALE, "log_precision": FINITE_NUMBER}
+
+
 def check_specification(spec: Any) -> None:
     """DataError names the first field of a specification that is missing, or not of its kind."""
-    for path, kind in {**FIELDS, **LATER}.items():
-        value, absent = spec, False
-        for part in path.split("."):
-            absent = not isinstance(value, dict) or part not in value
-            if absent and path in FIELDS:
-                raise DataError(f"its specification has no {path!r}")
-            value = value if absent else value[part]
-        if not absent and not kind.holds(value):
-            raise DataError(f"its {path!r} is {value!r:.60}, and {kind.words} belongs there")
+    for path, kind in FIELDS.items():
+        field_of(spec, path, kind)
+    for path, kind in LATER.items():
+        first, last = path.split(".")
+        if last in spec[first]:
+            field_of(spec, path, kind)
+
+
+def field_of(spec: Any, path: str, kind: ValueKind) -> Any:
+    """The value at a path of a specification. DataError where it is missing, or not of its kind."""
+    value = spec
+    for part in path.split("."):
+        if not isinstance(value, dict) or part not in value:
+            raise DataError(f"its specification has no {path!r}")
+        value = value[part]
+    if not kind.holds(value):
+        raise DataError(f"its {path!r} is {value!r:.60}, and {kind.words} belongs there")
+    return value
 
 
 # ---- arrays --------------------------------------------------------------------------------------------------------
@@ -174,16 +189,19 @@ SOLUTION = (
     Stored("marginal_log_sigma", ("g",), RISING, optional=True),
     Stored("marginal_mean", ("g p",), FINITE, optional=True),
     Stored("marginal_sd", ("g p",), POSITIVES, optional=True),
+    Stored("made_of_root", ("e e",), FINITE, optional=True),
+    Stored("made_of_gamma", ("2",), POSITIVES, optional=True),
+    Stored("made_of_centre", ("e",), FINITE, optional=True),
 )
 MOMENTS = (
     Stored("moments_factor", ("q q",), UPPER),
     Stored("moments_factor_low", ("q q",), UPPER),
-    Stored("moments_n", ("",), WHOLES),
-    Stored("moments_weight", ("",), NOT_NEGATIVE),
+    Stored("moments_n", ("",), WHOLES, optional=True),
+    Stored("moments_weight", ("",), NOT_NEGATIVE, optional=True),
     Stored("moments_mean", ("p",), FINITE),
     Stored("moments_scale", ("p",), NOT_NEGATIVE),
     Stored("moments_y", ("2",), FINITE),
-    Stored("moments_log_precision", ("",), FINITE),
+    Stored("moments_log_precision", ("",), FINITE, optional=True),
 )
 ROWS = (
     Stored("X", ("n p",), FINITE),

@@ -1,5 +1,6 @@
 """The Gaussian posterior in closed form: Normal-Inverse-Gamma, its flat limit, and its evidence."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,7 +8,7 @@ from scipy.special import gammaln
 
 from probreg.arguments.scalars import Count, check_fields
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Draws, Method, Routine, Solution, chains_of, kinds, sigma_note
+from probreg.inference.base import METHODS, Draws, Method, Routine, Solution, chains_of, kinds, sigma_note, times_root
 from probreg.inference.modes.closed_form import (
     Conditional,
     PriorRows,
@@ -82,14 +83,14 @@ class Conjugate(Method):
             draws = found.posterior
             unit, each = (found.stats["sigma2_scale"] ** 0.5, draws[model.noise_scale]) if wide.relative else (1.0, 1.0)
             values = {**draws.values, "beta": wide.draws(found, each, rng)[0]}
-            return replace(wide.back(found, unit), draws=replace(draws, values=values))
+            return replace(wide.back(found, unit), draws=replace(draws, values=values, made_of=None))
         moments, prior = model.design.moments, PriorRows.of(model.joint)
         held = model.noise()
         given = refined(posterior_given_sigma(moments, prior, held), model.design, prior, held)
         require_full_rank(given, model, self.name)
-        z = rng.standard_normal((self.chains * self.draws, moments.p))
+        root = np.asarray(given.root, dtype=float)
         if not model.unknown:
-            return self._given_sigma(model, given, prior, z)
+            return self._given_sigma(model, given, prior, self.draws_again(model, given.mean, {"root": root}, rng))
         a0, b0 = _known(_inverse_gamma(model.noise_prior))
         # sigma^2 | y ~ InvGamma(a0 + (n + q - p)/2, b0 + RSS_P/2), RSS_P = min_beta |y - X beta|^2 + (beta - b)'P(beta
         # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
@@ -98,8 +99,6 @@ class Conjugate(Method):
         rss = moments.rss if prior.size or given.exact is None else given.rss
         if a <= 0 or b <= _ROUNDING * float(np.square(moments.factor[:, -1]).sum()):
             raise Incompatible(_no_sigma(moments.weight, moments.p, exact=a > 0))
-        # sigma^2 = b / G with G ~ Gamma(a, 1).
-        sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
         proper = model.joint.informative.all() and model.noise_prior.proper
         stats = {"n": moments.weight, "rss": rss, "sigma2_scale": float(b / a)}
         if proper:
@@ -123,7 +122,7 @@ class Conjugate(Method):
             aux={model.noise_scale: mean},
             aux_sd={model.noise_scale: sd},
             df=2 * a,
-            draws=_draws(given, z, sigma, self.chains, model.unknown),
+            draws=self.draws_again(model, given.mean, {"root": root, "gamma": np.array([a, b])}, rng),
             stats=stats,
             notes=sigma_note(
                 model,
@@ -131,25 +130,34 @@ class Conjugate(Method):
             ),
         )
 
-    def _given_sigma(self, model: Model, given: Conditional, prior: PriorRows, z: np.ndarray) -> Solution:
+    def draws_again(
+        self, model: Model, estimate: np.ndarray, made_of: Mapping[str, np.ndarray], rng: np.random.Generator
+    ) -> Draws:
+        """Draws of beta, and of sigma where it is unknown, from the mean, R^-1 (p, p) and (a, b) of sigma^2 ~ InvGamma(a, b)."""
+        z = rng.standard_normal((self.chains * self.draws, len(estimate)))
+        if model.unknown:
+            # sigma^2 = b / G with G ~ Gamma(a, 1).
+            a, b = made_of["gamma"]
+            sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
+        else:
+            sigma = np.full(len(z), model.fixed[model.noise_scale])
+        # beta | sigma = m + sigma R^-1 z, cov = sigma^2 (R'R)^-1.
+        beta = estimate.ravel() + sigma[:, None] * times_root(z, made_of["root"])
+        values = {"beta": chains_of(beta[..., None], self.chains)}
+        values |= {name: chains_of(sigma, self.chains) for name in model.unknown}
+        return Draws(values, elliptical=True, made_of=made_of)
+
+    def _given_sigma(self, model: Model, given: Conditional, prior: PriorRows, draws: Draws) -> Solution:
         sigma, moments = model.fixed[model.noise_scale], model.design.moments
         evidence = log_marginal(given, moments, prior, sigma)
         return Solution(
             beta=given.mean[:, None],
             scale=sigma**2 * given.unscaled,
-            draws=_draws(given, z, np.full(len(z), sigma), self.chains),
+            draws=draws,
             stats={"n": moments.weight, "rss": moments.rss}
             | ({"log_evidence": evidence} if model.joint.informative.all() else {}),
             notes=sigma_note(model, ""),
         )
-
-
-def _draws(given: Conditional, z: np.ndarray, sigma: np.ndarray, chains: int, unknown: tuple[str, ...] = ()) -> Draws:
-    """Draws of beta at each sigma, and of sigma where it is unknown."""
-    # beta | sigma = m + sigma R^-1 z, cov = sigma^2 (R'R)^-1.
-    beta = given.mean + sigma[:, None] * (z @ np.asarray(given.root, dtype=float).T)
-    values = {"beta": chains_of(beta[..., None], chains)}
-    return Draws(values | {a: chains_of(sigma, chains) for a in unknown}, elliptical=True)
 
 
 def _inverse_gamma(prior: AuxPrior) -> tuple[float, float] | None:

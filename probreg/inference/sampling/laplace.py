@@ -1,5 +1,6 @@
 """The Laplace approximation: a normal at the mode with the curvature's covariance, auxiliary parameters included."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from probreg.inference.base import (
     improper,
     kinds,
     sigma_note,
+    times_root,
 )
 from probreg.inference.modes.closed_form import undetermined
 from probreg.inference.modes.newton import solution_at
@@ -52,7 +54,7 @@ class Peak(NamedTuple):
     def points(self, z: Array) -> tuple[Array, Array]:
         """beta (S, p, m) and log aux (S, a) at z (S, p m + a)."""
         # (vec beta, log aux) = centre + root z, with covariance root root' = H^-1.
-        at, k = self.centre + z @ self.root.T, self.found.beta.size
+        at, k = self.centre + times_root(z, self.root), self.found.beta.size
         return at[:, :k].reshape(-1, *self.found.beta.shape), at[:, k:]
 
 
@@ -146,7 +148,7 @@ class LaplaceApproximation(Method):
             beta, log_w = wide.draws(found, unit if wide.relative else 1.0, rng)
             draws = found.posterior
             log_q = {"log_q": draws.stats["log_q"] + log_w}
-            draws = replace(draws, values={**draws.values, "beta": beta}, stats=log_q)
+            draws = replace(draws, values={**draws.values, "beta": beta}, stats=log_q, made_of=None)
             return replace(wide.back(found, unit if wide.relative else 1.0), draws=draws)
         return self._solve(model, rng)[0]
 
@@ -154,7 +156,6 @@ class LaplaceApproximation(Method):
         """The draws, and sigma at the mode."""
         at = peak(model, self.name, tol=self.tol, max_steps=self.max_steps)
         found = at.found
-        draws, log_q = self._draw(model, at, rng)
         # log aux is normal under q, so aux is lognormal; the mode holds its centre and the sd on the log scale.
         variance = {a: (found.aux_sd[a] / v) ** 2 for a, v in found.aux.items()}
         # log aux ~ N(log v, s^2): E aux = v exp(s^2 / 2), sd aux = E aux (exp(s^2) - 1)^(1/2).
@@ -163,7 +164,7 @@ class LaplaceApproximation(Method):
             found,
             aux=mean_aux,
             aux_sd={a: v * float(np.sqrt(np.expm1(variance[a]))) for a, v in mean_aux.items()},
-            draws=Draws(draws, {"log_q": log_q}, elliptical=True),
+            draws=self.draws_again(model, found.beta, {"centre": at.centre, "root": at.root}, rng),
             notes=(
                 *sigma_note(
                     model,
@@ -174,11 +175,16 @@ class LaplaceApproximation(Method):
         )
         return solution, model.likelihood.noise(found.aux, np.nan)
 
-    def _draw(self, model: Model, at: Peak, rng: np.random.Generator) -> tuple[dict[str, Array], Array]:
+    def draws_again(
+        self, model: Model, estimate: Array, made_of: Mapping[str, Array], rng: np.random.Generator
+    ) -> Draws:
+        """Draws of beta and aux with log q, from the centre (k,) and the root (k, k) of the normal of (vec beta, log aux)."""
+        at = Peak(Solution(estimate, np.nan), made_of["centre"], made_of["root"])
         z = rng.standard_normal((self.chains * self.draws, len(at.centre)))
         beta, log_aux = at.points(z)
         # q(theta) = N(z; 0, I) / |root|; a density of log aux is one of aux times 1 / aux.
         log_q = -0.5 * (z**2).sum(1) - 0.5 * z.shape[1] * np.log(2 * np.pi) - at.log_det
         log_q = log_q - log_aux.sum(1)  # from a density of log aux to one of aux
         aux = {a: chains_of(np.exp(log_aux[:, i]), self.chains) for i, a in enumerate(model.unknown)}
-        return {"beta": chains_of(beta, self.chains)} | aux, chains_of(log_q, self.chains)
+        values, stats = {"beta": chains_of(beta, self.chains)} | aux, {"log_q": chains_of(log_q, self.chains)}
+        return Draws(values, stats, elliptical=True, made_of=made_of)
