@@ -107,6 +107,7 @@ from probreg.recipes import (
     softmax,
     svr,
 )
+from probreg.show.publication import table
 from probreg.show.report import report
 
 __version__ = "0.1.0"
@@ -208,6 +209,7 @@ __all__ = [
     "slopes",
     "softmax",
     "svr",
+    "table",
     "tune",
     "weights",
 ]
