@@ -108,6 +108,7 @@ from probreg.recipes import (
     softmax,
     svr,
 )
+from probreg.show.publication import table
 from probreg.show.report import report
 
 __version__ = "0.1.0"
@@ -210,6 +211,7 @@ __all__ = [
     "slopes",
     "softmax",
     "svr",
+    "table",
     "tune",
     "weights",
 ]

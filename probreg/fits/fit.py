@@ -581,7 +581,7 @@ class Fit(FitStatistics):
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
         output: Literal["xarray", "pandas"] = "xarray",
-    ) -> Any:
+    ) -> Dataset | DataFrame:
         """Mean, interval of the mean and interval of a new observation at these rows.
 
         A new observation has the noise scale sigma, and sigma / sqrt(w) with `weights=pr.weights.precision(w)`.

@@ -367,6 +367,8 @@ def _setting(value: Any) -> str:
 def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     """Nuisance parameters, R², deviance, likelihood and criteria, and why there is no p."""
     lines = [*_aux_lines(fit, table), *_smooth_lines(fit)]
+    if fit.model.design.source is not None and not fit.model.likelihood.least_squares:
+        return [*lines, "R², log-likelihood and AIC take another pass over the rows: fit.aic", *_untested(table)]
     explained = _explained(fit, table.attrs)
     lines += [explained] if explained else []
     if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll):
@@ -377,7 +379,12 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         lines.append(said)
     if fit.model.design.weight_kind == "sampling":
         lines.append("sampling weights make a pseudo-likelihood: no R², AIC or BIC")
-    return [*lines, *(table.attrs[k] for k in ("no_p_value",) if k in table.attrs)]
+    return [*lines, *_untested(table)]
+
+
+def _untested(table: pd.DataFrame) -> list[str]:
+    """Why there is no p."""
+    return [str(table.attrs[k]) for k in ("no_p_value",) if k in table.attrs]
 
 
 def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:

@@ -1,6 +1,7 @@
 """The summary of a fit and its statistics: for every likelihood, for modes and posteriors, and against other packages."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,12 @@ from probreg.inference.base import reported_estimate
 from probreg.likelihoods import OfTrials, SmoothLikelihood
 from tests.laws.cases import LIKELIHOOD_CASES, covering, model_for, named, recipe_of, rows_for
 
-EVERY = pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
+EVERY = pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, type))
 STACK = pr.load_dataset("stackloss")
 LINE = "stack_loss ~ air_flow + water_temperature"
 
 
+@cache
 def ml(likelihood, **more):
     return pr.fit(model_for(likelihood, **more))
 
@@ -325,3 +327,16 @@ def test_an_event_has_a_probability_and_no_interval_from_0_to_1(method):
     X, y = rows_for(pr.Bernoulli())
     trials = pr.Model.from_arrays(X, y, likelihood="binomial", trials=np.ones(60), prior=pr.Normal(1.0))
     assert "new_upper" in pr.fit(trials, method).predict()
+
+
+@pytest.mark.parametrize("likelihood", [pr.Gaussian(), pr.Poisson()], ids=named)
+def test_a_print_reads_no_rows_that_are_elsewhere(likelihood):
+    X, y = rows_for(likelihood)
+    blocks, read = [(X[:30], y[:30]), (X[30:], y[30:])], []
+    there = pr.fit(pr.Model.from_blocks(lambda: read.append(1) or blocks, likelihood=likelihood, width=3))
+    here, passes = ml(likelihood), len(read)
+    said = repr(there)
+    assert len(read) == passes
+    assert ("take another pass over the rows" in said) != likelihood.least_squares
+    assert (f"R² {here.r_squared:.4g}, adjusted" in said) == likelihood.least_squares
+    assert [there.aic, there.deviance] == pytest.approx([here.aic, here.deviance], rel=1e-6)

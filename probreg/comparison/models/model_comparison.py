@@ -21,6 +21,7 @@ from probreg.data import ArrayColumns
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
+from probreg.fits.goodness import is_maximum_likelihood
 from probreg.fits.inference_data import observation_rows
 from probreg.inference import Status
 from probreg.likelihoods import OfTrials
@@ -213,7 +214,7 @@ def _comparison(
 
 def _notes(fits: Mapping[str, Fit], n: float) -> list[str]:
     said = []
-    if penalised := [name for name, f in fits.items() if not _is_ml(f)]:
+    if penalised := [name for name, f in fits.items() if not is_maximum_likelihood(f)]:
         said.append(
             f"{', '.join(penalised)}: no AIC or BIC, which count the parameters of a maximum likelihood fit; under a prior "
             "each counts by less than one"
@@ -231,21 +232,19 @@ def _notes(fits: Mapping[str, Fit], n: float) -> list[str]:
 def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
     elpd, se = _sum_and_error(out.elpd)
     # k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate.
-    p, m = fit.model.shape
-    gone = 0 if fit.solution.null_space is None else fit.solution.null_space.shape[1]
-    k, n = (p - gone) * m + len(fit.model.unknown), fit.model.design.total
-    if not _is_ml(fit) or _unusable(fit) is not None:
+    n = fit.model.design.total
+    if not is_maximum_likelihood(fit) or _unusable(fit) is not None:
         at = fit.log_likelihood if _unusable(fit) is None else np.nan
         criteria = {"k": np.nan, "log_lik": at, "AIC": np.nan, "AICc": np.nan, "BIC": np.nan}
     else:
-        aic = 2.0 * k - 2.0 * fit.log_likelihood
+        k = fit.n_parameters
         small = 2.0 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
         criteria = {
             "k": k,
             "log_lik": fit.log_likelihood,
-            "AIC": aic,
-            "AICc": aic + small,
-            "BIC": k * np.log(n) - 2.0 * fit.log_likelihood,
+            "AIC": fit.aic,
+            "AICc": fit.aic + small,
+            "BIC": fit.bic,
         }
     row: dict[str, Any] = {**criteria, "log_evidence": fit.solution.stats.get("log_evidence", np.nan)}
     usable = _unusable(fit) is None
@@ -257,10 +256,6 @@ def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
             _sum_and_error(held_out_log_density(fit, heldout)) if usable else (np.nan, np.nan)
         )
     return row | {"method": fit.method.name, "loo": out.how}
-
-
-def _is_ml(fit: Fit) -> bool:
-    return fit.target == "mode" and fit.model.flat and fit.method.probabilities
 
 
 def _sum_and_error(values: Array) -> tuple[float, float]:

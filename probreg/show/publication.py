@@ -1,0 +1,342 @@
+"""The table of a paper: one column per fit, standard errors or intervals beneath, and the statistics of each fit under them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Flag, Names, Probability, Word, checked
+from probreg.arguments.types import CovarianceLike
+from probreg.comparison import rounded
+from probreg.comparison.same_question import fits_by_name
+from probreg.errors import DataError, ProbregError
+from probreg.fits.fit import Fit
+from probreg.fits.goodness import is_density, is_maximum_likelihood
+from probreg.inference.uncertainty.intervals import KINDS
+from probreg.show.publication_formats import PublicationTable, TableEntry
+
+Beneath = Literal["se", "interval", "p"]
+STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+_STATISTICS = {
+    "nobs": "N", "r_squared": "R²", "adjusted_r_squared": "adjusted R²", "residual_sd": "sigma",
+    "log_likelihood": "log-likelihood", "aic": "AIC", "bic": "BIC",
+}  # fmt: skip
+_ORDER = (
+    "N",
+    "R²",
+    "adjusted R²",
+    "R² (deviance)",
+    "McFadden's R²",
+    "sigma",
+    "scale",
+    "alpha",
+    "log-likelihood",
+    "AIC",
+    "BIC",
+)
+_KINDS = {"wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density"}
+
+
+class _Column(NamedTuple):
+    """One fit: its summary by the label of each coefficient, and the statistics that it has."""
+
+    name: str
+    fit: Fit
+    cells: Mapping[str, Mapping[str, float]]
+    smooths: Mapping[str, float]
+    statistics: Mapping[str, str]
+    words: Mapping[str, Any]
+
+
+@checked
+def table(
+    fits: Mapping[str, Fit] | Sequence[Fit] | Fit,
+    *,
+    beneath: Beneath = "se",
+    prob: Probability = 0.95,
+    kind: Word | None = None,
+    covariance: CovarianceLike | Mapping[str, CovarianceLike] | None = None,
+    exp: Flag = False,
+    digits: Count = 3,
+    keep: Names | None = None,
+    order: Names | None = None,
+    rename: Mapping[str, str] | None = None,
+    stars: Flag = False,
+    title: Word | None = None,
+) -> PublicationTable:
+    """The table of a paper: a column per fit, each coefficient with its error beneath, N and statistics under them.
+
+    Fits may differ in data, columns, likelihood and method; what a fit does not have is blank. Coefficients of an outcome are
+    called "column: outcome". A smooth function is one line, with its effective degrees of freedom.
+
+    Parameters
+    ----------
+    fits : mapping from str to Fit, or sequence of Fit, or Fit
+        The columns by name; a sequence is named by the methods.
+    beneath : {"se", "interval", "p"}
+        What stands beneath an estimate: its standard error (standard deviation of a posterior), its interval, or p. A
+        posterior has P(> 0) in place of p.
+    prob : float
+        Probability of the intervals, between 0 and 1.
+    kind : str, optional
+        Of the intervals, as in `Fit.interval`; of the fits that have it.
+    covariance : str or DataArray, or mapping from names of fits to these, optional
+        Where standard errors come from; one for all is for all point estimates.
+    exp : bool
+        Whether coefficients are odds or rate ratios, as in `Fit.summary`.
+    digits : int
+        Significant digits of the smallest standard error in a line, by which the whole line is rounded; of each number where
+        they are ratios.
+    keep : str or list of str, optional
+        The coefficients that are shown, by column or by "column: outcome"; all by default.
+    order : str or list of str, optional
+        Coefficients that come first.
+    rename : mapping from str to str, optional
+        What coefficients are called in the table.
+    stars : bool
+        Whether p below 0.05, 0.01 and 0.001 has one, two and three stars; a note says so.
+    title : str, optional
+        By default the response, where all fits have the same.
+
+    Returns
+    -------
+    PublicationTable
+        Shows itself in a notebook; `to_markdown()`, `to_latex()`, `to_html()`, `to_pandas()`, `copy()`.
+
+    Raises
+    ------
+    DataError
+        For a name in keep, order, rename or covariance that is none of the table.
+    Incompatible
+        Where a fit has no such intervals, covariance or ratios.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> rows = {"y": [1.0, 2.1, 2.9, 4.2, 5.1, 5.8], "x": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    >>> model = pr.Model.from_formula("y ~ x", rows)
+    >>> found = pr.table({"ML": pr.fit(model), "posterior": pr.fit(model, "conjugate")}, digits=2)
+    >>> print(*found.to_markdown().splitlines()[:6], sep="\\n")
+    | y | ML | posterior |
+    |:--|--:|--:|
+    | Intercept | 0.09 | 0.09 |
+    |  | (0.15) | (0.21) |
+    | x | 0.980 | 0.980 |
+    |  | (0.038) | (0.054) |
+    """
+    several = {fits.method.name: fits} if isinstance(fits, Fit) else fits_by_name(fits, "table")
+    asked = _covariances(several, covariance)
+    columns = [_column(n, fit, prob, kind, asked.get(n), exp=exp) for n, fit in several.items()]
+    labels = _chosen(columns, _listed(keep), _listed(order))
+    renamed = dict(rename or {})
+    _known_labels(columns, renamed, "rename")
+    entries = [_entry(label, columns, beneath, digits, stars=stars) for label in labels]
+    shown = tuple(e._replace(label=_renamed(e.label, renamed)) for e in entries)
+    smooth = dict.fromkeys(label for c in columns for label in c.smooths)
+    shown += tuple(
+        TableEntry(
+            renamed.get(s, s), tuple((f"{c.smooths[s]:.1f} edf", "") if s in c.smooths else ("", "") for c in columns)
+        )
+        for s in smooth
+        if keep is None or s in _listed(keep)
+    )
+    met = {key for c in columns for key in c.statistics}
+    below = [*(key for key in _ORDER if key in met), *sorted(met.difference(_ORDER))]
+    statistics = tuple(TableEntry(key, tuple((c.statistics.get(key, ""), "") for c in columns)) for key in below)
+    responses = {fit.model.design.response for fit in several.values()}
+    heading = (responses.pop() if len(responses) == 1 else "") if title is None else title
+    notes = (*_notes(columns, beneath, prob, stars=stars), *_of_responses(columns))
+    return PublicationTable(heading, tuple(several), shown, statistics, notes)
+
+
+# ---- one fit -----------------------------------------------------------------------------------------------------------
+
+
+def _covariances(fits: Mapping[str, Fit], given: Any) -> dict[str, Any]:
+    """What each fit is asked for; one covariance for all is for the point estimates among them."""
+    if isinstance(given, Mapping):
+        if unknown := [n for n in given if n not in fits]:
+            raise DataError(f"covariance= names {unknown[0]!r}, which is no fit of the table: {', '.join(fits)}")
+        return dict(given)
+    return {} if given is None else {n: given for n, fit in fits.items() if fit.target == "mode"}
+
+
+def _column(name: str, fit: Fit, prob: float, kind: str | None, covariance: Any, *, exp: bool) -> _Column:
+    own = kind if kind in KINDS[fit.target] else None
+    if kind is not None and own is None and not any(kind in known for known in KINDS.values()):
+        own = kind  # refused by the fit, with the kinds that there are
+    found = fit.summary(prob, own, covariance=covariance, exp=exp)
+    terms = {c for t in fit.model.design.recipe.terms for c in t.columns}
+    size = len(fit.parameter_names)
+    cells = {}
+    for index, row in zip(found.index[:size], found.iloc[:size].to_dict("records")):
+        outcome, coef = index if isinstance(index, tuple) else ("", index)
+        if coef not in terms:
+            value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
+            error = row.get("std_error", row.get("sd", np.nan))
+            cells[f"{coef}: {outcome}" if outcome else str(coef)] = {**row, "value": value, "error": error}
+    smooths = fit.smooths["edf"].to_dict() if terms else {}
+    return _Column(name, fit, cells, {str(k): float(v) for k, v in smooths.items()}, _statistics(fit), found.attrs)
+
+
+def _statistics(fit: Fit) -> dict[str, str]:
+    """The statistics that a fit has, as text; R² under the name of what it is."""
+    out = {}
+    for name, label in _STATISTICS.items():
+        try:
+            value = getattr(fit, name)
+        except ProbregError:
+            continue
+        if not np.isfinite(value):
+            continue
+        if name == "r_squared" and not fit.model.likelihood.least_squares:
+            label = "R² (deviance)" if is_density(fit.model) else "McFadden's R²"
+        if name == "residual_sd":
+            label = str(fit.model.likelihood.noise_scale)
+        out[label] = f"{value:d}" if name == "nobs" else f"{value:.3f}" if "R²" in label else _significant(value, 4)
+    others = {a: v for a, v in fit.aux.items() if a != fit.model.likelihood.noise_scale}
+    return out | {a: _significant(v, 4) for a, v in others.items()}
+
+
+def _significant(value: float, digits: int) -> str:
+    """A number to so many significant digits, all of those before its point kept.
+
+    >>> _significant(3.0, 4), _significant(122.71, 4), _significant(123456.7, 4)
+    ('3.000', '122.7', '123457')
+    """
+    return rounded(value, max(0, digits - 1 - int(np.floor(np.log10(abs(value)))))) if value else "0"
+
+
+# ---- lines -------------------------------------------------------------------------------------------------------------
+
+
+def _listed(names: str | Sequence[str] | None) -> list[str]:
+    return [] if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def _known_labels(columns: Sequence[_Column], names: Any, what: str) -> None:
+    every = [*dict.fromkeys(label for c in columns for label in (*c.cells, *c.smooths))]
+    met = {*every, *(label.split(": ")[0] for label in every)}
+    if unknown := [n for n in names if n not in met]:
+        raise DataError(f"{what}= names {unknown[0]!r}, which is no coefficient of these fits: {', '.join(every[:12])}")
+
+
+def _chosen(columns: Sequence[_Column], keep: list[str], order: list[str]) -> list[str]:
+    """The labels of the lines: all, or those that are kept, and first those that are ordered."""
+    _known_labels(columns, keep, "keep")
+    _known_labels(columns, order, "order")
+    every = [*dict.fromkeys(label for c in columns for label in c.cells)]
+    kept = [label for label in every if not keep or _is_one(label, keep)]
+    return sorted(kept, key=lambda label: next((i for i, o in enumerate(order) if _is_one(label, [o])), len(order)))
+
+
+def _is_one(label: str, names: Sequence[str]) -> bool:
+    return label in names or label.split(": ")[0] in names
+
+
+def _renamed(label: str, names: Mapping[str, str]) -> str:
+    coef, _, outcome = label.partition(": ")
+    called = names.get(label, names.get(coef, coef) + (f": {outcome}" if outcome else ""))
+    return str(called)
+
+
+def _entry(label: str, columns: Sequence[_Column], beneath: str, digits: int, *, stars: bool) -> TableEntry:
+    """One line: every number to the places that give the smallest error its digits."""
+    here = [c.cells.get(label) for c in columns]
+    places = _places([row for row in here if row is not None], digits)
+    ratio = any("ratio" in c.words for c in columns)  # whose sizes have no common unit
+
+    def shown(value: float) -> str:
+        if ratio:
+            return f"{value:#.{digits}g}".rstrip(".")
+        return rounded(value, places) if value else "0"
+
+    cells = (("", "") if row is None else _cell(row, shown, beneath, stars=stars) for row in here)
+    return TableEntry(label, tuple(cells))
+
+
+def _places(rows: Sequence[Mapping[str, float]], digits: int) -> int:
+    sizes = [row["error"] for row in rows] + [(row["upper"] - row["lower"]) / 4 for row in rows]
+    sizes = [s for s in sizes if np.isfinite(s) and s > 0] or [abs(r["value"]) for r in rows if r["value"]]
+    finite = [s for s in sizes if np.isfinite(s)]
+    return max(0, digits - 1 - int(np.floor(np.log10(min(finite))))) if finite else digits
+
+
+def _cell(row: Mapping[str, float], shown: Callable[[float], str], beneath: str, *, stars: bool) -> tuple[str, str]:
+    if not np.isfinite(row["value"]):
+        return ("no estimate" if np.isnan(row["value"]) else "inf"), ""
+    p = row.get("p_value", np.nan)
+    mark = next((s for level, s in STARS if p < level), "") if stars else ""
+    return shown(row["value"]) + mark, _beneath(row, shown, beneath)
+
+
+def _beneath(row: Mapping[str, float], shown: Callable[[float], str], beneath: str) -> str:
+    if beneath == "interval":
+        ends = [row["lower"], row["upper"]]
+        return "" if np.isnan(ends).any() else f"[{shown(ends[0])}, {shown(ends[1])}]"
+    if beneath == "p":
+        from probreg.fits.summary import p_cell
+
+        if "p_positive" in row:
+            return f"P(> 0) {_probability(row['p_positive'])}"
+        said = p_cell(row.get("p_value", np.nan))
+        return "" if not said else f"p {said}" if said[0] in "<>" else f"p = {said}"
+    return "" if np.isnan(row["error"]) else f"({shown(row['error'])})"
+
+
+def _probability(p: float) -> str:
+    return "> 0.999" if p > 0.9995 else "< 0.001" if p < 0.0005 else f"{p:.3f}"
+
+
+# ---- notes -------------------------------------------------------------------------------------------------------------
+
+
+def _notes(columns: Sequence[_Column], beneath: str, prob: float, *, stars: bool) -> list[str]:
+    posterior = [c.name for c in columns if c.fit.target == "posterior"]
+    said = {
+        "se": _errors(columns, posterior),
+        "interval": f"{100 * prob:g} % intervals in brackets: " + ", ".join(
+            f"{_KINDS.get(c.words['kind'], c.words['kind'])} of {c.name}" for c in columns) + ".",
+        "p": "Two-sided p of a coefficient of 0" + (f"; posterior probability above 0 of {', '.join(posterior)}." if posterior else "."),
+    }[beneath]  # fmt: skip
+    notes = [said]
+    ratios = dict.fromkeys(c.words["ratio"] for c in columns if "ratio" in c.words)
+    notes += [f"Coefficients are {' and '.join(f'{r}s' for r in ratios)}."] if ratios else []
+    notes += [_kind(c) for c in columns]
+    if stars:
+        notes.append("* p < 0.05, ** p < 0.01, *** p < 0.001; a mode under a prior and a posterior have no p.")
+    return notes
+
+
+def _errors(columns: Sequence[_Column], posterior: list[str]) -> str:
+    """What stands in parentheses: a posterior of ratios has none."""
+    told = [n for n in posterior if not any(c.name == n and "ratio" in c.words for c in columns)]
+    if len(told) == len(columns):
+        return "Posterior standard deviations in parentheses."
+    return "Standard errors in parentheses" + (
+        f"; posterior standard deviations of {', '.join(told)}." if told else "."
+    )
+
+
+def _kind(c: _Column) -> str:
+    """What the numbers of a column are."""
+    from probreg.fits.summary import prior_line
+
+    fit, ratio = c.fit, "ratio" in c.words
+    if fit.target == "posterior":
+        what = "posterior median" if ratio else "posterior mean"
+    else:
+        what = "maximum likelihood" if is_maximum_likelihood(fit) else "mode under a prior"
+    said = f"{c.name}: {what} by {fit.method.name}"
+    covariance = c.words.get("covariance", "none")
+    said += f", {covariance} standard errors" if fit.target == "mode" and covariance != "none" else ""
+    prior = prior_line(fit.model)
+    return said + ("." if prior == "flat" and fit.target == "mode" else f"; prior {prior}.")
+
+
+def _of_responses(columns: Sequence[_Column]) -> list[str]:
+    """What each fit models, where they differ."""
+    each = {c.name: c.fit.model.likelihood.describe(c.fit.model.design.response) for c in columns}
+    if len(set(each.values())) == 1:
+        return [f"Models {next(iter(each.values()))}."]
+    return [f"{name} models {said}." for name, said in each.items()]

@@ -1,0 +1,159 @@
+"""The table of a paper: its numbers are those of the summaries, in every format, for fits that differ in anything."""
+
+import re
+
+import numpy as np
+import pytest
+
+import probreg as pr
+from tests.laws.cases import LIKELIHOOD_CASES, covering, model_for
+
+STACK = pr.load_dataset("stackloss")
+LONG = pr.Model.from_formula("stack_loss ~ air_flow + water_temperature + acid_concentration", STACK)
+SHORT = pr.Model.from_formula("stack_loss ~ air_flow", STACK)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    return {
+        "short": pr.fit(SHORT), "ML": pr.fit(LONG), "ridge": pr.fit(LONG.with_prior(pr.Normal(1.0))),
+        "lasso": pr.fit(LONG.with_prior(pr.priors.GroupLaplace(0.1))), "posterior": pr.fit(LONG, "conjugate"),
+    }  # fmt: skip
+
+
+def test_numbers_are_those_of_the_summaries_to_their_digits(fits):
+    frame = pr.table(fits).to_pandas()
+    for name, fit in fits.items():
+        summary = fit.summary()
+        for coef in fit.parameter_names:
+            value, error = summary.loc[coef].iloc[:2]
+            assert float(frame.loc[(coef, ""), name]) == pytest.approx(value, abs=0.006 * np.nanmax([error, 1.0]))
+            said = frame.loc[(coef, "beneath"), name]
+            assert said == "" if np.isnan(error) else float(said.strip("()")) == pytest.approx(error, rel=0.005)
+        assert frame.loc[("N", ""), name] == "21"
+    assert (frame.loc[("acid_concentration", ""), "short"], frame.loc[("AIC", ""), "ridge"]) == ("", "")
+    assert frame.loc[("AIC", ""), "ML"] == f"{fits['ML'].aic:.1f}"
+    digits = frame.loc[("air_flow", "beneath"), "ML"].strip("()").lstrip("0.")
+    assert len(digits) == 4
+    assert fits["short"].std_error.sel(coef="air_flow") < 0.1
+    assert "-" not in pr.table(fits, digits=1).to_pandas().loc[("air_flow", "beneath"), "ML"]
+
+
+def test_what_stands_beneath(fits):
+    some = {k: fits[k] for k in ("ML", "posterior")}
+    ends = pr.table(some, beneath="interval", prob=0.9).to_pandas().loc[("air_flow", "beneath")]
+    for name, fit in some.items():
+        low, high = map(float, ends[name].strip("[]").split(", "))
+        assert [low, high] == pytest.approx(fit.summary(0.9).loc["air_flow", ["lower", "upper"]].tolist(), abs=1e-3)
+    p = pr.table(some, beneath="p").to_pandas().loc[("water_temperature", "beneath")]
+    assert p.tolist() == ["p = 0.0026", "P(> 0) 0.999"]
+    robust = pr.table(some, covariance="HC3")
+    want = fits["ML"].summary(covariance="HC3").loc["air_flow", "std_error"]
+    assert robust.to_pandas().loc[("air_flow", "beneath"), "ML"] == f"({want:.3f})"
+    assert any("HC3 standard errors" in n for n in robust.notes)
+    with pytest.raises(pr.DataError, match="names 'OLS', which is no fit of the table: ML, posterior"):
+        pr.table(some, covariance={"OLS": "HC3"})
+    with pytest.raises(pr.Incompatible, match="not 'hpd'"):
+        pr.table(some, kind="hpd")
+
+
+def test_stars_only_where_asked_and_where_there_is_a_p(fits):
+    assert "*" not in repr(pr.table(fits))
+    frame = pr.table(fits, stars=True).to_pandas().xs("", level=1)
+    for name, fit in fits.items():
+        p = fit.summary().get("p_value", {})
+        for coef in fit.parameter_names:
+            stars = sum(p[coef] < level for level in (0.05, 0.01, 0.001)) if len(p) else 0
+            assert frame.loc[coef, name].count("*") == stars
+    assert "* p < 0.05" in repr(pr.table(fits, stars=True))
+
+
+def test_lines_are_chosen_ordered_and_renamed(fits):
+    found = pr.table(
+        fits, keep=["air_flow", "acid_concentration"], order="acid_concentration", rename={"air_flow": "Air"}
+    )
+    assert [e.label for e in found.coefficients] == ["acid_concentration", "Air"]
+    for how in ({"keep": "x"}, {"order": ["x"]}, {"rename": {"x": "X"}}):
+        with pytest.raises(pr.DataError, match="'x', which is no coefficient of these fits: Intercept, air_flow"):
+            pr.table(fits, **how)
+
+
+@pytest.mark.parametrize("likelihood", covering(LIKELIHOOD_CASES, type), ids=None)
+def test_every_likelihood_stands_in_a_table(likelihood):
+    model = model_for(likelihood)
+    fit = pr.fit(model)
+    found = pr.table({"a": fit, "b": pr.fit(model.with_prior(pr.Normal(1.0)))})
+    frame = found.to_pandas()
+    assert next(e.label for e in found.coefficients) == fit.parameter_names[0]
+    assert {e.label for e in found.coefficients} == set(fit.parameter_names)
+    for name, value in fit.aux.items():
+        shown = fit.residual_sd if name == likelihood.noise_scale else value
+        assert float(frame.loc[(name, ""), "a"]) == pytest.approx(shown, rel=1e-3)
+    assert len(repr(found).splitlines()) <= 40
+
+
+def test_outcomes_and_ratios():
+    fit = pr.fit(model_for(pr.Categorical()))
+    found = pr.table(fit, keep="x1", rename={"x1": "dose"}, exp=True)
+    assert [e.label for e in found.coefficients] == ["dose: 1", "dose: 2"]
+    value = fit.summary(exp=True).loc[("1", "x1"), "estimate"]
+    assert found.coefficients[0].cells[0][0] == f"{value:.2f}"
+    assert any("odds ratios" in n for n in found.notes)
+    with pytest.raises(pr.Incompatible, match="differences, not ratios"):
+        pr.table(pr.fit(SHORT), exp=True)
+
+
+def test_a_smooth_function_is_one_line():
+    x = np.linspace(0.0, 6.0, 50)
+    data = {"x": x, "y": np.sin(x) + 0.1 * np.cos(40.0 * x)}
+    found = pr.table({"gam": pr.gam("y ~ s(x)", data), "line": pr.fit(pr.Model.from_formula("y ~ x", data))})
+    assert [e.label for e in found.coefficients] == ["Intercept", "x", "s(x)"]
+    assert re.fullmatch(r"\d\.\d edf", found.coefficients[-1].cells[0][0])
+
+
+def test_names_are_text_in_every_format():
+    odd = "a|b_<i>$x\\"
+    fit = pr.fit(pr.Model.from_arrays([1.0, 2.0, 4.0, 5.0], [1.0, 3.0, 2.0, -5.0], columns=[odd]))
+    found = pr.table({"M&M": fit}, title="100 %")
+    assert "<i>" not in found.to_html()
+    assert "M&amp;M" in found.to_html() == found._repr_html_()
+    latex = found.to_latex()
+    assert r"a|b\_$<$i$>$\$x\textbackslash{} & $-$" in latex
+    assert r"100 \% & M\&M \\" in latex
+    rows = [line for line in found.to_markdown().splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
+    assert all(line.count("\t") == 1 for line in found.to_tsv().splitlines()[: 1 + len(found.to_pandas())])
+
+
+def test_a_table_goes_to_the_clipboard_or_says_that_there_is_none(fits, monkeypatch):
+    from pandas.io import clipboard
+
+    held = []
+    found = pr.table(fits)
+    monkeypatch.setattr(clipboard, "clipboard_set", held.append)
+    found.copy()
+    found.copy("latex")
+    assert held == [found.to_tsv(), found.to_latex()]
+
+    def none(_):
+        raise clipboard.PyperclipException("no mechanism")
+
+    monkeypatch.setattr(clipboard, "clipboard_set", none)
+    with pytest.raises(pr.Incompatible, match=r"no clipboard on this machine.*print\(table.to_tsv\(\)\)"):
+        found.copy()
+
+
+def test_a_long_table_folds_in_a_terminal_alone():
+    X = np.random.default_rng(0).normal(size=(100, 30))
+    found = pr.table(pr.fit(pr.Model.from_arrays(X, X.sum(1) + np.sin(np.arange(100.0)))))
+    assert len(repr(found).splitlines()) <= 40
+    assert "more coefficients: keep= chooses" in repr(found)
+    assert "x30" in found.to_markdown()
+    assert "x30" not in repr(found)
+
+
+def test_responses_that_differ_are_named():
+    other = pr.fit(pr.Model.from_formula("air_flow ~ water_temperature", STACK))
+    found = pr.table({"a": pr.fit(SHORT), "b": other})
+    assert found.title == ""
+    assert [n for n in found.notes if n.startswith("b models the mean of air_flow")]
