@@ -315,7 +315,7 @@ def test_the_picture_draws_the_averages(method):
         np.testing.assert_array_equal(drawn[words].get_xdata(), [0.1, 1.0, 2.0])
         np.testing.assert_array_equal(drawn[words].get_ydata(), found.average[name].sortby("scale"))
     assert drawn["noise of one response"].get_ydata()[0] == pytest.approx(SIGMA**2)
-    assert f"least error at {found.best:.3g}" in ax.texts[0].get_text()
+    assert drawn[f"least error at {found.best:.3g}"].get_xdata()[0] == found.best
     assert len(ax.collections) == (0 if method == "auto" else 3)  # whiskers where there is a Monte Carlo error
 
 

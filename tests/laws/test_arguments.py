@@ -110,6 +110,7 @@ def run() -> pr.online.Run:
 
 # the arguments that go before the one that is wrong
 NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
+    "of": lambda: {"of": {}},
     "model": lambda: {"model": model()},
     "fit": lambda: {"fit": fitted()},
     "fits": lambda: {"fits": {"a": fitted(), "b": fitted()}},

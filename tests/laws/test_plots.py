@@ -291,7 +291,12 @@ def test_chains_show_every_draw_and_refuse_what_has_none(fits):
         fig.draw_without_rendering()
     assert len(shown(trace)) == 8  # four parameters, a density and a trace each
     assert len(shown(rank)) == 4
-    assert len(shown(trace)[1].lines) == 2
+    assert len(shown(trace)[1].lines) == 4  # the draws of two chains, and their running means
+    words, means = shown(trace)[1].get_legend_handles_labels()[1], shown(trace)[1].lines[2:]
+    assert words == ["chain 1", "chain 2"]
+    assert len({(line.get_color(), str(line.get_linestyle())) for line in means}) == 2
+    draws = fit.tree["posterior"]["beta"].sel(coef="Intercept")[1].values
+    np.testing.assert_allclose(means[1].get_ydata()[5], draws[5:25].mean(), rtol=1e-12)  # a twentieth of 400 draws
     np.testing.assert_array_equal(
         shown(trace)[3].lines[0].get_ydata(), fit.tree["posterior"]["beta"].sel(coef="dose")[0]
     )

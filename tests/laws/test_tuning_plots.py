@@ -45,7 +45,7 @@ def test_a_path_shows_every_column_in_units_of_its_spread(columns):
 
 def test_a_softmax_has_a_panel_for_each_outcome_and_raw_units_on_request():
     found = scale_path(model_of(3, "categorical"), n=8)
-    fig = path(found, raw=True)
+    fig = path(found, scale="raw")
     fig.draw_without_rendering()
     assert [ax.get_title(loc="left") for ax in fig.axes] == ["beech", "cedar"]
     last = [line.get_ydata()[-1] for line in fig.axes[0].lines if len(line.get_xdata()) == 8]

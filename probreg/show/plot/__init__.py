@@ -15,6 +15,7 @@ from probreg.show.plot.bias_variance import bias_variance
 from probreg.show.plot.calibration import calibration
 from probreg.show.plot.coefficients import coefficients
 from probreg.show.plot.coverage import coverage
+from probreg.show.plot.diagnose import diagnose
 from probreg.show.plot.explain import explain
 from probreg.show.plot.fitted import fitted
 from probreg.show.plot.interval_panel import interval_panel
@@ -48,6 +49,7 @@ PLOTS: Mapping[str, Callable[..., Any]] = MappingProxyType(
             scale_location,
             partial,
             autocorrelation,
+            diagnose,
         )
     }
 )
@@ -59,6 +61,7 @@ __all__ = [
     "calibration",
     "coefficients",
     "coverage",
+    "diagnose",
     "explain",
     "fitted",
     "interval_panel",

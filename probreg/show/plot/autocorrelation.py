@@ -11,14 +11,22 @@ from probreg.assess.after.residuals import residuals
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import UnivariateLikelihood
-from probreg.show.plot.style import GREY, INK, LIGHT, footnote, label, paper, top_legend
+from probreg.show.plot.style import GREY, INK, LIGHT, Size, footnote, label, paper, top_legend
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
 @checked
-def autocorrelation(fit: Fit, lags: Count | None = None, prob: Probability = 0.95) -> "Figure":
+def autocorrelation(
+    fit: Fit,
+    lags: Count | None = None,
+    prob: Probability = 0.95,
+    *,
+    ax: "Axes | None" = None,
+    figsize: Size | None = None,
+) -> "Figure":
     """Autocorrelations of the Pearson residuals in the order of the rows, with the band +- z / sqrt(n).
 
     The band holds each of them with probability `prob` when neighbours are independent.
@@ -31,11 +39,15 @@ def autocorrelation(fit: Fit, lags: Count | None = None, prob: Probability = 0.9
         The most lags; by default 10 log10 n.
     prob : float
         Of the band, between 0 and 1.
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
     Figure
-        A matplotlib figure outside pyplot.
+        A matplotlib figure outside pyplot, or that of `ax`.
 
     Raises
     ------
@@ -57,16 +69,16 @@ def autocorrelation(fit: Fit, lags: Count | None = None, prob: Probability = 0.9
     lags = max(1, min(int(10 * np.log10(len(e))), len(e) - 1)) if lags is None else lags
     r, k = autocorrelations(e, lags), np.arange(1, lags + 1)
     half = float(ndtri(0.5 + prob / 2)) / np.sqrt(len(e))
-    fig, axes = paper(size=(5.0, 3.0))
-    ax = axes[0, 0]
-    ax.axhspan(-half, half, color=LIGHT, alpha=0.7, linewidth=0, label=f"{100 * prob:g} % when independent, pointwise")
-    ax.axhline(0.0, color=GREY, linewidth=0.9)
-    ax.vlines(k, 0.0, r, color=INK, linewidth=1.2)
-    ax.plot(k, r, "o", color=INK, markersize=4)
+    fig, axes = paper(size=(5.0, 3.2), figsize=figsize, ax=ax)
+    one = axes[0, 0]
+    one.axhspan(-half, half, color=LIGHT, alpha=0.7, linewidth=0, label=f"{100 * prob:g} % when independent, pointwise")
+    one.axhline(0.0, color=GREY, linewidth=0.9)
+    one.vlines(k, 0.0, r, color=INK, linewidth=1.2)
+    one.plot(k, r, "o", color=INK, markersize=4)
     low, high = min(r.min(), -half), max(r.max(), half)
-    ax.set_ylim(low - 0.1, high + 0.1)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    top_legend(fig, ax)
-    label(ax, x="lag (rows)", y="autocorrelation of residuals")
-    footnote(fig, f"{fit.method.name}: Pearson residuals in the order of the rows")
+    one.set_ylim(low - 0.1, high + 0.1)
+    one.xaxis.set_major_locator(MaxNLocator(integer=True))
+    top_legend(fig, one, ax)
+    label(one, x="lag (rows)", y="autocorrelation of residuals")
+    footnote(fig, f"{fit.method.name}: Pearson residuals in the order of the rows", ax)
     return fig

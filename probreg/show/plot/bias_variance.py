@@ -7,9 +7,10 @@ import numpy as np
 from probreg.arguments.scalars import checked
 from probreg.assess.bias_variance import BiasVariance
 from probreg.errors import Incompatible
-from probreg.show.plot.style import GREY, INK, SMALL, Mark, footnote, label, mark, paper, shorten
+from probreg.show.plot.style import GREY, INK, Mark, Size, footnote, label, mark, paper, shorten, top_legend
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = np.ndarray
@@ -18,7 +19,7 @@ _LINES = (("bias2", "bias²"), ("variance", "variance"), ("error", "error = bias
 
 
 @checked
-def bias_variance(found: BiasVariance) -> "Figure":
+def bias_variance(found: BiasVariance, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """Average bias^2, variance and their sum over the scale of the prior, with the noise of a single response.
 
     Both axes are logarithmic. A wide prior (right) is a weak penalty. The vertical line is at the least error; whiskers
@@ -28,11 +29,15 @@ def bias_variance(found: BiasVariance) -> "Figure":
     ----------
     found : BiasVariance
         A result with a sweep of scales.
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
     Figure
-        A matplotlib figure outside pyplot.
+        A matplotlib figure outside pyplot, or that of `ax`.
 
     Raises
     ------
@@ -51,27 +56,23 @@ def bias_variance(found: BiasVariance) -> "Figure":
         raise Incompatible("the picture is drawn over scales of the prior: pass scales= to bias_variance")
     average = found.average.sortby("scale")
     scale, noise = average["scale"].values, float(average["noise"])
-    fig, axes = paper(size=(6.4, 3.9))
-    ax = axes[0, 0]
+    fig, axes = paper(size=(6.4, 3.9), figsize=figsize, ax=ax)
+    one = axes[0, 0]
     for look, (name, words) in zip((mark(0), mark(1), Mark(INK, "", INK, "-")), _LINES):
-        _line(ax, scale, average[name].values, average[f"{name}_se"].values, look, words)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+        _line(one, scale, average[name].values, average[f"{name}_se"].values, look, words)
+    one.set_xscale("log")
+    one.set_yscale("log")
     shown = [v for name, _ in _LINES for v in average[name].values]
     top = max([*shown, noise if np.isfinite(noise) else 0.0])
     low = min(v for v in shown if v > 0)
-    ax.set_ylim(max(low / 1.5, top * 10.0**-_DECADES), 1.8 * top)
+    one.set_ylim(max(low / 1.5, top * 10.0**-_DECADES), 1.8 * top)
     if np.isfinite(noise):
-        ax.axhline(noise, color=GREY, linewidth=1.2, linestyle=(0, (1, 2)), label="noise of one response", zorder=0)
-    ax.axvline(found.best, color=GREY, linewidth=0.9, zorder=0)
-    ax.annotate(
-        f" least error at {found.best:.3g}", (found.best, 1.0), xycoords=("data", "axes fraction"), va="top",
-        fontsize=SMALL, color=INK,
-    )  # fmt: skip
-    label(ax, x="scale of the prior (factor)", y=f"squared error, units of {shorten(found.response, 24)} squared")
-    fig.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=SMALL, labelcolor=INK)
+        one.axhline(noise, color=GREY, linewidth=1.2, linestyle=(0, (1, 2)), label="noise of one response", zorder=0)
+    one.axvline(found.best, color=GREY, linewidth=0.9, zorder=0, label=f"least error at {found.best:.3g}")
+    label(one, x="scale of the prior (factor)", y=f"squared error, units of {shorten(found.response, 24)} squared")
+    top_legend(fig, one, ax)
     made = "closed form" if found.how == "closed form" else f"{found.reps} simulated responses, two Monte Carlo errors"
-    footnote(fig, f"average over {found.data.sizes['obs']} rows, {made}")
+    footnote(fig, f"average over {found.data.sizes['obs']} rows, {made}", ax)
     return fig
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.base import markov
+from probreg.show.plot.parameters import Rename, arranged, intercepts, renamed
 
 Array = np.ndarray
 MOST = 12  # parameters in one picture
@@ -21,8 +22,8 @@ class Chains(NamedTuple):
     note: str
 
 
-def chains(fit: Fit) -> Chains:
-    """The first 12 parameters. Incompatible for a fit that has no chains."""
+def chains(fit: Fit, rename: Rename | None = None, intercept: bool = True, most: int | None = MOST) -> Chains:
+    """The first `most` parameters, by the names to show. Incompatible for a fit that has no chains."""
     if not markov(fit.method, fit.solution):
         raise Incompatible(f"{fit.method.name} runs no Markov chains, so they cannot be looked at; fit with 'nuts'")
     posterior: Any = fit.tree["posterior"]
@@ -31,8 +32,11 @@ def chains(fit: Fit) -> Chains:
     names = [str(n) for n in fit.parameter_names]
     every = {name: flat[..., j] for j, name in enumerate(names)}
     every |= {name: posterior[name].values for name in fit.solution.aux}
-    note = f"the first {MOST} of {len(every)} parameters" if len(every) > MOST else ""
-    kept = dict(list(every.items())[:MOST])
+    shown = renamed(list(every), rename)
+    kept_names = arranged(list(every), set() if intercept else intercepts([fit]), sort=None, estimate={}, shown=shown)
+    every = {shown[name]: every[name] for name in kept_names}
+    note = f"the first {most} of {len(every)} parameters" if most is not None and len(every) > most else ""
+    kept = dict(list(every.items())[:most])
     stats = fit.solution.posterior.stats
     diverging = np.asarray(stats.get("diverging", np.zeros(beta.shape[:2])), dtype=bool)
     counted = "diverging" in stats

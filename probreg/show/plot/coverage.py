@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import Flag, checked
 from probreg.comparison.interval_panel import Coverage
 from probreg.errors import DataError
-from probreg.show.plot.style import GREY, LIGHT, footnote, label, mark, paper, shorten, top_legend
+from probreg.show.plot.parameters import Rename, arranged, renamed
+from probreg.show.plot.style import GREY, LIGHT, Size, footnote, label, mark, paper, shorten, top_legend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +18,13 @@ MOST = 12  # coefficients in one picture
 
 
 @checked
-def coverage(of: Coverage | Mapping[str, Coverage]) -> "Figure":
+def coverage(
+    of: Coverage | Mapping[str, Coverage],
+    *,
+    rename: Rename | None = None,
+    intercept: Flag = True,
+    figsize: Size | None = None,
+) -> "Figure":
     """The share of data sets whose interval held the truth with two Monte Carlo errors, one panel per coefficient.
 
     The line is the claimed probability, the band two Monte Carlo errors of a share that is as claimed.
@@ -26,6 +33,12 @@ def coverage(of: Coverage | Mapping[str, Coverage]) -> "Figure":
     ----------
     of : Coverage or mapping from str to Coverage
         Several, such as those of two sample sizes, stand beside one another.
+    rename : mapping from str to str, optional
+        New names of columns or parameters.
+    intercept : bool
+        Whether intercepts are drawn.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -54,19 +67,25 @@ def coverage(of: Coverage | Mapping[str, Coverage]) -> "Figure":
         raise DataError(
             "the coverages claim different probabilities: " + ", ".join(f"{c.prob:g}" for c in several.values())
         )
-    names = list(dict.fromkeys(k for c in several.values() for k in c.table.index.unique("coef")))[:MOST]
+    every = list(dict.fromkeys(str(k) for c in several.values() for k in c.table.index.unique("coef")))
+    dropped = set() if intercept else {name for name in every if name.partition(": ")[0] == "Intercept"}
+    words = renamed(every, rename)
+    names = arranged(every, dropped, sort=None, estimate={}, shown=words)[:MOST]
     kinds = list(dict.fromkeys(k for c in several.values() for k in c.table.index.unique("kind")))
     cols = min(len(names), 3)
     deep = -(-len(names) // cols)
-    fig, axes = paper(deep, cols, size=(7.2, 0.9 + deep * (0.8 + 0.3 * len(kinds))), sharex=True, sharey=True)
+    fig, axes = paper(
+        deep, cols, size=(7.2, 0.9 + deep * (0.8 + 0.3 * len(kinds))), figsize=figsize, sharex=True, sharey=True
+    )
     for ax, name in zip(axes.flat, names):
         _panel(ax, several, name, kinds)
-        label(ax, title=shorten(name, 30))
-    for ax in axes.flat[len(names) :]:
-        ax.set_visible(False)
+        label(ax, title=shorten(words[name], 30))
+    for i, ax in enumerate(axes.flat):
+        ax.set_visible(i < len(names))
+        below = i + cols >= len(names)  # no panel stands under it
+        ax.tick_params(labelbottom=below)
+        label(ax, x="share that held the truth" if below else None)
     axes[0, 0].xaxis.set_major_locator(MaxNLocator(5))  # shared; more would touch one another
-    for ax in axes[-1]:
-        label(ax, x="share that held the truth")
     top_legend(fig, axes[0, 0])
     reps = ", ".join(dict.fromkeys(str(c.reps) for c in several.values()))
     footnote(fig, f"claimed {first.prob:g}; bars and band: two Monte Carlo errors of {reps} data sets")

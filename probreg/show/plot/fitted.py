@@ -12,11 +12,13 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import equal_tail
 from probreg.likelihoods import Bernoulli, OfTrials, SoftmaxLikelihood
+from probreg.show.plot.parameters import Rename, renamed
 from probreg.show.plot.style import (
     GREY,
     INK,
     LIGHT,
     MANY,
+    Size,
     footnote,
     label,
     mark,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _DRAWS = 1000
+_TOLD = 5  # variables whose values are written under the picture
 
 
 @checked
@@ -44,6 +47,8 @@ def fitted(
     data: Any = None,
     prob: Probability = 0.95,
     span: tuple[float, float] | None = None,
+    rename: Rename | None = None,
+    figsize: Size | None = None,
 ) -> "Figure":
     """The mean E[y | x] along one numeric variable, one panel per fit on the same axes, the others at typical values.
 
@@ -63,6 +68,10 @@ def fitted(
         Probability of every interval or band, between 0 and 1.
     span : pair of float, optional
         The range to draw, also beyond the data.
+    rename : mapping from str to str, optional
+        New names of variables.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -87,9 +96,10 @@ def fitted(
     path = sweep(next((f for f in several.values() if f.solution.status.good), first), variable, data, span)
     cols = min(len(several), 3)
     deep = -(-len(several) // cols)
-    fig, axes = paper(deep, cols, size=(7.2, 0.8 + 2.9 * deep), sharex=True, sharey=True)
+    fig, axes = paper(deep, cols, size=(7.2, 0.8 + 2.9 * deep), figsize=figsize, sharex=True, sharey=True)
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(several))
+    words = renamed([path.variable, *path.held], rename)
     reference = _mean_or_none(first, path) if len(several) > 1 else None
     for i, (ax, (name, fit)) in enumerate(zip(axes.flat, several.items())):
         _panel(ax, fit, path, prob, reference if i else None)
@@ -97,16 +107,25 @@ def fitted(
         title = f"{shorten(name, 24)}" if len(several) > 1 else None
         label(
             ax,
-            x=shorten(path.variable) if below else None,
+            x=shorten(words[path.variable]) if below else None,
             y=shorten(first.model.likelihood.mean_name(first.model.design.response)) if i % cols == 0 else None,
             title=title,
         )
         ax.tick_params(labelbottom=below)
     top_legend(fig, axes.flat[0])
     dashed = f"dashed: {say(next(iter(several)))}. " if reference is not None and reference.ndim == 1 else ""
-    held = f"Held: {shorten(path.held, 90)}" if path.held else ""
-    footnote(fig, dashed + held)
+    footnote(fig, dashed + _held({words[name]: value for name, value in path.held.items()}, path.offset is not None))
     return fig
+
+
+def _held(values: Mapping[str, str], offset: bool) -> str:
+    """Where the variables that do not move stay: each of a few, or how many."""
+    if len(values) > _TOLD:
+        said = f"{len(values)} others at their mean or most frequent value"
+    else:
+        said = ", ".join(f"{shorten(name, 24)} = {shorten(value, 24)}" for name, value in values.items())
+    parts = [p for p in (said, "offset at its mean" * offset) if p]
+    return f"Held: {', '.join(parts)}" if parts else ""
 
 
 def _predicted(fit: Fit, path: Sweep, prob: float) -> Any:

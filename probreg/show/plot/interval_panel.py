@@ -8,16 +8,17 @@ import numpy as np
 from probreg.arguments.scalars import checked
 from probreg.comparison.interval_panel import IntervalPanel
 from probreg.comparison.interval_panel.panel import NEW
-from probreg.show.plot.style import GREY, LIGHT, SMALL, footnote, label, mark, paper, shorten
+from probreg.show.plot.style import GREY, LIGHT, SMALL, Size, few_ticks, footnote, label, mark, paper, shorten
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST = 40  # intervals in one picture
 
 
 @checked
-def interval_panel(of: IntervalPanel) -> "Figure":
+def interval_panel(of: IntervalPanel, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """Every interval of a panel under one another, fits told apart by marker and colour; an end without bound is an arrow.
 
     A grey line marks the estimate of the first fit. The interval of a new observation is dashed. At most 40 are drawn.
@@ -26,11 +27,15 @@ def interval_panel(of: IntervalPanel) -> "Figure":
     ----------
     of : IntervalPanel
         What `pr.interval_panel` returned.
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
     Figure
-        A matplotlib figure outside pyplot.
+        A matplotlib figure outside pyplot, or that of `ax`.
 
     Examples
     --------
@@ -42,8 +47,8 @@ def interval_panel(of: IntervalPanel) -> "Figure":
     """
     held = of.held.iloc[:MOST]
     fits = list(dict.fromkeys(held.index.get_level_values("fit")))
-    fig, axes = paper(size=(7.2, 1.1 + 0.27 * max(len(held), 1) + 0.12 * len(fits)))
-    ax = axes[0, 0]
+    fig, axes = paper(size=(7.2, 1.1 + 0.27 * max(len(held), 1) + 0.12 * len(fits)), figsize=figsize, ax=ax)
+    one = axes[0, 0]
     places = _places(list(held.index.get_level_values("fit")))
     # What is shown: all finite ends and estimates, and room.
     values = held[["estimate", "lower", "upper"]].to_numpy(dtype=float)
@@ -52,21 +57,21 @@ def interval_panel(of: IntervalPanel) -> "Figure":
     room = 0.06 * ((most - least) or abs(most) or 1.0)
     low, high = least - room, most + room
     for y, ((fit, kind), row) in zip(places, held.iterrows()):
-        _line(ax, y, row, fits.index(fit), (low, high), dashed=kind == NEW)
+        _line(one, y, row, fits.index(fit), (low, high), dashed=kind == NEW)
     if len(held):
-        ax.axvline(held["estimate"].iloc[0], color=LIGHT, linewidth=0.9, zorder=0)
-    ax.set_yticks(places, [shorten(str(kind), 30) for _, kind in held.index])
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-    ax.set_ylim((places[-1] if places else 0) + 0.7, -0.9)
-    ax.set_xlim(low, high)
-    _names(ax, fits, list(held.index.get_level_values("fit")), places)
-    label(ax, x=shorten(of.unit, 80), title=f"{100 * of.prob:g} % intervals of {shorten(of.quantity, 44)}")
+        one.axvline(held["estimate"].iloc[0], color=LIGHT, linewidth=0.9, zorder=0)
+    one.set_yticks(places, [shorten(str(kind), 30) for _, kind in held.index])
+    one.tick_params(axis="y", length=0)
+    one.spines["left"].set_visible(False)
+    one.set_ylim((places[-1] if places else 0) + 0.7, -0.9)
+    one.set_xlim(low, high)
+    _names(one, fits, list(held.index.get_level_values("fit")), places)
+    few_ticks(one)
+    label(one, x=shorten(of.unit, 80), title=f"{100 * of.prob:g} % intervals of {shorten(of.quantity, 44)}")
     left_out = f"; {len(of.held) - MOST} more are not drawn" if len(of.held) > MOST else ""
     arrows = "" if np.isfinite(held[["lower", "upper"]].to_numpy()).all() else "; arrow: no end on that side"
-    footnote(
-        fig, f"line: the estimate of {shorten(fits[0], 30)}{arrows}{left_out}" if fits else "no fit has an interval"
-    )
+    said = f"line: the estimate of {shorten(fits[0], 30)}{arrows}{left_out}" if fits else "no fit has an interval"
+    footnote(fig, said, ax)
     return fig
 
 

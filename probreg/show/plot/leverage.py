@@ -7,9 +7,10 @@ import numpy as np
 from probreg.arguments.scalars import Natural, checked
 from probreg.assess.after.influence_measures import influence_measures
 from probreg.fits.fit import Fit
-from probreg.show.plot.style import GREY, INK, MANY, SMALL, footnote, label, mark, paper, shorten, top_legend
+from probreg.show.plot.style import DASHED, GREY, INK, SMALL, Size, footnote, label, paper, points, shorten, top_legend
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = np.ndarray
@@ -17,7 +18,7 @@ _CONTOURS = (0.5, 1.0)
 
 
 @checked
-def leverage(fit: Fit, named: Natural = 3) -> "Figure":
+def leverage(fit: Fit, named: Natural = 3, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """Internally studentised residuals against leverage, with lines of equal Cook's distance D = r^2 h / (k (1 - h)).
 
     For a softmax the residual is a length, and there are no lines. Errors are those of `pr.influence_measures`.
@@ -28,11 +29,15 @@ def leverage(fit: Fit, named: Natural = 3) -> "Figure":
         A fit.
     named : int
         The rows with so many largest distances carry their labels.
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
     Figure
-        A matplotlib figure outside pyplot.
+        A matplotlib figure outside pyplot, or that of `ax`.
 
     Examples
     --------
@@ -41,41 +46,48 @@ def leverage(fit: Fit, named: Natural = 3) -> "Figure":
     >>> leverage(fit).axes[0].get_xlabel()
     'leverage'
     """
-    found = influence_measures(fit).isel(obs=fit.model.design.places)
-    h, r, cook = (found[k].values for k in ("leverage", "internal", "cook"))
-    several = fit.model.shape[1] > 1
-    fig, axes = paper(size=(5.4, 3.8))
-    ax = axes[0, 0]
-    if not several:
-        ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=0)
-    look = mark(0)
-    ax.scatter(
-        h, r, s=16 if len(h) < 300 else 7, facecolors="none", edgecolors=look.color, linewidths=0.8,
-        rasterized=len(h) > MANY,
-    )  # fmt: skip
-    _names(ax, found["obs"].values, h, r, cook, named)
-    if not several:
-        # The number of coefficients that Cook's distance divides by: collinear columns count once.
-        null = fit.solution.null_space
-        _contours(ax, h, r, fit.model.shape[0] - (0 if null is None else null.shape[1]))
-    label(ax, x="leverage", y="internally studentised residual" + " (length)" * several)
-    top_legend(fig, ax)
-    lost = int(np.isnan(r).sum())
+    fig, axes = paper(size=(5.4, 4.0), figsize=figsize, ax=ax)
+    lost = against_leverage(axes[0, 0], fit, named)
+    top_legend(fig, axes[0, 0], ax)
     alone = f"{lost} rows that alone decide their fit are not shown" if lost else ""
-    footnote(fig, ". ".join(t for t in (f"{fit.method.name}: {shorten(fit.model.design.response)}", alone) if t))
+    footnote(fig, ". ".join(t for t in (f"{fit.method.name}: {shorten(fit.model.design.response)}", alone) if t), ax)
     return fig
 
 
-def _names(ax: Any, rows: Array, h: Array, r: Array, cook: Array, named: int) -> None:
-    order = np.argsort(-np.nan_to_num(cook, nan=-1.0))[: max(named, 0)]
-    for i in order:
-        if np.isfinite(r[i]):
-            left = h[i] > 0.5 * np.nanmax(h)
-            ax.annotate(
-                shorten(rows[i], 16), (h[i], r[i]), xytext=(-5 if left else 5, 4), textcoords="offset points",
-                fontsize=SMALL, color=INK, ha="right" if left else "left",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.8},
+def against_leverage(ax: Any, fit: Fit, named: int) -> int:
+    """Internally studentised residuals against leverage; the number of rows that have none, and are not drawn."""
+    found = influence_measures(fit).isel(obs=fit.model.design.places)
+    h, r, cook = (found[k].values for k in ("leverage", "internal", "cook"))
+    several = fit.model.shape[1] > 1
+    if not several:
+        ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
+        # The number of coefficients that Cook's distance divides by: collinear columns count once.
+        null = fit.solution.null_space
+        _contours(ax, h, r, fit.model.shape[0] - (0 if null is None else null.shape[1]))
+    points(ax, h, r)
+    label(ax, x="leverage", y="internally studentised residual" + " (length)" * several)
+    name_rows(ax, found["obs"].values, h, r, cook, named)
+    return int(np.isnan(r).sum())
+
+
+def name_rows(ax: Any, rows: Array, x: Array, y: Array, size: Array, named: int) -> None:
+    """The labels of the `named` rows of largest size, each where it covers no other."""
+    taken: list[Any] = []
+    for i in np.argsort(-np.nan_to_num(size, nan=-1.0), kind="stable")[:named]:
+        if not np.isfinite([x[i], y[i]]).all():
+            continue
+        # Above the point, on the side with more room, else below it, else on the other side.
+        near = 1 if x[i] <= np.mean(ax.get_xlim()) else -1
+        for side, up in ((near, 4), (near, -9), (-near, 4), (-near, -9), (near, 14)):
+            text = ax.annotate(
+                shorten(rows[i], 16), (x[i], y[i]), xytext=(5 * side, up), textcoords="offset points",
+                fontsize=SMALL, color=INK, ha="left" if side > 0 else "right",
             )  # fmt: skip
+            box = text.get_window_extent()
+            if not any(box.overlaps(other) for other in taken):
+                taken.append(box)
+                break
+            text.remove()
 
 
 def _contours(ax: Any, h: Array, r: Array, k: int) -> None:

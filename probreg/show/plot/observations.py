@@ -11,19 +11,20 @@ from scipy.special import betaincinv, ndtri
 
 from probreg.data.weights import refuse_sampling
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import observation_rows
+from probreg.fits.inference_data import observation_rows, row_labels
 from probreg.fits.prediction import predictive, require_predictive
 from probreg.likelihoods import OfClasses, UnivariateLikelihood
 from probreg.model.predictive import Predictive
 
 Array = np.ndarray
 MOST_ROWS, MOST_DRAWS = 2000, 500
+_EDGE = 1e-15  # of probability: a quantile residual is at most 7.9 in size
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
     """What is drawn of y, (n,) or (n, K), its fitted mean (n,) or class probabilities (n, K), weights, the predictive they come
-    from, and how often each class came (n, K), or None for a response that is none of classes."""
+    from, how often each class came (n, K), or None for a response that is none of classes, and the labels of the rows."""
 
     y: Array
     mean: Array
@@ -31,6 +32,7 @@ class Observations:
     predictive: Predictive
     note: str
     tally: Array | None = None
+    labels: Array | None = None
 
 
 def observations(fit: Fit) -> Observations:
@@ -49,7 +51,8 @@ def observations(fit: Fit) -> Observations:
     w = np.ones(len(part)) if weights is None else weights[part]
     y, likelihood = model.design.observed[rows[part]], model.likelihood
     tally = likelihood.tally(y) if isinstance(likelihood, OfClasses) else None
-    return Observations(likelihood.drawn(y), thin.mean(), w, thin, note, tally)
+    labels = row_labels(None, model.design)[rows[part]]
+    return Observations(likelihood.drawn(y), thin.mean(), w, thin, note, tally, labels)
 
 
 def observed_quantile_residuals(fit: Fit, seen: Observations) -> Array:
@@ -65,7 +68,17 @@ def observed_quantile_residuals(fit: Fit, seen: Observations) -> Array:
     else:
         lower = seen.predictive.cdf(seen.y - 1.0)
         u = lower + (upper - lower) * np.random.default_rng([fit.seed, 3]).random(len(upper))
-    return ndtri(np.clip(u, 1e-15, 1.0 - 1e-15))
+    return ndtri(np.clip(u, _EDGE, 1.0 - _EDGE))
+
+
+def beyond(seen: Observations, z: Array) -> str:
+    """How many quantile residuals are further out than double precision tells, and of which rows; "" for none."""
+    far = np.flatnonzero(np.abs(z) >= ndtri(1.0 - _EDGE) - 1e-6)
+    if not len(far):
+        return ""
+    labels = np.arange(len(z)) if seen.labels is None else seen.labels
+    rows = ", ".join(str(v) for v in labels[far[:5]]) + (", …" if len(far) > 5 else "")
+    return f"{len(far)} beyond ±{ndtri(1.0 - _EDGE):.1f} stand there (row{'s' * (len(far) > 1)} {rows})"
 
 
 def normal_order(n: int, prob: float) -> tuple[Array, Array, Array]:

@@ -1,37 +1,49 @@
-"""Partial residuals: what each number says of the response beside the others, and whether it says it in a straight line."""
+"""Partial residuals: what each variable says of the response beside the others, and whether it says it in a straight line."""
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from probreg.arguments.scalars import checked
-from probreg.assess.after.residuals import residuals
-from probreg.assess.before import terms
+from probreg.assess.after.residuals import residuals, sloped
+from probreg.data.formula.variables import categories, variables
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.show.plot.observations import smooth
-from probreg.show.plot.style import GREY, MANY, footnote, label, mark, paper, shorten, top_legend
+from probreg.show.plot.parameters import Rename, renamed
+from probreg.show.plot.style import Size, footnote, label, mark, paper, points, shorten, top_legend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
 _MOST, _ACROSS = 12, 3
+_FAR = 20.0  # interquartile ranges from the median: residuals beyond are counted, not drawn
+_ABREAST = 5  # names of levels that stand beside one another; more stand upright
+_LEVELS = 3  # values of a column up to which it is drawn as levels
+_SPREAD = 0.18  # how far points of a level stand from its middle
 
 
 @checked
-def partial(fit: Fit, *columns: str) -> "Figure":
+def partial(fit: Fit, *columns: str, rename: Rename | None = None, figsize: Size | None = None) -> "Figure":
     """Component-plus-residual plots: working residual + b_j (x_j - mean) against x_j.
 
-    The line is b_j (x_j - mean); beside it stands a local-line smooth. There is one panel for each column, and of a
-    softmax for each of its predictors.
+    The line is b_j (x_j - mean); beside it stands a local-line smooth. A factor, and a column of up to three values, has
+    its levels side by side, each with its fitted effect and the mean of its partial residuals. There is one panel for
+    each term, and of a softmax for each of its predictors. What lies more than 20 interquartile ranges from the median is
+    counted under the panel.
 
     Parameters
     ----------
     fit : Fit
         A fit.
     *columns : str
-        Names of columns; by default each term that is one numeric column.
+        Names of columns or factors; by default each term that is one numeric column or a factor.
+    rename : mapping from str to str, optional
+        New names of terms.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -41,7 +53,7 @@ def partial(fit: Fit, *columns: str) -> "Figure":
     Raises
     ------
     DataError
-        For a name that is no such column.
+        For a name that is no such term.
 
     References
     ----------
@@ -54,39 +66,68 @@ def partial(fit: Fit, *columns: str) -> "Figure":
     >>> [ax.get_xlabel() for ax in partial(fit, "air_flow").axes]
     ['air_flow']
     """
-    every = residuals(fit, "partial")
-    numbers = {t: c[0] for t, c in terms(fit.model.design).items() if _is_number(fit, t, c)}
-    if missing := [c for c in columns if c not in numbers]:
-        known = ", ".join(numbers) or "none"
-        raise DataError(f"{missing[0]!r} is no term that is one numeric column; these are: {known}")
-    chosen = list(columns) or list(numbers)[:_MOST]
+    every, drawable = residuals(fit, "partial"), _terms(fit)
+    if missing := [c for c in columns if c not in drawable]:
+        known = ", ".join(drawable) or "none"
+        raise DataError(f"{missing[0]!r} is no term that is one numeric column or a factor; these are: {known}")
+    chosen = list(columns) or list(drawable)[:_MOST]
     if not chosen:
-        raise DataError("no term is one numeric column, so that there are no partial residuals to draw")
+        raise DataError("no term is one numeric column or a factor, so that there are no partial residuals to draw")
+    words = renamed(chosen, rename)
     outcomes = fit.model.likelihood.outcomes or (None,)
     panels = [(name, k) for name in chosen for k in range(len(outcomes))]
     across = len(outcomes) if 1 < len(outcomes) <= _ACROSS else min(len(panels), _ACROSS)  # a row for each term
     down = -(-len(panels) // across)
-    fig, axes = paper(down, across, size=(2.6 * across + 0.8, 2.5 * down + 0.5))
+    fig, axes = paper(down, across, size=(2.6 * across + 0.8, 2.5 * down + 0.7), figsize=figsize)
     weights, X = fit.model.design.weights, fit.model.design.X
-    used = slice(None) if weights is None else weights > 0
+    used = np.full(len(X), True) if weights is None else weights > 0
     coef = fit.solution.beta @ fit.model.likelihood.contrast_matrix.T
     for ax, (name, k) in zip(axes.flat, panels, strict=False):
-        j = numbers[name]
-        mean = float(np.average(X[:, j], weights=weights)) if fit.model.design.intercept is not None else 0.0
+        at, levels = drawable[name]
+        # The effect of the term, X_T b_T, less its mean where an intercept takes it up.
+        effect = X[:, at] @ coef[list(at), k]
+        middle = float(np.average(effect, weights=weights)) if fit.model.design.intercept is not None else 0.0
         residual = every.sel(term=name).values.reshape(-1, len(outcomes))[fit.model.design.places, k]
-        _panel(ax, X[used, j], residual[used], float(coef[j, k]), mean)
-        label(ax, x=shorten(name if outcomes[k] is None else f"{name}, {outcomes[k]}", 32))
+        shown = used & _near(residual, used)
+        x = X[:, at[0]] if levels is None else levels
+        (_line if levels is None else _level_means)(ax, x[used], residual[used], effect[used] - middle, shown[used])
+        hidden = int((used & ~shown).sum())
+        word = words[name] if outcomes[k] is None else f"{words[name]}, {outcomes[k]}"
+        label(ax, x=shorten(word, 32) + (f" ({hidden} rows beyond)" if hidden else ""))
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
-    label(axes[0, 0], y=f"effect on {_scale(fit)}")
-    top_legend(fig, axes[0, 0])
-    rest = f". {len(numbers) - len(chosen)} more columns can be named" if not columns and len(numbers) > _MOST else ""
-    footnote(fig, f"{fit.method.name}: partial residuals{rest}")
+    for ax in axes[:, 0]:
+        label(ax, y=f"effect on {_scale(fit)}")
+    top_legend(fig, axes.flat[: len(panels)])
+    rest = f". {len(drawable) - len(chosen)} more can be named" if not columns and len(drawable) > _MOST else ""
+    factors = any(drawable[name][1] is not None for name in chosen)
+    spread = ". Points of a level are spread sideways" if factors else ""
+    footnote(fig, f"{fit.method.name}: partial residuals{spread}{rest}")
     return fig
 
 
-def _is_number(fit: Fit, term: str, columns: tuple[int, ...]) -> bool:
-    return term != "Intercept" and len(columns) == 1 and len(np.unique(fit.model.design.X[:10_000, columns[0]])) > 3
+def _terms(fit: Fit) -> dict[str, tuple[tuple[int, ...], Array | None]]:
+    """The columns of each term that can be drawn, with the levels of its rows where it is a factor."""
+    design = fit.model.design
+    factors = categories(design)
+    try:
+        table: Any = variables(design) if factors else {}
+    except DataError:  # a transformed variable cannot be read back: numbers can be drawn all the same
+        table = {}
+    found: dict[str, tuple[tuple[int, ...], Array | None]] = {}
+    for name, at in sloped(fit).items():
+        if name in factors and name in table:
+            found[name] = (at, np.asarray(table[name]).astype(str))
+        elif len(at) == 1 and name not in factors:
+            values = np.unique(design.X[:10_000, at[0]])
+            few = len(values) <= _LEVELS
+            found[name] = (at, np.array([f"{v:g}" for v in design.X[:, at[0]]]) if few else None)
+    return found
+
+
+def _near(residual: Array, used: Array) -> Array:
+    seen = residual[used]
+    return np.abs(residual - np.median(seen)) <= _FAR * np.subtract(*np.quantile(seen, [0.75, 0.25])) + 1e-300
 
 
 def _scale(fit: Fit) -> str:
@@ -96,15 +137,35 @@ def _scale(fit: Fit) -> str:
     return f"mean of {response}" if link == "identity" else f"{link} of the mean of {response}"
 
 
-def _panel(ax: Any, x: Array, y: Array, slope: float, mean: float) -> None:
-    shown = np.abs(y - np.median(y)) <= 20.0 * np.subtract(*np.quantile(y, [0.75, 0.25])) + 1e-300
-    ax.scatter(
-        x[shown], y[shown], s=14 if len(x) < 300 else 6, facecolors="none", edgecolors=GREY, linewidths=0.7,
-        rasterized=len(x) > MANY,
-    )  # fmt: skip
+def _line(ax: Any, x: Array, y: Array, effect: Array, shown: Array) -> None:
+    """A number: the fitted line and a smooth of all rows."""
+    points(ax, x[shown], y[shown])
+    order = np.argsort(x, kind="stable")[[0, -1]]
+    ax.plot(x[order], effect[order], color=mark(0).color, linewidth=1.4, label="fitted")
     at = np.linspace(x.min(), x.max(), 60)
-    ax.plot(at, slope * (at - mean), color=mark(0).color, linewidth=1.4, label="fitted line")
     ax.plot(at, smooth(x, y, at), color=mark(1).color, linewidth=1.8, linestyle=(0, (5, 1.5)), label="smooth")
-    hidden = int((~shown).sum())
-    if hidden:
-        ax.text(0.98, 0.98, f"{hidden} beyond", transform=ax.transAxes, ha="right", va="top", fontsize=7, color=GREY)
+
+
+def _level_means(ax: Any, level: Array, y: Array, effect: Array, shown: Array) -> None:
+    """A factor: its levels side by side, a bar at each fitted effect, a mark at the mean of the partial residuals."""
+    names = list(dict.fromkeys(level.tolist()))
+    names = sorted(names, key=lambda v: (0, float(v), v) if v.replace(".", "").lstrip("-").isdigit() else (1, 0.0, v))
+    rng, (fitted, mean) = np.random.default_rng(0), (mark(0), mark(1))
+    for i, name in enumerate(names):
+        mine = level == name
+        x = i + rng.uniform(-_SPREAD, _SPREAD, len(y))
+        points(ax, x[mine & shown], y[mine & shown])
+        ends = [i - 0.32, i + 0.32]
+        ax.plot(ends, [effect[mine].mean()] * 2, color=fitted.color, linewidth=1.8, label="fitted")
+        ax.plot([i], [y[mine].mean()], "D", color=mean.color, markersize=5, label="mean of a level")
+    ax.set_xlim(-0.5, len(names) - 0.5)
+    many = len(names) > _ABREAST
+    wide = 20 if many else max(4, int(26 / len(names)))
+    ax.set_xticks(
+        range(len(names)),
+        [
+            "\n".join(shorten(w, wide) for w in (fill(v, wide, break_long_words=False) if not many else v).splitlines())
+            for v in names
+        ],
+    )
+    ax.tick_params(axis="x", labelrotation=90 if many else 0)

@@ -1,13 +1,13 @@
 """Coefficients against the scale of their prior: its centre at one end, maximum likelihood at the other."""
 
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import checked
 from probreg.comparison.tuning import RegularisationPath, TuningResult
-from probreg.show.plot.style import GREY, INK, LIGHT, SMALL, footnote, label, mark, paper, plain_axes, shorten
+from probreg.show.plot.parameters import Rename, Scale, renamed
+from probreg.show.plot.style import GREY, INK, LIGHT, SMALL, Size, footnote, label, mark, paper, plain_axes, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,12 +16,18 @@ Array = np.ndarray
 ALL = 8  # columns that are all told apart
 FEW = 6  # of more columns: those with the largest coefficients
 _PANELS = 6  # outcomes
-_WIDE = 105  # letters in a line of the footnote
 _LINE = 0.155  # inches from one name to the next
 
 
 @checked
-def path(found: RegularisationPath, chosen: "TuningResult | float | None" = None, *, raw: Flag = False) -> "Figure":
+def path(
+    found: RegularisationPath,
+    chosen: "TuningResult | float | None" = None,
+    *,
+    scale: Scale = "sd",
+    rename: Rename | None = None,
+    figsize: Size | None = None,
+) -> "Figure":
     """Coefficients along the scales of a prior, on a log axis, with the effective degrees of freedom on top.
 
     On the left stands the prior's centre, on the right, as marks, maximum likelihood where it exists; a vertical line
@@ -34,8 +40,12 @@ def path(found: RegularisationPath, chosen: "TuningResult | float | None" = None
         What `pr.path` returned.
     chosen : TuningResult or float, optional
         The scale to mark.
-    raw : bool
-        Whether coefficients are on the raw columns, in place of those of one standard deviation of the column.
+    scale : {"sd", "raw"}
+        Coefficients per standard deviation of the column, or per unit of it.
+    rename : mapping from str to str, optional
+        New names of columns or parameters.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -50,29 +60,34 @@ def path(found: RegularisationPath, chosen: "TuningResult | float | None" = None
     >>> path(scale_path(model, n=20)).axes[0].get_xlabel().startswith("factor on the scales of the prior")
     True
     """
-    curves, ends, names, panels = _curves(found, raw)
-    scale = chosen.scale if isinstance(chosen, TuningResult) else chosen
+    curves, ends, names, panels = _curves(found, scale)
+    words, at = renamed(names, rename), chosen.scale if isinstance(chosen, TuningResult) else chosen
     shown = panels[:_PANELS]
     height = 4.1 if len(shown) == 1 else 2.9
-    fig, axes = paper(len(shown), 1, size=(7.6, height * len(shown)), sharex=True)
+    fig, axes = paper(len(shown), 1, size=(7.6, height * len(shown)), figsize=figsize, sharex=True)
     for k, ax in enumerate(axes[:, 0]):
-        named = _named(found.scales, curves[:, :, k], scale)
+        named = _named(found.scales, curves[:, :, k], at)
         _panel(ax, found.scales, curves[:, :, k], None if ends is None else ends[:, k], named)
-        _names(ax, curves[-1, named, k], [names[j] for j in named], _LINE / (height - 1.1))
-        if scale is not None:
-            ax.axvline(scale, color=INK, linewidth=1.0, linestyle=(0, (5, 3)), zorder=1)
-        label(ax, y=_unit(raw), title=shorten(shown[k]) if len(panels) > 1 else None)
+        _names(
+            ax,
+            curves[-1, named, k],
+            [words[names[j]] for j in named],
+            _LINE / (0.77 * fig.get_figheight() / len(shown)),
+        )
+        if at is not None:
+            ax.axvline(at, color=INK, linewidth=1.0, linestyle=(0, (5, 3)), zorder=1)
+        label(ax, y=_unit(scale), title=shorten(shown[k]) if len(panels) > 1 else None)
     label(axes[-1, 0], x="factor on the scales of the prior: left its centre, right maximum likelihood")
     _on_top(axes[0, 0], found)
-    footnote(fig, fill(_foot(found, curves.shape[1], scale, len(panels), ends is None), _WIDE))
+    footnote(fig, _foot(found, curves.shape[1], at, len(panels), ends is None))
     return fig
 
 
-def _curves(found: RegularisationPath, raw: bool) -> tuple[Array, Array | None, list[str], list[str]]:
+def _curves(found: RegularisationPath, scale: Scale) -> tuple[Array, Array | None, list[str], list[str]]:
     """Coefficients (S, q, outcomes or 1) and those of maximum likelihood (q, outcomes or 1), names of columns, panels."""
     model = found.model
     touched = np.flatnonzero(model.joint.informative & (np.arange(model.shape[0]) != _number(model.design.intercept)))
-    unit = np.ones(len(touched)) if raw else _spread(model, touched)
+    unit = np.ones(len(touched)) if scale == "raw" else _spread(model, touched)
     panels = [str(v) for v in model.likelihood.outcomes] or [""]
     shape = (len(found.scales), model.shape[0], len(panels))
     curves = found.coef.values.reshape(shape)[:, touched] * unit[:, None]
@@ -90,8 +105,12 @@ def _spread(model: Any, touched: Array) -> Array:
     return np.where(sd > 0, sd, 1.0)
 
 
-def _unit(raw: bool) -> str:
-    return "coefficient, in units of its column" if raw else "change of the linear predictor\nper sd of the column"
+def _unit(scale: Scale) -> str:
+    return (
+        "coefficient, in units of its column"
+        if scale == "raw"
+        else "change of the linear predictor\nper sd of the column"
+    )
 
 
 def _named(scales: Array, curves: Array, scale: float | None) -> Array:

@@ -6,14 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import Flag, checked
 from probreg.comparison.prior_weight import maximum_likelihood
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.model.model import Model
 from probreg.priors import Flat, LocationScale
-from probreg.show.plot.style import GREY, INK, footnote, label, mark, message, paper, shorten, top_legend
+from probreg.show.plot.parameters import Order, Rename, Scale, arranged, intercepts, renamed, spreads
+from probreg.show.plot.style import (
+    DASHED,
+    GREY,
+    INK,
+    Size,
+    few_ticks,
+    footnote,
+    label,
+    mark,
+    message,
+    paper,
+    shorten,
+    top_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +38,15 @@ _POINTS = 401
 
 
 @checked
-def prior_weight(fit: Fit) -> "Figure":
+def prior_weight(
+    fit: Fit,
+    *,
+    rename: Rename | None = None,
+    sort: Order | None = None,
+    intercept: Flag = True,
+    scale: Scale = "raw",
+    figsize: Size | None = None,
+) -> "Figure":
     """Densities of each coefficient that has a prior, each scaled to its own height: prior, likelihood and posterior.
 
     The likelihood is a normal about maximum likelihood with its standard error. The posterior is that of the draws, or
@@ -34,6 +56,16 @@ def prior_weight(fit: Fit) -> "Figure":
     ----------
     fit : Fit
         A fit.
+    rename : mapping from str to str, optional
+        New names of columns.
+    sort : {"estimate", "name"}, optional
+        From the largest estimate down, or by name; by default in the order of the model.
+    intercept : bool
+        Whether an intercept that has a prior is drawn.
+    scale : {"raw", "sd"}
+        Per unit of the column, or per standard deviation of it, on one axis for all.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -57,23 +89,39 @@ def prior_weight(fit: Fit) -> "Figure":
         raise Incompatible(
             "every prior of coefficients in this model is flat or of a smooth function: there is no prior to draw"
         )
-    k = fit.coef.size // fit.model.shape[0]
-    rows = [i for i in range(fit.coef.size) if drawn[i // k]][:MOST]
+    rows, words = _chosen(fit, drawn, rename=rename, sort=sort, intercept=intercept, scale=scale)
+    shown, unit = rows[:MOST], spreads(fit) if scale == "sd" else dict.fromkeys(words, 1.0)
     ml, se, _ = maximum_likelihood(fit)
     prior, posterior = _prior_draws(fit), _posterior(fit)
-    cols = 1 if len(rows) == 1 else 2 if len(rows) <= 6 else 3
-    deep = -(-len(rows) // cols)
-    fig, axes = paper(deep, cols, size=(7.4, 0.7 + 1.75 * deep))
-    for ax, i in zip(axes.flat, rows):
-        _panel(ax, None if prior is None else prior[:, i], _density(fit, i), (ml[i], se[i]), posterior[i])
-        label(ax, title=shorten(fit.parameter_names[i], 40))
-    for ax in list(axes.flat)[len(rows) :]:
-        ax.set_visible(False)
+    cols = 1 if len(shown) == 1 else 2 if len(shown) <= 6 else 3
+    deep = -(-len(shown) // cols)
+    fig, axes = paper(deep, cols, size=(7.4, 0.9 + 1.75 * deep), figsize=figsize, sharex=scale == "sd")
+    for ax, i in zip(axes.flat, shown):
+        name = str(fit.parameter_names[i])
+        _panel(ax, None if prior is None else prior[:, i], _density(fit, i), (ml[i], se[i]), posterior[i], unit[name])
+        label(ax, title=shorten(words[name], 40))
+    for i, ax in enumerate(axes.flat):
+        ax.set_visible(i < len(shown))
+        ax.tick_params(labelbottom=scale == "raw" or i + cols >= len(shown))
     top_legend(fig, axes.flat[0])
-    total = int(drawn.sum()) * k
-    left_out = f"; the first {MOST} of {total} coefficients" if total > MOST else ""
-    footnote(fig, f"densities, each to its own height, in the units of the coefficient{left_out}")
+    left_out = f"; {MOST} of {len(rows)} coefficients" if len(rows) > MOST else ""
+    units = "per standard deviation of the column" if scale == "sd" else "in the units of the coefficient"
+    footnote(fig, f"densities, each to its own height, {units}{left_out}")
     return fig
+
+
+def _chosen(
+    fit: Fit, drawn: Array, *, rename: Rename | None, sort: Order | None, intercept: bool, scale: Scale
+) -> tuple[list[int], dict[str, str]]:
+    """The numbers of the coefficients to draw in their order, and the name to show of each."""
+    k = fit.coef.size // fit.model.shape[0]
+    number = {str(name): i for i, name in enumerate(fit.parameter_names) if drawn[i // k]}
+    words, sd = renamed(list(number), rename), spreads(fit)
+    dropped = set() if intercept else intercepts([fit])
+    dropped |= {name for name in number if scale == "sd" and not np.isfinite(sd[name])}
+    value = fit.coef.values.ravel()
+    size = {name: value[i] * (sd[name] if scale == "sd" else 1.0) for name, i in number.items()}
+    return [number[n] for n in arranged(list(number), dropped, sort=sort, estimate=size, shown=words)], words
 
 
 def columns_to_draw(model: Model) -> Array:
@@ -134,6 +182,7 @@ def _panel(
     density: Callable[[Array], Array] | None,
     likelihood: tuple[float, float],
     posterior: Any,
+    unit: float,
 ) -> None:
     low, high = _range(prior, likelihood, posterior)
     if not np.isfinite([low, high]).all():
@@ -150,7 +199,7 @@ def _panel(
             continue
         look = mark(i)
         ax.plot(
-            x,
+            x * unit,
             y / y.max(),
             color=look.color,
             linestyle=look.line,
@@ -158,12 +207,12 @@ def _panel(
             label=name,
         )
     if low <= 0 <= high:
-        ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)), zorder=0)
+        ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=DASHED, zorder=0)
     ax.set_ylim(0, 1.06)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.tick_params(labelcolor=INK)
-    ax.locator_params(axis="x", nbins=5)
+    few_ticks(ax)
 
 
 def _range(prior: Array | None, likelihood: tuple[float, float], posterior: Any) -> tuple[float, float]:

@@ -8,17 +8,24 @@ from probreg.arguments.scalars import Probability, checked
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import UnivariateLikelihood
-from probreg.show.plot.observations import normal_order, observations, observed_quantile_residuals
-from probreg.show.plot.style import GREY, LIGHT, MANY, footnote, label, legend, mark, paper
+from probreg.show.plot.observations import (
+    Observations,
+    beyond,
+    normal_order,
+    observations,
+    observed_quantile_residuals,
+)
+from probreg.show.plot.style import DASHED, GREY, LIGHT, Size, footnote, label, paper, points, top_legend
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = np.ndarray
 
 
 @checked
-def qq(fit: Fit, prob: Probability = 0.95) -> "Figure":
+def qq(fit: Fit, prob: Probability = 0.95, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """Sorted quantile residuals against the medians of normal order statistics.
 
     The band holds each of them with probability `prob` when the model is right. They are randomised for a discrete
@@ -30,11 +37,15 @@ def qq(fit: Fit, prob: Probability = 0.95) -> "Figure":
         A fit.
     prob : float
         Of the band, between 0 and 1.
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
     Figure
-        A matplotlib figure outside pyplot.
+        A matplotlib figure outside pyplot, or that of `ax`.
 
     Raises
     ------
@@ -56,19 +67,28 @@ def qq(fit: Fit, prob: Probability = 0.95) -> "Figure":
     if not isinstance(likelihood, UnivariateLikelihood):
         raise Incompatible(f"classes of a {likelihood.name} response have no quantiles: use plot.calibration(fit)")
     seen = observations(fit)
-    fig, axes = paper(size=(4.6, 4.0))
-    against_normal(axes[0, 0], observed_quantile_residuals(fit, seen), prob)
-    drawn = not isinstance(likelihood.support, str)
-    label(axes[0, 0], x="normal quantile", y="randomised quantile residual" if drawn else "quantile residual")
-    what = "under the posterior predictive" if fit.target == "posterior" else "at the estimate"
-    footnote(fig, ". ".join(part for part in (f"{fit.method.name}, {what}", seen.note) if part))
+    z = observed_quantile_residuals(fit, seen)
+    fig, axes = paper(size=(4.6, 4.0), figsize=figsize, ax=ax)
+    against_normal(axes[0, 0], z, prob, residual_word(likelihood))
+    top_legend(fig, axes[0, 0], ax)
+    footnote(fig, said_of(fit, seen, z), ax)
     return fig
 
 
-def against_normal(ax: Any, z: Array, prob: float) -> None:
+def residual_word(likelihood: UnivariateLikelihood) -> str:
+    """What a quantile residual is called: that of a discrete response is drawn at random."""
+    return "quantile residual" if isinstance(likelihood.support, str) else "randomised quantile residual"
+
+
+def said_of(fit: Fit, seen: Observations, z: Array) -> str:
+    """The method, which distribution the residuals are of, and what the picture leaves out."""
+    what = "under the posterior predictive" if fit.target == "posterior" else "at the estimate"
+    return ". ".join(part for part in (f"{fit.method.name}, {what}", beyond(seen, z), seen.note) if part)
+
+
+def against_normal(ax: Any, z: Array, prob: float, word: str) -> None:
     """Sorted z against normal quantiles, the band of a normal sample, and the diagonal."""
     middle, lower, upper = normal_order(len(z), prob)
-    look = mark(0)
     ax.fill_between(
         middle,
         lower,
@@ -78,7 +98,6 @@ def against_normal(ax: Any, z: Array, prob: float) -> None:
         linewidth=0,
         label=f"{100 * prob:g} % of a normal sample, pointwise",
     )
-    ax.plot(middle, middle, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)))
-    style = {"color": look.color, "markersize": 3.5, "markerfacecolor": "none", "rasterized": len(z) > MANY}
-    ax.plot(middle, np.sort(z), look.marker, **style)
-    legend(ax, loc="upper left")
+    ax.plot(middle, middle, color=GREY, linewidth=0.9, linestyle=DASHED)
+    points(ax, middle, np.sort(z), zorder=2.5)
+    label(ax, x="normal quantile", y=word)

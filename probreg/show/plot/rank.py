@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import Flag, checked
 from probreg.fits.fit import Fit
 from probreg.show.plot.chains import chains, ranks
-from probreg.show.plot.style import GREY, LIGHT, footnote, label, mark, paper, shorten
+from probreg.show.plot.parameters import Rename
+from probreg.show.plot.style import DASHED, GREY, LIGHT, Size, footnote, label, mark, paper, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,7 +18,7 @@ _BINS = 20
 
 
 @checked
-def rank(fit: Fit) -> "Figure":
+def rank(fit: Fit, *, rename: Rename | None = None, intercept: Flag = True, figsize: Size | None = None) -> "Figure":
     """Histogram of the ranks of each chain's draws among those of all chains, one line of bars per chain.
 
     Bars of a chain that mixes keep to its level line; a slope or a hump says that it stayed on one side.
@@ -26,6 +27,12 @@ def rank(fit: Fit) -> "Figure":
     ----------
     fit : Fit
         A fit with Markov chains.
+    rename : mapping from str to str, optional
+        New names of columns or parameters.
+    intercept : bool
+        Whether intercepts are drawn.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -41,25 +48,24 @@ def rank(fit: Fit) -> "Figure":
     ----------
     Vehtari et al. 2021.
     """
-    found = chains(fit)
+    found = chains(fit, rename, intercept)
     cols = min(len(found.draws), 3)
     deep = -(-len(found.draws) // cols)
     n = len(found.diverging)
-    fig, axes = paper(deep, cols, size=(7.2, 0.5 + deep * (0.5 + 0.35 * n)), sharex=True, sharey=True)
+    fig, axes = paper(deep, cols, size=(7.2, 0.5 + deep * (0.5 + 0.35 * n)), figsize=figsize, sharex=True, sharey=True)
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(found.draws))
     for i, (ax, (name, draws)) in enumerate(zip(axes.flat, found.draws.items())):
-        _panel(ax, ranks(draws))
+        draw_ranks(ax, ranks(draws))
         below = i + cols >= len(found.draws)
         ax.tick_params(labelbottom=below)
         label(ax, x="rank among all draws" if below else None, title=shorten(name, 24))
-        ax.set_yticks(range(n), [f"chain {c + 1}" for c in reversed(range(n))])
-        ax.tick_params(axis="y", length=0)
     footnote(fig, found.note)
     return fig
 
 
-def _panel(ax: Any, order: Array) -> None:
+def draw_ranks(ax: Any, order: Array) -> None:
+    """A line of bars for each chain, each about its level."""
     total, n = order.size, len(order)
     edges = np.linspace(0, total, _BINS + 1)
     for c, chain in enumerate(order):
@@ -69,7 +75,9 @@ def _panel(ax: Any, order: Array) -> None:
         ax.bar(edges[:-1], 0.45 * height, width=np.diff(edges), bottom=base - 0.45, align="edge", color=LIGHT,
                edgecolor="white", linewidth=0.4)  # fmt: skip
         ax.stairs(base - 0.45 + 0.45 * height, edges, baseline=None, color=look.color, linewidth=1.2)
-        ax.axhline(base, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)))
+        ax.axhline(base, color=GREY, linewidth=0.8, linestyle=DASHED)
+    ax.set_yticks(range(n), [f"chain {c + 1}" for c in reversed(range(n))])
+    ax.tick_params(axis="y", length=0)
     ax.set_ylim(-0.6, n - 0.35)
     ax.set_xlim(0, total)
     ax.spines["left"].set_visible(False)

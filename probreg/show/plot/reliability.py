@@ -12,7 +12,7 @@ from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, UnivariateLikelihood
 from probreg.scores import Decomposition, decompose
 from probreg.show.plot.observations import observations
-from probreg.show.plot.style import GREY, LIGHT, SMALL, footnote, label, mark, paper, shorten
+from probreg.show.plot.style import DASHED, GREY, LIGHT, SMALL, Size, footnote, label, mark, paper, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,13 @@ class _Panel(NamedTuple):
 
 @checked
 def reliability(
-    y: Any, forecasts: Any = None, *, prob: Probability = 0.95, weights: Any = None, event: str = "the event"
+    y: Any,
+    forecasts: Any = None,
+    *,
+    prob: Probability = 0.95,
+    weights: Any = None,
+    event: str = "the event",
+    figsize: Size | None = None,
 ) -> "Figure":
     """Observed shares against forecasts, group by group, and below how often each was made.
 
@@ -51,6 +57,8 @@ def reliability(
         Frequencies of the rows.
     event : optional
         The level whose probability is meant.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -80,7 +88,9 @@ def reliability(
     wide = 3.8 if cols == 1 else 7.2
     high = 3.9 if cols == 1 else 7.2 / cols * 1.25 + 0.5
     ratios = [4.0, 1.0] * deep
-    fig, axes = paper(2 * deep, cols, size=(wide, deep * high), sharex=True, sharey="row", height_ratios=ratios)
+    fig, axes = paper(
+        2 * deep, cols, size=(wide, deep * high), figsize=figsize, sharex=True, sharey="row", height_ratios=ratios
+    )
     for ax in axes.flat:
         ax.set_visible(False)
     for i, panel in enumerate(panels):
@@ -152,7 +162,7 @@ def _draw(top: Any, below: Any, panel: _Panel, weights: Any, prob: float) -> Non
         ax.set_visible(True)
     lower, upper = consistent(found, prob)
     look = mark(0)
-    top.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+    top.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle=DASHED, zorder=1)
     top.vlines(found.forecast, lower, upper, color=LIGHT, linewidth=7, zorder=0)
     top.plot(found.forecast, found.observed, color=look.color, linewidth=0.9, zorder=2)
     top.plot(found.forecast, found.observed, look.marker, color=look.color, markersize=5, zorder=3)

@@ -1,6 +1,6 @@
 """Residuals against the fitted mean, and their distribution against the normal one."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,8 +9,8 @@ from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import Bernoulli, UnivariateLikelihood
 from probreg.show.plot.observations import Observations, observations, observed_quantile_residuals, smooth
-from probreg.show.plot.qq import against_normal
-from probreg.show.plot.style import GREY, MANY, footnote, label, legend, mark, paper, shorten
+from probreg.show.plot.qq import against_normal, residual_word, said_of
+from probreg.show.plot.style import DASHED, GREY, Size, footnote, label, mark, paper, points, shorten, top_legend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ _BAND = 0.95
 
 
 @checked
-def residuals(fit: Fit) -> "Figure":
+def residuals(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     """Left: residuals against fitted means, with a local-line smooth. Right: quantile residuals against normal quantiles.
 
     A quantile residual is Phi^-1(P(Y <= y)) under the predictive distribution, standard normal up to estimation when
@@ -30,6 +30,8 @@ def residuals(fit: Fit) -> "Figure":
     ----------
     fit : Fit
         A fit.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -53,31 +55,29 @@ def residuals(fit: Fit) -> "Figure":
     ['fitted mean of stack_loss', 'normal quantile']
     """
     likelihood = fit.model.likelihood
-    response = shorten(likelihood.mean_name(fit.model.design.response))
     if not isinstance(likelihood, UnivariateLikelihood) or isinstance(likelihood, Bernoulli):
         raise Incompatible(f"residuals of a {likelihood.name} response say little: use plot.calibration(fit)")
     seen = observations(fit)
     z = observed_quantile_residuals(fit, seen)
-    counts = not isinstance(likelihood.support, str)
-    fig, axes = paper(1, 2, size=(7.2, 3.3))
+    fig, axes = paper(1, 2, size=(7.2, 3.6), figsize=figsize)
     left, right = axes[0]
-    residual = z if counts else seen.y - seen.mean
-    left.axhline(0.0, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=0)
-    size, many = 16 if len(seen.mean) < 300 else 7, len(seen.mean) > MANY
-    left.scatter(seen.mean, residual, s=size, facecolors="none", edgecolors=GREY, linewidths=0.8, rasterized=many)
-    if len(np.unique(seen.mean)) > 3:
-        at = np.linspace(seen.mean.min(), seen.mean.max(), 60)
-        look = mark(1)
-        left.plot(at, smooth(seen.mean, residual, at), color=look.color, linewidth=1.8, label="smooth")
-        legend(left, loc="best")
-    kind = "randomised quantile residual" if counts else "quantile residual"
-    label(left, x=f"fitted mean of {response}", y=kind if counts else f"residual of {response}")
-    against_normal(right, z, _BAND)
-    label(right, x="normal quantile", y=kind)
-    footnote(fig, _note(fit, seen))
+    against_fitted(left, fit, seen, z)
+    against_normal(right, z, _BAND, residual_word(likelihood))
+    top_legend(fig, [left, right])
+    footnote(fig, said_of(fit, seen, z))
     return fig
 
 
-def _note(fit: Fit, seen: Observations) -> str:
-    what = "under the posterior predictive" if fit.target == "posterior" else "at the estimate"
-    return ". ".join(part for part in (f"{fit.method.name}, {what}", seen.note) if part)
+def against_fitted(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
+    """Residuals against the fitted mean with a smooth: y - E[y], or where the response is discrete the quantile residuals z."""
+    likelihood = fit.model.likelihood
+    assert isinstance(likelihood, UnivariateLikelihood)
+    response = shorten(likelihood.mean_name(fit.model.design.response))
+    measured = isinstance(likelihood.support, str)
+    residual = seen.y - seen.mean if measured else z
+    ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
+    points(ax, seen.mean, residual)
+    if len(np.unique(seen.mean)) > 3:
+        at = np.linspace(seen.mean.min(), seen.mean.max(), 60)
+        ax.plot(at, smooth(seen.mean, residual, at), color=mark(1).color, linewidth=1.8, label="smooth")
+    label(ax, x=f"fitted mean of {response}", y=f"residual of {response}" if measured else residual_word(likelihood))

@@ -6,7 +6,8 @@ import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.assess.simulation import SBC
-from probreg.show.plot.style import GREY, INK, LIGHT, footnote, label, paper, shorten
+from probreg.show.plot.parameters import Rename, renamed
+from probreg.show.plot.style import DASHED, GREY, INK, LIGHT, Size, footnote, label, paper, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +17,7 @@ _MOST = 12  # quantities in one picture
 
 
 @checked
-def sbc(found: SBC) -> "Figure":
+def sbc(found: SBC, *, rename: Rename | None = None, figsize: Size | None = None) -> "Figure":
     """Distribution function of the ranks minus the uniform one, per quantity, with the simultaneous band.
 
     A correct posterior stays inside all bands with the stated probability. Above the band at the left and below it at
@@ -26,6 +27,10 @@ def sbc(found: SBC) -> "Figure":
     ----------
     found : SBC
         What `pr.sbc` returned.
+    rename : mapping from str to str, optional
+        New names of columns or parameters.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -34,10 +39,10 @@ def sbc(found: SBC) -> "Figure":
     """
     names = [str(q) for q in found.ranks["quantity"].values]
     farthest = np.argsort(found.p_value.values, kind="stable")[:_MOST]
-    shown = [names[i] for i in np.sort(farthest)]
+    shown, words = [names[i] for i in np.sort(farthest)], renamed(names, rename)
     cols = min(len(shown), 3)
     deep = -(-len(shown) // cols)
-    fig, axes = paper(deep, cols, size=(7.2, 0.7 + 1.75 * deep), sharex=True, sharey=True)
+    fig, axes = paper(deep, cols, size=(7.2, 0.9 + 1.95 * deep), figsize=figsize, sharex=True, sharey=True)
     for i, ax in enumerate(axes.flat):
         if i >= len(shown):
             ax.set_visible(False)
@@ -45,7 +50,9 @@ def sbc(found: SBC) -> "Figure":
         _panel(ax, found, shown[i])
         below = i + cols >= len(shown)
         ax.tick_params(labelbottom=below)
-        label(ax, x="rank, as a share" if below else None, title=shorten(shown[i], 24))
+        # What a departure means stands under its panel, clear of band and curve.
+        under = ["rank, as a share"] * below + [str(found.table.loc[shown[i], "reading"])]
+        label(ax, x="\n".join(u for u in under if u) or None, title=shorten(words[shown[i]], 24))
     for ax in axes[:, 0]:
         label(ax, y="ECDF − uniform")
     footnote(fig, _note(found, len(names)))
@@ -59,17 +66,13 @@ def _panel(ax: Any, found: SBC, name: str) -> None:
         np.r_[0.0, v, 0.0] for v in (data["lower"], data["upper"], data["difference"].sel(quantity=name))
     )
     ax.fill_between(at, low, high, color=LIGHT, linewidth=0)
-    ax.axhline(0.0, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)))
+    ax.axhline(0.0, color=GREY, linewidth=0.8, linestyle=DASHED)
     ax.plot(at, line, color=INK, linewidth=1.3)
     off = (line < low - 1e-12) | (line > high + 1e-12)
     ax.plot(at[off], line[off], "o", color=INK, markersize=4, markerfacecolor="white")
     ax.set_xlim(0, 1)
     ax.set_xticks([0, 0.5, 1], ["0", "1/2", "1"])
     ax.locator_params(axis="y", nbins=5)
-    if reading := found.table.loc[name, "reading"]:
-        room = 0.96 if line[at > 0.5].mean() < 0 else 0.04
-        ax.text(0.97, room, reading, transform=ax.transAxes, ha="right", va="top" if room > 0.5 else "bottom",
-                fontsize=7.5, color=INK, wrap=True)  # fmt: skip
 
 
 def _note(found: SBC, quantities: int) -> str:

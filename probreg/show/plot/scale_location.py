@@ -1,6 +1,6 @@
 """The size of residuals against the fitted mean: does the spread change?"""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,11 +10,12 @@ from probreg.assess.after.local import local_obstacle
 from probreg.assess.after.residuals import residuals
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, UnivariateLikelihood
+from probreg.likelihoods import Bernoulli, SmoothLikelihood, UnivariateLikelihood
 from probreg.show.plot.observations import smooth
-from probreg.show.plot.style import GREY, MANY, footnote, label, mark, paper, shorten, top_legend
+from probreg.show.plot.style import DASHED, GREY, Size, footnote, label, mark, paper, points, shorten, top_legend
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = np.ndarray
@@ -22,21 +23,25 @@ _NORMAL = 0.82218  # E sqrt|z| for a standard normal z: 2^(1/4) Gamma(3/4) / sqr
 
 
 @checked
-def scale_location(fit: Fit) -> "Figure":
+def scale_location(fit: Fit, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """The root sqrt|internally studentised residual| against the fitted mean, with a local-line smooth.
 
     It is level when the likelihood has the spread right, at 0.82 for normal noise. Pearson residuals stand where there
-    is no leverage.
+    is no leverage, quantile residuals where the likelihood has kinks.
 
     Parameters
     ----------
     fit : Fit
         A fit.
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
     Figure
-        A matplotlib figure outside pyplot.
+        A matplotlib figure outside pyplot, or that of `ax`.
 
     Raises
     ------
@@ -51,27 +56,34 @@ def scale_location(fit: Fit) -> "Figure":
     'fitted mean of stack_loss'
     """
     likelihood = fit.model.likelihood
-    response = shorten(likelihood.mean_name(fit.model.design.response))
     if not isinstance(likelihood, UnivariateLikelihood) or isinstance(likelihood, Bernoulli):
         raise Incompatible(f"the spread of a {likelihood.name} response is its mean's: use plot.calibration(fit)")
-    kind = "Pearson" if local_obstacle(fit) else "internally studentised"
-    found = residuals(fit, "pearson") if local_obstacle(fit) else influence_measures(fit)["internal"]
+    fig, axes = paper(size=(5.0, 3.6), figsize=figsize, ax=ax)
+    spread_against_fitted(axes[0, 0], fit)
+    top_legend(fig, axes[0, 0], ax)
+    footnote(fig, fit.method.name, ax)
+    return fig
+
+
+def spread_against_fitted(ax: Any, fit: Fit) -> None:
+    """The roots of absolute residuals against the fitted mean, and where those of normal noise are on average."""
+    likelihood = fit.model.likelihood
+    response = shorten(likelihood.mean_name(fit.model.design.response))
+    if local_obstacle(fit) is None:
+        kind, found = "internally studentised", influence_measures(fit)["internal"]
+    elif isinstance(likelihood, SmoothLikelihood):
+        kind, found = "Pearson", residuals(fit, "pearson")
+    else:
+        kind, found = "quantile", residuals(fit, "quantile")
     r, places = found.values[fit.model.design.places], fit.model.design.places
     mean = likelihood.response(fit.model.design.observed) - residuals(fit).values[places]
     use = np.isfinite(r)
     size, mean = np.sqrt(np.abs(r[use])), mean[use]
-    fig, axes = paper(size=(5.0, 3.6))
-    ax, look = axes[0, 0], mark(1)
-    ax.axhline(_NORMAL, color=GREY, linewidth=0.9, linestyle=(0, (4, 2)), zorder=0, label="normal noise, on average")
-    ax.scatter(
-        mean, size, s=16 if len(mean) < 300 else 7, facecolors="none", edgecolors=GREY, linewidths=0.8,
-        rasterized=len(mean) > MANY,
-    )  # fmt: skip
+    look = mark(1)
+    ax.axhline(_NORMAL, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0, label="normal noise, on average")
+    points(ax, mean, size)
     if len(np.unique(mean)) > 3:
         at = np.linspace(mean.min(), mean.max(), 60)
         ax.plot(at, smooth(mean, size, at), color=look.color, linewidth=1.8, label="smooth")
     ax.set_ylim(0.0, None)
-    top_legend(fig, ax)
     label(ax, x=f"fitted mean of {response}", y=f"root of |{kind} residual|")
-    footnote(fig, fit.method.name)
-    return fig

@@ -1,6 +1,5 @@
 """Smooth functions with their bands: one panel for each function, two for a function of two columns."""
 
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from probreg.data.formula.functions import TermFunction, functions_called
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.smooth_functions import POINTS
-from probreg.show.plot.style import GREY, LIGHT, MANY, footnote, label, mark, paper, shorten, top_legend
+from probreg.show.plot.style import GREY, LIGHT, MANY, Size, footnote, label, mark, paper, shorten, top_legend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,11 +17,17 @@ if TYPE_CHECKING:
 Array = np.ndarray
 _ACROSS, _MOST = 3, 12  # panels in a row, and in a picture
 _LEVELS = 12  # of a contour picture
-_WIDE = {1: 55, 2: 95, 3: 140}  # letters in a line of the footnote, by the panels in a row
 
 
 @checked
-def smooth(fit: Fit, term: str | None = None, *, derivative: Flag = False, prob: Probability = 0.95) -> "Figure":
+def smooth(
+    fit: Fit,
+    term: str | None = None,
+    *,
+    derivative: Flag = False,
+    prob: Probability = 0.95,
+    figsize: Size | None = None,
+) -> "Figure":
     """Smooth functions over their range: the estimate, a pointwise and a simultaneous band, the data as a rug.
 
     A smooth function is centred: its mean over the rows is zero. The dark band holds each value with probability `prob`, the
@@ -40,6 +45,8 @@ def smooth(fit: Fit, term: str | None = None, *, derivative: Flag = False, prob:
         Whether derivatives are drawn, of functions of one column.
     prob : float
         Probability of both bands, between 0 and 1.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -75,7 +82,9 @@ def smooth(fit: Fit, term: str | None = None, *, derivative: Flag = False, prob:
     drawn = panels[:_MOST]
     across = min(len(drawn), _ACROSS if not any(sd for *_, sd in drawn) else 2)
     down = -(-len(drawn) // across)
-    fig, axes = paper(down, across, size=(3.0 * across + (3.0 if across == 1 else 0.6), 2.7 * down + 0.8))
+    fig, axes = paper(
+        down, across, size=(3.0 * across + (3.0 if across == 1 else 0.6), 2.7 * down + 0.8), figsize=figsize
+    )
     found = {f.label: fit.smooth(f.label, prob, derivative=derivative) for f in dict.fromkeys(f for f, *_ in drawn)}
     for ax, (f, outcome, sd) in zip(axes.flat, drawn):
         data = found[f.label] if outcome is None else found[f.label].sel(outcome=outcome)
@@ -93,7 +102,7 @@ def smooth(fit: Fit, term: str | None = None, *, derivative: Flag = False, prob:
     if len(drawn[0][0].inputs) == 1:
         label(axes[0, 0], y=_axis(fit, drawn[0][0], derivative))
         top_legend(fig, axes[0, 0])
-    footnote(fig, fill(_words(fit, found, prob, len(panels) - len(drawn), len(every) - len(shown)), _WIDE[across]))
+    footnote(fig, _words(fit, found, prob, len(panels) - len(drawn), len(every) - len(shown)))
     return fig
 
 

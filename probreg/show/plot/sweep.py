@@ -22,13 +22,13 @@ _POINTS = 61
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """`x` (g,) of the moving variable, the rows for `predict`, and the values `observed` (n,) of that variable."""
+    """`x` (g,) of the moving variable, the rows for `predict`, the values the others are `held` at, and those `observed` (n,) of that variable."""
 
     variable: str
     x: Array
     rows: dict[str, Array]
     offset: Array | None
-    held: str
+    held: dict[str, str]
     observed: Array
 
 
@@ -52,11 +52,8 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
     observed = np.asarray(table[variable], dtype=float)
     low, high = span or (float(observed.min()), float(observed.max()))
     x = np.linspace(low, high, _POINTS)
-    others = [f"{name} = {_shown(value)}" for name, value in base.items() if name != variable]
-    offset = _offset(design, len(x))
-    if offset is not None:
-        others.append("offset at its mean")
-    return Sweep(variable, x, _rows(base, variable, x), offset, ", ".join(others), observed)
+    held = {name: _shown(value) for name, value in base.items() if name != variable}
+    return Sweep(variable, x, _rows(base, variable, x), _offset(design, len(x)), held, observed)
 
 
 def _is_number(values: Any) -> bool:

@@ -1,15 +1,15 @@
 """What a criterion said of every scale of a prior, and which it chose."""
 
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.comparison.tuning import TuningResult
-from probreg.show.plot.style import GREY, INK, LIGHT, footnote, label, mark, paper, plain_axes, say, top_legend
+from probreg.show.plot.style import GREY, INK, LIGHT, Size, footnote, label, mark, paper, plain_axes, say, top_legend
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = np.ndarray
@@ -24,7 +24,7 @@ _WORDS = {
 
 
 @checked
-def tune(found: TuningResult) -> "Figure":
+def tune(found: TuningResult, *, ax: "Axes | None" = None, figsize: Size | None = None) -> "Figure":
     """The score of every scale with one standard error each way, and lines at the least and at the chosen scale.
 
     A band is one standard error above the least; effective degrees of freedom stand on top.
@@ -33,11 +33,15 @@ def tune(found: TuningResult) -> "Figure":
     ----------
     found : TuningResult
         What `pr.tune` returned.
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
     Figure
-        A matplotlib figure outside pyplot.
+        A matplotlib figure outside pyplot, or that of `ax`.
 
     Examples
     --------
@@ -49,18 +53,18 @@ def tune(found: TuningResult) -> "Figure":
     """
     table = found.table
     scales, score, se = (np.asarray(v, dtype=float) for v in (table.index, table["score"], table["se"]))
-    fig, axes = paper(size=(6.6, 4.3))
-    ax, look = axes[0, 0], mark(0)
-    ax.set_xscale("log")
+    fig, axes = paper(size=(6.6, 4.3), figsize=figsize, ax=ax)
+    one, look = axes[0, 0], mark(0)
+    one.set_xscale("log")
     if np.isfinite(se).any():
-        ax.fill_between(scales, score - se, score + se, color=LIGHT, linewidth=0, label="score ± 1 SE")
+        one.fill_between(scales, score - se, score + se, color=LIGHT, linewidth=0, label="score ± 1 SE")
         reach = float(score[scales == found.best][0] + se[scales == found.best][0])
-        ax.axhline(reach, color=GREY, linewidth=0.9, linestyle=(0, (1.5, 2)), label="least + 1 SE")
-    ax.plot(scales, score, look.marker, linestyle="-", color=look.color, markersize=2.6, linewidth=1.2, label="score")
+        one.axhline(reach, color=GREY, linewidth=0.9, linestyle=(0, (1.5, 2)), label="least + 1 SE")
+    one.plot(scales, score, look.marker, linestyle="-", color=look.color, markersize=2.6, linewidth=1.2, label="score")
     # The chosen scale, and that of the least score where it is another.
-    ax.axvline(found.scale, color=INK, linewidth=1.1, linestyle=(0, (5, 3)), label=f"chosen: {found.scale:.3g}")
+    one.axvline(found.scale, color=INK, linewidth=1.1, linestyle=(0, (5, 3)), label=f"chosen: {found.scale:.3g}")
     if found.best != found.scale:
-        ax.axvline(found.best, color=GREY, linewidth=1.1, linestyle="-", label=f"least: {found.best:.3g}")
+        one.axvline(found.best, color=GREY, linewidth=1.1, linestyle="-", label=f"least: {found.best:.3g}")
     # The height of what matters: scores that soar at one end are cut off.
     known = score[np.isfinite(score)]
     low, middle = float(known.min()), float(np.median(known))
@@ -68,16 +72,16 @@ def tune(found: TuningResult) -> "Figure":
     high = min(float(known.max()) + spread, low + 6.0 * max(middle - low, spread))
     if high > low:
         pad = 0.08 * (high - low)
-        ax.set_ylim(low - max(spread, 0.0) - pad, high + pad)
-    _on_top(ax, scales, np.asarray(table["df"], dtype=float))
+        one.set_ylim(low - max(spread, 0.0) - pad, high + pad)
+    _on_top(one, scales, np.asarray(table["df"], dtype=float))
     loss = found.said.split("held-out " if found.criterion.name == "cv" else "leave-one-out ")[-1].split(" per ")[0]
     label(
-        ax,
+        one,
         x="factor on the scales of the prior (small: strong prior)",
         y=_WORDS.get(found.criterion.name, found.criterion.name).format(loss=loss),
     )
-    top_legend(fig, ax)
-    footnote(fig, fill(say(found.said), 92))
+    top_legend(fig, one, ax)
+    footnote(fig, say(found.said), ax)
     return fig
 
 

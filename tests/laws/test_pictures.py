@@ -1,0 +1,268 @@
+"""Laws of every picture: its size or place is the caller's, it shows itself once, its words lie apart, its colours keep their meaning."""
+
+import inspect
+import warnings
+from collections import defaultdict
+from functools import cache
+from typing import Any
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+import probreg as pr
+from probreg.comparison.interval_panel import coverage, interval_panel
+from probreg.comparison.tuning import path, tune
+from probreg.show import plot
+from probreg.show.plot.picture import Picture
+
+from .drawn import faults
+
+matplotlib.use("Agg")
+N = 60
+PICTURES = {name: getattr(plot, name) for name in plot.__all__ if name != "PLOTS"}
+ON_AXES = sorted(name for name, draw in PICTURES.items() if "ax" in inspect.signature(draw).parameters)
+RESPONSES = ["gaussian", "bernoulli", "categorical", "poisson", "quantile"]
+
+
+@cache
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(4)
+    x, z = rng.normal(50.0, 10.0, N), rng.normal(size=N)
+    group = np.array(["control", "low dose", "high dose"])[np.arange(N) % 3]
+    eta = (x - 50.0) / 10.0
+    y = eta + rng.normal(0.0, 0.7, N)
+    classes = np.array(["ash", "beech", "cedar"])[np.clip(np.round(y) + 1, 0, 2).astype(int)]
+    columns = {"gaussian": y, "quantile": y, "categorical": classes, "poisson": rng.poisson(np.exp(0.5 * eta))}
+    columns |= {"bernoulli": (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(int)}
+    return pd.DataFrame({"age of the patient": x, "z": z, "group": group, **columns})
+
+
+def model_of(likelihood: str) -> pr.Model:
+    formula = f"{likelihood} ~ `age of the patient` + z + group"
+    return pr.Model.from_formula(formula, table(), likelihood=likelihood, prior=pr.Normal(1.0, scaled=True))
+
+
+@cache
+def fit_of(likelihood: str) -> pr.Fit:
+    return pr.fit(model_of(likelihood))
+
+
+@cache
+def posterior() -> pr.Fit:
+    with warnings.catch_warnings(action="ignore"):  # four short chains are enough to be drawn
+        return pr.fit(model_of("gaussian"), pr.NUTS(draws=100, chains=4), seed=1)
+
+
+@cache
+def wide(likelihood: str) -> pr.Fit:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(120, 31)) * rng.uniform(0.1, 50.0, 31)
+    y = X[:, 0] / X[:, 0].std() + rng.normal(size=120)
+    names = [f"measurement_of_site_{j}" for j in range(31)]
+    y = (y > 0).astype(int) if likelihood == "bernoulli" else y
+    prior = pr.Normal(1.0, scaled=True)
+    return pr.fit(pr.Model.from_arrays(X, y, columns=names, likelihood=likelihood, prior=prior))
+
+
+@cache
+def told(name: str) -> Any:
+    """What the picture of this name draws."""
+    fit = fit_of("gaussian")
+    if name in ("trace", "rank"):
+        return posterior()
+    if name in ("calibration", "reliability"):
+        return fit_of("bernoulli")
+    if name == "smooth":
+        return pr.gam("gaussian ~ s(z) + s(`age of the patient`)", table())
+    if name == "path":
+        return path(fit.model, n=8)
+    if name == "tune":
+        return tune(fit.model, "aic")
+    if name == "interval_panel":
+        return interval_panel(fit, "z")
+    if name == "bias_variance":
+        known = fit.model.with_aux(sigma=0.7)
+        return pr.bias_variance(known, np.zeros(5), scales=[0.1, 1.0, 10.0])
+    small = pr.Model.from_arrays([[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["dose"])
+    if name == "coverage":
+        return coverage(small, {"Intercept": 1.0, "dose": 2.0, "sigma": 1.0}, kinds=["t", "wald"], reps=10)
+    if name == "sbc":
+        known = pr.Model.from_arrays(
+            [[0.0], [1.0], [2.0]], [1.0, 3.0, 6.0], columns=["dose"], prior=pr.Normal(1.0), intercept=False
+        )
+        return pr.sbc(known.with_aux(sigma=1.0), "conjugate", 20, seed=1)
+    return fit
+
+
+def hues(fig: Any) -> dict[str, str]:
+    """The colour of each word of the legends."""
+    found = {}
+    for ax in fig.axes:
+        for handle, word in zip(*ax.get_legend_handles_labels(), strict=True):
+            take = handle.get_color if hasattr(handle, "get_color") else handle.get_facecolor
+            colour = handle.get_edgecolor() if word == "data" else take()
+            found[word] = to_hex(np.asarray(colour)[0] if np.ndim(colour) == 2 else colour)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(PICTURES))
+def test_a_picture_is_of_the_size_that_is_asked_for_and_shows_itself_once(name):
+    open_before = plt.get_fignums()
+    fig = PICTURES[name](told(name), figsize=(9.0, 8.0))
+    assert tuple(fig.get_size_inches()) == (9.0, 8.0)
+    assert isinstance(fig, Picture)
+    assert plt.get_fignums() == open_before  # pyplot, which would show it again, does not know it
+    assert faults(fig) == []
+    with pytest.raises(pr.DataError, match=r"figsize is \(width, height\) in inches"):
+        PICTURES[name](told(name), figsize=(0.0, 3.0))
+
+
+def test_the_value_of_a_cell_is_an_image():
+    fig = plot.qq(fit_of("gaussian"))
+    assert fig._repr_png_().startswith(b"\x89PNG")
+    for size in ((3.0,), "large", 4.0):
+        with pytest.raises(pr.DataError, match=r"figsize is \(width, height\) in inches"):
+            plot.qq(fit_of("gaussian"), figsize=size)
+
+
+@pytest.mark.parametrize("name", ON_AXES)
+def test_a_picture_of_one_panel_is_drawn_on_the_axes_that_are_given(name):
+    fig, (left, right) = plt.subplots(1, 2, figsize=(12.0, 5.0), layout="constrained")
+    right.plot([0, 1], [0, 1])
+    before = list(fig.axes)
+    assert PICTURES[name](told(name), ax=left) is fig
+    assert fig.axes == before
+    assert len(left.lines) + len(left.collections) + len(left.patches) > 0
+    assert len(right.lines) == 1
+    assert faults(fig) == []
+    plt.close(fig)
+    with pytest.raises(pr.DataError, match="ax is the matplotlib Axes to draw on, got str"):
+        PICTURES[name](told(name), ax="left")
+
+
+@cache
+def usual(name: str) -> Any:
+    return PICTURES[name](told(name))
+
+
+@pytest.mark.parametrize("name", sorted(PICTURES))
+def test_words_of_a_picture_lie_inside_it_and_apart(name):
+    assert faults(usual(name)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", RESPONSES)
+def test_words_lie_apart_whatever_the_response(likelihood):
+    for name, draw in plot.PLOTS.items():
+        try:
+            fig = draw(fit_of(likelihood))
+        except pr.Incompatible:
+            continue
+        assert faults(fig) == [], name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+def test_words_lie_apart_with_many_long_names(likelihood):
+    fit = wide(likelihood)
+    for name, draw in plot.PLOTS.items():
+        try:
+            drawn = [draw(fit)]
+        except pr.Incompatible:
+            continue
+        if name in ("coefficients", "prior_weight"):
+            drawn += [draw(fit, scale="sd", sort="estimate", intercept=False)]
+        if name in ("coefficients", "fitted"):
+            drawn += [draw({"maximum likelihood": fit, "another": fit, "a third one": fit})]
+        for fig in drawn:
+            assert faults(fig) == [], name
+    assert faults(plot.path(path(fit.model, n=6))) == []
+
+
+def test_the_law_of_words_sees_what_it_forbids():
+    from matplotlib.figure import Figure
+
+    fig = Figure()
+    ax = fig.subplots()
+    ax.plot([0, 1], [0, 1], label="line")
+    ax.legend(loc="center")
+    ax.text(0.1, 0.9, "one word")
+    ax.text(0.12, 0.9, "another")
+    ax.text(0.9, 0.1, "a text that runs over the edge of the canvas")
+    said = " ".join(faults(fig))
+    assert all(words in said for words in ("'one word' over 'another'", "outside the canvas", "legend over the frame"))
+
+
+def test_a_colour_has_one_meaning():
+    seen = defaultdict(set)
+    for name in PICTURES:
+        for word, colour in hues(usual(name)).items():
+            seen[word].add(colour)
+    assert {word: colours for word, colours in seen.items() if len(colours) > 1} == {}
+
+
+def test_new_names_order_and_intercept():
+    fit = fit_of("gaussian")
+    titles = lambda fig: [ax.get_title(loc="left") for ax in fig.axes if ax.get_visible()]
+    whole = titles(plot.coefficients(fit, rename={"z": "dose"}))
+    assert whole == ["Intercept", "age of the patient", "dose", "group[T.high dose]", "group[T.low dose]", "sigma"]
+    named = titles(plot.coefficients(fit, rename={"z": "dose"}, sort="name", intercept=False))
+    assert named == ["age of the patient", "dose", "group[T.high dose]", "group[T.low dose]", "sigma"]
+    ordered = titles(plot.coefficients(fit, sort="estimate"))
+    assert ordered == list(fit.summary().sort_values("estimate", ascending=False).index)
+    assert titles(plot.prior_weight(fit, sort="name", rename={"z": "a"}))[0] == "a"
+    softmax = titles(plot.coefficients(fit_of("categorical"), rename={"z": "dose"}, intercept=False))
+    assert softmax[1] == "dose: beech"
+    for draw in (plot.coefficients, plot.prior_weight):
+        with pytest.raises(pr.DataError, match="rename: 'w' is no name in this picture"):
+            draw(fit, rename={"w": "dose"})
+    chains = plot.trace(posterior(), rename={"z": "dose"}, intercept=False)
+    assert [t for t in titles(chains) if t][:2] == ["age of the patient", "dose"]
+    assert plot.partial(fit, "z", rename={"z": "dose"}).axes[0].get_xlabel() == "dose"
+    assert plot.fitted(fit, "z", rename={"z": "dose", "group": "arm"}).axes[0].get_xlabel() == "dose"
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "categorical"])
+def test_a_common_scale_is_the_standard_deviation_of_the_column(likelihood):
+    fit = fit_of(likelihood)
+    fig = plot.coefficients(fit, scale="sd")
+    (ax,) = fig.axes
+    drawn = [float(line.get_xdata()[0]) for line in ax.lines if len(line.get_xdata()) == 1]
+    sd = fit.model.design.X[:, 1:].std(0)
+    b = fit.coef.values.reshape(fit.model.shape[0], -1)[1:] * sd[:, None]
+    np.testing.assert_allclose(drawn, b.T.ravel(), rtol=1e-9)
+    assert "per standard deviation of its column" in fig.get_supxlabel()
+    weight = plot.prior_weight(fit, scale="sd").axes[0]
+    peak = next(line for line in weight.lines if line.get_label() == "posterior")
+    x, y = peak.get_data()
+    step = x[1] - x[0]
+    assert abs(x[np.argmax(y)] - fit.coef.values.reshape(fit.model.shape[0], -1)[1, 0] * sd[0]) <= step
+    assert "per standard deviation of the column" in weight.figure.get_supxlabel()
+
+
+def test_residuals_beyond_what_double_precision_tells_are_counted_with_their_rows():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40)
+    y = rng.poisson(np.exp(0.2 * x))
+    y[7] = 60
+    fit = pr.fit(pr.Model.from_arrays(x, y, likelihood="poisson", prior=pr.Normal(0.01)))
+    for picture in (plot.residuals, plot.qq, plot.diagnose):
+        assert "1 beyond ±7.9 stand there (row 7)" in picture(fit).get_supxlabel()
+        assert "beyond" not in picture(fit_of("poisson")).get_supxlabel()
+
+
+def test_a_factor_has_its_fitted_effects_and_the_means_of_its_partial_residuals():
+    fit = fit_of("gaussian")
+    ax = plot.partial(fit, "group").axes[0]
+    assert [t.get_text().replace("\n", " ") for t in ax.get_xticklabels()] == ["control", "high dose", "low dose"]
+    heights = [line.get_ydata()[0] for line in ax.lines if line.get_label() == "fitted"]
+    b = fit.coef.values[3:]
+    np.testing.assert_allclose(np.diff(heights), [b[0], b[1] - b[0]], rtol=1e-9)
+    found = pr.residuals(fit, "partial").sel(term="group").values
+    group = table()["group"].to_numpy()
+    means = [line.get_ydata()[0] for line in ax.lines if line.get_label() == "mean of a level"]
+    np.testing.assert_allclose(means, [found[group == g].mean() for g in ("control", "high dose", "low dose")])
