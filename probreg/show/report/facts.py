@@ -146,8 +146,10 @@ def _of_block(model: Model, block: Any) -> str:
 
 def _as_stated(model: Model, block: Any) -> Prior | None:
     """The prior that was given for these columns, where one was: those of smooth functions may have their own by default."""
+    if model.design.of_terms[list(block.columns)].any():
+        return None
     if isinstance(model.prior, Prior):
-        return None if model.design.of_terms[list(block.columns)].any() else model.prior
+        return model.prior
     names = tuple(model.design.columns[j] for j in block.columns)
     keys = {(key,) if isinstance(key, str) else tuple(key): prior for key, prior in model.prior.items()}
     return keys.get(names)
