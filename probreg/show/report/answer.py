@@ -70,7 +70,7 @@ class ToldEffect(NamedTuple):
         estimate, lower, upper = self.numbers
         verb = "are" if self.what.startswith("the odds") else "is"
         changed = f"{verb} {estimate} times as large" if self.ratio else f"differs by {estimate}"
-        kind = KIND_WORDS.get(self.kind, self.kind)
+        kind = KIND_WORDS.get(self.kind, self.kind).replace("-", "\u2011")  # a hyphen at which no line ends
         interval = (
             f"{100 * self.prob:g}\u00a0% {kind} interval {lower} to {upper}" if lower and upper else "no interval"
         )

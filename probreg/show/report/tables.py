@@ -72,7 +72,7 @@ def estimates_table(of: Comparison) -> WideTable:
         heads = ["estimate", error, "interval", *(["prior weight, %"] if weighed else [])]
         keep = [i for i in range(len(heads)) if any(row[i] for row in each)]
         parts.append((name, [heads[i] for i in keep]))
-        columns += [aligned([row[i] for row in each]) if i != 2 else [row[i] for row in each] for i in keep]
+        columns += [[row[i] for row in each] for i in keep]  # units differ from row to row: no common decimal point
     return WideTable(parts, shown, [list(row) for row in zip(*columns)])
 
 
