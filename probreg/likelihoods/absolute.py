@@ -28,6 +28,7 @@ class AbsoluteLoss(PiecewiseLinearLikelihood):
     name = "absolute"
     aux = ("sigma",)
     noise_scale = "sigma"
+    centre = "median"
     insensitive = 0.0
     wider = "fit a StudentT likelihood, which allows far responses"
 

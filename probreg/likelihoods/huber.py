@@ -48,6 +48,7 @@ class Huber(LocationScaleLikelihood):
     k: Positive = 1.345
 
     name = "huber"
+    centre = "centre"
     concave = True
     wider = "take a smaller k, or fit a StudentT likelihood"
     compiled_density = CompiledDensity(_row)

@@ -1,8 +1,7 @@
 """Noise whose log density is linear to the left, flat over a tube, and linear to the right: absolute, quantile and tube losses."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,7 +52,6 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     """
 
     compiled_density = CompiledDensity(_row)
-    centre: ClassVar[str] = "mean"  # what the linear predictor is of the response
 
     @abstractmethod
     def slopes(self, **aux: Any) -> Slopes:

@@ -52,6 +52,7 @@ class PowerNoise(LocationScaleLikelihood):
     p: Annotated[float, Number(1.0, advice="; of p = 1 take AbsoluteLoss()")] = 1.5
 
     name = "power"
+    centre = "centre"
     concave = True
     wider = "take a smaller p, or fit a StudentT likelihood"
     compiled_density = CompiledDensity(_row)

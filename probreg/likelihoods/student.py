@@ -48,6 +48,7 @@ class StudentT(LocationScaleLikelihood):
 
     name = "student"
     wider = "take fewer degrees of freedom nu"
+    centre = "centre"
     compiled_density = CompiledDensity(_row)
 
     def __post_init__(self) -> None:

@@ -117,7 +117,7 @@ def test_fit_with_a_prior_stands_beside_maximum_likelihood_and_is_saved(table, t
     assert loaded.model.fixed == {"sigma": 1.5}
     assert loaded.model.joint.blocks[-1].prior == pr.Normal(2.0)
     assert str(page) in result.output.replace("\n", "")
-    assert "normal with scale 0.5 on x" in page.read_text(encoding="utf-8")
+    assert "Normal(0.5) on x" in page.read_text(encoding="utf-8")
 
 
 def test_event_and_reference_are_levels_of_the_column():

@@ -9,7 +9,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison import compare
-from probreg.show.report import report
+from probreg.show.report import SECTIONS, report
 from probreg.show.report.pictures import embedded
 from tests.conftest import covering
 
@@ -76,20 +76,24 @@ def test_the_page_is_valid_and_complete(page):
     found = read(page)
     assert page.startswith("<!DOCTYPE html>")
     assert found.tags.count("h1") == 1
+    assert re.findall(r'<section id="(\w+)">', page) == [
+        s for s in SECTIONS if s != "predictions"
+    ]  # no rows were named
     for heading in (
-        "What was modelled",
-        "Checks of the model and of the fits",
-        "Comparison",
-        "Pictures",
+        "Answer",
+        "Model",
+        "Checks of the model",
+        "Comparison of the fits",
+        "Diagnostics of the fits",
         "Did the chains mix?",
         "Predictive accuracy",
     ):
         assert heading in found.text
     for fact in (
         "O-rings",
-        "event 1, other level 0",
+        "the other level is 0",
         "damage ~ temperature",
-        "normal with scale 0.1 on temperature; flat on Intercept",
+        "Normal(0.1) on temperature; flat on Intercept",
     ):
         assert fact in found.text
 

@@ -149,7 +149,16 @@ def demo(
     for name, fit in fits.items():
         p = fit.predict({"temperature": [31.0]}).isel(obs=0)
         _say(f"  {name:<10} {float(p['mean']):.3f}  ({float(p['mean_lower']):.3f} to {float(p['mean_upper']):.3f})")
-    _report(fits, out, 0.95, rows, card.title)
+    _report(
+        fits,
+        out,
+        0.95,
+        rows,
+        title=card.title,
+        text=card.question,
+        effects={"temperature": -10},
+        predict={"the launch": {"temperature": 31.0}},
+    )
 
 
 @app.command(name="fit")
@@ -177,7 +186,7 @@ def fit_command(
     if save is not None:
         _say(f"\nfit saved in {main.save(save)}")
     if out is not None:
-        _report(fits, out, prob, rows, None)
+        _report(fits, out, prob, rows)
 
 
 @app.command(name="check")
@@ -260,11 +269,11 @@ def _in_full(fits: Mapping[str, Fit]) -> None:
         _say(f"\nNotes of {name}", *(f"  {visible(note)}" for note in fit.described["notes"]))
 
 
-def _report(fits: Mapping[str, Fit], out: Path, prob: float, rows: Any, title: str | None) -> None:
+def _report(fits: Mapping[str, Fit], out: Path, prob: float, rows: Any, **words: Any) -> None:
     from probreg.show.report import report
 
     with _working("writing the report"):
-        where = report(fits, out, prob=prob, title=title, data=rows)
+        where = report(fits, out, prob=prob, data=rows, **words)
     _say(f"\nreport written to {where.resolve()}")
 
 

@@ -1,53 +1,96 @@
-"""One page from several fits of one data set: what was modelled, checks, the comparison, pictures, diagnostics.
+"""One page from one or several fits of one data set: first the answer, then what it rests on.
 
 The page is one HTML file that needs nothing else: style and pictures are inside, and it prints on paper.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from probreg.arguments.scalars import Flag, Probability, Word, checked
+from probreg.arguments.scalars import Flag, Names, Probability, Word, checked
 from probreg.arguments.types import TableLike
 from probreg.assess.after import DIAGNOSTICS, diagnose
-from probreg.assess.before import Findings, Verdict, check
-from probreg.comparison import compare
+from probreg.assess.before import Finding, Findings, check
+from probreg.comparison import Comparison, compare
 from probreg.comparison.same_question import fits_by_name
+from probreg.data.formula.variables import categories
+from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference.base import markov
-from probreg.show.report.facts import comparison_table, facts, findings, sentence
-from probreg.show.report.pictures import mixing_summary, pictures, predictive_accuracy, versions
+from probreg.show.report.answer import answer
+from probreg.show.report.facts import findings, method_facts, model_facts
+from probreg.show.report.pictures import (
+    coefficients_picture,
+    curve_picture,
+    diagnostic_pictures,
+    influence_picture,
+    judged_fit,
+    mixing_summary,
+    predictive_accuracy,
+    versions,
+)
+from probreg.show.report.tables import comparison_table, estimates_table, kinds_said, predictions_table
 from probreg.system.disk import destination, write_whole
 from probreg.system.progress import progress_bar
+
+SECTIONS = {
+    "answer": "Answer",
+    "predictions": "Predictions",
+    "model": "Model",
+    "checks": "Checks of the model",
+    "comparison": "Comparison of the fits",
+    "diagnostics": "Diagnostics of the fits",
+    "method": "Method",
+    "versions": "Versions",
+}
+_SENTENCES = 8  # effects that are told in sentences unasked; the others stand in the table
+_REASONS = 6  # differences that are explained, the largest first
 
 
 @checked
 def report(
-    fits: Mapping[str, Fit],
+    fits: Fit | Mapping[str, Fit] | Sequence[Fit],
     path: str | Path,
     *,
     prob: Probability = 0.95,
     title: Word | None = None,
+    text: Word | None = None,
+    sections: Names | None = None,
+    effects: Names | Mapping[str, Any] | None = None,
+    predict: TableLike | None = None,
     data: TableLike | None = None,
     guarantee: Mapping[str, object] | None = None,
     progress: Flag | None = None,
 ) -> Path:
     """Writes the analysis of `fits` (of the same rows) as one self-contained HTML page.
 
-    The file takes its place when it is whole, and one that was there before is lost no sooner.
+    First the answer: a sentence for every effect, the estimates, a picture; then predictions of rows that are named, model,
+    checks, comparison, diagnostics, method and versions. Of several fits the last posterior answers, or the last that has an
+    estimate. The file takes its place when it is whole, and one that was there before is lost no sooner.
 
     Parameters
     ----------
-    fits : mapping from str to Fit
-        The fits by name.
+    fits : Fit, mapping from str to Fit, or sequence of Fit
+        One fit, or several by name; a sequence is named by the methods.
     path : str or Path
         Where to write.
     prob : float
         Probability of every interval, between 0 and 1.
     title : str, optional
         Of the page.
+    text : str, optional
+        Your own words, after the title; an empty line ends a paragraph.
+    sections : str or list of str, optional
+        What to include, in this order: "answer", "predictions", "model", "checks", "comparison", "diagnostics", "method",
+        "versions".
+    effects : str, list of str, or mapping, optional
+        The variables whose effects are told, or a mapping from them to their moves as in `comparisons`, such as
+        {"temperature": -10}. By default all of them, by one unit or one standard deviation; a number whose effect is not
+        the same everywhere from one quartile to the other.
+    predict : mapping or table, optional
+        Rows to predict: a mapping from a name to its values, such as {"the launch": {"temperature": 31}}, or a table.
     data : table, optional
-        The table the formula was read from, needed only to draw curves along variables that the formula transforms.
+        The table the formula was read from, needed only where the formula transforms its variables.
     guarantee : mapping, optional
         Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}: adds what it says of each fit to the notes.
     progress : bool, optional
@@ -61,29 +104,35 @@ def report(
     Raises
     ------
     DataError
-        When the fits cannot stand in one table.
+        When the fits cannot stand in one table, and for variables, rows or sections that are not there.
 
     Examples
     --------
     >>> import tempfile, probreg as pr
     >>> orings = pr.load_dataset("challenger")
-    >>> model = pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli")
-    >>> fits = {"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(0.1)))}
+    >>> fit = pr.fit(pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli"))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     "temperature" in report(fits, f"{folder}/orings.html").read_text(encoding="utf-8")
+    ...     where = report(fit, f"{folder}/orings.html", effects={"temperature": -10})
+    ...     "the odds of damage = 1 are 10.2 times as large" in where.read_text(encoding="utf-8")
     True
     """
     destination(path)
     with progress_bar("report", show=progress):
-        page = render(fits, prob=prob, title=title, data=data, guarantee=guarantee)
+        page = render(
+            fits, prob=prob, title=title, text=text, sections=sections, effects=effects, predict=predict, data=data, guarantee=guarantee
+        )  # fmt: skip
         return write_whole(path, page.encode("utf-8"))
 
 
 def render(
-    fits: Mapping[str, Fit],
+    fits: Any,
     *,
-    prob: Probability = 0.95,
+    prob: float = 0.95,
     title: str | None = None,
+    text: str | None = None,
+    sections: Any = None,
+    effects: Any = None,
+    predict: Any = None,
     data: Any = None,
     guarantee: Mapping[str, object] | None = None,
 ) -> str:
@@ -92,45 +141,120 @@ def render(
 
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    comparison = compare(fits_by_name(fits, "report"), prob, guarantee=guarantee)
-    several = dict(comparison.fits)
+    several = fits_by_name([fits] if isinstance(fits, Fit) else fits, "report")
+    chosen = _chosen(sections, predict, len(several))
+    comparison = compare(several, prob, guarantee=guarantee)
     first = next(iter(several.values())).model
+    # Only what is shown is computed.
+    made: dict[str, Any] = {
+        "answer": lambda: _answer(several, comparison, effects, data),
+        "predictions": lambda: predictions_table(several, predict, prob),
+        "model": lambda: {"facts": model_facts(several), "pictures": influence_picture(several)},
+        "checks": lambda: findings({name: _before(fit) for name, fit in several.items()}),
+        "comparison": lambda: _comparison(comparison),
+        "diagnostics": lambda: _diagnostics(several, prob),
+        "method": lambda: {"facts": method_facts(several), "notes": comparison.notes},
+        "versions": versions,
+    }
     home = Environment(
         loader=PackageLoader("probreg.show.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
     return home.get_template("page.html").render(
         title=title or f"Regression of {first.design.response}",
-        models=sentence(first.likelihood.describe(first.design.response)),
+        models=first.likelihood.describe(first.design.response),
+        paragraphs=[p.strip() for p in (text or "").split("\n\n") if p.strip()],
         prob=f"{100 * prob:g}",
         names=list(several),
-        facts=facts(several),
-        findings=findings({name: _findings(fit) for name, fit in several.items()}),
-        comparison=comparison_table(comparison),
-        reasons=comparison.reasons,
-        notes=comparison.notes,
-        pictures=pictures(several, prob, data),
-        mixing=[mixing_summary(name, fit) for name, fit in several.items() if markov(fit.method, fit.solution)],
-        accuracy=predictive_accuracy(several),
-        versions=versions(),
+        sections=[(name, SECTIONS[name]) for name in chosen],
+        made={name: made[name]() for name in chosen},
         date=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
     )
+
+
+def _chosen(sections: Any, predict: Any, fits: int) -> list[str]:
+    """The names of the sections, in their order."""
+    if sections is None:
+        idle = {"predictions": predict is None, "comparison": fits == 1}
+        return [name for name in SECTIONS if not idle.get(name, False)]
+    names = [sections] if isinstance(sections, str) else list(dict.fromkeys(sections))
+    for name in names:
+        if name not in SECTIONS:
+            raise DataError(f"sections are among {', '.join(SECTIONS)}; got {name!r}")
+    if "predictions" in names and predict is None:
+        raise DataError("sections has 'predictions', which needs rows: pass predict={'a name': {'x': 1.0}}")
+    return names
+
+
+def _answer(fits: Mapping[str, Fit], of: Comparison, effects: Any, data: Any) -> dict[str, Any]:
+    name, fit = judged_fit(fits)
+    found = answer(fit, effects, data=data, prob=of.prob)
+    told = found.effects if effects is not None else found.effects[:_SENTENCES]
+    asked = [effects] if isinstance(effects, str) else list(effects or [])
+    numeric = [v for v in asked if v not in categories(fit.model.design)]
+    pictures = [curve_picture(fits, of.prob, data, numeric[0] if numeric else None)]
+    return {
+        "by": name if len(fits) > 1 else "",
+        "trouble": "" if fit.solution.status.good else f"{name}: {fit.described['status']}",
+        "sentences": [e.sentence for e in told],
+        "more": found.effects[len(told) :],
+        "remarks": found.remarks,
+        "estimates": estimates_table(of),
+        "kinds": kinds_said(of),
+        "smooths": of.smooths,
+        "pictures": pictures if len(fits) > 1 else [*pictures, coefficients_picture(fits, of.prob)],
+    }
+
+
+def _comparison(of: Comparison) -> dict[str, Any]:
+    """Differences, their reasons from the largest on, and pictures; nothing where there is one fit."""
+    if len(of.fits) == 1:
+        return {"table": None}
+    largest = abs(of.data["difference"]).max("fit").fillna(float("inf"))
+    order = sorted(of.reasons, key=lambda p: -float(largest.sel(param=p)))
+    said = [(p, s) for p in order for s in of.reasons[p]]
+    return {
+        "table": comparison_table(of),
+        "baseline": of.baseline,
+        "reasons": said[:_REASONS],
+        "more": len(said) - _REASONS,
+        "pictures": [coefficients_picture(of.fits, of.prob)],
+    }
+
+
+def _diagnostics(fits: Mapping[str, Fit], prob: float) -> dict[str, Any]:
+    return {
+        "findings": findings({name: _after(fit) for name, fit in fits.items()}),
+        "pictures": diagnostic_pictures(fits, prob),
+        "mixing": [mixing_summary(name, fit) for name, fit in fits.items() if markov(fit.method, fit.solution)],
+        "accuracy": predictive_accuracy(fits),
+    }
 
 
 _LARGE = 50_000  # rows above which only the cheap checks run
 _MANY = 5_000  # rows above which a fit is not diagnosed row by row
 
 
-def _findings(fit: Fit) -> Findings:
-    """The checks of the model, and what a diagnosis of the fit found wrong."""
+def _diagnosed(fit: Fit) -> bool:
+    """Whether it is looked at row by row: not very many rows, nor a pseudo-likelihood."""
+    return fit.model.design.n <= _MANY and fit.model.design.weight_kind != "sampling"
+
+
+def _after(fit: Fit) -> list[Finding]:
+    """What a diagnosis of the fit found."""
+    return [f for f in fit.once(_diagnosis) if f.applies] if _diagnosed(fit) else []
+
+
+def _diagnosis(fit: Fit) -> Findings:
+    return diagnose(fit, before=False)
+
+
+def _before(fit: Fit) -> list[Finding]:
+    """The checks of the model, but those that a diagnosis of the fit replaces."""
     if not fit.model.design.n:
-        return diagnose(fit).at_least(Verdict.NOTE)
-    before = check(fit.model, cheap=fit.model.design.n > _LARGE)
-    if fit.model.design.n > _MANY or fit.model.design.weight_kind == "sampling":  # which has no likelihood to diagnose
-        return before
-    after = diagnose(fit, before=False)
-    replaced = {cls.replaces for name, cls in DIAGNOSTICS.items() if any(f.check == name for f in after)}
-    kept = [f for f in before if f.check not in replaced and f.applies]
-    return Findings.of([*kept, *after.at_least(Verdict.NOTE)])
+        return []
+    found = check(fit.model, cheap=fit.model.design.n > _LARGE)
+    replaced = {cls.replaces for name, cls in DIAGNOSTICS.items() if any(f.check == name for f in _after(fit))}
+    return [f for f in found if f.check not in replaced and f.applies]
 
 
 __all__ = ["render", "report"]

@@ -1,124 +1,18 @@
-"""What was modelled, on which rows, under which prior, and how: one line per fact, one text per fit.
-
-Numbers are texts that stand under one another on their decimal point: the only place where a report rounds.
-"""
+"""What was modelled, on which rows, under which prior, and how: one line per fact, one text per fit."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from probreg.assess.before import Finding, Findings
-from probreg.comparison import Comparison, decimals, rounded
+from probreg.assess.before import Finding
 from probreg.data import ArrayColumns
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, OfTrials, SoftmaxLikelihood
+from probreg.likelihoods import OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
 from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Flat, Prior, Reference, ScaleMixture
 from probreg.priors.gaussian_process import ProcessPrior
-from probreg.system.terminal import percent
-
-_FIGURE, _POINT = "\u2007", "\u2008"  # spaces as wide as a digit and as a full stop
-_KIND = {
-    "t": "t",
-    "wald": "Wald",
-    "eti": "equal\u2011tailed",
-    "hdi": "highest\u00a0density",
-    "chi-square": "chi\u2011square",
-    "log-wald": "Wald, log scale",
-}
-
-
-class TextTable(NamedTuple):
-    """Heads and rows of texts; `numeric` says which columns hold numbers."""
-
-    heads: list[str]
-    numeric: list[bool]
-    rows: list[list[str]]
-
-
-def aligned(cells: Sequence[str]) -> list[str]:
-    """Right-aligned cells padded behind, so that their decimal points meet.
-
-    >>> [c.replace(chr(0x2007), "_").replace(chr(0x2008), ".") for c in aligned(["-1.25", "3", ""])]
-    ['-1.25', '3.__', '']
-    """
-    tails = [len(c.partition(".")[2]) for c in cells]
-    longest = max(tails, default=0)
-
-    def padded(cell: str, tail: int) -> str:
-        return cell + ("" if "." in cell or not longest else _POINT) + _FIGURE * (longest - tail)
-
-    return [padded(c, t) if c[-1:].isdigit() else c for c, t in zip(cells, tails)]
-
-
-def comparison_table(of: Comparison) -> list[tuple[str, TextTable]]:
-    """One small table per parameter: a row per fit, digits by the smallest standard error of the parameter."""
-    return [(str(param), _parameter(of, str(param))) for param in of.data["param"].values]
-
-
-def _parameter(of: Comparison, param: str) -> TextTable:
-    here = of.data.sel(param=param)
-    places = decimals(here["error"].values)
-    each = {name: {str(k): v.item() for k, v in here.sel(fit=name).data_vars.items()} for name in of.fits}
-    rows = [[name, *_cells(one, places, base=name == of.baseline)] for name, one in each.items()]
-    heads = [
-        "fit",
-        "estimate",
-        "SE or SD",
-        "lower",
-        "upper",
-        "interval",
-        "diff / SE",
-        "SE ratio",
-        "prior",
-        "prior weight, %",
-    ]
-    numeric = [False, True, True, True, True, False, True, True, False, True]
-    return TextTable(heads, numeric, _align(rows, numeric))
-
-
-def _align(rows: list[list[str]], numeric: Sequence[bool]) -> list[list[str]]:
-    columns = [aligned(c) if number else list(c) for c, number in zip(zip(*rows), numeric)]
-    return [list(row) for row in zip(*columns)]
-
-
-def _cells(one: dict[str, Any], places: int, *, base: bool) -> list[str]:
-    if one["kind"] == "":
-        return ["not in it", *[""] * 8]
-    if one["kind"] == "held":
-        return [f"{one['estimate']:g}", "", "", "", "held", *[""] * 4]
-    if np.isnan(one["estimate"]):
-        return ["none exists", *[""] * 6, one["prior"], ""]
-    weight = one["prior_weight"]
-    beside = ["", ""] if base else [minus(_known(f"{one['difference']:+.2f}")), _known(f"{one['se_ratio']:.3f}")]
-    return [
-        minus(rounded(one["estimate"], places)), rounded(one["error"], places),
-        minus(rounded(one["lower"], places)), minus(rounded(one["upper"], places)), _KIND.get(one["kind"], one["kind"]),
-        *beside,
-        one["prior"], percent(weight).removesuffix(" %") if np.isfinite(weight) else "",
-    ]  # fmt: skip
-
-
-def _known(text: str) -> str:
-    return "" if text.endswith(("nan", "inf")) else text
-
-
-def minus(text: str) -> str:
-    """A number with a true minus sign.
-
-    >>> minus("-0.5")
-    '−0.5'
-    """
-    return text.replace("-", "−") if text.startswith("-") else text
-
-
-def plain_table(heads: list[str], rows: list[list[str]]) -> TextTable:
-    """A table whose first column is text and whose others are numbers."""
-    numeric = [False] + [True] * (len(heads) - 1)
-    return TextTable(heads, numeric, _align(rows, numeric) if rows else [])
 
 
 class Fact(NamedTuple):
@@ -132,46 +26,56 @@ class Fact(NamedTuple):
         return len(set(self.texts)) == 1
 
 
-def facts(fits: Mapping[str, Fit]) -> list[Fact]:
+def model_facts(fits: Mapping[str, Fit]) -> list[Fact]:
+    """What was modelled, in which rows, under which prior."""
+    return _lines([_of_model(fit.model) for fit in fits.values()])
+
+
+def method_facts(fits: Mapping[str, Fit]) -> list[Fact]:
+    """How each fit was made, and how that ended."""
+    return _lines([_of_method(fit) for fit in fits.values()])
+
+
+def _lines(each: list[dict[str, str]]) -> list[Fact]:
     """Every line in which some fit has something to say."""
-    each = [_facts(fit) for fit in fits.values()]
-    lines = (Fact(name, tuple(one[name] for one in each)) for name in each[0])
+    lines = (Fact(name, tuple(one.get(name, "") for one in each)) for name in dict.fromkeys(k for e in each for k in e))
     return [line for line in lines if any(line.texts)]
 
 
-def _facts(fit: Fit) -> dict[str, str]:
-    model, d = fit.model, fit.model.design
-    described = fit.described
-    recipe: Any = d.recipe
-    formula, offset = ("", None) if isinstance(recipe, ArrayColumns) else (recipe.formula, recipe.offset)
+def _of_model(model: Model) -> dict[str, str]:
+    d, recipe = model.design, model.design.recipe
+    formula, offset = ("", None) if isinstance(recipe, ArrayColumns) else (str(recipe.formula), recipe.offset)  # type: ignore[attr-defined]
     return {
-        "modelled": described["models"],
-        "levels": _levels(model),
+        "modelled": sentence(model.likelihood.describe(d.response)),
+        "classes": _levels(model),
         "formula": formula,
         "rows": _rows(model),
         "offset": "" if d.offset is None else offset or "given as an array",
         "prior": prior_words(model),
         **{name: aux_words(model, name) for name in model.likelihood.aux},
+        "data": " ".join(sentence(n) for n in d.notes),
+    }
+
+
+def _of_method(fit: Fit) -> dict[str, str]:
+    described = fit.described
+    return {
         "method": described["method"],
-        "result": "posterior, by its mean and SD" if fit.target == "posterior" else _mode(model),
+        "estimate": "posterior mean and standard deviation" if fit.target == "posterior" else _mode(fit.model),
         "status": described["status"],
         "log likelihood": _log_likelihood(fit),
-        "notes on data": " ".join(sentence(n) for n in d.notes),
-        "notes on method": " ".join(sentence(n) for n in (*fit.notes, *fit.solution.notes)),
         "seed": str(fit.seed) if fit.target == "posterior" else "",
+        "remarks": " ".join(sentence(n) for n in (*fit.notes, *fit.solution.notes)),
     }
 
 
 def _levels(model: Model) -> str:
     likelihood = model.likelihood
-    if isinstance(likelihood, Bernoulli):
-        return f"event {likelihood.levels[1]}, other level {likelihood.levels[0]}"
-    if isinstance(likelihood, SoftmaxLikelihood):
-        base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
-        return f"classes {', '.join(map(str, likelihood.levels))}; " + (
-            f"reference {base[0]}" if base else "no reference: coefficients sum to zero"
-        )
-    return ""
+    if not likelihood.outcomes:
+        return ""
+    base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
+    how = f"reference {base[0]}" if base else "no reference: coefficients sum to zero"
+    return f"{', '.join(map(str, likelihood.levels))}; {how}"
 
 
 def _rows(model: Model) -> str:
@@ -184,7 +88,9 @@ def _rows(model: Model) -> str:
         trials = float(d.fold(partial(sums.trials, likelihood=model.likelihood))[0])
         weight = f", {trials:g} trials{weight}"
     where = "" if d.source is None else f" of {d.source.name}, read by the block"
-    return f"{d.count}{where}{weight}; {len(d.columns)} columns: {', '.join(d.columns)}"
+    k = len(d.columns)
+    named = f": {', '.join(d.shown_columns)}" if len(d.shown_columns) <= _NAMED else ""
+    return f"{d.count}{where}{weight}; {k} column{'s' * (k > 1)}{named}"
 
 
 def _mode(model: Model) -> str:
@@ -207,20 +113,77 @@ def sentence(text: str) -> str:
 
 
 def prior_words(model: Model) -> str:
-    """The prior of the coefficients, block by block.
+    """The prior of the coefficients as it was stated, block by block.
 
     >>> import probreg as pr
-    >>> prior_words(pr.Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], columns=["x"], prior=pr.Normal(2.5)))
-    'normal with scale 2.5 on x; flat on Intercept'
+    >>> X, y = [[1.0, 2.0], [2.0, 5.0], [4.0, 3.0]], [1.0, 3.0, 2.0]
+    >>> prior_words(pr.Model.from_arrays(X, y, columns=["a", "b"], prior=pr.Normal(2.5)))
+    'Normal(2.5) on a, b; flat on Intercept'
+    >>> prior_words(pr.Model.from_arrays(X, y, columns=["a", "b"], prior={"a": pr.Normal(1.0, scaled=True)}))
+    'Normal(1) on standardised a; flat on Intercept, b'
     """
     blocks = sorted(model.joint.blocks, key=lambda b: isinstance(b.prior, Flat))
     if not model.joint.informative.any():
         return "flat on every column"
-    said = [f"{_of_prior(b.prior)} on {model.design.called(b.columns)}" for b in blocks]
-    return "; ".join(said)
+    return "; ".join(_of_block(model, b) for b in blocks)
+
+
+_NAMED, _FEW = 12, 3  # columns that are named one by one; under one prior for all
+
+
+def _of_block(model: Model, block: Any) -> str:
+    d = model.design
+    given, q = _as_stated(model, block), len(block.columns)
+    many = q > _NAMED or (q > _FEW and isinstance(model.prior, Prior))
+    many = many and not d.of_terms[list(block.columns)].any()
+    scaled = "standardised " if getattr(given, "scaled", False) and not isinstance(block.prior, Flat) else ""
+    where = f"{q} {scaled}columns" if many else scaled + d.called(block.columns)
+    if isinstance(block.prior, Flat):
+        return f"flat on {where}"
+    units = " in units of sigma" if getattr(given, "sigma_units", False) else ""
+    return f"{_of_prior(block.prior) if given is None else _call(given)}{units} on {where}"
+
+
+def _as_stated(model: Model, block: Any) -> Prior | None:
+    """The prior that was given for these columns, where one was: those of smooth functions may have their own by default."""
+    if model.design.of_terms[list(block.columns)].any():
+        return None
+    if isinstance(model.prior, Prior):
+        return model.prior
+    names = tuple(model.design.columns[j] for j in block.columns)
+    keys = {(key,) if isinstance(key, str) else tuple(key): prior for key, prior in model.prior.items()}
+    return keys.get(names)
+
+
+_BESIDE = ("scaled", "sigma_units", "precision_matrix")  # said in words
+
+
+def _call(prior: Any) -> str:
+    """A prior as one writes it: its settings that are not the usual ones.
+
+    >>> from probreg.priors import HalfNormal, Normal, StudentT
+    >>> _call(Normal(HalfNormal(1.0))), _call(StudentT(2.5, nu=7.0))
+    ('Normal(HalfNormal(1))', 'StudentT(2.5, nu=7)')
+    """
+    said = []
+    for number, f in enumerate(fields(prior)):
+        value = getattr(prior, f.name)
+        if f.name in _BESIDE or (number and value == f.default) or value is None:
+            continue
+        words = (
+            _call(value)
+            if is_dataclass(value)
+            else f"{value:g}"
+            if isinstance(value, float | int)
+            else "one per column"
+        )
+        said.append(words if not number else f"{f.name}={words}")
+    words = f"{type(prior).__name__}({', '.join(said)})"
+    return words + (" with a precision matrix" if getattr(prior, "precision_matrix", None) is not None else "")
 
 
 def _of_prior(prior: Prior) -> str:
+    """A prior that was not stated column by column: that of a smooth function, or one made of the rows."""
     if isinstance(prior, ScaleMixture):
         return f"{_of_prior(prior.base)} times tau, tau {_words(AUX_PRIORS.to_spec(prior.tau))}"
     if isinstance(prior, ProcessPrior):
@@ -257,11 +220,19 @@ def _number(value: Any) -> str:
     return ", ".join(f"{v:g}" for v in value) if isinstance(value, list) else f"{value:g}"
 
 
-def findings(found: Mapping[str, Findings]) -> list[tuple[str, Finding]]:
-    """Findings worst first, each said once, with the fits it is about when it is not about all."""
+class Folded(NamedTuple):
+    """What needs attention, worst first, each with the fits it is about when it is not about all; and what passed."""
+
+    attention: list[tuple[str, Finding]]
+    passed: list[tuple[str, Finding]]
+
+
+def findings(found: Mapping[str, Sequence[Finding]]) -> Folded:
+    """Findings of several fits, each said once."""
     said: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
     for name, items in found.items():
         for finding in items:
             said.setdefault((finding.check, finding.sentence), (finding, []))[1].append(name)
     ordered = sorted(said.values(), key=lambda pair: -pair[0].verdict)
-    return [("" if len(names) == len(found) else ", ".join(names), finding) for finding, names in ordered]
+    each = [("" if len(names) == len(found) else ", ".join(names), finding) for finding, names in ordered]
+    return Folded([pair for pair in each if pair[1].verdict], [pair for pair in each if not pair[1].verdict])

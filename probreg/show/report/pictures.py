@@ -18,7 +18,7 @@ from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.base import markov
 from probreg.inference.sampling.convergence import R_HAT
-from probreg.likelihoods import Bernoulli, Binomial, SoftmaxLikelihood
+from probreg.likelihoods import Bernoulli, OfClasses, OfTrials
 from probreg.show.plot.calibration import calibration
 from probreg.show.plot.coefficients import coefficients
 from probreg.show.plot.fitted import fitted
@@ -27,7 +27,7 @@ from probreg.show.plot.prior_weight import columns_to_draw, prior_weight
 from probreg.show.plot.rank import rank
 from probreg.show.plot.residuals import residuals
 from probreg.show.plot.trace import trace
-from probreg.show.report.facts import TextTable, minus, plain_table
+from probreg.show.report.tables import TextTable, minus, plain_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,6 +145,7 @@ def _version(name: str) -> str:
 
 
 _MANY = 5_000  # rows above which a picture of single rows says nothing
+_PANELS = 12  # coefficients whose priors are drawn
 
 
 class Shown(NamedTuple):
@@ -157,46 +158,55 @@ class Shown(NamedTuple):
     width: float  # inches
 
 
-def pictures(fits: Mapping[str, Fit], prob: float, data: Any) -> list[Shown]:
-    """Coefficients, curves, fit to the data, and chains where there are any."""
+def curve_picture(fits: Mapping[str, Fit], prob: float, data: Any, variable: str | None) -> Shown:
+    """The fitted curve over the data, along `variable` or the clearest one."""
+    fit, share = next(iter(fits.values())), f"{100 * prob:g} %"
+    likelihood = fit.model.likelihood
+    if likelihood.outcomes:
+        said = f"Probability of each class with its {share} band; points are observed shares in bins, with the other columns as they fell."
+    elif isinstance(likelihood, OfTrials):
+        said = f"Probability of a success with its {share} band; points are the shares of the rows, larger for more trials."
+    elif isinstance(likelihood, OfClasses):
+        said = f"Probability of the event with its {share} band over the data."
+    else:
+        said = f"{likelihood.centre.capitalize()} with its {share} band (dark) and the {share} band of a new observation (light) over the data."
+    alt = f"Fitted curve of {fit.model.design.response} for {', '.join(fits)}"
+    return _shown("Fitted curve", said, alt, lambda: fitted(fits, variable, data=data, prob=prob))
+
+
+def coefficients_picture(fits: Mapping[str, Fit], prob: float) -> Shown:
+    """Estimates of all fits with their intervals."""
     share = f"{100 * prob:g} %"
-    names = ", ".join(fits)
-    judged, fit = _judged(fits)
-    response = fit.model.design.response
-    probabilities = isinstance(fit.model.likelihood, Bernoulli | SoftmaxLikelihood)
-    if isinstance(fit.model.likelihood, SoftmaxLikelihood):
-        curve = f"Probability of each class with its {share} band; points are observed shares in bins, with the other columns as they fell."
-    elif isinstance(fit.model.likelihood, Bernoulli):
-        curve = f"Probability of the event with its {share} band over the data."
-    elif isinstance(fit.model.likelihood, Binomial):
-        curve = f"Probability of a success with its {share} band; points are the shares of the rows, larger for more trials."
-    else:
-        curve = f"Mean with its {share} band (dark) and the {share} band of a new observation (light) over the data."
-    if probabilities:
-        fit_caption = f"{judged}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
-    else:
-        fit_caption = f"{judged}: left, residuals against fitted means with a smooth, level at zero when the mean is right; right, quantile residuals, on the line when the distribution is right."
-    out = [
-        _shown("Coefficients side by side", f"Estimates with {share} intervals, one panel per parameter, each with its own axis.",
-               f"Estimates and {share} intervals of {names}, one panel per parameter", lambda: coefficients(fits, prob)),
-        _shown("Fitted curves", curve, f"Fitted curve of {response} for {names}", lambda: fitted(fits, data=data, prob=prob)),
-        _shown("Calibration" if probabilities else "Residuals", fit_caption,
-               f"{'Calibration' if probabilities else 'Residuals and normal quantiles'} of {judged}",
-               lambda: calibration(fit, prob) if probabilities else residuals(fit)),
-    ]  # fmt: skip
-    if not columns_to_draw(fit.model).any():
-        influence = []
-    else:
-        caption = f"{judged}: what the prior and the data say of each coefficient, and both together."
-        influence = [
-            _shown(
-                "Prior, likelihood, posterior",
-                caption,
-                f"Prior, likelihood and posterior densities of {judged}",
-                lambda: prior_weight(fit),
-            )
+    said = f"Estimates with {share} intervals, one panel per parameter, each with its own axis."
+    alt = f"Estimates and {share} intervals of {', '.join(fits)}, one panel per parameter"
+    return _shown("Coefficients", said, alt, lambda: coefficients(fits, prob))
+
+
+def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
+    """Prior, likelihood and posterior of the fit that answers, where some prior is informative."""
+    judged, fit = judged_fit(fits)
+    drawn = int(columns_to_draw(fit.model).sum())
+    if not drawn:
+        return []
+    title, alt = "Prior, likelihood, posterior", f"Prior, likelihood and posterior densities of {judged}"
+    if drawn > _PANELS:
+        return [
+            Shown(title, f"Not drawn for {drawn} coefficients; plot.prior_weight draws those of one fit.", "", alt, 0.0)
         ]
-    out += influence + _leverage(fits)
+    said = f"{judged}: what the prior and the data say of each coefficient, and both together."
+    return [_shown(title, said, alt, lambda: prior_weight(fit))]
+
+
+def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
+    """Fit to the data, leverage, and chains where there are any."""
+    judged, fit = judged_fit(fits)
+    if fit.model.likelihood.outcomes or isinstance(fit.model.likelihood, Bernoulli):
+        said = f"{judged}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
+        out = [_shown("Calibration", said, f"Calibration of {judged}", lambda: calibration(fit, prob))]
+    else:
+        said = f"{judged}: left, residuals against fitted means with a smooth, level at zero when the mean is right; right, quantile residuals, on the line when the distribution is right."
+        out = [_shown("Residuals", said, f"Residuals and normal quantiles of {judged}", lambda: residuals(fit))]
+    out += _leverage(fits)
     for name, one in fits.items():
         if markov(one.method, one.solution):
             out += _chains(name, one)
@@ -223,8 +233,8 @@ def _chains(name: str, fit: Fit) -> list[Shown]:
     ]  # fmt: skip
 
 
-def _judged(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
-    """The fit whose agreement with the data is shown: the last posterior, else the last that has an estimate."""
+def judged_fit(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
+    """The fit that answers, and whose agreement with the data is shown: the last posterior, else the last that has an estimate."""
     good = [(name, fit) for name, fit in fits.items() if fit.solution.status.good] or list(fits.items())
     return next((pair for pair in reversed(good) if pair[1].target == "posterior"), good[-1])
 

@@ -1,0 +1,339 @@
+"""The answer of a report: a sentence for every effect that was asked about, and predictions of rows that were named.
+
+A change of one variable changes every linear predictor by c' beta, c the change of the columns. Where c is the same in every row, the
+effect is exp(c' beta) times the odds or the count, or c' beta in units of the response; elsewhere it is an average over the rows.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, stdtr
+
+from probreg.comparison import decimals, rounded
+from probreg.comparison.effects import comparisons
+from probreg.comparison.effects.result import atoms
+from probreg.comparison.effects.scenarios import Contrast, Population, moves, population
+from probreg.comparison.numbers import KIND_WORDS
+from probreg.data import ArrayColumns
+from probreg.data.formula.variables import categories, read_by
+from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.fits.fit import Fit
+from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.likelihoods import Likelihood, OfTrials
+from probreg.likelihoods.links import LOG, LOGIT
+from probreg.model.model import Model
+from probreg.numerics.frame import covariance_through, map_of_columns
+from probreg.show.report.tables import minus
+
+Array = np.ndarray
+_SAME = 1e-9  # of a column's change: what differs less between rows is rounding
+_UNIT = (0.5, 20.0)  # standard deviations between which one unit is a plain step
+_MOST = 40  # variables whose effects are found unasked
+
+
+class ToldEffect(NamedTuple):
+    """What a change of one variable does: of which quantity, on which scale, with its interval; or why it has no estimate."""
+
+    move: str
+    what: str  # what changes: "the odds of damage = 1"
+    scale: str  # "times as large" or "differs by"
+    estimate: float
+    lower: float
+    upper: float
+    kind: str  # of the interval
+    prob: float
+    above: float = np.nan  # posterior probability that it is above 1, or 0
+    why: str = ""
+
+    @property
+    def ratio(self) -> bool:
+        """Whether it is a factor, and not a difference."""
+        return self.scale == "ratio"
+
+    @property
+    def numbers(self) -> tuple[str, str, str]:
+        """The estimate and the ends of its interval as texts; empty where there are none."""
+        all_three = (self.estimate, self.lower, self.upper)
+        if self.ratio:
+            a, b, c = map(_factor, all_three)
+        else:
+            places = max(decimals(np.array([(self.upper - self.lower) / 4.0])) - 1, 0)
+            a, b, c = (minus(rounded(v, places)) for v in all_three)
+        return a, b, c
+
+    @property
+    def sentence(self) -> str:
+        """In words, with the interval, its kind and its probability."""
+        if np.isnan(self.estimate):
+            return f"{self.move}: no estimate exists; {self.why}."
+        estimate, lower, upper = self.numbers
+        verb = "are" if self.what.startswith("the odds") else "is"
+        changed = f"{verb} {estimate} times as large" if self.ratio else f"differs by {estimate}"
+        kind = KIND_WORDS.get(self.kind, self.kind).replace("-", "\u2011")  # a hyphen at which no line ends
+        interval = (
+            f"{100 * self.prob:g}\u00a0% {kind} interval {lower} to {upper}" if lower and upper else "no interval"
+        )
+        above = "" if np.isnan(self.above) else f"; P(above\u00a0{int(self.ratio)})\u00a0{_share(self.above)}"
+        return f"{self.move}: {self.what} {changed} ({interval}{above})."
+
+
+def _factor(value: float) -> str:
+    """A ratio to three digits."""
+    if not np.isfinite(value):
+        return "" if np.isnan(value) else "∞"
+    return f"{value:,.0f}" if 100.0 <= value < 1e6 else f"{value:#.3g}".removesuffix(".")
+
+
+def _share(p: float) -> str:
+    """A probability to three digits; one of draws is never written as certain."""
+    return ">\u00a00.999" if p > 0.999 else "<\u00a00.001" if p < 0.001 else f"=\u00a0{p:.3f}"
+
+
+class Answer(NamedTuple):
+    """The effects of one fit, and what could not be said."""
+
+    effects: list[ToldEffect]
+    remarks: list[str]
+
+
+def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
+    """The effects of `fit` that were asked about: a mapping from variables to moves, or names; all by plain steps without."""
+    design = fit.model.design
+    try:
+        of = population(design, data, ()) if design.n else _stand_ins(fit.model)
+    except DataError as error:
+        if effects is not None:
+            raise
+        return Answer([], [f"No effects: {error}"])
+    named = [effects] if isinstance(effects, str) else effects
+    own = [v for v in _own(fit.model) if v in of.table]
+    wanted = dict.fromkeys(own[:_MOST] if named is None else named)
+    wanted |= dict(named) if isinstance(named, Mapping) else {}
+    hidden = [v for v in _own(fit.model) if v not in of.table] if named is None else []
+    found: list[ToldEffect] = []
+    remarks = [f"No effect of {v}: the formula transforms it; pass data=, the table of the fit." for v in hidden]
+    if named is None and len(own) > _MOST:
+        remarks.append(f"Effects of the first {_MOST} of {len(own)} variables; name others by effects=.")
+    for name, how in wanted.items():
+        try:
+            found += _of_variable(fit, of, name, how, data, prob)
+        except (DataError, Incompatible) as error:
+            if named is not None:
+                raise
+            remarks.append(f"No effect of {name}: {error}")
+    if not wanted and not hidden:
+        remarks.append("The model has no variables, so that there are no effects.")
+    return Answer(found, remarks)
+
+
+def _own(model: Model) -> tuple[str, ...]:
+    """The variables that the columns read; an offset alone has no effect to estimate."""
+    recipe: Any = model.design.recipe
+    return tuple(read_by(model.design) if isinstance(recipe, ArrayColumns) else recipe.variables)
+
+
+_GOLDEN, _ROWS = (
+    0.6180339887498949,
+    7,
+)  # multiples of the golden ratio are spread evenly over (0, 1), another way for each variable
+
+
+def _stand_ins(model: Model) -> Population:
+    """Rows of made-up values, for a fit without its rows: they show whether an effect is the same in all of them."""
+    levels, table = categories(model.design), dict[str, Array]()
+    for j, v in enumerate(read_by(model.design)):
+        u = (np.arange(1, _ROWS + 1) * (j + 1) * _GOLDEN) % 1.0
+        there = np.array(levels.get(v, []), dtype=object)
+        table[v] = there[(u * len(there)).astype(int)] if len(there) else 0.5 + 0.5 * u
+    offset = None if model.design.offset is None else np.zeros((_ROWS, 1))
+    return Population(model.design, table, np.ones(_ROWS), offset, "no rows", table)
+
+
+def _of_variable(fit: Fit, of: Population, name: str, how: Any, data: Any, prob: float) -> list[ToldEffect]:
+    design, free = fit.model.design, how is None and fit.model.design.n and _many_valued(of, name)
+    step = _plain_step(of, name) if how is None else how
+    each = moves(of, name, step)
+    try:
+        changes = [_column_change(of, c) for c in each]
+    except DataError:  # beyond the ends of a spline
+        if not free:
+            raise
+        changes = [None]
+    if free and any(c is None for c in changes):
+        step = _between(of, name)  # not the same everywhere: from one value to another
+        each = moves(of, name, step)
+        changes = [_column_change(of, c) for c in each]
+    if all(c is not None and not c.any() for c in changes):
+        return []  # no column reads it, but an offset
+    if any(c is None for c in changes):
+        if not design.n:
+            raise DataError(f"it is not the same everywhere, and {design.rows_absent}")
+        return _averaged(fit, of, each, {name: step}, data, prob)
+    return [e for c, move in zip(changes, each) if c is not None for e in _linear(fit, c, _move_words(of, move), prob)]
+
+
+def _many_valued(of: Population, name: str) -> bool:
+    """Whether a variable is a number with more than two values."""
+    x = np.asarray(of.table[name])
+    return name not in categories(of.design) and x.dtype.kind in "iuf" and len(np.unique(x)) > 2
+
+
+def _between(of: Population, name: str) -> str:
+    """The quartiles, or the ends where these are one value."""
+    low, high = np.quantile(np.asarray(of.table[name], dtype=float), [0.25, 0.75])
+    return "iqr" if high > low else "minmax"
+
+
+def _plain_step(of: Population, name: str) -> str | None:
+    """One unit (None) where a standard deviation is of that order, else one standard deviation; None for a category, or two values."""
+    if name not in of.table or not of.design.n or not _many_valued(of, name):
+        return None
+    sd = float(np.asarray(of.table[name], dtype=float).std(ddof=1))
+    return None if _UNIT[0] <= sd <= _UNIT[1] else "sd"
+
+
+def _column_change(of: Population, move: Contrast) -> Array | None:
+    """c (p,), what the columns change by, where that is the same in every row; None elsewhere, and for a Gaussian process."""
+    if of.design.recipe.processes:
+        return None
+    low, high = (of.mean(**{move.variable: v}) for v in (move.low, move.high))
+    D = high.X - low.X
+    rounding = 16.0 * np.finfo(float).eps * np.maximum(np.abs(high.X), np.abs(low.X)).max(0, initial=0.0)
+    if (np.ptp(D, axis=0) > _SAME * np.abs(D).max(0, initial=0.0) + rounding).any():
+        return None
+    if low.offset is not None and high.offset is not None and not np.array_equal(low.offset, high.offset):
+        return None
+    c = np.asarray(D.mean(0))
+    c[np.abs(c) <= rounding] = 0.0
+    return c
+
+
+def _move_words(of: Population, move: Contrast) -> str:
+    """A change in words: "temperature 10 lower", "gnp 99,400 higher (one sd)", "species Gentoo against Adelie"."""
+    if move.variable in categories(of.design) or " against " in move.contrast:
+        return f"{move.variable} {move.contrast}"
+    if " to " in move.contrast:
+        return f"{move.variable} from {float(np.mean(move.low)):.4g} to {float(np.mean(move.high)):.4g}"
+    d = float(np.mean(move.high - move.low))
+    size = f"{abs(d):,.0f}" if abs(d) >= 1000.0 else f"{abs(d):.4g}"
+    return f"{move.variable} {size} {'higher' if d > 0 else 'lower'}" + " (one sd)" * ("one sd" in move.contrast)
+
+
+def changing(likelihood: Likelihood, response: str) -> tuple[str, list[str]]:
+    """The scale of effects of one linear predictor, "ratio" or "difference", and what it is of, for each outcome."""
+    if likelihood.outcomes:
+        base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
+        against = base[0] if base else "the geometric mean of the classes"
+        return "ratio", [f"the odds of {level} against {against}" for level in likelihood.outcomes]
+    if likelihood.link is LOGIT:
+        event = (
+            f"a success ({response})" if isinstance(likelihood, OfTrials) else f"{response} = {likelihood.levels[-1]}"
+        )
+        return "ratio", [f"the odds of {event}"]
+    return "ratio" if likelihood.link is LOG else "difference", [mean_words(likelihood, response)]
+
+
+def mean_words(likelihood: Likelihood, response: str) -> str:
+    """What the linear predictor is of the response: "the median of y", "P(y = 1)"."""
+    named = likelihood.mean_name(response)
+    return named if named != response else f"the {likelihood.centre} of {response}"
+
+
+def _linear(fit: Fit, c: Array, move: str, prob: float) -> list[ToldEffect]:
+    """Effects of a change that is the same in every row: c' beta for each outcome, through exp where that is a ratio."""
+    scale, what = changing(fit.model.likelihood, fit.model.design.response)
+    z, lower, upper, kind, above = _contrast_of_columns(fit, c, prob)
+    shown = np.exp if scale == "ratio" else np.asarray
+    with np.errstate(over="ignore"):
+        ends = [shown(v) for v in (z, lower, upper)]
+    why = "" if np.isfinite(z).all() else no_estimate(fit)
+    return [
+        ToldEffect(move, w, scale, float(e[0]), float(e[1]), float(e[2]), kind, prob, float(p), why)
+        for w, e, p in zip(what, zip(*ends), above)
+    ]
+
+
+def no_estimate(fit: Fit) -> str:
+    """Why a number of this fit does not exist, in few words."""
+    if fit.model.likelihood.may_diverge and not fit.solution.status.good and fit.solution.null_space is None:
+        return "the likelihood rises for ever (separation)"
+    return "the rows do not tell it from other columns"
+
+
+def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, Array, Array, str, Array]:
+    """c' beta (K,) for each outcome with its interval and, of a posterior, the probability that it is positive.
+
+    A multiple of one coefficient has the interval of that coefficient; the others Wald's, or one of the draws.
+    """
+    T, beta = fit.model.likelihood.contrast_matrix, fit.solution.beta
+    draws, df, nothing = fit.solution.draws, fit.solution.df, np.full(len(T), np.nan)
+    G = np.stack([np.outer(c, t).ravel() for t in T])  # d (c' beta_k) / d vec(beta)
+    if _lost(fit, G):
+        return nothing, nothing, nothing, "", nothing
+    z = T @ (c @ beta)
+    above, drawn = nothing, None
+    V, V_df, _ = fit.spread()
+    se = np.sqrt(np.maximum(np.diagonal(covariance_through(G, V)), 0.0))
+    if draws is not None and draws.elliptical:
+        with np.errstate(all="ignore"):
+            above = ndtr(z / se) if df is None else stdtr(df, z / se)
+    elif draws is not None:
+        drawn = np.einsum("j,sjm,km->sk", c, atoms(fit)["beta"], T)
+        z, above = drawn.mean(0), (drawn > 0).mean(0)
+    if len(moved := np.flatnonzero(c)) == 1 and fit.solution.null_space is None:
+        j = moved[0]
+        try:
+            found = fit.interval(prob)
+        except (Incompatible, NotConverged):  # a mode at a kink, a fit without degrees of freedom
+            return z, nothing, nothing, "", above
+        ends = [np.atleast_1d(found[k].values[j]) * c[j] for k in ("lower", "upper")]
+        return z, *(ends if c[j] > 0 else ends[::-1]), str(found.attrs["kind"]), above
+    if drawn is not None:
+        return z, *equal_tail(drawn, prob), "eti", above
+    half = quantile(prob, V_df) * se
+    kind = "eti" if draws is not None else "wald" if V_df is None else "t"
+    return z, z - half, z + half, kind, above
+
+
+def _lost(fit: Fit, G: Array) -> bool:
+    """Whether effects with gradients G have no estimate."""
+    if fit.solution.null_space is not None:
+        N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
+        return bool((np.abs(G @ N) > 1e-7 * (np.abs(G) @ np.abs(N)) + 1e-300).any())
+    return bool(np.isnan(fit.coef.values).any() or np.isnan(fit.solution.beta).any())
+
+
+def _averaged(fit: Fit, of: Population, each: list[Contrast], how: Any, data: Any, prob: float) -> list[ToldEffect]:
+    """Changes of the mean, averaged over the rows: ratios for a log link, differences elsewhere."""
+    likelihood, response = fit.model.likelihood, fit.model.design.response
+    scale = "ratio" if likelihood.link is LOG and not likelihood.outcomes else "difference"
+    words = {m.contrast: _move_words(of, m) for m in each}
+    try:
+        found = comparisons(fit, how, measure=scale, data=data, prob=prob)
+    except NotConverged:
+        what, nan = f"averaged over {of.n} rows", np.nan
+        return [ToldEffect(w, what, scale, nan, nan, nan, "", prob, why=no_estimate(fit)) for w in words.values()]
+    above = _above(fit, found, float(scale == "ratio"))
+    kind = "eti" if fit.solution.draws is not None else "t" if found.kind.startswith("Student") else "wald"
+    kind = "" if found.table["lower"].isna().all() else kind
+    out = []
+    for row, p in zip(found.table.to_dict("records"), above):
+        mean = f"P({response} = {row['level']})" if likelihood.outcomes else mean_words(likelihood, response)
+        what, (value, lower, upper) = (
+            f"averaged over {of.n} rows, {mean}",
+            (row[k] for k in ("estimate", "lower", "upper")),
+        )
+        out.append(ToldEffect(words[row["contrast"]], what, scale, value, lower, upper, kind, prob, float(p)))
+    return out
+
+
+def _above(fit: Fit, found: Any, null: float) -> Array:
+    """Posterior probabilities that the effects are above `null`."""
+    if fit.solution.draws is None:
+        return np.full(len(found.table), np.nan)
+    if found.draws is not None:
+        return np.asarray((found.draws > null).mean(0))
+    z, df = found.table["estimate"].to_numpy() - null, fit.solution.df
+    se = np.sqrt(np.diagonal(found.covariance))
+    return np.asarray(ndtr(z / se) if df is None else stdtr(df, z / se))
