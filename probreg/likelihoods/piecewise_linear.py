@@ -1,6 +1,7 @@
 """Noise whose log density is linear to the left, flat over a tube, and linear to the right: absolute, quantile and tube losses."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
