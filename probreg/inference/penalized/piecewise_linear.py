@@ -90,6 +90,7 @@ def certified(model: Model, mode: Mode, at: KinkMode) -> Solution:
 
 def with_certificate(model: Model, found: Solution, at: KinkMode, *, steps: int, moved: float = 0.0) -> Solution:
     """The solution with its certificate in numbers and words; an interval of the intercept is `moved` to the raw columns."""
+    assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     stats = {
         "n": model.design.total,
         "primal": at.primal,
@@ -104,7 +105,7 @@ def with_certificate(model: Model, found: Solution, at: KinkMode, *, steps: int,
         ),
         f"minimum {at.primal:.8g} of loss over scale plus penalty, gap {at.gap:.1e}, largest violation of its conditions {at.violation:.1e}",
         *_not_unique(model, at, moved),
-        *([model.likelihood.working] if model.likelihood.working else []),  # type: ignore[attr-defined]
+        *([model.likelihood.working] if model.likelihood.working else []),
     )
     return replace(found, stats=stats, notes=notes, multipliers=at.dual)
 
@@ -228,7 +229,7 @@ def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tu
         within = bool(model.likelihood.insensitive)
         log_aux = _one(programme.slope, log_aux, 0, model.unknown[0], within=within)
     found, local = programme(log_aux)
-    status = Status.CONVERGED if found.converged else Status.STEP_LIMIT
+    status = Status.CONVERGED if found.converged else Status.STALLED
     return Mode(found.beta[:, None], log_aux, local, found.violation, programme.steps, status), found
 
 
