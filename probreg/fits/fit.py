@@ -871,7 +871,7 @@ class Fit:
         d = self.described
         shown, said = self._shown()
         table = [*(table_lines(shown, float_format=lambda v: f"{v:.5g}") if len(shown) else []), *said]
-        prob = f"{100 * self.summary().attrs['prob']:g} % {self.default_kind} intervals"
+        prob = f"{100 * shown.attrs['prob']:g} % {self.default_kind} intervals"
         head = f"{d['method']}, {prob}; {d['status']}"
         return printed(d["models"], head, *table, *self._said_of_smooths(), *(f"note: {n}" for n in d["notes"]))
 
