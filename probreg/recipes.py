@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
+import numpy as np
+
 from probreg.arguments.keywords import refuse_unknown
 from probreg.arguments.scalars import Flag, Fraction, NonNegative, Number, Positive, Share, checked
 from probreg.arguments.types import ArrayLike, RowsLike, TableLike
@@ -733,7 +735,7 @@ def gam(
 
 @checked
 def quantile_regression(
-    x: str | ArrayLike, data: RowsLike, *, tau: Fraction | Sequence[float] = 0.5, **options: Any
+    x: str | ArrayLike, data: RowsLike, *, tau: Fraction | Sequence[float] | np.ndarray = 0.5, **options: Any
 ) -> Fit | dict[float, Fit]:
     """Quantile regression: argmin_b sum_i rho(y_i - x_i b), rho(r) = r (tau - 1[r < 0]), with sandwich standard errors.
 
@@ -747,7 +749,7 @@ def quantile_regression(
         A formula such as "y ~ x1 + C(g)", or the matrix X.
     data : table or array (n,)
         The table that a formula reads, or the response y of a matrix.
-    tau : float or sequence of float
+    tau : float or sequence or array of float
         The probability below the quantile, between 0 and 1; several are fitted side by side.
     **options
         As in `Model.from_formula` and `Model.from_arrays`: `weights`, `offset`, `prior`, `columns`, ...
@@ -773,9 +775,9 @@ def quantile_regression(
     """
     if "likelihood" in options:
         raise Incompatible("quantile_regression takes no likelihood=: it is likelihoods.Quantile(tau)")
-    several = isinstance(tau, Sequence)
+    several = isinstance(tau, Sequence | np.ndarray)
     model = _reader(x)(x, data, likelihood=Quantile(0.5), **options)
-    fits = fit_quantiles(model, list(tau) if isinstance(tau, Sequence) else [tau])
+    fits = fit_quantiles(model, list(tau) if isinstance(tau, Sequence | np.ndarray) else [tau])
     return fits if several else next(iter(fits.values()))
 
 

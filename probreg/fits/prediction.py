@@ -172,7 +172,7 @@ def predict(model: Model, solution: Solution, method: Method, design: Design, *,
         if _errorless(model, solution):
             none = np.full(mean.shape, np.nan)
             return Prediction(mean, (none, none), None, None, f"no intervals: {_why_errorless(model)}")
-        kind = "Wald interval of the mean on the link scale, sandwich errors; sampling weights say nothing of a new observation"
+        kind = f"Wald interval of the {model.likelihood.centre} on the link scale, sandwich errors; sampling weights say nothing of a new observation"
         kind += _counted(model, solution)
         return Prediction(mean, _mean_interval(model, solution, design, prob), None, None, kind)
     if _exact(model, solution):
@@ -257,7 +257,9 @@ def _of_draws(model: Model, solution: Solution, design: Design, atoms: _Atoms, p
         kind = "equal-tailed posterior intervals of the class probabilities"
         return Prediction(mean, interval, None, _likely(mean, prob), kind)
     new, said = _new(model, p, prob, f"posterior predictive of at most {_ATOMS} draws")
-    return Prediction(mean, interval, new, None, f"equal-tailed posterior interval of the mean; {said}")
+    return Prediction(
+        mean, interval, new, None, f"equal-tailed posterior interval of the {model.likelihood.centre}; {said}"
+    )
 
 
 def _errorless(model: Model, solution: Solution) -> bool:
@@ -305,14 +307,18 @@ def _of_point(model: Model, solution: Solution, design: Design, atoms: _Atoms, p
             return Prediction(mean, (none, none), None, _likely(mean, prob), f"no intervals: {_why_errorless(model)}")
         noise = "that of a new observation is of the noise alone, the estimate taken as the truth"
         new, said = _new(model, _mixture(model, atoms, design), prob, noise)
-        return Prediction(mean, (none, none), new, None, f"no interval of the mean: {NO_ERRORS}; {said}")
+        return Prediction(
+            mean, (none, none), new, None, f"no interval of the {model.likelihood.centre}: {NO_ERRORS}; {said}"
+        )
     interval = _mean_interval(model, solution, design, prob)
     if not isinstance(model.likelihood, UnivariateLikelihood):
         kind = "Wald intervals of the class probabilities on the logit scale (delta method)"
         return Prediction(mean, interval, None, _likely(mean, prob), kind)
     drawn = f"a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"
     new, said = _new(model, _mixture(model, atoms, design), prob, drawn)
-    return Prediction(mean, interval, new, None, f"Wald interval of the mean on the link scale; {said}")
+    return Prediction(
+        mean, interval, new, None, f"Wald interval of the {model.likelihood.centre} on the link scale; {said}"
+    )
 
 
 def _new(model: Model, p: Predictive, prob: float, how: str) -> tuple[tuple[Array, Array] | None, str]:
@@ -322,6 +328,8 @@ def _new(model: Model, p: Predictive, prob: float, how: str) -> tuple[tuple[Arra
     if isinstance(model.likelihood, OfClasses) and not isinstance(model.likelihood, OfTrials):
         return None, "a new observation is one of two classes, so that it has a probability and no interval"
     tail, some = (1 - prob) / 2, p.thinned(_ATOMS)
+    if isinstance(model.likelihood, ProximalLikelihood) and model.likelihood.working:
+        how += f", under the {model.likelihood.name} density, a working model"
     return (some.quantile(tail, tol=_TOL), some.quantile(1 - tail, tol=_TOL)), how
 
 

@@ -22,7 +22,7 @@ def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
     >>> [f.coef.values.round(6).tolist() for f in fits.values()]
     [[2.0, 2.0], [2.0, 2.0]]
     """
-    if isinstance(taus, str) or len(set(taus)) < len(taus) or not len(taus):
+    if isinstance(taus, str) or any(map(np.ndim, taus)) or len(set(taus)) < len(taus) or not len(taus):
         raise DataError(f"tau lists different probabilities, got {taus if isinstance(taus, str) else list(taus)!r}")
     fits = {}
     for likelihood in sorted(map(Quantile, taus), key=lambda each: each.tau):

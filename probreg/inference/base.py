@@ -79,6 +79,7 @@ class Status(Enum):
     UNSEPARATED = "stopped with mistakes left: the classes cannot be separated, or more epochs are needed"
     SHORT = "stopped short of the maximum: more epochs, or newton"
     STEP_LIMIT = "stopped at the step limit before the gradient vanished: raise max_steps, or see check(model)"
+    STALLED = "stopped with a gap or a violation left, as its notes say: state columns and response in units of like size, or raise max_steps"
     SADDLE = "stopped at a point that is no maximum: start elsewhere, or use a more informative prior"
     NOT_IDENTIFIED = (
         "some columns are combinations of others: drop them or give a prior; coefficients involved are not identified"
@@ -89,6 +90,11 @@ class Status(Enum):
     @property
     def good(self) -> bool:
         return self in (Status.EXACT, Status.CONVERGED, Status.SAMPLED, Status.RESAMPLED, Status.SEPARATED)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a search for a mode ended at a point that is none."""
+        return self in (Status.STEP_LIMIT, Status.STALLED, Status.SADDLE)
 
 
 class Routine(str):

@@ -135,6 +135,11 @@ class Likelihood(ABC):
     def describe(self, response: str) -> str:
         """What is modelled, in words: the event, the reference class, the link."""
 
+    @property
+    def centre(self) -> str:
+        """What of the response the inverse link of the linear predictor is."""
+        return "mean"
+
     def mean_name(self, response: str) -> str:
         """What the mean is, in few words: the response, or the probability that is meant."""
         return response

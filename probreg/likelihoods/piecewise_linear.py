@@ -70,7 +70,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         return float(aux[self.aux[0]])
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return _pull(y - eta[..., 0], self.slopes(**aux))[..., None]
+        return _pull(self.residuals(y, eta, **aux), self.slopes(**aux))[..., None]
 
     def information(self, eta: Array, **aux: Any) -> Array:
         # E score^2 = up^2 P(r > tube) + down^2 P(r < -tube) = (up + down) / Z
@@ -81,7 +81,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         return np.zeros((*eta.shape[:-1], 1, 1, 1))
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        at, r = self.slopes(**aux), y - eta[..., 0]
+        at, r = self.slopes(**aux), self.residuals(y, eta, **aux)
         loss, pull, Z, P, n = _loss(r, at), _pull(r, at), at.mass, at.outside, len(y)
         gradient, H = np.zeros((n, 1 + len(self.aux))), np.zeros((n, 1 + len(self.aux), 1 + len(self.aux)))
         # d/d eta = pull, d/d log s = loss - P, and their expected squares (up + down) / Z and 2 P - P^2; their product has mean 0
@@ -94,10 +94,12 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
             H[:, 2, 2] = at.tube**2 * ((at.up + at.down) / Z - 4.0 / Z**2)
         return ValueGradHessian(-loss - np.log(Z), gradient, H)
 
-    def on_kinks(self, y: Array, eta: Array, **aux: Any) -> Array:
-        """(n,) bool: rows whose residual lies on an edge of the tube to rounding, where any slope between its two sides will do."""
-        at, r = self.slopes(**aux), y - eta[..., 0]
-        return np.abs(np.abs(r) - at.tube) <= _ROUNDING * (np.abs(y) + np.abs(eta[..., 0]) + at.tube)
+    def residuals(self, y: Array, eta: Array, **aux: Any) -> Array:
+        """y - eta (n,), exactly an edge of the tube where that is so to rounding: there any slope between its two sides will do."""
+        tube, mean = self.slopes(**aux).tube, eta[..., 0]
+        r = y - mean
+        edge = np.abs(np.abs(r) - tube) <= _ROUNDING * (np.abs(y) + np.abs(mean) + tube)
+        return np.where(edge, np.copysign(tube, r), r)
 
     def prox(self, y: Array, eta: Array, step: float, **aux: Any) -> Array:
         # the residual v = y - eta is drawn towards the tube: to v - step up above it, no farther than its edge

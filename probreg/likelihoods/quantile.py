@@ -45,7 +45,7 @@ class Quantile(PiecewiseLinearLikelihood):
         check_fields(self)
 
     @property
-    def centre(self) -> str:  # type: ignore[override]
+    def centre(self) -> str:
         return f"{self.tau:g} quantile"
 
     def slopes(self, **aux: Any) -> Slopes:

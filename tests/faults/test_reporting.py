@@ -210,3 +210,14 @@ def test_rows_that_chose_the_priors_scale_do_not_calibrate(table):
     assert (
         pr.conformal(pr.fit(stated, "conjugate"), prob=0.8).calibrated.count == 10
     )  # has an evidence, chose nothing by it
+
+
+def test_a_report_tells_the_groups_of_a_prior_in_words(table, tmp_path):
+    prior = pr.priors.GroupLaplace(0.5, groups=(("x", "z"),))
+    fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=prior))
+    pr.report({"groups": fit}, tmp_path / "report.html")
+    assert "group-laplace with scale 0.5, 1 group of 2 columns" in (tmp_path / "report.html").read_text()
+    matrix = pr.Model.from_formula(
+        "y ~ 0 + x + z", table, prior=pr.priors.MultivariateNormal(np.zeros((2, 1)), np.eye(2))
+    )
+    pr.report({"matrix": pr.fit(matrix)}, tmp_path / "report.html")

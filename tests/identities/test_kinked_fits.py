@@ -1,12 +1,14 @@
 """Fits of losses with kinks: support vectors and quantiles with known answers, their standard errors and their posteriors."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 import probreg as pr
+from probreg.inference.penalized import kink_systems, piecewise_linear
 from probreg.kernels import RBF, Linear
 from probreg.likelihoods import AbsoluteLoss, EpsilonInsensitive, Huber, PowerNoise, Quantile
 
@@ -383,3 +385,59 @@ def test_a_flat_column_beside_its_copy_with_a_prior_keeps_its_coefficient() -> N
     fit = pr.fit(model, "interior_point")
     alone = pr.fit(pr.Model.from_arrays(x[:, :1], y, likelihood=AbsoluteLoss(), aux={"sigma": 1.0}), "interior_point")
     np.testing.assert_allclose(fit.coef.values, [alone.coef.values[0], 0.0, alone.coef.values[1]], atol=1e-9)
+
+
+def test_tau_may_be_an_array() -> None:
+    x, y = rows(40)
+    fits = pr.quantile_regression(x, y, tau=np.array([0.75, 0.25]))
+    assert isinstance(fits, dict)
+    assert list(fits) == [0.25, 0.75]
+    np.testing.assert_array_equal(fits[0.25].coef, pr.quantile_regression(x, y, tau=0.25).coef)
+    for wrong in (np.array([[0.1, 0.2]]), [[0.1]], np.array([0.1, 0.1])):
+        with pytest.raises(pr.DataError, match="tau lists different probabilities"):
+            pr.quantile_regression(x, y, tau=wrong)
+
+
+def test_predictions_name_the_quantile_and_the_working_density() -> None:
+    x, y = rows(40)
+    kind = pr.quantile_regression(x, y, tau=0.9).predict(x[:2]).attrs["kind"]
+    assert kind.startswith("Wald interval of the 0.9 quantile on the link scale")
+    assert "under the quantile density, a working model" in kind
+    assert "working" not in pr.ols(x, y).predict(x[:2]).attrs["kind"]
+
+
+@pytest.mark.parametrize("likelihood", [AbsoluteLoss(), Quantile(0.3), EpsilonInsensitive(0.25)])
+def test_a_row_on_a_kink_to_rounding_has_no_score(likelihood) -> None:
+    tube = float(likelihood.slopes(**dict.fromkeys(likelihood.aux, 1.0)).tube)
+    y = np.array([0.1, 1e3, -7.0])
+    eta = (y - tube * np.array([1.0, -1.0, 1.0])) * (1.0 + np.array([2e-16, -2e-16, 3e-16]))
+    aux = dict.fromkeys(likelihood.aux, 1.0)
+    assert not likelihood.score(y, eta[:, None], **aux).any()
+    assert not likelihood.value_grad_hessian(y, eta[:, None], **aux).gradient[:, 0].any()
+    away = likelihood.score(y, (y - 2.0 * tube - 1e-3)[:, None], **aux)
+    np.testing.assert_allclose(away[:, 0], likelihood.slopes(**aux).up)
+
+
+def test_a_search_that_stalls_does_not_ask_for_more_steps_alone(monkeypatch) -> None:
+    x, y = rows(40)
+    model = pr.Model.from_arrays(x, y, likelihood=AbsoluteLoss(), aux={"sigma": 1.0})
+    found = piecewise_linear.kink_mode
+
+    def stalled(*given, **options):
+        return replace(found(*given, **options), converged=False)
+
+    monkeypatch.setattr(piecewise_linear, "kink_mode", stalled)
+    with pytest.warns(pr.ProbregWarning, match="stopped with a gap or a violation left"):
+        fit = pr.fit(model)
+    assert fit.solution.status.unfinished
+    assert not fit.solution.status.good
+
+
+def test_equations_that_no_way_solves_end_in_words(monkeypatch) -> None:
+    def fails(*given, **options):
+        raise np.linalg.LinAlgError
+
+    for name in ("cholesky", "dsytrf", "lstsq"):
+        monkeypatch.setattr(kink_systems, name, fails)
+    with pytest.raises(pr.NotConverged, match="double precision does not solve"):
+        kink_systems.saddle_solver(np.eye(2), np.ones((2, 1)))(np.ones(2), np.ones(1))

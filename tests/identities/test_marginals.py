@@ -104,3 +104,18 @@ def test_a_mixture_has_the_tails_of_its_parts():
     np.testing.assert_allclose(found.quantile(share), stats.norm(3.0, 2.0).ppf(share), rtol=1e-9)
     low, high = found.support
     assert found.cdf(np.array([low, high])) == pytest.approx([0.0, 1.0], abs=1e-15)
+
+
+def test_a_print_takes_the_summary_once(monkeypatch):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=30)
+    fit = pr.fit(pr.Model.from_arrays(x, x + rng.normal(size=30), prior=pr.Normal(1.0)), "quadrature")
+    asked, summary = [], pr.Fit.summary
+
+    def counted(*given, **settings):
+        asked.append(1)
+        return summary(*given, **settings)
+
+    monkeypatch.setattr(pr.Fit, "summary", counted)
+    assert "95 % eti intervals" in str(fit)
+    assert len(asked) == 1

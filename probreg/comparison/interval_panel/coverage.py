@@ -257,6 +257,7 @@ _CAUSES = {
     Status.NO_MAXIMUM: "separated",
     Status.NOT_IDENTIFIED: "collinear",
     Status.STEP_LIMIT: "not converged",
+    Status.STALLED: "not converged",
     Status.SADDLE: "not converged",
 }
 

@@ -78,21 +78,24 @@ def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
         H = unit / sigma**2 if unit is not None else information_of(model, beta[i], None, **aux)
         given = {k: {h: float(values[name][i]) for h, name in of.items()} for k, of in names.items()}
         # with beta_b = A u where the prior of a block is N(0, A A'): H of u is A'HA, and the trace over the block is the same
-        for b, A in _roots_given(joint, given):
+        roots = _roots_given(joint, given)
+        for b, A in roots:
             at = vec_entries(b.columns, beta.shape[2])
             A = np.kron(A, np.eye(beta.shape[2]))
             H = H.copy()
             H[at] = A.T @ H[at]
             H[:, at] = H[:, at] @ A
-        P = prior_given(joint, given).curvature(beta[i], sigma)
+        P = prior_given(joint, given, roots).curvature(beta[i], sigma)
         total += diagonal_of_shrinkage(H, P)
     return (total / len(every)).reshape(beta.shape[1:])
 
 
-def prior_given(joint: JointPrior, values: Mapping[int, Mapping[str, float]]) -> JointPrior:
-    """The prior of the coefficients at values of the hyperparameters of its blocks, by the number of the block; of those with a root
-    the prior of what it multiplies."""
-    rooted = {b.columns for b, _ in _roots_given(joint, values)}
+def prior_given(
+    joint: JointPrior, values: Mapping[int, Mapping[str, float]], roots: list[tuple[BlockPrior, Array]]
+) -> JointPrior:
+    """The prior of the coefficients at values of the hyperparameters of its blocks, by the number of the block; of those with `roots`
+    the prior of what these multiply."""
+    rooted = {b.columns for b, _ in roots}
     blocks = []
     for i, b in enumerate(joint.blocks):
         prior = b.prior

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, lstsq, solve_triangular
 from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
 
-from probreg.errors import Incompatible
+from probreg.errors import Incompatible, NotConverged
 from probreg.inference.penalized.kinks import KinkProblem
 from probreg.numerics.linalg import inverse_upper, merge, rank_of, triangular, weighted_gram
 
@@ -163,8 +163,12 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
                 small = np.abs(x).max() * norm + np.abs(both).max()
                 if len(ways) == 1 or np.abs(W @ x - both).max() <= ROUNDING * small:
                     return x[:m], x[m:]
-            except LinAlgError:
-                pass
+            except LinAlgError as error:
+                if len(ways) == 1:
+                    raise NotConverged(
+                        "interior_point: the rows on kinks give equations that double precision does not solve: state columns and "
+                        "response in units of like size"
+                    ) from error
             ways.pop(0)
             ready.clear()
 

@@ -90,6 +90,7 @@ def certified(model: Model, mode: Mode, at: KinkMode) -> Solution:
 
 def with_certificate(model: Model, found: Solution, at: KinkMode, *, steps: int, moved: float = 0.0) -> Solution:
     """The solution with its certificate in numbers and words; an interval of the intercept is `moved` to the raw columns."""
+    assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     stats = {
         "n": model.design.total,
         "primal": at.primal,
@@ -230,7 +231,7 @@ def kinked_mode(model: Model, *, tol: float = 1e-10, max_steps: int = 100) -> tu
         within = bool(model.likelihood.insensitive)
         log_aux = _one(programme.slope, log_aux, 0, model.unknown[0], within=within)
     found, local = programme(log_aux)
-    status = Status.CONVERGED if found.converged else Status.STEP_LIMIT
+    status = Status.CONVERGED if found.converged else Status.STALLED
     return Mode(found.beta[:, None], log_aux, local, found.violation, programme.steps, status), found
 
 

@@ -59,7 +59,7 @@ class SupportVectors(InteriorPoint):
         # loss / c + |b|^2 / (2 tau^2) is that of the unit scales divided by C c
         by = 1.0 / (self.C * c)
         at = replace(at, dual=at.dual * by, primal=at.primal * by, dual_value=at.dual_value * by, gap=at.gap * by)
-        status = Status.CONVERGED if at.converged else Status.STEP_LIMIT
+        status = Status.CONVERGED if at.converged else Status.STALLED
         if of_kernel:
             k = len(beta)
             scale = OnRequest((k, k), partial(_covariance, found, beta, at.violation))

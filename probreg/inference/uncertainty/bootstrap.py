@@ -144,7 +144,7 @@ def _replicate(
         errors = _errors(model, s, robust=wanted[1]) if wanted[0] else None
     except (ProbregError, np.linalg.LinAlgError) as error:
         return Replicate(nothing, nothing, {}, None, type(error).__name__)
-    if s.status in (Status.STEP_LIMIT, Status.SADDLE):
+    if s.status.unfinished:
         return Replicate(nothing, nothing, {}, None, s.status.name)
     coef, gone = s.beta @ D.T, np.zeros_like(nothing, dtype=bool) if s.not_estimable is None else s.not_estimable
     coef = np.where(gone, np.copysign(np.inf, coef) if s.status is Status.NO_MAXIMUM else np.nan, coef)
@@ -234,6 +234,7 @@ def _counted(failures: Counter[str]) -> str:
         "NO_MAXIMUM": "separated",
         "NOT_IDENTIFIED": "collinear",
         "STEP_LIMIT": "not converged",
+        "STALLED": "not converged",
         "SADDLE": "not converged",
     }
     return ", ".join(f"{n} {words.get(k, k)}" for k, n in failures.most_common())

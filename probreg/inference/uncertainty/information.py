@@ -230,8 +230,6 @@ class RowDerivatives:
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
         found = self.at.likelihood.value_grad_hessian(self.block.y, self.eta, **self.known).gradient
-        if isinstance(self.at.likelihood, PiecewiseLinearLikelihood):
-            found[self.at.likelihood.on_kinks(self.block.y, self.eta, **self.known), 0] = 0.0
         return found[:, self.at.pick]
 
     @cached_property

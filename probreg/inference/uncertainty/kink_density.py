@@ -22,9 +22,7 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     likelihood, design = model.likelihood, model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)  # who asks has asked the likelihood
     eta, known = model.eta(solution.beta), likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
-    at, r = likelihood.slopes(**known), design.observed - eta[:, 0]
-    # rows on an edge to rounding are there
-    r = np.where(likelihood.on_kinks(design.observed, eta, **known), np.sign(r) * at.tube, r)
+    at, r = likelihood.slopes(**known), likelihood.residuals(design.observed, eta, **known)
     if np.all(np.asarray(at.tube) == 0.0):
         return (at.up + at.down) * _near(r, 0.0, design.weights)
     return at.up * _near(r, at.tube, design.weights) + at.down * _near(r, -at.tube, design.weights)

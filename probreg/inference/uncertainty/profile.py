@@ -107,7 +107,7 @@ def _possible(model: Model, solution: Solution, kind: str) -> None:
     if why := Newton().obstacle(model):
         raise Incompatible(f"a {kind} interval needs the maximum with a coefficient held, by Newton's method: {why}")
     model.design.need_rows(f"a {kind} interval")
-    if solution.status in (Status.SADDLE, Status.STEP_LIMIT):
+    if solution.status.unfinished:
         raise NotConverged(f"no {kind} interval: {solution.status.value}")
 
 

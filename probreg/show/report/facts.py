@@ -212,12 +212,24 @@ def _words(spec: dict[str, Any]) -> str:
         size = len(spec.pop("precision_matrix"))
         spec.pop("scale", None)
         return f"{name} with a precision matrix of {size} x {size}{units}"
-    told = [f"{key} {_number(v)}" for key, v in spec.items() if not (key == "location" and v == 0.0)]
+    told = [words for key, v in spec.items() if (words := _setting(key, v))]
     return name + (f" with {', '.join(told)}" if told else "") + units
 
 
-def _number(value: Any) -> str:
-    return ", ".join(f"{v:g}" for v in value) if isinstance(value, list) else f"{value:g}"
+def _setting(key: str, value: Any) -> str:
+    """A setting of a prior with its value; nothing for one that is absent, or says what is so without it."""
+    if value is None or value is False or (key == "location" and value == 0.0):
+        return ""
+    said = key.replace("_", " ")
+    if value is True:
+        return said
+    if key == "groups":
+        sizes = sorted((len(group) for group in value), reverse=True)
+        return f"{len(sizes)} group{'s' * (len(sizes) > 1)} of {', '.join(map(str, sizes))} columns"
+    array = np.array(value, dtype=float)
+    if array.size > 1 and array.ndim > 1:
+        return f"{said} of {' x '.join(map(str, array.shape))}"
+    return f"{said} {', '.join(f'{v:g}' for v in array.ravel())}"
 
 
 class Folded(NamedTuple):
