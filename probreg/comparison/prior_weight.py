@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import checked
+from probreg.arguments.scalars import Flag, checked
 from probreg.assess.after.power_scaling import has_prior, power_scaling
 from probreg.comparison.prior_terms import information_of_fit, prior_curvature_of_fit, prior_weights
+from probreg.comparison.tipping import REACH, Tipping, tipping_scales
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible, NotConverged, ProbregError, ProbregWarning
 from probreg.fits.fit import Fit, fit as fit_model
@@ -28,6 +29,7 @@ Array = np.ndarray
 CONFLICT = 0.05  # p-value of the maximum likelihood estimate under what the prior expects of it
 MUCH = 0.5  # prior weight from which a coefficient is the prior's more than the data's
 _FEW = 4  # names in a sentence
+_TIPS = 8  # coefficients that are named with their tipping scale
 _TERMS = {Status.NO_MAXIMUM.value: "separation", Status.NOT_IDENTIFIED.value: "identification"}
 _DRAWS = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 is at most 0.0015
 
@@ -35,7 +37,8 @@ _DRAWS = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 
 @dataclass(frozen=True, eq=False)
 class PriorWeight:
     """`table` has one row per coefficient that is of no smooth function or process: estimate and sd, the estimate and standard error of maximum likelihood, the
-    difference between them in standard errors, the prior weight (P H^-1)_jj, the pull in raw units, the p-value of a conflict, and for draws the sensitivities to the powers of prior and likelihood.
+    difference between them in standard errors, the prior weight (P H^-1)_jj, the pull in raw units, the p-value of a conflict, the tipping
+    scale, and for draws the sensitivities to the powers of prior and likelihood.
     `effective` is the number of coefficients that the data settle, of `free` that can vary (a symmetric softmax reports
     one more for each column, but they sum to zero)."""
 
@@ -56,16 +59,20 @@ class PriorWeight:
 
 
 @checked
-def prior_weight(fit: Fit) -> PriorWeight:
+def prior_weight(fit: Fit, *, tipping: Flag = True) -> PriorWeight:
     """What the prior of a fit did: prior weight, difference from maximum likelihood, pull, conflict, sensitivity.
 
-    The prior weight of coefficient j is (P H^-1)_jj; sensitivity is that to power scaling. Numbers that do not exist
-    are nan: no maximum likelihood estimate under separation, no curvature at a kink.
+    The prior weight of coefficient j is (P H^-1)_jj; sensitivity is that to power scaling. `tipping_scale` is the scale of the
+    prior, all stated scales being multiplied by one factor, at which the mode changes its sign or its 95 % interval the side
+    of zero: the nearest of those from 1/1024 to 1024 times the stated. Numbers that do not exist are nan: no maximum likelihood
+    estimate under separation, no curvature at a kink.
 
     Parameters
     ----------
     fit : Fit
         A fit.
+    tipping : bool
+        Whether tipping scales are looked for, which takes some dozens of fits.
 
     Returns
     -------
@@ -104,11 +111,12 @@ def prior_weight(fit: Fit) -> PriorWeight:
     with np.errstate(invalid="ignore", divide="ignore"):
         # In standard errors of maximum likelihood.
         difference = (estimate - ml) / se
+    tips = tipping_scales(fit) if tipping else None
     table = pd.DataFrame(
         {
             "estimate": estimate, "sd": sd, "ml": ml, "ml_se": se, "difference": difference,
             "prior_weight": weights.ravel(), "pull": _pull(fit), "conflict": _conflict(fit, ml, se),
-        },
+        } | ({"tipping_scale": tips.scale} if tips is not None else {}),
         index=pd.Index(fit.parameter_names, name="coef"),
     )  # fmt: skip
     # the K directions that a symmetric softmax reports of K - 1 predictors have K / (K - 1) times their trace
@@ -124,6 +132,8 @@ def prior_weight(fit: Fit) -> PriorWeight:
         table["likelihood_power"] = power["likelihood"].reindex(table.index)
     informative = np.repeat(fit.model.joint.informative, outcomes)[alone]
     said = [*_sentences(table, informative, status), *_left_out(fit)]
+    if tips is not None:
+        said += _tipping_said(tips, fit.parameter_names, np.repeat(fit.model.joint.informative, outcomes) & alone)
     return PriorWeight(table, effective, count, tuple(said), status)
 
 
@@ -249,6 +259,25 @@ def _unsaid(table: Any, informative: Array, status: str) -> list[str]:
     if len(unjudged):
         out.append(f"prior-data conflict: not judged for {_named(unjudged)}, whose prior has no draws")
     return out
+
+
+def _tipping_said(tips: Tipping, names: list[str], with_prior: Array) -> list[str]:
+    """A line for each coefficient that tips, the nearest first, and one for those that do not."""
+    if tips.unsaid:
+        return [f"tipping scale: not looked for, {tips.unsaid}"]
+    order = [int(j) for j in np.argsort(np.abs(np.log(tips.factor))) if tips.what[j]]
+    said = [
+        f"tipping scale of {names[j]}: {tips.scale[j]:.3g}, {tips.factor[j]:.3g} times the stated; "
+        f"{'below' if tips.factor[j] < 1 else 'above'} it {tips.what[j]}"
+        for j in order[:_TIPS]
+    ]
+    if len(order) > _TIPS:
+        said.append(f"tipping scale: {len(order) - _TIPS} more in .table")
+    never = [name for j, name in enumerate(names) if with_prior[j] and not tips.what[j]]
+    if never:
+        reach = f"1/{2**REACH} to {2**REACH} times the stated scale"
+        said.append(f"tipping scale: none for {_named(never)}; from {reach} neither sign nor side of zero changes")
+    return said
 
 
 def _left_out(fit: Fit) -> list[str]:

@@ -61,12 +61,12 @@ def test_sentences_name_the_conflict_and_the_weight():
     found = prior_weight(pr.fit(gaussian({"a": pr.Normal(0.02, location=3.0), "b": pr.Normal(5.0)})))
     assert found.sentences[0].startswith("prior-data conflict on a: maximum likelihood is ")
     assert found.sentences[1].startswith("prior weight of a: ")
-    assert len(found.sentences) == 2
+    assert all(s.startswith("tipping scale") for s in found.sentences[2:])
     assert np.isnan(found.table.loc["c", "conflict"])
     assert found.table.loc["c", "prior_weight"] == 0
     calm = prior_weight(pr.fit(gaussian(pr.Normal(3.0))))
     least = calm.table["conflict"].min()
-    assert calm.sentences == (
+    assert calm.sentences[:2] == (
         "prior weight: below 50 % for each coefficient",
         f"prior-data conflict: none found (least p = {least:.2g})",
     )
