@@ -118,9 +118,12 @@ def coefficients(
     together = scale == "sd" or ax is not None
     draw = _on_one_axis if together else _panels
     fig = draw(rows, shown, names, figsize, *([ax] if together else []))
-    unit = "per standard deviation of its column" if scale == "sd" else "each in the units of its coefficient"
+    if together:
+        per = "standard deviation of the column" if scale == "sd" else "unit of the column"
+        label(ax or fig.axes[0], x=f"change of the linear predictor per {per}")
+    unit = "" if together else ", each in the units of its coefficient"
     who = f"{names[0]}, " if len(several) == 1 else ""
-    footnote(fig, f"{who}{100 * prob:g} % intervals, {unit}{left_out}", ax)
+    footnote(fig, f"{who}{100 * prob:g} % intervals{unit}{left_out}", ax)
     return fig
 
 
@@ -181,7 +184,6 @@ def _on_one_axis(
     one.set_yticks(range(len(shown)), [shorten(word, 34) for word in shown.values()])
     one.set_ylim(len(shown) - 0.4, -0.6)
     top_legend(fig, one, ax)
-    label(one, x="change of the linear predictor")
     return fig
 
 
