@@ -351,3 +351,20 @@ def test_the_trace_of_the_panel_is_that_of_the_largest_r_hat():
     ax = plot.diagnose(posterior()).axes[4]
     worst = posterior().summary()["r_hat"].idxmax()
     assert ax.get_ylabel() == worst
+
+
+def test_a_quantile_is_called_what_it_is():
+    fit = fit_of("quantile")
+    assert plot.scale_location(fit).axes[0].get_xlabel() == "fitted 0.5 quantile of quantile"
+    words = plot.fitted(fit).axes[0].get_legend_handles_labels()[1]
+    assert "95 % interval of the 0.5 quantile of quantile" in words
+    assert "mean" not in " ".join(words)
+
+
+def test_smooth_functions_stand_in_their_own_picture():
+    fit = pr.gam("gaussian ~ s(z) + group", table())
+    fig = plot.coefficients(fit)
+    assert not any("s(z)" in ax.get_title(loc="left") for ax in fig.axes)
+    assert "smooth functions are drawn by plot.smooth" in fig.get_supxlabel().replace("\n", " ")
+    assert "Not drawn: s(z)" in plot.partial(fit).get_supxlabel().replace("\n", " ")
+    assert "plot.smooth" not in plot.coefficients(fit_of("gaussian")).get_supxlabel()

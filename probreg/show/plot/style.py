@@ -58,6 +58,13 @@ def estimate_word(fit: Fit) -> str:
     return "ML estimate" if fit.model.flat else "posterior mode"
 
 
+def fitted_name(fit: Fit) -> str:
+    """What a likelihood fits to the rows: a mean, a probability, a quantile."""
+    response = fit.model.design.response
+    name = fit.model.likelihood.mean_name(response)
+    return f"fitted mean of {shorten(name)}" if name == response else f"fitted {shorten(name.removeprefix('the '))}"
+
+
 def say(text: object) -> str:
     """A name as it stands: a dollar sign starts no formula, a line break is a space."""
     return " ".join(str(text).split()).replace("$", r"\$")
