@@ -12,19 +12,27 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
+from scipy.stats import poisson
 
 import probreg as pr
 from probreg.comparison.interval_panel import coverage, interval_panel
 from probreg.comparison.tuning import path, tune
+from probreg.likelihoods import OfClasses, OfTrials, SmoothLikelihood, SoftmaxLikelihood
+from probreg.likelihoods.counts import CountLikelihood
 from probreg.show import plot
 from probreg.show.plot.picture import Picture
 
+from .cases import own
 from .drawn import faults
 
 matplotlib.use("Agg")
 N = 60
 PICTURES = {name: getattr(plot, name) for name in plot.__all__ if name != "PLOTS"}
 ON_AXES = sorted(name for name, draw in PICTURES.items() if "ax" in inspect.signature(draw).parameters)
+CHAINS = ("trace", "rank")
+EACH = pytest.mark.parametrize(
+    "name", [pytest.param(k, marks=pytest.mark.slow if k in CHAINS else ()) for k in sorted(PICTURES)]
+)
 RESPONSES = ["gaussian", "bernoulli", "categorical", "poisson", "quantile"]
 
 
@@ -72,7 +80,7 @@ def wide(likelihood: str) -> pr.Fit:
 def told(name: str) -> Any:
     """What the picture of this name draws."""
     fit = fit_of("gaussian")
-    if name in ("trace", "rank"):
+    if name in CHAINS:
         return posterior()
     if name in ("calibration", "reliability"):
         return fit_of("bernoulli")
@@ -109,22 +117,19 @@ def hues(fig: Any) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", sorted(PICTURES))
+@EACH
 def test_a_picture_is_of_the_size_that_is_asked_for_and_shows_itself_once(name):
     open_before = plt.get_fignums()
     fig = PICTURES[name](told(name), figsize=(9.0, 8.0))
     assert tuple(fig.get_size_inches()) == (9.0, 8.0)
     assert isinstance(fig, Picture)
     assert plt.get_fignums() == open_before  # pyplot, which would show it again, does not know it
-    assert faults(fig) == []
-    with pytest.raises(pr.DataError, match=r"figsize is \(width, height\) in inches"):
-        PICTURES[name](told(name), figsize=(0.0, 3.0))
 
 
 def test_the_value_of_a_cell_is_an_image():
     fig = plot.qq(fit_of("gaussian"))
     assert fig._repr_png_().startswith(b"\x89PNG")
-    for size in ((3.0,), "large", 4.0):
+    for size in ((0.0, 3.0), (3.0,), "large", 4.0):
         with pytest.raises(pr.DataError, match=r"figsize is \(width, height\) in inches"):
             plot.qq(fit_of("gaussian"), figsize=size)
 
@@ -144,12 +149,20 @@ def test_a_picture_of_one_panel_is_drawn_on_the_axes_that_are_given(name):
         PICTURES[name](told(name), ax="left")
 
 
+@pytest.mark.slow
+def test_chains_have_new_names_and_no_intercept():
+    for draw in (plot.trace, plot.rank):
+        fig = draw(posterior(), rename={"z": "dose"}, intercept=False)
+        titles = [ax.get_title(loc="left") for ax in fig.axes if ax.get_visible()]
+        assert [t for t in titles if t][:2] == ["age of the patient", "dose"]
+
+
 @cache
 def usual(name: str) -> Any:
     return PICTURES[name](told(name))
 
 
-@pytest.mark.parametrize("name", sorted(PICTURES))
+@EACH
 def test_words_of_a_picture_lie_inside_it_and_apart(name):
     assert faults(usual(name)) == []
 
@@ -199,7 +212,7 @@ def test_the_law_of_words_sees_what_it_forbids():
 
 def test_a_colour_has_one_meaning():
     seen = defaultdict(set)
-    for name in PICTURES:
+    for name in set(PICTURES) - set(CHAINS):
         for word, colour in hues(usual(name)).items():
             seen[word].add(colour)
     assert {word: colours for word, colours in seen.items() if len(colours) > 1} == {}
@@ -220,8 +233,6 @@ def test_new_names_order_and_intercept():
     for draw in (plot.coefficients, plot.prior_weight):
         with pytest.raises(pr.DataError, match="rename: 'w' is no name in this picture"):
             draw(fit, rename={"w": "dose"})
-    chains = plot.trace(posterior(), rename={"z": "dose"}, intercept=False)
-    assert [t for t in titles(chains) if t][:2] == ["age of the patient", "dose"]
     assert plot.partial(fit, "z", rename={"z": "dose"}).axes[0].get_xlabel() == "dose"
     assert plot.fitted(fit, "z", rename={"z": "dose", "group": "arm"}).axes[0].get_xlabel() == "dose"
 
@@ -235,7 +246,7 @@ def test_a_common_scale_is_the_standard_deviation_of_the_column(likelihood):
     sd = fit.model.design.X[:, 1:].std(0)
     b = fit.coef.values.reshape(fit.model.shape[0], -1)[1:] * sd[:, None]
     np.testing.assert_allclose(drawn, b.T.ravel(), rtol=1e-9)
-    assert "per standard deviation of its column" in fig.get_supxlabel()
+    assert "per standard deviation of the column" in ax.get_xlabel().replace("\n", " ")
     weight = plot.prior_weight(fit, scale="sd").axes[0]
     peak = next(line for line in weight.lines if line.get_label() == "posterior")
     x, y = peak.get_data()
@@ -266,3 +277,94 @@ def test_a_factor_has_its_fitted_effects_and_the_means_of_its_partial_residuals(
     group = table()["group"].to_numpy()
     means = [line.get_ydata()[0] for line in ax.lines if line.get_label() == "mean of a level"]
     np.testing.assert_allclose(means, [found[group == g].mean() for g in ("control", "high dose", "low dose")])
+
+
+def _of(likelihood: str) -> pr.Model:
+    """A small model of any likelihood of the registry."""
+    known, rng = pr.LIKELIHOODS[likelihood], np.random.default_rng(5)
+    x = rng.normal(size=N)
+    eta = x[:, None] * np.array([0.0, 1.0, -1.0])
+    probability = np.exp(eta) / np.exp(eta).sum(1, keepdims=True)
+    rest: dict[str, Any] = {}
+    if issubclass(known, OfTrials):
+        counts = np.array([rng.multinomial(8, p) for p in probability])
+        several = issubclass(known, SoftmaxLikelihood)
+        y, rest = (counts, {}) if several else (counts[:, 1], {"trials": np.full(N, 8)})
+    elif issubclass(known, SoftmaxLikelihood):
+        y = np.array([*"abc"])[[rng.choice(3, p=p) for p in probability]]
+    elif issubclass(known, OfClasses):
+        y = (x + rng.normal(size=N) > 0).astype(int)
+    elif not issubclass(known, CountLikelihood):
+        y = x + rng.normal(size=N)
+    else:
+        y = rng.poisson(np.exp(0.5 * x) * rng.gamma(1.0, 1.0, N))
+    rest |= {"aux": {"alpha": pr.HalfNormal(1.0)}} if "alpha" in known.aux else {}
+    return pr.Model.from_arrays(np.c_[x, rng.normal(size=N)], y, likelihood=likelihood, prior=pr.Normal(1.0), **rest)
+
+
+def six(fit: pr.Fit) -> list[str]:
+    fig = plot.diagnose(fit)
+    assert len(fig.axes) == 6
+    assert faults(fig) == []
+    assert all(len(ax.lines) + len(ax.collections) + len(ax.patches) + len(ax.images) for ax in fig.axes)
+    assert all(ax.get_xlabel() for ax in fig.axes)
+    return [ax.get_title(loc="left") for ax in fig.axes]
+
+
+QUICK = ["multinomial", "quantile"]
+EVERY = [pytest.param(k, marks=() if k in QUICK else pytest.mark.slow) for k in own(pr.LIKELIHOODS)]
+
+
+@pytest.mark.parametrize("likelihood", EVERY)
+def test_six_panels_judge_every_likelihood(likelihood):
+    titles = six(pr.fit(_of(likelihood)))
+    kinked = not issubclass(pr.LIKELIHOODS[likelihood], SmoothLikelihood)
+    assert ("Leverage" in titles) != kinked
+    assert ("Calibration" in titles) == issubclass(pr.LIKELIHOODS[likelihood], OfClasses)
+    assert ("Rootogram" in titles) == issubclass(pr.LIKELIHOODS[likelihood], CountLikelihood)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "likelihood", ["gaussian", "bernoulli", "categorical", "binomial", "negative_binomial", "quantile"]
+)
+def test_six_panels_judge_a_posterior_and_a_prior_with_kinks(likelihood):
+    with warnings.catch_warnings(action="ignore"):
+        chains = pr.fit(_of(likelihood), pr.NUTS(draws=100, chains=2), seed=1)
+    assert six(chains)[4:] == ["Trace", "Ranks"]
+    if issubclass(pr.LIKELIHOODS[likelihood], SmoothLikelihood):
+        lasso = pr.fit(_of(likelihood).with_prior(pr.Laplace(1.0)))
+        assert six(lasso)[5] == "Surprise"
+
+
+def test_a_rootogram_shows_the_expected_number_of_rows_of_each_count():
+    fit = fit_of("poisson")
+    ax = next(ax for ax in plot.diagnose(fit).axes if ax.get_title(loc="left") == "Rootogram")
+    y, mean = table()["poisson"].to_numpy(), fit.predictive().mean()
+    np.testing.assert_allclose([p.get_height() ** 2 for p in ax.patches], np.bincount(y), atol=1e-12)
+    expected = poisson.pmf(np.arange(y.max() + 1)[:, None], mean).sum(1)
+    np.testing.assert_allclose(ax.lines[0].get_ydata() ** 2, expected, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_trace_of_the_panel_is_that_of_the_largest_r_hat():
+    ax = plot.diagnose(posterior()).axes[4]
+    worst = posterior().summary()["r_hat"].idxmax()
+    assert ax.get_ylabel() == worst
+
+
+def test_a_quantile_is_called_what_it_is():
+    fit = fit_of("quantile")
+    assert plot.scale_location(fit).axes[0].get_xlabel() == "fitted 0.5 quantile of quantile"
+    words = plot.fitted(fit).axes[0].get_legend_handles_labels()[1]
+    assert "95 % interval of the 0.5 quantile of quantile" in words
+    assert "mean" not in " ".join(words)
+
+
+def test_smooth_functions_stand_in_their_own_picture():
+    fit = pr.gam("gaussian ~ s(z) + group", table())
+    fig = plot.coefficients(fit)
+    assert not any("s(z)" in ax.get_title(loc="left") for ax in fig.axes)
+    assert "smooth functions are drawn by plot.smooth" in fig.get_supxlabel().replace("\n", " ")
+    assert "Not drawn: s(z)" in plot.partial(fit).get_supxlabel().replace("\n", " ")
+    assert "plot.smooth" not in plot.coefficients(fit_of("gaussian")).get_supxlabel()

@@ -1,6 +1,6 @@
 """Estimates and intervals of several fits side by side."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Probability, checked
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.show.plot.parameters import Order, Rename, Scale, arranged, intercepts, renamed, spreads
+from probreg.show.plot.parameters import Order, Rename, Scale, arranged, columns_of, intercepts, renamed, spreads
 from probreg.show.plot.style import (
     DASHED,
     GREY,
@@ -61,7 +61,7 @@ def coefficients(
 
     On the raw scale units differ, so each coefficient has a panel with an axis of its own, and a line marks zero where it
     is near. Per standard deviation of the column b_j sd(x_j) is drawn, and all share one axis. At most 40 parameters are
-    drawn.
+    drawn, none of smooth functions beside others.
 
     Parameters
     ----------
@@ -108,8 +108,10 @@ def coefficients(
     parameters = list(dict.fromkeys(k for table in rows.values() for k in table))
     if not parameters:
         raise DataError("scale='sd' needs a column that varies, and there is none beside the intercept")
-    words = renamed(parameters, rename)
-    dropped = set() if intercept else intercepts(several.values())
+    words, smooth = renamed(parameters, rename), _of_functions(several.values())
+    dropped = smooth if len(smooth) < len(parameters) else set()
+    functions = "; smooth functions are drawn by plot.smooth" if dropped else ""
+    dropped = dropped | (set() if intercept else intercepts(several.values()))
     estimate = {k: r.estimate for table in reversed(rows.values()) for k, r in table.items()}
     every = arranged(parameters, dropped, sort=sort, estimate=estimate, shown=words)
     shown = {name: words[name] for name in every[:MOST]}
@@ -118,10 +120,23 @@ def coefficients(
     together = scale == "sd" or ax is not None
     draw = _on_one_axis if together else _panels
     fig = draw(rows, shown, names, figsize, *([ax] if together else []))
-    unit = "per standard deviation of its column" if scale == "sd" else "each in the units of its coefficient"
+    if together:
+        per = "standard deviation of the column" if scale == "sd" else "unit of the column"
+        label(ax or fig.axes[0], x=f"change of the linear predictor per {per}")
+    unit = "" if together else ", each in the units of its coefficient"
     who = f"{names[0]}, " if len(several) == 1 else ""
-    footnote(fig, f"{who}{100 * prob:g} % intervals, {unit}{left_out}", ax)
+    footnote(fig, f"{who}{100 * prob:g} % intervals{unit}{left_out}{functions}", ax)
     return fig
+
+
+def _of_functions(fits: Iterable[Fit]) -> set[str]:
+    """The coefficients of smooth functions and processes, whose columns say nothing one by one."""
+    return {
+        name
+        for fit in fits
+        for name, column in columns_of(fit).items()
+        if column is not None and fit.model.design.of_terms[column]
+    }
 
 
 def _rows(fit: Fit, prob: float) -> _Table:
@@ -181,7 +196,6 @@ def _on_one_axis(
     one.set_yticks(range(len(shown)), [shorten(word, 34) for word in shown.values()])
     one.set_ylim(len(shown) - 0.4, -0.6)
     top_legend(fig, one, ax)
-    label(one, x="change of the linear predictor")
     return fig
 
 

@@ -27,6 +27,7 @@ from probreg.show.plot.style import (
     LIGHT,
     Mark,
     Size,
+    fitted_name,
     footnote,
     label,
     mark,
@@ -191,8 +192,7 @@ def _response(ax: Any, of: _Drawn) -> None:
     ends = [min(mean.min(), y.min()), max(mean.max(), y.max())]
     ax.plot(ends, ends, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
     points(ax, mean, y)
-    name = shorten(of.fit.model.design.response)
-    label(ax, x=f"fitted mean of {name}", y=name)
+    label(ax, x=fitted_name(of.fit), y=shorten(of.fit.model.design.response))
 
 
 def _rootogram(ax: Any, of: _Drawn) -> None:

@@ -11,7 +11,7 @@ from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import equal_tail
-from probreg.likelihoods import Bernoulli, OfTrials, SoftmaxLikelihood
+from probreg.likelihoods import Bernoulli, OfClasses, OfTrials, SoftmaxLikelihood
 from probreg.show.plot.parameters import Rename, renamed
 from probreg.show.plot.style import (
     GREY,
@@ -185,12 +185,14 @@ def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None)
         if "new_lower" in found and not isinstance(fit.model.likelihood, OfTrials):
             ax.fill_between(path.x, found["new_lower"], found["new_upper"], color=LIGHT, alpha=0.55, linewidth=0,
                             label=f"{100 * prob:g} % of new observations", zorder=1)  # fmt: skip
-    look = mark(0)
+    look, name = mark(0), fit.model.likelihood.mean_name(fit.model.design.response)
+    ordinary = name == fit.model.design.response or isinstance(fit.model.likelihood, OfClasses)
+    word = "mean" if ordinary else shorten(name.removeprefix("the "), 28)  # such as a quantile
     ax.fill_between(path.x, found["mean_lower"], found["mean_upper"], color=look.color, alpha=0.28, linewidth=0,
-                    label=f"{100 * prob:g} % interval of the mean", zorder=2)  # fmt: skip
+                    label=f"{100 * prob:g} % interval of the {word}", zorder=2)  # fmt: skip
     if reference is not None:
         ax.plot(path.x, reference, color=INK, linewidth=1.0, linestyle=(0, (5, 2)), zorder=4)
-    ax.plot(path.x, found["mean"], color=look.color, linewidth=1.8, label="mean", zorder=3)
+    ax.plot(path.x, found["mean"], color=look.color, linewidth=1.8, label=word, zorder=3)
 
 
 def _area(fit: Fit) -> Any:

@@ -102,7 +102,9 @@ def partial(fit: Fit, *columns: str, rename: Rename | None = None, figsize: Size
     rest = f". {len(drawable) - len(chosen)} more can be named" if not columns and len(drawable) > _MOST else ""
     factors = any(drawable[name][1] is not None for name in chosen)
     spread = ". Points of a level are spread sideways" if factors else ""
-    footnote(fig, f"{fit.method.name}: partial residuals{spread}{rest}")
+    others = [shorten(name, 24) for name in sloped(fit) if name not in drawable] if not columns else []
+    left = f". Not drawn: {', '.join(others[:3])}{' and more' * (len(others) > 3)}" if others else ""
+    footnote(fig, f"{fit.method.name}: partial residuals{spread}{rest}{left}")
     return fig
 
 

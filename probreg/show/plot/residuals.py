@@ -10,7 +10,19 @@ from probreg.fits.fit import Fit
 from probreg.likelihoods import Bernoulli, UnivariateLikelihood
 from probreg.show.plot.observations import Observations, observations, observed_quantile_residuals, smooth
 from probreg.show.plot.qq import against_normal, residual_word, said_of
-from probreg.show.plot.style import DASHED, GREY, Size, footnote, label, mark, paper, points, shorten, top_legend
+from probreg.show.plot.style import (
+    DASHED,
+    GREY,
+    Size,
+    fitted_name,
+    footnote,
+    label,
+    mark,
+    paper,
+    points,
+    shorten,
+    top_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,7 +84,7 @@ def against_fitted(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
     """Residuals against the fitted mean with a smooth: y - E[y], or where the response is discrete the quantile residuals z."""
     likelihood = fit.model.likelihood
     assert isinstance(likelihood, UnivariateLikelihood)
-    response = shorten(likelihood.mean_name(fit.model.design.response))
+    response = shorten(fit.model.design.response)
     measured = isinstance(likelihood.support, str)
     residual = seen.y - seen.mean if measured else z
     ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
@@ -80,4 +92,4 @@ def against_fitted(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
     if len(np.unique(seen.mean)) > 3:
         at = np.linspace(seen.mean.min(), seen.mean.max(), 60)
         ax.plot(at, smooth(seen.mean, residual, at), color=mark(1).color, linewidth=1.8, label="smooth")
-    label(ax, x=f"fitted mean of {response}", y=f"residual of {response}" if measured else residual_word(likelihood))
+    label(ax, x=fitted_name(fit), y=f"residual of {response}" if measured else residual_word(likelihood))

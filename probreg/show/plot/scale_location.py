@@ -12,7 +12,7 @@ from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.likelihoods import Bernoulli, SmoothLikelihood, UnivariateLikelihood
 from probreg.show.plot.observations import smooth
-from probreg.show.plot.style import DASHED, GREY, Size, footnote, label, mark, paper, points, shorten, top_legend
+from probreg.show.plot.style import DASHED, GREY, Size, fitted_name, footnote, label, mark, paper, points, top_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +68,6 @@ def scale_location(fit: Fit, *, ax: "Axes | None" = None, figsize: Size | None =
 def spread_against_fitted(ax: Any, fit: Fit) -> None:
     """The roots of absolute residuals against the fitted mean, and where those of normal noise are on average."""
     likelihood = fit.model.likelihood
-    response = shorten(likelihood.mean_name(fit.model.design.response))
     if local_obstacle(fit) is None:
         kind, found = "internally studentised", influence_measures(fit)["internal"]
     elif isinstance(likelihood, SmoothLikelihood):
@@ -86,4 +85,4 @@ def spread_against_fitted(ax: Any, fit: Fit) -> None:
         at = np.linspace(mean.min(), mean.max(), 60)
         ax.plot(at, smooth(mean, size, at), color=look.color, linewidth=1.8, label="smooth")
     ax.set_ylim(0.0, None)
-    label(ax, x=f"fitted mean of {response}", y=f"root of |{kind} residual|")
+    label(ax, x=fitted_name(fit), y=f"root of |{kind} residual|")

@@ -21,7 +21,7 @@ SMALL, NORMAL = 8.5, 9.5  # points
 MANY = 400  # marks; more are drawn as one image, so that a file stays small
 DASHED = (0, (4, 2))
 # letters in an inch of a line, by what is written
-_FOOT, _LABEL, _TITLE = 14.0, 12.0, 11.5
+_FOOT, _LABEL, _TITLE = 14.5, 14.0, 11.5
 _TICK = 5.5  # widths of a letter that a number under an axis takes up, with a gap
 
 
@@ -56,6 +56,13 @@ def estimate_word(fit: Fit) -> str:
     if fit.target == "posterior":
         return "posterior mean"
     return "ML estimate" if fit.model.flat else "posterior mode"
+
+
+def fitted_name(fit: Fit) -> str:
+    """What a likelihood fits to the rows: a mean, a probability, a quantile."""
+    response = fit.model.design.response
+    name = fit.model.likelihood.mean_name(response)
+    return f"fitted mean of {shorten(name)}" if name == response else f"fitted {shorten(name.removeprefix('the '))}"
 
 
 def say(text: object) -> str:
@@ -174,7 +181,7 @@ def top_legend(fig: "Figure", source: Any, ax: "Axes | None" = None) -> None:
         place, wide = {"loc": "lower left", "bbox_to_anchor": (0.0, top)}, room(ax)[0] * fig.dpi
     for columns in range(min(4, len(found)), 0, -1):
         made = (fig if ax is None else ax).legend(list(found.values()), list(found), ncols=columns, **place, **look)
-        if columns == 1 or made.get_window_extent().width <= wide:
+        if columns == 1 or made.get_window_extent().width <= 0.96 * wide:
             return
         made.remove()
 
