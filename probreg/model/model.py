@@ -61,6 +61,7 @@ from probreg.priors.penalties.processes import spell_process
 from probreg.priors.penalties.read_out import one_penalty
 from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
 from probreg.priors.penalties.support_vectors import spell_support_vectors
+from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
 Array = np.ndarray
@@ -351,6 +352,15 @@ class Model(FromData):
         return not self.joint.informative.any() and all(isinstance(self.aux_prior(a), Reference) for a in self.unknown)
 
     def __repr__(self) -> str:
+        head, rows, *rest = self._said()
+        return printed(head, f"  {'; '.join([rows, *rest])}")
+
+    def _repr_html_(self) -> str:
+        head, *rest = self._said()
+        return notebook_html([head], notes=rest)
+
+    def _said(self) -> list[str]:
+        """What is modelled; the rows and columns; the prior; each nuisance parameter."""
         d = self.design
         prior = ", ".join(
             f"{b.prior.name} on {d.called(b.columns)}" for b in self.joint.blocks if not isinstance(b.prior, Flat)
@@ -363,10 +373,8 @@ class Model(FromData):
         said = said if d.weight_kind == "frequency" else f" ({d.weight_kind} weights)"
         rows = f"rows {n}{said}" if n else "rows not kept"
         rows += "" if d.source is None else f" of {d.source.name}"
-        held = f"  {rows}, columns {', '.join(d.shown_columns)}; prior {prior or 'flat'}" + "".join(
-            f"; {a}" for a in aux
-        )
-        return printed(f"Model: {self.likelihood.describe(d.response)}", held)
+        held = f"{rows}, columns {', '.join(d.shown_columns)}"
+        return [f"Model: {self.likelihood.describe(d.response)}", held, f"prior {prior or 'flat'}", *aux]
 
     @property
     def penalty_setting(self) -> Setting:
