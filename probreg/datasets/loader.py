@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from probreg.arguments.scalars import Word, checked
 from probreg.errors import DataError
+from probreg.system.notebook import notebook_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,6 +108,9 @@ class Catalogue(tuple[DatasetCard, ...]):
     def __repr__(self) -> str:
         width = max((len(card.name) for card in self), default=0)
         return "\n".join(f"{card.name:<{width}}  {card.rows:>5} rows  {card.question}" for card in self)
+
+    def _repr_html_(self) -> str:
+        return notebook_html(["data sets"], notes=[f"{card.name}, {card.rows} rows: {card.question}" for card in self])
 
 
 def list_datasets() -> Catalogue:

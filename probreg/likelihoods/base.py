@@ -92,8 +92,6 @@ class Likelihood(ABC):
     # whether the likelihood of some data rises for ever, so that no estimate exists; None: not known, and found out
     # from where a search ended (`probreg.inference.modes.existence`). True goes with `recession`: see `MayDiverge`
     may_diverge: ClassVar[bool | None] = None
-    # what the linear predictor is of the response, where it is not on another scale: "mean", "median"
-    centre: ClassVar[str] = "mean"
     # what allows responses further from their mean, in words: the remedy where they vary more than this likelihood says
     wider: ClassVar[str] = ""
     # in words, where the density is a means to an estimate more than a model of the response, so that its errors are no tests
@@ -137,7 +135,7 @@ class Likelihood(ABC):
 
     @property
     def centre(self) -> str:
-        """What of the response the inverse link of the linear predictor is."""
+        """What of the response the inverse link of the linear predictor is, such as its mean, its median or its centre."""
         return "mean"
 
     def mean_name(self, response: str) -> str:

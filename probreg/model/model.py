@@ -64,6 +64,7 @@ from probreg.priors.penalties.read_out import one_penalty
 from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
 from probreg.priors.penalties.support_vectors import spell_support_vectors
 from probreg.priors.weak import WEAK, WEAK_FACTOR, PriorLike
+from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
 Array = np.ndarray
@@ -391,6 +392,15 @@ class Model(FromData):
         return not self.joint.informative.any() and all(isinstance(self.aux_prior(a), Reference) for a in self.unknown)
 
     def __repr__(self) -> str:
+        head, rows, *rest = self._said()
+        return printed(head, f"  {'; '.join([rows, *rest])}", *(f"  {said}" for said in self._weak()))
+
+    def _repr_html_(self) -> str:
+        head, *rest = self._said()
+        return notebook_html([head], notes=[*rest, *self._weak()])
+
+    def _said(self) -> list[str]:
+        """What is modelled; the rows and columns; the prior; each nuisance parameter."""
         d = self.design
         prior = ", ".join(
             f"{b.prior.name} on {d.called(b.columns)}" for b in self.joint.blocks if not isinstance(b.prior, Flat)
@@ -403,10 +413,8 @@ class Model(FromData):
         said = said if d.weight_kind == "frequency" else f" ({d.weight_kind} weights)"
         rows = f"rows {n}{said}" if n else "rows not kept"
         rows += "" if d.source is None else f" of {d.source.name}"
-        held = f"  {rows}, columns {', '.join(d.shown_columns)}; prior {prior or 'flat'}" + "".join(
-            f"; {a}" for a in aux
-        )
-        return printed(f"Model: {self.likelihood.describe(d.response)}", held, *self._weak())
+        held = f"{rows}, columns {', '.join(d.shown_columns)}"
+        return [f"Model: {self.likelihood.describe(d.response)}", held, f"prior {prior or 'flat'}", *aux]
 
     def _weak(self) -> list[str]:
         """What the weak prior is here: in raw units, and in those of the outcome."""
@@ -430,8 +438,8 @@ class Model(FromData):
         )
         moves = one_sd_moves(self.likelihood, WEAK_FACTOR * float(spread), self.design.response)
         return [
-            f"  weak prior: normal with scale {units}: {', '.join(told)}{more}",
-            f"  weak prior: one sd of a column {moves}",
+            f"weak prior: normal with scale {units}: {', '.join(told)}{more}",
+            f"weak prior: one sd of a column {moves}",
         ]
 
     @property

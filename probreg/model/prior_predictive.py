@@ -6,7 +6,6 @@ no means, without one of sigma no outcomes; what a proper column does to the lin
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from probreg.data import Design
 from probreg.likelihoods import CountLikelihood, Likelihood, OfClasses, SoftmaxLikelihood, UnivariateLikelihood
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import of_coefficient
+from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
 Array = np.ndarray
@@ -74,7 +74,7 @@ class PriorPredictive:
         return printed(*lines, *(f"note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:
-        return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in repr(self).splitlines()) + "</ul>"
+        return notebook_html(["what the priors alone say"], notes=repr(self).splitlines())
 
 
 def prior_predictive(

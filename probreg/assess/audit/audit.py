@@ -1,6 +1,5 @@
 """The audit of a model: every way to its posterior, run and compared, and whether the slowest was worth it."""
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +23,7 @@ from probreg.assess.audit.rungs import EXACT, Rung, methods, parameter_names_of,
 from probreg.fits.fit import Fit
 from probreg.inference.sampling.laplace import further_modes
 from probreg.model.model import Model
+from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
 from probreg.system.terminal import printed, table_lines
 
@@ -140,9 +140,7 @@ class Audit:
         return printed(*self._head, *table_lines(self._printed), *(f"note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:
-        head = "<br>".join(html.escape(v) for v in self._head)
-        items = "".join(f"<li>{html.escape(n)}</li>" for n in self.notes)
-        return f"<p>{head}</p>{self._printed.to_html(border=0)}<ul>{items}</ul>"
+        return notebook_html(self._head, [self._printed], self.notes)
 
     @property
     def _head(self) -> list[str]:

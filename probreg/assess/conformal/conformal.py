@@ -15,6 +15,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import row_labels
 from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
+from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
 
@@ -72,10 +73,7 @@ class Conformal:
         return printed(head, f"{c.count} rows calibrate; {c.measure}", self.guarantee, *(f"note: {n}" for n in c.notes))
 
     def _repr_html_(self) -> str:
-        import html
-
-        head, *rest = (html.escape(line) for line in repr(self).split("\n"))
-        return f"<p><b>{head}</b><br>{'<br>'.join(rest)}</p>"
+        return notebook_html(repr(self).split("\n"))
 
 
 @checked

@@ -15,6 +15,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
 from probreg.likelihoods import OfClasses
 from probreg.scores.assumptions import Assumption
+from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
 
@@ -70,9 +71,8 @@ class RiskBounds:
         return said
 
     def _repr_html_(self) -> str:
-        import html
-
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        head, *rest = repr(self).split("\n")
+        return notebook_html([head], notes=[line.strip() for line in rest])
 
 
 @checked

@@ -16,6 +16,7 @@ from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, MethodName, Solution
 from probreg.model.model import Model
+from probreg.system.notebook import notebook_html
 from probreg.system.processes import in_processes
 from probreg.system.terminal import printed, table_lines
 
@@ -122,10 +123,15 @@ class SBC:
             formatters={"p_value": lambda p: _p(p).removeprefix("p ").removeprefix("= ")},
             float_format=lambda v: f"{v:.3f}",
         )
-        lines = [self.verdict, *numbers]
-        lines += [f"no posterior in {k} more, which are not ranked: {why}" for why, k in self.failures.items()]
-        lines += [f"ranked although troubled, {k}: {why}" for why, k in self.troubled.items()]
-        return printed(*lines)
+        return printed(self.verdict, *numbers, *self._remarks)
+
+    def _repr_html_(self) -> str:
+        return notebook_html([self.verdict], [self.table], self._remarks)
+
+    @property
+    def _remarks(self) -> list[str]:
+        lost = [f"no posterior in {k} more, which are not ranked: {why}" for why, k in self.failures.items()]
+        return [*lost, *(f"ranked although troubled, {k}: {why}" for why, k in self.troubled.items())]
 
 
 def _p(p: float) -> str:

@@ -15,9 +15,11 @@ from probreg.inference.uncertainty.intervals import equal_tail, quantile
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.model.off_span import JointDraws
 from probreg.numerics.frame import covariance_through, map_of_columns
+from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed, table_lines
 
 Array = np.ndarray
+_PRINTED = 30  # rows
 _KEEPS = 1e-7  # of |gradient| |null|: an effect that moves this little along a direction without an estimate has one
 
 
@@ -41,15 +43,13 @@ class Effects:
     draws: Array | None
 
     def __repr__(self) -> str:
-        body = table_lines(self.table, index=False, float_format=lambda v: f"{v:.5g}")
-        return printed(self.what, f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}", *body)
+        body = table_lines(self.table[:_PRINTED], index=False, float_format=lambda v: f"{v:.5g}")
+        rest = [f"{len(self.table) - _PRINTED} more rows in .table"] if len(self.table) > _PRINTED else []
+        return printed(self.what, f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}", *body, *rest)
 
     def _repr_html_(self) -> str:
-        import html
-
-        body = self.table.to_html(index=False, float_format=lambda v: f"{v:.5g}", border=0)
-        head = f"{html.escape(self.what)}<br>{html.escape(self.method)}, {100 * self.prob:g} % intervals: {html.escape(self.kind)}"
-        return f"<p>{head}</p>{body}"
+        how = f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}"
+        return notebook_html([self.what, how], [self.table], index=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 from probreg.comparison.hypotheses.posterior import Belief
 from probreg.comparison.hypotheses.restricted import Test as Test
+from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed, table_lines
 
 
@@ -54,8 +55,17 @@ class Hypothesis:
         def shown(table: Any) -> list[str]:
             return table_lines(table, index=False, float_format=lambda v: f"{v:.5g}")
 
+        head, *rest = self._said
+        return printed(head, *shown(self.estimates), *shown(self.table), *rest, *(f"note: {n}" for n in self.notes))
+
+    def _repr_html_(self) -> str:
+        head, *rest = self._said
+        return notebook_html([head], [self.estimates, self.table], [*rest, *self.notes], index=False)
+
+    @property
+    def _said(self) -> list[str]:
+        """The null, or the claim; the Bayes factor where it is exact."""
         word = "null" if self.tests or self.log_bayes_factor is not None or self.notes else "claim"
-        lines = [f"{word}: {self.null}", *shown(self.estimates), *shown(self.table)]
-        if self.log_bayes_factor is not None:
-            lines.append(f"log Bayes factor of the null, exact (Savage-Dickey): {self.log_bayes_factor:.4g}")
-        return printed(*lines, *(f"note: {n}" for n in self.notes))
+        bayes = self.log_bayes_factor
+        exact = [] if bayes is None else [f"log Bayes factor of the null, exact (Savage-Dickey): {bayes:.4g}"]
+        return [f"{word}: {self.null}", *exact]

@@ -1,6 +1,5 @@
 """How often intervals hold the truth, by simulation: responses drawn from a model whose parameters are known."""
 
-import html
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,7 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, Status
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
+from probreg.system.notebook import notebook_html
 from probreg.system.progress import each_of
 from probreg.system.terminal import percent, printed, table_lines
 
@@ -57,9 +57,8 @@ class Coverage:
         return printed(head, *body, *self.verdicts)
 
     def _repr_html_(self) -> str:
-        items = "".join(f"<li>{html.escape(v)}</li>" for v in self.verdicts)
         head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
-        return f"<p><b>{head}</b></p>{self.table.to_html(float_format=lambda v: f'{v:.4g}', border=0)}<ul>{items}</ul>"
+        return notebook_html([head], [self.table], self.verdicts)
 
 
 def _verdict(of: Coverage, kind: str) -> str:

@@ -1,6 +1,5 @@
 """The panel: every interval of one quantity, side by side."""
 
-import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from probreg.comparison.interval_panel.quantity import Estimand, at_row, coeffic
 from probreg.comparison.interval_panel.reasons import FoundInterval, interval_reasons
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
+from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed, table_lines
 
 NEW = "new observation"
@@ -59,10 +59,8 @@ class IntervalPanel:
         return [f"- {w}" for w in self.why[:MOST]] + ([f"- {more} more in .why"] if more > 0 else [])
 
     def _repr_html_(self) -> str:
-        body = self.held[SHOWN].to_html(float_format=lambda v: f"{v:.5g}", border=0)
         lines = [*self.why[:MOST], *(f"no interval: {m}" for m in self.missing)]
-        items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-        return f"<p><b>{100 * self.prob:g} % intervals of {html.escape(self.quantity)}</b></p>{body}<ul>{items}</ul>"
+        return notebook_html([f"{100 * self.prob:g} % intervals of {self.quantity}"], [self.held[SHOWN]], lines)
 
 
 @checked

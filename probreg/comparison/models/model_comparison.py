@@ -25,6 +25,7 @@ from probreg.fits.goodness import is_maximum_likelihood
 from probreg.fits.inference_data import observation_rows
 from probreg.inference import Status
 from probreg.likelihoods import OfTrials
+from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
 from probreg.system.terminal import printed, table_lines
 
@@ -99,11 +100,7 @@ class ModelComparison:
         return printed(self.table.attrs["what"], *body, *(f"note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:
-        import html
-
-        body = self.table.to_html(float_format=lambda v: f"{v:.5g}", na_rep="", border=0)
-        notes = "".join(f"<li>{html.escape(n)}</li>" for n in self.notes)
-        return f"<p>{html.escape(self.table.attrs['what'])}</p>{body}<ul>{notes}</ul>"
+        return notebook_html([self.table.attrs["what"]], [self.table], self.notes)
 
 
 def _whole(value: float) -> str:

@@ -22,6 +22,7 @@ from probreg.inference.penalized.paths import rescaled
 from probreg.model.model import Model
 from probreg.priors import AffinePrior, Flat, Prior
 from probreg.priors.base import PositivePerColumn
+from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
 from probreg.system.terminal import printed
 
@@ -136,20 +137,29 @@ class RegularisationPath:
         return labelled(self.model, reported_coefficients(self.model, at))
 
     def __repr__(self) -> str:
+        head, *rest = self._said()
+        return printed(head, *(f"  {line}" for line in rest))
+
+    def _repr_html_(self) -> str:
+        head, *rest = self._said()
+        return notebook_html([head], notes=rest)
+
+    def _said(self) -> list[str]:
+        """What the path is of, its scales, and where criteria are least."""
         scales, bad = self.scales, sum(not s.good for s in self.solution.status)
         lines = [
             f"Path: {self.model.likelihood.describe(self.model.design.response)}",
-            f"  {len(scales)} modes, every scale of {_words(self.model)} times {scales[0]:.4g} to {scales[-1]:.4g}",
+            f"{len(scales)} modes, every scale of {_words(self.model)} times {scales[0]:.4g} to {scales[-1]:.4g}",
         ]
         if bad < len(scales):
             df = self.data["df"].values
-            spent = f"  effective degrees of freedom {np.nanmin(df):.4g} to {np.nanmax(df):.4g}"
+            spent = f"effective degrees of freedom {np.nanmin(df):.4g} to {np.nanmax(df):.4g}"
             least = f"least AIC at {self._least('AIC')}, least BIC at {self._least('BIC')}"
             most = ""
             if "log_evidence" in self.data:
                 most = f", most evidence at {self.scales[np.nanargmax(self.data['log_evidence'].values)]:.4g}"
             lines.append(f"{spent}; {least}{most}")
-        return printed(*lines, *([f"  note: {bad} modes were not found (variable status)"] if bad else []))
+        return [*lines, *([f"note: {bad} modes were not found (variable status)"] if bad else [])]
 
     def _least(self, name: str) -> str:
         return f"{self.scales[np.nanargmin(self.data[name].values)]:.4g}"

@@ -20,6 +20,7 @@ from probreg.comparison.tuning.scale_path import grid_of
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.model.model import Model
+from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
 from probreg.system.terminal import printed
 
@@ -51,12 +52,17 @@ class TuningResult:
         return float(self.table["score"].idxmin())
 
     def __repr__(self) -> str:
+        return printed(f"Choice: {self.said}", f"  {self._chosen}", *(f"  note: {n}" for n in self.notes))
+
+    def _repr_html_(self) -> str:
+        return notebook_html([f"Choice: {self.said}", self._chosen], notes=self.notes, folded=self.table)
+
+    @property
+    def _chosen(self) -> str:
+        """The scale with its score."""
         row = self.table.loc[self.scale]
         error = f" (SE {row['se']:.4g})" if np.isfinite(row["se"]) else ""
-        found = (
-            f"  scale {self.scale:.5g}: score {row['score']:.5g}{error}, effective degrees of freedom {row['df']:.4g}"
-        )
-        return printed(f"Choice: {self.said}", found, *(f"  note: {n}" for n in self.notes))
+        return f"scale {self.scale:.5g}: score {row['score']:.5g}{error}, effective degrees of freedom {row['df']:.4g}"
 
 
 @checked

@@ -19,13 +19,13 @@ a normal prior in units of sigma.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import Word, read_argument
 from probreg.errors import DataError, Incompatible
+from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
 PACKAGES = ("rss", "sklearn", "glmnet", "glum", "statsmodels", "MASS", "celer", "skglm", "gglasso")
@@ -81,19 +81,22 @@ class Spellings:
         there = ", ".join(r.package for r in self.rows) or "none, for this likelihood"
         raise DataError(f"no call of {package!r} has this penalty; there are: {there}")
 
+    @property
+    def _formula(self) -> str:
+        return self.head or f"-log p(w) = {self.l1:.6g} |w| + {self.l2:.6g} w^2/2 for each of {', '.join(self.columns)}"
+
     def __repr__(self) -> str:
-        head = self.head or f"-log p(w) = {self.l1:.6g} |w| + {self.l2:.6g} w^2/2 for each of {', '.join(self.columns)}"
         lines = [t for r in self.rows for t in (f"  {r.package:<12} {r.call}", f"  {'':<12} minimises {r.criterion}")]
         lines = lines or ["  no other package has it for this likelihood"]
-        return printed(head, *lines, *(f"note: {n}" for n in self.notes))
+        return printed(self._formula, *lines, *(f"note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:
-        body = "".join(
-            f"<tr><td>{escape(r.package)}</td><td><code>{escape(r.call)}</code></td><td>{escape(r.criterion)}</td></tr>"
-            for r in self.rows
+        import pandas as pd
+
+        table = pd.DataFrame(
+            [(r.package, r.call, r.criterion) for r in self.rows], columns=["package", "call", "minimises"]
         )
-        said = f"<p>{escape(self.head)}</p>" if self.head else ""
-        return f"{said}<table><thead><tr><th>package</th><th>call</th><th>minimises</th></tr></thead><tbody>{body}</tbody></table>"
+        return notebook_html([self._formula], [table], self.notes, index=False)
 
 
 # ---- from a prior to the packages --------------------------------------------------------------------------------------

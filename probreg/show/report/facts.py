@@ -5,6 +5,8 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from probreg.assess.before import Finding
 from probreg.data import ArrayColumns
 from probreg.fits.fit import Fit
