@@ -52,7 +52,7 @@ def calibration(fit: Fit, prob: Probability = 0.95) -> "Figure":
     likelihood, response = fit.model.likelihood, fit.model.design.response
     if not isinstance(likelihood, OfClasses):
         raise Incompatible(
-            f"calibration is about probabilities of levels; for a {likelihood.name} response use plot.residuals(fit)"
+            f"calibration is about probabilities of levels; for {likelihood.named} response use plot.residuals(fit)"
         )
     seen = observations(fit)
     several = isinstance(likelihood, SoftmaxLikelihood)

@@ -54,7 +54,7 @@ def qq(fit: Fit, prob: Probability = 0.95) -> "Figure":
     """
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood):
-        raise Incompatible(f"classes of a {likelihood.name} response have no quantiles: use plot.calibration(fit)")
+        raise Incompatible(f"classes of {likelihood.named} response have no quantiles: use plot.calibration(fit)")
     seen = observations(fit)
     fig, axes = paper(size=(4.6, 4.0))
     against_normal(axes[0, 0], observed_quantile_residuals(fit, seen), prob)

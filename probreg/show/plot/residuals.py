@@ -55,7 +55,7 @@ def residuals(fit: Fit) -> "Figure":
     likelihood = fit.model.likelihood
     response = shorten(likelihood.mean_name(fit.model.design.response))
     if not isinstance(likelihood, UnivariateLikelihood) or isinstance(likelihood, Bernoulli):
-        raise Incompatible(f"residuals of a {likelihood.name} response say little: use plot.calibration(fit)")
+        raise Incompatible(f"residuals of {likelihood.named} response say little: use plot.calibration(fit)")
     seen = observations(fit)
     z = observed_quantile_residuals(fit, seen)
     counts = not isinstance(likelihood.support, str)

@@ -53,7 +53,7 @@ def scale_location(fit: Fit) -> "Figure":
     likelihood = fit.model.likelihood
     response = shorten(likelihood.mean_name(fit.model.design.response))
     if not isinstance(likelihood, UnivariateLikelihood) or isinstance(likelihood, Bernoulli):
-        raise Incompatible(f"the spread of a {likelihood.name} response is its mean's: use plot.calibration(fit)")
+        raise Incompatible(f"the spread of {likelihood.named} response is its mean's: use plot.calibration(fit)")
     kind = "Pearson" if local_obstacle(fit) else "internally studentised"
     found = residuals(fit, "pearson") if local_obstacle(fit) else influence_measures(fit)["internal"]
     r, places = found.values[fit.model.design.places], fit.model.design.places
