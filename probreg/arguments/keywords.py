@@ -11,6 +11,16 @@ from probreg.errors import Incompatible
 _POSITIVE = "is not available; for positive numbers, likelihood='gaussian' of log(y)"
 _SPREAD = "counts that vary more than a Poisson's are likelihood='negative_binomial'"
 
+
+def with_article(word: str) -> str:
+    """A name in a sentence, behind "a" or "an".
+
+    >>> with_article("gaussian"), with_article("absolute")
+    ('a gaussian', 'an absolute')
+    """
+    return f"{'an' if word[:1] in tuple('aeiouAEIOU') else 'a'} {word}"
+
+
 LIKELIHOOD_WORDS = {
     **dict.fromkeys(
         ("logistic", "logit", "logistic_regression", "binary", "bernouli"),
@@ -39,7 +49,7 @@ LIKELIHOOD_WORDS = {
     **dict.fromkeys(("count", "counts", "loglinear", "log_linear"), "counts are likelihood='poisson'"),
     "probit": "a probit link is not available; likelihood='bernoulli' has the logit link",
     **{
-        name: f"a {name.replace('_', ' ')} likelihood {_POSITIVE}"
+        name: f"{with_article(name.replace('_', ' '))} likelihood {_POSITIVE}"
         for name in ("gamma", "lognormal", "log_normal", "inverse_gaussian", "tweedie", "exponential", "weibull")
     },
     "beta": "a beta likelihood is not available; shares of known trials are 'p(successes, trials) ~ x'",

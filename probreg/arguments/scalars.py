@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import numpy as np
 
-from probreg.arguments.keywords import keywords_of, refuse_unknown
+from probreg.arguments.keywords import keywords_of, refuse_unknown, with_article
 from probreg.errors import DataError, Incompatible
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
@@ -360,7 +360,7 @@ def shown_value(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}: write {value.__name__}(...)"
     if type(value).__module__.split(".")[0] == __name__.split(".")[0]:
-        return f"{'an' if type(value).__name__[0] in 'AEIOU' else 'a'} {type(value).__name__}"
+        return with_article(type(value).__name__)
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
         return f"{type(value).__name__} of shape {shape}"

@@ -923,7 +923,7 @@ def fit(
     method : str or Method
         A name in `METHODS`, or a Method with its settings, such as `NUTS(draws=2000)`. Names are "auto", "closed_form",
         "newton", "conjugate", "quadrature", "integrate", "laplace", "importance", "nuts", "posterior",
-        "coordinate_descent", "proximal_newton", "evidence", "sgd", "lms", "perceptron" and "bootstrap".
+        "coordinate_descent", "proximal_newton", "interior_point", "evidence", "sgd", "lms", "perceptron" and "bootstrap".
     seed : int
         Of everything random, from 0.
     strict : bool

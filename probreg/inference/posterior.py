@@ -98,7 +98,7 @@ class Posterior(Method):
                     return Resolved(model, exact, (_taken(exact, [*why, f"{exact.name} is exact"]),), solution=solution)
             if model.likelihood.least_squares:
                 why.append(said)
-        why = why or [f"a {model.likelihood.name} likelihood has no exact posterior"]
+        why = why or [f"{model.likelihood.named} likelihood has no exact posterior"]
         if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
             try:
                 if (said := _unvouched(self.nodes, model)) is not None:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from probreg.arguments.keywords import LIKELIHOOD_WORDS
+from probreg.arguments.keywords import LIKELIHOOD_WORDS, with_article
 from probreg.arguments.scalars import RegistryName
 from probreg.errors import DataError
 from probreg.likelihoods.links import Link
@@ -132,6 +132,11 @@ class Likelihood(ABC):
     @abstractmethod
     def describe(self, response: str) -> str:
         """What is modelled, in words: the event, the reference class, the link."""
+
+    @property
+    def named(self) -> str:
+        """Its name in a sentence, such as "a gaussian" or "an absolute"."""
+        return with_article(self.name)
 
     @property
     def centre(self) -> str:
@@ -350,7 +355,9 @@ class OfTrials(OfClasses):
 def told_trials(kind: str, known: Mapping[str, Any]) -> Any:
     """The trials of rows whose response is not at hand. DataError where they were not given: one trial is no default."""
     if "trials" not in known:
-        raise DataError(f"a {kind} row counts trials, and their number is not known here: pass trials=, one per row")
+        raise DataError(
+            f"{with_article(kind)} row counts trials, and their number is not known here: pass trials=, one per row"
+        )
     return np.asarray(known["trials"])
 
 

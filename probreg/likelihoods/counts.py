@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from probreg.arguments.keywords import with_article
 from probreg.errors import DataError
 from probreg.likelihoods.base import Array, ExponentialFamily, Level, MayDiverge, Recession
 from probreg.likelihoods.links import LOG
@@ -38,7 +39,7 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
         y = finite_response(values, kind)
         if len(bad := np.flatnonzero((y < 0) | (y % 1 != 0))):
             raise DataError(
-                f"a {kind} response is a count 0, 1, 2, ...; row {bad[0]} holds {y[bad[0]]:g} ({len(bad)} such rows)"
+                f"{with_article(kind)} response is a count 0, 1, 2, ...; row {bad[0]} holds {y[bad[0]]:g} ({len(bad)} such rows)"
             )
         return exact_counts(y, kind)
 

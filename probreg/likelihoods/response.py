@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from probreg.arguments.arrays import brief, floats, missing_objects
+from probreg.arguments.keywords import with_article
 from probreg.errors import DataError
 from probreg.likelihoods.base import Level
 
@@ -18,14 +19,16 @@ def finite_response(values: np.ndarray, kind: str) -> np.ndarray:
     values = np.asarray(values)
     if values.ndim != 1:
         hint = "; for successes of trials use Binomial, for counts by class Multinomial" if values.ndim == 2 else ""
-        raise DataError(f"a {kind} response is one column, got an array of shape {values.shape}{hint}")
+        raise DataError(f"{with_article(kind)} response is one column, got an array of shape {values.shape}{hint}")
     y = floats(
         values,
-        f"a {kind} response",
+        f"{with_article(kind)} response",
         ". For categories use Bernoulli (two levels) or Categorical (more); for numbers stored as text convert them first.",
     )
     if len(bad := np.flatnonzero(~np.isfinite(y))):
-        raise DataError(f"a {kind} response is finite; row {bad[0]} holds {y[bad[0]]} ({len(bad)} such rows)")
+        raise DataError(
+            f"{with_article(kind)} response is finite; row {bad[0]} holds {y[bad[0]]} ({len(bad)} such rows)"
+        )
     if len(far := np.flatnonzero(np.abs(y) > _LARGEST)):
         raise DataError(
             f"row {far[0]} of the response holds {y[far[0]]:g}, whose square is beyond double precision ({len(far)} such "
@@ -38,7 +41,7 @@ def exact_counts(y: np.ndarray, kind: str) -> np.ndarray:
     """The counts as they are. DataError for one so large that double precision skips whole numbers next to it."""
     if len(far := np.argwhere(y >= _WHOLE)):
         raise DataError(
-            f"a {kind} response holds counts below 2^53 = {_WHOLE:.0f}; row {far[0, 0]} holds {y[tuple(far[0])]:g}: larger "
+            f"{with_article(kind)} response holds counts below 2^53 = {_WHOLE:.0f}; row {far[0, 0]} holds {y[tuple(far[0])]:g}: larger "
             "ones are not exact in double precision"
         )
     return y
@@ -46,12 +49,12 @@ def exact_counts(y: np.ndarray, kind: str) -> np.ndarray:
 
 def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
     """Whole numbers that are not negative, as floats of any shape. DataError names the first row with another value."""
-    y = floats(values, f"a {kind} response", ", and it holds counts")
+    y = floats(values, f"{with_article(kind)} response", ", and it holds counts")
     rows = ~((y >= 0) & np.isfinite(y) & (np.floor(y) == y)).reshape(len(y), int(np.prod(y.shape[1:])))
     if len(bad := np.argwhere(rows)):
         i = bad[0, 0]
         raise DataError(
-            f"a {kind} response holds counts 0, 1, 2, ...; row {i} holds {y.reshape(rows.shape)[tuple(bad[0])]:g} "
+            f"{with_article(kind)} response holds counts 0, 1, 2, ...; row {i} holds {y.reshape(rows.shape)[tuple(bad[0])]:g} "
             f"({len(np.unique(bad[:, 0]))} such rows)"
         )
     return exact_counts(y, kind)
@@ -62,7 +65,7 @@ def varied(y: np.ndarray, kind: str) -> None:
     they differ by so little that double precision keeps hardly a digit of the differences."""
     if len(y) and (y == y[0]).all():
         raise DataError(
-            f"the response is constant (every one of {len(y)} rows holds {y[0]:g}): a {kind} model has nothing to explain"
+            f"the response is constant (every one of {len(y)} rows holds {y[0]:g}): {with_article(kind)} model has nothing to explain"
         )
     low, high = (float(y.min()), float(y.max())) if len(y) else (0.0, 1.0)
     if high - low < _SMALLEST:
@@ -139,7 +142,9 @@ def refuse(kind: str, *, event: Level | None, reference: Level | None = None) ->
     """DataError for an argument that has no meaning for this likelihood."""
     for word, value, owner in (("event", event, "Bernoulli"), ("reference", reference, "Categorical")):
         if value is not None:
-            raise DataError(f"{word}={value!r} was given, but a {kind} response has no {word}; that is for {owner}")
+            raise DataError(
+                f"{word}={value!r} was given, but {with_article(kind)} response has no {word}; that is for {owner}"
+            )
 
 
 def _distinct(values: np.ndarray) -> list[Level]:

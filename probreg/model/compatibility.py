@@ -69,7 +69,7 @@ def check_aux(likelihood: Likelihood, aux: Mapping[str, float | AuxPrior]) -> No
     for name, value in aux.items():
         if name not in likelihood.aux:
             raise DataError(
-                f"a {likelihood.name} likelihood has no parameter {name!r}; it has: {', '.join(likelihood.aux) or 'none'}"
+                f"{likelihood.named} likelihood has no parameter {name!r}; it has: {', '.join(likelihood.aux) or 'none'}"
             )
         if isinstance(value, Prior):
             raise DataError(

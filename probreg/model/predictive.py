@@ -193,6 +193,6 @@ class Predictive:
     def _ordered(self) -> UnivariateLikelihood:
         if not isinstance(self.likelihood, UnivariateLikelihood):
             raise Incompatible(
-                f"a {self.likelihood.name} response has no order, so it has no quantiles; ask for class probabilities"
+                f"{self.likelihood.named} response has no order, so it has no quantiles; ask for class probabilities"
             )
         return self.likelihood

@@ -100,7 +100,7 @@ def _mgcv(model: PenalisedModel, functions: tuple[TermFunction, ...], weights: d
     names = [name for f in functions for name in f.inputs]
     others = [c for c, own in zip(design.columns, design.of_terms) if not own]
     if model.likelihood.name not in _FAMILIES:
-        return "", f"no call of mgcv is stated for a {model.likelihood.name} likelihood"
+        return "", f"no call of mgcv is stated for {model.likelihood.named} likelihood"
     if not plain:
         return "", ""
     if any(_NAME.fullmatch(c) is None for c in [*names, *others, design.response]):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import pathlib
 import re
 import types
 
@@ -133,3 +134,18 @@ def test_the_law_sees_a_parameter_that_is_missing():
         """
 
     assert named(read(wrong)[1]["Parameters"]) == ["x"] != parameters(wrong)
+
+
+def test_every_method_is_listed_where_people_look_for_it() -> None:
+    root = pathlib.Path(__file__).parents[2]
+    pages = [(root / page).read_text() for page in ("README.md", "docs/explanation/methods.md")]
+    for name in pr.METHODS:
+        assert f'"{name}"' in str(pr.fit.__doc__), name
+        assert all(f"`{name}`" in page for page in pages), name
+
+
+def test_likelihoods_are_named_with_their_article() -> None:
+    assert pr.likelihoods.AbsoluteLoss().named == "an absolute"
+    assert pr.Poisson().named == "a poisson"
+    with pytest.raises(pr.DataError, match="an AbsoluteLoss response is one column"):
+        pr.Model.from_arrays([[0.0], [1.0]], [[0.0, 1.0], [2.0, 1.0]], likelihood="absolute")

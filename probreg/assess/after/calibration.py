@@ -46,7 +46,7 @@ class CalibrationDiagnostic(Diagnostic):
 
     def applies(self, fit: Fit) -> str | None:
         if not isinstance(fit.model.likelihood, OfClasses):
-            return f"a {fit.model.likelihood.name} fit says no probabilities of levels; see distribution"
+            return f"{fit.model.likelihood.named} fit says no probabilities of levels; see distribution"
         if (why := zero_weight_obstacle(fit, least=_LEAST)) is not None:
             return why
         return (
@@ -112,7 +112,7 @@ def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
 
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, OfClasses):
-        raise Incompatible(f"calibration is about probabilities of levels, and a {likelihood.name} fit says none")
+        raise Incompatible(f"calibration is about probabilities of levels, and {likelihood.named} fit says none")
     if bins < 1:
         raise DataError(f"bins is a whole number of at least 1, got {bins!r}")
     reachable(fit)

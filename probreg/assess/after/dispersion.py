@@ -61,7 +61,7 @@ class DispersionDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
         if not isinstance(likelihood, CountLikelihood | OfClasses):
-            return f"the mean of a {likelihood.name} response says nothing of its variance"
+            return f"the mean of {likelihood.named} response says nothing of its variance"
         if (why := local_obstacle(fit) or zero_weight_obstacle(fit)) is not None:
             return why
         if isinstance(likelihood, OfClasses):

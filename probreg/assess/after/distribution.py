@@ -43,7 +43,7 @@ class DistributionDiagnostic(Diagnostic):
         shape = normal_shape(quantile_residuals(fit, rows_of_observations(fit)))
         as_said = "as" if shape.p_value >= 0.01 else "other than"
         sentence = (
-            f"the response is distributed {as_said} a {fit.model.likelihood.name} one: quantile residuals with {shape}"
+            f"the response is distributed {as_said} {fit.model.likelihood.named} one: quantile residuals with {shape}"
         )
         counts = not isinstance(fit.model.likelihood.support, str)
         remedy = f"look for too many zeros or a few large values; {other_spread(fit) if counts else heavier_tails(fit)}"

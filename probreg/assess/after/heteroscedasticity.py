@@ -47,7 +47,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
         if not isinstance(likelihood, UnivariateLikelihood) or not isinstance(likelihood.support, str):
-            return f"the spread of a {likelihood.name} response follows from its mean; see dispersion"
+            return f"the spread of {likelihood.named} response follows from its mean; see dispersion"
         if len(fit.model.design.columns) == int(fit.model.design.intercept is not None):
             return "there is no column that the spread could change with"
         return of_classes(fit.model) or zero_weight_obstacle(fit, least=10)

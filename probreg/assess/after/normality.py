@@ -50,7 +50,7 @@ class NormalityDiagnostic(Diagnostic):
 
     def applies(self, fit: Fit) -> str | None:
         if not fit.model.likelihood.least_squares:
-            return f"a {fit.model.likelihood.name} response has no normal noise; see distribution"
+            return f"{fit.model.likelihood.named} response has no normal noise; see distribution"
         return of_classes(fit.model) or zero_weight_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:

@@ -27,7 +27,7 @@ class ResponseCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         likelihood, response = model.likelihood, model.design.response
         if likelihood.noise_scale is None:
-            return self.unasked(f"a {likelihood.name} response is checked when the model is made")
+            return self.unasked(f"{likelihood.named} response is checked when the model is made")
         if (two := two_values(model)) is None:
             return self.fine(f"{response} takes more than two values")
         mean = "E[y | x], here P(y = 1 | x)" if two == (0.0, 1.0) else "E[y | x]"
@@ -36,7 +36,7 @@ class ResponseCheck(Check):
             if likelihood.name == "gaussian"
             else "takes them for numbers with noise"
         )
-        sentence = f"{response} takes only the values {two[0]:g} and {two[1]:g}: a {likelihood.name} likelihood {what}"
+        sentence = f"{response} takes only the values {two[0]:g} and {two[1]:g}: {likelihood.named} likelihood {what}"
         remedy = "likelihood='bernoulli' models the probability of either"
         if likelihood.name == "gaussian":
             remedy += "; least squares that is meant as a classifier takes robust standard errors (HC3)"

@@ -26,13 +26,13 @@ class SeparationCheck(Check):
     cheap: ClassVar[bool] = False
 
     def run(self, model: Model) -> list[Finding]:
-        name = model.likelihood.name
+        named = model.likelihood.named
         if model.likelihood.may_diverge is False:
-            return self.unasked(f"the maximum of a {name} likelihood is never at infinity")
+            return self.unasked(f"the maximum of {named} likelihood is never at infinity")
         if not model.likelihood.may_diverge and not model.joint.informative.all():
-            return [self.say(Verdict.NOTE, f"unknown before the fit: a {name} likelihood {_UNKNOWN}", _LOOK)]
+            return [self.say(Verdict.NOTE, f"unknown before the fit: {named} likelihood {_UNKNOWN}", _LOOK)]
         if not model.likelihood.may_diverge:
-            return self.fine(f"every column has a prior, which keeps its estimate finite under a {name} likelihood too")
+            return self.fine(f"every column has a prior, which keeps its estimate finite under {named} likelihood too")
         if found := separation(model):
             what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
             whose = "any coefficient" if found.kind == "complete" else ", ".join(found.labels)

@@ -88,7 +88,7 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
     theirs, ours = fit.model.likelihood, model.likelihood
     if type(theirs) is not type(ours) or theirs.levels != ours.levels:
         raise Incompatible(
-            f"the truth is a fit of a {theirs.name} likelihood with levels {theirs.levels}, the model has {ours.name} with {ours.levels}"
+            f"the truth is a fit of {theirs.named} likelihood with levels {theirs.levels}, the model has {ours.name} with {ours.levels}"
         )
     if fit.model.design.n != model.design.n:
         raise DataError(

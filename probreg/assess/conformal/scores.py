@@ -161,5 +161,5 @@ def score_for(likelihood: Likelihood, wanted: str | None) -> Score:
     score = SCORES.resolve(wanted)
     if not score.suits(likelihood):
         able = ", ".join(k for k, cls in SCORES.items() if cls().suits(likelihood))
-        raise Incompatible(f"a {likelihood.name} response has no {score.name} score; it has: {able}")
+        raise Incompatible(f"{likelihood.named} response has no {score.name} score; it has: {able}")
     return score

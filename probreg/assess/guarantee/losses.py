@@ -64,7 +64,7 @@ def losses_for(
         return every if isinstance(likelihood, OfClasses) else every[:1]
     if not (found := tuple(one for one in every if one.name == wanted)):
         able = ", ".join(one.name for one in every)
-        raise Incompatible(f"a {likelihood.name} response has no bounded loss {wanted!r}; it has: {able}")
+        raise Incompatible(f"{likelihood.named} response has no bounded loss {wanted!r}; it has: {able}")
     return found
 
 

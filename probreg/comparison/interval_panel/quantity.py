@@ -106,7 +106,7 @@ def at_row(fit: Fit, data: Any) -> Estimand:
     """The mean of a new response at one row. DataError unless there is one row; Incompatible for unordered classes."""
     if not isinstance(fit.model.likelihood, UnivariateLikelihood):
         raise Incompatible(
-            f"a {fit.model.likelihood.name} fit has a mean for every class: fit.predict gives their intervals"
+            f"{fit.model.likelihood.named} fit has a mean for every class: fit.predict gives their intervals"
         )
     design = fit.model.design.at(data)
     if design.n != 1:

@@ -40,7 +40,7 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
         raise DataError(f"{pair}: their rows are not the same data, {why}")
     if isinstance(first.model.likelihood.support, str) != isinstance(other.model.likelihood.support, str):
         raise Incompatible(
-            f"{pair}: a {first.model.likelihood.name} and a {other.model.likelihood.name} likelihood. One gives densities, "
+            f"{pair}: {first.model.likelihood.named} and {other.model.likelihood.named} likelihood. One gives densities, "
             "the other probabilities of single values, and their logarithms differ by the unit of the response"
         )
 

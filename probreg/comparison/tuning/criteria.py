@@ -74,7 +74,7 @@ class ZeroOneLoss(PredictionLoss):
 
     def obstacle(self, likelihood: Likelihood) -> str | None:
         single = likelihood.levels and not isinstance(likelihood, OfTrials)
-        return None if single else f"zero_one counts wrong classes, and a {likelihood.name} response has none"
+        return None if single else f"zero_one counts wrong classes, and {likelihood.named} response has none"
 
     def __call__(self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
         mean = likelihood.mean(eta, **aux)

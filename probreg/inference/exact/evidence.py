@@ -161,7 +161,7 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
     for b in blocks:
         if not isinstance(b.prior, LatentPrior | kind):
             return (
-                f"{method.name} needs the other priors to be {word} with a {model.likelihood.name} likelihood, and "
+                f"{method.name} needs the other priors to be {word} with {model.likelihood.named} likelihood, and "
                 f"{b.prior.name} is not"
             )
         if isinstance(b.prior, LatentPrior) and b.prior.sigma_units and not gaussian:
@@ -173,7 +173,7 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
     if moving and not gaussian and model.unknown:
         aux, called = " and ".join(model.unknown), model.design.called(moving[0].columns)
         return (
-            f"{method.name} cannot move the length of {called}, as exact as the rows, with a {model.likelihood.name} likelihood of "
+            f"{method.name} cannot move the length of {called}, as exact as the rows, with {model.likelihood.named} likelihood of "
             f"unknown {aux}, which runs to its edge: take basis='hsgp', or hold {aux}"
         )
     for b in blocks:

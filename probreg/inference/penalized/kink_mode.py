@@ -12,6 +12,7 @@ from probreg.inference.penalized.kink_polish import Solved, polish, states_of
 from probreg.inference.penalized.kink_systems import ByColumns, ByRows, NewtonSystem
 from probreg.inference.penalized.kinks import (
     EPS,
+    Certificate,
     KinkMode as KinkMode,
     KinkProblem,
     PiecewiseLinear as PiecewiseLinear,
@@ -91,11 +92,11 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
         guesses = [] if inside.states is None else [inside.states]
         for states in (*guesses, states_of(problem, inside.b, inside.a)):
             b, a, settled = polish(problem, system, inside.b, inside.a, states)
-            violation = problem.certify(b, a).violation
-            if settled and violation <= FINE:
-                return Solved(b, a, inside.steps, True)
-            if violation < least:
-                best, least = Solved(b, a, inside.steps, False), violation
+            certificate = problem.certify(b, a)
+            if settled and certificate.violation <= FINE:
+                return Solved(b, a, inside.steps, True, certificate)
+            if certificate.violation < least:
+                best, least = Solved(b, a, inside.steps, False, certificate), certificate.violation
         if (violation := problem.certify(inside.b, inside.a).violation) < least:
             best, least = Solved(inside.b, inside.a, inside.steps, False), violation
     if best is None:
@@ -133,18 +134,18 @@ def system_of(problem: KinkProblem) -> NewtonSystem:
 
 def _described(problem: KinkProblem, found: Solved, tol: float) -> KinkMode:
     """The result, at the midpoint of the solutions where these are an interval."""
-    b, a, steps, polished = found
+    b, a, steps, polished, known = found
     up, down, _ = problem.loss
     low, high = problem.loss.ends(a)
     free = (low == high) & (up + down > 0)
     bound = (a != 0) & ~free
 
-    def result(b: Array) -> KinkMode:
-        primal, gap, violation, rounding = problem.certify(b, a)
+    def result(b: Array, known: Certificate | None = None) -> KinkMode:
+        primal, gap, violation, rounding = known or problem.certify(b, a)
         ok = gap <= tol * abs(primal) + ROUNDINGS * rounding and violation <= SMALL_VIOLATION
         return KinkMode(b, a, primal, primal - gap, gap, violation, steps, polished, ok, free, bound, True, None)
 
-    mode = result(b)
+    mode = result(b, known)
     N = face(problem, free)
     if not N.shape[1]:
         return mode

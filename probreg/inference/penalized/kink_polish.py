@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from probreg.inference.penalized.kink_systems import NewtonSystem
-from probreg.inference.penalized.kinks import EPS, KinkProblem
+from probreg.inference.penalized.kinks import EPS, Certificate, KinkProblem
 
 Array = NDArray[np.float64]
 States = NDArray[np.int8]  # -2: a = -down, -1: r = -eps, 0: a = 0, 1: r = eps, 2: a = up
@@ -27,12 +27,13 @@ REFINED = 4  # solutions of the same equations at most, each for what rounding l
 
 
 class Solved(NamedTuple):
-    """A solution: b (p,), dual weights a (n,), the steps it took, and whether it was polished."""
+    """A solution: b (p,), dual weights a (n,), the steps it took, whether it was polished, and its certificate where that is known."""
 
     b: Array
     a: Array
     steps: int
     polished: bool
+    certificate: Certificate | None = None
 
 
 class Polished(NamedTuple):

@@ -96,7 +96,7 @@ class Bootstrap(Method):
         if inner.target != "mode" or not inner.probabilities:
             return f"bootstrap wraps a method that finds a mode; {inner.name} does not"
         if self.kind in ("residual", "wild") and not isinstance(model.likelihood.support, str):
-            return f"a {self.kind} bootstrap adds noise to a fitted real number, and a {model.likelihood.name} response is none; use pairs or parametric"
+            return f"a {self.kind} bootstrap adds noise to a fitted real number, and {model.likelihood.named} response is none; use pairs or parametric"
         if self.kind in ("residual", "wild"):
             return Newton().obstacle(model)  # whose derivatives give the leverages
         return None

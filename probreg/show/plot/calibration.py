@@ -54,7 +54,7 @@ def calibration(fit: Fit, prob: Probability = 0.95, *, figsize: Size | None = No
     likelihood, response = fit.model.likelihood, fit.model.design.response
     if not isinstance(likelihood, OfClasses):
         raise Incompatible(
-            f"calibration is about probabilities of levels; for a {likelihood.name} response use plot.residuals(fit)"
+            f"calibration is about probabilities of levels; for {likelihood.named} response use plot.residuals(fit)"
         )
     seen = observations(fit)
     several = isinstance(likelihood, SoftmaxLikelihood)

@@ -65,7 +65,7 @@ def qq(fit: Fit, prob: Probability = 0.95, *, ax: "Axes | None" = None, figsize:
     """
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood):
-        raise Incompatible(f"classes of a {likelihood.name} response have no quantiles: use plot.calibration(fit)")
+        raise Incompatible(f"classes of {likelihood.named} response have no quantiles: use plot.calibration(fit)")
     seen = observations(fit)
     z = observed_quantile_residuals(fit, seen)
     fig, axes = paper(size=(4.6, 4.0), figsize=figsize, ax=ax)

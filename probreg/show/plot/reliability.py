@@ -134,7 +134,7 @@ def _of_fit(fit: Fit) -> tuple[list[_Panel], str, Any, str]:
     likelihood, response = fit.model.likelihood, fit.model.design.response
     if not isinstance(likelihood, OfClasses):
         raise Incompatible(
-            f"reliability is about probabilities of levels; for a {likelihood.name} response use plot.residuals(fit)"
+            f"reliability is about probabilities of levels; for {likelihood.named} response use plot.residuals(fit)"
         )
     seen = observations(fit)
     note = ". ".join(p for p in (f"{fit.method.name}, at its own rows", seen.note) if p)

@@ -68,7 +68,7 @@ def residuals(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     """
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood) or isinstance(likelihood, Bernoulli):
-        raise Incompatible(f"residuals of a {likelihood.name} response say little: use plot.calibration(fit)")
+        raise Incompatible(f"residuals of {likelihood.named} response say little: use plot.calibration(fit)")
     seen = observations(fit)
     z = observed_quantile_residuals(fit, seen)
     fig, axes = paper(1, 2, size=(7.2, 3.6), figsize=figsize)

@@ -57,7 +57,7 @@ def scale_location(fit: Fit, *, ax: "Axes | None" = None, figsize: Size | None =
     """
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood) or isinstance(likelihood, Bernoulli):
-        raise Incompatible(f"the spread of a {likelihood.name} response is its mean's: use plot.calibration(fit)")
+        raise Incompatible(f"the spread of {likelihood.named} response is its mean's: use plot.calibration(fit)")
     fig, axes = paper(size=(5.0, 3.6), figsize=figsize, ax=ax)
     spread_against_fitted(axes[0, 0], fit)
     top_legend(fig, axes[0, 0], ax)
