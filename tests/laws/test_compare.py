@@ -68,8 +68,8 @@ def test_numbers_are_those_of_the_fits(model):
     data = compare(fits, 0.8).data
     for name, fit in fits.items():
         own, here = fit.summary(0.8), data.sel(fit=name)
-        first = ("mean", "sd") if fit.target == "posterior" else ("estimate", "std_error")
-        for quantity, column in zip(("estimate", "error", "lower", "upper"), (*first, "lower", "upper")):
+        named = {"estimate": own.columns[0], "error": own.columns[1], "lower": "lower", "upper": "upper"}
+        for quantity, column in named.items():
             np.testing.assert_array_equal(here[quantity].values, own[column].to_numpy())
         assert set(here["kind"].values[here["role"].values == "coefficient"]) == {own.attrs["kind"]}
         assert here["method"] == fit.method.name
