@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from probreg.arguments.keywords import only_known
-from probreg.arguments.scalars import Flag, Natural, Probability, Seed, Word, Workers, checked
+from probreg.arguments.scalars import Flag, Natural, Probability, Real, Seed, Word, Workers, checked
 from probreg.arguments.types import (
     ArrayLike,
     CovarianceLike,
@@ -338,7 +338,7 @@ class Fit(FitStatistics):
         *,
         covariance: CovarianceLike | None = None,
         exp: Flag = False,
-        null: float | Mapping[str, float] = 0.0,
+        null: Real | Mapping[str, float] = 0.0,
     ) -> DataFrame:
         """One row per coefficient, auxiliary parameter and sampled prior scale, unrounded; printed with head and foot.
 

@@ -134,8 +134,10 @@ def share_explained(fit: Fitted, deviance: float) -> float:
     """R^2 = 1 - D / D_0 of a number, D_0 the deviance without columns at the same noise; McFadden's 1 - l / l_0 of classes and
     counts, l_0 the log-likelihood of an intercept alone (McFadden 1974)."""
     if is_density(fit.model):
-        return 1.0 - deviance / null_deviance(fit.model, fit.solution.aux)
-    return 1.0 - fit.log_likelihood / null_model(fit.model, {}).log_likelihood
+        part, whole = deviance, null_deviance(fit.model, fit.solution.aux)
+    else:
+        part, whole = fit.log_likelihood, null_model(fit.model, {}).log_likelihood
+    return 1.0 - part / whole if whole else np.nan  # a response that an intercept meets leaves nothing to explain
 
 
 class OverallTest(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Probability, Word, checked
+from probreg.arguments.scalars import Flag, Probability, Real, Word, checked
 from probreg.arguments.types import CovarianceLike, DataArray, DataFrame
 from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, ProbregError
@@ -287,7 +287,7 @@ class FitStatistics(Fitted):
         *,
         covariance: CovarianceLike | None = None,
         exp: Flag = False,
-        null: float | Mapping[str, float] = 0.0,
+        null: Real | Mapping[str, float] = 0.0,
     ) -> DataFrame:
         """The table of coefficients."""
 
@@ -304,7 +304,7 @@ class FitStatistics(Fitted):
         *,
         covariance: CovarianceLike | None = None,
         exp: Flag = False,
-        null: float | Mapping[str, float] = 0.0,
+        null: Real | Mapping[str, float] = 0.0,
     ) -> DataFrame:
         """One row per coefficient under the names of R's broom, unrounded.
 

@@ -340,3 +340,20 @@ def test_a_print_reads_no_rows_that_are_elsewhere(likelihood):
     assert ("take another pass over the rows" in said) != likelihood.least_squares
     assert (f"R² {here.r_squared:.4g}, adjusted" in said) == likelihood.least_squares
     assert [there.aic, there.deviance] == pytest.approx([here.aic, here.deviance], rel=1e-6)
+
+
+def test_deviances_in_the_units_of_their_noise():
+    """By hand: |r|, the check loss, what lies beyond the tube, |r|^p and r^2, each twice but the last."""
+    L = pr.likelihoods
+    losses = {
+        L.AbsoluteLoss(): lambda r: 2 * np.abs(r),
+        L.Quantile(0.7): lambda r: 2 * r * (0.7 - (r < 0)),
+        L.EpsilonInsensitive(0.3): lambda r: 2 * np.maximum(np.abs(r) - 0.3, 0.0),
+        L.PowerNoise(3.0): lambda r: 2 * np.abs(r) ** 3,
+        L.Huber(50.0): np.square,
+        pr.StudentT(1e9): np.square,
+        pr.Gaussian(): np.square,
+    }
+    for likelihood, loss in losses.items():
+        fit = ml(likelihood)
+        assert fit.deviance == pytest.approx(loss(fit.residuals().values).sum(), rel=1e-6), likelihood
