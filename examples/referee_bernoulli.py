@@ -72,7 +72,7 @@ assert test["Wald"].p > test["LR"].p  # the parabola understates the evidence
 np.testing.assert_allclose(test["LR"].statistic, 2 * (ml.log_likelihood - constant.log_likelihood), rtol=1e-8)
 assert profile["lower"].item() < wald["lower"].item()  # and hides the long arm
 assert "skewness" in set(answers.causes.query("param == 'temperature' and fit == 'posterior'")["cause"])
-assert "prior" in set(answers.causes.query("param == 'temperature' and fit == 'mode'")["cause"])
+assert "prior of temperature" in set(answers.causes.query("param == 'temperature' and fit == 'mode'")["cause"])
 assert belief.beliefs[0].value > 0.99
 assert morning["estimate"] > 0.99
 assert morning["lower"] < 0.6

@@ -15,6 +15,7 @@ from probreg.comparison.prior_terms import spelling
 from probreg.comparison.reasons import Reason, found, reasons_by_parameter
 from probreg.comparison.rendering import as_html, text
 from probreg.comparison.same_question import check_kind, fits_by_name, refuse_unlike, terms_apart
+from probreg.comparison.words import Cause
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
@@ -46,9 +47,9 @@ class Comparison:
     Attributes
     ----------
     reasons : dict
-        For each parameter that differs, what would have made such a difference.
+        For each parameter that differs, the largest cause with its share.
     causes : DataFrame
-        The same by name.
+        Every cause with its shares and evidence.
     smooths : DataFrame
         The smooth functions of each fit: effective degrees of freedom, columns and scales.
     spellings : dict
@@ -65,7 +66,7 @@ class Comparison:
     >>> both.to_pandas().loc["x", [("ML", "estimate"), ("ridge", "estimate"), ("ridge", "prior_weight")]].round(3).tolist()
     [1.095, 0.92, 0.16]
     >>> both.reasons["x"]  # sum of squares of x about its mean 21, prior precision 4: 21/25 of least squares is left
-    ('ridge is -0.8 SE from ML, SE ratio 0.917, because of the prior. Prior of x: Normal(0, 0.5) in ridge, flat in ML; prior weight 16 % in ridge',)
+    ('ridge: the prior of x moves it by -0.8 SE (of -0.8)',)
     """
 
     fits: Mapping[str, Fit]
@@ -94,22 +95,29 @@ class Comparison:
 
     @cached_property
     def reasons(self) -> dict[str, tuple[str, ...]]:
-        """For each parameter with an estimate or interval end more than `apart` SE from the baseline's: what differs between
-        the fits and would have made such a difference, by first-order expansion; not a proof."""
+        """For each parameter with an estimate or interval end more than `apart` SE from the baseline's a sentence for each fit: the
+        largest cause with its share of the difference, or where no path joins the two what differs between them."""
         return {p: tuple(said.values()) for p, said in self._reasons.items()}
 
     @cached_property
     def causes(self) -> DataFrame:
-        """The same by name: DataFrame with param, fit, cause and evidence, one row for each cause of a difference.
+        """The causes by name with their shares: DataFrame with param, fit, cause, shift, log_se and evidence, one row for each
+        cause of a difference, the largest first.
 
-        A cause is "likelihood", "sigma held", "prior", "prior of sigma", "separation", "identification", "sampler",
-        "Monte Carlo error", "convergence", "skewness", "approximation", "small sample", "covariance", "misspecification" or
-        "kind of interval"; "" where no rule explains the difference.
+        shift is the cause's share of the difference in SE of the baseline, log_se that of the log of the SE ratio, as in
+        `pr.explain`; nan where no path of priors joins the two, and what differs is named by rule. A cause is "prior of x",
+        "prior of sigma", "sigma held", "small sample", "covariance", "skewness", "approximation", "Monte Carlo error",
+        "convergence", "sampler" or "kind of interval"; by rule also "likelihood", "prior", "separation", "identification" or
+        "misspecification"; "" where nothing that differs explains it.
         """
         import pandas as pd
 
-        rows = [(one.param, one.fit, *why) for one in self._found for why in one.causes or (("", one.sentence),)]
-        return pd.DataFrame(rows, columns=["param", "fit", "cause", "evidence"])
+        rows = [
+            (one.param, one.fit, why.name, why.shift, why.log_se, why.said)
+            for one in self._found
+            for why in one.causes or (Cause("", one.sentence),)
+        ]
+        return pd.DataFrame(rows, columns=["param", "fit", "cause", "shift", "log_se", "evidence"])
 
     @cached_property
     def _found(self) -> list[Reason]:

@@ -13,7 +13,8 @@ from probreg.comparison.differences import differing, summary
 from probreg.comparison.method_steps import Estimates, exact_posterior, method_steps
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.path_integral import Found, integrated
-from probreg.comparison.prior_path import MOST, PriorPath, prior_terms
+from probreg.comparison.prior_path import MOST, PriorPath
+from probreg.comparison.prior_terms_by_entry import PriorSide
 from probreg.comparison.same_question import fits_by_name, refuse_unlike, terms_apart
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -65,9 +66,10 @@ class Explanation:
 
     @cached_property
     def sizes(self) -> DataFrame:
-        """How far each cause moves an end of a 95 % interval at most, in SE: a frame over (param, cause)."""
-        shift, log_se = (abs(self.shares[q]).fillna(0.0) for q in ("shift", "log_se"))
-        return (shift + _Z * log_se).to_pandas()
+        """How far each cause moves an end of a 95 % interval at most, in SE: a frame over (param, cause). The widening of the
+        interval is shared as the log of the SE ratio is."""
+        shift, log_se, ratio = (self.shares[q].fillna(0.0) for q in ("shift", "log_se", "log_se_ratio"))
+        return (abs(shift) + _Z * abs(log_se) * widened(ratio.values)[:, None]).to_pandas()
 
     def largest(self, param: str) -> str:
         """The cause that moves an end of the interval of a parameter most.
@@ -103,11 +105,7 @@ class Explanation:
             return f"{param}: no difference"
         one = self.shares.sel(param=param)
         shift, log_se = (float(one[q].sel(cause=cause)) for q in ("shift", "log_se"))
-        moved, widened = f"moves it by {shift:+.2g} SE (of {float(one['difference']):+.2g})", ""
-        if _Z * abs(log_se) > 0.25 * abs(shift):
-            widened = f"makes its SE {np.exp(log_se):.3g} times as large (of {np.exp(float(one['log_se_ratio'])):.3g})"
-        said = [moved] if abs(shift) > 0.25 * _Z * abs(log_se) or not widened else []
-        return f"{param}: {called(cause)} {' and '.join([*said, *([widened] if widened else [])])}"
+        return f"{param}: {moved_by(cause, shift, log_se, float(one['difference']), float(one['log_se_ratio']))}"
 
     def to_pandas(self) -> DataFrame:
         """One row per parameter; columns (quantity, cause) with the shares of "shift" and "log_se", unrounded."""
@@ -186,6 +184,28 @@ def _two_lines(head: str) -> tuple[str, str]:
         return "prior of", head.removeprefix("prior of ")
     first, _, last = head.rpartition(" ")
     return first, last
+
+
+def widened(log_ratio: Array) -> Array:
+    """(r - 1) / log r, r the ratio of two widths: by how much of the first a share of log r widens.
+
+    >>> widened(np.array([0.0, np.log(3.0)])).round(3)
+    array([1.  , 1.82])
+    """
+    safe = np.where(log_ratio == 0.0, 1.0, log_ratio)
+    return np.where(log_ratio == 0.0, 1.0, np.expm1(safe) / safe)
+
+
+def moved_by(cause: str, shift: float, log_se: float, difference: float, log_ratio: float) -> str:
+    """What a cause does to an estimate and its standard error, and of how much it is a share; slight parts are left out.
+
+    >>> moved_by("skewness", 0.2, 0.001, 0.25, -0.1), moved_by("prior of x", -0.94, -0.5, -0.95, -0.5)
+    ('skewness moves it by +0.2 SE (of +0.25)', 'the prior of x moves it by -0.94 SE (of -0.95) and makes its SE 0.607 times as large (of 0.607)')
+    """
+    said = [f"moves it by {shift:+.2g} SE (of {difference:+.2g})"] if abs(shift) > 0.25 * _Z * abs(log_se) else []
+    if _Z * abs(log_se) > 0.25 * abs(shift):
+        said.append(f"makes its SE {np.exp(log_se):.3g} times as large (of {np.exp(log_ratio):.3g})")
+    return f"{called(cause)} {' and '.join(said)}"
 
 
 def called(cause: str) -> str:
@@ -323,6 +343,8 @@ def obstacle(a: Fit, b: Fit) -> str:
         s, model = fit.solution, fit.model
         if s.status in _LOST or (s.not_estimable is not None and s.not_estimable.any()):
             return "one of them has no estimate"
+        if not all(v > 0 for v in s.aux.values()):
+            return "a nuisance parameter is 0"
         if not fit.method.probabilities:
             return f"{fit.method.name} has no likelihood at its answer"
         if not model.joint.smooth:
@@ -350,7 +372,7 @@ def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     tied = np.eye(p, dtype=bool)
     for at in (*places, *(places[i] + size * rng.normal(size=size.shape) for i in (0, 1))):
         for sigma in sigmas:
-            sides = [prior_terms(f.model.joint, at, sigma) for f in (a, b)]
+            sides = [PriorSide(f.model.joint, m).terms(at, sigma)[1] for f in (a, b)]
             for one, other in zip(*sides):
                 unlike = np.abs(one - other) > 1e-9 * (np.abs(one) + np.abs(other))
                 changed |= unlike.reshape(p, -1).any(1)

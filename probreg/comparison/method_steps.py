@@ -50,18 +50,20 @@ def method_steps(
     widened = coefficient & fit.model.noise_unknown & (summary(fit) == "posterior")  # integrated over sigma
     if not has_monte_carlo_error(fit):
         return _by_shape(gap, spread, widened)
+    troubled = _troubled(fit, aux)
     if exact is not None:
         shape = _by_shape(exact.value - mode.value, np.log(exact.error / mode.error), widened)
-        return {**shape, "Monte Carlo error": (own.value - exact.value, np.log(own.error / exact.error))}
-    chance = monte_carlo_error(fit, aux)
-    # within two Monte Carlo standard errors: of a mean, and of the log of a standard deviation, which is 1 / sqrt(2 ESS)
-    by_chance = np.abs(gap) <= 2.0 * chance * own.error
-    wide_by_chance = np.abs(spread) <= 2.0 * chance / np.sqrt(2.0)
-    troubled = _troubled(fit, aux)
-    noise = np.where(by_chance & ~troubled, gap, 0.0), np.where(wide_by_chance & ~troubled, spread, 0.0)
-    lost = np.where(troubled, gap, 0.0), np.where(troubled, spread, 0.0)
-    shape = _by_shape(gap - noise[0] - lost[0], spread - noise[1] - lost[1], widened)
-    return {**shape, "Monte Carlo error": noise, "sampler": lost}
+        rest = own.value - exact.value, np.log(own.error / exact.error)
+    else:
+        # within two Monte Carlo standard errors: of a mean, and of the log of a standard deviation, which is 1 / sqrt(2 ESS)
+        chance = 2.0 * monte_carlo_error(fit, aux)
+        rest = (
+            np.where(troubled | (np.abs(gap) <= chance * own.error), gap, 0.0),
+            np.where(troubled | (np.abs(spread) <= chance / np.sqrt(2.0)), spread, 0.0),
+        )
+        shape = _by_shape(gap - rest[0], spread - rest[1], widened)
+    lost = np.where(troubled, rest, 0.0)
+    return {**shape, "Monte Carlo error": (rest[0] - lost[0], rest[1] - lost[1]), "sampler": (lost[0], lost[1])}
 
 
 def _by_shape(gap: Array, spread: Array, widened: Array) -> dict[str, Step]:
@@ -77,7 +79,12 @@ def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[str, Step]:
     if s.df is not None and s.replicates is None:  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
         aux = np.arange(len(gap)) >= fit.coef.size
         return {"small sample": (np.where(aux, gap, 0.0), spread), "convergence": (np.where(aux, 0.0, gap), none)}
-    if s.replicates is not None or kind not in ("classical", "expected", "observed"):
+    if s.replicates is not None:
+        # a standard deviation of R replicates has the relative error 1 / sqrt(2 R)
+        by_chance = np.abs(spread) <= 3.0 * (2.0 * len(s.replicates["coef"])) ** -0.5
+        steps = {"covariance": (none, np.where(by_chance, 0.0, spread))}
+        return {"convergence": (gap, none), "Monte Carlo error": (none, np.where(by_chance, spread, 0.0)), **steps}
+    if kind not in ("classical", "expected", "observed"):
         return {"convergence": (gap, none), "covariance": (none, spread)}
     return {"convergence": (gap, spread)}
 

@@ -1,33 +1,47 @@
-"""What a method adds to the mode of its model, by name, where the other fit's method adds something else."""
+"""What a method adds to the mode of its model where no path tells it, by name; and what its sampler says of itself."""
 
 import numpy as np
 
 from probreg.comparison.differences import summary
-from probreg.comparison.evidence import divergences, freedom, telling
+from probreg.comparison.evidence import divergences
+from probreg.comparison.method_steps import TROUBLED
 from probreg.comparison.pairs import Pair
 from probreg.fits.fit import Fit
-from probreg.inference import Status
 
 Array = np.ndarray
 SKEWED = 0.1  # a skewness that moves a mean by a twentieth of a standard deviation
-TROUBLED = (Status.UNMIXED, Status.DIVERGED, Status.UNSETTLED)
 
 
-def added(pair: Pair, part: str, j: int) -> str | None:
-    """The cause of a part that methods add ("own": to the estimate, "error": to the curvature's, "quantile": to the arms of
-    the interval); None where both add it alike."""
+def of_method(pair: Pair, j: int) -> str | None:
+    """The rule: of what differs between the two methods, that which would part their answers on one model."""
     if troubled(pair, j):
         return "sampler"
+    mean, end = pair.noise(j)
+    gaps = [abs(pair.here[q][j] - pair.base[q][j]) for q in ("estimate", "lower", "upper")]
+    if "draws" in pair.differ and end > 0 and gaps[0] <= 3.0 * mean and max(gaps) <= 3.0 * end:
+        return "Monte Carlo error"
     if "summary" in pair.differ:
-        return _summary(pair, part, j)
-    if part == "own":
-        return "convergence" if any(may_stop_short(f) for f, _ in pair.named.values()) else None
-    if "covariance" in pair.differ:
-        return _covariance(pair, j) if part == "error" else "kind of interval"
-    if "degrees of freedom" in pair.differ:
+        return shape(pair)
+    if any(may_stop_short(f) for f, _ in pair.named.values()):
+        return "convergence"
+    return of_interval(pair, j)
+
+
+def shape(pair: Pair) -> str:
+    """Why a mean is not a mode: a posterior is skew, or one of the two is a normal in its place."""
+    kinds = {summary(f) for f, _ in pair.named.values()}
+    return "approximation" if {"normal at the mode", "posterior"} <= kinds else "skewness"
+
+
+def of_interval(pair: Pair, j: int) -> str | None:
+    """Why intervals of one error differ in width; None where both are made alike."""
+    if "summary" in pair.differ:
+        integrated = all(f.model.noise_unknown for f, _ in pair.named.values()) and bool(pair.coefficient[j])
+        return "small sample" if integrated and not np.isfinite(skewness(pair, j)[1]) else shape(pair)
+    if "degrees of freedom" in pair.differ and "covariance" not in pair.differ:
         return "small sample"
     a, b = (str(row["kind"][j]) for _, row in pair.named.values())
-    return "kind of interval" if a != b and part == "quantile" else None
+    return "kind of interval" if a != b else None
 
 
 def may_stop_short(fit: Fit) -> bool:
@@ -65,25 +79,3 @@ def skewness(pair: Pair, j: int) -> tuple[str, float]:
                 SKEWED, 3.0 * float(np.sqrt(6.0) * (error if np.isfinite(error) else size**-0.5 if size else 0.0))
             ) else np.nan
     return next(name for name, (fit, _) in pair.named.items() if fit.target == "posterior"), np.nan
-
-
-def _summary(pair: Pair, part: str, j: int) -> str:
-    known = np.isfinite(skewness(pair, j)[1])
-    if part == "own" and not known and abs(pair.effects["own"].move[j]) < 3.0 * pair.noise(j)[0]:
-        return "Monte Carlo error"
-    normal = any(summary(f) == "normal at the mode" for f, _ in pair.named.values())
-    integrated = all(f.model.noise_unknown for f, _ in pair.named.values()) and bool(pair.coefficient[j])
-    if integrated and not known and part != "own":
-        return "small sample"
-    return "approximation" if normal and any(summary(f) == "posterior" for f, _ in pair.named.values()) else "skewness"
-
-
-def _covariance(pair: Pair, j: int) -> str:
-    """Replicates and sandwiches differ from a curvature by chance, by the shrinkage that a prior makes, or by a wrong model."""
-    effect = float(pair.effects["error"].upper[j])
-    if abs(effect) < 3.0 * pair.replicated:
-        return "Monte Carlo error"
-    ratios = [r for every in pair.sandwich.values() if np.isfinite(r := every.get(pair.params[j], np.nan))]
-    if any(telling(r, freedom(pair.fit)) for r in ratios):
-        return "misspecification"
-    return "covariance"

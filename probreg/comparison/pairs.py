@@ -1,4 +1,4 @@
-"""A fit beside the baseline: their rows of the table, in what they differ, and what each difference would do."""
+"""A fit beside the baseline: their rows of the table, in what they differ, and what each cause does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from functools import cached_property
 
 import numpy as np
 
-from probreg.comparison.contributions import Effect, effects
 from probreg.comparison.differences import differing
 from probreg.comparison.evidence import r_hats, sandwich_ratios
+from probreg.comparison.explanation import Explanation, explanation
 from probreg.comparison.numbers import NUMBERS, WORDS, Compared
-from probreg.comparison.prior_terms import rss_at
 from probreg.fits.fit import Fit
 from probreg.inference import Status
 
 Array = np.ndarray
+_TOLERANCE = 1e-4  # SE, to which shares are summed
 _END = 2.7  # sqrt(p (1 - p)) / phi(z) at p = 0.025
 
 
@@ -59,21 +59,9 @@ class Pair:
         return {name: r_hats(f) for name, (f, _) in self.named.items()}
 
     @cached_property
-    def rss(self) -> dict[str, float]:
-        """The residual sums of squares at both estimates; nothing for another likelihood than the Gaussian."""
-        if not all(f.model.likelihood.least_squares for f, _ in self.named.values()):
-            return {}
-        return {name: rss_at(f) for name, (f, _) in self.named.items()}
-
-    @cached_property
     def without_maximum(self) -> dict[str, Fit]:
         """The fits whose likelihood has no maximum."""
         return {name: f for name, (f, _) in self.named.items() if f.solution.status is Status.NO_MAXIMUM}
-
-    @cached_property
-    def correlation(self) -> Array:
-        """Of the baseline's coefficients, (param, param) in the order of the table, nan for what is none."""
-        return _correlation(self.base_fit, self.params)
 
     def noise(self, j: int) -> tuple[float, float]:
         """Monte Carlo standard errors of the difference of the means and of that of interval ends, which vary 2.7 times as
@@ -94,9 +82,9 @@ class Pair:
         return float((2.0 * min(counts)) ** -0.5) if counts else 0.0
 
     @cached_property
-    def effects(self) -> dict[str, Effect]:
-        """Of every difference, on the estimates and the arms of the intervals."""
-        return effects(self.base_fit, self.fit, self.differ, self.params, (self.base, self.here), self.prob)
+    def explained(self) -> Explanation:
+        """The shares of the causes, to a thousandth of a standard error at least."""
+        return explanation(self.base_fit, self.fit, (self.base_name, self.name), _TOLERANCE)
 
 
 def pairs_with_baseline(of: Compared, params: tuple[str, ...]) -> list[Pair]:
@@ -109,16 +97,3 @@ def pairs_with_baseline(of: Compared, params: tuple[str, ...]) -> list[Pair]:
         for name, fit in of.fits.items()
         if name != base
     ]
-
-
-def _correlation(fit: Fit, params: tuple[str, ...]) -> Array:
-    cov = fit.covariance().values
-    names = {name: k for k, name in enumerate(fit.parameter_names)}
-    sd = np.sqrt(np.diagonal(cov))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        r = cov / np.outer(sd, sd)
-    at = [j for j, p in enumerate(params) if p in names]
-    order = [names[params[j]] for j in at]
-    out = np.full((len(params), len(params)), np.nan)
-    out[np.ix_(at, at)] = r[np.ix_(order, order)]
-    return out

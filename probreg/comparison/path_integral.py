@@ -16,6 +16,7 @@ from probreg.numerics.linalg import one_blas_thread
 Array = np.ndarray
 _NODES = 8  # in each interval
 _INTERVALS = 24  # halved at most
+_PATIENCE = 4  # halvings over which the error has to fall by half
 _MILD = 0.5  # log ratio of curvatures up to which t serves as it is
 _CLOSED = 1e-6  # what is left of a sum, in SE, at which a path is known; it goes with the largest share
 
@@ -37,32 +38,34 @@ def integrated(path: PriorPath, start: Array, end: Array, tol: float) -> Found |
     first, last = path.mode(start, FIRST), path.mode(end, LAST)
     if first is None or last is None:
         return None
-    H = path.local(first, FIRST)[1], path.local(last, LAST)[1]
+    H = path.local(first, FIRST).curvature, path.local(last, LAST).curvature
     ends = path.ends_of(first, FIRST, H[0]), path.ends_of(last, LAST, H[1])
     if ends[0] is None or ends[1] is None:
         return None
     se, none = np.exp(ends[0][1]), np.zeros((len(path.labels), len(ends[0][0])))
     pieces: list[_Piece] | None = [] if not path.labels else _pieces(path, (first, last), H, (ends[0][:2], ends[1][:2]))
-    before = np.inf
+    left = list[float]()
     for _ in range(_INTERVALS):
         if pieces is None or any(one.slopes is None for one in pieces):
             return None
         errors = [one.error(se) for one in pieces]
+        left.append(sum(errors))
         # done, or what is left is rounding: halves have no less of it
-        if sum(errors) < tol or _CLOSED > sum(errors) > 0.7 * before:
+        if left[-1] < tol or (len(left) > 1 and _CLOSED > left[-1] > 0.7 * left[-2]):
             break
-        before = sum(errors)
+        if len(left) > _PATIENCE and left[-1] > 0.5 * left[-_PATIENCE]:
+            return None  # the mode jumps: nothing falls however short the intervals
         halves = pieces.pop(int(np.argmax(errors))).halves()
         pieces = None if halves is None else pieces + halves
     if pieces is None or any(one.slopes is None for one in pieces):
         return None
     shift, ratio = (sum((one.sums[i] for one in pieces), none.copy()) for i in (0, 1))
-    left = [ends[1][0] - ends[0][0] - shift.sum(0), ends[1][1] - ends[0][1] - ratio.sum(0)]
-    if not max(float(np.abs(left[0] / se).max()), float(np.abs(left[1]).max())) < max(_CLOSED, tol):
+    rest = [ends[1][0] - ends[0][0] - shift.sum(0), ends[1][1] - ends[0][1] - ratio.sum(0)]
+    if not max(float(np.abs(rest[0] / se).max()), float(np.abs(rest[1]).max())) < max(_CLOSED, tol):
         return None
-    for part, rest in zip((shift, ratio), left):
+    for part, more in zip((shift, ratio), rest):
         if len(part):
-            part[np.abs(part).argmax(0), np.arange(len(se))] += rest
+            part[np.abs(part).argmax(0), np.arange(len(se))] += more
     return Found(path.labels, (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), shift, ratio)
 
 
@@ -79,7 +82,7 @@ def _pieces(path: PriorPath, modes: tuple[Array, Array], H: tuple[Array, Array],
 
 def _steepness(path: PriorPath, theta: Array, H: Array, side: int) -> float:
     """log(1 + the largest ratio of the curvature of the priors of the other side to all that there is at one end)."""
-    k, change = path.k, path.sides(theta)[side].weighted(path.members.sum(0))
+    k, change = path.k, path.sides(theta)[side][1].weighted(path.members.sum(0))
     most = eigh(path.columns.T @ change.H @ path.columns, H[:k, :k], eigvals_only=True)[-1]
     for name in path.changing:
         i = k + path.like.unknown.index(name)
@@ -144,7 +147,7 @@ class _Piece:
         middle = 0.5 * (self.at[0] + self.at[1])
         t, _ = self._weights(middle)
         theta = self.path.mode(_between(self.met or dict(zip(self.at, self.modes)), middle), t)
-        end = None if theta is None else self.path.ends_of(theta, t, self.path.local(theta, t)[1])
+        end = None if theta is None else self.path.ends_of(theta, t, self.path.local(theta, t).curvature)
         if theta is None or end is None:
             return None
         first, last = (self.at[0], middle), (middle, self.at[1])

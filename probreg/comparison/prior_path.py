@@ -21,47 +21,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.comparison.numbers import by_outcome
+from probreg.comparison.prior_terms_by_entry import PriorSide, PriorTerms
 from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, map_of_predictors, vec_entries
 from probreg.priors import Flat
-from probreg.priors.joint import JointPrior, location_of
 
 Array = np.ndarray
 MOST = 300  # coefficients and nuisance parameters of a path: of more the systems take seconds
 _STEP = 0.02  # of differences of sixth order of a prior's curvature, in standard errors
-
-
-class PriorTerms(NamedTuple):
-    """The derivatives of log p(beta | sigma), entry by entry of vec beta: what each adds to those over log sigma too."""
-
-    g: Array  # (k,)
-    H: Array  # (k, k), negative
-    g_scale: Array  # (k,), sums to the slope over log sigma
-    h_scale: Array  # (k,), sums to the negative second derivative over it
-    cross: Array  # (k,), the mixed one
-
-    def weighted(self, w: Array) -> "PriorTerms":
-        return PriorTerms(w * self.g, w[:, None] * self.H, w * self.g_scale, w * self.h_scale, w * self.cross)
-
-    def plus(self, other: "PriorTerms") -> "PriorTerms":
-        return PriorTerms(*(a + b for a, b in zip(self, other)))
-
-
-def prior_terms(joint: JointPrior, beta: Array, sigma: float) -> PriorTerms:
-    """The terms of a smooth prior at beta (p, m)."""
-    _, g, H = joint.value_grad_hessian(beta, sigma)
-    k, m = beta.size, beta.shape[1]
-    g, H, r, relative = g[:k], H[:k, :k], np.zeros(k), np.zeros(k)
-    for b in joint.blocks:
-        if b.prior.sigma_units:
-            at = vec_entries(b.columns, m)
-            relative[at], r[at] = 1.0, (beta[list(b.columns)] - location_of(b)[:, None]).ravel()
-    # in units of sigma log p = f(r / sigma) - k log sigma: -r'g - k, r'H r - r'g and g - H r, entry by entry
-    Hr = H @ r
-    return PriorTerms(g, H, -relative * (r * g + 1.0), relative * (r * Hr - r * g), relative * (g - Hr))
 
 
 class PathPoint(NamedTuple):
@@ -102,9 +72,14 @@ class PriorPath:
         return int(np.prod(self.like.shape))
 
     @cached_property
+    def T(self) -> Array:
+        """(p, p), beta = T gamma; columns stay raw where there are moments only."""
+        return self.like.design.basis.T if self.like.design.reachable else np.eye(self.like.shape[0])
+
+    @cached_property
     def columns(self) -> Array:
         """(p m, p m), vec beta = S vec gamma."""
-        return map_of_columns(self.like.design.basis.T, self.like.shape[1])
+        return map_of_columns(self.T, self.like.shape[1])
 
     @cached_property
     def reported(self) -> Array:
@@ -150,24 +125,23 @@ class PriorPath:
     def _aux(self, theta: Array) -> dict[str, float]:
         return {name: float(np.exp(u)) for name, u in zip(self.like.unknown, theta[self.k :])}
 
-    def _likelihood(self, theta: Array) -> tuple[Array, Array]:
-        """Gradient and negative Hessian of log p(y | theta), of a Gaussian model from its moments."""
+    def _likelihood(self, theta: Array) -> LocalModel:
+        """log p(y | theta) with its derivatives, of a Gaussian model from its moments."""
         gamma, aux = theta[: self.k].reshape(self.like.shape), self._aux(theta)
         if not self.like.likelihood.least_squares:
-            local = self.like.value_grad_hessian_standardised(gamma, **aux)
-            return local.gradient, local.curvature
+            return self.like.value_grad_hessian_standardised(gamma, **aux)
         F, r, w, S = self._squares(theta)
         # log p = -W log sigma - S / (2 sigma^2), S = RSS + r'r, r = z - F gamma
-        g, H = F.T @ r * w, F.T @ F * w
-        if not aux:
-            return g, H
-        cross = 2.0 * g[:, None]
         W = self.like.design.moments.weight
-        return np.append(g, S * w - W), np.block([[H, cross], [cross.T, np.array([[2.0 * S * w]])]])
+        value, g, H = 0.5 * (W * float(np.log(w)) - S * w), F.T @ r * w, F.T @ F * w
+        if not aux:
+            return LocalModel(value, g, H)
+        cross = 2.0 * g[:, None]
+        return LocalModel(value, np.append(g, S * w - W), np.block([[H, cross], [cross.T, np.array([[2.0 * S * w]])]]))
 
     def _squares(self, theta: Array) -> tuple[Array, Array, float, float]:
         moments = self.like.design.moments
-        F = np.asarray(moments.R, dtype=float) @ self.like.design.basis.T
+        F = np.asarray(moments.R, dtype=float) @ self.T
         r = np.asarray(moments.z, dtype=float) - F @ theta[: self.k]
         sigma = self.like.noise(self._aux(theta))
         return F, r, sigma**-2.0, float(moments.factor[-1, -1]) ** 2 + float(r @ r)
@@ -193,21 +167,27 @@ class PriorPath:
         own = -2.0 * w * du[:, None] * (square + 4.0 * pull * u + 2.0 * S * u**2)
         return own - 4.0 * w * (Fv.T @ Fa * u + drift[:, None] * u**2)
 
-    def sides(self, theta: Array) -> tuple[PriorTerms, PriorTerms]:
+    @cached_property
+    def priors(self) -> tuple[PriorSide, PriorSide]:
+        """Of both models."""
+        return PriorSide(self.a.joint, self.like.shape[1]), PriorSide(self.b.joint, self.like.shape[1])
+
+    def sides(self, theta: Array) -> tuple[tuple[float, PriorTerms], tuple[float, PriorTerms]]:
+        """log p(beta | sigma) of both with its terms."""
         beta = (self.columns @ theta[: self.k]).reshape(self.like.shape)
+        a, b = self.priors
         sigma = self.like.noise(self._aux(theta))
-        return prior_terms(self.a.joint, beta, sigma), prior_terms(self.b.joint, beta, sigma)
+        return a.terms(beta, sigma), b.terms(beta, sigma)
 
-    def _prior(self, theta: Array, t: PathPoint) -> PriorTerms:
+    def _prior(self, theta: Array, t: PathPoint) -> tuple[float, PriorTerms]:
         """At t: what is the same on both sides stays whole."""
-        changed = self.members.sum(0)
-        a, b = self.sides(theta)
-        return a.weighted(1.0 - changed + t.a * changed).plus(b.weighted(t.b * changed))
+        (a, one), (b, other) = self.sides(theta)
+        weighted = one.weighted(np.full(self.k, t.a)).plus(other.weighted(np.full(self.k, t.b)))
+        return sum(w * v for w, v in zip(t, (a, b)) if w), weighted
 
-    def _weights(self, name: str, t: PathPoint) -> tuple[float, float]:
+    def _weights(self, name: str, t: PathPoint) -> Array:
         """Of the prior of a nuisance parameter on either side."""
-        a, b = t if name in self.changing else (1.0, 0.0)
-        return (0.0 if name in self.a.fixed else a), (0.0 if name in self.b.fixed else b)
+        return np.array([0.0 if name in m.fixed else w for m, w in zip((self.a, self.b), t)])
 
     def aux_terms(self, name: str, u: float) -> Array:
         """(2, 2): slope and second derivative of either side's log p over u = log v."""
@@ -225,11 +205,10 @@ class PriorPath:
             return (t.a / t.b, -(t.b**-2.0), start) if t.b > 0 else (np.inf, np.inf, start)
         return 0.0, 0.0, 0.0
 
-    def local(self, theta: Array, t: PathPoint) -> tuple[Array, Array]:
-        """Gradient and negative Hessian of log p_t."""
-        (g, H), k = self._likelihood(theta), self.k
-        prior = self._prior(theta, t)
-        g, H = g.copy(), H.copy()
+    def local(self, theta: Array, t: PathPoint) -> LocalModel:
+        """log p_t with its gradient and negative Hessian."""
+        (value, g, H), (log_p, prior), k = self._likelihood(theta), self._prior(theta, t), self.k
+        value, g, H = value + log_p, g.copy(), H.copy()
         g[:k] += self.columns.T @ prior.g
         H[:k, :k] += self.columns.T @ prior.H @ self.columns
         if (q := self._scale) is not None:
@@ -239,12 +218,18 @@ class PriorPath:
             H[:k, q] += cross
             H[q, :k] += cross
         for i, name in enumerate(self.like.unknown, start=k):
-            slope = np.array(self._weights(name, t)) @ self.aux_terms(name, float(theta[i]))
+            weights, u = self._weights(name, t), float(theta[i])
+            slope = weights @ self.aux_terms(name, u)
             w, _, at = self._holding(name, t)
             w = w * self.units.get(name, 1.0) if np.isfinite(w) else 0.0
-            g[i] += slope[0] + w * (at - theta[i])
+            own = [
+                float(m.aux_prior(name).log_prob(np.exp(u))) + u if x else 0.0
+                for x, m in zip(weights, (self.a, self.b))
+            ]
+            value += float(weights @ own) - 0.5 * w * (at - u) ** 2
+            g[i] += slope[0] + w * (at - u)
             H[i, i] += w - slope[1]
-        return g, H
+        return LocalModel(value, g, H)
 
     @cached_property
     def _scale(self) -> int | None:
@@ -258,25 +243,28 @@ class PriorPath:
         return ~np.concatenate([np.zeros(self.k, bool), np.array(held, bool)])
 
     def mode(self, start: Array, t: PathPoint) -> Array | None:
-        """theta(t) by Newton's method, steps halved until the decrement falls; None where it does not, or H is indefinite."""
+        """theta(t) by Newton's method, steps halved until log p_t rises, near the mode until the decrement falls; None where it does
+        not."""
         free, theta = self._free(t), start.copy()
         for i in np.flatnonzero(~free):
             theta[i] = self._holding(self.like.unknown[i - self.k], t)[2]
-        before, step, size = np.inf, np.zeros(int(free.sum())), 1.0
-        for _ in range(80):
+        here, before, slope = -np.inf, np.inf, np.inf
+        step, size = np.zeros(int(free.sum())), 1.0
+        for _ in range(100):
             at = theta.copy()
             at[free] += size * step
             with np.errstate(all="ignore"):
-                g, H = self.local(at, t)
-            if np.isfinite(g).all() and np.isfinite(H).all():
-                new, convex = newton_step(LocalModel(np.nan, g[free], H[np.ix_(free, free)]))
+                value, g, H = self.local(at, t)
+            if np.isfinite(value) and np.isfinite(g).all() and np.isfinite(H).all():
+                new, convex = newton_step(LocalModel(value, g[free], H[np.ix_(free, free)]))
                 decrement = float(np.sqrt(max(g[free] @ new, 0.0)))
-                if decrement < before or decrement < 1e-9:
+                rises = value >= here + 1e-4 * size * slope if slope > 1e-4 else decrement < max(before, 1e-9)
+                if rises or np.isinf(slope):
                     theta, step, size = at, new, 1.0
                     if convex and (decrement < 1e-7 or (decrement < 1e-5 and decrement > 0.5 * before)):
                         theta[free] += step  # the error squares
                         return theta
-                    before = decrement
+                    here, before, slope = value, decrement, decrement**2
                     continue
             size *= 0.5
             if size < 1e-4:
@@ -305,12 +293,12 @@ class PriorPath:
 
     def slopes(self, theta: Array, t: PathPoint) -> tuple[Array, Array] | None:
         """d / dt of values and log SE, part by part, inside the path."""
-        H = self.local(theta, t)[1]
+        H = self.local(theta, t).curvature
         found = self.ends_of(theta, t, H)
         if found is None:
             return None
         (value, _, V), k, n = found, self.k, len(self.params)
-        a, b = self.sides(theta)
+        (_, a), (_, b) = self.sides(theta)
         change = b.plus(a.weighted(-np.ones(k)))
         onto = V @ self.reported.T
         B, C, q = self.columns @ onto[:k], self.members, self._scale
@@ -348,7 +336,7 @@ class PriorPath:
         """The same as `_curvature_slopes` of the priors at t, by differences; 0 where they are quadratic."""
         out = np.zeros((along.shape[1], onto.shape[1]))
         for i, name in enumerate(self.like.unknown, start=self.k):
-            weights, u = np.array(self._weights(name, t)), float(theta[i])
+            weights, u = self._weights(name, t), float(theta[i])
             slope = _sixth_order(lambda x, w=weights, u=u, of=name: w @ self.aux_terms(of, u + x)[:, 1], _STEP)  # type: ignore[misc]
             out -= slope * np.outer(along[i], onto[i] ** 2)
         if all(m.joint.gaussian and (self._scale is None or not m.joint.sigma_units.any()) for m in (self.a, self.b)):
@@ -361,7 +349,7 @@ class PriorPath:
 
     def _prior_squares(self, theta: Array, t: PathPoint, onto: Array) -> Array:
         """a'P a for each column a of `onto`, P the curvature of the priors of coefficients at t."""
-        prior, q = self._prior(theta, t), self._scale
+        (_, prior), q = self._prior(theta, t), self._scale
         B = self.columns @ onto[: self.k]
         out = ((prior.H @ B) * B).sum(0)
         if q is not None:

@@ -1,31 +1,29 @@
-"""Why the answers differ: of what differs between two fits, that which would have moved the estimate or the interval so.
+"""Why the answers differ: the causes of a difference with their shares, the largest first, and a sentence that names it.
 
-Every cause has a name: "likelihood", "sigma held", "prior", "prior of sigma", "separation", "identification", "sampler",
-"Monte Carlo error", "convergence", "skewness", "approximation", "small sample", "covariance", "misspecification" or "kind of
-interval". A cause is named only where it differs between the two; its size is what it would do by first-order expansion.
+Where a path of priors joins two fits the shares add up: see `explanation`. Elsewhere (no maximum, another likelihood, a prior
+with a kink or of unknown scale) what differs in the models is named, and only if nothing does what differs in the methods.
+Every cause has a name: "prior of x", "prior of sigma", "sigma held", "likelihood", "prior", "separation", "identification",
+"sampler", "Monte Carlo error", "convergence", "skewness", "approximation", "small sample", "covariance", "misspecification" or
+"kind of interval". A cause is named only where it differs between the two.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from probreg.comparison.contributions import MOVERS, Effect
-from probreg.comparison.methods import added
+from probreg.comparison.evidence import freedom, telling
+from probreg.comparison.explanation import called, moved_by, widened
+from probreg.comparison.methods import of_interval, of_method
 from probreg.comparison.numbers import Compared
 from probreg.comparison.pairs import Pair, pairs_with_baseline
 from probreg.comparison.same_question import terms_apart
 from probreg.comparison.words import Cause, described
 from probreg.inference import Status
+from probreg.inference.uncertainty.intervals import quantile
 
-Array = np.ndarray
 RELATIVE = 0.25  # of the largest cause: a smaller one is not named
 MOST = 3  # causes of one difference
-_FAR = 3.0  # log factors of arms are cut here
-CALLED = {
-    "likelihood": "another likelihood", "prior": "the prior", "prior of sigma": "the prior of sigma", "sampler": "the sampler",
-    "approximation": "the approximation", "small sample": "a small sample", "covariance": "the kind of covariance",
-    "kind of interval": "the kind of interval",
-}  # fmt: skip
+RULED = ("likelihood", "prior", "sigma held", "prior of sigma")  # what may part two models that no path joins
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Reason:
 
     param: str
     fit: str
-    causes: tuple[tuple[str, str], ...]
+    causes: tuple[Cause, ...]
     sentence: str
 
 
@@ -63,27 +61,12 @@ def _reason(pair: Pair, j: int) -> Reason | None:
         return None
     param = pair.params[j]
     if gone := _missing(pair, j):
-        return Reason(param, pair.name, (_why_no_estimate(pair, j),), gone)
+        return Reason(param, pair.name, (Cause(*_why_no_estimate(pair, j)),), gone)
     if not _gap(pair, j) > pair.apart:
         return None
-    causes = _ranked(pair, j)
-    said = _said(pair, j)
-    if not causes:
-        return Reason(param, pair.name, (), f"{said}; nothing that differs explains it")
-    sure = len(pair.differ) == 1 and len(causes) == 1
-    names = " and ".join(CALLED.get(one.name, one.name) for one in causes)
-    head = f"{said}, {'because of' if sure else 'consistent with'} {names}"
-    sentence = ". ".join([head, *(one.said[:1].upper() + one.said[1:] for one in causes)])
-    return Reason(param, pair.name, tuple((one.name, one.said) for one in causes), sentence)
-
-
-def _said(pair: Pair, j: int) -> str:
-    """How far apart the two are."""
-    difference, ratio = pair.here["difference"][j], pair.here["se_ratio"][j]
-    if not pair.base["error"][j] > 0:
-        return f"{pair.name} is not at the estimate of {pair.base_name}, whose SE is 0"
-    where = f"{difference:+.2g} SE from" if abs(difference) > 0.005 else "at the estimate of"
-    return f"{pair.name} is {where} {pair.base_name}" + (f", SE ratio {ratio:.3g}" if np.isfinite(ratio) else "")
+    by_path = not pair.explained.without_path and pair.base["error"][j] > 0
+    causes = _by_path(pair, j) if by_path else _by_rule(pair, j)
+    return Reason(param, pair.name, tuple(causes), f"{pair.name}: {_said(pair, j, causes)}")
 
 
 def _gap(pair: Pair, j: int) -> float:
@@ -113,100 +96,65 @@ def _why_no_estimate(pair: Pair, j: int) -> tuple[str, str]:
     return cause, first + (f" and {len(more)} more" if more else "")
 
 
-# ---- ranking the causes ------------------------------------------------------------------------------------------------
+# ---- the causes --------------------------------------------------------------------------------------------------------
 
 
-def _ranked(pair: Pair, j: int) -> list[Cause]:
-    """The causes that would have moved this parameter as it moved, the largest first; none that is small beside another."""
+def _by_path(pair: Pair, j: int) -> list[Cause]:
+    """The causes by their shares, the largest first; none that is small beside another."""
+    one = pair.explained.shares.sel(param=pair.params[j])
+    each = {
+        str(c): (float(s), float(r)) for c, s, r in zip(one["cause"].values, one["shift"].values, one["log_se"].values)
+    }
+    z, arm, shaped = quantile(pair.prob, None), _arm(pair, j), of_interval(pair, j)
+    if shaped is not None and z * abs(arm) > RELATIVE * pair.apart:
+        each.setdefault(shaped, (0.0, 0.0))
+    # the move of an interval's end: of the estimate, of the error, and of the ends in units of it
+    z *= float(widened(np.nan_to_num(one["log_se_ratio"].values) + arm))
+    sizes = {c: abs(s) + z * abs(np.nan_to_num(r) + (arm if c == shaped else 0.0)) for c, (s, r) in each.items()}
+    least, gap = RELATIVE * max([pair.apart, *sizes.values()]), abs(float(one["difference"]))
+    # and what makes most of a difference between the estimates that is one by itself
+    far = {c for c, (s, _) in each.items() if gap > pair.apart and abs(s) > 0.5 * gap}
+    largest = [c for c in sorted(sizes, key=lambda c: -sizes[c]) if sizes[c] > least or c in far][:MOST]
+    return [_cause(pair, c, j, *each[c]) for c in largest]
+
+
+def _cause(pair: Pair, name: str, j: int, shift: float = np.nan, log_se: float = np.nan) -> Cause:
+    """A cause with its evidence; another covariance is a wrong model's where its sandwich tells that."""
+    if name == "covariance" and any(
+        telling(every.get(pair.params[j], np.nan), freedom(pair.fit)) for every in pair.sandwich.values()
+    ):
+        name = "misspecification"
+    return Cause(name, described(pair, name, j), shift, log_se)
+
+
+def _arm(pair: Pair, j: int) -> float:
+    """log of (width / error) of the fit's interval over that of the baseline; 0 where one has none."""
+    a, b = ((row["upper"][j] - row["lower"][j]) / row["error"][j] for row in (pair.base, pair.here))
+    ratio = np.log(b / a)
+    return float(ratio) if np.isfinite(ratio) else 0.0
+
+
+def _by_rule(pair: Pair, j: int) -> list[Cause]:
+    """What differs in the models; where nothing does, in the methods."""
+    names = ["separation"] * bool(pair.without_maximum) + [name for name in RULED if name in pair.differ]
+    if not names and (own := of_method(pair, j)) is not None:
+        names = [own]
+    causes = [_cause(pair, name, j) for name in names]
+    if "likelihood" in names and (said := described(pair, "misspecification", j)):
+        causes.append(Cause("misspecification", said))
+    return causes[:MOST]
+
+
+def _said(pair: Pair, j: int, causes: list[Cause]) -> str:
+    """The largest cause and its share; without shares how far apart the two are, and what differs."""
+    difference, ratio = pair.here["difference"][j], pair.here["se_ratio"][j]
+    if causes and np.isfinite(causes[0].shift):
+        first, width = causes[0], np.log(ratio) + _arm(pair, j)
+        if abs(first.shift) + abs(np.nan_to_num(first.log_se)) < 0.25 * abs(width):
+            return f"{called(first.name)} makes its interval {np.exp(width):.3g} times as wide"
+        return moved_by(first.name, first.shift, first.log_se, difference, np.log(ratio))
+    where = f"{difference:+.2g} SE from {pair.base_name}" if abs(difference) > 0.005 else f"at {pair.base_name}"
     if not pair.base["error"][j] > 0:
-        return [one for name in MOVERS if name in pair.differ and (one := described(pair, name, j)) is not None]
-    each = _by_cause(pair, j)
-    known = [one for one in each.values() if not _unknown(one, j)]
-    left = _left(pair, known, j)
-    sizes = {name: max(left) if _unknown(one, j) else _size(pair, one, j) for name, one in each.items()}
-    noise = _noise(pair, left, j)
-    if noise > 0:
-        sizes["Monte Carlo error"] = max(sizes.get("Monte Carlo error", 0.0), noise)
-    if "likelihood" in each:
-        sizes["likelihood"] = np.inf
-    if pair.without_maximum:
-        sizes["separation"] = np.inf
-    finite = [v for v in sizes.values() if np.isfinite(v)]
-    least = max(RELATIVE * max(finite, default=0.0), RELATIVE * pair.apart)
-    largest = sorted(sizes, key=lambda name: -sizes[name])
-    named = [described(pair, name, j) for name in largest if sizes[name] > least or _moves(pair, each.get(name), j)]
-    if not named:  # expansions miss what is far from quadratic: what differs in the model is what is left
-        named = [described(pair, name, j) for name in MOVERS if name in each]
-    if "likelihood" in each and (telling := described(pair, "misspecification", j)):
-        named.append(telling)
-    return [one for one in named if one is not None][:MOST]
-
-
-def _by_cause(pair: Pair, j: int) -> dict[str, Effect]:
-    """The effects on one parameter by cause; what a method adds in both fits alike goes with what moved the mode most."""
-    out = {name: one for name, one in pair.effects.items() if name in MOVERS}
-    reach = {name: abs(one.move[j]) + abs(one.upper[j]) for name, one in out.items()}
-    largest = max(reach, key=lambda name: np.nan_to_num(reach[name], nan=np.inf), default=None)
-    for part in ("own", "error", "quantile"):
-        one = pair.effects[part]
-        cause = added(pair, part, j) or largest
-        if cause is not None:
-            out[cause] = _sum(out[cause], one) if cause in out else one
-    return out
-
-
-def _sum(a: Effect, b: Effect) -> Effect:
-    return Effect(a.move + b.move, a.lower + b.lower, a.upper + b.upper)
-
-
-def _unknown(one: Effect, j: int) -> bool:
-    return bool(np.isnan([one.move[j], one.lower[j], one.upper[j]]).any())
-
-
-def _size(pair: Pair, one: Effect, j: int) -> float:
-    """How much of the difference it would make, in SE of the baseline: of the estimate or of an end, where that is more."""
-    error, base, here = pair.base["error"][j], pair.base, pair.here
-    move = one.move[j]
-    below = move - (base["estimate"][j] - base["lower"][j]) * np.expm1(np.clip(one.lower[j], -_FAR, _FAR))
-    above = move + (base["upper"][j] - base["estimate"][j]) * np.expm1(np.clip(one.upper[j], -_FAR, _FAR))
-    made = {"estimate": move, "lower": below, "upper": above}
-    return max(_toward(float(v), here[q][j] - base[q][j]) / error for q, v in made.items())
-
-
-def _moves(pair: Pair, one: Effect | None, j: int) -> bool:
-    """It makes half of a difference between the estimates that is one by itself."""
-    error = pair.base["error"][j]
-    difference = (pair.here["estimate"][j] - pair.base["estimate"][j]) / error
-    return (
-        one is not None
-        and abs(difference) > pair.apart
-        and _toward(one.move[j] / error, difference) > 0.5 * abs(difference)
-    )
-
-
-def _toward(part: float, whole: float) -> float:
-    """How much of the whole a part makes: nothing where it goes the other way."""
-    return min(abs(part), abs(whole)) if part * whole > 0 else 0.0
-
-
-def _left(pair: Pair, every: list[Effect], j: int) -> tuple[float, ...]:
-    """What is left of the differences of estimate, lower and upper end, in SE of the baseline, once causes are taken off."""
-    base, here = pair.base, pair.here
-    move = sum(one.move[j] for one in every)
-    low, high = (
-        float(np.exp(np.clip(sum(getattr(one, end)[j] for one in every), -_FAR, _FAR))) for end in ("lower", "upper")
-    )
-    at = base["estimate"][j] + move
-    left = (
-        abs(here["estimate"][j] - at),
-        abs(here["lower"][j] - at + low * (base["estimate"][j] - base["lower"][j])),
-        abs(here["upper"][j] - at - high * (base["upper"][j] - base["estimate"][j])),
-    )
-    return tuple(float(np.nan_to_num(v / base["error"][j])) for v in left)
-
-
-def _noise(pair: Pair, left: tuple[float, ...], j: int) -> float:
-    """What is left of the difference, where draws leave as much by chance; else 0."""
-    mean, end = (v / pair.base["error"][j] for v in pair.noise(j))
-    chance = "draws" in pair.differ and end > 0 and left[0] <= 3.0 * mean + 0.02 and max(left) <= 3.0 * end
-    return max(left) if chance else 0.0
+        where = f"not at the estimate of {pair.base_name}, whose SE is 0"
+    where += f", SE ratio {ratio:.3g}" if np.isfinite(ratio) else ""
+    return f"{where}; {causes[0].said.split('; ')[0] if causes else 'nothing that differs explains it'}"

@@ -18,16 +18,23 @@ from probreg.system.terminal import percent
 
 
 class Cause(NamedTuple):
-    """A cause by name, and what is said of it."""
+    """A cause by name, what is said of it, and its shares: of the shift in SE, and of the log SE ratio; nan where no path
+    tells them."""
 
     name: str
     said: str
+    shift: float = np.nan
+    log_se: float = np.nan
 
 
-def described(pair: Pair, cause: str, j: int) -> Cause | None:
-    """A cause with its evidence; None where there is none of that kind for this parameter."""
-    said = _WORDS[cause](pair, j)
-    return Cause(cause, said) if said else None
+def described(pair: Pair, cause: str, j: int) -> str:
+    """The evidence for a cause, which begins with its name; "" where there is none of that kind for this parameter."""
+    if cause.endswith(" held"):
+        return _held(pair, cause.removesuffix(" held"))
+    name = cause.removeprefix("prior of ")
+    if name in pair.fit.model.likelihood.aux:
+        return _prior_of_aux(pair, name, j)
+    return _prior(pair, name, j) if name != cause or cause == "prior" else _WORDS[cause](pair, j)
 
 
 def _likelihood(pair: Pair, j: int) -> str:
@@ -42,13 +49,12 @@ def _named(likelihood: object) -> str:
     return type(likelihood).__name__ + (f"({', '.join(f'{k}={v:g}' for k, v in own.items())})" if own else "")
 
 
-def _held(pair: Pair, j: int) -> str:
-    said = []
-    for name, (fit, _) in pair.named.items():
-        for aux in fit.model.likelihood.aux:
-            how = "held at" if aux in fit.model.fixed else "estimated as"
-            said.append(f"{aux} {how} {fit.aux[aux]:.4g} in {name}")
-    return f"sigma held: {', '.join(said)}"
+def _held(pair: Pair, aux: str) -> str:
+    said = [
+        f"{aux} {'held at' if aux in fit.model.fixed else 'estimated as'} {fit.aux[aux]:.4g} in {name}"
+        for name, (fit, _) in pair.named.items()
+    ]
+    return f"{aux} held: {', '.join(said)}"
 
 
 def _separation(pair: Pair, j: int) -> str:
@@ -58,34 +64,20 @@ def _separation(pair: Pair, j: int) -> str:
     )
 
 
-def _prior(pair: Pair, j: int) -> str:
-    """Its own prior, or that of the neighbour through which it moved."""
-    own = [str(row["prior"][j]) for _, row in pair.named.values()]
-    if not pair.coefficient[j]:
-        # Sigma of the fit whose coefficients stay further from least squares has more to explain.
-        if not pair.rss:
-            return f"prior of the coefficients: another in {pair.name} than in {pair.base_name}"
-        squares = ", ".join(f"{pair.rss[name]:.4g} in {name}" for name in (pair.name, pair.base_name))
-        return f"prior of the coefficients: it moves the residuals (RSS {squares})"
-    k = j if own[0] != own[1] else _neighbour(pair, j)
-    said = f"prior of {pair.params[k]}: {_both(pair, 'prior', k)}"
-    if k != j:
-        # How the prior of one coefficient reaches another: by their correlation, or by the noise that it leaves.
-        c = pair.correlation[j, k]
-        if abs(c * pair.here["difference"][k]) > pair.apart / 2:
-            carried = f"; correlation {c:.3g} with {pair.params[j]} in {pair.base_name}"
-        else:
-            sigma = [f.model.noise(f.aux, np.nan) for f in (pair.fit, pair.base_fit)]
-            carried = (
-                f"; sigma {sigma[0]:.3g} against {sigma[1]:.3g}"
-                if pair.alike and sigma[0] != sigma[1] and sigma[0] > 0
-                else ""
-            )
-        return said + carried
-    weight = {name: float(row["prior_weight"][j]) for name, (_, row) in pair.named.items()}
-    known = {name: w for name, w in weight.items() if w > 0}
-    more = max(known, key=lambda name: known[name], default=None)
-    return said + ("" if more is None else f"; prior weight {percent(known[more])} in {more}")
+def _prior(pair: Pair, name: str, j: int) -> str:
+    """In the words of both where it is that of one column; of any that differs where no path tells which."""
+    differs = (pair.here["prior"] != pair.base["prior"]) & pair.coefficient
+    if name == "prior" and pair.coefficient[j]:
+        name = pair.params[j] if differs[j] or not differs.any() else pair.params[int(np.argmax(differs))]
+    columns = [str(p).split(": ")[0] for p in pair.params]
+    if name not in columns:
+        called = "the coefficients" if name == "prior" else name
+        return f"prior of {called}: another in {pair.name} than in {pair.base_name}"
+    k = pair.params.index(name) if name in pair.params else columns.index(name)
+    weight = {n: float(row["prior_weight"][j]) for n, (_, row) in pair.named.items() if row["prior_weight"][j] > 0}
+    more = max(weight, key=lambda n: weight[n], default=None) if columns[j] == columns[k] else None
+    said = f"prior of {name}: {_both(pair, 'prior', k)}"
+    return said + ("" if more is None else f"; prior weight {percent(weight[more])} in {more}")
 
 
 def _both(pair: Pair, word: str, k: int) -> str:
@@ -93,18 +85,11 @@ def _both(pair: Pair, word: str, k: int) -> str:
     return f"{b} in {pair.name}, {a} in {pair.base_name}" if a != b else f"{b}, stated otherwise in {pair.name}"
 
 
-def _neighbour(pair: Pair, j: int) -> int:
-    """The coefficient whose prior differs and whose move carried this one furthest, by its correlation."""
-    differs = (pair.here["prior"] != pair.base["prior"]) & pair.coefficient
-    pull = np.where(differs, np.abs(np.nan_to_num(pair.correlation[j] * pair.here["difference"])), -1.0)
-    return int(pull.argmax()) if differs.any() else j
-
-
-def _prior_of_sigma(pair: Pair, j: int) -> str:
-    words = {n: aux_prior_words(f.model, f.model.noise_scale) for n, (f, _) in pair.named.items()}
-    said = f"prior of sigma: {words[pair.name]} in {pair.name}, {words[pair.base_name]} in {pair.base_name}"
-    a, b = (f.model.noise(f.aux) for f in (pair.base_fit, pair.fit))
-    return f"{said}; sigma {b:.3g} against {a:.3g}" if pair.coefficient[j] else said
+def _prior_of_aux(pair: Pair, aux: str, j: int) -> str:
+    words = {n: aux_prior_words(f.model, aux) for n, (f, _) in pair.named.items()}
+    said = f"prior of {aux}: {words[pair.name]} in {pair.name}, {words[pair.base_name]} in {pair.base_name}"
+    a, b = (f.aux[aux] for f in (pair.base_fit, pair.fit))
+    return f"{said}; {aux} {b:.3g} against {a:.3g}" if pair.coefficient[j] else said
 
 
 def _sampler(pair: Pair, j: int) -> str:
@@ -150,13 +135,16 @@ def _approximation(pair: Pair, j: int) -> str:
 
 
 def _small_sample(pair: Pair, j: int) -> str:
-    df = {name: f.solution.df for name, (f, _) in pair.named.items()}
-    known = next((name for name, v in df.items() if v), None)
-    if known is None or all(df.values()):
-        return f"small sample: {skewness(pair, j)[0]} integrates over sigma, the other takes its mode"
-    t, n = quantile(pair.prob, float(df[known] or np.inf)), number_of_observations(pair.named[known][0]) or np.nan
-    root = float(np.sqrt(n / float(df[known] or np.nan)))
-    return f"small sample: {df[known]:g} degrees of freedom in {known} only (t {t:.3g}, sqrt(n/df) {root:.3g})"
+    free = {
+        n: f.solution.df for n, (f, _) in pair.named.items() if f.target == "mode" and f.solution.replicates is None
+    }
+    known = [name for name, df in free.items() if df]
+    if len(known) != 1:
+        whole = [name for name, (f, _) in pair.named.items() if f.target == "posterior"]
+        return f"small sample: {' and '.join(whole or known)} with t tails, as sigma is integrated over"
+    name, df = known[0], float(free[known[0]] or np.nan)
+    t, n = quantile(pair.prob, df), number_of_observations(pair.named[name][0]) or np.nan
+    return f"small sample: {df:g} degrees of freedom in {name} only (t {t:.3g}, sqrt(n/df) {np.sqrt(n / df):.3g})"
 
 
 def _covariance(pair: Pair, j: int) -> str:
@@ -188,8 +176,7 @@ _SPREAD = {
     "classical": "curvature with RSS/(n - rank)", "HC0": "sandwich", "HC1": "sandwich",
 }  # fmt: skip
 _WORDS: Mapping[str, Callable[[Pair, int], str]] = {
-    "likelihood": _likelihood, "sigma held": _held, "separation": _separation, "prior": _prior,
-    "prior of sigma": _prior_of_sigma, "sampler": _sampler, "Monte Carlo error": _chance, "convergence": _convergence,
+    "likelihood": _likelihood, "separation": _separation, "sampler": _sampler, "Monte Carlo error": _chance, "convergence": _convergence,
     "skewness": _skewness, "approximation": _approximation, "small sample": _small_sample, "covariance": _covariance,
     "misspecification": _misspecification, "kind of interval": _kind,
 }  # fmt: skip

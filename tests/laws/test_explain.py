@@ -19,6 +19,8 @@ def shares(a: pr.Fit, b: pr.Fit) -> tuple[np.ndarray, np.ndarray]:
     """Shifts and logs of SE ratios (param, cause) of an explanation by a path, which sum to what they explain."""
     found = pr.explain(a, b)
     assert not found.without_path
+    if {a.method.name, b.method.name} == {"newton"}:  # what they report is the mode of the path
+        assert "convergence" not in found.shares["cause"]
     for quantity, total in (("shift", "difference"), ("log_se", "log_se_ratio")):
         s = found.shares
         assert float(np.abs(s[quantity].sum("cause") - s[total]).max()) < 1e-8
@@ -132,7 +134,7 @@ def test_slopes_along_the_path_are_those_of_modes_and_errors(likelihood):
     def at(t):
         w = PathPoint(0.5 - t[0], 0.5 + t[0])
         theta = path.mode(middle, w)
-        return np.array(path.ends_of(theta, w, path.local(theta, w)[1])[:2])
+        return np.array(path.ends_of(theta, w, path.local(theta, w).curvature)[:2])
 
     expected = gradient(at, np.zeros(1))[..., 0]
     found = np.sum(path.slopes(middle, PathPoint(0.5, 0.5)), axis=1)
