@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 from scipy.stats import poisson
 
@@ -107,9 +108,11 @@ def told(name: str) -> Any:
 
 
 def hues(fig: Any) -> dict[str, str]:
-    """The colour of each word of the legends."""
+    """The colour of each word of the legends, and of the rings that are rows."""
     found = {}
     for ax in fig.axes:
+        rings = [c for c in ax.collections if isinstance(c, PathCollection) and not len(c.get_facecolor())]
+        found |= {f"rows {i}": to_hex(c.get_edgecolor()[0]) for i, c in enumerate(rings)}
         for handle, word in zip(*ax.get_legend_handles_labels(), strict=True):
             take = handle.get_color if hasattr(handle, "get_color") else handle.get_facecolor
             colour = handle.get_edgecolor() if word == "data" else take()
@@ -214,7 +217,7 @@ def test_a_colour_has_one_meaning():
     seen = defaultdict(set)
     for name in set(PICTURES) - set(CHAINS):
         for word, colour in hues(usual(name)).items():
-            seen[word].add(colour)
+            seen[word.partition(" ")[0] if word.startswith("rows") else word].add(colour)
     assert {word: colours for word, colours in seen.items() if len(colours) > 1} == {}
 
 
@@ -368,3 +371,12 @@ def test_smooth_functions_stand_in_their_own_picture():
     assert "smooth functions are drawn by plot.smooth" in fig.get_supxlabel().replace("\n", " ")
     assert "Not drawn: s(z)" in plot.partial(fit).get_supxlabel().replace("\n", " ")
     assert "plot.smooth" not in plot.coefficients(fit_of("gaussian")).get_supxlabel()
+
+
+@pytest.mark.parametrize("name", ["residuals", "fitted", "partial", "coefficients", "scale_location"])
+def test_long_names_are_broken_into_lines(name):
+    rng = np.random.default_rng(1)
+    long = [f"concentration of the {k} substance in the blood after four hours (mg per litre)" for k in ("1st", "2nd")]
+    X = rng.normal(size=(30, 2))
+    fit = pr.ols(X, X.sum(1) + rng.normal(size=30), columns=long, response=long[0].replace("1st", "measured"))
+    assert faults(PICTURES[name](fit)) == []

@@ -167,8 +167,9 @@ def _panels(rows: Mapping[str, _Table], shown: Mapping[str, str], names: list[st
     for ax, (parameter, word) in zip(axes.flat, shown.items()):
         found = [table.get(parameter) for table in rows.values()]
         few_ticks(ax)
-        label(ax, title=shorten(word, max(int(room(ax)[0] * 11.5) - 5, 8)))  # beside it an arrow may stand
         _zero(ax, found, arrow=True)
+        arrow = 5 if ax.get_title(loc="right") else 0  # letters that stand beside the name
+        label(ax, title=shorten(word, max(int(room(ax)[0] * 13.5) - arrow, 8)))
         _draw(ax, found, [float(k) for k in range(several)])
         words = [shorten(n, 34) for n in names] if cols == 1 and several > 1 else [""] * several
         ax.set_yticks(range(several), words)

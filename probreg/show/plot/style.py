@@ -21,7 +21,7 @@ SMALL, NORMAL = 8.5, 9.5  # points
 MANY = 400  # marks; more are drawn as one image, so that a file stays small
 DASHED = (0, (4, 2))
 # letters in an inch of a line, by what is written
-_FOOT, _LABEL, _TITLE = 14.5, 14.0, 11.5
+_FOOT, _LABEL, _TITLE = 14.5, 14.0, 13.5
 _TICK = 5.5  # widths of a letter that a number under an axis takes up, with a gap
 
 
