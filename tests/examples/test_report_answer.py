@@ -169,7 +169,8 @@ def test_sections_are_those_asked_for_in_their_order(logit):
 
 
 def test_no_column_is_empty(logit):
-    for fits in (logit, {"ML": logit, "mode": fitted("b ~ x + z", likelihood="bernoulli", prior=pr.Normal(1.0))}):
+    lost = fitted("apart ~ x + z", likelihood="bernoulli")  # whose estimates have no errors
+    for fits in (logit, lost, {"ML": logit, "mode": fitted("b ~ x + z", likelihood="bernoulli", prior=pr.Normal(1.0))}):
         page = render(fits, sections=["answer", "predictions", "comparison"], predict={"one": {"x": 0.5, "z": 9.0}})
         for table in re.findall(r"<tbody>(.*?)</tbody>", page, re.DOTALL):
             rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
