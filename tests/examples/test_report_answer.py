@@ -12,6 +12,7 @@ from probreg.show.report.answer import answer
 from probreg.show.report.facts import prior_words
 from probreg.show.report.tables import predictions_table
 from tests.examples.test_report import read
+from tests.laws.cases import ESTIMATORS, LIKELIHOOD_CASES, model_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
 RNG = np.random.default_rng(0)
@@ -113,6 +114,35 @@ def test_sentences_name_what_is_modelled_in_25_words(likelihood, what):
     assert f": {what} " in told(fit)[0]
 
 
+def _told_of(fit: pr.Fit) -> list:
+    """The effects of x1 moved by 2, which are 2 beta of each outcome, and sentences of at most 25 words."""
+    found = answer(fit, {"x1": 2.0}, data=None, prob=0.9).effects
+    z = [np.log(e.estimate) if e.ratio else e.estimate for e in found]
+    np.testing.assert_allclose(z, 2.0 * np.atleast_1d(fit.coef.sel(coef="x1")), rtol=1e-9)
+    for e in found:
+        assert len([w for w in e.sentence.split() if re.search("[a-z]", w)]) <= 25
+        assert "nan" not in e.sentence
+    return found
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=repr)
+def test_every_likelihood_is_told(likelihood):
+    for e in _told_of(pr.fit(model_for(likelihood, pr.Normal(2.0)))):
+        assert e.lower < e.estimate < e.upper
+
+
+@pytest.mark.parametrize("method", ESTIMATORS, ids=lambda m: m.name)
+def test_every_method_is_told(method):
+    tried = (model_for(pr.Gaussian(), prior) for prior in (None, pr.Normal(1.0), pr.Laplace(1.0)))
+    model = next((m for m in tried if method.obstacle(m) is None), None)
+    if model is None:
+        pytest.skip(f"{method.name} fits none of these models")
+    fit = pr.fit(model, method, seed=1)
+    (found,) = _told_of(fit)
+    assert ("P(above" in found.sentence) == (fit.target == "posterior")
+    assert ("(no interval" in found.sentence) == (not np.isfinite(fit.std_error.sel(coef="x1")))
+
+
 def test_priors_stand_as_they_were_stated():
     model = pr.Model.from_formula("y ~ x + z + w + g", TABLE)
     many = model.with_prior(pr.Normal(1.0, scaled=True, sigma_units=True))
@@ -139,7 +169,8 @@ def test_sections_are_those_asked_for_in_their_order(logit):
 
 
 def test_no_column_is_empty(logit):
-    for fits in (logit, {"ML": logit, "mode": fitted("b ~ x + z", likelihood="bernoulli", prior=pr.Normal(1.0))}):
+    lost = fitted("apart ~ x + z", likelihood="bernoulli")  # whose estimates have no errors
+    for fits in (logit, lost, {"ML": logit, "mode": fitted("b ~ x + z", likelihood="bernoulli", prior=pr.Normal(1.0))}):
         page = render(fits, sections=["answer", "predictions", "comparison"], predict={"one": {"x": 0.5, "z": 9.0}})
         for table in re.findall(r"<tbody>(.*?)</tbody>", page, re.DOTALL):
             rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]

@@ -161,6 +161,7 @@ def render(
     )  # fmt: skip
     return home.get_template("page.html").render(
         title=title or f"Regression of {first.design.response}",
+        rows_absent=first.design.rows_absent,
         models=first.likelihood.describe(first.design.response),
         paragraphs=[p.strip() for p in (text or "").split("\n\n") if p.strip()],
         prob=f"{100 * prob:g}",

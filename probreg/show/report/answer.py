@@ -280,7 +280,7 @@ def _contrast_of_columns(fit: Fit, c: Array, prob: float) -> tuple[Array, Array,
             above = ndtr(z / se) if df is None else stdtr(df, z / se)
     elif draws is not None:
         drawn = np.einsum("j,sjm,km->sk", c, atoms(fit)["beta"], T)
-        z, above = drawn.mean(0), (drawn > 0).mean(0)
+        above = (drawn > 0).mean(0)
     if len(moved := np.flatnonzero(c)) == 1 and fit.solution.null_space is None:
         j = moved[0]
         try:

@@ -19,6 +19,9 @@ from probreg.system.terminal import percent
 _FIGURE, _POINT = "\u2007", "\u2008"  # spaces as wide as a digit and as a full stop
 
 
+_ROWS = 100  # of a table
+
+
 class TextTable(NamedTuple):
     """Heads and rows of texts; `numeric` says which columns hold numbers."""
 
@@ -28,11 +31,21 @@ class TextTable(NamedTuple):
 
 
 class WideTable(NamedTuple):
-    """A row per label, and the columns of each part (a fit) under its name."""
+    """A row per label, and the columns of each part (a fit) under its name; of very many labels the first."""
 
     parts: list[tuple[str, list[str]]]
     labels: list[str]
     rows: list[list[str]]
+
+    @property
+    def shown(self) -> list[tuple[str, list[str]]]:
+        """Labels with their rows."""
+        return list(zip(self.labels, self.rows))[:_ROWS]
+
+    @property
+    def left_out(self) -> int:
+        """How many rows are not shown."""
+        return max(len(self.rows) - _ROWS, 0)
 
 
 def aligned(cells: Sequence[str]) -> list[str]:
@@ -117,6 +130,7 @@ def kinds_said(of: Comparison) -> str:
     said = []
     for name in of.fits:
         here = of.data.sel(fit=name)
+        here = here.isel(param=np.isfinite(here["lower"].values) | np.isfinite(here["upper"].values))
         each = dict.fromkeys(zip(here["role"].values, here["kind"].values, here["param"].values))
         first = next((k for _, k, _ in each if k in KIND_WORDS), "")
         rest = [f"{p}: {KIND_WORDS[k]}" for _, k, p in each if k in KIND_WORDS and k != first]
