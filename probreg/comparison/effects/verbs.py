@@ -38,8 +38,8 @@ def predictions(
     fit : Fit
         A fit.
     data : table, optional
-        Rows to average over. It is also needed, as the table that the model was fitted to, where a formula hides its
-        variables.
+        Rows to average over, each once. The table that the model was fitted to stands for its rows, and brings columns for
+        `by` that the formula does not read.
     at : mapping, optional
         Values to set variables to first; a list of values makes one row of the result each.
     by : str or list of str

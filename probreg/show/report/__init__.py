@@ -45,7 +45,7 @@ def report(
     title : str, optional
         Of the page.
     data : table, optional
-        The table the formula was read from, needed only to draw curves along variables that the formula transforms.
+        The table the formula was read from, where that was changed since, to draw curves along its variables.
     guarantee : mapping, optional
         Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}: adds what it says of each fit to the notes.
 
