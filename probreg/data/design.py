@@ -135,6 +135,7 @@ class Design:
     unused: "Unused | None" = None
     inputs: Mapping[str, Array] = field(default_factory=dict)  # (n, d) of each smooth function and process, by the term
     of_moments: bool = False  # it was made of moments, and never had rows
+    read: Mapping[str, Any] = field(default_factory=dict)  # (n,) each: the variables that a formula read, by reference
 
     @property
     def n(self) -> int:
@@ -408,6 +409,7 @@ class Design:
             source=None,
             unused=None,
             of_moments=False,
+            read={name: values[rows] for name, values in self.read.items()},
             inputs={key: np.ascontiguousarray(x[rows]) for key, x in self.inputs.items()},
         )
 
@@ -631,6 +633,7 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         precision=precision,
         weight_kind=reading.weight_kind,
         inputs=reading.inputs,
+        read=reading.read,
     )
     if isinstance(reading.response, np.ndarray):
         return design, reading.response, reading.classes

@@ -27,6 +27,7 @@ from probreg.data import (
     by_kind,
     weights_without_empty_trials,
 )
+from probreg.data.formula.variables import read_at
 from probreg.data.moments_origin import Origin
 from probreg.data.rows import plus_offset
 from probreg.data.weights import WeightsLike, read_weights, refuse_sampling
@@ -207,6 +208,7 @@ class Model(FromData):
         """
         same_rows(**{"the data": data, "y": y, "weights": weights, "offset": offset, "trials": trials})
         design = self.design.at(data, offset=offset)
+        design = replace(design, read=read_at(design, data))
         if y is not None:
             values, counts = of_rows(self.likelihood, as_response(y)[0], trials)
         elif trials is not None:

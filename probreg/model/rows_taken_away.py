@@ -42,7 +42,7 @@ def model_without(model: Model, gone: Model) -> Model:
             return replace(model, design=replace(kept, weights=None if before.weights is None else left[left > 0]))
     design = replace(
         before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
-        precision=None, labels=None, inputs={}, unused=None, source=None, kept_by_trials=None, of_moments=True,
+        precision=None, labels=None, inputs={}, read={}, unused=None, source=None, kept_by_trials=None, of_moments=True,
         kept=model.moments - gone.moments,
     )  # fmt: skip
     return replace(model, design=design)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS, asymptotic
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.inference.uncertainty.multiplicity import NO_TESTS, Adjusted, adjusted, require_tests
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.model.off_span import JointDraws
 from probreg.numerics.frame import covariance_through, map_of_columns
@@ -52,6 +53,13 @@ class Effects:
         return notebook_html([self.what, how], [self.table], index=False)
 
 
+class Family(NamedTuple):
+    """Contrasts that are judged together: how, and of how many levels they are all pairs, if they are."""
+
+    adjust: str
+    pairs_of: int | None
+
+
 @dataclass(frozen=True, eq=False)
 class AveragedEffect:
     """One set of effects over groups: `labels` say what it is; two targets are contrasted, the second minus the first."""
@@ -78,21 +86,27 @@ class Scale:
 
 
 def evaluate_effects(
-    fit: Fit, quantities: list[AveragedEffect], scale: Scale, *, prob: float, covariance: Any, what: str
-) -> Effects:
-    """The table of these quantities, by the delta method for a mode, from the draws for a posterior."""
+    fit: Fit, quantities: list[AveragedEffect], scale: Scale, *, prob: float, covariance: Any, what: str,
+    family: Family | None = None,
+) -> Effects:  # fmt: skip
+    """The table of these quantities, by the delta method for a mode, from the draws for a posterior; with a family p-values and
+    intervals that hold for all of them together."""
     import pandas as pd
 
     labels = [row for q in quantities for row in _labels(fit, q)]
     posterior = fit.solution.draws
     if posterior is not None and covariance is not None:
         raise Incompatible("covariance= is for point estimates: the intervals of a posterior come from its draws")
+    if family is not None and posterior is not None:
+        raise Incompatible(NO_TESTS)
     by_draws = posterior is not None and not (posterior.elliptical and _linear(fit, scale))
     left = effect_sums(fit, [t for q in quantities for t in q.targets], closed=not by_draws)
     if by_draws:
         columns, kind, cov, draws = _of_draws(fit, quantities, scale, prob, left)
     elif left is None or _linear(fit, scale):
-        columns, kind, cov, draws = _of_delta(fit, quantities, scale, prob, covariance, left)
+        columns, kind, cov, draws = _of_delta(fit, quantities, scale, prob, covariance, left, family)
+    elif family is not None:
+        raise Incompatible("adjust= is for estimates with a normal law, and these have draws over a process")
     else:
         columns, kind, cov, draws = _of_asymptotic(fit, quantities, scale, prob, covariance, left)
     if left is not None:
@@ -120,6 +134,7 @@ def _of_delta(
     prob: float,
     covariance: Any,
     left: EffectSums | None,
+    family: Family | None = None,
 ) -> tuple[dict[str, Array], str, Array, Array | None]:
     found = [_linearised(fit, q, scale) for q in quantities]
     z = np.concatenate([value for value, _ in found])
@@ -131,7 +146,8 @@ def _of_delta(
         cov = cov + left.covariance(fit, [q.terms for q in quantities], scale.link)
     se = np.sqrt(np.maximum(np.diagonal(cov), 0.0))
     posterior = fit.solution.draws is not None
-    half = quantile(prob, df) * se
+    together = None if family is None else _together(fit, family, z, cov, df, prob, linear=_linear(fit, scale))
+    half = (quantile(prob, df) if together is None else together.critical) * se
     error = se * np.abs(scale.back.slope(z))
     if posterior:
         error = error * (np.sqrt(df / (df - 2.0)) if df is not None and df > 2 else 1.0 if df is None else np.inf)
@@ -143,7 +159,22 @@ def _of_delta(
     name = "sd" if posterior else "std_error"
     back = scale.back.inverse
     columns = {"estimate": back(z), name: error, "lower": back(z - half), "upper": back(z + half)}
+    if together is not None:
+        columns, kind = columns | {"p_value": together.p}, f"simultaneous, {together.words}; {kind}"
     return columns, kind, cov, None
+
+
+def _together(
+    fit: Fit, family: Family, z: Array, cov: Array, df: float | None, prob: float, *, linear: bool
+) -> Adjusted:
+    """The adjustment of the tests z = 0. Incompatible where there are no tests, and for Tukey's beyond linear models."""
+    se = np.sqrt(np.diagonal(cov))
+    require_tests(fit.model.flat, se)
+    if family.adjust == "tukey" and not linear:
+        raise Incompatible(
+            "Tukey's range is of means with Gaussian noise, differences only: adjust='single-step' is the same for any family"
+        )
+    return adjusted(z / se, cov, df, prob=prob, adjust=family.adjust, pairs_of=family.pairs_of)
 
 
 def _linearised(fit: Fit, q: AveragedEffect, scale: Scale) -> tuple[Array, Array]:

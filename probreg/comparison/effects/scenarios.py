@@ -17,6 +17,7 @@ from probreg.kernels.sums import RowSums
 
 Array = np.ndarray
 _MOST_GROUPS = 200
+_MOST_CELLS = 100_000
 _STEP = 2.0**-10  # of a standard deviation, in five-point differences: a power of two keeps x + step exact
 _CENTRAL = {-2: 1.0, -1: -8.0, 1: 8.0, 2: -1.0}  # of x + k h, over 12 h
 _FORWARD = {0: -25.0, 1: 48.0, 2: -36.0, 3: 16.0, 4: -3.0}
@@ -137,6 +138,32 @@ def population(design: Design, data: Any, also: Sequence[str]) -> Population:
     n = len(given.rows)
     own = dict(given.only(tuple(names)).columns)
     return Population(design, own, np.ones(n), None, f"{n} given rows, each once", own)
+
+
+def balanced(of: Population) -> Population:
+    """Every combination of the levels of the categories, each once, with numbers and the offset at their weighted means.
+
+    Means over it are the marginal means of a design with as many rows in each cell (Searle, Speed & Milliken 1980).
+    """
+    levels = categories(of.design)
+    lists, means = {}, {}
+    for name, values in of.table.items():
+        x = np.asarray(values)
+        if name in levels:
+            lists[name] = levels[name]
+        elif x.dtype.kind == "b":
+            lists[name] = [False, True]
+        elif x.dtype.kind in "iuf":
+            means[name] = float(np.average(x, weights=of.weights))
+    n = int(np.prod([len(each) for each in lists.values()]))
+    if n > _MOST_CELLS:
+        raise DataError(f"a balanced grid of {', '.join(lists)} has {n:,} cells; at most {_MOST_CELLS:,} are averaged")
+    table: dict[str, Any] = {name: _repeated(mean, n) for name, mean in means.items()}
+    for name, column in zip(lists, zip(*itertools.product(*lists.values()))):
+        table[name] = np.array(column, dtype=object if isinstance(column[0], str) else None)
+    offset = None if of.offset is None else np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
+    what = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
+    return replace(of, table=table, weights=np.ones(n), offset=offset, what=what)
 
 
 def _array_offset(design: Design) -> bool:

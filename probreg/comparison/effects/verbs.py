@@ -5,12 +5,21 @@ from typing import Any
 
 from probreg.arguments.scalars import Names, Probability, Word, checked
 from probreg.arguments.types import CovarianceLike, TableLike
-from probreg.comparison.effects.result import PLAIN, RATIO, AveragedEffect, Effects, Scale, evaluate_effects
-from probreg.comparison.effects.scenarios import Population, _require_variable, groups, moves, population, settings
+from probreg.comparison.effects.result import PLAIN, RATIO, AveragedEffect, Effects, Family, Scale, evaluate_effects
+from probreg.comparison.effects.scenarios import (
+    Population,
+    _require_variable,
+    balanced,
+    groups,
+    moves,
+    population,
+    settings,
+)
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
+from probreg.inference.uncertainty.multiplicity import check_adjust
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 
@@ -24,6 +33,7 @@ def predictions(
     data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
+    grid: Word | None = None,
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
 ) -> Effects:
@@ -38,12 +48,14 @@ def predictions(
     fit : Fit
         A fit.
     data : table, optional
-        Rows to average over. It is also needed, as the table that the model was fitted to, where a formula hides its
-        variables.
+        Rows to average over, each once. The table that the model was fitted to stands for its rows, and brings columns for
+        `by` that the formula does not read.
     at : mapping, optional
         Values to set variables to first; a list of values makes one row of the result each.
     by : str or list of str
         Averages within these groups.
+    grid : "balanced", optional
+        In place of the rows every combination of the levels of the categories, each once, with numbers at their means.
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
@@ -72,7 +84,7 @@ def predictions(
     >>> predictions(fit(model), at={"x": [0, 1]}).table["estimate"].round(6).tolist()
     [0.333333, 0.666667]
     """
-    of, keys = _population(fit, data, by)
+    of, keys = _population(fit, data, by, grid)
     names, rows = groups(of, keys)
     asked = [
         AveragedEffect({f"{k} =": v for k, v in said.items()}, (setting.mean(),), rows, names)
@@ -92,6 +104,8 @@ def comparisons(
     data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
+    grid: Word | None = None,
+    adjust: Word | None = None,
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
 ) -> Effects:
@@ -114,6 +128,11 @@ def comparisons(
         As in `predictions`.
     by : str or list of str
         As in `predictions`.
+    grid : "balanced", optional
+        As in `predictions`: contrasts of means that weigh the levels of other categories alike.
+    adjust : {"holm", "bonferroni", "single-step", "tukey"}, optional
+        p-values of no difference and intervals that hold for all rows of the table together. "single-step" uses the joint
+        law; "tukey" is the same for all pairs with one standard error, under Gaussian noise. For maximum likelihood only.
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
@@ -131,7 +150,11 @@ def comparisons(
     NotConverged
         Without an estimate.
     Incompatible
-        For averages that the rows do not determine.
+        For averages that the rows do not determine, and for tests of a posterior or of a mode under a prior.
+
+    References
+    ----------
+    Hothorn, Bretz & Westfall 2008; Holm 1979; Searle, Speed & Milliken 1980 (balanced grids).
 
     Examples
     --------
@@ -143,7 +166,8 @@ def comparisons(
     """
     if measure not in MEASURES:
         raise DataError(f"measure is one of {', '.join(map(repr, MEASURES))}, got {measure!r}")
-    of, keys = _population(fit, data, by)
+    check_adjust(adjust)
+    of, keys = _population(fit, data, by, grid)
     names, rows = groups(of, keys)
     wanted = _wanted(of, variables)
     asked = []
@@ -156,7 +180,8 @@ def comparisons(
                 asked.append(AveragedEffect(label | where, both, rows, names))
     scale = MEASURES[measure]
     what = f"{scale.said} of averages of {_mean_of(fit)} over {of.what}"
-    return evaluate_effects(fit, asked, scale, prob=prob, covariance=covariance, what=what)
+    family = None if adjust is None else Family(adjust, _all_pairs(of, wanted, len(asked) * len(names)))
+    return evaluate_effects(fit, asked, scale, prob=prob, covariance=covariance, what=what, family=family)
 
 
 @checked
@@ -226,10 +251,25 @@ def slopes(
     return evaluate_effects(fit, asked, PLAIN, prob=prob, covariance=covariance, what=what)
 
 
-def _population(fit: Fit, data: Any, by: str | Sequence[str] | None) -> tuple[Population, tuple[str, ...]]:
+def _population(
+    fit: Fit, data: Any, by: str | Sequence[str] | None, grid: str | None = None
+) -> tuple[Population, tuple[str, ...]]:
     require_predictive(fit.solution, fit.method)
     keys = (by,) if isinstance(by, str) else tuple(by or ())
-    return population(fit.model.design, data, keys), keys
+    if grid not in (None, "balanced"):
+        raise DataError(f"grid is None (the rows as they are) or 'balanced', got {grid!r}")
+    found = population(fit.model.design, data, keys)
+    return (balanced(found) if grid else found), keys
+
+
+def _all_pairs(of: Population, wanted: Mapping[str, Any], rows: int) -> int | None:
+    """k where the rows of a table are all pairs of the k levels of one variable."""
+    if len(wanted) != 1:
+        return None
+    ((name, how),) = wanted.items()
+    k = len(categories(of.design).get(name, ()))
+    every = how == "pairwise" or (k == 2 and how in (None, "reference", "sequential"))
+    return k if every and rows == k * (k - 1) // 2 else None
 
 
 def _mean_of(fit: Fit) -> str:

@@ -1,11 +1,12 @@
 """The one verb of this room: a fit and a text in, a Hypothesis out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Names, Probability, checked
+from probreg.arguments.scalars import Names, Probability, Word, checked
 from probreg.arguments.types import CovarianceLike
 from probreg.assess.after.linearity import LinearityTest, linearity_test
 from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
@@ -25,7 +26,8 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
-from probreg.numerics.frame import map_of_predictors
+from probreg.inference.uncertainty.multiplicity import NO_TESTS, adjusted, check_adjust, require_tests
+from probreg.numerics.frame import covariance_through, map_of_predictors
 
 Array = np.ndarray
 _LINEAR = " is linear"
@@ -44,6 +46,7 @@ def hypothesis(
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
     tests: Names = ("wald", "likelihood"),
+    adjust: Word | None = None,
 ) -> Hypothesis:
     """A test of L beta = r, or the probability of L beta > r, as `text` says it; "s(x) is linear" tests a smooth function.
 
@@ -69,6 +72,9 @@ def hypothesis(
         Wald's test alone, as `tests="wald"` does.
     tests : str or list of str
         "wald", "likelihood" or both.
+    adjust : {"holm", "bonferroni", "single-step"}, optional
+        Of several equalities of a maximum likelihood fit: `estimates` gain the p-value of each and intervals that hold
+        for all together. "single-step" uses their joint law.
 
     Returns
     -------
@@ -83,10 +89,11 @@ def hypothesis(
         Without an estimate.
     Incompatible
         For coefficients that are not identified, for equalities mixed with inequalities, and for several inequalities
-        of a point estimate.
+        of a point estimate; for `adjust` where there are no tests to adjust.
 
     References
     ----------
+    Hothorn, Bretz & Westfall 2008 (families).
     Crainiceanu & Ruppert 2004 (restricted likelihood ratio); Zhang & Lin 2003 (score).
 
     Examples
@@ -99,7 +106,12 @@ def hypothesis(
     ('x = 1', (2.0,), 0.5636)
     """
     require_predictive(fit.solution, fit.method)
+    check_adjust(adjust)
     if isinstance(text, str) and text.rstrip().endswith(_LINEAR):
+        if adjust is not None:
+            raise Incompatible(
+                "adjust= is for equalities of coefficients: 'is linear' is one test of all its functions"
+            )
         return _of_function(fit, text)
     outcomes = fit.model.likelihood.outcomes
     read = parse(text, fit.model.design.columns, outcomes)
@@ -112,8 +124,11 @@ def hypothesis(
     if fit.target == "posterior":
         if covariance is not None:
             raise Incompatible("covariance= is for point estimates: a posterior has its own spread")
+        if adjust is not None:
+            raise Incompatible(NO_TESTS)
         return _of_posterior(fit, text, read, prob=prob)
-    return _of_mode(fit, text, read, prob=prob, covariance=covariance, tests=_chosen(tests))
+    found = _of_mode(fit, text, read, prob=prob, covariance=covariance, tests=_chosen(tests))
+    return found if adjust is None else _in_family(fit, found, read, prob=prob, covariance=covariance, adjust=adjust)
 
 
 def _chosen(tests: str | Sequence[str]) -> tuple[str, ...]:
@@ -174,6 +189,24 @@ def _of_mode(
     if "wald" not in tests:
         found = [t for t in found if t.name in ("LR", "score")]
     return Hypothesis(text, _null(fit, read), estimates, {t.name: t for t in found}, notes=notes)
+
+
+def _in_family(
+    fit: Fit, found: Hypothesis, read: list[Restriction], *, prob: float, covariance: Any, adjust: str
+) -> Hypothesis:
+    """The equalities with adjusted p-values, and intervals that hold for all together."""
+    if read[0].relation != "=":
+        raise Incompatible("adjust= is for equalities, each against both sides; an inequality is tested alone")
+    L, r = matrix(read, len(fit.parameter_names))
+    V, df, _ = fit.spread(covariance)
+    L = L @ _display(fit)
+    cov = covariance_through(L, np.nan_to_num(V))
+    se, value = np.sqrt(np.diagonal(cov)), L @ fit.solution.beta.ravel()
+    require_tests(fit.model.flat, se)
+    made = adjusted((value - r) / se, cov, df, prob=prob, adjust=adjust)
+    ends = {"lower": value - made.critical * se, "upper": value + made.critical * se, "p_value": made.p}
+    note = f"p-values and intervals of the equalities are simultaneous: {made.words}"
+    return replace(found, estimates=found.estimates.assign(**ends), notes=(*found.notes, note))
 
 
 def _of_function(fit: Fit, text: str) -> Hypothesis:

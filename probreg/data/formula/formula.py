@@ -211,6 +211,7 @@ class Reading:
     notes: tuple[str, ...]
     weight_kind: WeightKind = "frequency"
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict)  # of each smooth function and process
+    read: Mapping[str, Any] = field(default_factory=dict)  # what columns and offset read, at these rows, not copied
 
 
 def read_formula(
@@ -269,6 +270,7 @@ def read_formula(
         notes=(*notes, *_notes(table, parts, offset), *(note for t in recipe.processes.values() for note in t.notes)),
         weight_kind=kind,
         inputs=inputs_of_functions(parts, table, memory, tuple(recipe.entering)),
+        read=table.only((*parts.variables, *(added.variables if added else ()))).columns,
     )
 
 

@@ -1,7 +1,6 @@
-"""The variables behind the columns: what a formula read, back from the matrix or from the table once more.
+"""The variables behind the columns: what a formula read, which its design keeps by reference.
 
-A design made by a formula knows the columns of its matrix, not the variables behind them. Those that stand in the formula
-as they are can be read back; for the others the table must be given again.
+A file that was saved with its rows holds those that its columns do not tell; the others are read back from the matrix.
 """
 
 import re
@@ -20,8 +19,8 @@ Array = np.ndarray
 def variables(design: Design, data: Any = None, also: Sequence[str] = ()) -> dict[str, Any]:
     """The variables behind the columns, at the rows of the design, and with `data` the columns `also` named.
 
-    `data` is the table that the model was fitted to. DataError when the rows are gone, when a variable cannot be read back
-    and `data` is None, and for data that are not the rows of the model.
+    `data` is the table that the model was fitted to. DataError when the rows are gone, when a variable is neither kept nor
+    can be read back and `data` is None, and for data that are not the rows of the model.
     """
     design.need_rows("a curve or an average over the model's own data")
     if isinstance(design.recipe, ArrayColumns):
@@ -88,23 +87,48 @@ def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
     return dict(table.only(tuple(names)).take(where).columns)
 
 
+def read_at(design: Design, data: Any) -> dict[str, Any]:
+    """What the columns and the offset of a design read of new rows, all of which a table holds; nothing for arrays."""
+    from probreg.data.formula.columns import read_table
+
+    if isinstance(design.recipe, ArrayColumns):
+        return {}
+    table = read_table(data)
+    return dict(table.only(tuple(name for name in read_by(design) if name in table.columns)).columns)
+
+
+def read_of(design: Design) -> dict[str, Any]:
+    """The variables that a design keeps and its columns do not tell, for a file."""
+    recipe: Any = design.recipe
+    own = () if isinstance(recipe, ArrayColumns) else recipe.variables
+    return {k: v for k, v in design.read.items() if k not in own or _from_columns(design, k) is None}
+
+
 def _read_back(design: Design) -> dict[str, Any]:
-    """Numbers that are columns, and categories from their 0/1 columns; checked by making the matrix again."""
+    """The variables that the design keeps, and others from its columns; checked by making the matrix again."""
     recipe: Any = design.recipe
     table: dict[str, Any] = {}
-    for name in recipe.variables:
-        found = design.X[:, design.columns.index(name)] if name in design.columns else _levels(design, name)
-        found = _input(design, name) if found is None else found
-        if found is None:
+    for name in read_by(design):
+        found = design.read[name] if name in design.read else _from_columns(design, name)
+        if found is not None:
+            table[name] = found
+        elif name in recipe.variables:
             raise DataError(
                 f"the variable {name!r} cannot be read back from the columns of the model; pass data=, the table it was fitted to"
             )
-        table[name] = found
     if table and not np.allclose(recipe.matrix(table), design.X, rtol=1e-9, atol=1e-12):
         raise DataError(
-            "the variables cannot be read back from the columns of the model; pass data=, the table it was fitted to"
+            "the variables do not make the columns of the model: its table was changed since; pass data=, as it was"
         )
     return table
+
+
+def _from_columns(design: Design, name: str) -> Any:
+    """A number that is a column, a category from its 0/1 columns, what enters a smooth function; None where they do not tell."""
+    if name in design.columns:
+        return design.X[:, design.columns.index(name)]
+    found = _levels(design, name)
+    return _input(design, name) if found is None else found
 
 
 def _input(design: Design, name: str) -> Array | None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data import ColumnRecipe, Design, Moments, Unused
+from probreg.data.formula.variables import read_of
 from probreg.data.saved_recipe import recipe_from_json
 from probreg.errors import DataError, ProbregError, ProbregWarning
 from probreg.fits.storage import checks
@@ -33,6 +34,7 @@ from probreg.fits.storage.checks import (
     read_arrays,
     stored_lines,
 )
+from probreg.fits.storage.columns import read_columns_back, written_columns
 from probreg.fits.storage.container import Container, image_of, seal, unsealed
 from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.base import Routine, coefficients_of_reported
@@ -88,6 +90,8 @@ def write_fit(
         if (left := d.unused) is not None:  # without labels, as the other rows
             parts |= {f"{_UNUSED}{k}": getattr(left, k) for k in ("places", "X", "offset", "y")}
         parts |= _inputs_of(d)
+        written, spec["design"]["read"] = written_columns(read_of(d))
+        parts |= written
         groups["rows"] = _group({k: v for k, v in parts.items() if v is not None})
     if remade:
         spec["solution"]["draws_digest"] = digest_of_draws(solution.posterior)
@@ -359,6 +363,7 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
         weight_kind=d["weights"],
         unused=_unused(rows, recipe),
         inputs=_inputs_from(recipe, rows),
+        read=read_columns_back(file, d.get("read", []), sizes) if rows else {},
         notes=tuple(d["notes"]),
         of_moments=d.get("of_moments") is True,
         kept=moments,

@@ -63,7 +63,7 @@ def fitted(
     variable : str, optional
         The clearest one by default.
     data : table, optional
-        The table it was fitted to, needed where the formula transforms its variables.
+        The table it was fitted to, where that was changed since.
     prob : float
         Probability of every interval or band, between 0 and 1.
     span : pair of float, optional

@@ -90,7 +90,7 @@ def report(
     predict : mapping or table, optional
         Rows to predict: a mapping from a name to its values, such as {"the launch": {"temperature": 31}}, or a table.
     data : table, optional
-        The table the formula was read from, needed only where the formula transforms its variables.
+        The table the formula was read from, where that was changed since, to draw curves along its variables.
     guarantee : mapping, optional
         Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}: adds what it says of each fit to the notes.
     progress : bool, optional

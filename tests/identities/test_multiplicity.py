@@ -1,0 +1,127 @@
+"""Families of contrasts: balanced grids by hand, Tukey's numbers of R, and a joint law that is right where it is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import probreg as pr
+from probreg.inference.uncertainty.multiplicity import adjusted, largest_of_family
+
+# Tippett (1950), as R's warpbreaks
+CELLS = {
+    "AL": [26, 30, 54, 25, 70, 52, 51, 26, 67], "AM": [18, 21, 29, 17, 12, 18, 35, 30, 36], "AH": [36, 21, 24, 18, 10, 43, 28, 15, 26],
+    "BL": [27, 14, 29, 19, 29, 31, 41, 20, 44], "BM": [42, 26, 19, 16, 39, 28, 21, 39, 29], "BH": [20, 21, 24, 17, 13, 15, 15, 16, 28],
+}  # fmt: skip
+WARP = pd.DataFrame([(cell[0], cell[1], float(y)) for cell, ys in CELLS.items() for y in ys], columns=["wool", "tension", "breaks"])  # fmt: skip
+PAIRS = {"tension": "pairwise"}
+
+
+def test_tukeys_differences_are_those_of_r():
+    """TukeyHSD(aov(breaks ~ wool + tension, warpbreaks), "tension"), as its help page prints them."""
+    fit = pr.fit(pr.Model.from_formula("breaks ~ wool + tension", WARP))
+    found = pr.comparisons(fit, PAIRS, adjust="tukey").table.set_index("contrast")
+    theirs = {  # of the second level against the first: estimate, lower, upper, p
+        "M against L": (-10.0, -19.35342, -0.6465793, 0.0336262),
+        "L against H": (14.722222, 5.3688015, 24.07564, 0.0011218),
+        "M against H": (4.722222, -4.6311985, 14.07564, 0.4474210),
+    }
+    for name, row in theirs.items():
+        np.testing.assert_allclose(
+            found.loc[name, ["estimate", "lower", "upper", "p_value"]].astype(float), row, rtol=1e-5, atol=5e-8
+        )  # seven decimals are printed
+    general = pr.comparisons(fit, PAIRS, adjust="single-step").table.set_index("contrast")
+    np.testing.assert_allclose(general["p_value"], found["p_value"], atol=3e-4)
+    half = [table["upper"] - table["estimate"] for table in (general, found)]
+    np.testing.assert_allclose(*half, rtol=2e-3)  # of 65,536 points
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(4, 50)], ids=["balanced", "not"])
+def test_means_over_a_balanced_grid_are_means_of_cell_means(rows):
+    data = WARP.iloc[rows]
+    fit = pr.fit(pr.Model.from_formula("breaks ~ wool * tension", data))
+    cells = data.groupby(["wool", "tension"])["breaks"].agg(["mean", "size"]).unstack()
+    sigma2 = float(((data["breaks"] - data.groupby(["wool", "tension"])["breaks"].transform("mean")) ** 2).sum()) / (
+        len(data) - 6
+    )
+    found = pr.predictions(fit, by="tension", grid="balanced").table.set_index("tension")
+    for level in "LMH":
+        assert found.loc[level, "estimate"] == pytest.approx(cells["mean"][level].mean(), rel=1e-12)
+        assert found.loc[level, "std_error"] == pytest.approx(
+            np.sqrt(sigma2 * (1 / cells["size"][level]).sum()) / 2, rel=1e-9
+        )
+    pairs = pr.comparisons(fit, PAIRS, grid="balanced").table.set_index("contrast")
+    assert pairs.loc["M against L", "estimate"] == pytest.approx(
+        found.loc["M", "estimate"] - found.loc["L", "estimate"]
+    )
+
+
+def test_numbers_and_offsets_stand_at_their_means():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(
+        {"g": list("abc") * 10, "b": [True, False, False] * 10, "x": rng.normal(size=30), "t": rng.uniform(1, 3, 30)}
+    )
+    data["y"] = rng.poisson(3.0, 30)
+    fit = pr.fit(pr.Model.from_formula("y ~ g + x", data, likelihood="poisson", offset="log(t)"))
+    found = pr.predictions(fit, by="g", grid="balanced").table["estimate"]
+    const, g_b, g_c, x = fit.coef.values
+    eta = const + np.array([0.0, g_b, g_c]) + x * data["x"].mean() + np.log(data["t"].mean())
+    np.testing.assert_allclose(found, np.exp(eta), rtol=1e-10)
+    both = pr.predictions(pr.fit(pr.Model.from_formula("y ~ g + b:x", data)), grid="balanced")
+    assert "6 cells (g, b; numbers at their means)" in both.what
+
+
+def test_the_joint_law_where_it_is_known():
+    for df, law in ((None, stats.norm), (7.0, stats.t(7.0))):
+        one = np.sort(largest_of_family(np.eye(1), df))
+        np.testing.assert_allclose(np.quantile(one, [0.5, 0.95, 0.99]), law.isf([0.25, 0.025, 0.005]), rtol=2e-3)
+    three = largest_of_family(np.diag([1.0, 4.0, 9.0]), None)  # independent: P(max <= c) = P(|Z| <= c)^3
+    assert np.mean(three <= 2.0) == pytest.approx((1 - 2 * stats.norm.sf(2.0)) ** 3, abs=2e-4)
+    same = adjusted(np.array([2.0, 2.0]), np.ones((2, 2)), None, prob=0.95, adjust="single-step")
+    np.testing.assert_allclose(same.p, 2 * stats.norm.sf(2.0), atol=2e-4)  # one test said twice costs nothing
+    assert same.critical == pytest.approx(stats.norm.isf(0.025), rel=1e-3)
+
+
+def test_holm_and_bonferroni_by_hand():
+    t = stats.norm.isf(np.array([0.02, 0.005, 0.3]) / 2)
+    holm = adjusted(t, np.eye(3), None, prob=0.95, adjust="holm")
+    np.testing.assert_allclose(holm.p, [0.04, 0.015, 0.3], rtol=1e-9)
+    plain = adjusted(t, np.eye(3), None, prob=0.95, adjust="bonferroni")
+    np.testing.assert_allclose(plain.p, [0.06, 0.015, 0.9], rtol=1e-9)
+    assert plain.critical == holm.critical == pytest.approx(stats.norm.isf(0.05 / 6))
+
+
+def test_hypotheses_of_a_family():
+    fit = pr.fit(pr.Model.from_formula("breaks ~ wool + tension", WARP))
+    text = "tension[T.L] = 0, tension[T.M] = 0, tension[T.L] = tension[T.M]"
+    found = pr.hypothesis(fit, text, adjust="single-step")
+    pairs = pr.comparisons(fit, PAIRS, adjust="single-step").table
+    # other axes of the same law meet other points
+    np.testing.assert_allclose(found.estimates["p_value"], pairs["p_value"], rtol=2e-3, atol=2e-4)
+    assert found["F"].p == pytest.approx(pr.hypothesis(fit, text)["F"].p)  # that of all together stays
+    assert "simultaneous: single-step over 3" in found.notes[-1]
+
+
+def test_where_nothing_can_be_adjusted_it_is_said():
+    model = pr.Model.from_formula("breaks ~ wool * tension", WARP.iloc[4:])
+    fit = pr.fit(model)
+    with pytest.raises(pr.DataError, match="adjust is None or one of 'bonferroni'"):
+        pr.comparisons(fit, PAIRS, adjust="fdr")
+    with pytest.raises(pr.DataError, match=r"grid is None \(the rows as they are\) or 'balanced'"):
+        pr.comparisons(fit, PAIRS, grid="rows")
+    with pytest.raises(pr.Incompatible, match="one standard error of all pairs, and these go from"):
+        pr.comparisons(fit, PAIRS, adjust="tukey")
+    with pytest.raises(pr.Incompatible, match="is of all pairs of means, and these are other contrasts"):
+        pr.comparisons(fit, {"tension": "reference"}, adjust="tukey")
+    counts = pr.fit(pr.Model.from_formula("breaks ~ tension", WARP, likelihood="poisson"))
+    with pytest.raises(pr.Incompatible, match="Gaussian noise, differences only"):
+        pr.comparisons(counts, PAIRS, adjust="tukey")
+    posterior, ridge = pr.fit(model, "conjugate"), pr.fit(model.with_prior(pr.Normal(1.0, sigma_units=True)))
+    for ask in (
+        lambda f: pr.comparisons(f, PAIRS, adjust="holm"),
+        lambda f: pr.hypothesis(f, "wool[T.B] = 0", adjust="holm"),
+    ):
+        with pytest.raises(pr.Incompatible, match="a posterior has none"):
+            ask(posterior)
+        with pytest.raises(pr.Incompatible, match="the mode under a prior has no p-values"):
+            ask(ridge)
