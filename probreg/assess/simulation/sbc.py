@@ -18,7 +18,7 @@ from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, MethodName, Solution
 from probreg.model.model import Model
-from probreg.system.terminal import printed, table_lines
+from probreg.system.terminal import folded, printed, table_lines
 
 Array = np.ndarray
 LOG_LIKELIHOOD = "log_likelihood"
@@ -123,7 +123,7 @@ class SBC:
             formatters={"p_value": lambda p: _p(p).removeprefix("p ").removeprefix("= ")},
             float_format=lambda v: f"{v:.3f}",
         )
-        lines = [self.verdict, *numbers]
+        lines = [self.verdict, *folded(numbers, ".table")]
         lines += [f"no posterior in {k} more, which are not ranked: {why}" for why, k in self.failures.items()]
         lines += [f"ranked although troubled, {k}: {why}" for why, k in self.troubled.items()]
         return printed(*lines)

@@ -6,7 +6,7 @@ from typing import Any
 
 from probreg.comparison.hypotheses.posterior import Belief
 from probreg.comparison.hypotheses.restricted import Test as Test
-from probreg.system.terminal import printed, table_lines
+from probreg.system.terminal import folded, printed, table_lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,8 @@ class Hypothesis:
             return table_lines(table, index=False, float_format=lambda v: f"{v:.5g}")
 
         word = "null" if self.tests or self.log_bayes_factor is not None or self.notes else "claim"
-        lines = [f"{word}: {self.null}", *shown(self.estimates), *shown(self.table)]
+        estimates = folded(shown(self.estimates), ".estimates")
+        lines = [f"{word}: {self.null}", *estimates, *shown(self.table)]
         if self.log_bayes_factor is not None:
             lines.append(f"log Bayes factor of the null, exact (Savage-Dickey): {self.log_bayes_factor:.4g}")
         return printed(*lines, *(f"note: {n}" for n in self.notes))
