@@ -23,12 +23,13 @@ from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import Status
 from probreg.priors import Flat, ProximalPrior, SmoothPrior
-from probreg.system.terminal import p_said, percent, printed, table_lines
+from probreg.system.terminal import folded, p_said, percent, printed, table_lines
 
 Array = np.ndarray
 CONFLICT = 0.05  # p-value of the maximum likelihood estimate under what the prior expects of it
 MUCH = 0.5  # prior weight from which a coefficient is the prior's more than the data's
 _FEW = 4  # names in a sentence
+_LINES = 18  # of the table, and of the sentences, in a print
 _TIPS = 8  # coefficients that are named with their tipping scale
 _TERMS = {Status.NO_MAXIMUM.value: "separation", Status.NOT_IDENTIFIED.value: "identification"}
 _DRAWS = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 is at most 0.0015
@@ -49,9 +50,10 @@ class PriorWeight:
     ml_status: str
 
     def __repr__(self) -> str:
-        lines = table_lines(self.table, float_format=lambda v: f"{v:.3g}", na_rep="-")
+        lines = folded(table_lines(self.table, float_format=lambda v: f"{v:.3g}", na_rep="-"), ".table", _LINES)
         known = f"{self.effective:.3g} of {self.free}" if np.isfinite(self.effective) else "not defined"
-        return printed(*lines, f"effective number of coefficients: {known}", *self.sentences)
+        said = folded(self.sentences, ".sentences", _LINES)
+        return printed(*lines, f"effective number of coefficients: {known}", *said)
 
     def _repr_html_(self) -> str:
         said = "".join(f"<li>{escape(s)}</li>" for s in self.sentences)

@@ -386,7 +386,7 @@ def refuse_too_wide(p: int) -> None:
     if p > MOST:
         raise DataError(
             f"{p:,} columns take matrices of {p:,} x {p:,} ({8e-9 * p**2:.1f} GB each) here, and {MOST:,} columns is the "
-            "limit: take fewer, or independent normal priors on more columns than rows, which need n x n only"
+            "limit; take fewer, or independent normal priors on more columns than rows, which need n x n only"
         )
 
 

@@ -355,7 +355,7 @@ def _estimable(model: Model, solution: Solution, design: Design) -> None:
         gone = ", ".join(c for c, out in zip(design.columns, touched(N)) if out)
         rows = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise Incompatible(
-            f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0): they do not keep "
+            f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0); they do not keep "
             f"the relations of the training rows, so the coefficients of {gone} do not cancel ({solution.detail}). "
             "Predict at rows that keep them, drop a column or give a prior."
         )

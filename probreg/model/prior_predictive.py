@@ -16,7 +16,7 @@ from probreg.likelihoods import CountLikelihood, Likelihood, OfClasses, SoftmaxL
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import of_coefficient
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed
+from probreg.system.terminal import folded, printed
 
 Array = np.ndarray
 _FOR_WORDS = 20_000  # draws behind two numbers of three digits
@@ -68,7 +68,7 @@ class PriorPredictive:
         return xr.DataTree.from_dict(groups)
 
     def __repr__(self) -> str:
-        lines = [m.sentence for m in self.moves] or ["no column has a proper prior"]
+        lines = folded([m.sentence for m in self.moves], ".moves") or ["no column has a proper prior"]
         if self.y is not None:
             lines.append(_range_of(self.y, self.likelihood.levels))
         return printed(*lines, *(f"note: {n}" for n in self.notes))

@@ -92,5 +92,5 @@ def _require_independent(G: Array, rows: PriorData, name: str) -> None:
         of = [rows.columns[i] for i in range(j) if abs(b[i]) > 1e-6]
         raise DataError(
             f"column {rows.columns[j]!r} is a combination of {', '.join(map(repr, of))}, so X'X has no inverse and the {name} "
-            "prior no covariance: drop one, or give these columns another prior such as Normal(scaled=True)"
+            "prior no covariance; drop one, or give these columns another prior such as Normal(scaled=True)"
         )

@@ -5,6 +5,7 @@ together here, line by line, and such characters are written out.
 """
 
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 _HIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # controls, halves of characters, line and paragraph separators
@@ -40,6 +41,17 @@ def table_lines(table: Any, **how: Any) -> list[str]:
     [['x\\ny'], ['a\\nb', '1.0']]
     """
     return str(table.to_string(**how)).split("\n")
+
+
+def folded(lines: Sequence[str], rest: str, most: int = 25) -> list[str]:
+    """The first of many lines, and one that says how many more there are and how to see them.
+
+    >>> folded(["a", "b", "c", "d"], ".table", most=3)
+    ['a', 'b', '… 2 more in .table']
+    """
+    if len(lines) <= most:
+        return list(lines)
+    return [*lines[: most - 1], f"… {len(lines) - most + 1} more in {rest}"]
 
 
 def percent(share: float, digits: int = 3) -> str:

@@ -1,6 +1,7 @@
 """Laws of processes with unknown hyperparameters: slopes, the same evidence by every way, the same posterior by nodes and chains."""
 
 import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -343,6 +344,18 @@ def test_power_scaling_of_a_process_is_of_its_hyperparameters_and_not_of_its_col
     np.testing.assert_allclose(table.loc[list(draws.hyper), "prior"], expected)
     assert (table["prior"] > 0).all()
     assert {f.check for f in PowerScalingDiagnostic().run(drawn)} == {"power_scaling"}
+
+
+def test_of_hyperparameters_it_is_not_said_that_the_data_hardly_move_the_function(drawn, monkeypatch) -> None:
+    table = power_scaling(drawn).assign(prior=0.2, likelihood=0.01, reading="strong prior")
+    module = sys.modules[PowerScalingDiagnostic.__module__]  # whose name its function has too
+    monkeypatch.setattr(module, "power_scaling", lambda fit: table)
+    alone, above = PowerScalingDiagnostic().run(drawn)
+    assert set(alone.columns) == {"Intercept", "z", "sigma"}
+    assert alone.sentence.startswith("the prior alone decides ")
+    assert set(above.columns) == set(drawn.solution.draws.hyper)
+    assert (above.verdict.name, "hardly" in above.sentence) == ("NOTE", False)
+    assert above.sentence.startswith("hyperparameters ")
 
 
 def test_a_process_is_one_thing_beside_its_prior(drawn) -> None:

@@ -1,5 +1,10 @@
 """What a person reads: which notes matter, how long a sentence is, how long a print."""
 
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -116,3 +121,105 @@ def test_diagnose_names_what_check_says_and_repeats_a_problem():
     with pytest.warns(pr.ProbregWarning, match="no maximum"):
         apart = pr.fit(pr.Model.from_arrays(Z, y, likelihood="bernoulli"))
     assert "✗ separation: complete separation" in repr(pr.diagnose(apart))
+
+
+# ---- the length of a sentence, and of a print ----------------------------------------------------------------------------
+
+WORDS, LINES = 25, 40
+
+
+def sentences(text: str, names: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
+    """Each sentence, or part that a semicolon ends, with its number of words; numbers, formulas and names do not count."""
+    for said in re.split(r"(?<=[.;?!])\s+|\n", text):
+        words = [w for w in said.split() if re.search(r"[A-Za-z]", w) and w.strip("(),:;.+-") not in names]
+        yield len(words), said
+
+
+def _written(tree: ast.AST) -> Iterator[str]:
+    """The texts of a module that are no docstrings; what is put into a text stands as a number in it."""
+    nodes = list(ast.walk(tree))
+    bodies = [n.body[0] for n in nodes if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef) and n.body]
+    aside = {id(b.value) for b in bodies if isinstance(b, ast.Expr)}
+    aside |= {id(v) for n in nodes if isinstance(n, ast.JoinedStr) for v in n.values}
+    for n in nodes:
+        if isinstance(n, ast.JoinedStr):
+            yield "".join(str(v.value) if isinstance(v, ast.Constant) else "7" for v in n.values)
+        elif isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in aside:
+            yield n.value
+
+
+def test_no_sentence_that_is_written_in_the_package_is_longer_than_25_words():
+    root = Path(pr.__file__).parent
+    texts = [(path.name, t) for path in root.rglob("*.py") for t in _written(ast.parse(path.read_text("utf-8")))]
+    assert len(texts) > 5000
+    long = [(name, n, said) for name, t in texts if t.count(" ") > WORDS for n, said in sentences(t) if n > WORDS]
+    assert not long
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "method"),
+    [
+        ("gaussian", "posterior"),
+        ("bernoulli", "laplace"),
+        *(
+            pytest.param(k, m, marks=pytest.mark.slow)
+            for k in ("gaussian", "poisson", "student", "categorical")
+            for m in ("auto", "laplace")
+        ),
+    ],
+)
+def test_no_sentence_that_is_printed_of_a_fit_is_longer_than_25_words(likelihood, method):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(80, 4))
+    x[:, 3] = x[:, 0] + 0.003 * x[:, 3]
+    x[7] *= 30.0
+    y = {"bernoulli": x[:, 0] > x[:, 1] ** 2, "poisson": rng.poisson(3.0, 80), "categorical": np.arange(80) % 3}
+    model = pr.Model.from_arrays(x, y.get(likelihood, x[:, 0] ** 2), likelihood=likelihood, prior=pr.Normal(0.3))
+    found = pr.fit(model, method, seed=1)
+    checks = [pr.check(model), pr.diagnose(found, skipped=True)]
+    said = [text for f in checks for finding in f for text in (finding.sentence, finding.remedy)]
+    said += [*found.described["notes"], found.described["status"], *pr.prior_weight(found).sentences]
+    said += repr(model.with_prior("weak")).splitlines()
+    said += repr(model.prior_predictive(50)).splitlines()
+    assert len(said) > 40
+    names = (*model.design.columns, "y", "sigma", *map(str, found.parameter_names))
+    assert not [(n, s) for text in said for n, s in sentences(text, names) if n > WORDS]
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A fit of sixty coefficients."""
+    x = np.random.default_rng(2).normal(size=(200, 60))
+    return pr.fit(pr.Model.from_arrays(x, x @ np.linspace(-1.0, 1.0, 60) + x[:, 0] ** 2, prior=pr.Normal(0.05)))
+
+
+SHOWN = {
+    "model": lambda fit: fit.model.with_prior("weak"),
+    "check": lambda fit: pr.check(fit.model),
+    "diagnose": lambda fit: pr.diagnose(fit),
+    "prior_weight": lambda fit: pr.prior_weight(fit, tipping=False),
+    "prior_predictive": lambda fit: fit.model.prior_predictive(20),
+    "penalty": lambda fit: fit.model.penalty(sigma=1.0),
+    "path": lambda fit: pr.path(fit.model, scales=np.geomspace(0.1, 1.0, 30)),
+    "slopes": lambda fit: pr.slopes(fit),
+    "predictions": lambda fit: pr.predictions(fit),
+    "comparisons": lambda fit: pr.comparisons(fit, "x1"),
+    "hypothesis": lambda fit: pr.hypothesis(fit, " = ".join(f"x{j}" for j in range(1, 60)) + " = 0"),
+    "guarantee": lambda fit: pr.guarantee(fit, y_range=(-50.0, 50.0)),
+    "conformal": lambda fit: pr.conformal(fit, np.zeros((100, 60)), y=np.arange(100.0)),
+    "influence_measures": lambda fit: pr.influence_measures(fit),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_no_print_of_sixty_coefficients_is_longer_than_40_lines(name, many):
+    assert len(repr(SHOWN[name](many)).splitlines()) <= LINES
+
+
+def test_findings_of_many_problems_are_folded():
+    g = [np.r_[np.repeat("a", 90), [f"{name}{i}" for i in range(10)]] for name in "bcdefghijklmnopqrstuvw"]
+    table = {"y": RNG.normal(size=100)} | {f"g{i}": np.roll(column, 3 * i) for i, column in enumerate(g)}
+    found = pr.check(pr.Model.from_formula("y ~ " + " + ".join(table.keys() - {"y"}), table))
+    assert len([f for f in found if f.verdict and not f.told_by]) > 15
+    assert len(_lines(found)) <= LINES
+    assert any(line.startswith("… ") for line in _lines(found))

@@ -141,7 +141,9 @@ class PowerScalingDiagnostic(Diagnostic):
             sentence = f"no parameter hangs on the strength of its prior (largest sensitivity {worst:.2g}, good below {SENSITIVE})"
             return self.fine(sentence, statistic=worst)
         both = moved[moved["reading"] == "possible conflict"]
-        alone = moved[moved["reading"] == "strong prior"]
+        hyper = [name for of in needed_hyper(fit.model).values() for name in of.values()]
+        alone = moved[(moved["reading"] == "strong prior") & ~moved.index.isin(hyper)]
+        above = moved[(moved["reading"] == "strong prior") & moved.index.isin(hyper)]
         found = []
         if len(both):
             sentence = f"prior and data both decide {_listed(both)}: a heavier or lighter prior gives another answer"
@@ -155,12 +157,19 @@ class PowerScalingDiagnostic(Diagnostic):
             found.append(
                 self.say(Verdict.WARNING, sentence, remedy, columns=list(alone.index), statistic=alone["prior"].max())
             )
+        if len(above):
+            # the data speak of hyperparameters through the coefficients, whose function they may settle all the same
+            sentence = (
+                f"hyperparameters {_listed(above)} follow their own prior; the function that they govern need not"
+            )
+            remedy = "say where that prior comes from, and compare the function under another one"
+            found.append(
+                self.say(Verdict.NOTE, sentence, remedy, columns=list(above.index), statistic=above["prior"].max())
+            )
         return found
 
 
 def _listed(table: Any) -> str:
-    few = [
-        f"{name} (sensitivity {row.prior:.2f} to the prior, {row.likelihood:.2f} to the data)"
-        for name, row in table.head(5).iterrows()
-    ]
-    return ", ".join(few) + (f" and {len(table) - 5} more" if len(table) > 5 else "")
+    few = [f"{name} ({row.prior:.2f}, {row.likelihood:.2f})" for name, row in table.head(5).iterrows()]
+    more = f" and {len(table) - 5} more" if len(table) > 5 else ""
+    return f"{', '.join(few)}{more} (sensitivity to prior, data)"

@@ -109,7 +109,7 @@ class PredictiveDiagnostic(Diagnostic):
         off = [self._odd(c) for c in checks if c.two_sided < SIGNIFICANT]
         if off:
             return off
-        each = ", ".join(f"{c.statistic.name} ({p_said(c.p_value)})" for c in checks)
+        each = "; ".join(f"{c.statistic.name} ({p_said(c.p_value)})" for c in checks)
         return self.fine(f"replicated data agree with the data: {each}", p_value=min(c.two_sided for c in checks))
 
     def _odd(self, check: PredictiveCheck) -> Finding:

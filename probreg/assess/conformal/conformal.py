@@ -147,7 +147,7 @@ def conformal(
     found = {"log_evidence", "log_likelihood_of_scales"} & set(fit.solution.stats)
     if data is None and fit.target == "mode" and found:
         raise Incompatible(
-            "the prior's scale was found by evidence on all rows, those that would calibrate included, so no guarantee is left: "
+            "the prior's scale was found by evidence on all rows, those that would calibrate included: no guarantee is left; "
             "fit a part of the rows and pass the others, conformal(fit, data), or state the scale"
         )
     unseen = None if data is None else unseen_rows(fit.model, data, y, offset, weights, trials)

@@ -87,7 +87,7 @@ def _linear(model: Model) -> None:
     if not (model.joint.gaussian and relative):
         raise Incompatible(
             "the jackknife+ has a closed form for flat priors, and for normal ones where sigma is held or they are in units "
-            "of sigma: use kind='split'"
+            "of sigma; use kind='split'"
         )
 
 

@@ -18,7 +18,7 @@ from probreg.inference import METHODS, Auto, Method, MethodName, Solution
 from probreg.model.model import Model
 from probreg.system.notebook import notebook_html
 from probreg.system.processes import in_processes
-from probreg.system.terminal import printed, table_lines
+from probreg.system.terminal import folded, printed, table_lines
 
 Array = np.ndarray
 LOG_LIKELIHOOD = "log_likelihood"
@@ -123,7 +123,7 @@ class SBC:
             formatters={"p_value": lambda p: _p(p).removeprefix("p ").removeprefix("= ")},
             float_format=lambda v: f"{v:.3f}",
         )
-        return printed(self.verdict, *numbers, *self._remarks)
+        return printed(self.verdict, *folded(numbers, ".table"), *self._remarks)
 
     def _repr_html_(self) -> str:
         return notebook_html([self.verdict], [self.table], self._remarks)

@@ -17,10 +17,9 @@ from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.model.off_span import JointDraws
 from probreg.numerics.frame import covariance_through, map_of_columns
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed, table_lines
+from probreg.system.terminal import folded, printed, table_lines
 
 Array = np.ndarray
-_PRINTED = 30  # rows
 _KEEPS = 1e-7  # of |gradient| |null|: an effect that moves this little along a direction without an estimate has one
 
 
@@ -44,9 +43,8 @@ class Effects:
     draws: Array | None
 
     def __repr__(self) -> str:
-        body = table_lines(self.table[:_PRINTED], index=False, float_format=lambda v: f"{v:.5g}")
-        rest = [f"{len(self.table) - _PRINTED} more rows in .table"] if len(self.table) > _PRINTED else []
-        return printed(self.what, f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}", *body, *rest)
+        body = folded(table_lines(self.table, index=False, float_format=lambda v: f"{v:.5g}"), ".table", 35)
+        return printed(self.what, f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}", *body)
 
     def _repr_html_(self) -> str:
         how = f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}"

@@ -33,7 +33,7 @@ Array = np.ndarray
 _LINEAR = " is linear"
 _OPPOSITE = {">": "<=", "<": ">="}
 PENALISED = (
-    "the estimate is the mode under a prior, so that Wald's test is the normal approximation of a posterior: it does not "
+    "the estimate is the mode under a prior, so that Wald's test is the normal approximation of a posterior; it does not "
     "have the error rate of a test, and there is no likelihood ratio"
 )
 

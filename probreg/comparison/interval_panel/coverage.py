@@ -20,7 +20,7 @@ from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.system.notebook import notebook_html
 from probreg.system.progress import each_of
-from probreg.system.terminal import percent, printed, table_lines
+from probreg.system.terminal import folded, percent, printed, table_lines
 
 Array = np.ndarray
 Ends = Mapping[str, tuple[Array, Array] | str]  # by kind: lower and upper, or why there are none
@@ -54,7 +54,7 @@ class Coverage:
     def __repr__(self) -> str:
         head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
         body = table_lines(self.table, float_format=lambda v: f"{v:.4g}")
-        return printed(head, *body, *self.verdicts)
+        return printed(head, *folded(body, ".table"), *folded(self.verdicts, ".verdicts", 12))
 
     def _repr_html_(self) -> str:
         head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"

@@ -119,8 +119,8 @@ def _spread(q: Estimand, base: FoundInterval, f: FoundInterval) -> str:
     return (
         f"is {factor:.3g} times as wide as {base.kind}: "
         + ("misspecification" if far else "perhaps chance")
-        + f"; the spread is that of the rows' own scores and not the model's, a factor that {q.fit.model.design.total:g} rows "
-        f"move by {chance:.2g} or more when the model is right"
+        + f"; the spread is that of the rows' own scores and not the model's; {q.fit.model.design.total:g} rows move that factor "
+        f"by {chance:.2g} or more when the model is right"
     )
 
 

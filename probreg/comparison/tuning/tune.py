@@ -25,8 +25,8 @@ from probreg.system.progress import progress_bar
 from probreg.system.terminal import printed
 
 _BOUND = (
-    "the prior was bound to all rows once (where it is stated on standardised columns, to their spread) and is the same "
-    "density whichever rows are held out",
+    "the prior was bound to all rows once, on standardised columns to their spread: it is the same density whichever rows "
+    "are held out",
 )
 _WITHIN = "takes the strongest prior whose score is within one standard error of the least: "
 

@@ -16,8 +16,8 @@ from probreg.errors import DataError
 
 Kind = Literal["number", "truth", "text", "levels", "time", "other"]
 TAKEN = (
-    "a pandas, polars or pyarrow table, a dict of equally long 1-D arrays or lists, a structured numpy "
-    "array, or an xarray Dataset with one dimension"
+    "a pandas, polars or pyarrow table, a dict of equally long 1-D arrays, a structured numpy "
+    "array, or an xarray Dataset of one dimension"
 )
 
 

@@ -357,7 +357,7 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
             ),
             Routine(f"the {what}, {words}"),
             "standard errors are the plug-in sandwich H^-1 S H^-1, H the curvature of the log posterior and S the sum of "
-            f"squared row gradients: the asymptotic covariance of {of}, not the inverse curvature that newton reports",
+            f"squared row gradients; it is the asymptotic covariance of {of}, not the inverse curvature that newton reports",
         ),
         trace=found.trace,
     )

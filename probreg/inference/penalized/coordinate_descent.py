@@ -198,7 +198,7 @@ def solve_joint(
 def _collapse(model: Model) -> str:
     return (
         "coordinate_descent: the columns reproduce the response exactly, so that sigma runs to 0 and the density has no "
-        "mode: hold sigma (aux={'sigma': ...}), or state the prior in units of sigma (sigma_units=True)"
+        "mode; hold sigma (aux={'sigma': ...}), or state the prior in units of sigma (sigma_units=True)"
     )
 
 
@@ -331,6 +331,6 @@ def _several(model: Model) -> tuple[str, ...]:
     wide = 0 < model.design.count <= model.shape[0]
     rises = "; with as many columns as rows the density rises without end as sigma goes to 0" if wide else ""
     return (
-        "with sigma unknown and a prior in raw units -log p is not convex: this joint mode, sought from sd(y) down, may be "
+        "with sigma unknown and a prior in raw units -log p is not convex; this joint mode, sought from sd(y) down, may be "
         f"one of several{rises}; with sigma_units=True there is only one",
     )

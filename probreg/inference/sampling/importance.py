@@ -370,7 +370,7 @@ def _note(stats: dict[str, float], found: Weighted) -> str:
 def _refusal(found: Weighted, limit: float) -> str:
     return (
         f"importance: k-hat {found.k_hat:.2f} is above {limit:.2f}: a few of {found.log_weight.size:,} points carry the weight, "
-        f"worth {found.ess:,.0f} independent draws, and means over them settle slowly if at all, for the posterior is far from a normal "
-        "about its mode (nearly separated classes, a prior with long tails, few rows for sigma). Sample it, "
+        f"worth {found.ess:,.0f} independent draws; means over them settle slowly if at all, for the posterior is far from a normal "
+        "about its mode. Causes are nearly separated classes, a prior with long tails, few rows for sigma. Sample it, "
         "fit(model, 'nuts'), or give a more informative prior; Importance(max_k=...) takes the weights as they are"
     )
