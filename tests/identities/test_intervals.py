@@ -375,10 +375,10 @@ def test_replicates_without_an_estimate_are_counted_and_count():
     x = np.r_[np.zeros(20), np.ones(10)]
     y = np.r_[np.arange(20) % 2, [1], np.zeros(9)].astype(int)
     m = pr.Model.from_arrays(x, y, likelihood="bernoulli")
-    fit = pr.fit(m, Bootstrap(reps=399), seed=2)
+    fit = pr.fit(m, Bootstrap(reps=199), seed=2)
     lost = int(fit.solution.stats["failed"])
-    assert 60 < lost < 220  # (29/30)^30 = 0.36 of the resamples
-    assert f"{lost} of 399 replicates have no estimate: {lost} separated" in fit.described["status"]
+    assert 45 < lost < 100  # (29/30)^30 = 0.36 of the resamples, of which 199 have 72 and a standard error of 7
+    assert f"{lost} of 199 replicates have no estimate: {lost} separated" in fit.described["status"]
     assert any(f"without the {lost} that have no estimate" in n for n in fit.described["notes"])
     found = fit.interval(0.95)
     assert found["lower"].sel(coef="x1") == -np.inf

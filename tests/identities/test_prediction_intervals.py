@@ -185,9 +185,9 @@ def test_the_quantile_of_counts_beyond_2_to_the_53_is_that_of_a_gamma() -> None:
 @pytest.mark.parametrize("atoms", covering([1, 40]))
 def test_pit_of_what_the_mixture_draws_is_uniform(name, atoms):
     """Distance of 20,000 values from the uniform distribution function, passed once in a million (Massart 1990)."""
-    p, rng = mixture(name, atoms, 4), np.random.default_rng(11)
-    drawn = p.sample(rng, 5000)
-    values = np.concatenate([p.pit(y, rng.random(4)) for y in drawn])
+    p, rng = mixture(name, atoms, 400), np.random.default_rng(11)
+    drawn = p.sample(rng, 50)
+    values = np.concatenate([p.pit(y, rng.random(400)) for y in drawn])
     rank = np.arange(1, len(values) + 1) / len(values)
     assert np.abs(np.sort(values) - rank).max() < np.sqrt(np.log(2e6) / (2 * len(values)))
 

@@ -36,17 +36,21 @@ class Metropolis(Method):
         return None
 
     def solve(self, model: pr.Model, rng: np.random.Generator) -> Solution:
-        draws = np.stack([self._chain(model, rng) for _ in range(self.chains)])
+        draws = self._drawn(model, rng)
         beta, cov = moments_of_draws(draws)
         return Solution(beta, cov, draws=Draws({"beta": draws}))
 
-    def _chain(self, model: pr.Model, rng: np.random.Generator) -> Any:
-        at, kept = rng.normal(size=model.shape), []
+    def _drawn(self, model: pr.Model, rng: np.random.Generator) -> Any:
+        """(chain, draw, p, m), all chains a step at a time."""
+        at, kept = rng.normal(size=(self.chains, *model.shape)), []
+        value = model.log_posterior(at)
         for _ in range(self.draws):
-            new = at + self.step * rng.normal(size=model.shape)
-            at = new if np.log(rng.random()) < model.log_posterior(new) - model.log_posterior(at) else at
+            new = at + self.step * rng.normal(size=at.shape)
+            there = model.log_posterior(new)
+            taken = np.log(rng.random(self.chains)) < there - value
+            at, value = np.where(taken[:, None, None], new, at), np.where(taken, there, value)
             kept.append(at)
-        return np.stack(kept)
+        return np.stack(kept, axis=1)
 
 
 @pytest.mark.parametrize(("chains", "status"), [(4, Status.UNMIXED), (1, Status.TOO_SHORT)])

@@ -223,7 +223,11 @@ def test_every_smooth_likelihood_and_every_prior_with_a_compiled_density_is_samp
     }
 
 
-@pytest.mark.parametrize(("likelihood", "prior"), PAIRS, ids=named)
+# Each likelihood and each prior are met in the quick part, and every pair of them in the other.
+@pytest.mark.parametrize(
+    ("likelihood", "prior"),
+    covering(PAIRS, lambda likelihood, _: named(likelihood), lambda _, prior: named(prior), name=named),
+)
 def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
     check(model_for(likelihood, prior))
     more = {"offset": np.linspace(-0.5, 0.5, 60)} if not getattr(likelihood, "symmetric", False) else {}
@@ -308,6 +312,7 @@ def test_a_changed_density_is_another_name_on_disk():
     assert digest(CompiledDensity(moved)) != digest(pr.Bernoulli.compiled_density)
 
 
+@pytest.mark.slow
 def test_compiled_code_is_found_again_by_the_next_process(tmp_path):
     code = (
         "import numpy as np, probreg as pr\n"

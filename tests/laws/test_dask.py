@@ -23,7 +23,7 @@ SUM = 1e-10  # sums of a thousand terms in another order differ by 1e-13 of thei
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
+def cluster_client(tmp_path_factory):
     """Two worker processes; not dask's default, so that a model without a client shows what dask's own threads do."""
     own = {"dashboard_address": ":0", "local_directory": str(tmp_path_factory.mktemp("workers"))}
     with (
@@ -31,6 +31,12 @@ def client(tmp_path_factory):
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="module", params=["threads", pytest.param("processes", marks=pytest.mark.slow)])
+def client(request):
+    """None, so that dask's own threads work, in the quick part; processes, whose start takes most of the time, in the other."""
+    return None if request.param == "threads" else request.getfixturevalue("cluster_client")
 
 
 def table(n: int = N) -> pd.DataFrame:
@@ -66,8 +72,9 @@ RESPONSE = {
 
 @pytest.fixture(scope="module")
 def frame(client):
-    """In the memory of the workers, in uneven partitions."""
-    return client.persist(dd.from_pandas(DATA, npartitions=5))
+    """In the memory of the workers where there are some, in uneven partitions."""
+    split = dd.from_pandas(DATA, npartitions=5)
+    return split if client is None else client.persist(split)
 
 
 def both(name, frame, client, **more):
@@ -112,7 +119,8 @@ def test_every_likelihood_gives_the_answers_of_one_machine(name, frame, client):
 
 
 @pytest.mark.parametrize(
-    ("name", "method"), [("gaussian", "closed_form"), ("gaussian", "conjugate"), ("bernoulli", "laplace")]
+    ("name", "method"),
+    [("gaussian", "closed_form"), ("gaussian", "conjugate"), ("bernoulli", "laplace")],
 )
 def test_every_method_that_sums_gives_the_answers_of_one_machine(name, method, frame, client):
     prior = pr.Flat() if method == "closed_form" else pr.Normal(0.7, sigma_units=name == "gaussian")
@@ -131,11 +139,6 @@ def test_a_model_of_arrays_gives_the_answers_of_one_machine(client):
     )
     near = pr.Model.from_arrays(X, y, columns=["x", "e"], likelihood="poisson", weights=w, offset=offset)
     assert far.design.columns == ("Intercept", "x", "e")
-    close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)
-
-
-def test_without_a_client_the_threads_of_dask_do_it():
-    far, near = both("bernoulli", dd.from_pandas(DATA, npartitions=3), None)
     close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)
 
 
@@ -178,11 +181,13 @@ def test_a_partition_may_be_empty_and_hold_levels_that_no_other_has(client):
     close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)
 
 
-def test_sums_are_added_in_the_order_of_the_partitions_by_other_processes(frame, client):
+def test_sums_are_added_in_the_order_of_the_partitions_by_other_processes(cluster_client):
     def starts(block):  # within, so that it travels whole: workers cannot import a test
         return [(os.getpid(), block.start, block.rows, threads())]
 
-    far, _ = both("bernoulli", frame, client)
+    frame = cluster_client.persist(dd.from_pandas(DATA, npartitions=5))
+    far, near = both("bernoulli", frame, cluster_client)
+    close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)
     met = far.design.fold(starts, lambda a, b: a + b)
     assert len(met) == 5
     assert [start for _, start, _, _ in met] == sorted(start for _, start, _, _ in met)

@@ -54,7 +54,16 @@ def cases() -> list[tuple[pr.Model, Method]]:
 
 
 CASES = cases()
-over = pytest.mark.parametrize(("model", "method"), CASES, ids=[f"{k.name}-{named(m)}" for m, k in CASES])
+# Quick are each method with each likelihood, with each prior, and with each treatment of sigma.
+over = pytest.mark.parametrize(
+    ("model", "method"),
+    covering(
+        CASES,
+        lambda m, k: (k.name, m.likelihood),
+        lambda m, k: (k.name, named(m.prior)),
+        lambda m, k: (k.name, *map(type, m.aux.values())),
+    ),
+)
 
 
 def smooth_log_density(model: pr.Model, x: Array) -> float:

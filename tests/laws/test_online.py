@@ -315,7 +315,7 @@ def test_trials_of_a_stream_come_with_its_rows():
 @pytest.mark.parametrize("family", covering(["rls", "lms", "implicit", "nlms"], lambda family: family == "rls"))
 def test_squared_loss_never_exceeds_its_bound(family: str, rng: np.random.Generator):
     quick = online.Record(compiled=False, every=10**6)
-    for X, y in streams(rng, 1000):
+    for X, y in streams(rng, 400):
         r2 = (X**2).sum(axis=1).max()
         share = float(rng.uniform(0.01, 0.99))
         learner = {
@@ -347,7 +347,7 @@ def test_the_lms_bound_is_nearly_attained():
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_exponentiated_gradient_keeps_its_bound_and_its_set(signed: bool, rng: np.random.Generator):
-    for X, y in streams(rng, 250):
+    for X, y in streams(rng, 120):
         norm = 1.5 if signed else 1.0
         R = 2 * norm * np.abs(X).max() if signed else np.ptp(X, axis=1).max()
         step = float(rng.uniform(0.05, 0.95)) * 4 / max(R, 1e-3) ** 2

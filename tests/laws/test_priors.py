@@ -466,7 +466,7 @@ def test_the_density_without_its_hyperparameters_has_mass_one(prior, unit):
 @pytest.mark.parametrize("prior", covering(HIERARCHICAL_PRIORS[::-1], lambda prior: isinstance(prior, Horseshoe)))
 def test_the_density_of_a_block_is_the_integral_over_its_hyperparameters(prior):
     """By Monte Carlo over draws of the hyperparameters, each a plain prior through `given`."""
-    beta, n = np.array([[0.4], [-0.9], [0.25]]), 20_000
+    beta, n = np.array([[0.4], [-0.9], [0.25]]), 8000
     values = {
         k: h.prior.sample(np.random.default_rng(i), n * (Q if h.each else 1))
         for i, (k, h) in enumerate(prior.hyper.items())

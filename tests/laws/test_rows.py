@@ -17,7 +17,7 @@ from probreg.data import Block
 from probreg.data.blocks.block import SAMPLE, add
 from probreg.data.blocks.survey import survey_of
 from probreg.likelihoods import LIKELIHOODS, Likelihood, ProximalLikelihood
-from tests.laws.cases import LIKELIHOOD_CASES, covering, named, recipe_of, rows_for
+from tests.laws.cases import LIKELIHOOD_CASES, covering, recipe_of, rows_for
 
 pytest.importorskip("pyarrow")
 Array = np.ndarray
@@ -98,8 +98,15 @@ def test_every_likelihood_over_blocks(likelihood: Likelihood, extra: str, size: 
     same_fit(here, there, "newton")
 
 
-@pytest.mark.parametrize("name", [k for k, cls in LIKELIHOODS.items()])
-@pytest.mark.parametrize("prior", [pr.Normal(0.7, scaled=True), pr.priors.GPrior(3.0), pr.priors.Jeffreys()], ids=named)
+RELATIVE = [pr.Normal(0.7, scaled=True), pr.priors.GPrior(3.0), pr.priors.Jeffreys()]
+
+
+@pytest.mark.parametrize(
+    ("name", "prior"),
+    covering(
+        [(k, prior) for prior in RELATIVE for k in LIKELIHOODS], lambda k, _: k, lambda _, prior: prior.name, name=str
+    ),
+)
 def test_priors_stated_relative_to_the_rows(name: str, prior: Any) -> None:
     special = {"categorical": pr.Categorical(levels=("a", "b", "c")), "binomial": pr.Binomial(trials=6)}
     drawn = special[name] if name in special else LIKELIHOODS[name]()

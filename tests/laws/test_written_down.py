@@ -10,7 +10,7 @@ import probreg as pr
 from probreg.assess.after import DIAGNOSTICS
 from probreg.assess.before import CHECKS
 from probreg.inference import METHODS
-from probreg.likelihoods import ProximalLikelihood
+from probreg.likelihoods import OfTrials, ProximalLikelihood
 
 from .cases import LIKELIHOOD_CASES, covering, model_for, named, proper_aux, quick
 
@@ -78,7 +78,13 @@ def test_checks_count_observations(likelihood, offset):
             for method in METHODS_HERE
             if method.target == "mode" or not isinstance(k, ProximalLikelihood)  # laplace refuses kinks
         ],
-        lambda k, _, method: (k.name, method.target),
+        lambda k, _, method: (
+            method.target,
+            k.width > 1,
+            bool(k.aux),
+            isinstance(k, OfTrials),
+            isinstance(k, ProximalLikelihood),
+        ),
         lambda _, offset, method: (offset, method.target),
     ),
 )
