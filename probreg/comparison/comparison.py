@@ -66,7 +66,7 @@ class Comparison:
     >>> both.to_pandas().loc["x", [("ML", "estimate"), ("ridge", "estimate"), ("ridge", "prior_weight")]].round(3).tolist()
     [1.095, 0.92, 0.16]
     >>> both.reasons["x"]  # sum of squares of x about its mean 21, prior precision 4: 21/25 of least squares is left
-    ('ridge: the prior of x moves it by -0.8 SE (of -0.8)',)
+    ('ridge: the prior of x moves it by -0.8 SE',)
     """
 
     fits: Mapping[str, Fit]

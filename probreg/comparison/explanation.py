@@ -57,7 +57,7 @@ class Explanation:
     >>> import probreg as pr
     >>> model = pr.Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"], aux={"sigma": 1.0})
     >>> explain(pr.fit(model), pr.fit(model.with_prior(pr.Normal(0.5)))).sentences["x"]
-    'x: the prior of x moves it by -0.8 SE (of -0.8)'
+    'x: the prior of x moves it by -0.8 SE'
     """
 
     names: tuple[str, str]
@@ -200,11 +200,15 @@ def moved_by(cause: str, shift: float, log_se: float, difference: float, log_rat
     """What a cause does to an estimate and its standard error, and of how much it is a share; slight parts are left out.
 
     >>> moved_by("skewness", 0.2, 0.001, 0.25, -0.1), moved_by("prior of x", -0.94, -0.5, -0.95, -0.5)
-    ('skewness moves it by +0.2 SE (of +0.25)', 'the prior of x moves it by -0.94 SE (of -0.95) and makes its SE 0.607 times as large (of 0.607)')
+    ('skewness moves it by +0.2 SE (+0.25 in all)', 'the prior of x moves it by -0.94 SE (-0.95 in all) and multiplies its SE by 0.607')
     """
-    said = [f"moves it by {shift:+.2g} SE (of {difference:+.2g})"] if abs(shift) > 0.25 * _Z * abs(log_se) else []
+    said = []
+    if abs(shift) > 0.25 * _Z * abs(log_se):
+        part, whole = f"{shift:+.2g}", f"{difference:+.2g}"
+        said.append(f"moves it by {part} SE" + (f" ({whole} in all)" if whole != part else ""))
     if _Z * abs(log_se) > 0.25 * abs(shift):
-        said.append(f"makes its SE {np.exp(log_se):.3g} times as large (of {np.exp(log_ratio):.3g})")
+        part, whole = (f"{np.exp(v):.3g}" for v in (log_se, log_ratio))
+        said.append(f"multiplies its SE by {part}" + (f" ({whole} in all)" if whole != part else ""))
     return f"{called(cause)} {' and '.join(said)}"
 
 

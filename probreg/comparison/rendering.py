@@ -81,7 +81,7 @@ def as_html(of: Compared, why: Reasons, notes: Sequence[str], spellings: Mapping
         last = label
     top = f"<tr>{''.join(f'<th>{html.escape(c)}</th>' for c in table.columns)}</tr>"
     said = _largest(of, why)
-    more = [f"{p}: {s}" for p, each in why.items() for s in each.values() if f"{p}: {s}" not in said]
+    more = [f"{p}, {s}" for p, each in why.items() for s in each.values() if f"{p}, {s}" not in said]
     return (
         f"<p>{'<br>'.join(html.escape(v) for v in _header(of, spellings))}</p>"
         f"<table><thead>{top}</thead><tbody>{''.join(body)}</tbody></table>"
@@ -107,7 +107,7 @@ def _largest(of: Compared, why: Reasons) -> list[str]:
     largest = []
     for param, said in why.items():
         far, fit = max(((size[fits.index(f), names.index(param)], f) for f in said), key=lambda one: one[0])
-        largest += [(-far, f"{param}: {said[fit]}")] if far >= of.apart else []
+        largest += [(-far, f"{param}, {said[fit]}")] if far >= of.apart else []
     return [said for _, said in sorted(largest, key=lambda one: one[0])[:MOST]]
 
 
