@@ -16,8 +16,9 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
@@ -117,7 +118,14 @@ def each_of[A, B](
             return list(bar.over(map(work, items)))
         with ThreadPoolExecutor(threads) as pool:
             try:
-                return list(bar.over(pool.map(work, items)))
+                waiting: deque[Future[B]] = deque()  # few, for an interrupt has to take back what waits
+                done: list[B] = []
+                for item in items:
+                    waiting.append(pool.submit(work, item))
+                    if len(waiting) >= 8 * threads:
+                        done.append(waiting.popleft().result())
+                        bar.advance()
+                return [*done, *bar.over(future.result() for future in waiting)]
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)  # leaving waits for what is under way
                 raise

@@ -286,6 +286,8 @@ def test_an_interrupt_arrives_at_once_and_leaves_nothing(verb: str, terminal: An
         sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
 
+    if "threads" in verb:
+        VERBS[verb](5, False)  # what a thread is importing cannot be interrupted
     before = threading.active_count()
     with terminal() as screen:
         user = threading.Thread(target=interrupt)
