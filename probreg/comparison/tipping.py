@@ -105,12 +105,12 @@ def _mode_at(model: Model, method: Method, c: float, seed: int) -> _At:
     for b in model.joint.blocks:
         held = isinstance(b.prior, Flat) or model.design.of_terms[list(b.columns)].any() or prior_scale(b) is None
         prior[tuple(columns[i] for i in b.columns)] = b.prior if held else b.prior.times(c)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):  # a search that runs away has no mode, which is nan
         warnings.simplefilter("ignore", ProbregWarning)
         try:
             found = fit_model(model.with_prior(prior), method, seed=seed)
             beta = found.coef.values.ravel()
-        except (ProbregError, np.linalg.LinAlgError):
+        except (ProbregError, np.linalg.LinAlgError, ArithmeticError):
             nothing = np.full(_reported(model), np.nan)
             return _At(nothing, nothing, nothing)
         try:

@@ -61,7 +61,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
         # The label of the row behind every observation.
         rows, labels = observation_rows(fit.model)[0], fit.model.design.labels
         names = (rows if labels is None else np.asarray(labels)[rows])[order]
-        few = ", ".join(f"{n} (k = {k[i]:.2f})" for n, i in zip(names[:_SHOWN], order))
+        few = ", ".join(f"{n} ({'k = ' if i == order[0] else ''}{k[i]:.2f})" for n, i in zip(names[:_SHOWN], order))
         more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
         which = f"row {few}" if len(bad) == 1 else f"any one of rows {few}{more}"
         approximate = "log_q" in fit.solution.posterior.stats
