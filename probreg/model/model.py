@@ -5,7 +5,7 @@ row block, and knows nothing of methods. Auxiliary parameters are maximised and 
 the default prior p(sigma) ∝ 1/sigma is flat, so that with flat priors the posterior mode is maximum likelihood.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -70,7 +70,7 @@ from probreg.system.terminal import printed
 
 Array = np.ndarray
 Aux = Mapping[str, float]
-_FEW = 5  # columns whose scales are printed
+_FEW, _MANY = 5, 12  # columns that are named where there are more than so many
 
 
 class LocalModel(NamedTuple):
@@ -405,7 +405,9 @@ class Model(FromData):
         """What is modelled; the rows and columns; the prior; each nuisance parameter."""
         d = self.design
         prior = ", ".join(
-            f"{b.prior.name} on {d.called(b.columns)}" for b in self.joint.blocks if not isinstance(b.prior, Flat)
+            f"{b.prior.name} on {_few(d.called(b.columns).split(', '))}"
+            for b in self.joint.blocks
+            if not isinstance(b.prior, Flat)
         )
         aux = [f"{a} ~ {self.aux_prior(a).name}" for a in self.unknown] + [
             f"{a} = {v:g}" for a, v in self.fixed.items()
@@ -415,7 +417,7 @@ class Model(FromData):
         said = said if d.weight_kind == "frequency" else f" ({d.weight_kind} weights)"
         rows = f"rows {n}{said}" if n else "rows not kept"
         rows += "" if d.source is None else f" of {d.source.name}"
-        held = f"{rows}, columns {', '.join(d.shown_columns)}"
+        held = f"{rows}, columns {_few(d.shown_columns)}"
         return [f"Model: {self.likelihood.describe(d.response)}", held, f"prior {prior or 'flat'}", *aux]
 
     def _weak(self) -> list[str]:
@@ -894,3 +896,12 @@ def _smooth(likelihood: Likelihood) -> DifferentiableLikelihood:
     if not isinstance(likelihood, DifferentiableLikelihood):
         raise Incompatible(f"the {likelihood.name} likelihood is not twice differentiable, so it has no Newton step")
     return likelihood
+
+
+def _few(names: Sequence[str]) -> str:
+    """Names in a row, of more than twelve the first five.
+
+    >>> _few("ab"), _few([f"x{j}" for j in range(40)])
+    ('a, b', 'x0, x1, x2, x3, x4 and 35 more')
+    """
+    return ", ".join(names) if len(names) <= _MANY else f"{', '.join(names[:_FEW])} and {len(names) - _FEW} more"

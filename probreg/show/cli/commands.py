@@ -259,7 +259,8 @@ def _beside(model: Model, main: Fit) -> dict[str, Fit]:
 def _compared(fits: Mapping[str, Fit], prob: float) -> None:
     from probreg.comparison import compare
 
-    _say("", compare(fits, prob))
+    alone = next(iter(fits.values())) if len(fits) == 1 else None
+    _say("", compare(fits, prob) if alone is None else alone.summary(prob))
 
 
 def _in_full(fits: Mapping[str, Fit]) -> None:
