@@ -45,7 +45,7 @@ def test_an_error_names_the_function_that_was_called(wrong, tmp_path):
         "diagnose": lambda: pr.diagnose(wrong),
         "path": lambda: pr.path(wrong),
     }
-    taken = {pr.Fit: {"interval_panel", "prior_weight", "diagnose"}, pr.Model: {"audit", "path"}}.get(
+    taken = {pr.Fit: {"interval_panel", "prior_weight", "diagnose", "report"}, pr.Model: {"audit", "path"}}.get(
         type(wrong), set()
     )
     for name in called.keys() - taken:

@@ -216,7 +216,7 @@ def test_a_report_tells_the_groups_of_a_prior_in_words(table, tmp_path):
     prior = pr.priors.GroupLaplace(0.5, groups=(("x", "z"),))
     fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=prior))
     pr.report({"groups": fit}, tmp_path / "report.html")
-    assert "group-laplace with scale 0.5, 1 group of 2 columns" in (tmp_path / "report.html").read_text()
+    assert "GroupLaplace(0.5, 1 group of 2 columns) on x, z" in (tmp_path / "report.html").read_text()
     matrix = pr.Model.from_formula(
         "y ~ 0 + x + z", table, prior=pr.priors.MultivariateNormal(np.zeros((2, 1)), np.eye(2))
     )

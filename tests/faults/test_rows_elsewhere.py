@@ -200,6 +200,8 @@ ROOMS: dict[str, Answer] = {
     "bias_variance": lambda a: pr.bias_variance(a.model, a.mode, reps=2).data["bias"],
     "check": lambda a: [f.verdict for f in pr.check(a.model)],
     "compare": lambda a: numbers(pr.compare({"a": a.mode, "b": a.post}).to_pandas()),
+    "explain": lambda a: numbers(pr.explain(a.mode, a.post).shares.to_dataframe().reset_index()),
+    "tidy": lambda a: a.mode.tidy()[["estimate", "std.error", "p.value"]].to_numpy(),
     "compare_models": lambda a: numbers(pr.compare_models([a.mode]).table[["k", "log_lik", "AIC", "AICc", "BIC"]]),
     "compare_models, heldout": lambda a: pr.compare_models([a.mode], heldout=scored(a)).table["heldout"],
     "comparisons": lambda a: numbers(pr.comparisons(a.mode, "x").table),
@@ -265,7 +267,17 @@ METHODS: dict[str, Answer] = {
 }
 ASKED = {**OF_A_FIT, **OF_A_MODEL, **ROOMS, **PICTURES, **{f"fit {k}": v for k, v in METHODS.items()}}
 # tested one by one below, or not about a model: they make one, or read a file or a table
-ELSEWHERE = {"audit", "diagnose", "fit", "load_fit", "report", "describe_dataset", "list_datasets", "load_dataset"}
+ELSEWHERE = {
+    "table",
+    "audit",
+    "diagnose",
+    "fit",
+    "load_fit",
+    "report",
+    "describe_dataset",
+    "list_datasets",
+    "load_dataset",
+}
 RECIPES = {
     "ard",
     "bayesian_ridge",
@@ -287,7 +299,12 @@ RECIPES = {
 }
 
 
-IN_PART = ("compare", "hypothesis", "interval_panel")  # of a saved fit: with a sentence for what is missing, see below
+IN_PART = (
+    "compare",
+    "explain",
+    "hypothesis",
+    "interval_panel",
+)  # of a saved fit: with a sentence for what is missing, see below
 
 
 def answer(name: str, fits: Fits) -> tuple[Any, pr.ProbregError | None]:
@@ -402,7 +419,7 @@ def test_the_density_of_draws_is_in_the_tree_where_it_can_be_had(here: Fits, the
 
 
 def test_a_comparison_says_what_it_did_not_ask(there: Fits, place: str) -> None:
-    words_of(place, repr(pr.compare({"a": there.mode, "b": there.post})))
+    words_of(place, "; ".join(pr.compare({"a": there.mode, "b": there.post}).notes))
 
 
 def test_models_are_compared_without_leave_one_out(there: Fits, place: str) -> None:

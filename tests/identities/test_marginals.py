@@ -117,5 +117,5 @@ def test_a_print_takes_the_summary_once(monkeypatch):
         return summary(*given, **settings)
 
     monkeypatch.setattr(pr.Fit, "summary", counted)
-    assert "95 % eti intervals" in str(fit)
+    assert "95 % equal-tailed intervals" in str(fit)
     assert len(asked) == 1

@@ -404,7 +404,7 @@ def test_pictures_draw_every_line():
     fits = {"ML": pr.fit(binary()), "posterior": pr.fit(binary(), "laplace")}
     drawn = panel_picture(interval_panel(fits, at=ROW)).axes[0]
     assert [t.get_text() for t in drawn.get_yticklabels()] == [
-        "wald", "HC3", "profile", "score", "new observation", "eti", "new observation",
+        "wald", "HC3", "profile", "score", "eti",
     ]  # fmt: skip
     assert drawn.get_xlabel() == "mean of y"
     found = {n: coverage(gaussian(n), TRUE, kinds=["t", "wald"], reps=5) for n in (8, 12)}

@@ -114,6 +114,8 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "model": lambda: {"model": model()},
     "fit": lambda: {"fit": fitted()},
     "fits": lambda: {"fits": {"a": fitted(), "b": fitted()}},
+    "a": lambda: {"a": fitted()},
+    "b": lambda: {"b": fitted()},
     "truth": lambda: {"truth": fitted()},
     "rng": lambda: {"rng": np.random.default_rng(0)},
     "x": lambda: {"x": X},

@@ -89,6 +89,8 @@ def told(name: str) -> Any:
         return pr.gam("gaussian ~ s(z) + s(`age of the patient`)", table())
     if name == "path":
         return path(fit.model, n=8)
+    if name == "explain":
+        return pr.explain(fit, pr.fit(fit.model.with_prior(pr.Normal(0.5, scaled=True))))
     if name == "tune":
         return tune(fit.model, "aic")
     if name == "interval_panel":

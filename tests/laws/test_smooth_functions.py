@@ -314,7 +314,7 @@ def _log_evidence(model: pr.Model, sigma: float) -> float:
 def test_a_straight_line_is_found_to_be_one_and_a_curve_is_not() -> None:
     line = pr.fit(model_of("s(z)"))
     assert pr.hypothesis(line, "s(z) is linear")["RLRT"].p > 0.1
-    assert "s(z): no sign of more than a straight line" in repr(pr.diagnose(line, before=False))
+    assert "s(z): no sign of more than a straight line" in repr(pr.diagnose(line, before=False, verbose=True))
     for likelihood in ("bernoulli", "poisson", "categorical"):
         found = pr.hypothesis(pr.fit(model_of("s(x, k=6) + z", likelihood)), "s(x) is linear")
         assert found["score"].p < 0.01
@@ -336,7 +336,7 @@ def test_a_posterior_is_not_tested() -> None:
 
 
 def test_a_basis_that_is_used_up_is_a_note() -> None:
-    said = repr(pr.diagnose(pr.fit(mcycle()), before=False))
+    said = repr(pr.diagnose(pr.fit(mcycle()), before=False, verbose=True))
     assert "s(times): the basis is used up (8.62 of 9 degrees of freedom)" in said
     assert "s(times) is more than a straight line" in said
 

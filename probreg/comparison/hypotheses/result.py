@@ -7,7 +7,7 @@ from typing import Any
 from probreg.comparison.hypotheses.posterior import Belief
 from probreg.comparison.hypotheses.restricted import Test as Test
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import printed, table_lines
+from probreg.system.terminal import folded, printed, table_lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,13 @@ class Hypothesis:
             return table_lines(table, index=False, float_format=lambda v: f"{v:.5g}")
 
         head, *rest = self._said
-        return printed(head, *shown(self.estimates), *shown(self.table), *rest, *(f"note: {n}" for n in self.notes))
+        return printed(
+            head,
+            *folded(shown(self.estimates), ".estimates"),
+            *shown(self.table),
+            *rest,
+            *(f"note: {n}" for n in self.notes),
+        )
 
     def _repr_html_(self) -> str:
         head, *rest = self._said

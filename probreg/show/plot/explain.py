@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.comparison.explanation import Explanation
-from probreg.show.plot.style import GREY, LIGHT, SMALL, footnote, label, mark, paper, shorten
+from probreg.show.plot.style import GREY, LIGHT, SMALL, Size, footnote, label, mark, paper, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +16,7 @@ _SLIGHT = 0.02  # of the largest share: smaller ones are one bar
 
 
 @checked
-def explain(explanation: Explanation) -> "Figure":
+def explain(explanation: Explanation, *, figsize: Size | None = None) -> "Figure":
     """The way from the baseline's estimate to the other, one panel per parameter and one bar per cause.
 
     A bar is as long as the share of its cause, in the units of the parameter, and begins where the one above it ends. The
@@ -27,6 +27,8 @@ def explain(explanation: Explanation) -> "Figure":
     ----------
     explanation : Explanation
         What `pr.explain` returned.
+    figsize : pair of float, optional
+        Width and height in inches.
 
     Returns
     -------
@@ -47,7 +49,7 @@ def explain(explanation: Explanation) -> "Figure":
     cols = 1 if len(shown) <= 3 else 2
     deep = -(-len(shown) // cols)
     height = max(map(len, bars)) + 2
-    fig, axes = paper(deep, cols, size=(7.4, deep * (0.55 + 0.24 * height) + 0.4))
+    fig, axes = paper(deep, cols, size=(7.4, deep * (0.55 + 0.24 * height) + 0.4), figsize=figsize)
     for ax, param, steps in zip(axes.flat, shown, bars):
         _panel(ax, explanation, param, steps)
         label(ax, title=shorten(param))

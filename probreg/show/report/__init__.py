@@ -56,7 +56,7 @@ def report(
     title: Word | None = None,
     text: Word | None = None,
     sections: Names | None = None,
-    effects: Names | Mapping[str, Any] | None = None,
+    effects: Names | Mapping[str, object] | None = None,
     predict: TableLike | None = None,
     data: TableLike | None = None,
     guarantee: Mapping[str, object] | None = None,

@@ -172,6 +172,9 @@ def _call(prior: Any) -> str:
         value = getattr(prior, f.name)
         if f.name in _BESIDE or (number and value == f.default) or value is None:
             continue
+        if f.name == "groups":
+            said.append(_setting(f.name, value))
+            continue
         words = (
             _call(value)
             if is_dataclass(value)
