@@ -220,7 +220,7 @@ def called(cause: str) -> str:
     """
     if cause.endswith(" held"):
         return f"holding {cause.removesuffix(' held')}"
-    return f"the {cause}" if cause.startswith("prior of ") else {"small sample": "the small sample"}.get(cause, cause)
+    return f"the {cause}" if cause.startswith("prior") or cause == "small sample" else cause
 
 
 @checked
