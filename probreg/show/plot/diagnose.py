@@ -177,11 +177,11 @@ def _surprise(ax: Any, of: _Drawn) -> None:
 
 
 def _by_row(ax: Any, labels: Array, value: Array, named: int) -> None:
-    at = np.arange(1.0, len(value) + 1.0)
+    at = np.arange(float(len(value)))  # rows are counted from 0, as in tables
     low = min(0.0, float(np.nanmin(value)))
     ax.vlines(at, low, value, color=GREY, linewidth=0.8, rasterized=len(at) > 400)
     high = float(np.nanmax(value))
-    ax.set_xlim(0.0, len(at) + 1.0)
+    ax.set_xlim(-1.0, float(len(at)))
     ax.set_ylim(low, high + 0.14 * ((high - low) or 1.0))
     name_rows(ax, labels, at, value, value, named)
 
