@@ -29,7 +29,7 @@ def printed_rows(of: Compared, where: Sequence[int], most: int) -> PrintedRows:
     """The rows of the parameters `where`, at most so many: those on which the fits agree best have one row for all of them."""
     informed = bool(of.data["prior_weight"].fillna(1.0).any())
     columns = [c for c in COLUMNS if (informed or c not in _PRIOR) and (len(of.fits) > 1 or c not in _BESIDE)]
-    k, size = len(of.fits), differences(of).max(0)
+    k, size = len(of.fits), np.maximum(differences(of).max(0), _widths_apart(of))
     # k w + (P - w) rows, w of P parameters whole, and a line that says so
     whole = (
         len(where) if k * len(where) <= most else max(0, (most - 1 - len(where)) // (k - 1)) if k > 1 else len(where)
@@ -43,12 +43,20 @@ def printed_rows(of: Compared, where: Sequence[int], most: int) -> PrintedRows:
 
 def differences(of: Compared) -> Array:
     """(fit, param): how far each fit is from the baseline, max(|difference| / SE, |log SE ratio|); inf where one of the two has no
-    estimate, 0 where nothing can be said."""
-    ratio = of.data["se_ratio"].values
+    estimate, or is exactly 0, 0 where nothing can be said."""
+    ratio, estimate = of.data["se_ratio"].values, of.data["estimate"].values
     size = np.fmax(np.abs(of.data["difference"].values), np.abs(np.log(np.where(ratio > 0, ratio, 1.0))))
-    gone = np.isnan(of.data["estimate"].values)
-    lost = gone != gone[list(of.fits).index(of.baseline)]
+    base = list(of.fits).index(of.baseline)
+    lost = (np.isnan(estimate) != np.isnan(estimate[base])) | ((estimate == 0.0) != (estimate[base] == 0.0))
     return np.where(lost & (of.data["kind"].values != ""), np.inf, np.nan_to_num(size, posinf=0.0))
+
+
+def _widths_apart(of: Compared) -> Array:
+    """(param,) how far interval ends are from the baseline's, in SE of it: what a row of all fits would hide."""
+    base, error = list(of.fits).index(of.baseline), of.data["error"].values
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ends = [np.abs(of.data[q].values - of.data[q].values[base]) / error[base] for q in ("lower", "upper")]
+    return np.asarray(np.nan_to_num(np.maximum(*ends), nan=0.0, posinf=0.0).max(0))
 
 
 def _rows_of(of: Compared, j: int) -> list[dict[str, str]]:
@@ -65,16 +73,19 @@ def _rows_of(of: Compared, j: int) -> list[dict[str, str]]:
 
 
 def _row_of_all(of: Compared, j: int) -> dict[str, str]:
-    """The baseline's row with the largest difference, the SE ratio furthest from 1 and the largest prior weight of all fits."""
-    rows, here = _rows_of(of, j), of.data.isel(param=j)
-    first = dict(rows[list(of.fits).index(of.baseline)])
+    """The baseline's row, or that of the first fit with an estimate, with the largest difference, the SE ratio furthest from 1 and
+    the largest prior weight of all fits."""
+    rows, here, names = _rows_of(of, j), of.data.isel(param=j), list(of.fits)
+    known = [name for name in (of.baseline, *names) if np.isfinite(here["estimate"].sel(fit=name).item())]
+    name = known[0] if known else of.baseline
+    first = dict(rows[names.index(name)])
     difference, ratio, weight = (
         np.nan_to_num(here[q].values, nan=v)
         for q, v in (("difference", 0.0), ("se_ratio", 1.0), ("prior_weight", -1.0))
     )
     far = int(np.argmax(np.abs(difference)))
     wide = int(np.argmax(np.abs(np.log(np.where(ratio > 0, ratio, 1.0)))))
-    first |= {"fit": f"{of.baseline} +{len(of.fits) - 1}", "prior": ""}
+    first |= {"fit": f"{name} +{len(of.fits) - 1}", "prior": ""}
     return first | {
         "diff / SE": rows[far]["diff / SE"],
         "SE ratio": rows[wide]["SE ratio"],
@@ -82,17 +93,17 @@ def _row_of_all(of: Compared, j: int) -> dict[str, str]:
     }
 
 
-def parameters_printed(of: Compared) -> list[int]:
-    """The numbers of the parameters that are printed, in their order: all of a few but the columns of smooth functions and
-    processes, which say nothing one by one; of many those with the largest differences, one without a difference before them, and
-    what is no coefficient."""
+def parameters_printed(of: Compared, long: int = LONG, most: int = LARGEST) -> list[int]:
+    """The numbers of the parameters that are printed, in their order: all up to `long` but the columns of smooth functions and
+    processes, which say nothing one by one; of more the `most` with the largest differences, one without a difference before them,
+    and what is no coefficient."""
     difference, coefficient = np.abs(of.data["difference"].values), of.data["role"].values == "coefficient"
     alone = ~of_terms(of)
-    if alone.sum() <= LONG:
+    if alone.sum() <= long:
         return [int(i) for i in np.flatnonzero(alone)]
     size = np.where(np.isnan(difference), np.inf, difference).max(0)
     size[~coefficient | ~alone] = -1.0
-    largest = np.argsort(-size, kind="stable")[: min(LARGEST, int((coefficient & alone).sum()))]
+    largest = np.argsort(-size, kind="stable")[: min(most, int((coefficient & alone).sum()))]
     return sorted([*map(int, largest), *map(int, np.flatnonzero(~coefficient))])
 
 

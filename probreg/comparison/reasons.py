@@ -20,6 +20,7 @@ from probreg.comparison.same_question import terms_apart
 from probreg.comparison.words import Cause, described
 from probreg.inference import Status
 from probreg.inference.uncertainty.intervals import quantile
+from probreg.system.terminal import brief
 
 RELATIVE = 0.25  # of the largest cause: a smaller one is not named
 MOST = 3  # causes of one difference
@@ -85,7 +86,7 @@ def _missing(pair: Pair, j: int) -> str:
     prior = pair.named[other][1]["prior"][j]
     cause, detail = _why_no_estimate(pair, j)
     held = f"the prior {prior} alone gives {other} one" if prior not in ("flat", "") else f"{other} has one"
-    return f"{cause}: {which} has no estimate ({detail}); {held}"
+    return f"{cause}: {which} has no estimate ({brief(detail, 80)}); {held}"
 
 
 def _why_no_estimate(pair: Pair, j: int) -> tuple[str, str]:

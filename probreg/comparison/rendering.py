@@ -23,7 +23,7 @@ from probreg.comparison.printed_rows import (
     printed_rows,
 )
 from probreg.comparison.same_question import terms_apart
-from probreg.system.terminal import printed
+from probreg.system.terminal import brief, printed
 
 Reasons = Mapping[str, Mapping[str, str]]
 WORDS = ("", "fit")  # columns that start at the left
@@ -34,18 +34,19 @@ MANY = 8  # fits with a line of their own in the head
 
 def text(of: Compared, why: Reasons, notes: Sequence[str], spellings: Mapping[str, str]) -> str:
     """Everything as lines of text; `why` has a sentence by parameter and fit."""
-    where = parameters_printed(of)
     head = [line for said in _header(of, spellings) for line in _wrapped(said)]
     largest = _largest(of, why)
     reasons = [line for said in largest for line in _wrapped(f"  {said}")]
-    after = [*_rest(of, where), *_of_smooths(of), *(line for said in _of_the_rows(of) for line in _wrapped(said))]
-    after += ["", "Why they differ", *reasons] if reasons else []
-    after += _behind(sum(map(len, why.values())) - len(largest), notes)
+    below = [*_of_smooths(of), *(line for said in _of_the_rows(of) for line in _wrapped(said))]
+    below += ["", "Why they differ", *reasons] if reasons else []
+    below += _behind(sum(map(len, why.values())) - len(largest), notes)
+    room = LINES - len(head) - len(below) - 2
+    auxiliary = int((of.data["role"].values != "coefficient").sum())
+    where = parameters_printed(of, room - 1, max(min(LARGEST, room - 4 - auxiliary), 5))
+    after = [*_rest(of, where), *below]
     table = printed_rows(of, where, LINES - len(head) - len(after) - 2)
     apart = len(head) + len(after) + 1 + len(table.rows) + len(where) <= LINES and len(of.fits) > 1
-    fold = [
-        f"{of.baseline} +{len(of.fits) - 1}: all fits in one row, with the largest difference, SE ratio and prior weight"
-    ]
+    fold = [f"+{len(of.fits) - 1}: all fits in one row, with the largest difference, SE ratio and prior weight"]
     return printed(*head, "", *_lines(table, apart), *(fold if table.folded else []), *after)
 
 
@@ -161,7 +162,7 @@ def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
         status = (
             fit.solution.status.value.partition(":")[0]
             if fit.solution.status.good
-            else f"(!) {fit.described['status']}"
+            else f"(!) {brief(fit.described['status'])}"
         )
         mode = (
             ""

@@ -68,6 +68,8 @@ def _prior(pair: Pair, name: str, j: int) -> str:
     """In the words of both where it is that of one column; of any that differs where no path tells which."""
     differs = (pair.here["prior"] != pair.base["prior"]) & pair.coefficient
     if name == "prior" and pair.coefficient[j]:
+        if differs.sum() > 1 and not differs[j]:
+            return f"priors of {differs.sum()} coefficients: others in {pair.name} than in {pair.base_name}"
         name = pair.params[j] if differs[j] or not differs.any() else pair.params[int(np.argmax(differs))]
     columns = [str(p).split(": ")[0] for p in pair.params]
     if name not in columns:

@@ -54,6 +54,18 @@ def folded(lines: Sequence[str], rest: str, most: int = 25) -> list[str]:
     return [*lines[: most - 1], f"… {len(lines) - most + 1} more in {rest}"]
 
 
+def brief(text: str, most: int = 160) -> str:
+    """Text up to the last comma or semicolon before `most` characters, and that there is more.
+
+    >>> brief("columns a, b, c and d", 14), brief("short")
+    ('columns a, b, …', 'short')
+    """
+    if len(text) <= most:
+        return text
+    end = max(text.rfind(sign, 0, most) for sign in (", ", "; "))
+    return f"{text[: end + 1] if end > 0 else text[:most]} …"
+
+
 def percent(share: float, digits: int = 3) -> str:
     """A share in percent, to so many digits; what is short of the whole is never written 100 %.
 

@@ -655,7 +655,7 @@ def test_a_row_of_all_fits_has_the_largest_of_each():
     c = compare(wide(30) | {"strong": pr.fit(wide(30)["ML"].model.with_prior(pr.Normal(0.3)))})
     rows = [line.split() for line in repr(c).splitlines() if " ML +2 " in line and line.endswith(" %")]
     assert rows
-    assert "ML +2: all fits in one row, with the largest difference, SE ratio and prior weight" in repr(c)
+    assert "+2: all fits in one row, with the largest difference, SE ratio and prior weight" in repr(c)
     for label, _, _, estimate, *_, difference, ratio, weight, _ in rows:
         here = c.data.sel(param=label)
         assert float(estimate) == pytest.approx(here["estimate"].sel(fit="ML").item(), rel=0.02, abs=1e-2)
