@@ -126,6 +126,19 @@ def test_a_changed_file_is_refused(tmp_path, change, words):
         pr.Model.from_moments(path)
 
 
+def test_spaces_within_levels_and_quoted_names_count():
+    """The base level stands in the name of no column, so that only the recipe tells "b c" from "bc"."""
+    y, x = np.arange(4.0), np.array([0.0, 2.0, 1.0, 5.0])
+    a, b = (pr.Model.from_formula("y ~ x + g", {"y": y, "x": x, "g": [g, "zz"] * 2}).moments for g in ("b c", "bc"))
+    assert a.columns == b.columns
+    with pytest.raises(pr.DataError, match="levels, means or knots"):
+        a + b
+    table = {"y": y, "a b": x, "e": x + 1.0}
+    quoted = (("y ~ `a b`", "log(e)"), ("y~`a b`", "log( e )"))
+    one, two = (pr.Model.from_formula(text, table, offset=off).moments for text, off in quoted)
+    assert (one + two).n == 8
+
+
 def test_moments_that_are_not_of_the_same_are_not_added():
     a, b = (pr.Model.from_formula(FORMULA, cut(rows)).moments for rows in (A, B))
     with pytest.raises(pr.DataError, match="levels, means or knots are those of each one's own rows"):
