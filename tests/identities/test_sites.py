@@ -226,6 +226,29 @@ def test_rows_that_cannot_be_forgotten():
         of_moments.forget({"x": [900.0], "y": [-900.0]})
 
 
+def test_rows_with_an_offset_are_not_forgotten_by_rows_without():
+    plain, moved = (pr.Model.from_formula("y ~ x", cut(A), offset=offset) for offset in (None, "z"))
+    few = cut(slice(0, 3))
+    with pytest.raises(pr.DataError, match=r"offset: the fit with one, the rows to forget without"):
+        pr.fit(moved).forget(pr.Model.from_formula("y ~ x", few))
+    with pytest.raises(pr.DataError, match=r"offset: the rows to forget with one, the fit without"):
+        pr.fit(plain).forget(pr.Model.from_formula("y ~ x", few, offset="z"))
+    exact = pr.fit(pr.Model.from_formula("y ~ x", cut(A), weights=pr.weights.precision("w")))
+    with pytest.raises(pr.DataError, match="weights"):
+        exact.forget(pr.Model.from_formula("y ~ x", few))
+
+
+def test_rows_of_weight_0_keep_their_places_when_others_are_forgotten():
+    X, y, w = np.arange(6.0), np.array([1.0, 2.0, 2.5, 5.0, 9.0, 7.0]), np.array([1.0, 1.0, 0.0, 1.0, 1.0, 0.0])
+    after = pr.fit(pr.Model.from_arrays(X, y, weights=w)).forget([1.0, 4.0], [2.0, 9.0])
+    design, wanted = (
+        m.design for m in (after.model, pr.Model.from_arrays(X[[0, 2, 3, 5]], y[[0, 2, 3, 5]], weights=[1, 0, 1, 0]))
+    )
+    for found in (design, wanted):
+        assert (found.n, found.unused.places.tolist(), found.unused.y.tolist()) == (2, [1, 3], [2.5, 7.0])
+    assert design.places.tolist() == wanted.places.tolist() == [0, 2]
+
+
 @pytest.mark.parametrize(("far", "digits"), [(1e6, 5), (1e11, 0)])
 def test_a_subtraction_says_how_many_digits_it_left(far, digits):
     table = dict(TABLE, x=TABLE["x"] + far * (np.arange(N) < 5))
