@@ -1,6 +1,7 @@
 """Moments as a file, and what has to be the same at two places whose moments add up."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ class Origin:
 
     def require_same(self, other: "Origin") -> None:
         """DataError that says in what two origins differ."""
-        if self.recipe.replace(" ", "") != other.recipe.replace(" ", ""):  # "y~x" is "y ~ x"
+        if _comparable(self.recipe) != _comparable(other.recipe):
             raise DataError(
                 "moments of columns that were made differently cannot be combined: levels, means or knots are those of each "
                 "one's own rows. Build the second by Model.from_moments(first).at(rows)."
@@ -49,6 +50,13 @@ class Origin:
         for what in ("response", "offset", "weights"):
             if (one := getattr(self, what)) != (two := getattr(other, what)):
                 raise DataError(f"moments with {what} {one!r} and {two!r} cannot be combined; give both the same")
+
+
+def _comparable(recipe: str) -> dict[str, Any]:
+    """What a recipe says, where "y~x" is "y ~ x": spaces count in names and levels only, in quotes or backticks."""
+    said: dict[str, Any] = json.loads(recipe)
+    texts = {k: said[k] for k in ("formula", "offset") if isinstance(said.get(k), str)}
+    return said | {k: re.sub(r"""("[^"]*"|'[^']*'|`[^`]*`)|\s+""", r"\1", text) for k, text in texts.items()}
 
 
 def write_moments(path: str | Path, arrays: Mapping[str, Array], origin: Origin | None) -> Path:

@@ -36,9 +36,15 @@ def model_without(model: Model, gone: Model) -> Model:
             "weights are frequencies)"
         )
     if before.n and other.n:
+        if (before.offset is None) != (other.offset is None):
+            has, lacks = ("fit", "rows to forget") if other.offset is None else ("rows to forget", "fit")
+            raise DataError(f"offset: the {has} with one, the {lacks} without; give offset= to both or to neither")
         left = full_weights(before.weights, before.n) - _weights_found(before, other)
         if left.any():
-            kept = before.take(left > 0)
+            kept, unused = before.take(left > 0), before.unused
+            if unused is not None:  # rows of weight 0 stay, as many places further up as rows before them are gone
+                earlier = np.searchsorted(before.places[left <= 0], unused.places)
+                kept = replace(kept, unused=replace(unused, places=unused.places - earlier))
             return replace(model, design=replace(kept, weights=None if before.weights is None else left[left > 0]))
     design = replace(
         before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
@@ -58,10 +64,11 @@ def _weights_found(before: Design, other: Design) -> Array:
     axis = np.random.default_rng(0).normal(size=A.shape[1])
     key, width = (A - mean) / unit @ axis, float(np.abs(axis).sum())
     order = np.argsort(key)
+    ordered = key[order]
     free, found = full_weights(before.weights, before.n).copy(), np.zeros(before.n)
     for i, (b, w) in enumerate(zip(B, full_weights(other.weights, other.n))):
         near = float((b - mean) / unit @ axis)
-        low, high = np.searchsorted(key[order], (near - width, near + width))
+        low, high = np.searchsorted(ordered, (near - width, near + width))
         for j in order[low:high]:
             if free[j] > 0 and (np.abs(A[j] - b) <= np.where(same > 0, same, 0.0)).all():
                 part = min(free[j], w)

@@ -126,6 +126,19 @@ def test_a_changed_file_is_refused(tmp_path, change, words):
         pr.Model.from_moments(path)
 
 
+def test_spaces_within_levels_and_quoted_names_count():
+    """The base level stands in the name of no column, so that only the recipe tells "b c" from "bc"."""
+    y, x = np.arange(4.0), np.array([0.0, 2.0, 1.0, 5.0])
+    a, b = (pr.Model.from_formula("y ~ x + g", {"y": y, "x": x, "g": [g, "zz"] * 2}).moments for g in ("b c", "bc"))
+    assert a.columns == b.columns
+    with pytest.raises(pr.DataError, match="levels, means or knots"):
+        a + b
+    table = {"y": y, "a b": x, "e": x + 1.0}
+    quoted = (("y ~ `a b`", "log(e)"), ("y~`a b`", "log( e )"))
+    one, two = (pr.Model.from_formula(text, table, offset=off).moments for text, off in quoted)
+    assert (one + two).n == 8
+
+
 def test_moments_that_are_not_of_the_same_are_not_added():
     a, b = (pr.Model.from_formula(FORMULA, cut(rows)).moments for rows in (A, B))
     with pytest.raises(pr.DataError, match="levels, means or knots are those of each one's own rows"):
@@ -211,6 +224,29 @@ def test_rows_that_cannot_be_forgotten():
     of_moments = pr.fit(pr.Model.from_moments(found.model.moments))
     with pytest.raises(pr.DataError, match="were not among these rows"):
         of_moments.forget({"x": [900.0], "y": [-900.0]})
+
+
+def test_rows_with_an_offset_are_not_forgotten_by_rows_without():
+    plain, moved = (pr.Model.from_formula("y ~ x", cut(A), offset=offset) for offset in (None, "z"))
+    few = cut(slice(0, 3))
+    with pytest.raises(pr.DataError, match=r"offset: the fit with one, the rows to forget without"):
+        pr.fit(moved).forget(pr.Model.from_formula("y ~ x", few))
+    with pytest.raises(pr.DataError, match=r"offset: the rows to forget with one, the fit without"):
+        pr.fit(plain).forget(pr.Model.from_formula("y ~ x", few, offset="z"))
+    exact = pr.fit(pr.Model.from_formula("y ~ x", cut(A), weights=pr.weights.precision("w")))
+    with pytest.raises(pr.DataError, match="weights"):
+        exact.forget(pr.Model.from_formula("y ~ x", few))
+
+
+def test_rows_of_weight_0_keep_their_places_when_others_are_forgotten():
+    X, y, w = np.arange(6.0), np.array([1.0, 2.0, 2.5, 5.0, 9.0, 7.0]), np.array([1.0, 1.0, 0.0, 1.0, 1.0, 0.0])
+    after = pr.fit(pr.Model.from_arrays(X, y, weights=w)).forget([1.0, 4.0], [2.0, 9.0])
+    design, wanted = (
+        m.design for m in (after.model, pr.Model.from_arrays(X[[0, 2, 3, 5]], y[[0, 2, 3, 5]], weights=[1, 0, 1, 0]))
+    )
+    for found in (design, wanted):
+        assert (found.n, found.unused.places.tolist(), found.unused.y.tolist()) == (2, [1, 3], [2.5, 7.0])
+    assert design.places.tolist() == wanted.places.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize(("far", "digits"), [(1e6, 5), (1e11, 0)])
