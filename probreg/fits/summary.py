@@ -19,7 +19,7 @@ from probreg.fits.smooth_functions import said_of_smooths
 from probreg.fits.statistics import FitStatistics
 from probreg.inference.base import essential, markov, reported_estimate
 from probreg.inference.sampling.convergence import mixing
-from probreg.inference.uncertainty.intervals import IntervalKind
+from probreg.inference.uncertainty.intervals import KIND_WORDS, IntervalKind
 from probreg.model.model import Model
 from probreg.priors import Flat, Prior
 from probreg.system.terminal import p_said, printed, table_lines
@@ -27,7 +27,6 @@ from probreg.system.terminal import p_said, printed, table_lines
 Array = np.ndarray
 _LINES = 40  # of a print at most
 _FEW_COLUMNS = 300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
-_KINDS = {"wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density", "bca": "bootstrap BCa"}
 
 
 class Asked(NamedTuple):
@@ -292,7 +291,7 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     size = "" if n is None else f", N = {n}"
     size += "" if df is None or fit.target == "posterior" else f", residual df = {df}"
     lines = [words["models"], f"{words['method']}{size}; {words['status']}", f"prior: {prior_line(fit.model)}"]
-    said = f"{100 * words['prob']:g} % {_KINDS.get(words['kind'], words['kind'])} intervals"
+    said = f"{100 * words['prob']:g} % {KIND_WORDS.get(words['kind'], words['kind'])} intervals"
     if words.get("covariance") == "none":
         said = "no standard errors and no intervals"
     elif "covariance" in words and words["kind"] in ("t", "wald"):

@@ -14,12 +14,11 @@ from probreg.comparison import decimals, rounded
 from probreg.comparison.effects import comparisons
 from probreg.comparison.effects.result import atoms
 from probreg.comparison.effects.scenarios import Contrast, Population, moves, population
-from probreg.comparison.numbers import KIND_WORDS
 from probreg.data import ArrayColumns
 from probreg.data.formula.variables import categories, read_by
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.inference.uncertainty.intervals import KIND_WORDS, equal_tail, quantile
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 from probreg.model.model import Model

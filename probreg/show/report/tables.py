@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.comparison import Comparison, decimals, rounded
-from probreg.comparison.numbers import KIND_WORDS
 from probreg.data.formula.variables import read_by, variables
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
+from probreg.inference.uncertainty.intervals import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfClasses, OfTrials
 from probreg.system.terminal import percent
 
