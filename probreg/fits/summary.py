@@ -22,7 +22,7 @@ from probreg.inference.sampling.convergence import mixing
 from probreg.inference.uncertainty.intervals import KIND_WORDS, IntervalKind
 from probreg.model.model import Model
 from probreg.priors import Flat, Prior
-from probreg.system.terminal import p_said, printed, table_lines
+from probreg.system.terminal import p_said, printed, probability_said, table_lines
 
 Array = np.ndarray
 _LINES = 40  # of a print at most
@@ -248,7 +248,7 @@ def without_terms(fit: FitStatistics, table: pd.DataFrame) -> tuple[pd.DataFrame
 def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
     """Every column as text, the statistic under its own name."""
     shown = {
-        "p_value": ("p", p_cell), "p_positive": ("P(> 0)", _share_cell), "r_hat": ("r_hat", lambda v: _fixed(v, 3)),
+        "p_value": ("p", p_cell), "p_positive": ("P(> 0)", probability_said), "r_hat": ("r_hat", lambda v: _fixed(v, 3)),
         "ess_bulk": ("ess_bulk", lambda v: _fixed(v, 0)), "ess_tail": ("ess_tail", lambda v: _fixed(v, 0)),
         "statistic": (words.get("statistic", "statistic"), lambda v: _fixed(v, 2)),
     }  # fmt: skip
@@ -271,13 +271,6 @@ def p_cell(p: float) -> str:
     ('0.012', '<1e-15', '2e-09', '')
     """
     return "" if np.isnan(p) else p_said(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
-
-
-def _share_cell(p: float) -> str:
-    """A probability that is never rounded to 0 or 1; draws that all agree say that alone."""
-    if np.isnan(p):
-        return ""
-    return ">0.999" if p >= 0.9995 else "<0.001" if p < 0.0005 else f"{p:.3f}"
 
 
 def _fixed(value: float, digits: int) -> str:

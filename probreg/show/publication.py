@@ -15,6 +15,7 @@ from probreg.fits.goodness import is_density
 from probreg.inference.base import Status
 from probreg.inference.uncertainty.intervals import KIND_WORDS, KINDS
 from probreg.show.publication_formats import PublicationTable, TableEntry
+from probreg.system.terminal import probability_said
 
 Beneath = Literal["se", "interval", "p"]
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -278,14 +279,10 @@ def _beneath(row: Mapping[str, float], shown: Callable[[float], str], beneath: s
         from probreg.fits.summary import p_cell
 
         if "p_positive" in row:
-            return f"P(> 0) {_probability(row['p_positive'])}"
+            return f"P(> 0) {probability_said(row['p_positive'])}"
         said = p_cell(row.get("p_value", np.nan))
         return "" if not said else f"p {said}" if said[0] in "<>" else f"p = {said}"
     return "" if np.isnan(row["error"]) else f"({shown(row['error'])})"
-
-
-def _probability(p: float) -> str:
-    return "> 0.999" if p > 0.9995 else "< 0.001" if p < 0.0005 else f"{p:.3f}"
 
 
 # ---- notes -------------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from probreg.likelihoods.links import LOG, LOGIT
 from probreg.model.model import Model
 from probreg.numerics.frame import covariance_through, map_of_columns
 from probreg.show.report.tables import minus
+from probreg.system.terminal import probability_said
 
 Array = np.ndarray
 _SAME = 1e-9  # of a column's change: what differs less between rows is rounding
@@ -73,7 +74,9 @@ class ToldEffect(NamedTuple):
         interval = (
             f"{100 * self.prob:g}\u00a0% {kind} interval {lower} to {upper}" if lower and upper else "no interval"
         )
-        above = "" if np.isnan(self.above) else f"; P(above\u00a0{int(self.ratio)})\u00a0{_share(self.above)}"
+        share = probability_said(self.above)
+        sign = f"{share[0]}\u00a0{share[1:]}" if share[:1] in (">", "<") else f"=\u00a0{share}"
+        above = f"; P(above\u00a0{int(self.ratio)})\u00a0{sign}" if share else ""
         return f"{self.move}: {self.what} {changed} ({interval}{above})."
 
 
@@ -82,11 +85,6 @@ def _factor(value: float) -> str:
     if not np.isfinite(value):
         return "" if np.isnan(value) else "∞"
     return f"{value:,.0f}" if 100.0 <= value < 1e6 else f"{value:#.3g}".removesuffix(".")
-
-
-def _share(p: float) -> str:
-    """A probability to three digits; one of draws is never written as certain."""
-    return ">\u00a00.999" if p > 0.999 else "<\u00a00.001" if p < 0.001 else f"=\u00a0{p:.3f}"
 
 
 class Answer(NamedTuple):
