@@ -392,7 +392,10 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
             and is_maximum_likelihood(fit)
         ):
             sd = _known(fit, "residual_sd")
-            said = said if sd is None or np.isnan(sd) else f"{said}; from RSS / df {sd:.5g}"
+            if sd is not None and not np.isnan(sd):  # the interval of kind "t" is that of RSS / df
+                of_rss = table.attrs["kind"] == "t" and fit.solution.df is not None
+                first, last = f"{word} {sd:.5g}{ends} from RSS / df", f"; maximum likelihood {value:.5g}"
+                said = first + last if of_rss else f"{said}; from RSS / df {sd:.5g}"
         if "r_hat" in row:
             said += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
         lines.append(said)

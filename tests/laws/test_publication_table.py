@@ -35,6 +35,17 @@ def test_a_column_says_what_its_estimate_is():
     assert "ML: maximum likelihood by closed_form" in found
 
 
+def test_the_interval_of_sigma_stands_with_the_estimate_it_is_of():
+    x = np.random.default_rng(0).normal(size=(16, 12))
+    fit = pr.fit(pr.Model.from_arrays(x, x[:, 0] + np.cos(np.arange(16.0))))
+    (line,) = (one for one in str(fit.summary()).split("\n") if one.startswith("sigma "))
+    row = fit.summary().loc["sigma"]
+    assert row["estimate"] < row["lower"] < fit.residual_sd < row["upper"]
+    ends = f"({row['lower']:.5g} to {row['upper']:.5g})"
+    assert line == f"sigma {fit.residual_sd:.5g} {ends} from RSS / df; maximum likelihood {row['estimate']:.5g}"
+    assert f"sigma {row['estimate']:.5g} (" in str(fit.summary(kind="wald"))
+
+
 def test_intervals_are_named_as_in_the_summary():
     boot = pr.fit(SHORT, Bootstrap(reps=60), seed=1)
     assert "bootstrap BCa of ML" in pr.table({"ML": boot}, beneath="interval", kind="bca").to_markdown()
