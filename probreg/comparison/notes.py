@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from probreg.comparison.numbers import KIND_WORDS, Compared, unlike
+from probreg.comparison.numbers import Compared, unlike
 from probreg.comparison.printed_rows import LARGEST, LONG
 from probreg.comparison.prior_terms import rowless
 from probreg.comparison.same_question import terms_apart
+from probreg.inference.uncertainty.intervals import KIND_WORDS
 
 WEIGHT_NOTE = (
     "prior weight: the prior's part of the precision, (P H^-1)_jj at the estimate, P and H the curvatures of log prior and "

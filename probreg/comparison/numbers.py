@@ -17,11 +17,6 @@ NUMBERS = (
     "estimate", "error", "lower", "upper", "difference", "se_ratio", "weight", "lam", "prior_weight", "mcse", "skewness"
 )  # fmt: skip
 WORDS = ("kind", "prior", "penalty")
-KIND_WORDS = {
-    "t": "t", "wald": "Wald", "eti": "equal-tail", "hdi": "highest-density", "chi-square": "chi-square",
-    "log-wald": "Wald on the log scale", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",
-    "percentile": "bootstrap percentile", "bca": "bootstrap BCa", "studentised": "bootstrap t",
-}  # fmt: skip
 
 
 class Compared(Protocol):

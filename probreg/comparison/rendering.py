@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from probreg.comparison.notes import TERMS_NOTE
-from probreg.comparison.numbers import KIND_WORDS, Compared
+from probreg.comparison.numbers import Compared
 from probreg.comparison.printed_rows import (
     LARGEST,
     LONG,
@@ -23,6 +23,7 @@ from probreg.comparison.printed_rows import (
     printed_rows,
 )
 from probreg.comparison.same_question import terms_apart
+from probreg.inference.uncertainty.intervals import KIND_WORDS
 from probreg.system.terminal import brief, printed
 
 Reasons = Mapping[str, Mapping[str, str]]

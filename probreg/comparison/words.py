@@ -8,12 +8,11 @@ import numpy as np
 from probreg.comparison.differences import summary
 from probreg.comparison.evidence import divergences, freedom, telling
 from probreg.comparison.methods import may_stop_short, r_hat, skewness, troubled
-from probreg.comparison.numbers import KIND_WORDS
 from probreg.comparison.pairs import Pair
 from probreg.comparison.prior_terms import aux_prior_words
 from probreg.comparison.same_question import number_of_observations
 from probreg.inference.uncertainty.covariance import reported
-from probreg.inference.uncertainty.intervals import quantile
+from probreg.inference.uncertainty.intervals import KIND_WORDS, quantile
 from probreg.system.terminal import percent
 
 

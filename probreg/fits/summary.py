@@ -19,15 +19,14 @@ from probreg.fits.smooth_functions import said_of_smooths
 from probreg.fits.statistics import FitStatistics
 from probreg.inference.base import essential, markov, reported_estimate
 from probreg.inference.sampling.convergence import mixing
-from probreg.inference.uncertainty.intervals import IntervalKind
+from probreg.inference.uncertainty.intervals import KIND_WORDS, IntervalKind
 from probreg.model.model import Model
 from probreg.priors import Flat, Prior
-from probreg.system.terminal import brief, p_said, printed, table_lines
+from probreg.system.terminal import brief, p_said, printed, probability_said, table_lines
 
 Array = np.ndarray
 _LINES = 40  # of a print at most
 _FEW_COLUMNS = 300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
-_KINDS = {"wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density", "bca": "bootstrap BCa"}
 
 
 class Asked(NamedTuple):
@@ -249,7 +248,7 @@ def without_terms(fit: FitStatistics, table: pd.DataFrame) -> tuple[pd.DataFrame
 def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
     """Every column as text, the statistic under its own name."""
     shown = {
-        "p_value": ("p", p_cell), "p_positive": ("P(> 0)", _share_cell), "r_hat": ("r_hat", lambda v: _fixed(v, 3)),
+        "p_value": ("p", p_cell), "p_positive": ("P(> 0)", probability_said), "r_hat": ("r_hat", lambda v: _fixed(v, 3)),
         "ess_bulk": ("ess_bulk", lambda v: _fixed(v, 0)), "ess_tail": ("ess_tail", lambda v: _fixed(v, 0)),
         "statistic": (words.get("statistic", "statistic"), lambda v: _fixed(v, 2)),
     }  # fmt: skip
@@ -259,7 +258,7 @@ def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
         said, cell = shown.get(name, (name, lambda v: f"{v:.5g}"))
         if name == "estimate" and "ratio" in words:
             said = words["ratio"]
-        columns[said] = [cell(v) for v in table[name]]
+        columns[said] = ["does not exist" if name == "estimate" and np.isnan(v) else cell(v) for v in table[name]]
     out = pd.DataFrame(columns, index=table.index)
     out.index.names = [None] * out.index.nlevels
     return out
@@ -274,13 +273,6 @@ def p_cell(p: float) -> str:
     return "" if np.isnan(p) else p_said(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
 
 
-def _share_cell(p: float) -> str:
-    """A probability that is never rounded to 0 or 1; draws that all agree say that alone."""
-    if np.isnan(p):
-        return ""
-    return ">0.999" if p >= 0.9995 else "<0.001" if p < 0.0005 else f"{p:.3f}"
-
-
 def _fixed(value: float, digits: int) -> str:
     return "" if np.isnan(value) else f"{value:.{digits}f}"
 
@@ -292,7 +284,7 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     size = "" if n is None else f", N = {n}"
     size += "" if df is None or fit.target == "posterior" else f", residual df = {df}"
     lines = [words["models"], f"{words['method']}{size}; {brief(words['status'])}", f"prior: {prior_line(fit.model)}"]
-    said = f"{100 * words['prob']:g} % {_KINDS.get(words['kind'], words['kind'])} intervals"
+    said = f"{100 * words['prob']:g} % {KIND_WORDS.get(words['kind'], words['kind'])} intervals"
     if words.get("covariance") == "none":
         said = "no standard errors and no intervals"
     elif "covariance" in words and words["kind"] in ("t", "wald"):
@@ -400,7 +392,10 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
             and is_maximum_likelihood(fit)
         ):
             sd = _known(fit, "residual_sd")
-            said = said if sd is None or np.isnan(sd) else f"{said}; from RSS / df {sd:.5g}"
+            if sd is not None and not np.isnan(sd):  # the interval of kind "t" is that of RSS / df
+                of_rss = table.attrs["kind"] == "t" and fit.solution.df is not None
+                first, last = f"{word} {sd:.5g}{ends} from RSS / df", f"; maximum likelihood {value:.5g}"
+                said = first + last if of_rss else f"{said}; from RSS / df {sd:.5g}"
         if "r_hat" in row:
             said += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
         lines.append(said)

@@ -71,7 +71,7 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
             what = (
                 f"is constant ({met[0]!r})"
                 if len(met) == 1
-                else f"has {len(met)} levels ({', '.join(map(str, met[:6]))}…)"
+                else f"has {len(met)} levels ({', '.join(map(str, met[:6]))}{'…' * (len(met) > 6)})"
             )
             raise DataError(f"a Bernoulli response has two levels; this one {what}. For more than two use Categorical.")
         last = met[1] if event is None else one_of(met, event, "event")

@@ -11,9 +11,11 @@ from probreg.comparison import rounded
 from probreg.comparison.same_question import fits_by_name
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import is_density, is_maximum_likelihood
-from probreg.inference.uncertainty.intervals import KINDS
+from probreg.fits.goodness import is_density
+from probreg.inference.base import Status
+from probreg.inference.uncertainty.intervals import KIND_WORDS, KINDS
 from probreg.show.publication_formats import PublicationTable, TableEntry
+from probreg.system.terminal import probability_said
 
 Beneath = Literal["se", "interval", "p"]
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
@@ -34,7 +36,6 @@ _ORDER = (
     "AIC",
     "BIC",
 )
-_KINDS = {"wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density"}
 
 
 class _Column(NamedTuple):
@@ -278,14 +279,10 @@ def _beneath(row: Mapping[str, float], shown: Callable[[float], str], beneath: s
         from probreg.fits.summary import p_cell
 
         if "p_positive" in row:
-            return f"P(> 0) {_probability(row['p_positive'])}"
+            return f"P(> 0) {probability_said(row['p_positive'])}"
         said = p_cell(row.get("p_value", np.nan))
         return "" if not said else f"p {said}" if said[0] in "<>" else f"p = {said}"
     return "" if np.isnan(row["error"]) else f"({shown(row['error'])})"
-
-
-def _probability(p: float) -> str:
-    return "> 0.999" if p > 0.9995 else "< 0.001" if p < 0.0005 else f"{p:.3f}"
 
 
 # ---- notes -------------------------------------------------------------------------------------------------------------
@@ -296,7 +293,7 @@ def _notes(columns: Sequence[_Column], beneath: str, prob: float, *, stars: bool
     said = {
         "se": _errors(columns, posterior),
         "interval": f"{100 * prob:g} % intervals in brackets: " + ", ".join(
-            f"{_KINDS.get(c.words['kind'], c.words['kind'])} of {c.name}" for c in columns) + ".",
+            f"{KIND_WORDS.get(c.words['kind'], c.words['kind'])} of {c.name}" for c in columns) + ".",
         "p": "Two-sided p of a coefficient of 0" + (f"; posterior probability above 0 of {', '.join(posterior)}." if posterior else "."),
     }[beneath]  # fmt: skip
     notes = [said]
@@ -323,15 +320,27 @@ def _kind(c: _Column) -> str:
     from probreg.fits.summary import prior_line
 
     fit, ratio = c.fit, "ratio" in c.words
-    if fit.target == "posterior":
-        what = "posterior median" if ratio else "posterior mean"
-    else:
-        what = "maximum likelihood" if is_maximum_likelihood(fit) else "mode under a prior"
+    mean = "posterior median" if ratio else "posterior mean"
+    what = mean if fit.target == "posterior" else _point(fit)
     said = f"{c.name}: {what} by {fit.method.name}"
     covariance = c.words.get("covariance", "none")
     said += f", {covariance} standard errors" if fit.target == "mode" and covariance != "none" else ""
     prior = prior_line(fit.model)
     return said + ("." if prior == "flat" and fit.target == "mode" else f"; prior {prior}.")
+
+
+def _point(fit: Fit) -> str:
+    """What a point estimate is: a maximum, or where the search ended instead."""
+    if not fit.method.probabilities:
+        return "weights that separate classes, no maximum of a likelihood,"
+    maximum = "maximum likelihood" if fit.model.flat else "mode under a prior"
+    if fit.solution.status is Status.SHORT or fit.solution.status.unfinished:
+        return f"stopped short of {'the ' * (not fit.model.flat)}{maximum}"
+    return (
+        "no maximum of the likelihood exists, where the search stopped"
+        if fit.solution.status is Status.NO_MAXIMUM
+        else maximum
+    )
 
 
 def _of_responses(columns: Sequence[_Column]) -> list[str]:

@@ -77,6 +77,16 @@ def percent(share: float, digits: int = 3) -> str:
     return f"{100.0 * share:.0f} %" if share >= 1.0 else f"{100.0 * share:.{digits}g} %"
 
 
+def probability_said(p: float) -> str:
+    """A probability to three places, and never as 0 or 1, which draws cannot tell; nothing where it is not known.
+
+    >>> probability_said(0.9995), probability_said(0.5), probability_said(0.0), probability_said(float("nan"))
+    ('>0.999', '0.500', '<0.001', '')
+    """
+    text = "" if p != p else f"{p:.3f}"
+    return {"1.000": ">0.999", "0.000": "<0.001"}.get(text, text)
+
+
 def p_said(p: float) -> str:
     """A p-value to two digits; what is neither 0 nor 1 is written as neither, and no double tells one below 1e-15 from 0.
 

@@ -66,7 +66,7 @@ RESPONSES = [
     ("gaussian", np.full(N, 2.5), r"the response is constant \(every one of 12 rows holds 2.5\)"),
     ("student", np.full(N, 2.5), "the response is constant"),
     ("bernoulli", np.ones(N), r"two levels; this one is constant \(1\)"),
-    ("bernoulli", THREE, r"two levels; this one has 3 levels \(0, 1, 2.*use Categorical"),
+    ("bernoulli", THREE, r"two levels; this one has 3 levels \(0, 1, 2\)\. For more than two use Categorical"),
     ("bernoulli", put(TWO, 5, 0.25), "row 5 holds 0.25. For shares of several trials give"),
     ("bernoulli", put(TWO, 5, np.nan), "row 5 of the response holds nan"),
     ("poisson", put(COUNT, 2, -1.0), "count 0, 1, 2, ...; row 2 holds -1"),

@@ -285,3 +285,22 @@ def test_the_sd_of_a_conjugate_posterior_is_that_of_students_t():
     (sd,) = hypothesis(fit, "x = 0").estimates["sd"]
     assert sd == pytest.approx(np.sqrt(fit.solution.scale[1, 1] * 5.0 / 3.0), rel=1e-12)
     assert sd == pytest.approx(fit.solution.draws["beta"][..., 1, 0].std(), rel=0.03)
+
+
+def test_a_probability_is_never_printed_as_certain_and_one_of_a_known_marginal_is_exact():
+    x = np.linspace(-2.0, 2.0, 40)
+    model = pr.Model.from_arrays(x, 3.0 * x + np.cos(np.arange(40.0)), columns=["income"], prior=pr.Normal(2.0))
+    grid = pr.fit(model, "quadrature")
+    found = pr.hypothesis(grid, "income > 2.7")
+    assert found.beliefs[0].how == "exact"
+    assert 0.0 < found.beliefs[0].value < 1.0
+    assert found.beliefs[0].mcse == 0.0
+    above = pr.hypothesis(grid, "income > 0")
+    assert above.beliefs[0].value == pytest.approx(grid.summary().loc["income", "p_positive"], abs=1e-12)
+    assert pr.hypothesis(grid, "-2 * income > -5").beliefs[0].value == pytest.approx(
+        pr.hypothesis(grid, "income < 2.5").beliefs[0].value, abs=1e-12
+    )
+    draws = pr.fit(model, "laplace")
+    for one in (above, pr.hypothesis(draws, "income > 0")):
+        assert "P(hypothesis) >0.999" in str(one)
+        assert ">0.999" in one._repr_html_() or "&gt;0.999" in one._repr_html_()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.inference import SGD, Bootstrap
 from tests.laws.cases import LIKELIHOOD_CASES, covering, model_for
 
 STACK = pr.load_dataset("stackloss")
@@ -19,6 +20,37 @@ def fits():
         "short": pr.fit(SHORT), "ML": pr.fit(LONG), "ridge": pr.fit(LONG.with_prior(pr.Normal(1.0))),
         "lasso": pr.fit(LONG.with_prior(pr.priors.GroupLaplace(0.1))), "posterior": pr.fit(LONG, "conjugate"),
     }  # fmt: skip
+
+
+def test_a_column_says_what_its_estimate_is():
+    x = np.c_[np.linspace(-1.0, 1.0, 30), np.cos(np.arange(30.0))]
+    line = pr.Model.from_arrays(x, x[:, 0] + 0.3 * x[:, 1])
+    classes = pr.Model.from_arrays(x, (x[:, 0] > 0.03).astype(int), likelihood=pr.Bernoulli())
+    with pytest.warns(pr.errors.ProbregWarning, match="short"):
+        few = {"sgd": pr.fit(line, SGD(epochs=1)), "ridge": pr.fit(line.with_prior(pr.Normal(1.0)), SGD(epochs=1))}
+    found = pr.table({"weights": pr.fit(classes, "perceptron"), **few, "ML": pr.fit(line)}).to_markdown()
+    assert "weights: weights that separate classes, no maximum of a likelihood, by perceptron." in found
+    assert "sgd: stopped short of maximum likelihood by sgd" in found
+    assert "ridge: stopped short of the mode under a prior by sgd" in found
+    assert "ML: maximum likelihood by closed_form" in found
+
+
+def test_the_interval_of_sigma_stands_with_the_estimate_it_is_of():
+    x = np.random.default_rng(0).normal(size=(16, 12))
+    fit = pr.fit(pr.Model.from_arrays(x, x[:, 0] + np.cos(np.arange(16.0))))
+    (line,) = (one for one in str(fit.summary()).split("\n") if one.startswith("sigma "))
+    row = fit.summary().loc["sigma"]
+    assert row["estimate"] < row["lower"] < fit.residual_sd < row["upper"]
+    ends = f"({row['lower']:.5g} to {row['upper']:.5g})"
+    assert line == f"sigma {fit.residual_sd:.5g} {ends} from RSS / df; maximum likelihood {row['estimate']:.5g}"
+    assert f"sigma {row['estimate']:.5g} (" in str(fit.summary(kind="wald"))
+
+
+def test_intervals_are_named_as_in_the_summary():
+    boot = pr.fit(SHORT, Bootstrap(reps=60), seed=1)
+    assert "bootstrap BCa of ML" in pr.table({"ML": boot}, beneath="interval", kind="bca").to_markdown()
+    assert "bootstrap BCa intervals" in str(boot.summary(kind="bca"))
+    assert "bootstrap percentile intervals" in str(boot.summary(kind="percentile"))
 
 
 def test_numbers_are_those_of_the_summaries_to_their_digits(fits):

@@ -39,6 +39,13 @@ def of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:
         s, row = fit.solution, L[0]
         t = float(sign[0] * (row @ s.beta.ravel() - r[0]) / np.sqrt(row @ s.scale @ row))
         return Belief("P(hypothesis)", float(ndtr(t) if s.df is None else stdtr(s.df, t)), 0.0, "exact")
+    own, m = np.flatnonzero(L[0]), fit.solution.posterior.marginals
+    if len(r) == 1 and len(own) == 1 and m is not None:
+        # sum_k w_k Phi(sign (c mean_k - r) / (|c| sd_k)) of one coefficient, a mixture of normals
+        j, c = own[0], L[0, own[0]]
+        gap = sign[0] * (c * m["mean"].reshape(len(m["weight"]), -1)[:, j] - r[0])
+        value = m["weight"] @ ndtr(gap / (abs(c) * m["sd"].reshape(len(m["weight"]), -1)[:, j]))
+        return Belief("P(hypothesis)", float(value), 0.0, "exact")
     met = ((combinations_drawn(fit, L) - r) * sign > 0).all(-1)
     return Belief("P(hypothesis)", float(met.mean()), _mcse(met.astype(float)), f"share of {met.size} draws")
 

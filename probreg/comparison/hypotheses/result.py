@@ -7,7 +7,7 @@ from typing import Any
 from probreg.comparison.hypotheses.posterior import Belief
 from probreg.comparison.hypotheses.restricted import Test as Test
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import folded, printed, table_lines
+from probreg.system.terminal import folded, printed, probability_said, table_lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +59,20 @@ class Hypothesis:
         return printed(
             head,
             *folded(shown(self.estimates), ".estimates"),
-            *shown(self.table),
+            *shown(self._told),
             *rest,
             *(f"note: {n}" for n in self.notes),
         )
 
     def _repr_html_(self) -> str:
         head, *rest = self._said
-        return notebook_html([head], [self.estimates, self.table], [*rest, *self.notes], index=False)
+        return notebook_html([head], [self.estimates, self._told], [*rest, *self.notes], index=False)
+
+    @property
+    def _told(self) -> Any:
+        """The table as it is printed: probabilities are never 0 or 1."""
+        table = self.table
+        return table if self.tests else table.assign(value=[probability_said(v) for v in table["value"]])
 
     @property
     def _said(self) -> list[str]:

@@ -14,17 +14,17 @@ from probreg.comparison import decimals, rounded
 from probreg.comparison.effects import comparisons
 from probreg.comparison.effects.result import atoms
 from probreg.comparison.effects.scenarios import Contrast, Population, moves, population
-from probreg.comparison.numbers import KIND_WORDS
 from probreg.data import ArrayColumns
 from probreg.data.formula.variables import categories, read_by
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.inference.uncertainty.intervals import equal_tail, quantile
+from probreg.inference.uncertainty.intervals import KIND_WORDS, equal_tail, quantile
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 from probreg.model.model import Model
 from probreg.numerics.frame import covariance_through, map_of_columns
 from probreg.show.report.tables import minus
+from probreg.system.terminal import probability_said
 
 Array = np.ndarray
 _SAME = 1e-9  # of a column's change: what differs less between rows is rounding
@@ -74,7 +74,9 @@ class ToldEffect(NamedTuple):
         interval = (
             f"{100 * self.prob:g}\u00a0% {kind} interval {lower} to {upper}" if lower and upper else "no interval"
         )
-        above = "" if np.isnan(self.above) else f"; P(above\u00a0{int(self.ratio)})\u00a0{_share(self.above)}"
+        share = probability_said(self.above)
+        sign = f"{share[0]}\u00a0{share[1:]}" if share[:1] in (">", "<") else f"=\u00a0{share}"
+        above = f"; P(above\u00a0{int(self.ratio)})\u00a0{sign}" if share else ""
         return f"{self.move}: {self.what} {changed} ({interval}{above})."
 
 
@@ -83,11 +85,6 @@ def _factor(value: float) -> str:
     if not np.isfinite(value):
         return "" if np.isnan(value) else "∞"
     return f"{value:,.0f}" if 100.0 <= value < 1e6 else f"{value:#.3g}".removesuffix(".")
-
-
-def _share(p: float) -> str:
-    """A probability to three digits; one of draws is never written as certain."""
-    return ">\u00a00.999" if p > 0.999 else "<\u00a00.001" if p < 0.001 else f"=\u00a0{p:.3f}"
 
 
 class Answer(NamedTuple):

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.comparison import Comparison, decimals, rounded
-from probreg.comparison.numbers import KIND_WORDS
 from probreg.data.formula.variables import read_by, variables
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
+from probreg.inference.uncertainty.intervals import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfClasses, OfTrials
-from probreg.system.terminal import percent
+from probreg.system.terminal import percent, probability_said
 
 _FIGURE, _POINT = "\u2007", "\u2008"  # spaces as wide as a digit and as a full stop
 
@@ -228,7 +228,7 @@ def _predicted_cells(likelihood: Likelihood, one: Mapping[str, Any]) -> list[str
     mean, lower, upper = (float(one[k]) for k in ("mean", "mean_lower", "mean_upper"))
     places = decimals(np.array([(upper - lower) / 4.0]))
     if isinstance(likelihood, OfClasses):
-        a, b, c = map(_probability, (mean, lower, upper))
+        a, b, c = map(probability_said, (mean, lower, upper))
         out = [a, f"{b} to {c}" if b and c else ""]
     else:
         out = [minus(rounded(mean, places)), _from_to(lower, upper, places)]
@@ -238,17 +238,6 @@ def _predicted_cells(likelihood: Likelihood, one: Mapping[str, Any]) -> list[str
     new = float(one["new_lower"]), float(one["new_upper"])
     whole = all(v == round(v) for v in new if np.isfinite(v))
     return [*out, _from_to(*new, 0 if whole else max(places - 1, 0))]
-
-
-def _probability(p: float) -> str:
-    """Three places, and never 0 or 1, which no probability of these models is.
-
-    >>> _probability(0.99996), _probability(0.5), _probability(0.0)
-    ('> 0.999', '0.500', '< 0.001')
-    """
-    if np.isnan(p):
-        return ""
-    return "> 0.999" if p > 0.9995 else "< 0.001" if p < 0.0005 else f"{p:.3f}"
 
 
 def _from_to(lower: float, upper: float, places: int) -> str:

@@ -9,6 +9,7 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
     quantile as quantile,
 )
 from probreg.inference.uncertainty.intervals.kinds import (
+    KIND_WORDS as KIND_WORDS,
     KINDS as KINDS,
     GivenCovariance as GivenCovariance,
     IntervalKind as IntervalKind,

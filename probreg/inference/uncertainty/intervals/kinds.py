@@ -269,3 +269,9 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "mode": tuple(name for name, kind in INTERVAL_KINDS.items() if kind is not PosteriorInterval),
     "posterior": tuple(name for name, kind in INTERVAL_KINDS.items() if kind is PosteriorInterval),
 }
+# What the kinds, and those of marginals known by formula, are called in print.
+KIND_WORDS = {
+    "t": "t", "wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density", "chi-square": "chi-square",
+    "log-wald": "Wald on the log scale", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",
+    "percentile": "bootstrap percentile", "bca": "bootstrap BCa", "studentised": "bootstrap t",
+}  # fmt: skip
