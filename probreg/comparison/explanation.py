@@ -206,7 +206,7 @@ class Explanation:
 
 
 @checked
-def explain(a: Fit, b: Fit) -> Explanation:
+def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None, *, names: tuple[str, str] | None = None) -> Explanation:
     """Why the estimates and standard errors of b are not those of a, as shares of causes that add up.
 
     All log priors that differ change together, from those of a to those of b: with weight t the mode theta(t) of log p(y | theta) +
@@ -216,10 +216,12 @@ def explain(a: Fit, b: Fit) -> Explanation:
 
     Parameters
     ----------
-    a : Fit
-        The baseline, in whose standard errors shifts are.
+    a : Fit or mapping
+        The baseline, in whose standard errors shifts are; or both fits by name, {"ML": a, "posterior": b}, and no b.
     b : Fit
         The other fit, of the same rows and columns.
+    names : pair of str, optional
+        What print and picture call the two; by default their methods.
 
     Returns
     -------
@@ -231,7 +233,7 @@ def explain(a: Fit, b: Fit) -> Explanation:
     Raises
     ------
     DataError
-        For fits that do not share response, columns, rows, levels and link.
+        For fits that do not share response, columns, rows, levels and link; for anything but two fits, or two unlike names.
 
     References
     ----------
@@ -245,12 +247,21 @@ def explain(a: Fit, b: Fit) -> Explanation:
     >>> found.shares["shift"].sel(param="x", cause="prior of x").round(3).item()  # (21 / (21 + 4) - 1) 1.095 sqrt(21)
     -0.803
     """
-    several = fits_by_name([a, b], "explain")
-    first, second = several
-    refuse_unlike(first, a, second, b, terms_apart((a, b)))
-    for fit in (a, b):
+    if isinstance(a, Mapping) == (b is not None) or (isinstance(a, Mapping) and (names is not None or len(a) != 2)):
+        raise DataError(
+            "explain takes two fits: explain(ml, posterior), with names=('ML', 'posterior') or not, "
+            "or explain({'ML': ml, 'posterior': posterior}); compare takes more"
+        )
+    several = fits_by_name(a if isinstance(a, Mapping) else [a, b], "explain")
+    if names is not None:
+        if not (isinstance(names, tuple | list) and len(names) == len({*map(str, names)}) == 2):
+            raise DataError(f"names is a pair of unlike texts, such as ('ML', 'posterior'), got {names!r}")
+        several = dict(zip(map(str, names), several.values()))
+    (first, base), (second, other) = several.items()
+    refuse_unlike(first, base, second, other, terms_apart((base, other)))
+    for fit in (base, other):
         refuse_written_out(fit.solution, "explain")
-    return explanation(a, b, (first, second), EXACT)
+    return explanation(base, other, (first, second), EXACT)
 
 
 def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanation:

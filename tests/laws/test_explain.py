@@ -219,3 +219,17 @@ def test_a_slight_difference_is_none_to_speak_of():
     assert found.sentences["x1"] == "x1: no difference to speak of"
     assert 1e-9 < float(np.abs(found.shares["shift"]).max()) < 0.01
     assert "0.000" not in repr(found)
+
+
+def test_two_fits_go_by_the_names_they_are_given():
+    m = model_for(pr.Gaussian(), n=30, aux={})
+    a, b = pr.fit(m), pr.fit(m.with_prior(pr.Normal(0.3)))
+    named_, mapped = pr.explain(a, b, names=("ML", "mode")), pr.explain({"ML": a, "mode": b})
+    assert named_.names == mapped.names == ("ML", "mode")
+    assert repr(named_) == repr(mapped)
+    assert repr(named_).startswith("mode less ML, cause by cause\n")
+    for args in ((a,), ({"ML": a},), ({"ML": a, "mode": b}, b)):
+        with pytest.raises(pr.DataError, match=r"explain takes two fits: explain\(ml, posterior\)"):
+            pr.explain(*args)
+    with pytest.raises(pr.DataError, match="names is a pair of unlike texts"):
+        pr.explain(a, b, names=("ML", "ML"))
