@@ -1,9 +1,11 @@
 """Why two fits differ, as a sum: each prior's part of the way between their modes, then what their methods add to the modes."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,19 +18,28 @@ from probreg.comparison.path_integral import Found, integrated
 from probreg.comparison.prior_path import MOST, PriorPath
 from probreg.comparison.prior_terms_by_entry import PriorSide
 from probreg.comparison.same_question import fits_by_name, refuse_unlike, terms_apart
+from probreg.comparison.share_words import (
+    NOTHING,
+    SLIGHT,
+    cell,
+    lack_of_estimate,
+    moved_by,
+    two_lines,
+    why_empty,
+    widened,
+)
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference import Status
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-from probreg.system.terminal import printed
+from probreg.system.terminal import brief, printed
 
 Array = np.ndarray
 EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
 _MANY = 12  # columns with priors of their own up to which each is a cause; of more each term of a formula
 _Z = 1.96  # standard errors between an estimate and the end of its interval
-_NOTHING = 1e-9  # a share that is rounding
 _WIDE, _LONG = 108, 12  # characters in a line, parameters in a print
 _LOST = (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
 
@@ -46,6 +57,8 @@ class Explanation:
         of the other's standard error over the baseline's; over param also both estimates and errors.
     without_path : str
         Why the causes have no shares of their own, in words; "" where they have. The difference is then one share.
+    lost : mapping
+        By name of the fits that lack an estimate why they do, in words.
 
     Attributes
     ----------
@@ -63,6 +76,7 @@ class Explanation:
     names: tuple[str, str]
     shares: Dataset
     without_path: str = ""
+    lost: Mapping[str, str] = MappingProxyType({})
 
     @cached_property
     def sizes(self) -> DataFrame:
@@ -92,7 +106,7 @@ class Explanation:
         if param not in self.sizes.index:
             raise DataError(f"{param!r} is not a parameter of both fits: {', '.join(map(str, self.sizes.index))}")
         of = self.sizes.loc[param]
-        return str(of.idxmax()) if len(of) and of.max() > _NOTHING else ""
+        return str(of.idxmax()) if len(of) and of.max() > NOTHING else ""
 
     @cached_property
     def sentences(self) -> dict[str, str]:
@@ -100,12 +114,25 @@ class Explanation:
         return {str(p): self._sentence(str(p)) for p in self.shares["param"].values}
 
     def _sentence(self, param: str) -> str:
-        cause = self.largest(param)
+        one, cause = self.shares.sel(param=param), self.largest(param)
+        ends = [{q: float(one[q]) for q in (end, f"{end}_se")} for end in ("baseline", "other")]
+        lost = {name: np.isnan(list(end.values())).tolist() for name, end in zip(self.names, ends)}
+        if gone := [name for name, (value, _) in lost.items() if value]:
+            return f"{param}: " + "; ".join(f"{name} has no estimate{self._why(name)}" for name in gone)
+        bare = [name for name, (_, error) in lost.items() if error]
+        without = f"{' and '.join(bare)} {'has' if len(bare) == 1 else 'have'} no standard error" if bare else ""
+        whole = float(one["difference"]), float(one["log_se_ratio"])
+        if self.names[0] in bare:
+            return f"{param}: the estimates differ by {ends[1]['other'] - ends[0]['baseline']:+.3g}; {without}"
         if not cause:
-            return f"{param}: no difference"
-        one = self.shares.sel(param=param)
-        shift, log_se = (float(one[q].sel(cause=cause)) for q in ("shift", "log_se"))
-        return f"{param}: {moved_by(cause, shift, log_se, float(one['difference']), float(one['log_se_ratio']))}"
+            return f"{param}: no difference" + (f"; {without}" if without else "")
+        part = [float(one[q].sel(cause=cause)) for q in ("shift", "log_se")]
+        if (np.abs(np.nan_to_num([*part, *whole])) < SLIGHT).all():
+            return f"{param}: no difference to speak of" + (f"; {without}" if without else "")
+        return f"{param}: {moved_by(cause, *part, *whole)}" + (f"; {without}" if without else "")
+
+    def _why(self, name: str) -> str:
+        return f" ({self.lost[name]})" if self.lost.get(name) else ""
 
     def to_pandas(self) -> DataFrame:
         """One row per parameter; columns (quantity, cause) with the shares of "shift" and "log_se", unrounded."""
@@ -121,7 +148,7 @@ class Explanation:
         first = max([len("parameter"), *(len(str(p)) for p in rows)])
         room, kept = _WIDE - first - 9 - 8, list[str]()
         for cause in causes:
-            room -= max(6, *map(len, _two_lines(cause))) + 2
+            room -= max(6, *map(len, two_lines(cause))) + 2
             if room < 0:
                 break
             kept.append(cause)
@@ -141,7 +168,8 @@ class Explanation:
                 if len(kept) < len(causes)
                 else frame
             )
-            body = [[str(p), *(_cell(v) for v in cells.loc[p]), _cell(at[p])] for p in rows]
+            empty = {p: why_empty(self.shares.sel(param=p), quantity) for p in rows}
+            body = [[str(p), *(cell(v) for v in cells.loc[p]), cell(at[p]) or empty[p]] for p in rows]
             out.append((words, ["parameter", *map(str, cells.columns), "sum"], body))
         return out
 
@@ -149,7 +177,7 @@ class Explanation:
         a, b = self.names
         lines = [f"{b} less {a}, cause by cause" + (f": {self.without_path}" if self.without_path else "")]
         for words, head, rows in self._tables():
-            heads = [_two_lines(h) for h in head]
+            heads = [two_lines(h) for h in head]
             widths = [max(len(h[0]), len(h[1]), *(len(r[i]) for r in rows)) for i, h in enumerate(heads)]
             lines += ["", words]
             for cells in (*zip(*heads), *rows):
@@ -158,7 +186,10 @@ class Explanation:
                 )
         gone = len(self.sizes) - _LONG
         lines += [f"{gone} more parameters in .shares"] if gone > 0 else []
-        top = self.sizes.max(axis=1).sort_values(ascending=False, kind="stable").index[:3]
+        absent = (
+            (self.shares["baseline"] + self.shares["other"]).isnull().to_pandas()
+        )  # what has no estimate is said first
+        top = self.sizes.max(axis=1).mask(absent, np.inf).sort_values(ascending=False, kind="stable").index[:3]
         return printed(*lines, "", *(self.sentences[str(p)] for p in self.sizes.index if p in set(top)))
 
     def _repr_html_(self) -> str:
@@ -174,57 +205,8 @@ class Explanation:
         return f"<p>{escape(title)}</p>{''.join(parts)}<ul>{said}</ul>"
 
 
-def _cell(value: float) -> str:
-    return "" if not np.isfinite(value) else "0" if abs(value) < 5e-5 else f"{value:+.3f}"
-
-
-def _two_lines(head: str) -> tuple[str, str]:
-    """A head over two lines, cut before its last word, or after "prior of"."""
-    if head.startswith("prior of "):
-        return "prior of", head.removeprefix("prior of ")
-    first, _, last = head.rpartition(" ")
-    return first, last
-
-
-def widened(log_ratio: Array) -> Array:
-    """(r - 1) / log r, r the ratio of two widths: by how much of the first a share of log r widens.
-
-    >>> widened(np.array([0.0, np.log(3.0)])).round(3)
-    array([1.  , 1.82])
-    """
-    safe = np.where(log_ratio == 0.0, 1.0, log_ratio)
-    return np.where(log_ratio == 0.0, 1.0, np.expm1(safe) / safe)
-
-
-def moved_by(cause: str, shift: float, log_se: float, difference: float, log_ratio: float) -> str:
-    """What a cause does to an estimate and its standard error, and of how much it is a share; slight parts are left out.
-
-    >>> moved_by("skewness", 0.2, 0.001, 0.25, -0.1), moved_by("prior of x", -0.94, -0.5, -0.95, -0.5)
-    ('skewness moves it by +0.2 SE (+0.25 in all)', 'the prior of x moves it by -0.94 SE (-0.95 in all) and multiplies its SE by 0.607')
-    """
-    said = []
-    if abs(shift) > 0.25 * _Z * abs(log_se):
-        part, whole = f"{shift:+.2g}", f"{difference:+.2g}"
-        said.append(f"moves it by {part} SE" + (f" ({whole} in all)" if whole != part else ""))
-    if _Z * abs(log_se) > 0.25 * abs(shift):
-        part, whole = (f"{np.exp(v):.3g}" for v in (log_se, log_ratio))
-        said.append(f"multiplies its SE by {part}" + (f" ({whole} in all)" if whole != part else ""))
-    return f"{called(cause)} {' and '.join(said)}"
-
-
-def called(cause: str) -> str:
-    """A cause as the subject of a sentence.
-
-    >>> called("prior of x"), called("skewness"), called("sigma held")
-    ('the prior of x', 'skewness', 'holding sigma')
-    """
-    if cause.endswith(" held"):
-        return f"holding {cause.removesuffix(' held')}"
-    return f"the {cause}" if cause.startswith("prior") or cause == "small sample" else cause
-
-
 @checked
-def explain(a: Fit, b: Fit) -> Explanation:
+def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None, *, names: tuple[str, str] | None = None) -> Explanation:
     """Why the estimates and standard errors of b are not those of a, as shares of causes that add up.
 
     All log priors that differ change together, from those of a to those of b: with weight t the mode theta(t) of log p(y | theta) +
@@ -234,10 +216,12 @@ def explain(a: Fit, b: Fit) -> Explanation:
 
     Parameters
     ----------
-    a : Fit
-        The baseline, in whose standard errors shifts are.
+    a : Fit or mapping
+        The baseline, in whose standard errors shifts are; or both fits by name, {"ML": a, "posterior": b}, and no b.
     b : Fit
         The other fit, of the same rows and columns.
+    names : pair of str, optional
+        What print and picture call the two; by default their methods.
 
     Returns
     -------
@@ -249,7 +233,7 @@ def explain(a: Fit, b: Fit) -> Explanation:
     Raises
     ------
     DataError
-        For fits that do not share response, columns, rows, levels and link.
+        For fits that do not share response, columns, rows, levels and link; for anything but two fits, or two unlike names.
 
     References
     ----------
@@ -263,12 +247,21 @@ def explain(a: Fit, b: Fit) -> Explanation:
     >>> found.shares["shift"].sel(param="x", cause="prior of x").round(3).item()  # (21 / (21 + 4) - 1) 1.095 sqrt(21)
     -0.803
     """
-    several = fits_by_name([a, b], "explain")
-    first, second = several
-    refuse_unlike(first, a, second, b, terms_apart((a, b)))
-    for fit in (a, b):
+    if isinstance(a, Mapping) == (b is not None) or (isinstance(a, Mapping) and (names is not None or len(a) != 2)):
+        raise DataError(
+            "explain takes two fits: explain(ml, posterior), with names=('ML', 'posterior') or not, "
+            "or explain({'ML': ml, 'posterior': posterior}); compare takes more"
+        )
+    several = fits_by_name(a if isinstance(a, Mapping) else [a, b], "explain")
+    if names is not None:
+        if not (isinstance(names, tuple | list) and len(names) == len({*map(str, names)}) == 2):
+            raise DataError(f"names is a pair of unlike texts, such as ('ML', 'posterior'), got {names!r}")
+        several = dict(zip(map(str, names), several.values()))
+    (first, base), (second, other) = several.items()
+    refuse_unlike(first, base, second, other, terms_apart((base, other)))
+    for fit in (base, other):
         refuse_written_out(fit.solution, "explain")
-    return explanation(a, b, (first, second), EXACT)
+    return explanation(base, other, (first, second), EXACT)
 
 
 def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanation:
@@ -292,12 +285,14 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         total = (ends[1].value - ends[0].value) / ends[0].error, np.log(ends[1].error / ends[0].error)
         shift = np.array([s / ends[0].error for s, _ in causes.values()]).reshape(-1, len(params)).T
     log_se = np.array([r for _, r in causes.values()]).reshape(-1, len(params)).T
+    gone = {name: f for name, f, end in zip(names, (a, b), ends) if np.isnan(end.value).any()}
+    lost = {name: brief(": ".join(lack_of_estimate(f)), 80) for name, f in gone.items()}
     numbers = {
         "shift": (("param", "cause"), shift), "log_se": (("param", "cause"), log_se), "difference": ("param", total[0]),
         "log_se_ratio": ("param", total[1]), "baseline": ("param", ends[0].value), "other": ("param", ends[1].value),
         "baseline_se": ("param", ends[0].error), "other_se": ("param", ends[1].error),
     }  # fmt: skip
-    return Explanation(names, xr.Dataset(numbers, {"param": params, "cause": list(causes)}), why)
+    return Explanation(names, xr.Dataset(numbers, {"param": params, "cause": list(causes)}), why, lost)
 
 
 MODEL = frozenset({"likelihood", "prior", "prior of sigma", "sigma held"})
@@ -324,7 +319,7 @@ def _causes(
     return {
         name: (s, r)
         for name, (s, r) in out.items()
-        if name in found.labels or np.nanmax(np.abs([s / se, r]), initial=0.0) > _NOTHING
+        if name in found.labels or np.nanmax(np.abs([s / se, r]), initial=0.0) > NOTHING
     }
 
 

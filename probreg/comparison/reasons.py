@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from probreg.comparison.evidence import freedom, telling
-from probreg.comparison.explanation import called, moved_by, widened
 from probreg.comparison.methods import of_interval, of_method
 from probreg.comparison.numbers import Compared
 from probreg.comparison.pairs import Pair, pairs_with_baseline
 from probreg.comparison.same_question import terms_apart
+from probreg.comparison.share_words import called, lack_of_estimate, moved_by, widened
 from probreg.comparison.words import Cause, described
-from probreg.inference import Status
 from probreg.inference.uncertainty.intervals import quantile
 from probreg.system.terminal import brief
 
@@ -62,7 +61,8 @@ def _reason(pair: Pair, j: int) -> Reason | None:
         return None
     param = pair.params[j]
     if gone := _missing(pair, j):
-        return Reason(param, pair.name, (Cause(*_why_no_estimate(pair, j)),), gone)
+        lost = [fit for fit, row in pair.named.values() if np.isnan(row["estimate"][j])]
+        return Reason(param, pair.name, (Cause(*lack_of_estimate(lost[0])),), gone)
     if not _gap(pair, j) > pair.apart:
         return None
     by_path = not pair.explained.without_path and pair.base["error"][j] > 0
@@ -84,17 +84,9 @@ def _missing(pair: Pair, j: int) -> str:
     (which,) = lost
     other = next(name for name in pair.named if name != which)
     prior = pair.named[other][1]["prior"][j]
-    cause, detail = _why_no_estimate(pair, j)
+    cause, detail = lack_of_estimate(pair.named[which][0])
     held = f"the prior {prior} alone gives {other} one" if prior not in ("flat", "") else f"{other} has one"
     return f"{cause}: {which} has no estimate ({brief(detail, 80)}); {held}"
-
-
-def _why_no_estimate(pair: Pair, j: int) -> tuple[str, str]:
-    """Why one of the two has no estimate: separation, or columns that are not identified."""
-    which = next(f for f, row in pair.named.values() if np.isnan(row["estimate"][j]))
-    cause = "separation" if which.solution.status is Status.NO_MAXIMUM else "identification"
-    first, *more = (which.solution.detail or which.solution.status.value).split("; ")
-    return cause, first + (f" and {len(more)} more" if more else "")
 
 
 # ---- the causes --------------------------------------------------------------------------------------------------------

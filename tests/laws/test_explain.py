@@ -168,6 +168,7 @@ def test_without_a_path_there_is_one_cause_and_a_reason():
         lost = pr.fit(model)
     found = pr.explain(lost, pr.fit(model.with_prior(pr.Normal(1.0))))
     assert found.without_path == "one of them has no estimate"
+    assert found.sentences["x"] == "x: newton has no estimate (separation: complete separation by Intercept, x)"
     m = model_for(pr.Gaussian(), n=30, aux={})
     for other, why, cause in (
         (m.with_prior(pr.Laplace(0.1)), "a prior has a kink or an unknown scale", "prior"),
@@ -192,3 +193,43 @@ def test_prints_are_short_and_sentences_name_the_largest():
     assert all(len(s.split()) <= 25 for s in found.sentences.values())
     assert f"prior of {found.largest('x3').removeprefix('prior of ')}" in found.sentences["x3"]
     assert "<table>" in found._repr_html_()
+
+
+def test_what_has_no_estimate_or_no_error_is_said_in_words(rng):
+    X = rng.normal(size=(40, 3)) @ [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.0, 0.0]]
+    m = pr.Model.from_arrays(X, X[:, 0] + rng.normal(size=40))
+    with pytest.warns(pr.ProbregWarning):
+        alike = pr.fit(m)
+    found = pr.explain(alike, pr.fit(m.with_prior(pr.Normal(1.0))))
+    assert found.sentences["x2"].startswith("x2: closed_form has no estimate (identification: ")
+    assert repr(found).count("  no estimate\n") == 4  # x2, x3 in both tables
+    assert found.sentences["x3"] in repr(found)
+    m = pr.Model.from_arrays(X[:, :2], X[:, 0] + rng.normal(size=40))
+    ml, lasso = pr.fit(m), pr.fit(m.with_prior(pr.Laplace(0.1)))
+    shift = float(pr.explain(ml, lasso).shares["difference"].sel(param="x1"))
+    assert pr.explain(ml, lasso).sentences["x1"] == (
+        f"x1: the prior moves it by {shift:+.2g} SE; coordinate_descent has no standard error"
+    )
+    assert "the estimates differ by +" in pr.explain(lasso, ml).sentences["x1"]
+
+
+def test_a_slight_difference_is_none_to_speak_of():
+    m = model_for(pr.Gaussian(), n=30, aux={})
+    found = pr.explain(pr.fit(m, "newton"), pr.fit(m.with_prior({"x1": pr.Normal(20.0)}), "newton"))
+    assert found.sentences["x1"] == "x1: no difference to speak of"
+    assert 1e-9 < float(np.abs(found.shares["shift"]).max()) < 0.01
+    assert "0.000" not in repr(found)
+
+
+def test_two_fits_go_by_the_names_they_are_given():
+    m = model_for(pr.Gaussian(), n=30, aux={})
+    a, b = pr.fit(m), pr.fit(m.with_prior(pr.Normal(0.3)))
+    named_, mapped = pr.explain(a, b, names=("ML", "mode")), pr.explain({"ML": a, "mode": b})
+    assert named_.names == mapped.names == ("ML", "mode")
+    assert repr(named_) == repr(mapped)
+    assert repr(named_).startswith("mode less ML, cause by cause\n")
+    for args in ((a,), ({"ML": a},), ({"ML": a, "mode": b}, b)):
+        with pytest.raises(pr.DataError, match=r"explain takes two fits: explain\(ml, posterior\)"):
+            pr.explain(*args)
+    with pytest.raises(pr.DataError, match="names is a pair of unlike texts"):
+        pr.explain(a, b, names=("ML", "ML"))

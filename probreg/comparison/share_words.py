@@ -1,0 +1,82 @@
+"""The shares of causes in words and in cells: what a cause does to an estimate, what is slight, and why a cell is empty."""
+
+import numpy as np
+
+from probreg.arguments.types import Dataset
+from probreg.fits.fit import Fit
+from probreg.inference import Status
+
+Array = np.ndarray
+NOTHING = 1e-9  # a share that is rounding
+SLIGHT = 0.01  # standard errors, and of their log ratio: less is no difference to speak of
+
+
+def cell(value: float) -> str:
+    """A share to three decimals, 0 without a sign or decimals.
+
+    >>> cell(-0.0004), cell(0.0005), cell(np.nan)
+    ('0', '+0.001', '')
+    """
+    text = f"{value:+.3f}"
+    return "" if not np.isfinite(value) else "0" if float(text) == 0.0 else text
+
+
+def why_empty(one: Dataset, quantity: str) -> str:
+    """What one of the two lacks where a parameter has no shift or no ratio of errors."""
+    if np.isnan([float(one["baseline"]), float(one["other"])]).any():
+        return "no estimate"
+    errors = [float(one["baseline_se"]), float(one["other_se"])][: 1 if quantity == "shift" else 2]
+    return "no SE" if np.isnan(errors).any() else "SE is 0"
+
+
+def lack_of_estimate(fit: Fit) -> tuple[str, str]:
+    """Why a fit has no estimate: separation, or columns that are not identified; and what it says of it."""
+    cause = "separation" if fit.solution.status is Status.NO_MAXIMUM else "identification"
+    first, *more = (fit.solution.detail or fit.solution.status.value).split("; ")
+    return cause, first + (f" and {len(more)} more" if more else "")
+
+
+def two_lines(head: str) -> tuple[str, str]:
+    """A head over two lines, cut before its last word, or after "prior of"."""
+    if head.startswith("prior of "):
+        return "prior of", head.removeprefix("prior of ")
+    first, _, last = head.rpartition(" ")
+    return first, last
+
+
+def widened(log_ratio: Array) -> Array:
+    """(r - 1) / log r, r the ratio of two widths: by how much of the first a share of log r widens.
+
+    >>> widened(np.array([0.0, np.log(3.0)])).round(3)
+    array([1.  , 1.82])
+    """
+    safe = np.where(log_ratio == 0.0, 1.0, log_ratio)
+    return np.where(log_ratio == 0.0, 1.0, np.expm1(safe) / safe)
+
+
+def moved_by(cause: str, shift: float, log_se: float, difference: float, log_ratio: float) -> str:
+    """What a cause does to an estimate and its standard error, and of how much it is a share; slight parts are left out.
+
+    >>> moved_by("skewness", 0.2, 0.001, 0.25, -0.1), moved_by("prior of x", -0.94, -0.5, -0.95, -0.5)
+    ('skewness moves it by +0.2 SE (+0.25 in all)', 'the prior of x moves it by -0.94 SE (-0.95 in all) and multiplies its SE by 0.607')
+    """
+    said, wider = [], 1.96 * abs(np.nan_to_num(log_se))
+    widens = wider > 0.25 * abs(shift) and f"{np.exp(log_se):.3g}" != "1"
+    if abs(shift) > 0.25 * wider or not widens:
+        part, whole = f"{shift:+.2g}", f"{difference:+.2g}"
+        said.append(f"moves it by {part} SE" + (f" ({whole} in all)" if whole != part else ""))
+    if widens:
+        part, whole = (f"{np.exp(v):.3g}" for v in (log_se, log_ratio))
+        said.append(f"multiplies its SE by {part}" + (f" ({whole} in all)" if whole != part else ""))
+    return f"{called(cause)} {' and '.join(said)}"
+
+
+def called(cause: str) -> str:
+    """A cause as the subject of a sentence.
+
+    >>> called("prior of x"), called("skewness"), called("sigma held")
+    ('the prior of x', 'skewness', 'holding sigma')
+    """
+    if cause.endswith(" held"):
+        return f"holding {cause.removesuffix(' held')}"
+    return f"the {cause}" if cause.startswith("prior") or cause == "small sample" else cause
