@@ -65,8 +65,9 @@ from probreg.likelihoods import OfTrials
 from probreg.model.compatibility import with_precision
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
-from probreg.model.rows_taken_away import model_without
+from probreg.model.rows_taken_away import model_without, require_gaussian_noise, require_rows_left
 from probreg.numerics.linalg import limited
+from probreg.priors import Flat
 from probreg.system.disk import destination
 
 if TYPE_CHECKING:
@@ -725,9 +726,9 @@ class Fit(FitStatistics):
         True
         """
         how = posterior_as_prior(self.model, self.method, self.solution)
-        more = (
-            data if isinstance(data, Model) else self.model.at(data, y, weights=weights, offset=offset, trials=trials)
-        )
+        # a prior relative to the rows has no scale on one row, and none of the new rows' priors counts
+        plain = replace(self.model, prior=Flat())
+        more = data if isinstance(data, Model) else plain.at(data, y, weights=weights, offset=offset, trials=trials)
         after = fit(how.updated_model(self.model, more), self.method, seed=self.seed)
         return replace(after, notes=(*after.notes, how.note))
 
@@ -765,7 +766,7 @@ class Fit(FitStatistics):
         Raises
         ------
         DataError
-            For rows that are not among those of the fit.
+            For rows that are not among those of the fit; where no rows stay and the priors give no estimate.
         Incompatible
             For other likelihoods, whose rows no moments stand for.
 
@@ -776,7 +777,9 @@ class Fit(FitStatistics):
         >>> fit(Model.from_arrays(X, y)).forget(X[:1], y[:1]).coef.round(9).equals(rest.coef.round(9))
         True
         """
-        gone = data if isinstance(data, Model) else self.model.at(data, y, weights=weights, offset=offset)
+        require_gaussian_noise(self.model)
+        plain = replace(self.model, prior=Flat())  # a prior relative to the rows is scaled on those that stay alone
+        gone = data if isinstance(data, Model) else plain.at(data, y, weights=weights, offset=offset)
         rest = model_without(self.model, gone)
         said = f"{gone.design.count} rows were forgotten, {rest.design.count} stay"
         if self.model.design.n and not rest.design.n:
@@ -962,6 +965,8 @@ def fit(
             raise Incompatible(f"{why}. These can fit this model: {', '.join(able) or 'none'}.")
         rng = np.random.default_rng(seed)
         model, chosen, notes, stats, solved = chosen.resolve(model, rng)
+        if not model.joint.informative.all() or any(model.aux_prior(a).name == "reference" for a in model.unknown):
+            require_rows_left(model.design)
         solution = chosen.solve(model, rng) if solved is None else solved
         solution = with_errors(model, solution) if model.design.weight_kind == "sampling" else solution
         solution = judged(model, solution) if markov(chosen, solution) else solution

@@ -23,11 +23,7 @@ def model_without(model: Model, gone: Model) -> Model:
     array([1., 4.])
     """
     before, other = model.design, gone.design
-    if not model.likelihood.least_squares:
-        raise Incompatible(
-            f"forget is for Gaussian noise, whose moments say all of the rows; this model is {model.likelihood.name}: fit "
-            "the rows that stay"
-        )
+    require_gaussian_noise(model)
     if (other.columns, gone.likelihood) != (before.columns, model.likelihood):
         raise DataError("rows are taken away by a model of the same columns and the same likelihood")
     if before.weight_kind != other.weight_kind:
@@ -51,7 +47,26 @@ def model_without(model: Model, gone: Model) -> Model:
         precision=None, labels=None, inputs={}, read={}, unused=None, source=None, kept_by_trials=None, of_moments=True,
         kept=model.moments - gone.moments,
     )  # fmt: skip
-    return replace(model, design=design)
+    try:
+        return replace(model, design=design)
+    except DataError:  # by a prior that is relative to the rows
+        require_rows_left(design)
+        raise
+
+
+def require_gaussian_noise(model: Model) -> None:
+    """Incompatible for a model whose rows no moments stand for."""
+    if not model.likelihood.least_squares:
+        raise Incompatible(
+            f"forget is for Gaussian noise, whose moments say all of the rows; this model is {model.likelihood.name}: fit "
+            "the rows that stay"
+        )
+
+
+def require_rows_left(design: Design) -> None:
+    """DataError for a design from which every row was taken away."""
+    if design.kept is not None and not design.kept.n:
+        raise DataError("no rows stay: every row was taken away, and a fit needs at least one; take fewer away")
 
 
 def _weights_found(before: Design, other: Design) -> Array:

@@ -202,6 +202,36 @@ def test_forgetting_is_the_reverse_of_an_update():
     assert "30 rows were forgotten, 0 stay: the posterior is the prior" in after.notes
 
 
+@pytest.mark.parametrize("method", ["newton", "laplace"])
+def test_a_prior_relative_to_the_rows_forgets_and_takes_a_single_row(method, tmp_path):
+    model, one = pr.Model.from_formula("y ~ x + z", TABLE, prior="weak"), cut([0])
+    rest = pr.fit(pr.Model.from_formula("y ~ x + z", cut(range(1, N)), prior="weak"), method)
+    found = pr.fit(model, method)
+    found.save(tmp_path / "fit.nc")
+    for of in (
+        found,
+        pr.load_fit(tmp_path / "fit.nc"),
+        pr.fit(pr.Model.from_moments(model.moments, prior="weak"), method),
+    ):
+        np.testing.assert_allclose(of.forget(one).coef, rest.coef, rtol=1e-6)
+    if method == "laplace":
+        twice = found.update(found.model.with_prior(pr.Flat()).at(one))
+        np.testing.assert_allclose(found.update(one).coef, twice.coef, rtol=1e-12)
+    counts = pr.fit(pr.Model.from_arrays(TABLE["x"], np.arange(N), prior="weak", likelihood="poisson"))
+    with pytest.raises(pr.Incompatible, match="forget is for Gaussian noise"):
+        counts.forget([50.0], [0])
+
+
+@pytest.mark.parametrize("prior", [pr.Flat(), "weak", pr.Normal(1.0)], ids=["flat", "weak", "normal"])
+def test_a_fit_from_which_every_row_is_taken_says_so(prior):
+    model = pr.Model.from_formula("y ~ x", TABLE, prior=prior)
+    for method in ("auto", "newton", "laplace"):
+        with pytest.raises(pr.DataError, match="no rows stay"):
+            pr.fit(model, method).forget(TABLE)
+    with pytest.raises(pr.DataError, match="no rows stay"):
+        pr.fit(pr.Model.from_moments(model.moments - model.moments))
+
+
 def test_copies_of_a_row_are_forgotten_one_by_one():
     X, y = np.array([1.0, 2.0, 2.0, 4.0, 7.0]), np.array([1.0, 2.0, 2.0, 5.0, 6.0])
     found = pr.fit(pr.Model.from_arrays(X, y))
