@@ -126,7 +126,7 @@ class Explanation:
             return f"{param}: the estimates differ by {ends[1]['other'] - ends[0]['baseline']:+.3g}; {without}"
         if not cause:
             return f"{param}: no difference" + (f"; {without}" if without else "")
-        part = [float(one[q].sel(cause=cause)) for q in ("shift", "log_se")]
+        part = float(one["shift"].sel(cause=cause)), float(one["log_se"].sel(cause=cause))
         if (np.abs(np.nan_to_num([*part, *whole])) < SLIGHT).all():
             return f"{param}: no difference to speak of" + (f"; {without}" if without else "")
         return f"{param}: {moved_by(cause, *part, *whole)}" + (f"; {without}" if without else "")
