@@ -130,6 +130,20 @@ def keywords_of(signature: inspect.Signature) -> list[str]:
     return [p.name for p in signature.parameters.values() if p.name not in ("cls", "self")]
 
 
+def taken_by(signature: inspect.Signature) -> str:
+    """The arguments in words: those by place, then those by name.
+
+    >>> taken_by(inspect.signature(sorted))
+    'iterable; by name key, reverse'
+    """
+    shown = [p for p in signature.parameters.values() if p.name not in ("cls", "self")]
+    named = [f"{'**' * (p.kind is p.VAR_KEYWORD)}{p.name}" for p in shown if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
+    placed = [
+        f"{'*' * (p.kind is p.VAR_POSITIONAL)}{p.name}" for p in shown if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
+    ]
+    return "; by name ".join(", ".join(part) for part in (placed or ["no argument by place"], named) if part)
+
+
 def refuse_unknown(function: str, given: Mapping[str, Any], known: list[str]) -> None:
     """Incompatible for a keyword that the function does not know, with the one that is meant."""
     for name, value in given.items():

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import numpy as np
 
-from probreg.arguments.keywords import keywords_of, refuse_unknown, with_article
+from probreg.arguments.keywords import keywords_of, refuse_unknown, taken_by, with_article
 from probreg.errors import DataError, Incompatible
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
@@ -384,11 +384,10 @@ def checked[F: Callable[..., Any]](fn: F) -> F:
     def door(*args: Any, **named: Any) -> Any:
         try:
             given = signature.bind(*args, **named)
-        except TypeError:
-            if free:
-                raise
-            refuse_unknown(fn.__name__, named, keywords_of(signature))
-            raise
+        except TypeError as error:
+            if not free:
+                refuse_unknown(fn.__name__, named, keywords_of(signature))
+            raise Incompatible(f"{fn.__name__}: {error}; it takes {taken_by(signature)}") from None
         for name, value in given.arguments.items():
             if name in known:
                 given.arguments[name] = _read(name, value, known[name], f"{fn.__name__}: ")

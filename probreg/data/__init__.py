@@ -13,6 +13,7 @@ from probreg.data.design import (
     as_weights as as_weights,
     from_arrays as from_arrays,
     from_reading as from_reading,
+    own_name as own_name,
     read_column as read_column,
     weights_without_empty_trials as weights_without_empty_trials,
     with_trials as with_trials,

@@ -672,6 +672,16 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
     return np.asarray(column), tuple(column.categories.tolist())
 
 
+def own_name(y: Any) -> str:
+    """The name of a column of a table, "y" for what has none.
+
+    >>> own_name([1.0, 2.0])
+    'y'
+    """
+    name = getattr(y, "name", None)
+    return str(name) if isinstance(name, str | int | tuple) and name != "" else "y"
+
+
 def of_trials(response: str) -> str:
     """`p(s, t)` in words: s of t."""
     return response.removeprefix("p(").removesuffix(")").replace(", ", " of ", 1)

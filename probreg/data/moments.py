@@ -4,7 +4,6 @@ Where the first column is all ones, sums of squares are about the means: the fac
 that of the columns, but for its first row.
 """
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probreg.data.moments_origin import Origin, read_moments, write_moments
-from probreg.errors import DataError, ProbregWarning
+from probreg.errors import DataError, warn_caller
 from probreg.numerics.linalg import (
     EXTENDED,
     ColumnRank,
@@ -220,10 +219,8 @@ class Moments:
         if lost[j := int(np.argmax(lost))] > FEW_DIGITS:
             digits = max(int(-np.log10(lost[j])), 0)
             name = [*self.columns, "the response"][j]
-            warnings.warn(
-                f"moments: subtracting left {digits} of 16 digits in {name}; take the moments of the rows that stay",
-                ProbregWarning,
-                stacklevel=4,
+            warn_caller(
+                f"moments: subtracting left {digits} of 16 digits in {name}; take the moments of the rows that stay"
             )
         rounding = lost >= 1.0
         return np.where(rounding[:, None] | (rounding & (np.abs(after) <= 1e-7 * old)), 0, after)

@@ -4,7 +4,6 @@ A `Fit` answers in labelled arrays and tables; the numbers come from the solutio
 said of new rows from `prediction`.
 """
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +26,7 @@ from probreg.arguments.types import (
 )
 from probreg.data.formula.functions import term_function
 from probreg.data.weights import WeightsLike, refuse_sampling
-from probreg.errors import DataError, Incompatible, NotConverged, ProbregWarning
+from probreg.errors import DataError, Incompatible, NotConverged, warn_caller
 from probreg.fits import storage
 from probreg.fits.inference_data import (
     coefficient_dims,
@@ -127,6 +126,7 @@ class Fit(FitStatistics):
         --------
         >>> X = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]])  # b = 2 a
         >>> model = Model.from_arrays(X, [5.0, 10.0, 15.0], columns=["a", "b"], intercept=False)
+        >>> import warnings
         >>> with warnings.catch_warnings(action="ignore"):
         ...     found = fit(model, "closed_form")
         >>> found.coef.values, found.minimum_norm.values.round(9)
@@ -889,7 +889,7 @@ class Fit(FitStatistics):
         )
         held = [] if rows else [term for term in self.model.design.recipe.processes.values() if term.basis.holds_rows]
         for term in held:
-            warnings.warn(term.held_words, ProbregWarning, stacklevel=3)
+            warn_caller(term.held_words)
         storage.write_fit(
             path, tree, model=self.model, method=self.method, solution=known, seed=self.seed, rows=rows, remade=remade
         )
@@ -976,7 +976,7 @@ def fit(
         message = f"{chosen.name}: {solution.status.value}" + (f" ({solution.detail})" if solution.detail else "")
         if strict:
             raise NotConverged(message)
-        warnings.warn(message, ProbregWarning, stacklevel=2)
+        warn_caller(message)
     return Fit(model, chosen, solution, seed, notes)
 
 

@@ -25,6 +25,7 @@ from probreg.data import (
     as_response,
     from_arrays,
     from_reading,
+    own_name,
     weights_without_empty_trials,
 )
 from probreg.data.blocks.files import files_of
@@ -148,7 +149,7 @@ class FromData(ABC):
         trials: ArrayLike | None = None,
         event: Level | None = None,
         reference: Level | None = None,
-        response: str = "y",
+        response: str | None = None,
     ) -> Self:
         """A model from a matrix X and a response y, no formula needed.
 
@@ -179,8 +180,8 @@ class FromData(ABC):
             The modelled level of a Bernoulli response; without it the one that sorts last.
         reference : level, optional
             The base class of a softmax.
-        response : str
-            The name of y.
+        response : str, optional
+            The name of y; without it that of the column y, or "y" where it has none.
 
         Returns
         -------
@@ -198,6 +199,7 @@ class FromData(ABC):
         >>> Model.from_arrays([0.0, 1.0, 2.0], [1.0, 2.0, 4.0], columns=["dose"]).design.columns
         ('Intercept', 'dose')
         """
+        response = own_name(y) if response is None else response
         same_rows(X=X, y=y, weights=weights, offset=offset, trials=trials)
         named = _stated(likelihood) or counting(None, None if trials is None else "p")[0]
         if isinstance(X, np.memmap):

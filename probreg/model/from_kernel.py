@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.types import ArrayLike
-from probreg.data import INTERCEPT, as_response
+from probreg.data import INTERCEPT, as_response, own_name
 from probreg.data.kernel_columns import design_of_kernel
 from probreg.data.weights import WeightsLike
 from probreg.errors import DataError
@@ -36,7 +36,7 @@ def model_of_kernel(
     aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
     weights: WeightsLike | None = None,
     offset: ArrayLike | None = None,
-    response: str = "y",
+    response: str | None = None,
     triangular: bool = False,
 ) -> Model:
     """The model of y given X (n, d) through the columns of a basis of a covariance function; without `length_known` the length of
@@ -47,6 +47,7 @@ def model_of_kernel(
     ('Intercept', 'gp(x1)[1]', 'gp(x1)[2]')
     """
     same_rows(X=X, y=y, weights=weights, offset=offset)
+    response = own_name(y) if response is None else response
     design = design_of_kernel(
         X, kernel, basis=basis, length_known=length_known, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
         triangular=triangular,

@@ -1,13 +1,12 @@
 """Running a learner over a stream: blocks of rows in, a Run out, in memory that does not grow with a stream."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, Seed, check_fields, checked
-from probreg.errors import DataError, ProbregWarning
+from probreg.errors import DataError, warn_caller
 from probreg.numerics.linalg import merge, triangular
 from probreg.online.learner import Diverged, Gradient, Learner, StreamError, fixed_step, shown_response
 from probreg.online.parts import NORMALISED, PLAIN, Array, Out, Rate, Simplex, State
@@ -123,11 +122,9 @@ def run(
     assert tape is not None
     left = tape.totals.mistakes - mistakes
     if learner.conservative and passes > 1:
-        warnings.warn(
+        warn_caller(
             f"{left} mistakes in the last of {passes} passes: no weights that separate the classes were found. "
-            "Either none exist or it takes more passes; path.guarantee() decides which.",
-            ProbregWarning,
-            stacklevel=2,
+            "Either none exist or it takes more passes; path.guarantee() decides which."
         )
         return tape.run(RunStatus.BUDGET)
     return tape.run(RunStatus.FINISHED)
@@ -308,7 +305,7 @@ class Tape:
         if self.warned or step is None or not squared or step * self.totals.largest < 2:
             return
         self.warned = True
-        warnings.warn(self._advice(step, self.totals.largest, self.totals.column), ProbregWarning, stacklevel=6)
+        warn_caller(self._advice(step, self.totals.largest, self.totals.column))
 
     def _advice(self, step: float, largest: float, j: int) -> str:
         name = self.source.columns[j] if self.source.columns else j

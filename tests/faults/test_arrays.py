@@ -153,3 +153,17 @@ def test_what_is_a_number():
     assert floats(own, "y", copy=False) is own
     assert floats(own, "y") is not own
     assert as_array(own, "y") is own
+
+
+def test_a_response_that_has_a_name_keeps_it():
+    price = pd.Series(Y, name="price")
+    frame = pd.DataFrame(X, columns=["income", "age"])
+    fits = [
+        pr.ols(frame, price),
+        pr.kernel_ridge(frame, price, kernel="rbf", lam=1.0),
+        pr.svr(frame, price, C=1.0, epsilon=0.1),
+    ]
+    assert [f.model.design.response for f in fits] == ["price"] * 3
+    assert pr.Model.from_arrays(frame, price, response="p").design.response == "p"
+    for nameless in (Y, Y.tolist(), pd.Series(Y), pd.DataFrame({"name": Y})):
+        assert pr.Model.from_arrays(X, nameless).design.response == "y"

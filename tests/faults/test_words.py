@@ -1,6 +1,9 @@
 """Words of other packages are answered with the word to write, and that word exists."""
 
+import contextlib
 import re
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,3 +146,60 @@ def test_arguments_of_other_makes_are_named():
     for forecasts in (None, 3, {1: [1.0], 2: [2.0]}):
         with pytest.raises(pr.DataError, match="a paired comparison"):
             pr.scores.compare_scores(forecasts)
+
+
+def collinear() -> pr.Model:
+    return pr.Model.from_arrays(np.c_[X, 2.0 * X], Y)
+
+
+def far() -> tuple[pr.Model, pr.Model]:
+    """Rows of which the first five have almost all of the squares, and these five."""
+    x, y = np.arange(40.0) ** 1.5, np.arange(40.0) % 7
+    x[:5] += 1e8
+    whole = pr.Model.from_arrays(x, y)
+    return pr.Model.from_moments(whole.moments), whole.at(x[:5], y[:5])
+
+
+def separated() -> pr.Model:
+    """No maximum under the flat prior of x."""
+    z = np.array([1.0, -1.0, 0.5, 0.2, -0.3, 0.1])
+    data = {"x": np.arange(6.0), "z": z, "y": np.array([0, 0, 0, 1, 1, 1])}
+    return pr.Model.from_formula("y ~ x + z", data, likelihood="bernoulli", prior={"z": pr.Normal(1.0)})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: pr.fit(collinear(), "closed_form"),
+        lambda: far()[0].moments - far()[1].moments,
+        lambda: pr.fit(far()[0]).forget(far()[1]),
+        lambda: pr.path(separated(), [0.5, 1.0]),
+        lambda: online.run(online.perceptron(), X, np.array([1.0, -1.0, 1.0, -1.0, 1.0]), passes=2),
+        lambda: online.run(online.lms(0.3), X, Y),
+    ],
+)  # fmt: skip
+def test_a_warning_names_the_line_of_the_caller(call):
+    with warnings.catch_warnings(record=True) as met:
+        warnings.simplefilter("always")
+        with contextlib.suppress(online.Diverged):
+            call()
+    assert met
+    assert {w.filename for w in met} == {__file__}
+
+
+def test_warnings_have_one_door():
+    root = Path(pr.__file__).parent
+    assert [p.name for p in root.rglob("*.py") if "warnings.warn(" in p.read_text()] == ["errors.py"]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: pr.predictions(FIT, TABLE), "predictions: too many positional arguments; it takes fit; by name .*"),
+        (lambda: pr.svr(X, Y), "svr: missing a required .*'C'; it takes x, data; by name C, epsilon, .*options"),
+        (lambda: pr.explain({"ML": FIT, "B": FIT}), "explain: missing a required argument: 'b'; it takes a, b"),
+    ],
+)
+def test_arguments_that_are_missing_or_too_many_are_answered_with_those_there_are(call, words):
+    with pytest.raises(Incompatible, match=words):
+        call()

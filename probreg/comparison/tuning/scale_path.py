@@ -14,7 +14,7 @@ from probreg.comparison.tuning.criteria import Array, all_aux_at, has_mode, mode
 from probreg.comparison.tuning.evidence import evidence_along, has_closed_evidence
 from probreg.comparison.tuning.information import criteria
 from probreg.data.weights import refuse_sampling
-from probreg.errors import DataError, Incompatible, ProbregWarning
+from probreg.errors import DataError, Incompatible, ProbregWarning, warn_caller
 from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import coefficient_dims, labelled, model_coordinates, reported_coefficients
 from probreg.inference import Method, MethodName, PathSolution, default_scales, mode_path
@@ -215,7 +215,7 @@ def path(
     if bad := [s for s, status in zip(found.scales, found.status) if not status.good]:
         first = next(s for s in found.status if not s.good)
         said = f"path: no mode at {len(bad)} of {len(found.scales)} scales, from {min(bad):.4g}: {first.value}"
-        warnings.warn(said, ProbregWarning, stacklevel=2)
+        warn_caller(said)
     return RegularisationPath(model, found)
 
 

@@ -9,7 +9,6 @@ it, is docs/explanation/storage.md.
 
 import hashlib
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 from probreg.data import ColumnRecipe, Design, Moments, Unused
 from probreg.data.formula.variables import read_of
 from probreg.data.saved_recipe import recipe_from_json
-from probreg.errors import DataError, ProbregError, ProbregWarning
+from probreg.errors import DataError, ProbregError, warn_caller
 from probreg.fits.storage import checks
 from probreg.fits.storage.checks import (
     COUNTS,
@@ -140,11 +139,9 @@ def read_saved(path: Any) -> tuple[Model, Method, Solution, int]:
             solution, seed = _solution(spec, file, model, method), spec["seed"]
             asked = spec["solution"].get("draws_digest")
             if asked is not None and digest_of_draws(solution.posterior) != asked:
-                warnings.warn(
+                warn_caller(
                     f"{path}: the draws, made again from the seed, differ from those that were saved, by another NumPy or "
-                    "processor; the posterior is the same",
-                    ProbregWarning,
-                    stacklevel=4,
+                    "processor; the posterior is the same"
                 )
             return model, method, solution, seed
     except ProbregError as error:
