@@ -143,3 +143,12 @@ def test_arguments_of_other_makes_are_named():
     for forecasts in (None, 3, {1: [1.0], 2: [2.0]}):
         with pytest.raises(pr.DataError, match="a paired comparison"):
             pr.scores.compare_scores(forecasts)
+
+
+def test_weak_is_among_the_priors_of_the_command_line():
+    from probreg.show.cli.priors import parse_prior
+
+    with pytest.raises(pr.errors.ProbregError, match=r"did you mean 'weak'\? There are: .*, weak"):
+        parse_prior("week")
+    with pytest.raises(pr.errors.DataError, match=r"weak takes no settings, and 'weak\(3\)'"):
+        parse_prior("x=weak(3)")

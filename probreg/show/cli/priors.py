@@ -97,6 +97,11 @@ def _call[T](part: str, registry: Registry[T]) -> tuple[str | None, T]:
         raise DataError(
             f"{part.strip()!r} is not understood as a {registry.kind}; write a name and numbers, such as normal(2.5)"
         )
+    if registry is PRIORS and match["name"] == "weak":
+        raise DataError(f"weak takes no settings, and {text.strip()!r} gives it some: write weak")
+    if registry is PRIORS and match["name"] not in registry:
+        registry = Registry("prior", words=PRIORS.words)
+        registry.update(PRIORS, weak=type(WEAK))  # which a prior may be called, and so is among the names there are
     cls = registry[match["name"]]
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]  # registered classes are dataclasses
     given: dict[str, Any] = {}
