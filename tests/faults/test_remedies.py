@@ -67,3 +67,16 @@ def test_a_name_of_several_words_is_written_in_backquotes():
     (found,) = CurvatureDiagnostic().run(pr.fit(pr.Model.from_formula("target ~ `mean radius`", rows)))
     assert "bs(`mean radius`, df=4) or add I(`mean radius`**2)" in str(found.remedy)
     pr.Model.from_formula("target ~ `mean radius` + I(`mean radius`**2)", rows)
+
+
+def test_two_lassos_without_leave_one_out_print_no_empty_table():
+    x = np.random.default_rng(1).normal(size=(30, 3))
+    model = pr.Model.from_arrays(x, x[:, 0] + np.cos(np.arange(30.0)))
+    fits = {str(s): pr.fit(model.with_prior(pr.Laplace(s))) for s in (0.1, 1.0)}
+    found = pr.compare_models(fits)
+    assert "Empty" not in str(found)
+    assert "heldout=" in str(found)
+    with pytest.raises(pr.errors.Incompatible, match=r"heldout=\) or pr.tune\(model, by='cv'\)"):
+        fits["1.0"].aic  # noqa: B018
+    with pytest.raises(pr.errors.Incompatible, match=r"pr.compare_models has elpd"):
+        pr.fit(model.with_prior(pr.Normal(1.0))).aic  # noqa: B018

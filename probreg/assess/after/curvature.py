@@ -47,7 +47,7 @@ class CurvatureDiagnostic(Diagnostic):
         p = {name: min(1.0, len(tests) * test.p_value) for name, test in tests.items()}
         bent = sorted((name for name in p if p[name] < SIGNIFICANT), key=lambda name: p[name])
         worst = min(p, key=lambda name: p[name])
-        typed = column_written(worst) if worst in fit.model.design.recipe.variables else worst
+        typed = column_written(worst) if worst in fit.model.design.read else worst
         remedy = f"write bs({typed}, df=4) or add I({typed}**2)"
         said = f"{', '.join(bent)} bend{'s' * (len(bent) == 1)}" if bent else "no column bends"
         sentence = f"{said}: least {p_said(p[worst])} for the square of {worst} (times {len(tests)} column{'s' * (len(tests) != 1)})"

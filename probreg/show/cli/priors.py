@@ -100,8 +100,9 @@ def _call[T](part: str, registry: Registry[T]) -> tuple[str | None, T]:
     if registry is PRIORS and match["name"] == "weak":
         raise DataError(f"weak takes no settings, and {text.strip()!r} gives it some: write weak")
     if registry is PRIORS and match["name"] not in registry:
-        registry = Registry("prior", words=PRIORS.words)
-        registry.update(PRIORS, weak=type(WEAK))  # which a prior may be called, and so is among the names there are
+        known_names: Registry[Any] = Registry("prior", words=PRIORS.words)
+        known_names.update({**PRIORS, "weak": type(WEAK)})  # among the names that there are
+        registry = known_names
     cls = registry[match["name"]]
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]  # registered classes are dataclasses
     given: dict[str, Any] = {}
