@@ -43,7 +43,12 @@ def why_no_criterion(fit: Fitted) -> str | None:
         return "AIC and BIC are of maximum likelihood, and this is a posterior: pr.compare_models has its elpd"
     if not fit.method.probabilities:
         return f"AIC and BIC need a likelihood, and {fit.method.name} has no probabilities"
-    return "AIC and BIC are of maximum likelihood; under a prior a parameter counts by less than one: pr.compare_models has elpd"
+    instead = (
+        "pr.compare_models has elpd"
+        if fit.model.joint.smooth
+        else "pr.compare_models(..., heldout=) or pr.tune(model, by='cv') judges this mode"
+    )
+    return f"AIC and BIC are of maximum likelihood; under a prior a parameter counts by less than one: {instead}"
 
 
 def why_no_test(fit: Fitted, *, own_errors: bool) -> str | None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.assess.after.curvature import CurvatureDiagnostic
 
 X = np.linspace(0.0, 5.0, 30)
 ROWS = {"x": X, "z": np.cos(3.0 * X), "y": np.sin(X) + 0.1 * np.cos(40.0 * X)}
@@ -53,3 +54,29 @@ def test_the_notes_of_a_process_at_the_maximum() -> None:
     assert not any("prior scale" in note or "no length is stated" in note for note in fit.notes)
     assert "no length is stated" not in repr(fit)
     assert any("no length is stated" in note for note in model_of("gp(x)").design.notes)
+
+
+def test_a_name_of_several_words_is_written_in_backquotes():
+    x = np.linspace(0.0, 3.0, 40)
+    rows = {"target": x**2 + 0.01 * np.cos(np.arange(40.0)), "mean radius": x, "mean": x}
+    with pytest.raises(pr.errors.DataError, match="write `mean radius` in backquotes"):
+        pr.Model.from_formula("target ~ mean radius", rows)
+    with pytest.raises(pr.errors.DataError) as other:
+        pr.Model.from_formula("target ~ mean mean", rows)
+    assert "backquotes" not in str(other.value)
+    (found,) = CurvatureDiagnostic().run(pr.fit(pr.Model.from_formula("target ~ `mean radius`", rows)))
+    assert "bs(`mean radius`, df=4) or add I(`mean radius`**2)" in str(found.remedy)
+    pr.Model.from_formula("target ~ `mean radius` + I(`mean radius`**2)", rows)
+
+
+def test_two_lassos_without_leave_one_out_print_no_empty_table():
+    x = np.random.default_rng(1).normal(size=(30, 3))
+    model = pr.Model.from_arrays(x, x[:, 0] + np.cos(np.arange(30.0)))
+    fits = {str(s): pr.fit(model.with_prior(pr.Laplace(s))) for s in (0.1, 1.0)}
+    found = pr.compare_models(fits)
+    assert "Empty" not in str(found)
+    assert "heldout=" in str(found)
+    with pytest.raises(pr.errors.Incompatible, match=r"heldout=\) or pr.tune\(model, by='cv'\)"):
+        fits["1.0"].aic  # noqa: B018
+    with pytest.raises(pr.errors.Incompatible, match=r"pr.compare_models has elpd"):
+        pr.fit(model.with_prior(pr.Normal(1.0))).aic  # noqa: B018

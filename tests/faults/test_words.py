@@ -203,3 +203,12 @@ def test_warnings_have_one_door():
 def test_arguments_that_are_missing_or_too_many_are_answered_with_those_there_are(call, words):
     with pytest.raises(Incompatible, match=words):
         call()
+
+
+def test_weak_is_among_the_priors_of_the_command_line():
+    from probreg.show.cli.priors import parse_prior
+
+    with pytest.raises(pr.errors.ProbregError, match=r"did you mean 'weak'\? There are: .*, weak"):
+        parse_prior("week")
+    with pytest.raises(pr.errors.DataError, match=r"weak takes no settings, and 'weak\(3\)'"):
+        parse_prior("x=weak(3)")

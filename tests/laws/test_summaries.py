@@ -67,7 +67,8 @@ def test_a_summary_prints_head_table_and_foot(likelihood):
     assert f"AIC {fit.aic:.5g}" in said
     assert fit.model.likelihood.describe("y") in said
     for name, value in fit.aux.items():
-        assert f"\n{name} {value:.5g}" in said
+        assert f"\n{name} {fit.residual_sd if fit.solution.df else value:.5g}" in said
+        assert f" {value:.5g}" in said
     assert ("no p-values" in said) == bool(likelihood.working)
     assert "R²" in said
     assert "AIC" in fit.summary()._repr_html_()

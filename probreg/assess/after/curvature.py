@@ -13,6 +13,7 @@ from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.replicates import Replicates
 from probreg.assess.before.base import Finding
 from probreg.assess.before.vif import terms
+from probreg.data.formula.grammar import column_written
 from probreg.fits.fit import Fit
 from probreg.system.terminal import p_said
 
@@ -46,7 +47,8 @@ class CurvatureDiagnostic(Diagnostic):
         p = {name: min(1.0, len(tests) * test.p_value) for name, test in tests.items()}
         bent = sorted((name for name in p if p[name] < SIGNIFICANT), key=lambda name: p[name])
         worst = min(p, key=lambda name: p[name])
-        remedy = f"write bs({worst}, df=4) or add I({worst}**2)"
+        typed = column_written(worst) if worst in fit.model.design.read else worst
+        remedy = f"write bs({typed}, df=4) or add I({typed}**2)"
         said = f"{', '.join(bent)} bend{'s' * (len(bent) == 1)}" if bent else "no column bends"
         sentence = f"{said}: least {p_said(p[worst])} for the square of {worst} (times {len(tests)} column{'s' * (len(tests) != 1)})"
         (found,) = self.judged(sentence, remedy, statistic=tests[worst].statistic, p_value=p[worst])

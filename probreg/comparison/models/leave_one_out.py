@@ -57,7 +57,11 @@ def leave_one_out(fit: Fit) -> LeftOut:
         return _of_least_squares(fit, rows, weight)
     if not isinstance(fit.model.likelihood, SmoothLikelihood) or not fit.model.joint.smooth:
         return LeftOut(
-            np.full(len(rows), np.nan), "none", ("this mode has no leave-one-out: its posterior is not smooth",)
+            np.full(len(rows), np.nan),
+            "none",
+            (
+                "this mode has no leave-one-out: its posterior is not smooth; give heldout=, or choose its scale by tune(by='cv')",
+            ),
         )
     model = fit.model
     if model.design.n > _REFITS:

@@ -96,7 +96,8 @@ class ModelComparison:
 
     def __repr__(self) -> str:
         some = [c for c in _COLUMNS if c in self.table and self.table[c].notna().any()]
-        body = table_lines(self.table[some], formatters={c: _whole if c == "k" else _shown for c in some}, na_rep="")
+        told = {c: _whole if c == "k" else _shown for c in some}
+        body = table_lines(self.table[some], formatters=told, na_rep="") if some else []
         return printed(self.table.attrs["what"], *body, *(f"note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:

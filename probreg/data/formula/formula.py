@@ -15,7 +15,7 @@ import numpy as np
 
 from probreg.data.formula.algebra import Counted, FormulaLayout, expand, left_of, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
-from probreg.data.formula.grammar import STANDALONE, expression_inputs, parse_expression
+from probreg.data.formula.grammar import STANDALONE, expression_inputs, parse_expression, quoted
 from probreg.data.formula.layout import Level, Memory, counts_at, lay_out, numeric
 from probreg.data.rows import (
     Missing,
@@ -234,7 +234,14 @@ def read_formula(
     """
     kind, weights = read_weights(weights)
     table = read_table(data)
-    parts = parse_formula(written_out(formula, table, weights, offset))
+    try:
+        parts = parse_formula(written_out(formula, table, weights, offset))
+    except DataError as error:
+        # a column of several words that stands in the formula as it is
+        bare = [name for name in table.columns if " " in name and name in str(formula)]
+        if not bare or any(quoted(name) in formula for name in bare):
+            raise
+        raise DataError(f"{error}; write {quoted(max(bare, key=len))} in backquotes") from None
     added = parse_expression(offset) if isinstance(offset, str) else None
     named = (weights,) if isinstance(weights, str) else ()
     outcome = tuple(name for part in parts.outcome for name in part.variables)

@@ -97,6 +97,12 @@ def _call[T](part: str, registry: Registry[T]) -> tuple[str | None, T]:
         raise DataError(
             f"{part.strip()!r} is not understood as a {registry.kind}; write a name and numbers, such as normal(2.5)"
         )
+    if registry is PRIORS and match["name"] == "weak":
+        raise DataError(f"weak takes no settings, and {text.strip()!r} gives it some: write weak")
+    if registry is PRIORS and match["name"] not in registry:
+        known_names: Registry[Any] = Registry("prior", words=PRIORS.words)
+        known_names.update({**PRIORS, "weak": type(WEAK)})  # among the names that there are
+        registry = known_names
     cls = registry[match["name"]]
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]  # registered classes are dataclasses
     given: dict[str, Any] = {}
