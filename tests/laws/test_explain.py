@@ -1,5 +1,7 @@
 """Laws of explanations: shares of causes add up to what is explained, in every model, and each is what a formula says of it."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import quad_vec
@@ -233,3 +235,19 @@ def test_two_fits_go_by_the_names_they_are_given():
             pr.explain(*args)
     with pytest.raises(pr.DataError, match="names is a pair of unlike texts"):
         pr.explain(a, b, names=("ML", "ML"))
+
+
+def test_numbers_under_a_waterfall_stand_apart():
+    rng = np.random.default_rng(1)
+    X, wide = rng.normal(size=(30, 3)) * [900.0, 500.0, 700.0], "the income of the household, in euro"
+    m = pr.Model.from_arrays(X, -X[:, 0] / 300 + 5 * rng.normal(size=30), columns=[wide, "x2", "x3"])
+    fits = [pr.fit(m), pr.fit(m.with_prior({wide: pr.Normal(0.002), "x2": pr.Normal(0.003)}))]
+    fig = pr.plot.explain(pr.explain(*fits, names=("ML", "shrunken")))
+    fig.canvas.draw()
+    for ax in (ax for ax in fig.axes if ax.get_visible()):
+        low, high = ax.get_xlim()
+        shown = [t for t in ax.get_xticklabels() if low <= t.get_position()[0] <= high]
+        boxes = [t.get_window_extent() for t in shown]
+        assert len(boxes) >= 2
+        assert all(a.x1 + 3.0 < b.x0 for a, b in pairwise(boxes)), [t.get_text() for t in shown]
+    assert "filled moves up, hollow moves down" in " ".join(t.get_text() for t in fig.texts).replace("\n", " ")
