@@ -126,10 +126,10 @@ class Explanation:
             return f"{param}: the estimates differ by {ends[1]['other'] - ends[0]['baseline']:+.3g}; {without}"
         if not cause:
             return f"{param}: no difference" + (f"; {without}" if without else "")
-        part = [float(one[q].sel(cause=cause)) for q in ("shift", "log_se")]
-        if (np.abs(np.nan_to_num([*part, *whole])) < SLIGHT).all():
+        shift, log_se = (float(one[q].sel(cause=cause)) for q in ("shift", "log_se"))
+        if (np.abs(np.nan_to_num([shift, log_se, *whole])) < SLIGHT).all():
             return f"{param}: no difference to speak of" + (f"; {without}" if without else "")
-        return f"{param}: {moved_by(cause, *part, *whole)}" + (f"; {without}" if without else "")
+        return f"{param}: {moved_by(cause, shift, log_se, *whole)}" + (f"; {without}" if without else "")
 
     def _why(self, name: str) -> str:
         return f" ({self.lost[name]})" if self.lost.get(name) else ""

@@ -7,6 +7,7 @@ import pytest
 from scipy.integrate import quad_vec
 
 import probreg as pr
+from probreg.comparison import method_steps
 from probreg.comparison.prior_path import FIRST, PathPoint, PriorPath
 from probreg.likelihoods import SmoothLikelihood
 
@@ -251,3 +252,21 @@ def test_numbers_under_a_waterfall_stand_apart():
         assert len(boxes) >= 2
         assert all(a.x1 + 3.0 < b.x0 for a, b in pairwise(boxes)), [t.get_text() for t in shown]
     assert "filled moves up, hollow moves down" in " ".join(t.get_text() for t in fig.texts).replace("\n", " ")
+
+
+def test_noise_of_weighted_draws_is_not_called_skewness(monkeypatch):
+    """Of a normal posterior, sigma known, nothing is skew: whatever parts the two is chance, in every one of many numbers."""
+    X = np.random.default_rng(0).normal(size=(40, 12))
+    m = pr.Model.from_arrays(X, X[:, 0], prior=pr.Normal(1.0), aux={"sigma": 1.0}, intercept=False)
+    post = pr.fit(m, "importance", seed=1)
+    aux: tuple[str, ...] = ()
+    own, rng = method_steps.Estimates.of(post, aux), np.random.default_rng(5)
+    of_mean, of_sd = 0.02, 0.015
+    monkeypatch.setattr(method_steps, "monte_carlo_error", lambda fit, aux: (np.full(12, of_mean), np.full(12, of_sd)))
+    false = 0
+    for _ in range(200):
+        e, u = rng.normal(size=(2, 12))
+        noisy = method_steps.Estimates(own.value + of_mean * e * own.error, own.error * np.exp(of_sd * u))
+        steps = method_steps.method_steps(post, noisy, own, None, aux)
+        false += bool(np.any(steps["skewness"]))
+    assert false <= 8  # 2 expected; at two standard errors 135
