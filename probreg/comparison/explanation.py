@@ -278,7 +278,12 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         why = why or "no smooth path joins the two modes"
         name = " and ".join(sorted(differing(a, b) & MODEL)) or "the method"
         with np.errstate(divide="ignore", invalid="ignore"):
-            causes = {name: (ends[1].value - ends[0].value, np.log(ends[1].error / ends[0].error))}
+            shift, log_se = ends[1].value - ends[0].value, np.log(ends[1].error / ends[0].error)
+        causes = {name: (shift, log_se)}
+        if a.target == b.target == "mode" and "covariance" in differing(a, b) and np.isfinite(log_se).any():
+            # another covariance moves no estimate, and its part of the errors is not told from the rest
+            none = np.zeros(len(shift))
+            causes = {name: (shift, none), f"covariance and {name}": (none, log_se)}
     else:
         causes = _causes(a, b, found, ends, aux)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -270,3 +270,17 @@ def test_noise_of_weighted_draws_is_not_called_skewness(monkeypatch):
         steps = method_steps.method_steps(post, noisy, own, None, aux)
         false += bool(np.any(steps["skewness"]))
     assert false <= 8  # 2 expected; at two standard errors 135
+
+
+def test_another_covariance_is_not_blamed_on_the_prior():
+    x, rng = np.random.default_rng(2).normal(size=60), np.random.default_rng(3)
+    q = pr.quantile_regression("y ~ x", {"x": x, "y": x + rng.normal(size=60)})
+    weak = pr.fit(q.model.with_prior(pr.Normal(5.0)))
+    found = pr.explain(q, weak)
+    assert found.without_path
+    assert found.shares["cause"].values.tolist() == ["prior", "covariance and prior"]
+    np.testing.assert_array_equal(found.shares["log_se"].sel(cause="prior"), 0.0)
+    np.testing.assert_array_equal(found.shares["log_se"].sum("cause"), found.shares["log_se_ratio"])
+    np.testing.assert_array_equal(found.shares["shift"].sel(cause="covariance and prior"), 0.0)
+    ratio = np.exp(float(found.shares["log_se_ratio"].sel(param="x")))
+    assert f"covariance and prior multiply its SE by {ratio:.3g}" in found.sentences["x"]
