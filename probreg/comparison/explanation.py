@@ -126,10 +126,10 @@ class Explanation:
             return f"{param}: the estimates differ by {ends[1]['other'] - ends[0]['baseline']:+.3g}; {without}"
         if not cause:
             return f"{param}: no difference" + (f"; {without}" if without else "")
-        part = float(one["shift"].sel(cause=cause)), float(one["log_se"].sel(cause=cause))
-        if (np.abs(np.nan_to_num([*part, *whole])) < SLIGHT).all():
+        shift, log_se = (float(one[q].sel(cause=cause)) for q in ("shift", "log_se"))
+        if (np.abs(np.nan_to_num([shift, log_se, *whole])) < SLIGHT).all():
             return f"{param}: no difference to speak of" + (f"; {without}" if without else "")
-        return f"{param}: {moved_by(cause, *part, *whole)}" + (f"; {without}" if without else "")
+        return f"{param}: {moved_by(cause, shift, log_se, *whole)}" + (f"; {without}" if without else "")
 
     def _why(self, name: str) -> str:
         return f" ({self.lost[name]})" if self.lost.get(name) else ""
@@ -278,7 +278,12 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         why = why or "no smooth path joins the two modes"
         name = " and ".join(sorted(differing(a, b) & MODEL)) or "the method"
         with np.errstate(divide="ignore", invalid="ignore"):
-            causes = {name: (ends[1].value - ends[0].value, np.log(ends[1].error / ends[0].error))}
+            shift, log_se = ends[1].value - ends[0].value, np.log(ends[1].error / ends[0].error)
+        causes = {name: (shift, log_se)}
+        if a.target == b.target == "mode" and "covariance" in differing(a, b) and np.isfinite(log_se).any():
+            # another covariance moves no estimate, and its part of the errors is not told from the rest
+            none = np.zeros(len(shift))
+            causes = {name: (shift, none), f"covariance and {name}": (none, log_se)}
     else:
         causes = _causes(a, b, found, ends, aux)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.stats import norm
 
 from probreg.comparison.differences import has_monte_carlo_error, summary
 from probreg.comparison.evidence import divergences, r_hats
@@ -14,6 +15,7 @@ from probreg.inference.uncertainty.covariance import reported
 
 Array = np.ndarray
 Step = tuple[Array, Array]  # of the estimate, in its units, and of log SE, over the parameters (J,)
+FALSE = 0.01  # chance that noise alone is called the shape of a posterior, in any number of a fit
 TROUBLED = (Status.UNMIXED, Status.DIVERGED, Status.UNSETTLED)
 
 
@@ -55,11 +57,12 @@ def method_steps(
         shape = _by_shape(exact.value - mode.value, np.log(exact.error / mode.error), widened)
         rest = own.value - exact.value, np.log(own.error / exact.error)
     else:
-        # within two Monte Carlo standard errors: of a mean, and of the log of a standard deviation, which is 1 / sqrt(2 ESS)
-        chance = 2.0 * monte_carlo_error(fit, aux)
+        # of 2 J means and standard deviations one lies beyond z errors by chance in 1 of 100 fits (Sidak 1967)
+        z = float(norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * len(gap)))))
+        of_mean, of_sd = monte_carlo_error(fit, aux)
         rest = (
-            np.where(troubled | (np.abs(gap) <= chance * own.error), gap, 0.0),
-            np.where(troubled | (np.abs(spread) <= chance / np.sqrt(2.0)), spread, 0.0),
+            np.where(troubled | (np.abs(gap) <= z * of_mean * own.error), gap, 0.0),
+            np.where(troubled | (np.abs(spread) <= z * of_sd), spread, 0.0),
         )
         shape = _by_shape(gap - rest[0], spread - rest[1], widened)
     lost = np.where(troubled, rest, 0.0)
@@ -89,15 +92,21 @@ def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[str, Step]:
     return {"convergence": (gap, spread)}
 
 
-def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> Array:
-    """Of each mean, in standard deviations (J,); 0 for what a formula gave."""
-    size = fit.coef.size + len(aux)
-    if "mcse_mean" in fit.solution.stats:
-        return np.full(size, fit.solution.stats["mcse_mean"])
+def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
+    """Of each mean, in standard deviations, and of the log of each standard deviation (J,); 0 for what a formula gave."""
+    size, stats = fit.coef.size + len(aux), fit.solution.stats
+    if "mcse_mean" in stats:
+        return np.full(size, stats["mcse_mean"]), np.full(size, stats["mcse_sd"])
     if not markov(fit.method, fit.solution):
-        return np.zeros(size)
-    ess = dict(zip((*range(fit.coef.size), *fit.solution.aux), fit.summary()["ess_bulk"].to_numpy(float)))
-    return np.array([ess[key] for key in (*range(fit.coef.size), *aux)]) ** -0.5
+        return np.zeros(size), np.zeros(size)
+    table, keys = fit.summary(), (*range(fit.coef.size), *aux)
+    bulk, tail = (
+        dict(zip((*range(fit.coef.size), *fit.solution.aux), table[c].to_numpy(float)))
+        for c in ("ess_bulk", "ess_tail")
+    )
+    # 1 / sqrt(ESS) and 1 / sqrt(2 ESS); squares are worth fewer independent draws where chains alternate, as tails show
+    least = np.array([min(bulk[key], tail[key]) for key in keys])
+    return np.array([bulk[key] for key in keys]) ** -0.5, (2.0 * least) ** -0.5
 
 
 def _troubled(fit: Fit, aux: tuple[str, ...]) -> Array:

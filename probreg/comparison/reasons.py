@@ -19,7 +19,7 @@ from probreg.comparison.same_question import terms_apart
 from probreg.comparison.share_words import called, lack_of_estimate, moved_by, widened
 from probreg.comparison.words import Cause, described
 from probreg.inference.uncertainty.intervals import quantile
-from probreg.system.terminal import brief
+from probreg.system.terminal import cut_text
 
 RELATIVE = 0.25  # of the largest cause: a smaller one is not named
 MOST = 3  # causes of one difference
@@ -86,7 +86,7 @@ def _missing(pair: Pair, j: int) -> str:
     prior = pair.named[other][1]["prior"][j]
     cause, detail = lack_of_estimate(pair.named[which][0])
     held = f"the prior {prior} alone gives {other} one" if prior not in ("flat", "") else f"{other} has one"
-    return f"{cause}: {which} has no estimate ({brief(detail, 80)}); {held}"
+    return f"{cause}: {which} has no estimate ({cut_text(detail, 80)}); {held}"
 
 
 # ---- the causes --------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from probreg.comparison.printed_rows import (
 )
 from probreg.comparison.same_question import terms_apart
 from probreg.inference.uncertainty.intervals import KIND_WORDS
-from probreg.system.terminal import brief, printed
+from probreg.system.terminal import cut_text, printed
 
 Reasons = Mapping[str, Mapping[str, str]]
 WORDS = ("", "fit")  # columns that start at the left
@@ -163,7 +163,7 @@ def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
         status = (
             fit.solution.status.value.partition(":")[0]
             if fit.solution.status.good
-            else f"(!) {brief(fit.described['status'])}"
+            else f"(!) {cut_text(fit.described['status'])}"
         )
         mode = (
             ""

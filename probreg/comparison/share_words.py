@@ -67,7 +67,8 @@ def moved_by(cause: str, shift: float, log_se: float, difference: float, log_rat
         said.append(f"moves it by {part} SE" + (f" ({whole} in all)" if whole != part else ""))
     if widens:
         part, whole = (f"{np.exp(v):.3g}" for v in (log_se, log_ratio))
-        said.append(f"multiplies its SE by {part}" + (f" ({whole} in all)" if whole != part else ""))
+        verb = "multiply" if cause.startswith("covariance and ") else "multiplies"
+        said.append(f"{verb} its SE by {part}" + (f" ({whole} in all)" if whole != part else ""))
     return f"{called(cause)} {' and '.join(said)}"
 
 

@@ -22,7 +22,7 @@ from probreg.inference.sampling.convergence import mixing
 from probreg.inference.uncertainty.intervals import KIND_WORDS, IntervalKind
 from probreg.model.model import Model
 from probreg.priors import Flat, Prior
-from probreg.system.terminal import brief, p_said, printed, probability_said, table_lines
+from probreg.system.terminal import cut_text, p_said, printed, probability_said, table_lines
 
 Array = np.ndarray
 _LINES = 40  # of a print at most
@@ -283,7 +283,7 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     n, df = _known(fit, "nobs"), _known(fit, "df_resid")
     size = "" if n is None else f", N = {n}"
     size += "" if df is None or fit.target == "posterior" else f", residual df = {df}"
-    lines = [words["models"], f"{words['method']}{size}; {brief(words['status'])}", f"prior: {prior_line(fit.model)}"]
+    lines = [words["models"], f"{words['method']}{size}; {cut_text(words['status'])}", f"prior: {prior_line(fit.model)}"]
     said = f"{100 * words['prob']:g} % {KIND_WORDS.get(words['kind'], words['kind'])} intervals"
     if words.get("covariance") == "none":
         said = "no standard errors and no intervals"

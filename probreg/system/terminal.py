@@ -54,10 +54,10 @@ def folded(lines: Sequence[str], rest: str, most: int = 25) -> list[str]:
     return [*lines[: most - 1], f"… {len(lines) - most + 1} more in {rest}"]
 
 
-def brief(text: str, most: int = 160) -> str:
+def cut_text(text: str, most: int = 160) -> str:
     """Text up to the last comma or semicolon before `most` characters, and that there is more.
 
-    >>> brief("columns a, b, c and d", 14), brief("short")
+    >>> cut_text("columns a, b, c and d", 14), cut_text("short")
     ('columns a, b, …', 'short')
     """
     if len(text) <= most:

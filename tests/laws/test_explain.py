@@ -1,10 +1,13 @@
 """Laws of explanations: shares of causes add up to what is explained, in every model, and each is what a formula says of it."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import quad_vec
 
 import probreg as pr
+from probreg.comparison import method_steps
 from probreg.comparison.prior_path import FIRST, PathPoint, PriorPath
 from probreg.likelihoods import SmoothLikelihood
 
@@ -233,3 +236,51 @@ def test_two_fits_go_by_the_names_they_are_given():
             pr.explain(*args)
     with pytest.raises(pr.DataError, match="names is a pair of unlike texts"):
         pr.explain(a, b, names=("ML", "ML"))
+
+
+def test_numbers_under_a_waterfall_stand_apart():
+    rng = np.random.default_rng(1)
+    X, wide = rng.normal(size=(30, 3)) * [900.0, 500.0, 700.0], "the income of the household, in euro"
+    m = pr.Model.from_arrays(X, -X[:, 0] / 300 + 5 * rng.normal(size=30), columns=[wide, "x2", "x3"])
+    fits = [pr.fit(m), pr.fit(m.with_prior({wide: pr.Normal(0.002), "x2": pr.Normal(0.003)}))]
+    fig = pr.plot.explain(pr.explain(*fits, names=("ML", "shrunken")))
+    fig.canvas.draw()
+    for ax in (ax for ax in fig.axes if ax.get_visible()):
+        low, high = ax.get_xlim()
+        shown = [t for t in ax.get_xticklabels() if low <= t.get_position()[0] <= high]
+        boxes = [t.get_window_extent() for t in shown]
+        assert len(boxes) >= 2
+        assert all(a.x1 + 3.0 < b.x0 for a, b in pairwise(boxes)), [t.get_text() for t in shown]
+    assert "filled moves up, hollow moves down" in " ".join(t.get_text() for t in fig.texts).replace("\n", " ")
+
+
+def test_noise_of_weighted_draws_is_not_called_skewness(monkeypatch):
+    """Of a normal posterior, sigma known, nothing is skew: whatever parts the two is chance, in every one of many numbers."""
+    X = np.random.default_rng(0).normal(size=(40, 12))
+    m = pr.Model.from_arrays(X, X[:, 0], prior=pr.Normal(1.0), aux={"sigma": 1.0}, intercept=False)
+    post = pr.fit(m, "importance", seed=1)
+    aux: tuple[str, ...] = ()
+    own, rng = method_steps.Estimates.of(post, aux), np.random.default_rng(5)
+    of_mean, of_sd = 0.02, 0.015
+    monkeypatch.setattr(method_steps, "monte_carlo_error", lambda fit, aux: (np.full(12, of_mean), np.full(12, of_sd)))
+    false = 0
+    for _ in range(200):
+        e, u = rng.normal(size=(2, 12))
+        noisy = method_steps.Estimates(own.value + of_mean * e * own.error, own.error * np.exp(of_sd * u))
+        steps = method_steps.method_steps(post, noisy, own, None, aux)
+        false += bool(np.any(steps["skewness"]))
+    assert false <= 8  # 2 expected; at two standard errors 135
+
+
+def test_another_covariance_is_not_blamed_on_the_prior():
+    x, rng = np.random.default_rng(2).normal(size=60), np.random.default_rng(3)
+    q = pr.quantile_regression("y ~ x", {"x": x, "y": x + rng.normal(size=60)})
+    weak = pr.fit(q.model.with_prior(pr.Normal(5.0)))
+    found = pr.explain(q, weak)
+    assert found.without_path
+    assert found.shares["cause"].values.tolist() == ["prior", "covariance and prior"]
+    np.testing.assert_array_equal(found.shares["log_se"].sel(cause="prior"), 0.0)
+    np.testing.assert_array_equal(found.shares["log_se"].sum("cause"), found.shares["log_se_ratio"])
+    np.testing.assert_array_equal(found.shares["shift"].sel(cause="covariance and prior"), 0.0)
+    ratio = np.exp(float(found.shares["log_se_ratio"].sel(param="x")))
+    assert f"covariance and prior multiply its SE by {ratio:.3g}" in found.sentences["x"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.comparison.explanation import Explanation
-from probreg.show.plot.style import GREY, LIGHT, SMALL, Size, footnote, label, mark, paper, shorten
+from probreg.show.plot.style import GREY, LIGHT, SMALL, Size, few_ticks, footnote, label, mark, paper, shorten
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,13 +51,14 @@ def explain(explanation: Explanation, *, figsize: Size | None = None) -> "Figure
     height = max(map(len, bars)) + 2
     fig, axes = paper(deep, cols, size=(7.4, deep * (0.55 + 0.24 * height) + 0.4), figsize=figsize)
     for ax, param, steps in zip(axes.flat, shown, bars):
-        _panel(ax, explanation, param, steps)
+        _panel(ax, explanation, param, steps, narrow=cols > 1)
         label(ax, title=shorten(param))
     for ax in list(axes.flat)[len(shown) :]:
         ax.set_visible(False)
     left_out = f"; the first {MOST} of {len(params)} parameters" if len(params) > MOST else ""
     why = f"; {explanation.without_path}" if explanation.without_path else ""
-    footnote(fig, f"estimates with a standard error to either side, each in the units of its parameter{left_out}{why}")
+    said = "bars: filled moves up, hollow moves down; estimates with a standard error to either side, in the units of each parameter"
+    footnote(fig, f"{said}{left_out}{why}")
     return fig
 
 
@@ -71,7 +72,7 @@ def _bars(explanation: Explanation, param: str) -> list[tuple[str, float]]:
     return [(c, every[c]) for c in kept] + ([(f"{len(rest)} smaller", float(sum(rest)))] if rest else [])
 
 
-def _panel(ax: Any, explanation: Explanation, param: str, steps: list[tuple[str, float]]) -> None:
+def _panel(ax: Any, explanation: Explanation, param: str, steps: list[tuple[str, float]], narrow: bool) -> None:
     one = explanation.shares.sel(param=param)
     ends = [(float(one[e]), float(one[f"{e}_se"])) for e in ("baseline", "other")]
     at, last = ends[0][0], len(steps) + 1
@@ -93,7 +94,9 @@ def _panel(ax: Any, explanation: Explanation, param: str, steps: list[tuple[str,
     )
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    ax.locator_params(axis="x", nbins=6)
+    few_ticks(ax)
+    if narrow:  # the names of causes take half of the width
+        ax.locator_params(axis="x", nbins=3)
     for row in range(last + 1):
         ax.axhline(row, color=LIGHT, linewidth=0.4, zorder=-1)
     if not steps:
