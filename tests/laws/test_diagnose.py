@@ -687,3 +687,12 @@ def test_a_spread_that_is_not_found_names_the_level_of_its_test():
     said = [f.sentence for f in found if f.check == "heteroscedasticity"]
     assert said
     assert all(s.startswith("the spread shows no change at level 0.01: ") for s in said)
+
+
+def test_a_p_value_below_what_draws_can_tell_is_not_called_simulated():
+    x = np.linspace(-1.0, 2.5, 60)
+    fit = pr.fit(pr.Model.from_arrays(x, np.round(np.exp(x**2)).astype(int), likelihood="poisson"))
+    (found,) = DIAGNOSTICS["reset"]().run(fit)
+    assert found.p_value < 1e-4
+    assert ", asymptotic" in found.sentence
+    assert "simulated" not in found.sentence
