@@ -66,7 +66,7 @@ def prior_weight(fit: Fit, *, tipping: Flag = True) -> PriorWeight:
 
     The prior weight of coefficient j is (P H^-1)_jj; sensitivity is that to power scaling. `tipping_scale` is the scale of the
     prior, all stated scales being multiplied by one factor, at which the mode changes its sign or its 95 % interval the side
-    of zero: the nearest of those from 1/1024 to 1024 times the stated. Numbers that do not exist are nan: no maximum likelihood
+    of zero: the nearest of those from 1/1024 to 1024 times the stated; of a posterior too it is that of the mode. Numbers that do not exist are nan: no maximum likelihood
     estimate under separation, no curvature at a kink.
 
     Parameters
@@ -278,7 +278,9 @@ def _tipping_said(tips: Tipping, names: list[str], with_prior: Array) -> list[st
     never = [name for j, name in enumerate(names) if with_prior[j] and not tips.what[j]]
     if never:
         reach = f"1/{2**REACH} to {2**REACH} times the stated scale"
-        said.append(f"tipping scale: none for {_named(never)}; from {reach} neither sign nor side of zero changes")
+        said.append(
+            f"tipping scale: none for {_named(never)}; from {reach} neither the mode's sign nor its side of zero changes"
+        )
     return said
 
 

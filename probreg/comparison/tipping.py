@@ -131,16 +131,16 @@ def _crossings(at: Callable[[float], _At], j: int, sign: int, step: int) -> Iter
     beta, holds = start.beta[j], start.lower[j] <= 0.0 <= start.upper[j]
     end = "lower" if beta > 0 else "upper"
     watched = {
-        "beta": "the estimate changes sign",
-        "lower": f"the {100 * PROB:g} % interval {'lies above' if holds else 'holds'} zero",
-        "upper": f"the {100 * PROB:g} % interval {'lies below' if holds else 'holds'} zero",
+        "beta": "the mode changes sign",
+        "lower": f"the {100 * PROB:g} % interval of the mode {'lies above' if holds else 'holds'} zero",
+        "upper": f"the {100 * PROB:g} % interval of the mode {'lies below' if holds else 'holds'} zero",
     }
     for name in watched if holds else ("beta", end):
         a, b = (getattr(at(x), name)[j] for x in (near, far))
         if not (np.isfinite(a) and np.isfinite(b)) or np.sign(a) == np.sign(b):
             continue
         if a == 0.0 or b == 0.0:  # a kink holds it at exactly zero
-            yield _edge_of_zero(at, j, near, far), f"the estimate is {'no longer' if a == 0.0 else 'exactly'} zero"
+            yield _edge_of_zero(at, j, near, far), f"the mode is {'no longer' if a == 0.0 else 'exactly'} zero"
         else:
             yield (
                 float(brentq(lambda x, name=name: getattr(at(float(x)), name)[j], near, far, xtol=1e-7)),

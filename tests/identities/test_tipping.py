@@ -27,7 +27,11 @@ def test_of_one_gaussian_column_it_has_a_closed_form(method, stated):
     tip = Z * v / np.sqrt(b**2 - Z**2 * v)
     found = _table(model, method)
     assert found.table["tipping_scale"].item() == pytest.approx(tip, rel=1e-5)
-    side = "above it the 95 % interval lies above" if stated < tip else "below it the 95 % interval holds"
+    side = (
+        "above it the 95 % interval of the mode lies above"
+        if stated < tip
+        else "below it the 95 % interval of the mode holds"
+    )
     assert f"tipping scale of x1: {tip:.3g}, {tip / stated:.3g} times the stated; {side} zero" in found.sentences
 
 
@@ -42,8 +46,8 @@ def test_of_the_lasso_it_is_the_scale_at_which_a_coefficient_enters():
     """The column enters where |x'y| / sigma^2 = 1 / b (no intercept)."""
     entry = 0.8**2 / abs(X1 @ Y1)
     for stated, what in (
-        (10 * entry, "below it the estimate is exactly"),
-        (entry / 10, "above it the estimate is no longer"),
+        (10 * entry, "below it the mode is exactly"),
+        (entry / 10, "above it the mode is no longer"),
     ):
         model = pr.Model.from_arrays(X1, Y1, intercept=False, aux={"sigma": 0.8}, prior=pr.Laplace(stated))
         found = _table(model)
@@ -56,9 +60,7 @@ def test_the_sign_of_one_of_two_collinear_columns_changes():
     y = x @ [1.0, -0.2] + 0.3 * RNG.normal(size=40)
     found = _table(pr.Model.from_arrays(x, y, columns=["a", "b"], aux={"sigma": 1.0}, prior=pr.Normal(1.0)))
     scale = found.table.loc["b", "tipping_scale"]
-    assert any(
-        s.startswith("tipping scale of b: ") and s.endswith("the estimate changes sign") for s in found.sentences
-    )
+    assert any(s.startswith("tipping scale of b: ") and s.endswith("the mode changes sign") for s in found.sentences)
     beside = [
         pr.fit(pr.Model.from_arrays(x, y, aux={"sigma": 1.0}, prior=pr.Normal(scale * c))).coef.values[2]
         for c in (0.999, 1.001)

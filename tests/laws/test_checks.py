@@ -268,3 +268,16 @@ def test_standard_deviations_are_those_of_the_moments_however_many_columns():
         f.sentence for f in said[1] if "all but fixes" in f.sentence
     ]
     assert any("all but fixes it" in f.sentence for f in said[1])
+
+
+def test_what_passed_says_no_more_than_was_looked_at():
+    """Levels of a continuous response meet nothing; where every leverage is large none is told from the others."""
+    rng = np.random.default_rng(4)
+    d = {"x": rng.normal(size=40), "s": ["a", "b"] * 20, "y": rng.normal(size=40)}
+    passed = {f.check: f.sentence for f in pr.check(pr.Model.from_formula("y ~ x + C(s)", d))}
+    assert passed["cells"] == "every level of the column of 0 and 1 has two observations or more"
+    whole = pr.check(pr.Model.from_arrays(np.arange(2.0), [1.0, 2.5]))
+    assert "every row decides its own fit" in {f.check: f.sentence for f in whole}["design_leverage"]
+    wide = pr.check(pr.Model.from_arrays(rng.normal(size=(20, 17)), rng.normal(size=20)))
+    said = {f.check: f.sentence for f in wide}["design_leverage"]
+    assert said.startswith("no leverage is four times the mean of 0.9: the largest leverage is 0.9")

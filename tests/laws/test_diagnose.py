@@ -669,3 +669,30 @@ def test_deletion_residuals_of_a_generalised_model_are_williams(likelihood):
         deviance2 = 2 * (np.where(y > 0, y * log(np.where(y > 0, y, 1) / mu), 0.0) - (y - mu))
     expected = np.sign(y - mu) * np.sqrt(deviance2 + h / (1 - h) * pearson2)
     np.testing.assert_allclose(influence_measures(fit)["studentised"], expected, rtol=1e-6)
+
+
+def test_a_density_that_stands_for_a_loss_is_not_asked_whether_the_response_has_it():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=150)
+    model = pr.Model.from_arrays(x, x + rng.normal(size=150) * np.exp(x), likelihood=pr.likelihoods.Quantile(0.7))
+    fit = pr.fit(model)
+    for name in ("distribution", "heteroscedasticity"):
+        assert "stands for a loss" in (DIAGNOSTICS[name]().applies(fit) or "")
+
+
+def test_a_spread_that_is_not_found_names_the_level_of_its_test():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=60)
+    found = pr.diagnose(pr.fit(pr.Model.from_arrays(x, x + rng.normal(size=60))))
+    said = [f.sentence for f in found if f.check == "heteroscedasticity"]
+    assert said
+    assert all(s.startswith("the spread shows no change at level 0.01: ") for s in said)
+
+
+def test_a_p_value_below_what_draws_can_tell_is_not_called_simulated():
+    x = np.linspace(-1.0, 2.5, 60)
+    fit = pr.fit(pr.Model.from_arrays(x, np.round(np.exp(x**2)).astype(int), likelihood="poisson"))
+    (found,) = DIAGNOSTICS["reset"]().run(fit)
+    assert found.p_value < 1e-4
+    assert ", asymptotic" in found.sentence
+    assert "simulated" not in found.sentence

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc
 
 from probreg.assess.after.local import Local
-from probreg.assess.after.replicates import SIMULATED, Replicates, drawable, simulated
+from probreg.assess.after.replicates import Replicates, drawable, found_by, simulated
 from probreg.fits.fit import Fit
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.system.terminal import p_said
@@ -37,7 +37,7 @@ def resized(fit: Fit, test: Added | None, columns: Callable[[Replicates], Array]
     if test is None or test.df is not None or not drawable(fit):
         return test
     p = simulated(fit, lambda drawn: score_statistic(drawn, columns(drawn)), test.p_value)
-    return test._replace(p_value=p, how=SIMULATED)
+    return test._replace(p_value=p, how=found_by(p))
 
 
 def score_statistic(drawn: Replicates, G: Array) -> Array:

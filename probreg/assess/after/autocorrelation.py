@@ -7,7 +7,7 @@ from scipy.special import chdtrc, ndtr
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
 from probreg.assess.after.observed import zero_weight_obstacle
-from probreg.assess.after.replicates import SIMULATED, drawable, simulated
+from probreg.assess.after.replicates import drawable, found_by, simulated
 from probreg.assess.after.residuals import counted_residuals, predictor
 from probreg.assess.before.base import Finding, Verdict
 from probreg.errors import DataError
@@ -67,7 +67,7 @@ class AutocorrelationDiagnostic(Diagnostic):
         box = ljung_box(e, lags)
         if drawable(fit):
             p = simulated(fit, lambda drawn: box_statistic(drawn.pearson, lags), box.p_value, ordered=True)
-            box = Serial(box.statistic, p, SIMULATED)
+            box = Serial(box.statistic, p, found_by(p))
         out = self._judged(f"Ljung-Box chi2({lags})", box, _correlation(e), along=_sorted(eta))
         if fit.model.likelihood.least_squares and fit.model.flat and fit.model.design.intercept is not None:
             out = self._judged("Durbin-Watson d", durbin_watson_test(fit), _correlation(e), along=_sorted(eta)) + out

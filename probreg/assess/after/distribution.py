@@ -37,6 +37,8 @@ class DistributionDiagnostic(Diagnostic):
             return "two levels have no distribution beyond their probability; see calibration"
         if not isinstance(likelihood, UnivariateLikelihood):
             return "classes have no distribution beyond their probabilities; see calibration"
+        if likelihood.working:
+            return f"{likelihood.named} density stands for a loss here, and nothing says that the response has it"
         return of_classes(fit.model) or zero_weight_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:

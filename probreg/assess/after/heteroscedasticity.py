@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import chdtrc
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.residuals import counted_residuals, quantile_residuals
 from probreg.assess.before.base import Finding
@@ -48,6 +48,8 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         likelihood = fit.model.likelihood
         if not isinstance(likelihood, UnivariateLikelihood) or not isinstance(likelihood.support, str):
             return f"the spread of {likelihood.named} response follows from its mean; see dispersion"
+        if likelihood.working:
+            return f"{likelihood.named} density stands for a loss, which asks for no equal spread; see errors of HC0"
         if len(fit.model.design.columns) == int(fit.model.design.intercept is not None):
             return "there is no column that the spread could change with"
         return of_classes(fit.model) or zero_weight_obstacle(fit, least=10)
@@ -63,7 +65,9 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         return out
 
     def _judged(self, name: str, test: LagrangeMultiplier, remedy: str) -> list[Finding]:
-        changes = "changes with the columns" if test.p_value < 0.01 else "shows no change with the columns"
+        changes = (
+            "changes with the columns" if test.p_value < SIGNIFICANT else f"shows no change at level {SIGNIFICANT:g}"
+        )
         sentence = f"the spread {changes}: {name} chi2({test.df}) = {test.statistic:.3g}, {p_said(test.p_value)}"
         return self.judged(sentence, remedy, statistic=test.statistic, p_value=test.p_value)
 

@@ -14,7 +14,7 @@ from probreg.arguments.scalars import checked
 from probreg.arguments.types import Dataset
 from probreg.assess.after.base import Diagnostic, noiseless, reachable
 from probreg.assess.after.local import Local, local, local_obstacle
-from probreg.assess.after.replicates import Statistic, drawable, simulated
+from probreg.assess.after.replicates import LEAST, Statistic, drawable, simulated
 from probreg.assess.after.residuals import deviance
 from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.design_leverage import listed, row_names
@@ -60,7 +60,8 @@ class DeletionDiagnostic(Diagnostic):
         self, sentence: str, size: float, share: float, rows: Sequence[object], columns: Sequence[str] = ()
     ) -> list[Finding]:
         """The finding of rows whose largest measure is `size`, which this share of samples of the model reach."""
-        how = "" if share != share else f"; of samples of the model {percent(share, 2)} move as far"
+        least = "at most " if share <= LEAST else ""
+        how = "" if share != share else f"; of samples of the model {least}{percent(share, 2)} move as far"
         if share >= UNCOMMON:
             return self.fine(f"{sentence}{how}", statistic=size, p_value=share)
         verdict = Verdict.NOTE if size < self.warned or share >= RARE else Verdict.WARNING

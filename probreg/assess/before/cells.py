@@ -45,6 +45,8 @@ class CellsCheck(Check):
             )
             out += self._of_term(term, empty, f"levels that do not meet every level of {model.design.response}")
         these = f"the {len(places)} columns of 0 and 1" if len(places) > 1 else "the column of 0 and 1"
+        if not isinstance(model.likelihood, OfClasses):
+            return out or self.fine(f"every level of {these} has two observations or more")
         return out or self.fine(f"every level of {these} is met with every level of the response")
 
     def _of_term(self, term: str, found: list[Finding], what: str) -> list[Finding]:

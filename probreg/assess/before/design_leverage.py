@@ -74,10 +74,14 @@ def far_rows(h: Array, w: Array, names: Array, *, least: float = HIGH, mean: flo
     if mean < ALONE:  # else every row fits itself, which is no matter of single rows
         far |= h >= ALONE
     order = [i for i in np.argsort(-h) if w[i] > 0 and far[i]]
+    if not order and mean >= ALONE:
+        return FarRows(Verdict.OK, "every row decides its own fit: there are as many coefficients as observations")
     if not order:
-        return FarRows(
-            Verdict.OK, f"no row lies far from the others: the largest leverage is {h[w > 0].max(initial=0):.3g}"
+        most = h[w > 0].max(initial=0)
+        said = (
+            f"no leverage is four times the mean of {mean:.2g}" if most >= HALF else "no row lies far from the others"
         )
+        return FarRows(Verdict.OK, f"{said}: the largest leverage is {most:.3g}")
     top, alone = h[order[0]], h[order[0]] >= HALF
     what = "alone decides most of its own fit" if alone else "lies far from the others"
     what = "alone decides its own fit" if top >= ALONE else what
