@@ -283,7 +283,11 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     n, df = _known(fit, "nobs"), _known(fit, "df_resid")
     size = "" if n is None else f", N = {n}"
     size += "" if df is None or fit.target == "posterior" else f", residual df = {df}"
-    lines = [words["models"], f"{words['method']}{size}; {cut_text(words['status'])}", f"prior: {prior_line(fit.model)}"]
+    lines = [
+        words["models"],
+        f"{words['method']}{size}; {cut_text(words['status'])}",
+        f"prior: {prior_line(fit.model)}",
+    ]
     said = f"{100 * words['prob']:g} % {KIND_WORDS.get(words['kind'], words['kind'])} intervals"
     if words.get("covariance") == "none":
         said = "no standard errors and no intervals"
