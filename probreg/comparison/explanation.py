@@ -34,7 +34,7 @@ from probreg.inference import Status
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-from probreg.system.terminal import brief, printed
+from probreg.system.terminal import cut_text, printed
 
 Array = np.ndarray
 EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
@@ -291,7 +291,7 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         shift = np.array([s / ends[0].error for s, _ in causes.values()]).reshape(-1, len(params)).T
     log_se = np.array([r for _, r in causes.values()]).reshape(-1, len(params)).T
     gone = {name: f for name, f, end in zip(names, (a, b), ends) if np.isnan(end.value).any()}
-    lost = {name: brief(": ".join(lack_of_estimate(f)), 80) for name, f in gone.items()}
+    lost = {name: cut_text(": ".join(lack_of_estimate(f)), 80) for name, f in gone.items()}
     numbers = {
         "shift": (("param", "cause"), shift), "log_se": (("param", "cause"), log_se), "difference": ("param", total[0]),
         "log_se_ratio": ("param", total[1]), "baseline": ("param", ends[0].value), "other": ("param", ends[1].value),
