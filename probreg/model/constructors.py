@@ -320,7 +320,7 @@ class FromData(ABC):
         weights: Callable[[Any], RowWeights] | None = None,
         event: Level | None = None,
         reference: Level | None = None,
-        response: str = "y",
+        response: str | None = None,
         width: int | None = None,
         progress: bool | None = None,
     ) -> Self:
@@ -350,8 +350,8 @@ class FromData(ABC):
             The modelled level of a Bernoulli response; without it the one that sorts last.
         reference : level, optional
             The base class of a softmax.
-        response : str
-            The name of y.
+        response : str, optional
+            The name of y; without it that of the column y, or "y" where it has none.
         width : int, optional
             The number of columns, for a `blocks` whose first block is costly to make twice.
         progress : bool, optional
@@ -373,7 +373,7 @@ class FromData(ABC):
         named, kind = _named(likelihood), kind_of_blocks(weights)
         choices, compose = Choices(named, prior, aux, event, reference), partial(of_rows, named)
         making = array_blocks(blocks, columns=columns, intercept=intercept, width=width, kind=kind, compose=compose)
-        return cls._chosen(choices, from_slices(making, choices, name=response, progress=progress))
+        return cls._chosen(choices, from_slices(making, choices, name=response or "y", progress=progress))
 
     @classmethod
     @only_known
@@ -458,7 +458,7 @@ class FromData(ABC):
         trials: Any = None,
         event: Level | None = None,
         reference: Level | None = None,
-        response: str = "y",
+        response: str | None = None,
     ) -> Self:
         """A model of dask arrays that stay on the workers of a cluster.
 
@@ -491,8 +491,8 @@ class FromData(ABC):
             The modelled level of a Bernoulli response; without it the one that sorts last.
         reference : level, optional
             The base class of a softmax.
-        response : str
-            The name of y.
+        response : str, optional
+            The name of y; without it that of the column y, or "y" where it has none.
 
         Returns
         -------
@@ -509,7 +509,7 @@ class FromData(ABC):
         choices = Choices(_named(likelihood), prior, aux, event, reference)
         read = from_dask_arrays(
             X, y, choices, client=client, columns=columns, intercept=intercept, weights=weights, offset=offset,
-            trials=trials, name=response,
+            trials=trials, name=response or "y",
         )  # fmt: skip
         return cls._chosen(choices, read)
 

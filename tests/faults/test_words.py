@@ -197,7 +197,6 @@ def test_warnings_have_one_door():
     [
         (lambda: pr.predictions(FIT, TABLE), "predictions: too many positional arguments; it takes fit; by name .*"),
         (lambda: pr.svr(X, Y), "svr: missing a required .*'C'; it takes x, data; by name C, epsilon, .*options"),
-        (lambda: pr.explain({"ML": FIT, "B": FIT}), "explain: missing a required argument: 'b'; it takes a, b"),
     ],
 )
 def test_arguments_that_are_missing_or_too_many_are_answered_with_those_there_are(call, words):
