@@ -394,6 +394,7 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
             word == fit.model.likelihood.noise_scale
             and fit.model.likelihood.least_squares
             and is_maximum_likelihood(fit)
+            and fit.model.design.weight_kind != "sampling"  # whose scale is that of a pseudo-likelihood
         ):
             sd = _known(fit, "residual_sd")
             if sd is not None and not np.isnan(sd):  # the interval of kind "t" is that of RSS / df

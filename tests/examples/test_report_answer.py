@@ -149,7 +149,7 @@ def test_priors_stand_as_they_were_stated():
     many = model.with_prior(pr.Normal(1.0, scaled=True, sigma_units=True))
     assert prior_words(many) == "Normal(1) in units of sigma on 5 standardised columns; flat on Intercept"
     each = model.with_prior({"x": pr.Normal(1.0, scaled=True), ("z", "w"): pr.priors.StudentT(2.5, nu=7.0)})
-    said = "Normal(1) on standardised x; StudentT(2.5, nu=7) on z, w; flat on Intercept, g[T.b], g[T.c]"
+    said = "Normal(1) in units of sd(y) on standardised x; StudentT(2.5, nu=7) on z, w; flat on Intercept, g[T.b], g[T.c]"
     assert prior_words(each) == said
 
 

@@ -187,7 +187,7 @@ NEVER = {
         "three axes": "shape",
     },
     "from_arrays intercept": {"text": "True or False", "a whole number": "True or False"},
-    "from_arrays response": {"none": "name of the response"},
+    "from_arrays response": {"a frame": "name of the response"},
     "from_arrays columns": {"a function": "sequence of names"},
     "from_arrays aux": {"none": "a mapping", "an empty list": "a mapping"},
     "from_arrays event": {"categories": "one level"},

@@ -122,7 +122,7 @@ def prior_words(model: Model) -> str:
     >>> prior_words(pr.Model.from_arrays(X, y, columns=["a", "b"], prior=pr.Normal(2.5)))
     'Normal(2.5) on a, b; flat on Intercept'
     >>> prior_words(pr.Model.from_arrays(X, y, columns=["a", "b"], prior={"a": pr.Normal(1.0, scaled=True)}))
-    'Normal(1) on standardised a; flat on Intercept, b'
+    'Normal(1) in units of sd(y) on standardised a; flat on Intercept, b'
     """
     blocks = sorted(model.joint.blocks, key=lambda b: isinstance(b.prior, Flat))
     if not model.joint.informative.any():
@@ -143,6 +143,8 @@ def _of_block(model: Model, block: Any) -> str:
     if isinstance(block.prior, Flat):
         return f"flat on {where}"
     units = " in units of sigma" if getattr(given, "sigma_units", False) else ""
+    if scaled and not units and model.likelihood.noise_scale is not None:  # standardised columns, and response
+        units = f" in units of sd({d.response})"
     return f"{_of_prior(block.prior) if given is None else _call(given)}{units} on {where}"
 
 
