@@ -35,7 +35,7 @@ from probreg.comparison.tuning import (
     path,
     tune,
 )
-from probreg.data import weights
+from probreg.data import Grouped, weights
 from probreg.datasets import (
     describe_dataset,
     list_datasets,
@@ -83,7 +83,9 @@ from probreg.likelihoods import (
 )
 from probreg.model.model import Model
 from probreg.priors import (
+    LKJ,
     PRIORS,
+    Covariance,
     Flat,
     HalfNormal,
     Laplace,
@@ -115,6 +117,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "LIKELIHOODS",
+    "LKJ",
     "LMS",
     "METHODS",
     "NUTS",
@@ -129,11 +132,13 @@ __all__ = [
     "Comparison",
     "Conjugate",
     "CoordinateDescent",
+    "Covariance",
     "DataError",
     "Evidence",
     "Fit",
     "Flat",
     "Gaussian",
+    "Grouped",
     "HalfNormal",
     "Importance",
     "Incompatible",

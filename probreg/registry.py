@@ -122,4 +122,4 @@ def _of_kind(value: Any, hint: Any) -> bool:
         return len(each) == len(value) and all(map(_of_kind, value, each))
     if hint in (int, float):
         return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
-    return hint is Any or isinstance(value, hint)
+    return hint is Any or isinstance(value, origin or hint)

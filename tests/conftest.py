@@ -1,5 +1,6 @@
 """What all tests share: a seeded generator and the certified results, where they lie beside the project."""
 
+import gc
 import json
 import os
 import signal
@@ -23,6 +24,17 @@ def _interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """What collection makes lives until the end: the garbage collector need not look through it, then or in any test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 # Certified results: those that may be copied stand in the project, with their provenance; more may lie beside it.

@@ -37,6 +37,7 @@ HEAVY = (
     "pandas",
     "xarray",
     "formulaic",
+    "narwhals",
     "typer",
     "jinja2",
 )
@@ -94,14 +95,34 @@ def test_every_room_has_its_place():
     assert rooms - {"__init__", "__main__"} <= set(RANK)
 
 
-def test_the_import_and_a_maximum_likelihood_fit_of_arrays_load_only_what_they_need():
+def test_imports_lists_of_data_sets_and_a_maximum_likelihood_fit_of_arrays_load_only_what_they_need():
+    """In one process, one after another: the import, the reader of formulas, the data sets, two fits, and the command line."""
     loaded = f"print([m for m in {HEAVY!r} if m in sys.modules])\n"
     code = (
         f"import sys, numpy as np, probreg as pr\n{loaded}"
+        f"import probreg.data.formula.formula\n{loaded}"
+        f"import probreg.datasets\nprobreg.datasets.list_datasets()\n{loaded}"
         "X = np.arange(12.0).reshape(6, 2) ** 2\n"
         "pr.fit(pr.Model.from_arrays(X, [1.0, 2.0, 2.0, 5.0, 6.0, 9.0]))\n"
         "pr.fit(pr.Model.from_arrays(X[:, :1], [0, 1, 0, 1, 0, 1], likelihood='bernoulli'))\n"
         f"{loaded}"
+        "from typer.testing import CliRunner\nfrom probreg.show.cli import app\n"
+        f"assert CliRunner().invoke(app, ['datasets']).exit_code == 0\n{loaded}"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["[]", "[]"]
+    assert out.stdout.splitlines() == ["[]"] * 4 + ["['typer']"]
+
+
+def test_what_shows_asks_likelihoods_and_priors_by_what_they_can_do():
+    """No picture and no report names a family or a prior of the registries in an isinstance."""
+    from probreg.likelihoods import LIKELIHOODS
+    from probreg.priors import PRIORS
+
+    named = {cls.__name__ for cls in (*LIKELIHOODS.values(), *PRIORS.values())} - {"Flat"}
+    found = []
+    for path in (ROOT / "show").rglob("*.py"):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
+                met = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)} & named
+                found += [f"{path.relative_to(ROOT)}: {name}" for name in met]
+    assert not found

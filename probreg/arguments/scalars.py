@@ -21,6 +21,7 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real as RealNumber
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -249,6 +250,7 @@ NonNegative = Annotated[float, Number(0.0, closed=(True, False))]
 Limit = Annotated[float, Number(0.0, closed=(False, True))]  # positive, or infinite for none
 Share = Annotated[float, Number(0.0, 1.0, closed=(True, True))]
 Fraction = Annotated[float, Number(0.0, 1.0)]
+Correlation = Annotated[float, Number(-1.0, 1.0)]
 Probability = Annotated[float, Number(0.0, 1.0, advice="; for 95 % write {name}=0.95")]
 Count = Annotated[int, Whole(1)]
 Several = Annotated[int, Whole(2)]
@@ -347,12 +349,6 @@ def check_prob(prob: Any) -> float:
     return float(read_argument("prob", prob, Probability))
 
 
-def at_least_one(**counts: Any) -> None:
-    """DataError unless every setting is a whole number of at least one."""
-    for name, value in counts.items():
-        read_argument(name, value, Count)
-
-
 def shown_value(value: Any) -> str:
     """A value in a message: what it is where writing it out would be long."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _LONG:
@@ -398,8 +394,17 @@ def checked[F: Callable[..., Any]](fn: F) -> F:
 
 def check_fields(thing: Any, *only: str) -> None:
     """Reads the fields of a dataclass that declare what they may be, or `only` these, and writes them as Python's own."""
-    for f in fields(thing):
-        known = declared(f.type)
-        if known is not None and f.name in (only or (f.name,)):
-            value = _read(f"{type(thing).__name__} {f.name}", getattr(thing, f.name), known)
-            object.__setattr__(thing, f.name, value)
+    for name, known in _fields_of(type(thing)):
+        if name in (only or (name,)):
+            value = _read(f"{type(thing).__name__} {name}", getattr(thing, name), known)
+            object.__setattr__(thing, name, value)
+
+
+def _fields_of(cls: type) -> tuple[tuple[str, Declared], ...]:
+    """The fields of a dataclass that declare what they may be, looked up once for each class."""
+    if cls not in _FIELDS:
+        _FIELDS[cls] = tuple((f.name, known) for f in fields(cls) if (known := declared(f.type)) is not None)
+    return _FIELDS[cls]
+
+
+_FIELDS: WeakKeyDictionary[type, tuple[tuple[str, Declared], ...]] = WeakKeyDictionary()

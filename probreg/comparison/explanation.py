@@ -4,20 +4,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from probreg.arguments.scalars import checked
 from probreg.arguments.types import DataFrame, Dataset
-from probreg.comparison.differences import differing, summary
-from probreg.comparison.method_steps import Estimates, exact_posterior, method_steps
+from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, differing, summary
+from probreg.comparison.method_steps import Estimates, covariance_step, exact_posterior, method_steps
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.path_integral import Found, integrated
 from probreg.comparison.prior_path import MOST, PriorPath
 from probreg.comparison.prior_terms_by_entry import PriorSide
 from probreg.comparison.same_question import fits_by_name, refuse_unlike, terms_apart
+from probreg.comparison.scale_steps import scale_steps
 from probreg.comparison.share_words import (
     NOTHING,
     SLIGHT,
@@ -31,16 +32,18 @@ from probreg.comparison.share_words import (
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference import Status
+from probreg.inference.base import has_effects
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-from probreg.system.terminal import cut_text, printed
+from probreg.system.notebook import notebook_html
+from probreg.system.terminal import cut_apart, cut_text, printed
 
 Array = np.ndarray
 EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
 _MANY = 12  # columns with priors of their own up to which each is a cause; of more each term of a formula
 _Z = 1.96  # standard errors between an estimate and the end of its interval
-_WIDE, _LONG = 108, 12  # characters in a line, parameters in a print
+_WIDE, _LONG, _LABEL = 108, 10, 36  # characters in a line, parameters in a print, characters of a parameter
 _LOST = (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
 
 
@@ -145,7 +148,7 @@ class Explanation:
         rows = self.sizes.max(axis=1).sort_values(ascending=False, kind="stable").index[:_LONG]
         rows = [p for p in self.sizes.index if p in set(rows)]
         causes = list(self.sizes.max(axis=0).sort_values(ascending=False, kind="stable").index)
-        first = max([len("parameter"), *(len(str(p)) for p in rows)])
+        first = min(max([len("parameter"), *(len(str(p)) for p in rows)]), _LABEL)
         room, kept = _WIDE - first - 9 - 8, list[str]()
         for cause in causes:
             room -= max(6, *map(len, two_lines(cause))) + 2
@@ -179,8 +182,10 @@ class Explanation:
         for words, head, rows in self._tables():
             heads = [two_lines(h) for h in head]
             widths = [max(len(h[0]), len(h[1]), *(len(r[i]) for r in rows)) for i, h in enumerate(heads)]
+            widths[0] = min(widths[0], _LABEL)
             lines += ["", words]
-            for cells in (*zip(*heads), *rows):
+            short = cut_apart((r[0] for r in rows), _LABEL)
+            for cells in (*zip(*heads), *([short[r[0]], *r[1:]] for r in rows)):
                 lines.append(
                     "  ".join(c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
                 )
@@ -193,16 +198,15 @@ class Explanation:
         return printed(*lines, "", *(self.sentences[str(p)] for p in self.sizes.index if p in set(top)))
 
     def _repr_html_(self) -> str:
-        parts = []
+        import pandas as pd
+
+        parts: list[Any] = []
         for words, head, rows in self._tables():
-            top = "".join(f"<th>{escape(h)}</th>" for h in head)
-            body = "".join(
-                f"<tr><th>{escape(r[0])}</th>{''.join(f'<td>{escape(c)}</td>' for c in r[1:])}</tr>" for r in rows
-            )
-            parts.append(f"<p>{escape(words)}</p><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>")
-        said = "".join(f"<li>{escape(s)}</li>" for s in list(self.sentences.values())[:_LONG])
+            parts += [words, pd.DataFrame([r[1:] for r in rows], [r[0] for r in rows], head[1:])]
+        said = list(self.sentences.values())
         title = f"{self.names[1]} less {self.names[0]}" + (f": {self.without_path}" if self.without_path else "")
-        return f"<p>{escape(title)}</p>{''.join(parts)}<ul>{said}</ul>"
+        more = {f"{len(said) - _LONG} more parameters": said[_LONG:]}
+        return notebook_html([title], parts, said[:_LONG], folded=more)
 
 
 @checked
@@ -212,7 +216,8 @@ def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None, *, names: tuple[st
     All log priors that differ change together, from those of a to those of b: with weight t the mode theta(t) of log p(y | theta) +
     (1 - t) log p_a(theta) + t log p_b(theta) moves by H^-1 sum_k g_k dt, and the share of prior k is the integral of its own
     part, so that no order is chosen. What the methods add to the two modes follows: degrees of freedom, another covariance,
-    skewness (a mean is not a mode), an approximation, Monte Carlo error, iterations that stopped.
+    skewness (a mean is not a mode), an approximation, Monte Carlo error, iterations that stopped. Fits with effects that vary by a
+    group have steps in order: degrees of freedom of the mean (ML to REML), prior, then uncertainty of the standard deviations.
 
     Parameters
     ----------
@@ -274,16 +279,22 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
     why = obstacle(a, b)
     path = None if why else PriorPath(a.model, b.model, groups_of(a, b), aux)
     found = None if path is None else integrated(path, _start(path, a), _start(path, b), tol)
-    if found is None:
+    steps = scale_steps(a, b, aux) if found is None else None
+    if steps is not None:
+        why, causes = "", steps
+    elif found is None:
         why = why or "no smooth path joins the two modes"
         name = " and ".join(sorted(differing(a, b) & MODEL)) or "the method"
         with np.errstate(divide="ignore", invalid="ignore"):
             shift, log_se = ends[1].value - ends[0].value, np.log(ends[1].error / ends[0].error)
         causes = {name: (shift, log_se)}
         if a.target == b.target == "mode" and "covariance" in differing(a, b) and np.isfinite(log_se).any():
-            # another covariance moves no estimate, and its part of the errors is not told from the rest
-            none = np.zeros(len(shift))
-            causes = {name: (shift, none), f"covariance and {name}": (none, log_se)}
+            # another covariance moves no estimate; its part of the errors is told where one mode has both kinds
+            none, step = np.zeros(len(shift)), covariance_step(a, b, aux)
+            if step is None:
+                causes = {name: (shift, none), f"covariance and {name}": (none, log_se)}
+            else:
+                causes = {"covariance": (none, step), name: (shift, log_se - step)}
     else:
         causes = _causes(a, b, found, ends, aux)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -300,7 +311,7 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
     return Explanation(names, xr.Dataset(numbers, {"param": params, "cause": list(causes)}), why, lost)
 
 
-MODEL = frozenset({"likelihood", "prior", "prior of sigma", "sigma held"})
+MODEL = frozenset({"likelihood", "prior", "prior of sigma", "sigma held", DEGREES, AVERAGED, PRIOR_OF_SD})
 
 
 def _causes(
@@ -343,6 +354,8 @@ def obstacle(a: Fit, b: Fit) -> str:
         return "a smooth function has other columns in each"
     if a.model.likelihood != b.model.likelihood:
         return "the likelihoods differ"
+    if has_effects(a.model) or has_effects(b.model):
+        return "the standard deviations of effects are found from the rows"
     for fit in (a, b):
         s, model = fit.solution, fit.model
         if s.status in _LOST or (s.not_estimable is not None and s.not_estimable.any()):

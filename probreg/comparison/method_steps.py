@@ -3,18 +3,25 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from probreg.comparison.differences import has_monte_carlo_error, summary
 from probreg.comparison.evidence import divergences, r_hats
 from probreg.comparison.numbers import by_outcome
+from probreg.comparison.prior_terms import inverse_or_nan
+from probreg.comparison.prior_terms_by_entry import PriorSide
+from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
+from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import Conjugate, Quadrature, Status
 from probreg.inference.base import markov
 from probreg.inference.uncertainty.covariance import reported
+from probreg.model.model import Model
 
 Array = np.ndarray
 Step = tuple[Array, Array]  # of the estimate, in its units, and of log SE, over the parameters (J,)
+_FAR = 64.0  # of a shift of log sigma
 FALSE = 0.01  # chance that noise alone is called the shape of a posterior, in any number of a fit
 TROUBLED = (Status.UNMIXED, Status.DIVERGED, Status.UNSETTLED)
 
@@ -49,30 +56,74 @@ def method_steps(
     if fit.target == "mode":
         return _of_a_mode(fit, gap, spread)
     coefficient = np.arange(len(gap)) < len(gap) - len(aux)
-    widened = coefficient & fit.model.noise_unknown & (summary(fit) == "posterior")  # integrated over sigma
+    integrated = fit.model.noise_unknown and summary(fit) == "posterior"  # over sigma
+    widened = coefficient & integrated
+    small = _degrees_of_freedom(fit.model, mode, aux) if integrated else (0.0 * gap, 0.0 * gap)
     if not has_monte_carlo_error(fit):
-        return _by_shape(gap, spread, widened)
+        return _by_shape(gap, spread, widened, small)
     troubled = _troubled(fit, aux)
     if exact is not None:
-        shape = _by_shape(exact.value - mode.value, np.log(exact.error / mode.error), widened)
+        shape = _by_shape(exact.value - mode.value, np.log(exact.error / mode.error), widened, small)
         rest = own.value - exact.value, np.log(own.error / exact.error)
     else:
         # of 2 J means and standard deviations one lies beyond z errors by chance in 1 of 100 fits (Sidak 1967)
         z = float(norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * len(gap)))))
         of_mean, of_sd = monte_carlo_error(fit, aux)
         rest = (
-            np.where(troubled | (np.abs(gap) <= z * of_mean * own.error), gap, 0.0),
-            np.where(troubled | (np.abs(spread) <= z * of_sd), spread, 0.0),
+            np.where(troubled | (np.abs(gap - small[0]) <= z * of_mean * own.error), gap - small[0], 0.0),
+            np.where(troubled | (np.abs(spread - small[1]) <= z * of_sd), spread - small[1], 0.0),
         )
-        shape = _by_shape(gap - rest[0], spread - rest[1], widened)
+        shape = _by_shape(gap - rest[0], spread - rest[1], widened, small)
     lost = np.where(troubled, rest, 0.0)
     return {**shape, "Monte Carlo error": (rest[0] - lost[0], rest[1] - lost[1]), "sampler": (lost[0], lost[1])}
 
 
-def _by_shape(gap: Array, spread: Array, widened: Array) -> dict[str, Step]:
-    """A mean is not the mode, and a standard deviation not the curvature's: by tails of a small sample, else by skewness."""
-    tails = np.where(widened, spread, 0.0)
-    return {"skewness": (gap, spread - tails), "small sample": (np.zeros(len(gap)), tails)}
+def _by_shape(gap: Array, spread: Array, widened: Array, small: Step) -> dict[str, Step]:
+    """A mean is not the mode, and a standard deviation not the curvature's: by degrees of freedom and the tails that they leave to
+    coefficients, else by skewness."""
+    tails = np.where(widened, spread, small[1])
+    return {"skewness": (gap - small[0], spread - tails), "small sample": (small[0], tails)}
+
+
+def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> Step:
+    """How far the degrees of freedom that coefficients take move an unknown sigma of a Gaussian model and its error.
+
+    With N the rows and the columns whose prior is in units of sigma, and S the penalised sum of squares, the joint density
+    falls in u = log sigma as -N u - S exp(-2 u) / 2 + log p(u); to integrate over beta adds -log |H(u)| / 2, which rises by
+    g = tr H^-1 (H - P), P the curvature of priors in raw units. Under p(sigma) ∝ 1 / sigma the top moves from S / N to
+    sigma^2 = S / (N - g), and the standard error of u from (2 N)^(-1/2) to (2 (N - g))^(-1/2).
+    """
+    size, name = len(mode.value), model.likelihood.noise_scale
+    move, widening = np.zeros(size), np.zeros(size)
+    if not model.likelihood.least_squares or name not in aux:
+        return move, widening
+    at, k = size - len(aux) + aux.index(name), model.shape[0]
+    sigma = float(mode.value[at])
+    side, F = PriorSide(model.joint, 1), np.asarray(model.design.moments.factor, dtype=float)[:, :k]
+    N = model.design.moments.weight + float((side.relative * model.joint.informative).sum())
+    P = side.terms(mode.value[:k, None], sigma)[1].H
+    g = k - float(np.trace(inverse_or_nan(F.T @ F / sigma**2 + P) @ (P * (1.0 - side.relative))))
+
+    def of_prior(x: float) -> tuple[float, float]:
+        return model.aux_prior(name).slopes(sigma * float(np.exp(x)))
+
+    S = N - of_prior(0.0)[0]  # over sigma^2 at the mode, where the slope is 0
+
+    def slope(x: float) -> float:
+        return g - N + S * float(np.exp(-2.0 * x)) + of_prior(x)[0]
+
+    high = 0.5
+    while slope(high) > 0.0 and high < _FAR:
+        high *= 2.0
+    if not (g >= 0.0 >= slope(high)):
+        return move, widening  # what a prior that is not concave leaves without such a top is skewness
+    x = float(brentq(slope, 0.0, high, xtol=1e-15)) if g > 0.0 else 0.0
+    curved = [2.0 * S * np.exp(-2.0 * v) - of_prior(v)[1] for v in (0.0, x)]
+    with np.errstate(invalid="ignore"):
+        ratio = np.log(curved[1] / curved[0])
+    move[at] = sigma * np.expm1(x)
+    widening[at] = x - 0.5 * ratio if np.isfinite(ratio) else x
+    return move, widening
 
 
 def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[str, Step]:
@@ -100,13 +151,46 @@ def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
     if not markov(fit.method, fit.solution):
         return np.zeros(size), np.zeros(size)
     table, keys = fit.summary(), (*range(fit.coef.size), *aux)
-    bulk, tail = (
-        dict(zip((*range(fit.coef.size), *fit.solution.aux), table[c].to_numpy(float)))
-        for c in ("ess_bulk", "ess_tail")
-    )
-    # 1 / sqrt(ESS) and 1 / sqrt(2 ESS); squares are worth fewer independent draws where chains alternate, as tails show
-    least = np.array([min(bulk[key], tail[key]) for key in keys])
-    return np.array([bulk[key] for key in keys]) ** -0.5, (2.0 * least) ** -0.5
+    bulk = dict(zip((*range(fit.coef.size), *fit.solution.aux), table["ess_bulk"].to_numpy(float)))
+    beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
+    beta = by_outcome(fit.model, beta.reshape(*beta.shape[:2], -1))
+    draws = [*np.moveaxis(beta, -1, 0), *(fit.solution.posterior[name] for name in aux)]
+    return np.array([bulk[key] for key in keys]) ** -0.5, np.array([error_of_log_sd(one) for one in draws])
+
+
+def error_of_log_sd(draws: Array) -> float:
+    """The Monte Carlo error of the log of the standard deviation of draws (chain, draw): that of the mean of u = (x - mean)^2 over
+    2 mean u, with the effective sample size of u; (2 ESS)^(-1/2) of a normal, more where tails are heavy.
+
+    >>> draws = np.random.default_rng(0).normal(size=(4, 1000))
+    >>> round(error_of_log_sd(draws), 3), round((2 * 4000) ** -0.5, 3)
+    (0.011, 0.011)
+    """
+    from arviz_stats.base import array_stats
+
+    u = np.square(draws - draws.mean())
+    if not u.any():
+        return 0.0
+    # sd(log s) = sd(s^2) / (2 s^2), Var(s^2) = Var(u) / ESS(u) = (kurtosis - 1) s^4 / ESS(u)
+    return float(0.5 * u.std() / u.mean() * float(array_stats.ess(u, method="mean")) ** -0.5)
+
+
+def covariance_step(a: Fit, b: Fit, aux: tuple[str, ...]) -> Array | None:
+    """What the kind of b's covariance in place of a's does to the log of the errors of one mode, that of a where it has this kind,
+    else that of b; None where neither has the other's kind."""
+    if a.solution.replicates is not None or b.solution.replicates is not None:
+        return None
+    for fit, other, sign in ((a, b, 1.0), (b, a, -1.0)):
+        kind = str(reported(other.model, other.method, other.solution)["kind"])
+        try:
+            square = np.asarray(fit.covariance(kind), dtype=float).reshape(fit.coef.size, -1)
+        except ProbregError:
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = 0.5 * np.log(np.diagonal(square)) - np.log(np.asarray(fit.std_error, dtype=float).ravel())
+        if np.isfinite(step).all():
+            return np.append(sign * by_outcome(fit.model, step), np.zeros(len(aux)))
+    return None
 
 
 def _troubled(fit: Fit, aux: tuple[str, ...]) -> Array:

@@ -9,6 +9,7 @@ from probreg.comparison.printed_rows import LARGEST, LONG
 from probreg.comparison.prior_terms import rowless
 from probreg.comparison.same_question import terms_apart
 from probreg.inference.uncertainty.intervals import KIND_WORDS
+from probreg.inference.varying import OF_EFFECTS
 
 WEIGHT_NOTE = (
     "prior weight: the prior's part of the precision, (P H^-1)_jj at the estimate, P and H the curvatures of log prior and "
@@ -17,9 +18,18 @@ WEIGHT_NOTE = (
 NO_WEIGHT_NOTE = (
     "prior weight: not defined at a kink of the log prior, where it is not concave, or where H is singular to rounding"
 )
+EFFECTS_NOTE = "fits have other effects by group: these stand in no table, and reasons for differences are left out"
 TERMS_NOTE = (
     "fits have other columns for a smooth function or process: its coefficients are left out, and reasons with them"
 )
+
+
+def terms_note(of: Compared) -> list[str]:
+    """That the columns of a term are not the same in all fits, where they are not."""
+    if not (apart := terms_apart(of.fits.values())):
+        return []
+    grouped = {c for f in of.fits.values() for t in f.model.design.recipe.grouped.values() for c in t.columns}
+    return [EFFECTS_NOTE if apart <= grouped else TERMS_NOTE]
 
 
 def notes(of: Compared, spellings: Mapping[str, str]) -> list[str]:
@@ -32,10 +42,10 @@ def notes(of: Compared, spellings: Mapping[str, str]) -> list[str]:
     weights = of.data["prior_weight"].where(of.data["kind"].isin(list(KIND_WORDS)), 0.0)
     if weights.fillna(1.0).any():
         out.append(WEIGHT_NOTE)
+    weights = weights.sel(param=[p for p in of.data["param"].values if not str(p).startswith(OF_EFFECTS)])
     if any(weights.sel(fit=name).isnull().any() for name, fit in of.fits.items() if not rowless(fit)):
         out.append(NO_WEIGHT_NOTE)
-    if terms_apart(of.fits.values()):
-        out.append(TERMS_NOTE)
+    out += terms_note(of)
     base = of.data.sel(fit=of.baseline)
     lost = np.isnan(base["error"].values) & (base["kind"].values != "held")
     if lost.any():

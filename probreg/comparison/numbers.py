@@ -5,11 +5,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from probreg.comparison.prior_terms import priors
+from probreg.comparison.prior_terms import priors, stated_hyper
 from probreg.comparison.same_question import number_of_observations, terms_apart
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference.uncertainty.intervals import KINDS
+from probreg.inference.varying import OF_EFFECTS
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -61,7 +62,7 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     data = {q: (("fit", "param"), np.array([f[q].to_numpy(float) for f in frames.values()])) for q in NUMBERS}
     text = {q: (("fit", "param"), np.array([f[q].fillna("").to_numpy(object) for f in frames.values()])) for q in WORDS}
     p, outcomes = (
-        [c for c in fits[base].model.design.columns if c not in gone],
+        [c for c in fits[base].model.design.head_columns if c not in gone],
         fits[base].model.likelihood.outcomes or ("",),
     )
     more = len(names) - len(p) * len(outcomes)
@@ -95,7 +96,7 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
 def _of_columns(fit: Fit, frame: Any) -> list[str]:
     """The column of each row of a frame, outcome by outcome; empty for what is no coefficient."""
     design, outcomes = fit.model.design, fit.model.likelihood.outcomes or ("",)
-    columns = [c for _ in outcomes for c in design.columns]
+    columns = [c for _ in outcomes for c in design.head_columns]
     return columns + [""] * (len(frame) - len(columns))
 
 
@@ -109,28 +110,49 @@ def _columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
     """Every quantity of one fit, a list over its parameters."""
     kind = kind if kind in KINDS[fit.target] else fit.default_kind
     k = fit.coef.size
-    table = fit.summary(prob, kind).iloc[
-        : k + len(fit.solution.aux)
-    ]  # scales of priors that were sampled are no parameters
+    more = scalars_compared(fit)
+    at = [k + i for i, name in enumerate(fit.solution.scalars) if name in more]
+    table = fit.summary(prob, kind).iloc[[*range(k), *at]]  # other scales of priors that were sampled are no parameters
     value, error = ("mean", "sd") if fit.target == "posterior" else ("estimate", "std_error")
     own = table[[value, error, "lower", "upper"]].to_numpy(float)
-    names = [*by_outcome(fit.model, fit.parameter_names), *fit.solution.aux]
+    names = [*by_outcome(fit.model, fit.parameter_names), *more]
     ess = table["ess_bulk"].to_numpy(float) if "ess_bulk" in table else np.full(len(names), np.nan)
     # The kind of interval that `Fit.aux_interval` gives.
     if fit.solution.draws is not None or kind not in ("t", "wald"):
         aux_kind = kind
     else:
         aux_kind = "chi-square" if fit.solution.df and kind != "wald" else "log-wald"
+    kinds = ["atanh-wald" if aux_kind == "log-wald" and name.startswith("cor(") else aux_kind for name in more]
     out: dict[str, Any] = {
         "param": names, "estimate": own[:, 0], "error": own[:, 1], "lower": own[:, 2], "upper": own[:, 3],
         "mcse": own[:, 1] * _mcse(fit, ess), "skewness": _skewness(fit),
-        "kind": [kind] * k + [aux_kind] * (len(names) - k), **priors(fit),
+        "kind": [kind] * k + kinds, **_with_effects(priors(fit), fit, more, k),
     }  # fmt: skip
-    held = fit.model.fixed
+    held = {name: v for name, v in fit.model.fixed.items() if name not in fit.solution.hyper}
     blank = {q: [np.nan] * len(held) for q in out} | {q: [""] * len(held) for q in WORDS}
     blank |= {"param": list(held), "estimate": list(held.values()), "kind": ["held"] * len(held)}
     blank["prior"] = [f"held at {v:g}" for v in held.values()]
     return {q: [*v, *blank[q]] for q, v in out.items()}
+
+
+def scalars_compared(fit: Fit) -> list[str]:
+    """The covariance of effects, and nuisance parameters that were estimated, by name."""
+    return [
+        n for n in fit.solution.scalars if n.startswith(OF_EFFECTS) or n in fit.solution.aux or n in fit.solution.hyper
+    ]
+
+
+def _with_effects(of: dict[str, list[Any]], fit: Fit, names: list[str], k: int) -> dict[str, list[Any]]:
+    """What is said of the priors of k coefficients and nuisance parameters, with that of the covariance of effects between."""
+    aux = dict(zip(fit.solution.aux, range(k, k + len(fit.solution.aux))))
+    stated = stated_hyper(fit)
+    out: dict[str, list[Any]] = {q: v[:k] for q, v in of.items()}
+    for name in names:
+        for q, v in out.items():
+            flat = q == "prior_weight" and stated.get(name, "").startswith(("flat", "p("))
+            empty: Any = "" if q in WORDS else 0.0 if flat else np.nan
+            v.append(of[q][aux[name]] if name in aux else stated.get(name, "") if q == "prior" else empty)
+    return out
 
 
 def _mcse(fit: Fit, ess: Array) -> Array:
@@ -141,17 +163,18 @@ def _mcse(fit: Fit, ess: Array) -> Array:
 def by_outcome(model: Model, values: Any) -> Array:
     """Coefficients in the order of the table, outcome first, then column; the last axis of `values` is the other way."""
     values = np.asarray(values)
-    split = values.reshape(*values.shape[:-1], model.shape[0], -1)
+    split = values.reshape(*values.shape[:-1], len(model.design.head), -1)
     return split.swapaxes(-1, -2).reshape(values.shape)
 
 
 def _skewness(fit: Fit) -> Array:
     """Third standardised moment of each marginal of a posterior; 0 where the marginal is symmetric by formula."""
     s, k = fit.solution, fit.coef.size
+    more = scalars_compared(fit)
     if s.draws is None or fit.target != "posterior":
-        return np.full(k + len(s.aux), np.nan)
+        return np.full(k + len(more), np.nan)
     beta = by_outcome(fit.model, reported_coefficients(fit.model, s.draws["beta"]).reshape(-1, k))
-    rows = np.vstack([beta.T, *(s.draws[a].ravel() for a in s.aux)])
+    rows = np.vstack([beta.T, *(s.draws[a].ravel() for a in more)])
     r = rows - rows.mean(1, keepdims=True)
     skew = (r**3).mean(1) / np.maximum((r**2).mean(1), np.finfo(float).tiny) ** 1.5
     return np.where((np.arange(len(rows)) < k) & s.draws.elliptical, 0.0, skew)

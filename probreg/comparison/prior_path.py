@@ -31,6 +31,7 @@ from probreg.priors import Flat
 
 Array = np.ndarray
 MOST = 300  # coefficients and nuisance parameters of a path: of more the systems take seconds
+_LONGEST = 10.0  # of a step in the log of a nuisance parameter
 _STEP = 0.02  # of differences of sixth order of a prior's curvature, in standard errors
 
 
@@ -85,7 +86,8 @@ class PriorPath:
     def reported(self) -> Array:
         """(J, k + a): from theta to the table, nuisance parameters on their logs."""
         k, a = self.k, len(self.like.unknown)
-        R = map_of_predictors(self.like.likelihood.contrast_matrix, self.like.shape[0]) @ self.columns
+        D = self.like.likelihood.contrast_matrix
+        R = (map_of_predictors(D, self.like.shape[0]) @ self.columns)[vec_entries(self.like.design.head, len(D))]
         R = R[by_outcome(self.like, np.arange(len(R)))]
         out = np.zeros((len(R) + len(self.params), k + a))
         out[: len(R), :k] = R
@@ -249,7 +251,7 @@ class PriorPath:
         for i in np.flatnonzero(~free):
             theta[i] = self._holding(self.like.unknown[i - self.k], t)[2]
         here, before, slope = -np.inf, np.inf, np.inf
-        step, size = np.zeros(int(free.sum())), 1.0
+        step, size, logs = np.zeros(int(free.sum())), 1.0, np.flatnonzero(free) >= self.k
         for _ in range(100):
             at = theta.copy()
             at[free] += size * step
@@ -260,7 +262,12 @@ class PriorPath:
                 decrement = float(np.sqrt(max(g[free] @ new, 0.0)))
                 rises = value >= here + 1e-4 * size * slope if slope > 1e-4 else decrement < max(before, 1e-9)
                 if rises or np.isinf(slope):
-                    theta, step, size = at, new, 1.0
+                    # a step in a log that leaves double precision is none
+                    theta, step, size = (
+                        at,
+                        new,
+                        min(1.0, _LONGEST / max(float(np.abs(new[logs]).max(initial=0.0)), 1.0)),
+                    )
                     if convex and (decrement < 1e-7 or (decrement < 1e-5 and decrement > 0.5 * before)):
                         theta[free] += step  # the error squares
                         return theta

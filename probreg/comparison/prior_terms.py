@@ -15,11 +15,13 @@ from probreg.comparison.same_question import number_of_observations
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_scale_matrix
+from probreg.inference.varying import hyper_of_blocks, natural_names
 from probreg.likelihoods import Bernoulli, Gaussian, OfTrials, Poisson, SmoothLikelihood, SoftmaxLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.priors import (
     AffinePrior,
+    AuxPrior,
     Flat,
     GroupLaplace,
     HierarchicalPrior,
@@ -55,7 +57,8 @@ def priors(fit: Fit) -> dict[str, list[Any]]:
                 penalty[j], weight[j] = f"{read.name}: {read.weight[i]:.4g} {read.form}", read.weight[i]
                 lam[j] += read.in_rss(sigma)[i]  # nan without an RSS
     settled, aux_weight = prior_weights(fit)
-    unknown = list(fit.solution.aux)
+    unknown, head = list(fit.solution.aux), model.design.head
+    text, penalty, weight, lam = [text[j] for j in head], [penalty[j] for j in head], weight[head], lam[head]
     return {
         "prior": text * copies + [_aux_words(model, a) for a in unknown],
         "penalty": penalty * copies + [""] * len(unknown),
@@ -166,6 +169,29 @@ def aux_prior_words(model: Model, name: str) -> str:
     return f"{type(prior).__name__}({', '.join(f'{getattr(prior, f.name):.4g}' for f in fields(prior))})"
 
 
+def stated_hyper(fit: Fit) -> dict[str, str]:
+    """The prior of each standard deviation and correlation of effects, and of a noise scale found with them, in words."""
+    model = stated_model(fit)
+    said = {} if fit.solution.found is None else {name: aux_prior_words(model, name) for name in model.unknown}
+    for i, prior, _ in hyper_of_blocks(model):
+        for name, reported in (natural_names(model, i, prior) or {}).items():
+            said[reported] = hyper_words(prior.hyper[name].prior)
+    return said
+
+
+def stated_model(fit: Fit) -> Model:
+    """The model as it was stated, where a fit holds scales that were found by evidence."""
+    return fit.model if fit.solution.found is None else fit.solution.found.stated
+
+
+def hyper_words(prior: AuxPrior) -> str:
+    """The prior of a hyperparameter; flat on the scale that is searched."""
+    if isinstance(prior, Reference):
+        return "flat"
+    this: Any = prior
+    return f"{type(prior).__name__}({', '.join(f'{getattr(this, f.name):.4g}' for f in fields(this))})"
+
+
 # ---- the weight of the prior --------------------------------------------------------------------------------------------
 
 
@@ -178,10 +204,10 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     P_aux = [curvature_over_log(fit, a) for a in s.aux]
     informative = model.joint.informative
     if not informative.any() and not any(P_aux):
-        return np.zeros((model.shape[0], len(model.likelihood.outcomes) or 1)), [0.0] * len(P_aux)
+        return np.zeros((len(model.design.head), len(model.likelihood.outcomes) or 1)), [0.0] * len(P_aux)
     P, (J, J_aux) = prior_curvature_of_fit(fit), information_of_fit(fit)
     touched = np.repeat(informative, model.shape[1])
-    weights = _along(fit, np.where(touched[:, None], P @ _inverse(P + J), 0.0))
+    weights = _along(fit, np.where(touched[:, None], P @ inverse_or_nan(P + J), 0.0))
     # (p m,) bool: the log prior of the block that a coefficient belongs to curves downward, in a block of independent
     # entries that of the coefficient itself.
     m = fit.solution.beta.shape[1]
@@ -196,7 +222,8 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     # Weights that lie in [0, 1] but for rounding; nan for others, which a prior that correlates coefficients can give.
     inside = (weights > -1e-9) & (weights < 1.0 + 1e-9)
     proportion = np.where(inside, np.clip(weights, 0.0, 1.0), np.nan)
-    return np.where(informative[:, None], np.where(defined, proportion, np.nan), 0.0), each
+    own = informative[model.design.head]
+    return np.where(own[:, None], np.where(defined, proportion, np.nan), 0.0), each
 
 
 def curvature_over_log(fit: Fit, name: str) -> float:
@@ -278,7 +305,7 @@ def _along(fit: Fit, matrix: Array) -> Array:
     return np.diagonal(reported_scale_matrix(fit.model, matrix)).reshape(-1, len(length)) / length
 
 
-def _inverse(H: Array) -> Array:
+def inverse_or_nan(H: Array) -> Array:
     """H^-1 by way of unit diagonal; nan where H is not positive definite."""
     d = np.sqrt(np.abs(np.diagonal(H)))
     scaled = H / np.outer(d, d) if (d > 0).all() else np.full(H.shape, np.nan)

@@ -8,7 +8,6 @@ H^-1 grad log p(beta) is the first-order bias of a mode, and by how much a littl
 
 import warnings
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,10 @@ from probreg.errors import Incompatible, NotConverged, ProbregError, ProbregWarn
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import Status
+from probreg.inference.base import has_effects, outcomes_of
 from probreg.priors import Flat, ProximalPrior, SmoothPrior
-from probreg.system.terminal import folded, p_said, percent, printed, table_lines
+from probreg.system.notebook import notebook_html
+from probreg.system.terminal import folded, p_said, percent, printed, table_folded
 
 Array = np.ndarray
 CONFLICT = 0.05  # p-value of the maximum likelihood estimate under what the prior expects of it
@@ -50,14 +51,17 @@ class PriorWeight:
     ml_status: str
 
     def __repr__(self) -> str:
-        lines = folded(table_lines(self.table, float_format=lambda v: f"{v:.3g}", na_rep="-"), ".table", _LINES)
-        known = f"{self.effective:.3g} of {self.free}" if np.isfinite(self.effective) else "not defined"
+        lines = table_folded(self.table, ".table", _LINES, float_format=lambda v: f"{v:.3g}", na_rep="-")
         said = folded(self.sentences, ".sentences", _LINES)
-        return printed(*lines, f"effective number of coefficients: {known}", *said)
+        return printed(*lines, self._known, *said)
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<li>{escape(s)}</li>" for s in self.sentences)
-        return f"{self.table.to_html(float_format=lambda v: f'{v:.3g}', border=0)}<ul>{said}</ul>"
+        return notebook_html([self._known], [self.table], self.sentences, number=lambda v: f"{v:.3g}")
+
+    @property
+    def _known(self) -> str:
+        known = f"{self.effective:.3g} of {self.free}" if np.isfinite(self.effective) else "not defined"
+        return f"effective number of coefficients: {known}"
 
 
 @checked
@@ -103,6 +107,11 @@ def prior_weight(fit: Fit, *, tipping: Flag = True) -> PriorWeight:
     refuse_sampling(fit.model.design.weight_kind, "the influence of a prior")
     if not fit.model.joint.informative.any():
         raise Incompatible("every prior of coefficients in this model is flat: it has no influence to measure")
+    if has_effects(fit.model):
+        raise Incompatible(
+            "the effects of groups have their prior in common: fit.effects says how far each is pooled. For the prior of another "
+            "column fit it without groups"
+        )
     if fit.model.design.of_terms.all():
         raise Incompatible(
             "every coefficient is of a smooth function, whose columns say nothing one by one: see `smooths`"
@@ -206,7 +215,7 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
             draws = b.prior.sample(rng, (_DRAWS, len(where), model.shape[1]), unit)
         except ProbregError:
             continue  # a prior known up to a constant only
-        reported = reported_coefficients(model, draws).reshape(len(draws), len(where), k)
+        reported = outcomes_of(model, draws).reshape(len(draws), len(where), k)
         centre = np.median(reported, axis=0)
         # The prior predictive of the estimate: beta ~ prior, b | beta ~ N(beta, se^2) (Box 1980; Evans & Moshonov
         # 2006).

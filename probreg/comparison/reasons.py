@@ -4,13 +4,15 @@ Where a path of priors joins two fits the shares add up: see `explanation`. Else
 with a kink or of unknown scale) what differs in the models is named, and only if nothing does what differs in the methods.
 Every cause has a name: "prior of x", "prior of sigma", "sigma held", "likelihood", "prior", "separation", "identification",
 "sampler", "Monte Carlo error", "convergence", "skewness", "approximation", "small sample", "covariance", "misspecification" or
-"kind of interval". A cause is named only where it differs between the two.
+"kind of interval"; of effects that vary by a group "degrees of freedom of the mean", "uncertainty of the standard deviations" and "prior of
+the standard deviations". A cause is named only where it differs between the two.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD
 from probreg.comparison.evidence import freedom, telling
 from probreg.comparison.methods import of_interval, of_method
 from probreg.comparison.numbers import Compared
@@ -23,7 +25,15 @@ from probreg.system.terminal import cut_text
 
 RELATIVE = 0.25  # of the largest cause: a smaller one is not named
 MOST = 3  # causes of one difference
-RULED = ("likelihood", "prior", "sigma held", "prior of sigma")  # what may part two models that no path joins
+RULED = (
+    DEGREES,
+    AVERAGED,
+    PRIOR_OF_SD,
+    "likelihood",
+    "prior",
+    "sigma held",
+    "prior of sigma",
+)  # what may part two models that no path joins
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,8 @@ def _reason(pair: Pair, j: int) -> Reason | None:
         return Reason(param, pair.name, (Cause(*lack_of_estimate(lost[0])),), gone)
     if not _gap(pair, j) > pair.apart:
         return None
-    by_path = not pair.explained.without_path and pair.base["error"][j] > 0
+    explained = pair.explained
+    by_path = not explained.without_path and pair.params[j] in explained.shares["param"] and pair.base["error"][j] > 0
     causes = _by_path(pair, j) if by_path else _by_rule(pair, j)
     return Reason(param, pair.name, tuple(causes), f"{pair.name}: {_said(pair, j, causes)}")
 
@@ -107,7 +118,10 @@ def _by_path(pair: Pair, j: int) -> list[Cause]:
     least, gap = RELATIVE * max([pair.apart, *sizes.values()]), abs(float(one["difference"]))
     # and what makes most of a difference between the estimates that is one by itself
     far = {c for c, (s, _) in each.items() if gap > pair.apart and abs(s) > 0.5 * gap}
-    largest = [c for c in sorted(sizes, key=lambda c: -sizes[c]) if sizes[c] > least or c in far][:MOST]
+    # what parts the models of two fits with groups stands before another quantile of t
+    built = {DEGREES, AVERAGED, PRIOR_OF_SD} & set(each)
+    order = sorted(sizes, key=lambda c: (bool(built) and c == shaped, -sizes[c]))
+    largest = [c for c in order if sizes[c] > least or c in far or c in built][:MOST]
     return [_cause(pair, c, j, *each[c]) for c in largest]
 
 
@@ -132,6 +146,10 @@ def _by_rule(pair: Pair, j: int) -> list[Cause]:
     names = ["separation"] * bool(pair.without_maximum) + [name for name in RULED if name in pair.differ]
     if not names and (own := of_method(pair, j)) is not None:
         names = [own]
+    if not pair.coefficient[j] and AVERAGED in names:  # of a scale itself a mean stands beside a maximum
+        names[names.index(AVERAGED)] = "skewness"
+    if pair.coefficient[j] and pair.differ & {DEGREES} and pair.here["kind"][j] != pair.base["kind"][j]:
+        names.append("kind of interval")  # t of REML beside a normal quantile
     causes = [_cause(pair, name, j) for name in names]
     if "likelihood" in names and (said := described(pair, "misspecification", j)):
         causes.append(Cause("misspecification", said))
@@ -150,4 +168,7 @@ def _said(pair: Pair, j: int, causes: list[Cause]) -> str:
     if not pair.base["error"][j] > 0:
         where = f"not at the estimate of {pair.base_name}, whose SE is 0"
     where += f", SE ratio {ratio:.3g}" if np.isfinite(ratio) else ""
+    together = [c.name for c in causes if c.name in (DEGREES, AVERAGED, PRIOR_OF_SD, "skewness")]
+    if len(together) > 1 and len(together) == len(causes):
+        return f"{where}; {', '.join(together)}"
     return f"{where}; {causes[0].said.split('; ')[0] if causes else 'nothing that differs explains it'}"

@@ -4,14 +4,11 @@ The text has at most 40 lines of 110 columns for ten coefficients of three fits:
 which the fits agree best have one row for all fits.
 """
 
-import html
-import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from probreg.comparison.notes import TERMS_NOTE
+from probreg.comparison.notes import terms_note
 from probreg.comparison.numbers import Compared
 from probreg.comparison.printed_rows import (
     LARGEST,
@@ -22,13 +19,15 @@ from probreg.comparison.printed_rows import (
     parameters_printed,
     printed_rows,
 )
-from probreg.comparison.same_question import terms_apart
 from probreg.inference.uncertainty.intervals import KIND_WORDS
-from probreg.system.terminal import cut_text, printed
+from probreg.inference.varying import OF_EFFECTS
+from probreg.model.prior_words import prior_line
+from probreg.system.notebook import notebook_html
+from probreg.system.terminal import WIDTH, cut_apart, cut_text, printed, visible, wrapped
 
 Reasons = Mapping[str, Mapping[str, str]]
 WORDS = ("", "fit")  # columns that start at the left
-LINES, WIDTH = 40, 110  # of the text
+LINES = 40  # of the text
 MOST = 3  # reasons that are printed
 MANY = 8  # fits with a line of their own in the head
 
@@ -54,10 +53,11 @@ def text(of: Compared, why: Reasons, notes: Sequence[str], spellings: Mapping[st
 def _lines(table: PrintedRows, apart: bool) -> list[str]:
     """Head and rows, the parameters `apart` by an empty line; the head of the text says the priors."""
     columns = [c for c in table.columns if c != "prior"]
-    size = {c: max(len(c), *(len(row[c]) for row in table.rows), 0) for c in columns}
+    rows = _fitting([dict(zip(columns, columns)), *table.rows], columns)
+    size = {c: max(len(row[c]) for row in rows) for c in columns}
     lines: list[str] = []
     last = ""
-    for row in [dict(zip(columns, columns)), *table.rows]:
+    for row in rows:
         lines += [""] if apart and last and row[""] != last else []
         cells = [("" if c == "" and row[c] == last else row[c]) for c in columns]
         cells = [v.ljust(size[c]) if c in WORDS else v.rjust(size[c]) for c, v in zip(columns, cells)]
@@ -66,50 +66,56 @@ def _lines(table: PrintedRows, apart: bool) -> list[str]:
     return lines
 
 
+def _fitting(rows: list[dict[str, str]], columns: Sequence[str]) -> list[dict[str, str]]:
+    """The rows with names of parameters and fits cut in the middle where the table would be too wide."""
+    size = {c: max(len(visible(row[c])) for row in rows) for c in columns}
+    names = [c for c in WORDS if c in columns]
+    room = WIDTH - sum(size[c] + 2 for c in columns if c not in names)
+    if sum(size[c] + 2 for c in names) <= room:
+        return rows
+    share = max(room // len(names) - 2, 8)
+    free = sum(max(share - size[c], 0) for c in names)  # what a short name leaves to the other
+    short = {c: cut_apart((visible(row[c]) for row in rows), share + free) for c in names}
+    return [row | {c: short[c][visible(row[c])] for c in names} for row in rows]
+
+
 def _wrapped(line: str) -> list[str]:
-    return textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False) or [""]
+    return wrapped(visible(line), WIDTH)
 
 
 def as_html(of: Compared, why: Reasons, notes: Sequence[str], spellings: Mapping[str, str]) -> str:
-    """The same as HTML, every row, everything that was given escaped; further reasons and the notes fold."""
+    """The same as HTML, every row, everything that was given escaped; many rows, further reasons and the notes fold."""
+    import pandas as pd
+
     where = parameters_printed(of)
     table = printed_rows(of, where, len(where) * len(of.fits))
-    size = Counter(row[""] for row in table.rows)
-    body, last = [], ""
-    for row in table.rows:
-        label = row[""]
-        first = f'<th rowspan="{size[label]}" scope="rowgroup">{html.escape(label)}</th>' if label != last else ""
-        body.append(f"<tr>{first}{''.join(f'<td>{html.escape(row[c])}</td>' for c in table.columns[1:])}</tr>")
-        last = label
-    top = f"<tr>{''.join(f'<th>{html.escape(c)}</th>' for c in table.columns)}</tr>"
+    labels = [c for c in WORDS if c in table.columns]
+    frame = pd.DataFrame(table.rows, columns=table.columns).set_index(labels)
+    head, rows = _smooth_rows(of)
+    smooths = [pd.DataFrame(rows[:LONG], columns=head).set_index(head[:2])] if rows else []
     said = _largest(of, why)
     more = [f"{p}, {s}" for p, each in why.items() for s in each.values() if f"{p}, {s}" not in said]
-    return (
-        f"<p>{'<br>'.join(html.escape(v) for v in _header(of, spellings))}</p>"
-        f"<table><thead>{top}</thead><tbody>{''.join(body)}</tbody></table>"
-        + "".join(f"<p>{html.escape(line)}</p>" for line in [*_rest(of, where), *_of_the_rows(of)] if line)
-        + _smooths_as_html(of)
-        + (f"<p>Why they differ</p>{_list(said)}" if said else "")
-        + _details(f"{len(more)} more reasons", more)
-        + _details("Notes", notes)
+    foot = [line for line in [*_rest(of, where), *_of_the_rows(of)] if line]
+    return notebook_html(
+        _header(of, spellings),
+        [frame, *smooths],
+        said,
+        foot=[*foot, *(["Why they differ"] if said else [])],
+        folded={f"{len(more)} more reasons": more, "Notes": list(notes)},
     )
 
 
-def _details(title: str, items: Sequence[str]) -> str:
-    return f"<details><summary>{title}</summary>{_list(items)}</details>" if items else ""
-
-
-def _list(items: Sequence[str]) -> str:
-    return f"<ul>{''.join(f'<li>{html.escape(i)}</li>' for i in items)}</ul>"
-
-
 def _largest(of: Compared, why: Reasons) -> list[str]:
-    """The sentences of the largest differences, one for a parameter, none for what is not apart; the largest first."""
+    """The sentences of the largest differences, one for a parameter, none for what is not apart; the largest first, those of
+    standard deviations and correlations of effects after those of coefficients."""
     size, names, fits = differences(of), list(map(str, of.data["param"].values)), list(of.fits)
-    largest = []
+    largest, scales = [], set[str]()
+    if any(name.startswith(OF_EFFECTS) for name in names):
+        scales = {name for name in names if name.startswith(OF_EFFECTS)} | {a for f in of.fits.values() for a in f.aux}
     for param, said in why.items():
         far, fit = max(((size[fits.index(f), names.index(param)], f) for f in said), key=lambda one: one[0])
-        largest += [(-far, f"{param}, {said[fit]}")] if far >= of.apart else []
+        key = param in scales, -far
+        largest += [(key, f"{param}, {said[fit]}")] if far >= of.apart else []
     return [said for _, said in sorted(largest, key=lambda one: one[0])[:MOST]]
 
 
@@ -134,7 +140,7 @@ def _rest(of: Compared, where: Sequence[int]) -> list[str]:
 def _of_the_rows(of: Compared) -> list[str]:
     """The notes of rows and columns, which a reader must know: rows that were dropped, columns that are not compared."""
     said = list(dict.fromkeys(note for fit in of.fits.values() for note in fit.model.design.notes))
-    return [*said, *([TERMS_NOTE] if terms_apart(of.fits.values()) else [])]
+    return [*said, *terms_note(of)]
 
 
 def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
@@ -151,15 +157,17 @@ def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
         here = of.data.sel(fit=name)
         kinds = dict.fromkeys(zip(here["role"].values, here["kind"].values, here["param"].values))
         first = next((k for _, k, _ in kinds if k in KIND_WORDS), None)  # what is held has no interval
-        rest = [
-            f"{p}: {KIND_WORDS[k]}" for role, k, p in kinds if role != "coefficient" and k in KIND_WORDS and k != first
-        ]
+        others: dict[str, list[str]] = {}
+        for role, k, p in kinds:
+            if role != "coefficient" and k in KIND_WORDS and k != first:
+                others.setdefault(KIND_WORDS[k], []).append(p)
+        rest = [f"{', '.join(names)}: {kind}" for kind, names in others.items()]
         beside = f" ({', '.join(rest)})" if rest else ""
-        said = [fit.method.name, "no intervals" if first is None else f"{KIND_WORDS[first]}{beside} intervals"]
+        said = [fit.described["method"], "no intervals" if first is None else f"{KIND_WORDS[first]}{beside} intervals"]
         said += [f"seed {fit.seed}"] if fit.target == "posterior" else []
         other = fit.model.likelihood.describe(d.response)
         said += [other] if other != attrs["models"] else []
-        said += _prior_in_words(of, name)
+        said += [f"prior {prior_line(fit.stated_model)}"] if fit.model.joint.informative.any() else []
         status = (
             fit.solution.status.value.partition(":")[0]
             if fit.solution.status.good
@@ -175,24 +183,6 @@ def _header(of: Compared, spellings: Mapping[str, str]) -> list[str]:
     return lines + ([f"  {more} more fits in .fits"] if more > 0 else [])
 
 
-def _prior_in_words(of: Compared, name: str) -> list[str]:
-    """The priors of the coefficients of one fit, where there are one or two."""
-    alone = (of.data["role"].values == "coefficient") & ~of_terms(of)
-    here = of.data.sel(fit=name)
-    stated = [
-        (str(p), str(v))
-        for p, v in zip(here["param"].values[alone], here["prior"].values[alone])
-        if v not in ("flat", "")
-    ]
-    words: dict[str, list[str]] = {}
-    for param, prior in stated:
-        words.setdefault(prior, []).append(param)
-    if len(words) > 2:
-        return [f"priors of {len(stated)} coefficients in .to_pandas()"]
-    on = {prior: ", ".join(each) if len(each) <= 2 else f"{len(each)} coefficients" for prior, each in words.items()}
-    return [f"prior {prior} of {where}" for prior, where in on.items()]
-
-
 def _of_smooths(of: Compared) -> list[str]:
     """The smooth functions, a line for each and fit, of many the first."""
     head, rows = _smooth_rows(of)
@@ -203,17 +193,6 @@ def _of_smooths(of: Compared) -> list[str]:
     lines = ["  ".join(c.ljust(w) if i < 2 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths))) for r in kept]
     gone = len(rows) - LARGEST
     return ["", *map(str.rstrip, lines), *([f"{gone} more rows in .smooths"] if gone > 0 else [])]
-
-
-def _smooths_as_html(of: Compared) -> str:
-    head, rows = _smooth_rows(of)
-    if not rows:
-        return ""
-    top, *body = [
-        "".join(f"<{cell}>{html.escape(c)}</{cell}>" for c in r)
-        for cell, r in [("th", head), *(("td", r) for r in rows[:LONG])]
-    ]
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{''.join(f'<tr>{r}</tr>' for r in body)}</tbody></table>"
 
 
 def _smooth_rows(of: Compared) -> tuple[list[str], list[list[str]]]:

@@ -30,21 +30,39 @@ def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
             raise DataError(
                 f"{verb} takes fits, and {name!r} is of type {type(fit).__name__}; make one with fit(model)"
             )
-        if isinstance(fits, Mapping) and not isinstance(name, str):
-            raise DataError(f"{verb}: the fits are named by texts, got the name {name!r}")
+        if isinstance(fits, Mapping) and not isinstance(name, str | int | float | np.number):
+            raise DataError(f"{verb}: the fits are named by texts or numbers, got the name {name!r}")
     if not fits:
         raise DataError(f"{verb}: there is no fit; give one or more, such as {{'ML': fit(model)}}")
-    return dict(fits) if isinstance(fits, Mapping) else _by_method(fits)
+    if not isinstance(fits, Mapping):
+        return _by_method(fits)
+    named = {named_as_text(name): fit for name, fit in fits.items()}
+    if len(named) < len(fits):
+        raise DataError(f"{verb}: two fits have the same name as texts: {', '.join(map(repr, fits))}")
+    return named
+
+
+def named_as_text(name: Any) -> Any:
+    """The name of a fit as a text, where it is a number.
+
+    >>> named_as_text(0.5), named_as_text("ML"), named_as_text(np.float64(0.9))
+    ('0.5', 'ML', '0.9')
+    """
+    return (
+        repr(name.item() if isinstance(name, np.number) else name)
+        if isinstance(name, int | float | np.number)
+        else name
+    )
 
 
 def _by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
-    """The method's name, numbered from the second on: newton, newton 2."""
+    """The method's name, or the criterion of standard deviations by group; numbered from the second on: newton, newton 2."""
     out: dict[str, Fit] = {}
     met: Counter[str] = Counter()
     for fit in fits:
-        met[fit.method.name] += 1
-        count = met[fit.method.name]
-        out[fit.method.name if count == 1 else f"{fit.method.name} {count}"] = fit
+        name = fit.method.name if fit.solution.found is None else fit.solution.found.criterion
+        met[name] += 1
+        out[name if met[name] == 1 else f"{name} {met[name]}"] = fit
     return out
 
 

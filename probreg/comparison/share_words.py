@@ -60,14 +60,17 @@ def moved_by(cause: str, shift: float, log_se: float, difference: float, log_rat
     >>> moved_by("skewness", 0.2, 0.001, 0.25, -0.1), moved_by("prior of x", -0.94, -0.5, -0.95, -0.5)
     ('skewness moves it by +0.2 SE (+0.25 in all)', 'the prior of x moves it by -0.94 SE (-0.95 in all) and multiplies its SE by 0.607')
     """
+    plural = " and " in cause or cause.startswith("degrees of freedom of")
     said, wider = [], 1.96 * abs(np.nan_to_num(log_se))
     widens = wider > 0.25 * abs(shift) and f"{np.exp(log_se):.3g}" != "1"
     if abs(shift) > 0.25 * wider or not widens:
         part, whole = f"{shift:+.2g}", f"{difference:+.2g}"
-        said.append(f"moves it by {part} SE" + (f" ({whole} in all)" if whole != part else ""))
+        said.append(
+            f"{'move' if plural else 'moves'} it by {part} SE" + (f" ({whole} in all)" if whole != part else "")
+        )
     if widens:
         part, whole = (f"{np.exp(v):.3g}" for v in (log_se, log_ratio))
-        verb = "multiply" if cause.startswith("covariance and ") else "multiplies"
+        verb = "multiply" if plural else "multiplies"
         said.append(f"{verb} its SE by {part}" + (f" ({whole} in all)" if whole != part else ""))
     return f"{called(cause)} {' and '.join(said)}"
 
@@ -80,4 +83,5 @@ def called(cause: str) -> str:
     """
     if cause.endswith(" held"):
         return f"holding {cause.removesuffix(' held')}"
-    return f"the {cause}" if cause.startswith("prior") or cause == "small sample" else cause
+    named = cause.startswith(("prior", "degrees of freedom of", "uncertainty of")) or cause == "small sample"
+    return f"the {cause}" if named else cause

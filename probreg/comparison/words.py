@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from probreg.comparison.differences import summary
+from probreg.comparison.differences import AVERAGED, DEGREES, PRIOR_OF_SD, summary
 from probreg.comparison.evidence import divergences, freedom, telling
 from probreg.comparison.methods import may_stop_short, r_hat, skewness, troubled
 from probreg.comparison.pairs import Pair
-from probreg.comparison.prior_terms import aux_prior_words
+from probreg.comparison.prior_terms import aux_prior_words, stated_hyper
 from probreg.comparison.same_question import number_of_observations
 from probreg.inference.uncertainty.covariance import reported
 from probreg.inference.uncertainty.intervals import KIND_WORDS, quantile
@@ -28,6 +28,8 @@ class Cause(NamedTuple):
 
 def described(pair: Pair, cause: str, j: int) -> str:
     """The evidence for a cause, which begins with its name; "" where there is none of that kind for this parameter."""
+    if cause in _WORDS:
+        return _WORDS[cause](pair, j)
     if cause.endswith(" held"):
         return _held(pair, cause.removesuffix(" held"))
     name = cause.removeprefix("prior of ")
@@ -172,6 +174,29 @@ def _kind(pair: Pair, j: int) -> str:
     return f"kind of interval: {b} in {pair.name}, {a} in {pair.base_name}"
 
 
+def _degrees(pair: Pair, j: int) -> str:
+    ml = next(
+        n for n, (f, _) in pair.named.items() if f.solution.found is not None and f.solution.found.criterion == "ML"
+    )
+    other = next(n for n in pair.named if n != ml)
+    k = len(pair.fit.model.design.head) * pair.fit.model.shape[1]
+    return f"{DEGREES}: {other} counts the {k} flat coefficients in the standard deviations, {ml} takes them as known"
+
+
+def _averaged(pair: Pair, j: int) -> str:
+    found = next(n for n, (f, _) in pair.named.items() if f.solution.found is not None)
+    other = next(n for n in pair.named if n != found)
+    return f"{AVERAGED}: {other} averages over them, {found} takes them as known at its estimate"
+
+
+def _prior_of_sd(pair: Pair, j: int) -> str:
+    every = [stated_hyper(f) for f in (pair.fit, pair.base_fit)]
+    name = next(n for n in every[0] if every[0][n] != every[1].get(n))
+    return (
+        f"{PRIOR_OF_SD}: {every[0][name]} for {name} in {pair.name}, {every[1].get(name, 'none')} in {pair.base_name}"
+    )
+
+
 _SPREAD = {
     "bootstrap": "spread of replicates", "observed": "curvature", "expected": "curvature",
     "classical": "curvature with RSS/(n - rank)", "HC0": "sandwich", "HC1": "sandwich",
@@ -179,5 +204,5 @@ _SPREAD = {
 _WORDS: Mapping[str, Callable[[Pair, int], str]] = {
     "likelihood": _likelihood, "separation": _separation, "sampler": _sampler, "Monte Carlo error": _chance, "convergence": _convergence,
     "skewness": _skewness, "approximation": _approximation, "small sample": _small_sample, "covariance": _covariance,
-    "misspecification": _misspecification, "kind of interval": _kind,
+    "misspecification": _misspecification, "kind of interval": _kind, DEGREES: _degrees, AVERAGED: _averaged, PRIOR_OF_SD: _prior_of_sd,
 }  # fmt: skip

@@ -18,4 +18,5 @@ from probreg.data.design import (
     weights_without_empty_trials as weights_without_empty_trials,
     with_trials as with_trials,
 )
+from probreg.data.grouped_arrays import Grouped as Grouped, with_groups as with_groups
 from probreg.data.moments import Moments as Moments

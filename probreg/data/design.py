@@ -16,15 +16,20 @@ from probreg.arguments.arrays import as_array, floats
 from probreg.data.blocks.block import Block, RowSource, add, by_kind
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
+from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm, SmoothTerm
+from probreg.data.unwritten import UnwrittenColumns, contiguous
 from probreg.data.weights import WeightKind, check_values, read_weights
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
 from probreg.numerics.linalg import map_blocks, row_blocks
+from probreg.system.notebook import notebook_html
+from probreg.system.terminal import printed
 
 Array = np.ndarray
 INTERCEPT = "Intercept"
+_SHOWN = 12  # columns by name in a print
 
 
 class ColumnRecipe(Protocol):
@@ -41,6 +46,14 @@ class ColumnRecipe(Protocol):
 
     @property
     def smooths(self) -> Mapping[str, SmoothTerm]: ...
+
+    @property
+    def grouped(self) -> Mapping[str, GroupedTerm]: ...
+
+    @property
+    def of_groups_alone(self) -> tuple[str, ...]: ...
+
+    def groups_at(self, data: Any) -> dict[str, Array]: ...
 
     @property
     def entering(self) -> Mapping[str, tuple[str, ...]]: ...
@@ -137,6 +150,28 @@ class Design:
     of_moments: bool = False  # it was made of moments, and never had rows
     read: Mapping[str, Any] = field(default_factory=dict)  # (n,) each: the variables that a formula read, by reference
 
+    def __repr__(self) -> str:
+        return printed(*self._said)
+
+    def _repr_html_(self) -> str:
+        head, *rest = self._said
+        return notebook_html([head], notes=rest)
+
+    @property
+    def _said(self) -> list[str]:
+        """Its rows and columns, what else the rows have, and its notes."""
+        rows = f"{self.n} rows" if self.n else self.rows_absent.removeprefix("this model ")
+        shown = self.shown_columns
+        more = f" and {len(shown) - _SHOWN} more in .columns" if len(shown) > _SHOWN else ""
+        has = [k for k in ("offset", "trials") if getattr(self, k) is not None]
+        has += [f"{self.weight_kind} weights"] if self.weighted else []
+        return [
+            f"Design: response {self.response}, {rows}, {len(self.columns)} columns",
+            f"columns: {', '.join(shown[:_SHOWN])}{more}",
+            *([f"with {' and '.join(has)}"] if has else []),
+            *(f"note: {n}" for n in self.notes),
+        ]
+
     @property
     def n(self) -> int:
         """The number of rows in memory: 0 where they are read by the block, or were not saved."""
@@ -149,22 +184,43 @@ class Design:
         return np.array([c in names for c in self.columns], dtype=bool)
 
     @cached_property
+    def head(self) -> Array:
+        """(h,) the places of the columns whose coefficients are reported one by one: all but effects that vary by a group."""
+        names = {c for t in self.recipe.grouped.values() for c in t.columns}
+        return np.array([j for j, c in enumerate(self.columns) if c not in names], dtype=np.intp)
+
+    @property
+    def head_columns(self) -> tuple[str, ...]:
+        """Their names."""
+        return self.columns if len(self.head) == len(self.columns) else tuple(self.columns[j] for j in self.head)
+
+    @cached_property
     def shown_columns(self) -> tuple[str, ...]:
-        """The columns for reading: those of a smooth function or a process as the term, with their number."""
+        """The columns for reading: those of a smooth function, a process or a varying effect as the term, with their number."""
         size = {t.name: f"{len(t.columns)} column{'s' * (len(t.columns) > 1)}" for t in self.recipe.terms}
+        size |= {key: t.counted for key, t in self.recipe.grouped.items()}
         of = {c: f"{t.name} ({size[t.name]})" for t in self.recipe.terms for c in t.columns}
         return tuple(dict.fromkeys(of.get(c, c) for c in self.columns))
 
     def called(self, columns: Sequence[int]) -> str:
         """Columns in a sentence: by name, and a block of a smooth function as its term."""
+        return ", ".join(self.called_each(columns))
+
+    def called_each(self, columns: Sequence[int]) -> tuple[str, ...]:
+        """Columns by name, or the term of which they are a block."""
         names = tuple(self.columns[j] for j in columns)
-        each = {block: label for t in self.recipe.terms for label, block in zip(t.labels, t.blocks)}
-        return each.get(names, ", ".join(names))
+        each = {block: (label,) for t in self.recipe.terms for label, block in zip(t.labels, t.blocks)}
+        return each.get(names, names)
 
     def process_of(self, columns: Sequence[int]) -> ProcessTerm | None:
         """The Gaussian process whose columns these are, all of them."""
         names = tuple(self.columns[j] for j in columns)
         return next((t for t in self.recipe.processes.values() if t.columns == names), None)
+
+    def grouped_of(self, columns: Sequence[int]) -> GroupedTerm | None:
+        """The term of varying effects whose columns these are, all of them."""
+        names = tuple(self.columns[j] for j in columns)
+        return next((t for t in self.recipe.grouped.values() if t.columns == names), None)
 
     def need_columns_elsewhere(self, what: str) -> None:
         """Incompatible where the columns of a process are its values at the rows of a fit, and `what` asks for those at others."""
@@ -335,6 +391,11 @@ class Design:
         return self.y
 
     @property
+    def unwritten(self) -> bool:
+        """Columns of varying effects are not written out."""
+        return isinstance(self.X, UnwrittenColumns)
+
+    @property
     def intercept(self) -> int | None:
         """The number of the intercept column, if there is one."""
         return self.columns.index(INTERCEPT) if INTERCEPT in self.columns else None
@@ -397,7 +458,7 @@ class Design:
 
         return replace(
             self,
-            X=np.ascontiguousarray(self.X[rows]),
+            X=contiguous(self.X[rows]),
             y=part(self.y),
             offset=part(self.offset),
             weights=part(self.weights),
@@ -422,12 +483,21 @@ class Design:
             raise DataError(f"the moments of the columns are not known: {self.rows_needed}")
         return self.fold(partial(moments_of, columns=self.columns), Moments.__add__)
 
+    @property
+    def y_scale(self) -> float:
+        """The spread of y - offset, as moments of the columns say it."""
+        if not self.unwritten:
+            return self.moments.y_scale
+        y = minus_offset(self.observed, self.offset)
+        one = np.ones((self.n, 1))
+        return Moments.of(one, y, weights=self.weights, precision=self.precision, columns=(INTERCEPT,)).y_scale
+
     @cached_property
     def basis(self) -> Basis:
         """Shift and scale of the columns from at most 10,000 evenly spaced rows, or from the moments of rows that are not
         there: they serve conditioning, not statistics."""
         rows = self.X if self.source is None else self.source.sample.X
-        some = np.ascontiguousarray(rows[:: max(1, len(rows) // 10_000)])
+        some = contiguous(rows[:: max(1, len(rows) // 10_000)])
         known = self.kept is not None and not len(some)
         shift, scale = (self.moments.mean, self.moments.scale) if known else (some.mean(0), some.std(0))
         size = np.hypot(shift, scale)
@@ -470,6 +540,20 @@ class ArrayColumns(ABC):
 
     @property
     def smooths(self) -> Mapping[str, SmoothTerm]:
+        return {}
+
+    @property
+    def grouped(self) -> Mapping[str, GroupedTerm]:
+        """The terms whose effects vary by a group, of which there is none."""
+        return {}
+
+    @property
+    def of_groups_alone(self) -> tuple[str, ...]:
+        """The variables that say the group of a row and nothing else."""
+        return ()
+
+    def groups_at(self, data: Any) -> dict[str, Array]:
+        """The group (n,) of each row as text, by the term."""
         return {}
 
     @property
@@ -620,7 +704,7 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     own = weights_without_empty_trials(reading.response, reading.counted, reading.weights)
     weights, precision = by_kind(reading.weight_kind, own)
     design = Design(
-        X=np.ascontiguousarray(reading.X, dtype=float),
+        X=contiguous(reading.X),
         y=None,
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns], dtype=bool),

@@ -28,9 +28,12 @@ from probreg.numerics.linalg import (
     solve_upper,
     triangular,
 )
+from probreg.system.notebook import notebook_html
+from probreg.system.terminal import printed
 
 Array = NDArray[Any]
 MOST = 10_000  # columns: a matrix of as many rows and columns takes 0.8 GB, and some ten are needed
+_SHOWN = 12  # columns by name in a print
 ILL = 1e3  # condition of the columns, each of unit length, from which they are centred before they are reduced
 _ROUNDING = 1e-14  # of a weighted mean of ones
 FEW_DIGITS = 1e-8  # relative error of a difference of squares from which it is told
@@ -63,6 +66,24 @@ class Moments:
     y_scale: float
     log_precision: float = 0.0
     origin: Origin | None = None
+
+    def __repr__(self) -> str:
+        return printed(*self._said)
+
+    def _repr_html_(self) -> str:
+        head, *rest = self._said
+        return notebook_html([head], notes=rest)
+
+    @property
+    def _said(self) -> list[str]:
+        """What they are of: rows, their weight, columns, and the mean and standard deviation of the response."""
+        weight = "" if self.weight == self.n else f" of weight {self.weight:.6g}"
+        more = f" and {self.p - _SHOWN} more in .columns" if self.p > _SHOWN else ""
+        return [
+            f"Moments: the sufficient statistics of {self.n} rows{weight} and {self.p} columns",
+            f"columns: {', '.join(self.columns[:_SHOWN])}{more}",
+            f"response: mean {self.y_mean:.5g}, standard deviation {self.y_scale:.5g}",
+        ]
 
     @classmethod
     def of(
@@ -383,7 +404,7 @@ def refuse_too_wide(p: int) -> None:
     if p > MOST:
         raise DataError(
             f"{p:,} columns take matrices of {p:,} x {p:,} ({8e-9 * p**2:.1f} GB each) here, and {MOST:,} columns is the "
-            "limit; take fewer, or independent normal priors on more columns than rows, which need n x n only"
+            "limit. Take fewer, or independent normal priors on more columns than rows, which need n x n only"
         )
 
 

@@ -1,4 +1,4 @@
-"""A recipe of columns from the plain data that it was saved as, of each of its three kinds."""
+"""A recipe of columns from the plain data that it was saved as, of each of its kinds."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +17,13 @@ def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
         if intercept is not (columns[:1] == [INTERCEPT]):
             raise DataError(f"its first column {columns[:1]} and its mark of an intercept, {intercept!r:.20}, differ")
         return PlainColumns(tuple(columns), intercept)
+    if saved.get("kind") == "grouped":
+        from probreg.data.grouped_arrays import ColumnsWithGroups
+
+        plain = recipe_from_json(saved["plain"]) if isinstance(saved.get("plain"), Mapping) else None
+        if not isinstance(plain, PlainColumns):
+            raise DataError("its plain columns are missing")
+        return ColumnsWithGroups.from_json(saved, plain)
     if saved.get("kind") == "kernel":
         from probreg.data.kernel_columns import KernelColumns
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from probreg.arguments.scalars import Word, checked
 from probreg.errors import DataError
 from probreg.system.notebook import notebook_html
+from probreg.system.terminal import printed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +108,7 @@ class Catalogue(tuple[DatasetCard, ...]):
 
     def __repr__(self) -> str:
         width = max((len(card.name) for card in self), default=0)
-        return "\n".join(f"{card.name:<{width}}  {card.rows:>5} rows  {card.question}" for card in self)
+        return printed(*(f"{card.name:<{width}}  {card.rows:>5} rows  {card.question}" for card in self))
 
     def _repr_html_(self) -> str:
         return notebook_html(["data sets"], notes=[f"{card.name}, {card.rows} rows: {card.question}" for card in self])
@@ -124,7 +125,7 @@ def list_datasets() -> Catalogue:
     Examples
     --------
     >>> [card.name for card in list_datasets()]
-    ['anes96', 'challenger', 'fair', 'longley', 'motorcycle', 'penguins', 'spector', 'stackloss']
+    ['anes96', 'challenger', 'fair', 'longley', 'motorcycle', 'penguins', 'sleepstudy', 'spector', 'stackloss']
     """
     return Catalogue(describe_dataset(name) for name in _names())
 

@@ -28,6 +28,7 @@ from probreg.data.formula.functions import term_function
 from probreg.data.weights import WeightsLike, refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged, warn_caller
 from probreg.fits import storage
+from probreg.fits.effects_table import effects_table
 from probreg.fits.inference_data import (
     coefficient_dims,
     covariance_array,
@@ -44,7 +45,14 @@ from probreg.fits.smooth_functions import curve, points_given, points_over_range
 from probreg.fits.statistics import FitStatistics
 from probreg.fits.support import support_table
 from probreg.inference import METHODS, Method, MethodName, Status
-from probreg.inference.base import essential, markov, method_obstacle, reported_coefficients, scale_matrix_of_reported
+from probreg.inference.base import (
+    essential,
+    markov,
+    method_obstacle,
+    reported_coefficients,
+    scale_matrix_of_reported,
+    with_found_scales,
+)
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.inference.sampling.convergence import judged
 from probreg.inference.sampling.served_lengths import with_served_lengths
@@ -60,14 +68,18 @@ from probreg.inference.uncertainty.covariance import (
     with_errors,
 )
 from probreg.inference.uncertainty.intervals import GivenCovariance, IntervalKind, Intervals
+from probreg.inference.varying import OF_EFFECTS
 from probreg.likelihoods import OfTrials
+from probreg.likelihoods.links import IDENTITY
 from probreg.model.compatibility import with_precision
+from probreg.model.group_effects import Groups, groups_absent, rows_of_groups, with_group_columns, words_of
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
 from probreg.model.rows_taken_away import model_without, require_gaussian_noise, require_rows_left
 from probreg.numerics.linalg import limited
 from probreg.priors import Flat
 from probreg.system.disk import destination
+from probreg.system.progress import progress_bar
 
 if TYPE_CHECKING:
     from probreg.online import Guarantee
@@ -388,8 +400,69 @@ class Fit(FitStatistics):
         df = self.solution.df if given is None else given.words.get("df")
         if given is not None:
             error = np.sqrt(np.diagonal(given.scale)).reshape(error.shape)
-        normal = interval.name == "wald" or self.solution.df is None or self.solution.replicates is not None
+        df = self._intervals.df if given is None else df
+        normal = interval.name == "wald" or self._intervals.df is None or self.solution.replicates is not None
         return summary_table(self, self.coef.values, Asked(interval, prob, error, None if normal else df, exp, null))
+
+    # ---- effects of groups -------------------------------------------------------------------------------------------
+
+    @property
+    def hyper(self) -> dict[str, float]:
+        """Standard deviations and correlations of effects that vary by a group, by name; at the top of the evidence or posterior means.
+
+        Returns
+        -------
+        dict of float
+            Such as "sd(Days | Subject)", in units of the linear predictor per unit of the effect, and "cor(Intercept, Days | Subject)".
+
+        Examples
+        --------
+        >>> data = {"y": [1.0, 2.0, 5.0, 6.0, 9.0, 8.0], "g": ["a", "a", "b", "b", "c", "c"]}
+        >>> {k: round(v, 3) for k, v in fit(Model.from_formula("y ~ 1 + (1 | g)", data)).hyper.items()}
+        {'sd(Intercept | g)': 3.476}
+        """
+        return {name: value for name, (value, _) in self.solution.scalars.items() if name.startswith(OF_EFFECTS)}
+
+    @checked
+    def effects(self, group: Word | None = None, prob: Probability = 0.95) -> DataFrame:
+        """The effects of each group: conditional mean, spread and interval, and how far each is pooled.
+
+        An effect b has a distribution given y, also at scales found by evidence, which are then taken as known. pooling =
+        Var(b | y) / Var(b): 0 where the rows of the group settle it, 1 where it is that of the common mean. Var(b | y) counts the
+        uncertainty of the flat coefficients.
+
+        Parameters
+        ----------
+        group : str, optional
+            The grouping factor, such as "Subject" or "school:class"; the only one by default.
+        prob : float
+            Probability of the intervals, between 0 and 1.
+
+        Returns
+        -------
+        DataFrame
+            One row for each group and effect (and outcome): group, effect, estimate, sd, lower, upper, pooling. Effects are
+            deviations from the flat coefficient of the same name.
+
+        Raises
+        ------
+        DataError
+            For a name that is no grouping factor.
+        Incompatible
+            For a model without such effects, and a fit without standard errors.
+
+        References
+        ----------
+        Henderson 1975; Robinson 1991.
+
+        Examples
+        --------
+        >>> data = {"y": [1.0, 2.0, 5.0, 6.0, 9.0, 8.0], "g": ["a", "a", "b", "b", "c", "c"]}
+        >>> found = fit(Model.from_formula("y ~ 1 + (1 | g)", data))
+        >>> found.effects("g")["estimate"].round(3).tolist()  # (1 - 0.25 / 12.333) times the deviations of the means
+        [-3.592, 0.327, 3.266]
+        """
+        return effects_table(self.model, self.method, self.solution, group, prob)
 
     # ---- smooth functions ------------------------------------------------------------------------------------------
 
@@ -514,6 +587,7 @@ class Fit(FitStatistics):
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
+        groups: Groups | None = None,
     ) -> Predictive:
         """The predictive distribution p(y_new | y) at these rows.
 
@@ -530,6 +604,8 @@ class Fit(FitStatistics):
             `pr.weights.precision(w)` of new rows, whose noise scale is sigma / sqrt(w); training rows have their own.
         trials : array (n,), optional
             Of new rows whose table does not hold them.
+        groups : {"known", "new", "typical"}, optional
+            As in `predict`. Rows of one new group share its effects, which a point estimate has 1,024 draws of then.
 
         Returns
         -------
@@ -545,7 +621,7 @@ class Fit(FitStatistics):
         """
         refuse_sampling(self.model.design.weight_kind, "a predictive distribution")
         require_predictive(self.solution, self.method)
-        design = self._design(data, offset, weights, trials)
+        design = self._design(data, offset, weights, trials, groups)
         return predictive(self.model, self.solution, design, spread=False, seed=self.seed)
 
     @overload
@@ -557,6 +633,7 @@ class Fit(FitStatistics):
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
+        groups: Groups | None = None,
         output: Literal["xarray"] = "xarray",
     ) -> Dataset: ...
 
@@ -569,6 +646,7 @@ class Fit(FitStatistics):
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
+        groups: Groups | None = None,
         output: Literal["pandas"],
     ) -> DataFrame: ...
 
@@ -581,6 +659,7 @@ class Fit(FitStatistics):
         offset: ArrayLike | None = None,
         weights: WeightsLike | None = None,
         trials: ArrayLike | None = None,
+        groups: Groups | None = None,
         output: Literal["xarray", "pandas"] = "xarray",
     ) -> Dataset | DataFrame:
         """Mean, interval of the mean and interval of a new observation at these rows.
@@ -608,6 +687,10 @@ class Fit(FitStatistics):
             Precisions of new rows.
         trials : array (n,), optional
             Of new rows whose table does not have their column.
+        groups : {"known", "new", "typical"}, optional
+            Of effects that vary by a group: "known" takes those of each row's own group, by default where the fit has met all
+            groups. "new" takes every group as one the fit has not met: effects are drawn from N(0, S), which widens both
+            intervals, and the mean is over them; without a column of the groups each row is of one of its own. "typical" has effects of zero, and needs no column of the groups.
         output : {"xarray", "pandas"}
             A Dataset, or a DataFrame with the same columns, one line per row (and level).
 
@@ -620,18 +703,24 @@ class Fit(FitStatistics):
         Raises
         ------
         DataError
-            For rows the model cannot read: a missing column, an unseen level.
+            For rows the model cannot read: a missing column, an unseen level; for a group that the fit has not met, unless
+            `groups` says what it is.
         NotConverged
             Without an estimate.
         """
         import xarray as xr
 
-        design = self._design(data, offset, weights, trials).whole
+        design = self._design(data, offset, weights, trials, groups).whole
         found: Prediction = predict(self.model, self.solution, self.method, design, prob=prob, seed=self.seed)
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
         if found.mean.ndim == 2:
             coords["level"] = [str(v) for v in self.model.likelihood.levels]
         attrs = {"prob": prob, "kind": found.kind, "method": self.method.name}
+        if self.model.design.recipe.grouped:
+            said_of = words_of(groups, identity=self.model.likelihood.link is IDENTITY)
+            if groups == "new" and data is not None and (alone := groups_absent(self.model.design.recipe, data)):
+                said_of += f"; without {', '.join(alone)} each row is of a group of its own"
+            attrs["groups"] = said_of
         said = xr.Dataset({k: (tuple(coords), v) for k, v in found.arrays.items()}, coords, attrs)
         if output == "xarray":
             return said
@@ -639,7 +728,15 @@ class Fit(FitStatistics):
         table.attrs = attrs
         return table
 
-    def _design(self, data: Any, offset: Any, weights: Any, trials: Any = None) -> Any:
+    def _design(self, data: Any, offset: Any, weights: Any, trials: Any = None, groups: Groups | None = None) -> Any:
+        """The design at new rows, or of the training rows, whose groups are those that `groups` means."""
+        if data is None or not self.model.design.recipe.grouped:
+            return rows_of_groups(self._rows(data, offset, weights, trials), groups)
+        known = with_group_columns(self.model.design.recipe, data, groups) if groups in ("typical", "new") else data
+        at = self._rows(known, offset, weights, trials)
+        return rows_of_groups(at, groups, self.model.design.recipe.groups_at(known))
+
+    def _rows(self, data: Any, offset: Any, weights: Any, trials: Any = None) -> Any:
         if trials is not None and not isinstance(self.model.likelihood, OfTrials):
             raise DataError(f"trials= goes with rows that count them; this model is {self.model.likelihood.name}")
         if data is not None:
@@ -778,6 +875,8 @@ class Fit(FitStatistics):
         True
         """
         require_gaussian_noise(self.model)
+        if self.model.design.recipe.grouped and self.solution.stats.get("ratios_found"):
+            raise Incompatible("the standard deviations of the groups were found on all rows: fit the rows that stay")
         plain = replace(self.model, prior=Flat())  # a prior relative to the rows is scaled on those that stay alone
         gone = data if isinstance(data, Model) else plain.at(data, y, weights=weights, offset=offset)
         rest = model_without(self.model, gone)
@@ -873,7 +972,7 @@ class Fit(FitStatistics):
         destination(path)
         unknown = self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
         unknown = unknown or self.model.design.weight_kind == "sampling"
-        likelihood = {} if unknown else {"log_likelihood": self.log_likelihood}
+        likelihood = {} if unknown else {"log_likelihood": self.conditional_log_likelihood}
         stats = {**self.solution.stats, **likelihood}
         known = replace(self.solution, stats=stats, notes=(*self.notes, *self.solution.notes))
         if rows:
@@ -914,6 +1013,7 @@ def fit(
     seed: Seed = 0,
     strict: Flag = False,
     threads: Workers | None = None,
+    progress: Flag | None = None,
 ) -> Fit:
     """Fits a model: its maximum, its posterior, or an approximation of it, as `method` says.
 
@@ -934,6 +1034,8 @@ def fit(
     threads : int, optional
         Number of threads, one per core by default. They serve blocks of rows and chains; BLAS is kept to one within
         each.
+    progress : bool, optional
+        Whether a bar is shown; by default as the method says, after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -956,15 +1058,17 @@ def fit(
     chosen = METHODS.resolve(method)
     if not isinstance(chosen, Method):
         raise Incompatible(f"method is the name of a method or a Method, got {chosen!r}")
-    with limited(threads):
+    with limited(threads), progress_bar(chosen.name, show=chosen.progress if progress is None else progress):
         if (why := method_obstacle(chosen, model)) is not None:
             tried = {k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")}
             able = [
                 k for k, v in tried.items() if method_obstacle(v, model) is None and (model.design.n or not v.in_memory)
             ]
-            raise Incompatible(f"{why}. These can fit this model: {', '.join(able) or 'none'}.")
+            with_other = "with its defaults, " if chosen.name in able else ""
+            able = [chosen.name, *(k for k in able if k != chosen.name)] if with_other else able
+            raise Incompatible(f"{why}. These can fit this model: {with_other}{', '.join(able) or 'none'}.")
         rng = np.random.default_rng(seed)
-        model, chosen, notes, stats, solved = chosen.resolve(model, rng)
+        model, chosen, notes, stats, solved, scales = chosen.resolve(model, rng)
         if not model.joint.informative.all() or any(model.aux_prior(a).name == "reference" for a in model.unknown):
             require_rows_left(model.design)
         solution = chosen.solve(model, rng) if solved is None else solved
@@ -972,6 +1076,7 @@ def fit(
         solution = judged(model, solution) if markov(chosen, solution) else solution
         solution = with_served_lengths(model, solution)
     solution = replace(solution, stats={**solution.stats, **stats}) if stats else solution
+    solution = with_found_scales(model, solution, scales)
     if not solution.status.good:
         message = f"{chosen.name}: {solution.status.value}" + (f" ({solution.detail})" if solution.detail else "")
         if strict:

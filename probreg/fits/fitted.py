@@ -8,10 +8,18 @@ import numpy as np
 
 from probreg.arguments.types import DataArray, Dataset
 from probreg.data.weights import refuse_sampling
+from probreg.errors import Incompatible
 from probreg.fits.inference_data import estimate_group, parameter_names
 from probreg.fits.prediction import require_predictive
 from probreg.inference import Method, Solution
 from probreg.model.model import Model
+
+LAPLACE = "Laplace's approximation"
+POINTS = "{} points of adaptive quadrature"
+LIKELIHOOD_OF_REML = (
+    "REML has a restricted likelihood, which is none of y: its criterion is in summary() and glance(); for a log-likelihood fit with "
+    "Evidence(criterion='ML')"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,24 +92,45 @@ class Fitted:
     def log_likelihood(self) -> float:
         """The log-likelihood log p(y | estimate), summed over the observations; at the posterior mean for a posterior.
 
+        Of a maximum likelihood fit of effects that vary by a group it is marginal: the effects are integrated out, as in AIC.
+
         Returns
         -------
         float
-            In nats; inf where sigma = 0.
+            In nats; nan where no degrees of freedom are left for sigma, inf where sigma = 0 otherwise. Of a posterior of effects
+            that vary by a group it is given their means.
 
         Raises
         ------
         Incompatible
-            Under sampling weights, which make a pseudo-likelihood.
+            Under sampling weights, which make a pseudo-likelihood; for REML, whose criterion is no likelihood of y.
         NotConverged
             Without an estimate.
+        """
+        refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
+        if (found := self.solution.found) is not None and self.target == "mode":
+            if found.criterion != "ML":
+                raise Incompatible(LIKELIHOOD_OF_REML)
+            return found.value  # log p(y | beta, scales)
+        return self.conditional_log_likelihood
+
+    @cached_property
+    def conditional_log_likelihood(self) -> float:
+        """log p(y | estimate) given the effects of groups, which is `log_likelihood` where there are none.
+
+        Returns
+        -------
+        float
+            In nats.
         """
         refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
         if self.likelihood_at_estimate is not None:
             return self.likelihood_at_estimate
         require_predictive(self.solution, self.method)
+        if self.solution.df is not None and self.solution.df <= 0:
+            return np.nan  # as many coefficients as rows: sigma has no estimate
         if any(self.solution.aux.get(a) == 0 for a in self.model.unknown):
-            return np.inf  # as many coefficients as rows: sigma = 0
+            return np.inf  # the columns meet every response
         return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
 
     @property
@@ -112,4 +141,18 @@ class Fitted:
         notes = (*self.notes, *s.notes, *self.model.design.notes)
         model = self.model.likelihood.describe(self.model.design.response)
         engine = {"engine": s.draws.engine} if s.draws is not None and s.draws.engine else {}
-        return {"models": model, "method": self.method.name, **engine, "status": status, "notes": notes}
+        return {"models": model, "method": self._how, **engine, "status": status, "notes": notes}
+
+    @property
+    def _how(self) -> str:
+        """The method in words; at scales that were found the criterion is what a reader knows it by."""
+        found = self.solution.found
+        if found is None:
+            return self.method.name
+        said = found.criterion
+        if not found.plain:
+            return f"posterior mode of the scales by evidence, which is not {said}"
+        if not found.stated.likelihood.least_squares:
+            said += f" by {POINTS.format(found.points) if found.points > 1 else LAPLACE}"
+        own = self.target == "posterior" or self.solution.replicates is not None
+        return f"{said}, {self.method.name}" if own else said

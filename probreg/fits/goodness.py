@@ -26,7 +26,7 @@ Array = np.ndarray
 
 def estimated_coefficients(fit: Fitted) -> int:
     """The coefficients that the rows identify, of all linear predictors."""
-    (p, m), free = fit.model.shape, fit.solution.null_space
+    p, m, free = len(fit.model.design.head), fit.model.shape[1], fit.solution.null_space
     return (p - (0 if free is None else free.shape[1])) * m
 
 
@@ -35,10 +35,40 @@ def is_maximum_likelihood(fit: Fitted) -> bool:
     return fit.target == "mode" and fit.model.flat and fit.method.probabilities
 
 
+NOT_OF_REML = (
+    "AIC and BIC are of maximum likelihood, and REML compares only models of the same flat columns: fit with "
+    "Evidence(criterion='ML')"
+)
+
+
+def tested_at_found_scales(fit: Fitted) -> bool:
+    """A mode at the maximum of REML or ML alone, with flat coefficients beside effects that vary by a group."""
+    found = fit.solution.found
+    flat = found is not None and not found.stated.joint.informative[found.stated.design.head].any()
+    return flat and found is not None and found.plain and fit.target == "mode"
+
+
+def flat_at_found_scales(fit: Fitted) -> bool:
+    """The same where smooth functions stand beside the effects, whose scales were found too: flat coefficients keep their tests."""
+    found = fit.solution.found
+    if found is None or not found.plain or fit.target != "mode":
+        return False
+    design, joint = found.stated.design, found.stated.joint
+    others = design.head[~design.of_terms[design.head]]
+    return len(others) > 0 and not joint.informative[others].any()
+
+
+def saturated(fit: Fitted) -> bool:
+    """Least squares with as many coefficients as rows, which leave no degrees of freedom for an unknown sigma."""
+    return fit.solution.df is not None and fit.solution.df <= 0
+
+
 def why_no_criterion(fit: Fitted) -> str | None:
     """Why parameters cannot be counted, as AIC and BIC do; None for maximum likelihood."""
     if is_maximum_likelihood(fit):
         return None
+    if tested_at_found_scales(fit) and fit.solution.found is not None:
+        return None if fit.solution.found.criterion == "ML" else NOT_OF_REML
     if fit.target == "posterior":
         return "AIC and BIC are of maximum likelihood, and this is a posterior: pr.compare_models has its elpd"
     if not fit.method.probabilities:
@@ -54,7 +84,7 @@ def why_no_criterion(fit: Fitted) -> str | None:
 def why_no_test(fit: Fitted, *, own_errors: bool) -> str | None:
     """Why a Wald statistic of a mode has no p-value; None for maximum likelihood. `own_errors` says that no other covariance
     takes the place of the fit's."""
-    if is_maximum_likelihood(fit):
+    if is_maximum_likelihood(fit) or flat_at_found_scales(fit):
         working = fit.model.likelihood.working and not fit.solution.sandwich and fit.solution.replicates is None
         if not (working and own_errors):
             return None
@@ -111,7 +141,7 @@ def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
         d.weights, precision=d.precision, weight_kind=d.weight_kind,
     )  # fmt: skip
     null, rng = Model(alone, model.likelihood, aux={**model.fixed, **held}), np.random.default_rng(0)
-    null, method, _, _, found = METHODS["auto"]().resolve(null, rng)
+    null, method, _, _, found, _ = METHODS["auto"]().resolve(null, rng)
     found = method.solve(null, rng) if found is None else found
     return NullModel(null, found.beta, found.aux)
 
@@ -141,7 +171,7 @@ def share_explained(fit: Fitted, deviance: float) -> float:
     if is_density(fit.model):
         part, whole = deviance, null_deviance(fit.model, fit.solution.aux)
     else:
-        part, whole = fit.log_likelihood, null_model(fit.model, {}).log_likelihood
+        part, whole = fit.conditional_log_likelihood, null_model(fit.model, {}).log_likelihood
     return 1.0 - part / whole if whole else np.nan  # a response that an intercept meets leaves nothing to explain
 
 

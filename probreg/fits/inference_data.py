@@ -13,8 +13,10 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.errors import DataError
+from probreg.fits.effects_table import effect_variables, spread_variables
 from probreg.inference import Draws, Method, Solution
 from probreg.inference.base import (
+    has_effects,
     reported_coefficients as reported_coefficients,
     reported_estimate,
     reported_scale as reported_scale,
@@ -34,7 +36,7 @@ def coefficient_dims(model: Model) -> tuple[str, ...]:
 
 
 def model_coordinates(model: Model) -> dict[str, list[str]]:
-    out = {"coef": list(model.design.columns)}
+    out = {"coef": list(model.design.head_columns)}
     return out | ({"outcome": list(model.likelihood.outcomes)} if model.likelihood.outcomes else {})
 
 
@@ -42,7 +44,7 @@ def coefficient_index(model: Model) -> Any:
     """The rows of a table of coefficients, outcome by outcome."""
     import pandas as pd
 
-    columns, outcomes = model.design.columns, model.likelihood.outcomes
+    columns, outcomes = model.design.head_columns, model.likelihood.outcomes
     if not outcomes:
         return pd.Index(columns, name="coef")
     return pd.MultiIndex.from_tuples([(o, c) for o in outcomes for c in columns], names=["outcome", "coef"])
@@ -73,8 +75,8 @@ def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> A
 
 def parameter_names(model: Model) -> list[str]:
     """One name per reported coefficient, `column` or `column: outcome`, column first."""
-    outcomes = model.likelihood.outcomes
-    return [f"{c}: {o}" for c in model.design.columns for o in outcomes] if outcomes else list(model.design.columns)
+    columns, outcomes = model.design.head_columns, model.likelihood.outcomes
+    return [f"{c}: {o}" for c in columns for o in outcomes] if outcomes else list(columns)
 
 
 def covariance_values(model: Model, covariance: Any) -> Array:
@@ -115,6 +117,7 @@ def estimate_group(model: Model, solution: Solution) -> Any:
     for name, (value, sd) in solution.scalars.items():
         variables[name] = ((), value)
         variables[f"{name}_std_error"] = ((), sd)
+    variables |= spread_variables(model, solution) if has_effects(model) else {}
     return xr.Dataset(variables, model_coordinates(model))
 
 
@@ -172,7 +175,8 @@ def to_inference_data(model: Model, method: Method, solution: Solution, seed: in
 def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
     """Draws from the asymptotic distribution of a point estimate: what the estimator does, not what the data say."""
     beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
-    return draws_group(model, {"beta": beta[None]} | {a: v[None, :, 0] for a, v in aux.items()})
+    drawn = {"beta": beta[None]} | {a: v[None, :, 0] for a, v in aux.items()}
+    return draws_group(model, drawn, effects=False)  # which no estimator estimates
 
 
 def _replicates_group(model: Model, solution: Solution) -> Any:
@@ -189,11 +193,13 @@ def _replicates_group(model: Model, solution: Solution) -> Any:
     )
 
 
-def draws_group(model: Model, draws: Mapping[str, Array]) -> Any:
+def draws_group(model: Model, draws: Mapping[str, Array], *, effects: bool = True) -> Any:
     import xarray as xr
 
     beta = reported_coefficients(model, draws["beta"])
     variables: dict[str, Any] = {"beta": (("chain", "draw", *coefficient_dims(model)), beta)}
+    if effects and has_effects(model):
+        variables |= effect_variables(model, {"effects": draws["beta"]}, ("chain", "draw"))
     variables |= {k: (("chain", "draw"), v) for k, v in draws.items() if k != "beta"}
     return xr.Dataset(variables, model_coordinates(model) | _draw_coordinates(draws))
 
@@ -206,18 +212,24 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
     rows, weight = observation_rows(model, repeat=repeat)
     obs, classes = _labels(model, rows), _classes(model)
     y, given = model.likelihood.drawn(d.observed[rows]), model.likelihood.given(d.observed[rows])
-    constant: dict[str, Any] = {"X": (("obs", "coef"), d.X[rows])}
+    constant: dict[str, Any] = {"X": (("obs", "coef"), d.X[np.ix_(rows, d.head)] if has_effects(model) else d.X[rows])}
     if weight is not None:
         constant["weights"] = ("obs", weight)
     if d.precision is not None:
         constant["precision"] = ("obs", d.precision[rows])
+    constant |= {t.key: ("obs", _groups_at(d, t, rows)) for t in d.recipe.grouped.values()}
     constant |= {k: ("obs", v) for k, v in given.items()}
     if d.offset is not None:
         constant["offset"] = ("obs", d.offset[rows, 0])
     return {
         "observed_data": xr.Dataset({"y": (("obs", *classes), y)}, obs | classes, _weighting(weight)),
-        "constant_data": xr.Dataset(constant, obs | {"coef": list(d.columns)}, _weighting(weight)),
+        "constant_data": xr.Dataset(constant, obs | {"coef": list(d.head_columns)}, _weighting(weight)),
     }
+
+
+def _groups_at(design: Design, term: Any, rows: Array) -> Array:
+    """The group of each row by name."""
+    return np.array([*term.levels, ""], dtype=object)[design.inputs[term.key][rows, 0].astype(int)]
 
 
 def _row_groups(model: Model, draws: Mapping[str, Array], seed: int, *, repeat: bool = True) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """What a fit says of new rows, as arrays: the mean, the interval of the mean, the interval of a new observation.
 
-For a Gaussian posterior in closed form all three are Student-t or normal, for another posterior they come from the draws.
+For a Gaussian posterior in closed form all three are Student-t or normal; by quadrature they are of mixtures of normals over the
+nodes of sigma. For another posterior they come from the draws, but for the mean where that is x'beta.
 For a point estimate the mean is the plug-in; its interval is Wald on the
 scale of the link (delta method for class probabilities); a new observation is classical Student-t for least squares, and
 otherwise the mixture of the likelihood over draws from the estimator's asymptotic normal distribution.
 Of a Gaussian process all of them count what its columns leave of it off the rows that they were made of (`off_span`), with the mean of
-the process given its values where these are its coefficients.
+the process given its values where these are its coefficients; of effects that vary by a group those of new groups are counted alike.
 """
 
 from collections.abc import Mapping
@@ -17,8 +18,9 @@ from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference import Method, Solution, Status
+from probreg.inference.exact.quadrature import predictors_given_sigma
 from probreg.inference.modes.closed_form import touched
-from probreg.inference.modes.wide import Factored
+from probreg.inference.modes.wide import UnwrittenCovariance
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
@@ -71,7 +73,11 @@ def require_predictive(solution: Solution, method: Method) -> None:
 
 def predictive(model: Model, solution: Solution, design: Design, *, spread: bool, seed: int) -> Predictive:
     """The mixture over draws; for a point estimate one atom, or with `spread` its asymptotic distribution."""
-    return _mixture(model, _atoms(model, solution, spread=spread, seed=seed), design)
+    atoms = _atoms(model, solution, spread=spread, seed=seed)
+    if atoms.off is not None and len(atoms.values["beta"]) == 1 and atoms.off.shares_groups(design):
+        # rows of one new group share its effects, so that they need draws in place of each row's own distribution
+        atoms = replace(atoms, values={k: np.repeat(v, _POINT_ATOMS, axis=0) for k, v in atoms.values.items()})
+    return _mixture(model, atoms, design)
 
 
 def atom_count(model: Model, solution: Solution) -> int:
@@ -86,7 +92,7 @@ def off_span_of(model: Model, solution: Solution, aux: Mapping[str, Array | floa
 
     `aux` are the nuisance parameters of the atoms where they are others than those of the solution.
     """
-    if not model.design.recipe.processes:
+    if not model.design.recipe.processes and not model.design.recipe.grouped:
         return None
     draws = None if solution.draws is None else solution.draws.flat
     if aux is None:
@@ -127,7 +133,9 @@ def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
     found = Predictive(model.likelihood, plus_offset(eta, design.offset), known, model.given(design))
     if atoms.off is None:
         return found
-    mean, variance = atoms.off.moments(design)
+    if S > 1:
+        found = replace(found, eta=found.eta + atoms.off.group_draws(design, S, m, atoms.rng))
+    mean, variance = (atoms.off.of_processes if S > 1 else atoms.off).moments(design)
     found = replace(found, eta=found.eta + mean)
     return found if variance is None else _with_residual(model, found, variance, atoms.rng)
 
@@ -177,12 +185,16 @@ def predict(model: Model, solution: Solution, method: Method, design: Design, *,
         return Prediction(mean, _mean_interval(model, solution, design, prob), None, None, kind)
     if _exact(model, solution):
         return _closed(model, solution, design, prob)
+    if _on_nodes(model, solution):
+        size = max(1, _NUMBERS // len(solution.posterior.marginals["weight"]))  # type: ignore[index]
+        parts = [slice(i, i + size) for i in range(0, design.n, size)] or [slice(0)]
+        return _joined([_of_nodes(model, solution, design.take(part), prob) for part in parts])
     atoms = _atoms(model, solution, spread=spread, seed=seed)
     made = _of_point if point else _of_draws
     size = max(1, _NUMBERS // (len(atoms.values["beta"]) * model.shape[1]))
     rows = [slice(i, i + size) for i in range(0, design.n, size)] or [slice(0)]
     found = _joined([made(model, solution, design.take(part), atoms, prob) for part in rows])
-    return found if atoms.off is None else replace(found, kind=found.kind + _counted(model, solution))
+    return replace(found, kind=found.kind + _counted(model, solution))
 
 
 def _joined(parts: list[Prediction]) -> Prediction:
@@ -249,10 +261,38 @@ def noise_of_scale(model: Model, solution: Solution) -> float | None:
     return float(np.sqrt(_noise_square(model, solution))) if _exact(model, solution) else None
 
 
+def _on_nodes(model: Model, solution: Solution) -> bool:
+    """The posterior is a mixture over nodes of log sigma, given which a Gaussian linear predictor is normal."""
+    nodes = None if solution.draws is None else solution.draws.marginals
+    known = nodes is not None and "log_sigma" in nodes and not model.design.recipe.processes
+    return known and predictors_given_sigma(model, np.zeros((0, model.shape[0])), np.ones(1)) is not None
+
+
+def _of_nodes(model: Model, solution: Solution, design: Design, prob: float) -> Prediction:
+    """Quantiles of sum_k w_k N(x'm_k, v_k) for the mean, and of sum_k w_k N(x'm_k, v_k + sigma_k^2) for a new observation."""
+    nodes = solution.posterior.marginals
+    assert nodes is not None
+    sigma, tail = np.exp(nodes["log_sigma"]), (1.0 - prob) / 2.0
+    given = predictors_given_sigma(model, design.X, sigma)
+    assert given is not None
+    eta, sd = np.stack([plus_offset(row[:, None], design.offset) for row in given[0]]), given[1]
+    noise = model.likelihood.at_rows({model.noise_scale: sigma[:, None]}, design.precision)[model.noise_scale]
+    ends = []
+    for spread in (sd, np.sqrt(np.square(sd) + np.square(noise))):
+        mixture = Predictive(model.likelihood, eta, {model.noise_scale: spread}, share=nodes["weight"])
+        ends.append((mixture.quantile(tail), mixture.quantile(1.0 - tail)))
+    mean = _eta(design, solution.beta)[:, 0]
+    return Prediction(
+        mean, ends[0], ends[1], None, "equal-tailed intervals of the posterior, over nodes of sigma, no draws needed"
+    )
+
+
 def _of_draws(model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float) -> Prediction:
     p = _mixture(model, atoms, design)
     means = p.means()
     mean, interval = means.mean(0), equal_tail(means, prob)
+    if atoms.off is None and model.likelihood.link is IDENTITY and np.array_equal(means, p.eta[..., 0]):
+        mean = _eta(design, solution.beta)[:, 0]  # E[x'beta] = x'E[beta], which has no or less Monte Carlo error
     if not isinstance(model.likelihood, UnivariateLikelihood):
         kind = "equal-tailed posterior intervals of the class probabilities"
         return Prediction(mean, interval, None, _likely(mean, prob), kind)
@@ -333,16 +373,19 @@ def _new(model: Model, p: Predictive, prob: float, how: str) -> tuple[tuple[Arra
     return (some.quantile(tail, tol=_TOL), some.quantile(1 - tail, tol=_TOL)), how
 
 
-def _variance(X: Array, scale: Array | Factored, J: Array) -> Array:
+def _variance(X: Array, scale: Array | UnwrittenCovariance, J: Array) -> Array:
     """Variance of J eta, (n, D), for the covariance `scale` of vec(beta) and J (n, D, m)."""
-    p, m = X.shape[1], J.shape[-1]
-    if isinstance(scale, Factored):
-        each = [np.kron(X, np.eye(m)[k]) for k in range(m)]  # rows of eta_k over vec(beta)
-        eta_cov = np.stack([np.stack([np.einsum("np,np->n", a @ scale, b) for b in each], -1) for a in each], -2)
-    else:
-        S = np.nan_to_num(scale).reshape(p, m, p, m)
-        eta_cov = np.einsum("np,pkql,nq->nkl", X, S, X, optimize=True)
+    eta_cov = predictor_covariance(X, scale, J.shape[-1])
     return np.einsum("ndk,nkl,ndl->nd", J, eta_cov, J, optimize=True)
+
+
+def predictor_covariance(X: Array, scale: Array | UnwrittenCovariance, m: int) -> Array:
+    """The covariances (n, m, m) of the linear predictors X beta, `scale` that of vec(beta)."""
+    if isinstance(scale, UnwrittenCovariance):
+        return scale.of_predictors(X, m)
+    p = X.shape[1]
+    S = np.nan_to_num(scale).reshape(p, m, p, m)
+    return np.einsum("np,pkql,nq->nkl", X, S, X, optimize=True)
 
 
 def _estimable(model: Model, solution: Solution, design: Design) -> None:
@@ -355,7 +398,7 @@ def _estimable(model: Model, solution: Solution, design: Design) -> None:
         gone = ", ".join(c for c, out in zip(design.columns, touched(N)) if out)
         rows = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise Incompatible(
-            f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0); they do not keep "
+            f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0). They do not keep "
             f"the relations of the training rows, so the coefficients of {gone} do not cancel ({solution.detail}). "
             "Predict at rows that keep them, drop a column or give a prior."
         )
@@ -385,8 +428,6 @@ def _counted(model: Model, solution: Solution) -> str:
 
 def _left(model: Model, solution: Solution, design: Design, noise: float | None = None) -> Array | None:
     """The residual variance (n,) of each linear predictor, at the estimate; `noise` where its scale is another."""
-    if not model.design.recipe.processes:
-        return None
     off = off_span_of(model, solution, None if noise is None else {model.noise_scale: noise})
     variance = None if off is None else off.variance(design)
     return None if variance is None else variance.mean(0)

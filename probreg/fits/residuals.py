@@ -204,8 +204,8 @@ def quantile_residuals(fit: Fitted, rows: Array) -> Array:
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood):
         raise Incompatible(
-            f"quantile residuals need an ordered response, and the classes of a {likelihood.name} have no order; response, pearson and "
-            "partial residuals are class by class, deviance residuals one of each row"
+            f"quantile residuals need an ordered response, and the classes of a {likelihood.name} have no order. Response, pearson "
+            "and partial residuals are class by class, deviance residuals one of each row"
         )
     used, place = np.unique(rows, return_inverse=True)
     upper, lower = tails(fit, used)

@@ -59,8 +59,9 @@ def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
 def scales_of_functions(model: Model, solution: Solution) -> dict[str, tuple[float, ...]]:
     """tau of each range block of each smooth function, by the name of the function, the amplitude of a process: of a posterior
     its mean; nan where a block has no single scale."""
-    scales = {b.columns: _scale(model, solution, i) for i, b in enumerate(model.joint.blocks)}
     number = {name: j for j, name in enumerate(model.design.columns)}
+    asked = {tuple(number[c] for c in block) for f in term_functions(model.design) for block in f.of.blocks}
+    scales = {b.columns: _scale(model, solution, i) for i, b in enumerate(model.joint.blocks) if b.columns in asked}
     out = {}
     for f in term_functions(model.design):
         out[f.label] = tuple(scales.get(tuple(number[c] for c in block), np.nan) for block in f.of.blocks)
@@ -75,7 +76,7 @@ def _scale(model: Model, solution: Solution, i: int) -> float:
         values = {} if solution.draws is None else solution.draws.values
         if not set(names.values()) <= set(values):
             return np.nan
-        at = {h: float(values[name].mean()) for h, name in names.items()}
+        at = prior.internal({h: float(values[name].mean()) for h, name in names.items()})
         if (size := prior.size_at(at)) is not None:
             return size
         prior = prior.given(**at)

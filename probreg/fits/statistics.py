@@ -21,17 +21,34 @@ from probreg.fits.goodness import (
     null_deviance,
     number_of_rows,
     overall_test,
+    saturated,
     share_explained,
+    tested_at_found_scales,
     why_no_criterion,
 )
 from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import require_predictive
 from probreg.fits.residuals import labelled_residuals, reachable
+from probreg.fits.variance_shares import VarianceShares, variance_shares
+from probreg.inference.base import has_effects
+from probreg.model.model import Model
 
 
 @dataclass(frozen=True, eq=False)
 class FitStatistics(Fitted):
     """What `Fit` says of itself in one number each, and in the tables that R's broom has."""
+
+    @property
+    def stated_model(self) -> Model:
+        """The model as it was stated; `model` has the scales that evidence found for effects by group in place of unknown ones.
+
+        Returns
+        -------
+        Model
+            `model` itself where nothing was found.
+        """
+        found = self.solution.found
+        return self.model if found is None else found.stated
 
     @property
     def nobs(self) -> int:
@@ -61,8 +78,13 @@ class FitStatistics(Fitted):
         Raises
         ------
         Incompatible
-            Under a prior of coefficients, where each counts by less than one.
+            Under a prior of coefficients, and for effects by group, where each counts by less than one.
         """
+        if tested_at_found_scales(self):
+            raise Incompatible(
+                "residual degrees of freedom count coefficients, and each effect by group counts by less than one: see "
+                "pr.prior_weight(fit).effective"
+            )
         if self.model.joint.informative.any():
             raise Incompatible(
                 "residual degrees of freedom count coefficients, and under a prior each counts by less than one: see "
@@ -81,7 +103,9 @@ class FitStatistics(Fitted):
         """
         if (why := why_no_criterion(self)) is not None:
             raise Incompatible(why)
-        return estimated_coefficients(self) + len(self.model.unknown)
+        found = self.solution.found
+        scales = 0 if found is None else found.count
+        return estimated_coefficients(self) + len(self.model.unknown) + scales
 
     @property
     def aic(self) -> float:
@@ -127,8 +151,13 @@ class FitStatistics(Fitted):
 
     @property
     def _finite_log_likelihood(self) -> float:
+        if self.solution.found is not None:
+            return self.solution.found.value  # effects integrated over
         if not np.isfinite(self.log_likelihood):
-            raise Incompatible("the fit meets every response exactly, so that its density has no bound: no AIC or BIC")
+            none = ", with no degrees of freedom left" if saturated(self) else ""
+            raise Incompatible(
+                f"the fit meets every response exactly{none}, so that its density has no bound: no AIC or BIC"
+            )
         return self.log_likelihood
 
     @cached_property
@@ -138,6 +167,8 @@ class FitStatistics(Fitted):
         phi is 1 for classes, trials and counts. It is sigma² for noise with a scale, which makes D the residual sum of squares
         of a Gaussian, the sum of 2 |r|^p of a power, and twice the absolute, check or tube losses of those likelihoods.
 
+        Of a maximum likelihood fit of effects that vary by a group it is -2 `log_likelihood`, as in lme4.
+
         Returns
         -------
         float
@@ -146,10 +177,17 @@ class FitStatistics(Fitted):
         Raises
         ------
         Incompatible
-            Under sampling weights, which make a pseudo-likelihood.
+            Under sampling weights, which make a pseudo-likelihood; for REML, which has no likelihood of y.
         DataError
             Where the rows are gone and no moments stand for them.
         """
+        if self.solution.found is not None and self.target == "mode":
+            return -2.0 * self.log_likelihood
+        return self._conditional_deviance
+
+    @cached_property
+    def _conditional_deviance(self) -> float:
+        """D given the effects of groups."""
         require_predictive(self.solution, self.method)
         return deviance_at(self.model, self.solution.beta, self.solution.aux)
 
@@ -161,7 +199,16 @@ class FitStatistics(Fitted):
         -------
         float
             For a Gaussian the sum of squares about the mean.
+
+        Raises
+        ------
+        Incompatible
+            At scales of effects found by evidence, whose `deviance` is -2 log-likelihood.
         """
+        if self.solution.found is not None and self.target == "mode":
+            raise Incompatible(
+                "null_deviance is of fits without effects by group; fit the intercept alone and compare the log-likelihoods"
+            )
         require_predictive(self.solution, self.method)
         return null_deviance(self.model, self.solution.aux)
 
@@ -188,7 +235,7 @@ class FitStatistics(Fitted):
         ----------
         McFadden 1974; Koenker & Machado 1999.
         """
-        return share_explained(self, self.deviance if is_density(self.model) else np.nan)
+        return share_explained(self, self._conditional_deviance if is_density(self.model) else np.nan)
 
     @property
     def adjusted_r_squared(self) -> float:
@@ -341,7 +388,7 @@ class FitStatistics(Fitted):
             table = table.assign(statistic=np.nan, p_value=np.nan)
         renamed = {
             "outcome": "y.level", "coef": "term", "estimate": "estimate", "mean": "estimate", "median": "estimate",
-            "std_error": "std.error", "sd": "std.error", "statistic": "statistic", "p_value": "p.value",
+            "std_error": "std.error", "sd": "std.error", "statistic": "statistic", "df": "df", "p_value": "p.value",
             "lower": "conf.low", "upper": "conf.high", "r_hat": "rhat", "ess_bulk": "ess",
         }  # fmt: skip
         table = table.reset_index()
@@ -387,12 +434,29 @@ class FitStatistics(Fitted):
         elif self.target == "mode":
             row["null.deviance"] = self._told("null_deviance")
             row["df.null"] = self._told("nobs") - self.model.shape[1] * (self.model.design.intercept is not None)
-        row["logLik"] = self._told("log_likelihood")
+        if has_effects(self.model):
+            row |= self._of_groups()
+        found = self.solution.found
+        # of REML broom has the restricted one
+        row["logLik"] = self._told("log_likelihood") if found is None else found.value
         if self.target == "mode":
             row |= {"AIC": self._told("aic"), "BIC": self._told("bic"), "deviance": self._told("deviance")}
             row["df.residual"] = self._told("df_resid")
         row["nobs"] = self._told("nobs")
         return pd.DataFrame([row])
+
+    def _of_groups(self) -> dict[str, float]:
+        """R² of Nakagawa & Schielzeth, the intraclass correlation and the REML criterion, nan where a fit has none."""
+        found = self.solution.found
+        reml = found is not None and found.criterion == "REML"
+        try:
+            shares = variance_shares(self)
+        except ProbregError:
+            shares = VarianceShares(np.nan, np.nan, np.nan)
+        return {
+            "r2.marginal": shares.marginal, "r2.conditional": shares.conditional, "icc": shares.icc,
+            "REMLcrit": -2.0 * found.value if found is not None and reml else np.nan,
+        }  # fmt: skip
 
     @property
     def overall(self) -> Any:

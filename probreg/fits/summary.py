@@ -4,8 +4,6 @@ Imported on use, since a `Summary` is a pandas DataFrame.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,19 +11,23 @@ import pandas as pd
 from scipy.special import ndtr, stdtr
 
 from probreg.errors import DataError, Incompatible, ProbregError
-from probreg.fits.goodness import is_density, is_maximum_likelihood, why_no_test
+from probreg.fits.goodness import is_density, is_maximum_likelihood, saturated, why_no_test
 from probreg.fits.inference_data import coefficient_index, parameter_names, reported_coefficients
 from probreg.fits.smooth_functions import said_of_smooths
 from probreg.fits.statistics import FitStatistics
-from probreg.inference.base import essential, markov, reported_estimate
+from probreg.fits.variance_shares import effective_of_terms, variance_shares
+from probreg.inference.base import essential, has_effects, markov, reported_estimate, reported_marginals
 from probreg.inference.sampling.convergence import mixing
 from probreg.inference.uncertainty.intervals import KIND_WORDS, IntervalKind
-from probreg.model.model import Model
-from probreg.priors import Flat, Prior
-from probreg.system.terminal import cut_text, p_said, printed, probability_said, table_lines
+from probreg.inference.varying import OF_EFFECTS, groups_said
+from probreg.model.prior_words import prior_line
+from probreg.system.notebook import notebook_html
+from probreg.system.terminal import cut_text, p_said, printed, probability_said, table_lines, visible, wrapped
 
 Array = np.ndarray
 _LINES = 40  # of a print at most
+_NOTHING = 1e-12  # a share of the variance that is rounding
+_EDGE = 1.0 - 1e-6  # a correlation that is one but for rounding
 _FEW_COLUMNS = 300  # of a posterior: degrees of freedom of wider ones are not a matter of a print
 
 
@@ -35,7 +37,7 @@ class Asked(NamedTuple):
     interval: IntervalKind
     prob: float
     error: Array
-    df: float | None
+    df: Array | float | None
     exp: bool
     null: float | Mapping[str, float]
 
@@ -74,7 +76,10 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
     if tested:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(asked.error > 0, (coef - null) / asked.error, np.nan)
-        columns |= {"statistic": t, "p_value": two_sided(t, asked.df)}
+        if fit.solution.found is not None:  # columns of smooth functions have a prior, and no test
+            t[fit.model.joint.informative[fit.model.design.head]] = np.nan
+        own = isinstance(asked.df, np.ndarray)
+        columns |= {"statistic": t, **({"df": np.asarray(asked.df)} if own else {}), "p_value": two_sided(t, asked.df)}
     columns |= {"lower": lower, "upper": upper}
     if asked.exp:
         columns = _ratios(fit, columns, asked.interval)
@@ -82,9 +87,10 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
     table = Summary(pd.DataFrame(flat, index=coefficient_index(fit.model)))
     for name, (value, sd) in fit.solution.scalars.items():
         known = dict(zip(("lower", "upper"), asked.interval.aux_ends(name, asked.prob)))
+        value = np.nan if name == fit.model.likelihood.noise_scale and saturated(fit) else value
         known |= {"estimate": value, "mean": value, "median": value, "std_error": sd, "sd": sd}
         row = [known.get(c, np.nan) for c in columns]
-        table.loc[("", name) if fit.model.likelihood.outcomes else name] = row
+        table.loc[("", name) if fit.model.likelihood.outcomes else name, :] = row
     if markov(fit.method, fit.solution):
         for name, values in mixing(fit.model, fit.solution).items():
             table[name] = values
@@ -100,17 +106,16 @@ def _words(fit: FitStatistics, asked: Asked, tested: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "prob": float(asked.prob),
         "kind": asked.interval.name,
-        "method": fit.method.name,
         **asked.interval.words,
         **fit.described,
     }
     if tested:
         found |= {"statistic": "z" if asked.df is None else "t", "null": null_words(asked.null)}
-        found |= {} if asked.df is None else {"df": asked.df}
+        found |= {} if asked.df is None else {"df": "Satterthwaite" if isinstance(asked.df, np.ndarray) else asked.df}
     return found | ({"ratio": fit.model.likelihood.link.ratio} if asked.exp else {})
 
 
-def two_sided(t: Array, df: float | None) -> Array:
+def two_sided(t: Array, df: Array | float | None) -> Array:
     """p = 2 P(T > |t|), T Student-t on df degrees of freedom, or normal.
 
     >>> two_sided(np.array([1.959963984540054]), None).round(6).tolist()
@@ -121,11 +126,11 @@ def two_sided(t: Array, df: float | None) -> Array:
 
 def null_values(fit: FitStatistics, null: float | Mapping[str, float]) -> Array:
     """The value of each coefficient under the null, shaped as the coefficients. DataError for a name that is none of them."""
-    names, shape = parameter_names(fit.model), (fit.model.shape[0], max(1, len(fit.model.likelihood.outcomes)))
+    names, shape = parameter_names(fit.model), (len(fit.model.design.head), max(1, len(fit.model.likelihood.outcomes)))
     values = np.zeros(len(names))
     if isinstance(null, Mapping):
         for name, value in null.items():
-            at = [i for i, full in enumerate(names) if name in (full, fit.model.design.columns[i // shape[1]])]
+            at = [i for i, full in enumerate(names) if name in (full, fit.model.design.head_columns[i // shape[1]])]
             if not at:
                 raise DataError(f"null= names {name!r}, which is no coefficient; there are: {', '.join(names[:12])}")
             values[at] = _number(name, value)
@@ -185,9 +190,8 @@ def probability_positive(fit: FitStatistics) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = coef / _own_scale(fit, coef)
         return np.asarray(ndtr(t) if s.df is None else stdtr(s.df, t))
-    if draws.marginals is not None:
+    if (m := reported_marginals(fit.model, draws)) is not None:
         # sum_k w_k Phi(mean_k / sd_k)
-        m = draws.marginals
         return np.asarray(m["weight"] @ ndtr(m["mean"] / m["sd"])).reshape(coef.shape)
     beta = reported_coefficients(fit.model, draws["beta"])
     return np.asarray((beta > 0).mean((0, 1)))
@@ -211,9 +215,12 @@ def posterior_median(fit: FitStatistics) -> Array:
 
 def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True) -> str:
     """Head, table, foot and notes, at most 40 lines; without `terms` the columns of smooth functions are a line each."""
-    head, foot = _head(fit, table), _foot(fit, table)
     shown, said = (table, []) if terms else without_terms(fit, table)
     notes = [f"note: {n}" for n in essential(table.attrs["notes"])]
+    head, foot, said, notes = (
+        [part for line in lines for part in wrapped(visible(line))]
+        for lines in (_head(fit, table), _foot(fit, table), said, notes)
+    )
     size = len(fit.parameter_names)
     body = shown.iloc[: len(shown) - (len(table) - size)]
     room = max(_LINES - len(head) - len(foot) - len(notes) - len(said) - 1, 5)
@@ -227,18 +234,15 @@ def summary_html(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     """The same for a notebook."""
     shown, said = (table, []) if terms else without_terms(fit, table)
     body = shown.iloc[: len(shown) - (len(table) - len(fit.parameter_names))]
-    first, *rest = _head(fit, table)
-    head = f"<p><b>{escape(first)}</b><br>{'<br>'.join(map(escape, rest))}</p>"
-    foot = "<br>".join(map(escape, [*said, *_foot(fit, table)]))
-    notes = "".join(f"<li>{escape(n)}</li>" for n in essential(table.attrs["notes"]))
-    rows = _cells(body, table.attrs).to_html(border=0) if len(body) else ""
-    return f"{head}{rows}<p>{foot}</p><ul>{notes}</ul>"
+    foot, notes = [*said, *_foot(fit, table)], list(map(str, essential(table.attrs["notes"])))
+    return notebook_html(_head(fit, table), [_cells(body, table.attrs)] if len(body) else [], notes, foot=foot)
 
 
 def without_terms(fit: FitStatistics, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The table without the columns of smooth functions and processes, which say nothing one by one, and a line for each."""
     present = set(fit.model.design.columns)
-    terms = [t for t in fit.model.design.recipe.terms if present.issuperset(t.columns)]
+    grouped = fit.model.design.recipe.grouped
+    terms = [t for t in fit.model.design.recipe.terms if t.name not in grouped and present.issuperset(t.columns)]
     gone = {c for term in terms for c in term.columns}
     last = table.index.get_level_values(-1)
     kept = [name not in gone for name in last]
@@ -250,7 +254,7 @@ def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
     shown = {
         "p_value": ("p", p_cell), "p_positive": ("P(> 0)", probability_said), "r_hat": ("r_hat", lambda v: _fixed(v, 3)),
         "ess_bulk": ("ess_bulk", lambda v: _fixed(v, 0)), "ess_tail": ("ess_tail", lambda v: _fixed(v, 0)),
-        "statistic": (words.get("statistic", "statistic"), lambda v: _fixed(v, 2)),
+        "statistic": (words.get("statistic", "statistic"), lambda v: _fixed(v, 2)), "df": ("df", lambda v: _fixed(v, 2)),
     }  # fmt: skip
     columns = {}
     some = table.notna().any()
@@ -283,81 +287,24 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     n, df = _known(fit, "nobs"), _known(fit, "df_resid")
     size = "" if n is None else f", N = {n}"
     size += "" if df is None or fit.target == "posterior" else f", residual df = {df}"
+    size += f", {groups_said(fit.model)}" if has_effects(fit.model) else ""
     lines = [
         words["models"],
         f"{words['method']}{size}; {cut_text(words['status'])}",
-        f"prior: {prior_line(fit.model)}",
+        f"prior: {prior_line(fit.stated_model)}",
     ]
     said = f"{100 * words['prob']:g} % {KIND_WORDS.get(words['kind'], words['kind'])} intervals"
-    if words.get("covariance") == "none":
+    if words.get("covariance") == "none" or saturated(fit):
         said = "no standard errors and no intervals"
     elif "covariance" in words and words["kind"] in ("t", "wald"):
         said += f", {words['covariance']} covariance"
     if "ratio" in words:
         said += f"; {words['ratio']}s, exp of the coefficients"
-    if "statistic" in words:
-        law = f"t({words['df']:g})" if "df" in words else "z"
+    if "statistic" in words and not saturated(fit):
+        law = f"t({words['df']:g})" if isinstance(words.get("df"), float | int) else "t" if "df" in words else "z"
+        law += f" with {words['df']}'s df" if isinstance(words.get("df"), str) else ""
         said += f"; {law} and two-sided p for {words['null']}"
     return [*lines, said]
-
-
-def prior_line(model: Model) -> str:
-    """The prior as it was stated, in one line.
-
-    >>> from probreg.priors import Normal
-    >>> prior_line(Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], prior=Normal(2.5, scaled=True)))
-    'Normal(2.5, scaled=True) on x1'
-    """
-    informative = model.joint.informative
-    if not informative.any():
-        aux = [f"{a} ~ {model.aux_prior(a).name}" for a in model.unknown if not model.flat]
-        return "; ".join(["flat", *(a for a in aux if not a.endswith("reference"))])
-    if isinstance(model.prior, Prior):
-        told = tuple(c for c, known in zip(model.design.columns, informative) if known)
-        return f"{_stated(model.prior)} on {_columns(model, told)}"
-    each = [
-        f"{_stated(prior)} on {_columns(model, (key,) if isinstance(key, str) else tuple(key))}"
-        for key, prior in model.prior.items()
-        if not isinstance(prior, Flat)
-    ]
-    return "; ".join(each[:4]) + (f"; {len(each) - 4} more" if len(each) > 4 else "")
-
-
-def _columns(model: Model, names: tuple[str, ...]) -> str:
-    """Columns in a line: by name where they are few, those of a smooth function or a process as the term."""
-    design = model.design
-    called = design.called([design.columns.index(c) for c in names])
-    if called != ", ".join(names):
-        return called
-    of = {c: term.name for term in design.recipe.terms for c in term.columns}
-    shown = list(dict.fromkeys(of.get(c, c) for c in names))
-    return ", ".join(shown) if len(shown) <= 4 else f"{len(shown)} columns"
-
-
-def _stated(prior: Any) -> str:
-    """A prior by the settings that were given."""
-    said = []
-    for i, f in enumerate(fields(prior)):
-        value = getattr(prior, f.name)
-        if i == 0 or f.default is MISSING or not (value is f.default or _same(value, f.default)):
-            text = _setting(value)
-            said.append(text if i == 0 else f"{f.name}={text}")
-    return f"{type(prior).__name__}({', '.join(said)})"
-
-
-def _same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and bool(a == b)
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, bool | str) or value is None:
-        return repr(value)
-    if isinstance(value, int | float):
-        return f"{value:g}"
-    if hasattr(value, "__dataclass_fields__"):
-        return _stated(value)
-    size = len(value) if hasattr(value, "__len__") else 0
-    return f"({', '.join(f'{v:g}' for v in value)})" if 0 < size <= 4 and np.ndim(value) == 1 else f"{size} values"
 
 
 def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
@@ -365,17 +312,54 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     lines = [*_aux_lines(fit, table), *_smooth_lines(fit)]
     if fit.model.design.source is not None and not fit.model.likelihood.least_squares:
         return [*lines, "R², log-likelihood and AIC take another pass over the rows: fit.aic", *_untested(table)]
+    if has_effects(fit.model):
+        return [*lines, *_of_groups(fit), *_untested(table)]
     explained = _explained(fit, table.attrs)
     lines += [explained] if explained else []
     if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll):
         at = {"posterior": " at the posterior mean"}.get(fit.target, "" if fit.model.flat else " at the mode")
         said = f"log-likelihood {ll:.5g}{at}"
         if (aic := _known(fit, "aic")) is not None:
-            said += f", AIC {aic:.5g}, BIC {fit.bic:.5g} ({fit.n_parameters} parameters)"
+            said += f", AIC {aic:.5g}, BIC {fit.bic:.5g} ({_counted(fit.n_parameters)})"
         lines.append(said)
     if fit.model.design.weight_kind == "sampling":
         lines.append("sampling weights make a pseudo-likelihood: no R², AIC or BIC")
     return [*lines, *_untested(table)]
+
+
+def _of_groups(fit: FitStatistics) -> list[str]:
+    """R² of groups, degrees of freedom of their terms, and the criterion at scales that were found."""
+    lines, found = [], fit.solution.found
+    edf = effective_of_terms(fit)
+    each = [f"{key} {v:.4g} of {q}" for key, (v, q) in edf.items()]
+    lines += [f"effective degrees of freedom: {', '.join(each)}"] if each else []
+    try:
+        shares = variance_shares(fit)
+        r, c, icc = (
+            f"{0.0 if abs(v) < _NOTHING else v:.4g}" for v in (shares.marginal, shares.conditional, shares.icc)
+        )
+        lines.append(f"R² marginal {r}, conditional {c}; ICC {icc} (Nakagawa)")
+    except DataError as error:
+        lines.append(f"no R² and no ICC: {error}")  # its rows are gone
+    except ProbregError:
+        pass  # it has none
+    if found is None:
+        if (ll := _known(fit, "log_likelihood")) is not None and np.isfinite(ll):
+            at = " at the posterior mean" if fit.target == "posterior" else ""
+            lines.append(f"log-likelihood {ll:.5g} given the effects{at}")
+        return lines
+    laplace = "Laplace approximation" if found.points == 1 else f"{found.points} points of adaptive quadrature"
+    about = "" if found.stated.likelihood.least_squares else f", {laplace}"
+    if found.criterion == "REML":
+        if not found.plain:
+            moved = "at this mode, which the prior of the scales moves from REML's"
+            return [*lines, f"-2 log restricted likelihood {-2.0 * found.value:.7g}{about}, {moved}"]
+        return [*lines, f"REML criterion {-2.0 * found.value:.7g} (-2 log restricted likelihood{about})"]
+    said = f"log-likelihood {found.value:.7g}{about}"
+    said += "" if found.plain else ", at a mode that the prior of the scales moves from ML's"
+    if (aic := _known(fit, "aic")) is not None:
+        said += f", AIC {aic:.6g}, BIC {fit.bic:.6g} ({_counted(fit.n_parameters)})"
+    return [*lines, said]
 
 
 def _untested(table: pd.DataFrame) -> list[str]:
@@ -387,8 +371,13 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     lines = []
     for name, row in table.iloc[len(fit.parameter_names) :].iterrows():
         word = name[-1] if isinstance(name, tuple) else name
+        if word == fit.model.likelihood.noise_scale and saturated(fit):
+            continue  # a note says why
         value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
         ends = "" if np.isnan(row["lower"]) else f" ({row['lower']:.5g} to {row['upper']:.5g})"
+        if word in fit.solution.hyper and word.startswith(OF_EFFECTS):
+            lines.append(_effect_scale(word, value, ends, held=fit.solution.replicates is not None))
+            continue
         said = f"{word} {value:.5g}{ends}"
         if (
             word == fit.model.likelihood.noise_scale
@@ -404,7 +393,24 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         if "r_hat" in row:
             said += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
         lines.append(said)
-    return [*lines, *(f"{name} {value:.5g}, held" for name, value in fit.model.fixed.items())]
+    found = fit.solution.hyper
+    return [*lines, *(f"{name} {value:.5g}, held" for name, value in fit.model.fixed.items() if name not in found)]
+
+
+def _effect_scale(name: str, value: float, ends: str, *, held: bool = False) -> str:
+    """A standard deviation or correlation of effects that was found, and why there is no interval.
+
+    >>> _effect_scale("sd(x | g)", 0.0, ""), _effect_scale("cor(Intercept, x | g)", np.nan, "")
+    ('sd(x | g) 0 (no interval: at its edge)', 'cor(Intercept, x | g) not defined: a standard deviation is 0')
+    """
+    if np.isnan(value):
+        return f"{name} not defined: a standard deviation is 0"
+    if ends:
+        return f"{name} {value:.5g}{ends}"
+    if held:
+        return f"{name} {value:.5g} (no interval: held in every replicate)"
+    edge = value == 0.0 if name.startswith("sd(") else abs(value) > _EDGE
+    return f"{name} {value:.5g} (no interval: {'at its edge' if edge else 'the fit is singular'})"
 
 
 def _smooth_lines(fit: FitStatistics) -> tuple[str, ...]:
@@ -429,6 +435,10 @@ def _explained(fit: FitStatistics, words: Mapping[str, Any]) -> str:
     if test is None or words.get("covariance") != "classical":
         return said
     return f"{said}; F({test.df}, {test.df_resid}) = {test.statistic:.4g}, {p_said(test.p_value)}"
+
+
+def _counted(k: int) -> str:
+    return f"{k} parameter{'s' * (k != 1)}"
 
 
 def _known(fit: FitStatistics, name: str) -> Any:

@@ -44,13 +44,17 @@ class Auto(Method):
             if (why := method_obstacle(METHODS[name](), model)) is None:
                 return None
             found[name] = why
-        return f"no method fits this model; {found['nuts']}"
+        # under sampling weights evidence is no way out of an improper posterior
+        sampling = model.design.weight_kind == "sampling" and model.design.recipe.grouped
+        return f"no method fits this model; {found['evidence' if sampling else 'nuts']}"
 
     def choose(self, model: Model) -> tuple[Method, str]:
         """The method and the sentence that says why."""
         for name, reason in _LADDER.items():
             method = METHODS[name]()
             if method_obstacle(method, model) is None:
+                if name == "nuts" and model.design.recipe.grouped:  # which takes exact methods first
+                    return METHODS["posterior"](), "auto chose posterior: standard deviations of effects have a prior"
                 return method, f"auto chose {name}: {_reason(model, method, reason)}"
         raise Incompatible(str(self.obstacle(model)))
 
@@ -67,6 +71,8 @@ class Auto(Method):
 
 def _reason(model: Model, method: Method, reason: str) -> str:
     """Of unknown prior scales there is no mode to speak of, which is not for want of a method."""
+    if method.name == "evidence" and model.design.recipe.grouped:
+        return "the standard deviations of effects have no proper prior, and are taken at the maximum of REML"
     if method.name != "nuts" or not any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
         return reason
     quick = METHODS["evidence"]().obstacle(model) is None

@@ -3,12 +3,13 @@
 A method is a frozen value with its settings. It says what it needs (`obstacle`) and what its answer is (`target`): the
 mode of the log posterior, or draws of the posterior. What it does with sigma stands in the notes of its solution.
 
-From the model's own coefficients to those that are reported, and back: a softmax fits m predictors and shows every outcome.
+From the model's own coefficients to those that are reported, and back: a softmax fits m predictors and shows every outcome, and
+effects that vary by a group stand in a place of their own (`effects_of_groups`).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
@@ -19,11 +20,12 @@ from probreg.arguments.keywords import METHOD_WORDS
 from probreg.arguments.scalars import RegistryName
 from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible
+from probreg.inference.varying import OF_EFFECTS, FoundScales
 from probreg.likelihoods import Likelihood
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
 from probreg.model.term_priors import interpolation
-from probreg.numerics.frame import covariance_through, map_of_predictors
+from probreg.numerics.frame import covariance_through, map_of_predictors, vec_entries
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
 from probreg.registry import Registry
@@ -171,6 +173,7 @@ class Solution:
     )
 
     draws: Draws | None = None  # of a posterior
+    found: FoundScales | None = None  # scales at the top of the evidence, at which the rest is as if they were known
     replicates: Mapping[str, Array] | None = None  # of a bootstrapped estimate: name -> (replicate, ...)
 
     status: Status = Status.EXACT
@@ -194,11 +197,23 @@ class Solution:
 
     @property
     def scalars(self) -> dict[str, tuple[float, float]]:
-        """Estimate and standard error, or nan, of nuisance parameters and of the prior scales in `Draws.hyper`."""
+        """Estimate and standard error, or nan, of the covariance of effects, of nuisance parameters and of the prior scales in
+        `Draws.hyper`."""
         found = {a: (value, self.aux_sd.get(a, np.nan)) for a, value in self.aux.items()}
         if self.draws is not None:
-            found |= {k: (float(self.draws[k].mean()), float(self.draws[k].std())) for k in self.draws.hyper}
-        return found
+            names = self.draws.hyper
+            drawn = {k: (float(self.draws[k].mean()), float(self.draws[k].std())) for k in names}
+            effects = {k: v for k, v in drawn.items() if k.startswith(OF_EFFECTS)}
+            return {**effects, **found, **drawn}
+        return {**self.hyper, **found}
+
+    @property
+    def hyper(self) -> dict[str, tuple[float, float]]:
+        """Estimate and standard error of what was found at the top of the evidence, by its natural name."""
+        if self.found is None:
+            return {}
+        errors = self.found.errors
+        return {name: (value, errors[name]) for name, value in self.found.values.items()}
 
 
 class Resolved(NamedTuple):
@@ -210,6 +225,7 @@ class Resolved(NamedTuple):
     notes: tuple[str, ...] = ()
     stats: Mapping[str, float] = MappingProxyType({})
     solution: Solution | None = None
+    found: FoundScales | None = None
 
 
 class Method(ABC):
@@ -245,6 +261,11 @@ class Method(ABC):
     )
     accuracy: ClassVar[float] = 0.0  # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
 
+    @property
+    def progress(self) -> bool | None:
+        """Whether a bar is shown while it works; None: once it lasts, at a terminal or in a notebook."""
+        return None
+
     @abstractmethod
     def obstacle(self, model: Model) -> str | None:
         """Why this method cannot fit this model, or None."""
@@ -260,7 +281,10 @@ class Method(ABC):
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """The model and the method that will be reported; a method that chooses another, or finds scales, says which."""
-        return Resolved(model, self)
+        if self.target != "posterior":
+            return Resolved(model, self)
+        model, said = with_proper_correlations(model)
+        return Resolved(model, self, said)
 
     def guarantee(self, model: Model, solution: Solution) -> "Guarantee":
         """What a theorem promises for the steps this method took; Incompatible where none is about them."""
@@ -274,8 +298,45 @@ def markov(method: Method, solution: Solution) -> bool:
     return method.makes_chains or (method.may_make_chains and solution.draws is not None and solution.draws.by_chain)
 
 
+def with_proper_correlations(model: Model) -> tuple[Model, tuple[str, ...]]:
+    """The model as a posterior has it: with a density for what a mode leaves flat and a posterior cannot, and what to say of it."""
+    changed: list[str] = []
+    for b in model.joint.blocks:
+        if isinstance(b.prior, HierarchicalPrior) and (new := b.prior.for_posterior()) is not b.prior:
+            after = new.hyper if isinstance(new, HierarchicalPrior) else {}
+            changed += [b.prior.called.get(k, k) for k, h in b.prior.hyper.items() if after.get(k) != h]
+    if not changed or not isinstance(model.prior, Mapping):
+        return model, ()
+    bound = replace(model, prior={key: prior.for_posterior() for key, prior in model.prior.items()})
+    few = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
+    return bound, (Routine(f"the prior of {few} is LKJ(1), uniform over correlation matrices"),)
+
+
+def improper_effects(method: Method, model: Model) -> str | None:
+    """Why a posterior has no finite mass where standard deviations of effects by group have an improper prior; with a proper one in
+    units of the response."""
+    for b in model.joint.blocks:
+        names = b.prior.called if isinstance(b.prior, HierarchicalPrior) else {}
+        wrong = [name for k, name in names.items() if not b.prior.hyper[k].prior.proper]  # type: ignore[attr-defined]
+        if not wrong:
+            continue
+        which = " and ".join(wrong[:2]) + (f" and {len(wrong) - 2} more" if len(wrong) > 2 else "")
+        start = f"{method.name}: the posterior is improper, since the prior of {which} is. Give sd a proper prior"
+        if model.likelihood.noise_scale is None:
+            return f"{start}, such as pr.HalfNormal(2.5) in units of the linear predictor, or use evidence"
+        sd = float(model.design.y_scale * np.sqrt(model.design.total / max(model.design.total - 1.0, 1.0)))
+        return (
+            f"{start}, such as pr.HalfNormal({sd:.2g}), or use evidence: sd({model.design.response or 'y'}) is {sd:.3g}"
+        )
+    return None
+
+
 def method_obstacle(method: Method, model: Model) -> str | None:
     """Why a method cannot fit this model: its own reasons, and that its answer is of a likelihood where rows have none."""
+    if method.target == "posterior":
+        model, _ = with_proper_correlations(model)
+        if (why := improper_effects(method, model)) is not None:
+            return why
     if not method.pseudo and (why := without_likelihood(model.design.weight_kind, method.name)) is not None:
         return why
     for b in model.joint.blocks:
@@ -303,7 +364,7 @@ def kinds(method: Method, model: Model) -> str | None:
     kinds_taken = method.prior if isinstance(method.prior, tuple) else (method.prior,)
     if not model.joint.of_kind(*kinds_taken):
         wrong = {_called(b.prior) for b in model.joint.blocks if not isinstance(b.prior, (Flat, *kinds_taken))}
-        able = [p.name for p in PRIORS.values() if issubclass(p, kinds_taken) and p is not Flat]
+        able = [p.name for p in PRIORS.values() if issubclass(p, kinds_taken) and p is not Flat and not p.derived]
         return f"{method.name} needs flat or {', '.join(able)} priors, and this model has: {', '.join(sorted(wrong))}"
     return None
 
@@ -337,19 +398,25 @@ def improper(method: Method, model: Model) -> str | None:
 def improper_noise(method: Method, model: Model) -> str | None:
     """Why a posterior runs to a noise scale of 0, in words: columns not in units of it reproduce the response, so that the
     likelihood does not vanish there, and an improper prior has no finite mass; None where that is not so."""
-    if not model.noise_unknown or model.noise_prior.proper:
+    if not model.noise_unknown or model.noise_prior.proper or not reproduced(model):
         return None
+    name = model.noise_scale
+    return (
+        f"{method.name}: the columns reproduce the response exactly, so that under an improper prior of {name} the "
+        f"posterior runs to {name} = 0. Hold {name}, or give it a proper prior such as HalfNormal"
+    )
+
+
+def reproduced(model: Model) -> bool:
+    """Whether columns whose priors are not in units of sigma reproduce the response of a least-squares model, or are as many as
+    the rows: the density of a joint mode then rises for ever as sigma runs to 0."""
+    if model.design.unwritten and model.design.n > model.shape[0]:
+        return False
     moments = model.design.moments
     own = np.flatnonzero(~model.joint.sigma_units)
     F = np.asarray(triangular(moments.factor[:, [*own, moments.p]]), dtype=float)
     exact = F[-1, -1] ** 2 <= (4 * np.finfo(float).eps) ** 2 * float(np.square(moments.factor[:, -1]).sum())
-    if exact or moments.weight <= rank_of(F[:-1, :-1]).rank:
-        name = model.noise_scale
-        return (
-            f"{method.name}: the columns reproduce the response exactly, so that under an improper prior of {name} the "
-            f"posterior runs to {name} = 0; hold {name}, or give it a proper prior such as HalfNormal"
-        )
-    return None
+    return bool(exact or moments.weight <= rank_of(F[:-1, :-1]).rank)
 
 
 def times_root(z: Array, root: Array) -> Array:
@@ -365,6 +432,15 @@ def times_root(z: Array, root: Array) -> Array:
     for k in range(len(R)):
         out += z[:, k, None] * R[:, k]
     return out
+
+
+def with_found_scales(model: Model, solution: Solution, found: FoundScales | None) -> Solution:
+    """The solution at scales found by evidence, which are estimates of it: the noise scale is not called held."""
+    if found is None:
+        return solution
+    notes = tuple(note for note in solution.notes if note not in sigma_note(model, ""))
+    status = Status.CONVERGED if solution.status is Status.EXACT else solution.status
+    return replace(solution, found=found, notes=notes, status=status)
 
 
 def chains_of(values: Array, chains: int) -> Array:
@@ -386,22 +462,44 @@ def moments_of_draws(draws: Array) -> tuple[Array, Array]:
 
 
 def reported_coefficients(model: Model, beta: Array) -> Array:
-    """Reported coefficients: (..., p) for one predictor, (..., p, outcomes) for several."""
+    """Reported coefficients, of h of the p columns: (..., h) for one predictor, (..., h, outcomes) for several."""
+    return outcomes_of(model, beta[..., model.design.head, :] if has_effects(model) else beta)
+
+
+def outcomes_of(model: Model, beta: Array) -> Array:
+    """Coefficients (..., q, m) of any columns by outcome: (..., q), or (..., q, outcomes)."""
     if not model.likelihood.outcomes:
         return beta[..., 0]
     return beta @ model.likelihood.contrast_matrix.T if _mixes(model) else beta
 
 
+def has_effects(model: Model) -> bool:
+    """Some columns are effects that vary by a group."""
+    return len(model.design.head) < len(model.design.columns)
+
+
+def reported_marginals(model: Model, draws: Draws) -> Mapping[str, Array] | None:
+    """The exact marginals of the reported coefficients of one predictor, where they are known: weight (K,), mean and sd (K, h)."""
+    known = draws.marginals
+    if known is None or not has_effects(model):
+        return known
+    return {k: v[:, model.design.head] if k in ("mean", "sd") else v for k, v in known.items()}
+
+
 def coefficients_of_reported(model: Model, beta: Array) -> Array:
-    """Back from reported coefficients to (..., p, m)."""
+    """Back from coefficients by outcome to (..., q, m), of any columns."""
     return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T if model.likelihood.outcomes else beta[..., None]
 
 
 def reported_scale_matrix(model: Model, scale: Any) -> Any:
     """The scale matrix of the reported coefficients, column first, then outcome."""
+    p, m = len(model.design.head), model.shape[1]
+    if has_effects(model):
+        at = vec_entries(tuple(model.design.head.tolist()), m)
+        scale = scale[np.ix_(at, at)]
     if not _mixes(model):
         return scale
-    D, (p, m) = model.likelihood.contrast_matrix, model.shape
+    D = model.likelihood.contrast_matrix
     # Column by column, so that the nan of one column stays there.
     blocks = np.einsum("ka,iajb,lb->ikjl", D, np.asarray(scale).reshape(p, m, p, m), D)
     return blocks.reshape(p * len(D), p * len(D))
@@ -409,6 +507,10 @@ def reported_scale_matrix(model: Model, scale: Any) -> Any:
 
 def scale_matrix_of_reported(model: Model, scale: Array) -> Array:
     """Back from the scale matrix of the reported coefficients to that of vec(beta), (p m, p m)."""
+    if has_effects(model):
+        raise Incompatible(
+            "a covariance of the coefficients alone says nothing of effects that vary by a group: name its kind instead"
+        )
     return covariance_through(
         map_of_predictors(np.linalg.pinv(model.likelihood.contrast_matrix), model.shape[0]), scale
     )
@@ -430,7 +532,7 @@ def reported_estimate(model: Model, solution: Solution) -> Estimated:
     """What a solution reports of its coefficients."""
     beta = reported_coefficients(model, solution.beta)
     if solution.not_estimable is not None:
-        beta = np.where(solution.not_estimable.reshape(beta.shape), np.nan, beta)
+        beta = np.where(_gone(model, solution).reshape(beta.shape), np.nan, beta)
     return Estimated(beta, reported_scale(model, solution))
 
 
@@ -439,8 +541,14 @@ def reported_scale(model: Model, solution: Solution) -> Any:
     out = reported_scale_matrix(model, solution.scale)
     if solution.not_estimable is None:
         return out
-    gone = solution.not_estimable.ravel()
+    gone = _gone(model, solution).ravel()
     return np.where(gone[:, None] | gone, np.nan, out)
+
+
+def _gone(model: Model, solution: Solution) -> Array:
+    """(h, outcomes) bool: reported coefficients without an estimate."""
+    assert solution.not_estimable is not None  # callers ask first
+    return np.asarray(solution.not_estimable[model.design.head])
 
 
 def _mixes(model: Model) -> bool:

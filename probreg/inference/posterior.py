@@ -7,7 +7,16 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Limit, check_fields
 from probreg.errors import Incompatible, ProbregError
-from probreg.inference.base import METHODS, Method, Resolved, Routine, Solution, method_obstacle
+from probreg.inference.base import (
+    METHODS,
+    Method,
+    Resolved,
+    Routine,
+    Solution,
+    Status,
+    method_obstacle,
+    with_proper_correlations,
+)
 from probreg.inference.exact.conjugate import Conjugate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.integrate import MOST, Integrate, dimensions
@@ -26,7 +35,8 @@ _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
 class Posterior(Method):
     """The first posterior that will do: conjugate or quadrature, else integrate or importance, else nuts.
 
-    Integrate serves models with unknown prior scales. Importance is taken where its k-hat is at most `max_k` and its effective sample size at least 100 per chain. The fit
+    Integrate serves models with unknown prior scales. Importance is taken where its k-hat is at most `max_k` and its effective sample size at least 100 per chain. Of more than
+    200 coefficients with effects by group integrate is taken unweighed, and its status says so. The fit
     is that of the method taken, with the same draws as if it had been asked for by name. Why the others were not stands
     in its notes. A k-hat of one half is where the variance of the weights ceases to be finite.
 
@@ -87,6 +97,11 @@ class Posterior(Method):
         return method_obstacle(self.nodes if _moving(model) else self.sampler, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+        bound, said = with_proper_correlations(model)
+        found = self._resolved(bound, rng)
+        return found._replace(notes=(*said, *found.notes))
+
+    def _resolved(self, model: Model, rng: np.random.Generator) -> Resolved:
         why: list[str] = []
         for exact in self.exact:
             if (said := method_obstacle(exact, model)) is None:
@@ -108,6 +123,8 @@ class Posterior(Method):
                 why.append(str(error))
             else:
                 good, told = self._judged(model, solution)
+                if not good and _too_large_to_weigh(model, solution):
+                    good, told = True, f"{told}; nuts would take much longer"
                 if good:
                     model = self.nodes.resolve(model, rng).model  # in whose coefficients the solution is
                     return Resolved(model, self.nodes, (_taken(self.nodes, [*why, told]),), solution=solution)
@@ -162,6 +179,12 @@ def _unvouched(nodes: Integrate, model: Model) -> str | None:
     return f"integrate weighs draws of at most {MOST} unknown scales with this likelihood, and this model has {count}"
 
 
+def _too_large_to_weigh(model: Model, solution: Solution) -> bool:
+    """Effects by group whose number alone keeps draws of integrate from being weighed; importance would not weigh them either."""
+    weighed = solution.posterior.by_chain or "k_hat_joint" in solution.stats
+    return bool(model.design.recipe.grouped) and solution.status is Status.UNWEIGHED and not weighed
+
+
 def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution:
     """By a copy of the generator, so that a method which has to follow starts where it would have started alone."""
     if (said := method_obstacle(method, model)) is not None:
@@ -175,4 +198,4 @@ def _spared(model: Model) -> str:
 
 
 def _taken(method: Method, why: list[str]) -> str:
-    return Routine(f"posterior took {method.name}: {'; '.join(why)}")
+    return Routine(f"posterior took {method.name}: {'. '.join(said.rstrip('.') for said in why)}")

@@ -92,6 +92,8 @@ class Likelihood(ABC):
     # whether the likelihood of some data rises for ever, so that no estimate exists; None: not known, and found out
     # from where a search ended (`probreg.inference.modes.existence`). True goes with `recession`: see `MayDiverge`
     may_diverge: ClassVar[bool | None] = None
+    # whether y is 0 or 1 in each row, an event or none: its residuals take two values at each mean
+    binary: ClassVar[bool] = False
     # what allows responses further from their mean, in words: the remedy where they vary more than this likelihood says
     wider: ClassVar[str] = ""
     # in words, where the density is a means to an estimate more than a model of the response, so that its errors are no tests

@@ -57,7 +57,7 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
 
     name = "bernoulli"
     support = np.arange(2.0)
-    link, canonical, concave = LOGIT, True, True
+    link, canonical, concave, binary = LOGIT, True, True, True
     compiled_density = CompiledDensity(_row, hessian=_hessian)
 
     def prepare(

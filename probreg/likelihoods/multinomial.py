@@ -183,7 +183,7 @@ def _counts(values: Array) -> Array:
     y = whole_counts(values, "Multinomial")
     if y.ndim != 2:
         raise DataError(
-            f"a Multinomial response is a table of counts, a row each and a column for each class; got an array of shape {y.shape}: "
-            "for one class per row use Categorical"
+            f"a Multinomial response is a table of counts, a row each and a column for each class; got an array of shape {y.shape}. "
+            "For one class per row use Categorical"
         )
     return y

@@ -20,6 +20,7 @@ from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import (
     INTERCEPT,
     Design,
+    Grouped,
     Moments,
     PlainColumns,
     as_response,
@@ -27,6 +28,7 @@ from probreg.data import (
     from_reading,
     own_name,
     weights_without_empty_trials,
+    with_groups,
 )
 from probreg.data.blocks.files import files_of
 from probreg.data.blocks.slices import array_blocks, slices
@@ -147,6 +149,7 @@ class FromData(ABC):
         weights: WeightsLike | None = None,
         offset: ArrayLike | None = None,
         trials: ArrayLike | None = None,
+        groups: Sequence[Grouped] | Grouped = (),
         event: Level | None = None,
         reference: Level | None = None,
         response: str | None = None,
@@ -176,6 +179,8 @@ class FromData(ABC):
             Added to the linear predictor.
         trials : array (n,), optional
             With it y counts successes (Binomial).
+        groups : sequence of Grouped, optional
+            Effects that vary by a group. New rows are then a table or a mapping that names columns and groups.
         event : level, optional
             The modelled level of a Bernoulli response; without it the one that sorts last.
         reference : level, optional
@@ -202,6 +207,10 @@ class FromData(ABC):
         response = own_name(y) if response is None else response
         same_rows(X=X, y=y, weights=weights, offset=offset, trials=trials)
         named = _stated(likelihood) or counting(None, None if trials is None else "p")[0]
+        if isinstance(X, np.memmap) and groups:
+            raise Incompatible(
+                "groups= needs the rows in memory, and X is a memory map: pass np.asarray(X), or use from_files"
+            )
         if isinstance(X, np.memmap):
             kind, values = read_weights(weights)
             return cls.from_blocks(
@@ -210,6 +219,7 @@ class FromData(ABC):
                 weights={"precision": precision, "sampling": sampling}.get(kind),
             )  # fmt: skip
         design = from_arrays(X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights)
+        design = with_groups(design, groups)
         values, levels = as_response(y)
         if not values.ndim:
             raise DataError(f"y has one value per row of X, got {y!r}")

@@ -28,13 +28,14 @@ def rows_for(design: Design, likelihood: Likelihood, held: Mapping[str, float], 
         columns=tuple(design.columns[i] for i in where),
         n=design.total,
         spread=lambda: column_spreads(design)[index] * stretch,
-        response_sd=lambda: float(design.moments.y_scale * stretch) if noisy else None,
+        response_sd=lambda: float(design.y_scale * stretch) if noisy else None,
         gram=lambda: centred_gram(design, moments_by_trials(design, likelihood))[np.ix_(index, index)],
         unit_information=_unit_information(likelihood, held),
         fisher=None
         if noisy or not isinstance(likelihood, DifferentiableLikelihood)
         else Fisher(design, likelihood, held),
         process=None if (found := design.process_of(where)) is None else found.basis,
+        grouped=design.grouped_of(where),
         terms=lambda: tuple(np.array(terms_of_columns(design))[index].tolist()),
     )
 

@@ -1,6 +1,6 @@
 """The log prior at the draws of a posterior.
 
-Draws of a process hold its hyperparameters h, and its coefficients alone have no density that is known: the log prior of such a
+Draws of a process, or of effects by group, hold their hyperparameters h, and the coefficients alone have no density that is known: the log prior of such a
 draw is log p(beta | h) + log p(h). Every other prior of unknown scale has p(beta), its scale integrated out.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
+from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.priors import HierarchicalPrior
 
 Array = np.ndarray
@@ -24,7 +24,7 @@ def needed_hyper(model: Model) -> dict[int, dict[str, str]]:
 def log_prob_of_coefficients(model: Model, draws: Mapping[str, Array], *, proper: bool = False) -> Array:
     """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,); with `proper` of proper blocks alone whose density is
     known without h."""
-    hyper = {i: {h: draws[name] for h, name in of.items()} for i, of in needed_hyper(model).items()}
+    hyper = {i: hyper_at(model.joint, model.design, i, draws) for i in needed_hyper(model)}
     hyper = {} if proper else hyper
     return model.joint.log_prob_given(draws["beta"], hyper, np.asarray(model.noise(draws)), proper=proper)
 
@@ -35,7 +35,8 @@ def log_prob_of_hyper(model: Model, draws: Mapping[str, Array], *, proper: bool 
     for i, names in needed_hyper(model).items():
         prior = model.joint.blocks[i].prior
         if isinstance(prior, HierarchicalPrior) and (prior.proper or not proper):
-            out |= {name: prior.hyper[h].prior.log_prob(draws[name]) for h, name in names.items()}
+            found = prior.log_prob_of_hyper({h: draws[name] for h, name in names.items()})
+            out |= {name: found[h] for h, name in names.items()}
     return out
 
 

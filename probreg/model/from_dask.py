@@ -82,7 +82,7 @@ def _recipe(
     chosen: Plan, partitions: Partitions, afar: Selection
 ) -> tuple[Any, tuple[int, ...] | None, tuple[str, ...]]:
     """The recipe, the numbers of the partitions' first rows if they matter, and what was learned how, in words."""
-    if not chosen.factors and not chosen.learning:
+    if not chosen.scanned:
         recipe, notes = recipe_of(chosen, False)
         return recipe, None, notes
     starts = None

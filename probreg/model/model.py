@@ -15,7 +15,7 @@ import numpy as np
 
 from probreg.arguments.arrays import same_rows
 from probreg.arguments.keywords import only_known
-from probreg.arguments.scalars import Positive, Probability, Seed, Several, check_fields, checked
+from probreg.arguments.scalars import Natural, Positive, Probability, Seed, Several, check_fields, checked
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import (
     INTERCEPT,
@@ -52,6 +52,7 @@ from probreg.model.compatibility import (
 )
 from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
+from probreg.model.group_effects import refuse_unseen
 from probreg.model.prior_predictive import PriorPredictive, one_sd_moves, prior_predictive
 from probreg.model.pymc_graph import build_pymc_model
 from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
@@ -101,6 +102,8 @@ class Model(FromData):
     aux : mapping
         From a nuisance parameter to a number (held fixed) or to a prior (unknown). Without an entry it is unknown with
         p(sigma) ∝ 1/sigma.
+    scales_compared : int
+        How many scales of the prior `tune` compared on these rows to choose this one; 0 for a prior that was stated.
 
     Examples
     --------
@@ -114,9 +117,10 @@ class Model(FromData):
     likelihood: Likelihood
     prior: Prior | Mapping[Key, Prior] = FLAT
     aux: Mapping[str, float | AuxPrior] = MappingProxyType({})
+    scales_compared: Natural = 0
 
     def __post_init__(self) -> None:
-        check_fields(self, "design", "likelihood")
+        check_fields(self, "design", "likelihood", "scales_compared")
         check_aux(self.likelihood, self.aux)
         check_names(self.design, self.likelihood)
         check_offset(self.design, self.likelihood)
@@ -152,7 +156,7 @@ class Model(FromData):
             The new model; this one is unchanged.
         """
         design, bound = bound_terms(prior, self.design)
-        return replace(self, design=design, prior=bound)
+        return replace(self, design=design, prior=bound, scales_compared=0)
 
     def with_aux(self, **aux: float | AuxPrior) -> "Model":
         """The same model with these nuisance parameters held fixed, or under these priors.
@@ -208,6 +212,9 @@ class Model(FromData):
         """
         same_rows(**{"the data": data, "y": y, "weights": weights, "offset": offset, "trials": trials})
         design = self.design.at(data, offset=offset)
+        if design.recipe.grouped:
+            why = "a model of these rows has no column for it; fit all rows together"
+            refuse_unseen(design, design.recipe.groups_at(data), why)
         design = replace(design, read=read_at(design, data))
         if y is not None:
             values, counts = of_rows(self.likelihood, as_response(y)[0], trials)
@@ -236,7 +243,7 @@ class Model(FromData):
         design = replace(design, weights=own, precision=precision, weight_kind=kind, trials=None)
         design, values, left = without_zero_weights(design, values)
         design = with_unused(replace(design, y=self.likelihood.encode(values)), left, self.likelihood)
-        return replace(self, design=design)
+        return replace(self, design=design, scales_compared=0)
 
     # ---- shape and parts ------------------------------------------------------------------------------------------
 
@@ -321,7 +328,8 @@ class Model(FromData):
         columns = self.design.columns
         if isinstance(self.prior, Prior) and (self.prior.whole or not self.prior.data_dependent):
             return self
-        return self.with_prior({tuple(columns[i] for i in b.columns): b.prior for b in self.joint.blocks})
+        frozen = self.with_prior({tuple(columns[i] for i in b.columns): b.prior for b in self.joint.blocks})
+        return replace(frozen, scales_compared=self.scales_compared)
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -405,7 +413,7 @@ class Model(FromData):
         """What is modelled; the rows and columns; the prior; each nuisance parameter."""
         d = self.design
         prior = ", ".join(
-            f"{b.prior.name} on {_few(d.called(b.columns).split(', '))}"
+            f"{b.prior.name} on {_few(d.called_each(b.columns))}"
             for b in self.joint.blocks
             if not isinstance(b.prior, Flat)
         )
@@ -435,11 +443,7 @@ class Model(FromData):
         told = [f"{c} {s:.3g}" for c, s in list(scales.items())[:_FEW]]
         more = f" and {len(scales) - _FEW} more" if len(scales) > _FEW else ""
         units = f"{WEAK_FACTOR:g} sd({self.design.response})/sd(x)" if noisy else f"{WEAK_FACTOR:g}/sd(x)"
-        spread = (
-            self.design.moments.y_scale * np.sqrt(self.design.total / max(self.design.total - 1.0, 1.0))
-            if noisy
-            else 1.0
-        )
+        spread = self.design.y_scale * np.sqrt(self.design.total / max(self.design.total - 1.0, 1.0)) if noisy else 1.0
         moves = one_sd_moves(self.likelihood, WEAK_FACTOR * float(spread), self.design.response)
         return [
             f"weak prior: normal with scale {units}: {', '.join(told)}{more}",
@@ -467,7 +471,7 @@ class Model(FromData):
             )
         if self.design.weight_kind == "precision":  # what N is beside a weighted RSS, packages say differently
             return Setting(self.likelihood.name, sigma=self.noise_held)
-        y_sd = float(self.design.moments.y_scale) if self.likelihood.noise_scale else None
+        y_sd = float(self.design.y_scale) if self.likelihood.noise_scale else None
         if isinstance(self.likelihood, OfTrials):  # the others take trials as rows of weights
             n = float(self.design.fold(partial(sums.trials, likelihood=self.likelihood))[0])
             return Setting(self.likelihood.single, n)
@@ -530,7 +534,7 @@ class Model(FromData):
             notes.append("N is the sum of the weights, which are given as sample weights")
         if self.design.weight_kind == "precision":
             notes.append(
-                "RSS is the sum of precision * (y - mean)^2, with the precisions given as sample weights; criteria per observation "
+                "RSS is the sum of precision * (y - mean)^2, with the precisions given as sample weights. Criteria per observation "
                 "are left out, since packages divide a weighted RSS by different numbers"
             )
         if self.design.offset is not None:

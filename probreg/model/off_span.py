@@ -9,6 +9,7 @@ they have too much of it, since they are no projection; for fourier it is 0.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -17,15 +18,18 @@ from scipy.special import ndtri
 
 from probreg.data import Design
 from probreg.data.rows import full_weights
+from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
 from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
 from probreg.model.drawn_process import DrawnProcess, DrawnSums
+from probreg.model.group_effects import GroupEffects, GroupSums
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
+from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
+from probreg.priors.covariance import VaryingEffects
 from probreg.priors.gaussian_process import SineProcess, ValuedProcess, is_length
 from probreg.priors.joint import BlockPrior
 
@@ -99,7 +103,7 @@ class ResidualProcess:
         if self.scale is None and left.any():
             raise Incompatible(
                 f"{self.key}: its prior is not normal with one scale, so row {int(np.flatnonzero(left)[0])}, off the rows that its "
-                "columns were made of, is not known: give it pr.Normal(scale); after an update, fit all rows together"
+                "columns were made of, is not known. Give it pr.Normal(scale); after an update, fit all rows together"
             )
         return self.scale
 
@@ -126,7 +130,27 @@ class OffSpan:
     Of a term whose columns are values at rows it has a mean beside, that of the process given these values.
     """
 
-    processes: tuple[ResidualProcess | DrawnProcess, ...]
+    processes: tuple[ResidualProcess | DrawnProcess | GroupEffects, ...]
+
+    @property
+    def of_processes(self) -> "OffSpan":
+        """Without effects of groups."""
+        return OffSpan(tuple(p for p in self.processes if not isinstance(p, GroupEffects)))
+
+    @property
+    def of_groups(self) -> tuple[GroupEffects, ...]:
+        """The effects of new groups."""
+        return tuple(p for p in self.processes if isinstance(p, GroupEffects))
+
+    def shares_groups(self, design: Design) -> bool:
+        """Whether several rows are of one new group."""
+        rows = [inputs_of(design, p.key)[p.is_new(inputs_of(design, p.key)), 0] for p in self.of_groups]
+        return any(len(np.unique(codes)) < len(codes) for codes in rows)
+
+    def group_draws(self, design: Design, atoms: int, m: int, rng: np.random.Generator) -> Array | float:
+        """Draws (S, n, m) of the effects of new groups at the rows of a design, one for each group, atom and predictor."""
+        drawn = [p.draws(inputs_of(design, p.key), lambda k: normal_scores(rng, atoms, k, m)) for p in self.of_groups]
+        return sum(drawn, 0.0)
 
     def moments(self, design: Design) -> tuple[Array | float, Array | None]:
         """The mean (S, n, m), 0 where there is none, and the variance of each linear predictor at the rows of a design."""
@@ -139,7 +163,7 @@ class OffSpan:
 
     def variance(self, design: Design) -> Array | None:
         """Of each linear predictor at the rows of a design, (S, n) or (1, n); None where every row is in the span."""
-        each = [p.variance(inputs_of(design, p.key), design.X[:, p.columns]) for p in self.processes]
+        each = [p.variance(inputs_of(design, p.key), _columns_of(design, p)) for p in self.processes]
         found = [v for v in each if v is not None]
         return sum(found[1:], found[0]) if found else None
 
@@ -179,7 +203,7 @@ class RootSums:
 class JointDraws:
     """Draws of all sums, of each term."""
 
-    parts: tuple[RootSums | DrawnSums, ...]
+    parts: tuple[RootSums | DrawnSums | GroupSums, ...]
 
     @property
     def empty(self) -> bool:
@@ -189,6 +213,11 @@ class JointDraws:
     def at(self, sums: slice, atoms: slice) -> Array | float:
         """The draws of some sums for some atoms, (S', n', m)."""
         return sum((part.at(sums, atoms) for part in self.parts), 0.0)
+
+
+def _columns_of(design: Design, p: ResidualProcess | DrawnProcess | GroupEffects) -> Array:
+    """(n, q) of a process; effects of groups are told by their inputs."""
+    return np.empty((design.n, 0)) if isinstance(p, GroupEffects) else design.X[:, p.columns]
 
 
 def inputs_of(design: Design, key: str) -> Array:
@@ -213,7 +242,7 @@ def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | flo
     noise : array (S,) or float
         The noise scale of each atom, for priors in its units.
     """
-    if not model.design.recipe.processes:
+    if not model.design.recipe.processes and not model.design.recipe.grouped:
         return None
     present = set(model.design.columns)
     terms = [t for t in model.design.recipe.processes.values() if present.issuperset(t.columns)]
@@ -225,7 +254,60 @@ def off_span(model: Model, draws: Mapping[str, Array] | None, noise: Array | flo
         or ResidualProcess(t.key, t.basis, j, _scale(model, j, draws, noise))
         for t, j in zip(terms, at)
     ]
-    return OffSpan(tuple(each)) if each else None
+    every = (*each, *_of_groups(model, present, draws, noise))
+    return OffSpan(every) if every else None
+
+
+def _of_groups(
+    model: Model, present: set[str], draws: Mapping[str, Array] | None, noise: Array | float
+) -> list[GroupEffects]:
+    place = {c: j for j, c in enumerate(model.design.columns)}
+    found = []
+    for term in model.design.recipe.grouped.values():
+        if present.issuperset(term.columns):
+            at = [place[c] for c in term.columns]
+            found.append(GroupEffects(term, at, partial(_roots, model, term, at, draws, noise)))
+    return found
+
+
+def _roots(
+    model: Model, term: GroupedTerm, at: list[int], draws: Mapping[str, Array] | None, noise: Array | float
+) -> Array:
+    """Lambda (S, K, K) of the effects of a group at each atom; S is 1 where all have the same."""
+    K = len(term.effects)
+    for i, b in enumerate(model.joint.blocks):
+        prior: Any = b.prior
+        if not set(at) <= set(b.columns):
+            continue
+        if isinstance(prior, VaryingEffects) and (draws is not None or not prior.hyper):
+            if draws is None or not prior.hyper:
+                return prior.root(np.zeros(0))[0][None]
+            inside = hyper_at(model.joint, model.design, i, draws)
+            logs = [np.log(np.asarray(inside[k], dtype=float)) for k in prior.hyper]
+            # draws of an integral stand at few nodes
+            nodes, of = np.unique(np.column_stack(logs), axis=0, return_inverse=True)
+            return np.stack([prior.root(node)[0] for node in nodes])[of.ravel()]
+        own = [b.columns.index(j) for j in at]
+        if isinstance(prior, GaussianPrior) and not np.any(prior.center(len(b.columns))[own]):
+            return _given_root(prior, len(b.columns), own[:K])[None] * np.reshape(
+                noise if prior.sigma_units else 1.0, (-1, 1, 1)
+            )
+        if (scale := _scale(model, at, draws, noise)) is not None:
+            return scale[:, None, None] * np.eye(K)
+    raise Incompatible(
+        f"{term.key}: effects of a new group are not known, for the prior is not normal with one covariance. Ask for "
+        "groups='typical', or fit all rows together where this is an update"
+    )
+
+
+def _given_root(prior: GaussianPrior, q: int, own: list[int]) -> Array:
+    """Lambda of some columns of a normal prior without unknowns."""
+    each = prior.independent(q)
+    if each is not None:
+        return np.diag(each[own])
+    if (root := prior.root_of_groups({})) is not None and len(root) == len(own):
+        return np.asarray(root)
+    return np.linalg.cholesky(np.linalg.inv(prior.precision(q))[np.ix_(own, own)])
 
 
 def _of_values(

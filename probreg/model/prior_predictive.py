@@ -4,7 +4,7 @@ A flat prior has no draws. What needs it is then left out and said: without a pr
 no means, without one of sigma no outcomes; what a proper column does to the linear predictor is always known.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -35,6 +35,8 @@ class ColumnEffect:
     most: float
     sentence: str
     error: float = 0.0
+    effect: str = ""  # what moves, in words that the columns share
+    told: str = ""  # the numbers of this column, in words
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +70,18 @@ class PriorPredictive:
         return xr.DataTree.from_dict(groups)
 
     def __repr__(self) -> str:
-        lines = folded([m.sentence for m in self.moves], ".moves") or ["no column has a proper prior"]
+        return printed(*self._said)
+
+    @property
+    def _said(self) -> list[str]:
+        """What each column does, the range of outcomes, and what there is not."""
+        lines = folded(_moves_said(self.moves), ".moves") or ["no column has a proper prior"]
         if self.y is not None:
             lines.append(_range_of(self.y, self.likelihood.levels))
-        return printed(*lines, *(f"note: {n}" for n in self.notes))
+        return [*lines, *(f"note: {n}" for n in self.notes)]
 
     def _repr_html_(self) -> str:
-        return notebook_html(["what the priors alone say"], notes=repr(self).splitlines())
+        return notebook_html(["what the priors alone say"], notes=self._said)
 
 
 def prior_predictive(
@@ -94,13 +101,11 @@ def prior_predictive(
     held = {k: v for k, v in known.items() if v is not None}
     sigma = likelihood.noise(held, None)
     beta = _coefficients(prior, (len(design.columns), likelihood.width), sigma, rng, draws)
-    flat = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
+    lacking = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
     mean = y = None
     notes = []
-    if flat:
-        notes.append(
-            f"no means or outcomes: the prior of {', '.join(flat)} is flat, or in units of a sigma that has no proper prior; give a proper one, e.g. {{{flat[0]!r}: Normal(...)}}"
-        )
+    if lacking:
+        notes.append(_no_means(design.columns, prior, lacking, lost))
     else:
         eta = np.einsum("nj,sjm->snm", design.X, beta) + (0.0 if design.offset is None else design.offset)
         wide = {k: v[:, None] for k, v in held.items()}
@@ -119,6 +124,21 @@ def prior_predictive(
             )
     moves = _moves(design, likelihood, prior, likelihood.noise(aux, None), PriorDraws(beta, sigma), prob)
     return PriorPredictive(beta, held, mean, y, moves, design.columns, likelihood, tuple(notes))
+
+
+def _no_means(columns: tuple[str, ...], prior: JointPrior, lacking: list[str], lost: list[str]) -> str:
+    """Why there are neither means nor outcomes, and which priors would give them."""
+    proper = {columns[j] for b in prior.blocks if b.prior.proper for j in b.columns}
+    flat, relative = [c for c in lacking if c not in proper], [c for c in lacking if c in proper]
+    why = [f"the prior of {_few(flat)} is flat"] if flat else []
+    why += [f"that of {_few(relative)} is in units of {lost[0]}, whose prior is improper"] if relative else []
+    give = [f"{{{flat[0]!r}: Normal(...)}}"] if flat else []
+    give += [f"aux={{{lost[0]!r}: HalfNormal(1.0)}}"] if lost else []
+    return f"no means or outcomes: {'; '.join(why)}; give a proper one, e.g. {' and '.join(give)}"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _aux_draws(value: float | AuxPrior, rng: np.random.Generator, draws: int) -> Array | None:
@@ -168,7 +188,7 @@ def _moves(
     spread = design.moments.scale * np.sqrt(n / max(n - 1.0, 1.0))  # as in priors on standardised columns
     for b in prior.blocks:
         in_units = b.prior.sigma_units and drawn.sigma is None
-        if not b.prior.proper:
+        if not b.prior.proper or design.grouped_of(b.columns) is not None:  # which no one moves by a standard deviation
             continue
         q = len(b.columns)
         for i, j in enumerate(b.columns):
@@ -186,7 +206,6 @@ def _moves(
             size, says = _effect(likelihood, steps, design.response, " sigma" if in_units else "")
             if known is None:
                 size, error = _quantiles(size, prob)
-            says = f"one sd of {design.columns[j]} ({spread[j]:.3g}) {says}"
             found.append(_move(design.columns[j], float(spread[j]), size, (prob, error, draws), says))
     return tuple(found)
 
@@ -211,9 +230,23 @@ def _quantiles(size: Array, prob: float) -> tuple[Array, float]:
 
 def _move(column: str, sd: float, size: Array, how: tuple[float, float, int], says: str) -> ColumnEffect:
     (typical, most), (prob, error, draws) = map(float, size), how
-    sentence = f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {typical:.3g})"
-    sentence += f"; by {draws} draws, ± {error:.2g}" if draws else ""
-    return ColumnEffect(column, sd, typical, most, sentence, error)
+    sure, beside = f"with prior probability {100 * prob:g} %", f"; by {draws} draws, ± {error:.2g}" if draws else ""
+    before, _, unit = says.partition(" {}")
+    sentence = f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {typical:.3g}){beside}"
+    told = f"{most:.3g}{unit}, typically {typical:.3g}{beside}"
+    return ColumnEffect(column, sd, typical, most, sentence, error, f"{before}, {sure}", told)
+
+
+def _moves_said(moves: Sequence[ColumnEffect]) -> list[str]:
+    """What the columns do: a sentence for a column alone; of several what they share once, and the numbers of each."""
+    shared: dict[str, list[ColumnEffect]] = {}
+    for m in moves:
+        shared.setdefault(m.effect, []).append(m)
+    lines = []
+    for effect, each in shared.items():
+        lines += [each[0].sentence] if len(each) == 1 else [f"one sd of a column {effect}:"]
+        lines += [f"  {m.column} (sd {m.sd:.3g}): {m.told}" for m in each] if len(each) > 1 else []
+    return lines
 
 
 def _effect(likelihood: Likelihood, step: Array, response: str, unit: str) -> tuple[Array, str]:

@@ -48,6 +48,9 @@ def coords_of(design: Design, likelihood: Likelihood, prior: JointPrior) -> dict
         coords |= {"outcome": list(likelihood.outcomes), "predictor": [str(k) for k in range(likelihood.width)]}
     if isinstance(likelihood, OfTrials) and likelihood.levels:
         coords["level"] = [str(v) for v in likelihood.levels]
+    for i, b in enumerate(prior.blocks):
+        if (term := design.grouped_of(b.columns)) is not None:
+            coords |= {f"group_{i}": list(term.levels), f"effect_{i}": list(term.effects)}
     return coords | {f"coef_{i}": [design.columns[j] for j in b.columns] for i, b in enumerate(prior.blocks)}
 
 
@@ -65,17 +68,32 @@ def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
         of = f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]" if len(blocks) > 1 else ""
         if (called := design.called(b.columns)) in terms:
             of = f"[{called.replace('/', '|')}]"
-        out[i] = {k: f"{k}{of}" for k in b.prior.hyper}  # type: ignore[attr-defined]
+        this: Any = b.prior
+        full = {k: called.replace("/", "|") for k, called in this.called.items()}
+        out[i] = {k: full.get(k, f"{k}{of}") for k in this.hyper}
     return out
+
+
+def hyper_at(prior: JointPrior, design: Design, i: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The hyperparameters of block i as the prior takes them, from what draws and reports call them."""
+    this: Any = prior.blocks[i].prior
+    return dict(this.internal({k: values[name] for k, name in hyper_names(prior, design)[i].items()}))
 
 
 def hyper_variables(prior: JointPrior, design: Design, several: bool) -> Hypers:
     """Variables for the hyperparameters of each block, in the PyMC model that is open."""
+    import pymc as pm
+
     out = {}
     for i, names in hyper_names(prior, design).items():
         this: Any = prior.blocks[i].prior
         dims = ("predictor", f"coef_{i}") if several else (f"coef_{i}",)
         out[i] = {k: h.prior.pymc(names[k], dims if h.each else None) for k, h in this.hyper.items()}
+        # what a reader of the draws is told, where the prior takes something else
+        natural, there = this.natural(out[i]), pm.modelcontext(None).named_vars
+        for k, name in names.items():
+            if name not in there:
+                pm.Deterministic(name, natural[k], dims=dims if this.hyper[k].each else None)
     return out
 
 
@@ -103,8 +121,33 @@ def log_prior(prior: JointPrior, beta: Any, unit: Any, hyper: Hypers, without: S
         if isinstance(b.prior, WholePrior):
             total = total + b.prior.potential(beta)
             continue
-        total = total + log_density(b, beta[list(b.columns)], scale_factor(b, unit, hyper.get(i)))
+        inside = beta[list(b.columns)]
+        if (root := b.prior.root_of_groups(hyper.get(i) or {})) is not None:
+            total = total + log_density_by_groups(inside, root * scale_unit(b, unit))
+            continue
+        total = total + log_density(b, inside, scale_factor(b, unit, hyper.get(i)))
     return total
+
+
+def log_density_by_groups(beta: Any, root: Any) -> Any:
+    """log p of coefficients (G K, m) of G groups b_g ~ N(0, Lambda Lambda'), Lambda (K, K)."""
+    import pytensor.tensor as pt
+
+    root = pt.as_tensor_variable(root)
+    K = root.type.shape[0]
+    b = in_groups(beta, K)
+    # Lambda u = b, row by row: log p = - |u|^2 / 2 - G m log |Lambda| + constant
+    u: list[Any] = []
+    for k in range(K):
+        u.append((b[:, k] - sum(root[k, j] * u[j] for j in range(k))) / root[k, k])
+    count = beta.shape[0] * beta.shape[1]
+    log_det = pt.log(pt.diagonal(root)).sum() * count / K
+    return -0.5 * (sum((x**2).sum() for x in u) + count * np.log(2.0 * np.pi)) - log_det
+
+
+def in_groups(beta: Any, K: int) -> Any:
+    """(G, K, m) of coefficients (G K, m)."""
+    return beta.reshape((-1, K, beta.shape[1]))
 
 
 def log_density(block: BlockPrior, beta: Any, spread: Any) -> Any:
@@ -132,10 +175,24 @@ def scale_factor(block: BlockPrior, unit: Any, hyper: Mapping[str, Any] | None) 
 
 def _variable(block: BlockPrior, i: int, unit: Any, hyper: Mapping[str, Any] | None, several: bool) -> Any:
     """The block's coefficients as (q, m)."""
+    if (root := block.prior.root_of_groups(hyper or {})) is not None:
+        return _variable_by_groups(block, i, root * scale_unit(block, unit), several)
     cls, parameters = unit_prior(block).pymc(scale_factor(block, unit, hyper))
     dims = ("predictor", f"coef_{i}") if several else (f"coef_{i}",)
     value = cls(f"beta_{i}_{block.prior.name}", **parameters, dims=dims)
     return value.T if several else value[:, None]
+
+
+def _variable_by_groups(block: BlockPrior, i: int, root: Any, several: bool) -> Any:
+    """The same of effects by group: a variable with dims of groups and effects."""
+    import pymc as pm
+
+    dims = (f"group_{i}", f"effect_{i}")
+    K = root.shape[0] if isinstance(root, np.ndarray) else root.type.shape[0]
+    name = f"beta_{i}_{block.prior.name}"
+    value = pm.MvNormal(name, mu=np.zeros(K), chol=root, dims=("predictor", *dims) if several else dims)
+    flat = len(block.columns)
+    return value.reshape((-1, flat)).T if several else value.reshape((flat, 1))
 
 
 def _assemble(parts: list[Any], prior: JointPrior) -> Any:

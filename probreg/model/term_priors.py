@@ -1,13 +1,15 @@
 """Priors of terms with a scale of their own: a stated one, else the term's default, before a prior for all columns."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from probreg.data import Design
+from probreg.data.formula.algebra import read_bar_term
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
 from probreg.model.process_bases import with_process_bases
-from probreg.priors import Flat, GaussianProcess, Normal, Prior, Reference
+from probreg.priors import AuxPrior, Covariance, Flat, GaussianProcess, Normal, Prior, Reference
 from probreg.priors.joint import JointPrior, Key, same_term
 from probreg.priors.weak import PriorLike, prior_by_name
 
@@ -42,9 +44,12 @@ def bound_terms(spec: PriorLike, design: Design) -> tuple[Design, Prior | Mappin
             if (term := _term_called(key, terms)) is None:
                 others[key] = prior
             else:
+                _refuse_scale(term, prior, design)
                 given[term.name] = prior
     named = {c for key in others for c in (key if isinstance(key, tuple) else (key,))}
     for term in terms:
+        if term.name in design.recipe.grouped:
+            _refuse_part(term, others)
         if not named.intersection(term.columns):
             given.setdefault(term.name, _default(term, design))
     design = with_process_bases(design, given)
@@ -64,8 +69,30 @@ def _present(design: Design) -> list[BasisTerm]:
     return [t for t in design.recipe.terms if there.issuperset(t.columns)]
 
 
+def _refuse_scale(term: BasisTerm, prior: Any, design: Design) -> None:
+    """DataError for the prior of a positive number where that of effects by group belongs."""
+    if term.name in design.recipe.grouped and isinstance(prior, AuxPrior):
+        raise DataError(
+            f"{type(prior).__name__} is the prior of a positive number, and {term.name} has effects: write "
+            f"pr.Covariance(sd=pr.{type(prior).__name__}(...))"
+        )
+
+
+def _refuse_part(term: BasisTerm, others: Mapping[Key, Prior]) -> None:
+    """DataError for a prior of some of the effects that vary by a group."""
+    every = set(term.columns)
+    for key in others:
+        named = set(key if isinstance(key, tuple) else (key,))
+        if (met := named & every) and named != every:
+            raise DataError(
+                f"a prior was given for {min(met)!r}, of some columns of {term.name}: its groups share one, under the key {term.name!r}"
+            )
+
+
 def _default(term: BasisTerm, design: Design) -> Prior:
     """Of a process whose length was not stated all hyperparameters are unknown, of every other term the scale."""
+    if term.name in design.recipe.grouped:
+        return Covariance()
     process = design.recipe.processes.get(term.name)
     return DEFAULT if process is None or process.length_known else GaussianProcess()
 
@@ -91,6 +118,8 @@ def interpolation(design: Design, joint: JointPrior) -> str | None:
 def _term_called(key: Key, terms: list[BasisTerm]) -> BasisTerm | None:
     if not isinstance(key, str):
         return None
+    if "|" in key and (bar := read_bar_term(key)) is not None:
+        return next((t for t in terms if (own := read_bar_term(t.name)) is not None and own.same(bar)), None)
     exact = [t for t in terms if same_term(key, t.name)]
     found = exact or [t for t in terms if same_term(key, t.short)]
     if len(found) > 1:

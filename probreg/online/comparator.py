@@ -199,10 +199,10 @@ def _shortest(Z: Array) -> Array | None:
     from scipy.optimize import nnls
 
     E, f = np.vstack([Z.T, np.ones(len(Z))]), np.r_[np.zeros(Z.shape[1]), 1.0]
-    # min |u| with Zu >= 1 from min |Ez - f| over z >= 0: u = -r_(1..p) / r_(p+1), r = f - Ez.
+    # min |u| with Zu >= 1 from min |Ez - f| over z >= 0: u = -r_(1..p) / r_(p+1), r = f - Ez, and r_(p+1) = |r|^2 at the minimum.
     z, norm = nnls(E, f, maxiter=100 * len(Z))
     r = f - E @ z
-    return None if norm < 1e-8 else -r[:-1] / r[-1]
+    return None if norm < 1e-8 else -r[:-1] / (r @ r)
 
 
 def entropic(F: Array, weight: float, pull: float, start: Array, scale: float = 1.0) -> Array:

@@ -11,6 +11,7 @@ from probreg.arguments.scalars import Count, NonNegative, Positive, checked
 from probreg.errors import DataError, Incompatible
 from probreg.online.parts import Array
 from probreg.scores.assumptions import Assumption
+from probreg.system.terminal import printed
 
 CONVEX = Assumption("the loss is convex in the weights", None, True)
 
@@ -104,7 +105,7 @@ class Guarantee:
         lines += [f"  {a}" for a in self.assumptions]
         unknown = any(a.holds is None for a in self.assumptions)
         verdict = "applies" + " where what cannot be checked holds" * unknown if self.applies else "does not apply"
-        return "\n".join([*lines, f"  the bound {verdict}", *self._said_of_new_rows()])
+        return printed(*lines, f"  the bound {verdict}", *self._said_of_new_rows())
 
     def _said_of_new_rows(self) -> list[str]:
         if not self.sampling:

@@ -185,7 +185,7 @@ def feed(X: Any, y: Any, trials: Any, passes: int, shuffle: int | None, every: i
     """Arrays when y is given, else the stream X."""
     if trials is not None and y is None:
         raise DataError(
-            "trials= goes with arrays X and y; the rows of a stream bring theirs, (x, (k, n)) or blocks (X, y) with y (n, 2), and "
+            "trials= goes with arrays X and y. The rows of a stream bring theirs, (x, (k, n)) or blocks (X, y) with y (n, 2), and "
             "files name the column, Parquet(path, y, trials=...)"
         )
     if y is not None:

@@ -12,12 +12,15 @@ from probreg.priors.base import (
     SmoothPrior as SmoothPrior,
     WholePrior as WholePrior,
 )
+from probreg.priors.correlations import LKJ as LKJ, PartialCorrelation as PartialCorrelation
+from probreg.priors.covariance import Covariance as Covariance, VaryingEffects as VaryingEffects
 from probreg.priors.elastic_net import ElasticNet as ElasticNet
 from probreg.priors.exponential_power import ExponentialPower as ExponentialPower
 from probreg.priors.flat import Flat as Flat
 from probreg.priors.g_prior import GPrior as GPrior
 from probreg.priors.gaussian_process import GaussianProcess as GaussianProcess
 from probreg.priors.group_laplace import GroupLaplace as GroupLaplace
+from probreg.priors.group_normal import GroupNormal as GroupNormal
 from probreg.priors.horseshoe import Horseshoe as Horseshoe
 from probreg.priors.jeffreys import FisherPrior as FisherPrior, Jeffreys as Jeffreys
 from probreg.priors.joint import BlockPrior as BlockPrior, JointPrior as JointPrior, joint as joint

@@ -10,7 +10,7 @@ information) or with an unknown scale says what it is once it meets them: `prepa
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
@@ -21,10 +21,11 @@ from probreg.arguments.scalars import Columns
 from probreg.errors import DataError
 from probreg.kernels import KERNELS, KernelBasis
 from probreg.numerics.frame import map_of_columns
+from probreg.priors.correlations import CORRELATION_PRIORS
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.registry import Registry
 
-PRIORS: Registry["Prior"] = Registry("prior", parts=(AUX_PRIORS, KERNELS))
+PRIORS: Registry["Prior"] = Registry("prior", parts=(AUX_PRIORS, CORRELATION_PRIORS, KERNELS))
 
 Array = np.ndarray
 PerColumn = Annotated[float | tuple[float, ...], Columns()]
@@ -66,6 +67,7 @@ class PriorData:
     # None where the information does not vary with beta
     fisher: Callable[[Array], tuple[Array, Array]] | None
     process: KernelBasis | None = None  # whose columns these are, all of them
+    grouped: Any = None  # the term of varying effects whose columns these are, all of them: effects, levels, correlated
     terms: Callable[[], tuple[str, ...]] = tuple  # of each column, the term of the formula that it is of
 
     @cached_property
@@ -86,6 +88,7 @@ class Prior(ABC):
     proper: bool = True
     sigma_units: bool = False
     known: ClassVar[bool] = True  # p(beta) is known without values of its hyperparameters
+    derived: ClassVar[bool] = False  # what another prior becomes, which nobody states
 
     @property
     @abstractmethod
@@ -100,6 +103,12 @@ class Prior(ABC):
     def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
         """Draws of shape (..., q, m), independent over the leading axes; `unit` is one number, or of shape (..., 1, 1).
         DataError for an improper prior."""
+
+    def sample_with_hyper(
+        self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0
+    ) -> tuple[Array, dict[str, Array]]:
+        """The same, and the hyperparameters (...,) that each was drawn at by name, where the prior tells them."""
+        return self.sample(rng, shape, unit), {}
 
     @abstractmethod
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
@@ -127,9 +136,23 @@ class Prior(ABC):
         """This prior at these rows, in raw units; itself where it was stated so."""
         return self
 
+    def for_posterior(self) -> "Prior":
+        """This prior as a posterior has it: with a density for what a mode leaves flat where that has no finite mass."""
+        return self
+
+    def root_of_groups(self, values: Mapping[str, Any]) -> Any:
+        """Lambda (K, K), at values of the hyperparameters, numbers or symbols, of a prior b_g ~ N(0, Lambda Lambda') of groups of K
+        consecutive columns; None of others."""
+        return None
+
     def times(self, factor: float) -> "Prior":
         """The same prior with every scale multiplied by this factor. DataError for one without a scale."""
         raise DataError(f"the {self.name} prior has no scale to multiply")
+
+    def restated(self, factor: float) -> "Prior | None":
+        """`times` of the prior as it was stated, which stays relative to rows where it was; None where only the prior that has
+        met rows can be multiplied."""
+        return None if self.data_dependent else self.times(factor)
 
 
 class SmoothPrior(Prior):

@@ -27,6 +27,9 @@ class Flat(GaussianPrior):
     def size(self) -> int | None:
         return None
 
+    def restated(self, factor: float) -> "Flat":
+        return self
+
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         return np.zeros(beta.shape[:-2])
 

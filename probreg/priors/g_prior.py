@@ -1,6 +1,6 @@
 """The g-prior: the precision of the coefficients is that of the data, 1/g of it, so that units do not matter."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -57,6 +57,9 @@ class GPrior(DataDependentPrior):
         if self.jzs and self.g is not None:
             raise DataError(f"a GPrior has a g or, with jzs=True, a prior of it, not both; got g={self.g!r}")
 
+    def restated(self, factor: float) -> "GPrior | None":
+        return None if self.g is None or isinstance(self.g, AuxPrior) else replace(self, g=self.g * factor**2)
+
     def prepare(self, rows: PriorData) -> Prior:
         unit = unit_information_normal(rows, self.name)
         if self.jzs:
@@ -92,5 +95,5 @@ def _require_independent(G: Array, rows: PriorData, name: str) -> None:
         of = [rows.columns[i] for i in range(j) if abs(b[i]) > 1e-6]
         raise DataError(
             f"column {rows.columns[j]!r} is a combination of {', '.join(map(repr, of))}, so X'X has no inverse and the {name} "
-            "prior no covariance; drop one, or give these columns another prior such as Normal(scaled=True)"
+            "prior no covariance. Drop one, or give these columns another prior such as Normal(scaled=True)"
         )

@@ -63,11 +63,17 @@ class JointPrior:
 
     def sample(self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0) -> Array:
         """One draw (p, m). DataError names the columns whose prior is improper."""
-        out = np.empty(shape)
-        for b in self.blocks:
+        return self.sample_with_hyper(rng, shape, sigma)[0]
+
+    def sample_with_hyper(
+        self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0
+    ) -> tuple[Array, dict[int, dict[str, Array]]]:
+        """The same, and by number of block the hyperparameters that it was drawn at, where its prior tells them."""
+        out, hyper = np.empty(shape), {}
+        for i, b in enumerate(self.blocks):
             unit = sigma if b.prior.sigma_units else 1.0
-            out[list(b.columns)] = b.prior.sample(rng, (len(b.columns), shape[1]), unit)
-        return out
+            out[list(b.columns)], hyper[i] = b.prior.sample_with_hyper(rng, (len(b.columns), shape[1]), unit)
+        return out, hyper
 
     @cached_property
     def p(self) -> int:

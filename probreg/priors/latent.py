@@ -39,6 +39,27 @@ class HierarchicalPrior(Prior):
     def hyper(self) -> Mapping[str, Hyper]:
         """Hyperparameters by name."""
 
+    @property
+    def called(self) -> Mapping[str, str]:
+        """What a user reads of hyperparameters that have full names of their own; others are named by their columns."""
+        return {}
+
+    def natural(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What a user reads at these values of the hyperparameters, numbers, arrays or symbols, by the same names."""
+        return dict(values)
+
+    def internal(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Hyperparameters, numbers or arrays, from what a user reads: the inverse of `natural`."""
+        return dict(values)
+
+    def log_prob_of_hyper(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """log densities, elementwise, of what a user reads, by the names of the hyperparameters."""
+        return {name: h.prior.log_prob(np.asarray(values[name])) for name, h in self.hyper.items()}
+
+    def alone(self, j: int) -> Prior | None:
+        """The prior of one coefficient of column j alone, where it is simpler than that of the block."""
+        return None
+
     @abstractmethod
     def spread(self, **values: Any) -> Any:
         """What multiplies the scales of `base` at these hyperparameters, numbers or symbols: one factor for all, or one of
@@ -109,6 +130,10 @@ class LatentPrior(HierarchicalPrior):
     def log_scales_at(self, logs: Array, q: int) -> Array:
         """log D (S, q) at each of logs (S, d), without derivatives."""
         return np.array([self.log_scales(each, q).value for each in logs]).reshape(len(logs), q)
+
+    def root(self, logs: Array) -> tuple[Array, Array] | None:
+        """Lambda (K, K) with its slopes (d, K, K) where beta ~ N(0, I kron Lambda Lambda') repeats; None where D says all."""
+        return None
 
     def starts(self) -> tuple[tuple[float, ...], ...]:
         """Values of those hyperparameters that are no scales, at which a search begins; one empty tuple where there are none."""

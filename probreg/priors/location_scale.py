@@ -86,6 +86,12 @@ class AffinePrior(Prior):
         this: Any = self
         return replace(this, scale=self.scales * factor)
 
+    def restated(self, factor: float) -> Prior | None:
+        this: Any = self
+        if not self.data_dependent:
+            return self.times(factor)
+        return None if isinstance(self.scale, AuxPrior) else replace(this, scale=np.asarray(self.scale) * factor)
+
     def standardised(self, beta: Array, unit: Array | float = 1.0) -> tuple[Array, Array]:
         """((beta - location) / (scale unit), log(scale unit)), both with the columns on the last axis: (..., m, q)."""
         s = self.scales * np.asarray(unit)[..., None, None]

@@ -100,6 +100,8 @@ def of_coefficient(prior: Prior, j: int, q: int, sigma: float | AuxPrior = 1.0) 
     unit, log_weight = np.ones(1), np.zeros(1)
     if prior.sigma_units:
         unit, log_weight = (np.array([sigma]), log_weight) if not isinstance(sigma, AuxPrior) else log_rule(sigma, 1)
+    if isinstance(prior, HierarchicalPrior) and (own := prior.alone(j)) is not None:
+        prior, j, q = own, 0, 1
     base = prior
     if isinstance(prior, HierarchicalPrior):
         base, rules = prior.base, {name: log_rule(h.prior, 1) for name, h in prior.hyper.items()}

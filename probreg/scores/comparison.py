@@ -12,6 +12,7 @@ from probreg.arguments.scalars import Probability, checked, shown_value
 from probreg.errors import DataError
 from probreg.scores.reading import alike, finite_numbers, first_bad, frequencies, scored
 from probreg.scores.rules import RULES, Rule
+from probreg.system.terminal import printed
 
 Array = np.ndarray
 
@@ -114,7 +115,7 @@ class PairedComparison:
         days = "day" if self.n == 1 else f"{self.n:g} days"
         t = "none from one day" if np.isinf(self.t_interval[0]) else _to(self.t_interval)
         any_law = "" if self.hoeffding is None else f", Hoeffding {_to(self.hoeffding)}"
-        return (
+        return printed(
             f"{self.first} - {self.second}: {self.difference:.4g} in mean {self.scored_by} ({self.scores[0]:.4g} against "
             f"{self.scores[1]:.4g}, smaller is better) on the same {days}; {100 * self.prob:g} % intervals: t {t}{any_law}; "
             f"{self.verdict}."

@@ -10,6 +10,7 @@ from probreg.arguments.scalars import Count, checked
 from probreg.errors import DataError, Incompatible
 from probreg.scores.reading import Scored, both, finite_numbers, first_bad, frequencies, scored
 from probreg.scores.rules import RULES, Rule
+from probreg.system.terminal import printed
 
 Array = np.ndarray
 
@@ -42,7 +43,7 @@ class Goal:
     chance_error: float
 
     def __str__(self) -> str:
-        return (
+        return printed(
             f"{RULES[self.rule].title}: goal {self.goal:.4g} = observed {self.observed:.4g} - intrinsic {self.intrinsic:.4g} "
             f"- chance {self.chance:.4g} (zero on average, standard error {self.chance_error:.2g})"
         )
@@ -151,7 +152,7 @@ class Decomposition:
         within = f" + within bins {self.within:.4g}" if self.within else ""
         groups = f"{len(self.count)} groups of {self.count.sum():g} forecasts"
         thin = "; hardly any forecast repeats, so give bins=" if len(self.count) > 0.5 * self.count.sum() else ""
-        return (
+        return printed(
             f"{RULES[self.rule].title} {self.score:.4g} = calibration {self.calibration:.4g} + refinement {self.refinement:.4g}"
             f" (uncertainty {self.uncertainty:.4g} - resolution {self.resolution:.4g}){within}; {groups}{thin}"
         )

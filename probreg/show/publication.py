@@ -8,12 +8,13 @@ import numpy as np
 from probreg.arguments.scalars import Count, Flag, Names, Probability, Word, checked
 from probreg.arguments.types import CovarianceLike
 from probreg.comparison import rounded
-from probreg.comparison.same_question import fits_by_name
+from probreg.comparison.same_question import fits_by_name, named_as_text
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import is_density
-from probreg.inference.base import Status
+from probreg.fits.goodness import is_density, tested_at_found_scales
+from probreg.inference.base import Status, has_effects
 from probreg.inference.uncertainty.intervals import KIND_WORDS, KINDS
+from probreg.inference.varying import OF_EFFECTS
 from probreg.show.publication_formats import PublicationTable, TableEntry
 from probreg.system.terminal import probability_said
 
@@ -51,7 +52,7 @@ class _Column(NamedTuple):
 
 @checked
 def table(
-    fits: Mapping[str, Fit] | Sequence[Fit] | Fit,
+    fits: Mapping[str, Fit] | Mapping[float, Fit] | Sequence[Fit] | Fit,
     *,
     beneath: Beneath = "se",
     prob: Probability = 0.95,
@@ -72,8 +73,8 @@ def table(
 
     Parameters
     ----------
-    fits : mapping from str to Fit, or sequence of Fit, or Fit
-        The columns by name; a sequence is named by the methods.
+    fits : mapping from str or float to Fit, or sequence of Fit, or Fit
+        The columns by name, as `quantile_regression` gives them by number; a sequence is named by the methods.
     beneath : {"se", "interval", "p"}
         What stands beneath an estimate: its standard error (standard deviation of a posterior), its interval, or p. A
         posterior has P(> 0) in place of p.
@@ -141,8 +142,10 @@ def table(
         for s in smooth
         if keep is None or s in _listed(keep)
     )
-    met = {key for c in columns for key in c.statistics}
-    below = [*(key for key in _ORDER if key in met), *sorted(met.difference(_ORDER))]
+    met = dict.fromkeys(key for c in columns for key in c.statistics)
+    effects = [key for key in met if key.startswith(OF_EFFECTS)]
+    rest = [key for key in _ORDER if key in met and key != "N"]
+    below = [*["N"] * ("N" in met), *effects, *rest, *sorted(set(met).difference(_ORDER, effects))]
     statistics = tuple(TableEntry(key, tuple((c.statistics.get(key, ""), "") for c in columns)) for key in below)
     responses = {fit.model.design.response for fit in several.values()}
     heading = (responses.pop() if len(responses) == 1 else "") if title is None else title
@@ -156,6 +159,7 @@ def table(
 def _covariances(fits: Mapping[str, Fit], given: Any) -> dict[str, Any]:
     """What each fit is asked for; one covariance for all is for the point estimates among them."""
     if isinstance(given, Mapping):
+        given = {named_as_text(name): of for name, of in given.items()}
         if unknown := [n for n in given if n not in fits]:
             raise DataError(f"covariance= names {unknown[0]!r}, which is no fit of the table: {', '.join(fits)}")
         return dict(given)
@@ -195,8 +199,24 @@ def _statistics(fit: Fit) -> dict[str, str]:
         if name == "residual_sd":
             label = str(fit.model.likelihood.noise_scale)
         out[label] = f"{value:d}" if name == "nobs" else f"{value:.3f}" if "R²" in label else _significant(value, 4)
+    if has_effects(fit.model):
+        return _of_groups(fit, out)
     others = {a: v for a, v in fit.aux.items() if a != fit.model.likelihood.noise_scale}
     return out | {a: _significant(v, 4) for a, v in others.items()}
+
+
+def _of_groups(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
+    """Statistics of a fit with effects of groups: their standard deviations and correlations, R² of groups, and the criterion."""
+    row, found = fit.glance().iloc[0], fit.solution.found
+    out = {"N": plain.get("N", "")} | {name: _significant(v, 4) for name, v in fit.hyper.items()}
+    out |= {a: _significant(v, 4) for a, v in fit.aux.items()}
+    shares = {"R² marginal": "r2.marginal", "R² conditional": "r2.conditional", "ICC": "icc"}
+    out |= {label: f"{row[name]:.3f}" for label, name in shares.items() if np.isfinite(row[name])}
+    if found is not None and found.criterion == "REML":
+        out["REML criterion"] = _significant(-2.0 * found.value, 4)
+    elif found is not None:
+        out["log-likelihood"] = _significant(found.value, 4)
+    return out | {label: plain[label] for label in ("AIC", "BIC") if label in plain}
 
 
 def _significant(value: float, digits: int) -> str:
@@ -282,6 +302,8 @@ def _beneath(row: Mapping[str, float], shown: Callable[[float], str], beneath: s
             return f"P(> 0) {probability_said(row['p_positive'])}"
         said = p_cell(row.get("p_value", np.nan))
         return "" if not said else f"p {said}" if said[0] in "<>" else f"p = {said}"
+    if np.isnan(row["error"]) and "median" in row:  # a ratio of a posterior, which has an interval alone
+        return _beneath(row, shown, "interval")
     return "" if np.isnan(row["error"]) else f"({shown(row['error'])})"
 
 
@@ -291,7 +313,7 @@ def _beneath(row: Mapping[str, float], shown: Callable[[float], str], beneath: s
 def _notes(columns: Sequence[_Column], beneath: str, prob: float, *, stars: bool) -> list[str]:
     posterior = [c.name for c in columns if c.fit.target == "posterior"]
     said = {
-        "se": _errors(columns, posterior),
+        "se": _errors(columns, posterior, prob),
         "interval": f"{100 * prob:g} % intervals in brackets: " + ", ".join(
             f"{KIND_WORDS.get(c.words['kind'], c.words['kind'])} of {c.name}" for c in columns) + ".",
         "p": "Two-sided p of a coefficient of 0" + (f"; posterior probability above 0 of {', '.join(posterior)}." if posterior else "."),
@@ -300,32 +322,66 @@ def _notes(columns: Sequence[_Column], beneath: str, prob: float, *, stars: bool
     ratios = dict.fromkeys(c.words["ratio"] for c in columns if "ratio" in c.words)
     notes += [f"Coefficients are {' and '.join(f'{r}s' for r in ratios)}."] if ratios else []
     notes += [_kind(c) for c in columns]
+    notes += _noise_scales(columns)
     if stars:
         notes.append("* p < 0.05, ** p < 0.01, *** p < 0.001; a mode under a prior and a posterior have no p.")
     return notes
 
 
-def _errors(columns: Sequence[_Column], posterior: list[str]) -> str:
-    """What stands in parentheses: a posterior of ratios has none."""
-    told = [n for n in posterior if not any(c.name == n and "ratio" in c.words for c in columns)]
-    if len(told) == len(columns):
-        return "Posterior standard deviations in parentheses."
-    return "Standard errors in parentheses" + (
-        f"; posterior standard deviations of {', '.join(told)}." if told else "."
-    )
+def _errors(columns: Sequence[_Column], posterior: list[str], prob: float) -> str:
+    """What stands beneath: standard errors and deviations in parentheses; ratios of a posterior have intervals, in brackets."""
+    ratios = [n for n in posterior if any(c.name == n and "ratio" in c.words for c in columns)]
+    told = [n for n in posterior if n not in ratios]
+    modes = len(told) + len(ratios) < len(columns)
+    said = ["Standard errors in parentheses"] if modes else []
+    if told:
+        said.append(
+            f"posterior standard deviations of {', '.join(told)}"
+            if modes
+            else "Posterior standard deviations in parentheses"
+        )
+    if ratios:
+        brackets = f"{100 * prob:g} % intervals in brackets"
+        said.append(f"{brackets} for {', '.join(ratios)}" if said else brackets)
+    return "; ".join(said) + "."
+
+
+def _noise_scales(columns: Sequence[_Column]) -> list[str]:
+    """What each number in the line of the noise scale is, where they are not all the same."""
+    of = {c.name: _noise_scale(c.fit) for c in columns if c.fit.model.likelihood.noise_scale in c.statistics}
+    names = dict.fromkeys(c.fit.model.likelihood.noise_scale for c in columns if c.name in of)
+    each = [f"{what} ({', '.join(n for n, w in of.items() if w == what)})" for what in dict.fromkeys(of.values())]
+    if not each:
+        return []
+    return [f"{' and '.join(map(str, names))}: {'; '.join(each) if len(each) > 1 else next(iter(of.values()))}."]
+
+
+def _noise_scale(fit: Fit) -> str:
+    """What the noise scale of a fit is."""
+    found = fit.solution.found
+    if found is not None and fit.model.likelihood.noise_scale in found.values:
+        return f"at the maximum of {found.criterion}" if found.plain else "at the maximum, under priors of scales"
+    if fit.model.noise_held is not None:
+        return "held"
+    if fit.target == "posterior":
+        return "posterior mean"
+    if not fit.model.flat:
+        return "joint mode with the coefficients"
+    of_rss = fit.model.likelihood.least_squares and fit.model.design.weight_kind != "sampling"
+    return "sqrt(RSS / df)" if of_rss else "maximum likelihood"
 
 
 def _kind(c: _Column) -> str:
     """What the numbers of a column are."""
-    from probreg.fits.summary import prior_line
+    from probreg.model.prior_words import prior_line
 
     fit, ratio = c.fit, "ratio" in c.words
     mean = "posterior median" if ratio else "posterior mean"
     what = mean if fit.target == "posterior" else _point(fit)
-    said = f"{c.name}: {what} by {fit.method.name}"
+    said = f"{c.name}: {what} by {fit.method.name if fit.solution.found is None else 'evidence'}"
     covariance = c.words.get("covariance", "none")
     said += f", {covariance} standard errors" if fit.target == "mode" and covariance != "none" else ""
-    prior = prior_line(fit.model)
+    prior = prior_line(fit.stated_model)
     return said + ("." if prior == "flat" and fit.target == "mode" else f"; prior {prior}.")
 
 
@@ -334,6 +390,8 @@ def _point(fit: Fit) -> str:
     if not fit.method.probabilities:
         return "weights that separate classes, no maximum of a likelihood,"
     maximum = "maximum likelihood" if fit.model.flat else "mode under a prior"
+    if tested_at_found_scales(fit) and fit.solution.found is not None:
+        return "restricted maximum likelihood" if fit.solution.found.criterion == "REML" else "maximum likelihood"
     if fit.solution.status is Status.SHORT or fit.solution.status.unfinished:
         return f"stopped short of {'the ' * (not fit.model.flat)}{maximum}"
     return (

@@ -9,9 +9,11 @@ from typing import Literal, NamedTuple
 from probreg.arguments.scalars import checked
 from probreg.arguments.types import DataFrame
 from probreg.errors import Incompatible
-from probreg.system.terminal import printed, visible
+from probreg.system.terminal import WIDTH, cut_apart, folded, printed, visible, wrapped
 
 _LINES = 40  # of a print at most
+_NOTES = 12  # of them, of the notes
+_LABEL = 40  # characters of a label, or of the name of a fit
 Cell = tuple[str, str]
 ClipboardFormat = Literal["tsv", "markdown", "latex", "html"]
 
@@ -187,7 +189,8 @@ class PublicationTable:
 
     def __repr__(self) -> str:
         # two lines per coefficient, of which so many are shown as leave room for the rest
-        room = _LINES - 3 - sum(len(e.lines) for e in self.statistics) - len(self.notes)
+        notes = folded(self.notes, ".notes", _NOTES)
+        room = _LINES - 4 - sum(len(e.lines) for e in self.statistics) - sum(len(wrapped(visible(n))) for n in notes)
         entries, size = [], 0
         for entry in self.coefficients:
             size += len(entry.lines)
@@ -196,15 +199,26 @@ class PublicationTable:
         body = [line for e in entries for line in e.lines]
         under = [line for e in self.statistics for line in e.lines]
         every = [[visible(c) for c in line] for line in (self._head, *body, *under)]
+        labels, names = (cut_apart(texts, _LABEL) for texts in ((line[0] for line in every[1:]), every[0]))
+        every = [[names[c] for c in every[0]], *([labels[line[0]], *line[1:]] for line in every[1:])]
         widths = [max(len(line[i]) for line in every) for i in range(1 + len(self.fits))]
-        made = [_spaced(line, widths) for line in every]
+        shown = _beside(widths)
+        made = [_spaced(line[: 1 + shown], widths) for line in every]
+        gone = len(self.fits) - shown
         rule = "-" * max(map(len, made))
-        folded = [f"… {more} more coefficients: keep= chooses, to_pandas() has all"] if more else []
+        apart = [f"… {gone} more fits: to_pandas() has all"] if gone else []
+        apart += [f"… {more} more coefficients: keep= chooses, to_pandas() has all"] if more else []
         last = [rule, *made[1 + len(body) :]] if under else []
-        return printed(made[0], rule, *made[1 : 1 + len(body)], *folded, *last, *self.notes)
+        return printed(made[0], rule, *made[1 : 1 + len(body)], *apart, *last, *notes)
 
     def _repr_html_(self) -> str:
         return self.to_html()
+
+
+def _beside(widths: list[int]) -> int:
+    """How many fits have room beside one another, one at least; the first width is that of the labels."""
+    ends = [widths[0] + sum(w + 3 for w in widths[1 : 2 + i]) for i in range(len(widths) - 1)]
+    return max(sum(end <= WIDTH for end in ends), 1)
 
 
 def _spaced(line: list[str], widths: list[int]) -> str:

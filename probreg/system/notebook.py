@@ -1,10 +1,11 @@
 """What a notebook shows of an object: a head, tables and notes as HTML, everything that was given escaped."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-_ROWS = 30  # of a table; the others stand in the object
+_ROWS = 30  # of a table that are shown at once; the further ones fold
+_MOST = 500  # rows that are there at all; the others stand in the object
 _STYLE = "overflow-x:auto;line-height:1.45;max-width:70em"
 
 
@@ -17,28 +18,46 @@ def notebook_html(
     tables: Iterable[Any] = (),
     notes: Sequence[str] = (),
     *,
-    folded: Any = None,
+    foot: Sequence[str] = (),
+    folded: Mapping[str, Any] | None = None,
     index: bool = True,
     number: Callable[[float], str] = _digits,
 ) -> str:
-    """The first line of `head` set off, pandas `tables`, `notes` as a list, and a table that is `folded` away.
+    """The first line of `head` set off, pandas `tables` and words between them, a paragraph `foot`, `notes` as a list.
+
+    `folded` has tables or texts by their titles, which open on a click, as the rows of a long table do.
 
     >>> print(notebook_html(["a < b", "more"], notes=["one"]))
     <div style="overflow-x:auto;line-height:1.45;max-width:70em"><p><strong>a &lt; b</strong><br>more</p><ul><li>one</li></ul></div>
     """
 
-    def shown(table: Any) -> str:
+    def rows(table: Any) -> str:
         import pandas as pd
 
         with pd.option_context("display.max_colwidth", None):  # cells whole
-            body = str(table[:_ROWS].to_html(index=index, float_format=number, na_rep="", border=0))
-        rest = len(table) - _ROWS
-        return body + (f"<p>{rest} more rows in the object's table</p>" if rest > 0 else "")
+            body = str(table.to_html(index=index, float_format=number, na_rep="", border=0, justify="left"))
+        text = all(kind.kind in "OUST" or kind.name == "str" for kind in table.dtypes) and not index
+        return body.replace("<td>", '<td style="text-align:left">') if text else body
 
-    first, *others = map(escape, head)
-    out = f"<p>{'<br>'.join([f'<strong>{first}</strong>', *others])}</p>" + "".join(shown(t) for t in tables if len(t))
-    if notes:
-        out += f"<ul>{''.join(f'<li>{escape(n)}</li>' for n in notes)}</ul>"
-    if folded is not None and len(folded):
-        out += f"<details><summary>{len(folded)} rows of the table</summary>{shown(folded)}</details>"
+    def shown(part: Any) -> str:
+        if isinstance(part, str):
+            return f"<p>{escape(part)}</p>"
+        if isinstance(part, list | tuple):
+            return f"<ul>{''.join(f'<li>{escape(n)}</li>' for n in part)}</ul>" if part else ""
+        if not len(part):
+            return ""
+        rest, lost = len(part) - _ROWS, len(part) - _MOST
+        more = _details(f"{rest} more rows", rows(part[_ROWS:_MOST])) if rest > 0 else ""
+        return rows(part[:_ROWS]) + more + (f"<p>{lost} more rows in the object's table</p>" if lost > 0 else "")
+
+    first, others = [escape(line) for line in head[:1]], [escape(line) for line in head[1:]]
+    out = f"<p>{'<br>'.join([*(f'<strong>{line}</strong>' for line in first), *others])}</p>" if head else ""
+    out += "".join(map(shown, tables))
+    out += f"<p>{'<br>'.join(map(escape, foot))}</p>" if foot else ""
+    out += shown(list(notes))
+    out += "".join(_details(title, shown(part)) for title, part in (folded or {}).items() if len(part))
     return f'<div style="{_STYLE}">{out}</div>'
+
+
+def _details(title: str, body: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{body}</details>"

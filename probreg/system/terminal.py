@@ -4,9 +4,14 @@ An escape sequence in a name could clear the screen or hide a line, and a line b
 together here, line by line, and such characters are written out.
 """
 
+import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
+
+WIDTH = 110  # columns of a print
+_LABEL = 24  # columns that are left at least to the labels of a table, and to words in its cells
 
 _HIDDEN = {"Cc", "Cs", "Zl", "Zp"}  # controls, halves of characters, line and paragraph separators
 _TURNING = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they reverse what follows
@@ -25,33 +30,148 @@ def visible(text: str) -> str:
 
 
 def printed(*lines: str) -> str:
-    r"""Lines as one text, each made visible: only between them is a line break.
+    r"""Lines as one text, each made visible and none longer than WIDTH: only between them is a line break.
 
     >>> printed("head", "a\tb")
     'head\na\\tb'
     """
-    return "\n".join(map(visible, lines))
+    return "\n".join(part for line in lines for part in wrapped(visible(line)))
+
+
+def wrapped(line: str, width: int = WIDTH) -> list[str]:
+    """A line as lines of at most `width` columns, the further ones further in.
+
+    >>> wrapped("  one two three", 12)
+    ['  one two', '      three']
+    """
+    if len(line) <= width:
+        return [line]
+    start = line[: len(line) - len(line.lstrip(" "))]
+    return textwrap.wrap(line, width, subsequent_indent=f"{start}    ", break_on_hyphens=False)
+
+
+def cut_middle(text: str, most: int) -> str:
+    """Text of at most so many letters, both ends of a longer one kept.
+
+    >>> cut_middle("occupation[T.clerk]", 11), cut_middle("short", 11)
+    ('occup…lerk]', 'short')
+    """
+    if len(text) <= most:
+        return text
+    last = (most - 1) // 2
+    return f"{text[: most - 1 - last]}…{text[len(text) - last :]}"
+
+
+def cut_apart(texts: Iterable[str], most: int) -> dict[str, str]:
+    """Each text of at most so many letters, so that no two become one: of those alike at both ends the part that differs is kept.
+
+    >>> cut_apart(["price of lot 1, in thousands", "price of lot 2, in thousands"], 14)
+    {'price of lot 1, in thousands': 'pri…lot 1, in…', 'price of lot 2, in thousands': 'pri…lot 2, in…'}
+    """
+    cut = {text: cut_middle(text, most) for text in dict.fromkeys(texts)}
+    alike: dict[str, list[str]] = {}
+    for text, short in cut.items():
+        alike.setdefault(short, []).append(text)
+    for group in (each for each in alike.values() if len(each) > 1):
+        apart = next((i for i, letters in enumerate(zip(*group)) if len(set(letters)) > 1), min(map(len, group)))
+        start = max(apart - most // 3, 0)
+        head = group[0][: most // 4]
+        cut |= {text: f"{head}…{text[start : start + most - len(head) - 2]}…" for text in group}
+    if len(set(cut.values())) < len(cut):  # a number tells apart what so few letters do not
+        cut |= {text: f"{short[: most - 5]}… {i}" for i, (text, short) in enumerate(cut.items()) if short != text}
+    return cut
 
 
 def table_lines(table: Any, **how: Any) -> list[str]:
-    r"""The lines of a pandas table; pandas itself writes out the line breaks that are in its cells.
+    r"""The lines of a pandas table, none longer than WIDTH: long labels and words are cut in the middle, and columns that have
+    no room beside the others stand below them. Pandas itself writes out the line breaks that are in its cells.
 
     >>> import pandas as pd
     >>> [line.split() for line in table_lines(pd.DataFrame({"x\ny": [1.0]}, index=["a\nb"]))]
     [['x\\ny'], ['a\\nb', '1.0']]
     """
-    return str(table.to_string(**how)).split("\n")
+    lines = _rows(table, how)
+    if (over := max(map(len, lines)) - WIDTH) <= 0:
+        return lines
+    # the longest words give way first, no further than _LABEL
+    longest = max(map(len, _words_of(table)), default=0)
+    for most in sorted({max(longest - over, _LABEL), _LABEL}, reverse=True):
+        lines = _rows(_cut(table, most), how)
+        if max(map(len, lines)) <= WIDTH:
+            return lines
+    return _rows(_cut(table, _LABEL), how | {"line_width": WIDTH})
+
+
+def _rows(table: Any, how: dict[str, Any]) -> list[str]:
+    return [line.rstrip() for line in visible_lines(str(table.to_string(**how)))]
+
+
+def visible_lines(text: str) -> list[str]:
+    """The lines of a text, each made visible."""
+    return list(map(visible, text.split("\n")))
+
+
+def _is_text(values: Any) -> bool:
+    return values.dtype.kind in "OUST" or values.dtype.name in ("str", "string", "category")
+
+
+def _words_of(table: Any) -> list[str]:
+    """The labels of a table and the texts in its cells."""
+    labels = [
+        str(v) for axis in (table.index, table.columns) for i in range(axis.nlevels) for v in axis.get_level_values(i)
+    ]
+    return labels + [
+        str(v) for name in range(table.shape[1]) if _is_text(table.iloc[:, name]) for v in table.iloc[:, name]
+    ]
+
+
+def _cut(table: Any, most: int) -> Any:
+    """The table with every label and every text of at most so many letters."""
+    out = table.copy()
+    for i in range(table.shape[1]):
+        if _is_text(table.iloc[:, i]):
+            out.isetitem(i, _shortened(table.iloc[:, i].astype(object), most))
+    for axis in ("index", "columns"):
+        of = getattr(table, axis)
+        each = [_shortened(of.get_level_values(i), most) for i in range(of.nlevels)]
+        if any(isinstance(v, str) for values in each for v in values):
+            made = type(of).from_arrays(each, names=of.names) if of.nlevels > 1 else type(of)(each[0], name=of.name)
+            setattr(out, axis, made)
+    return out
+
+
+def _shortened(values: Iterable[Any], most: int) -> list[Any]:
+    found = list(values)
+    short = cut_apart((visible(v) for v in found if isinstance(v, str)), most)
+    return [short[visible(v)] if isinstance(v, str) else v for v in found]
 
 
 def folded(lines: Sequence[str], rest: str, most: int = 25) -> list[str]:
-    """The first of many lines, and one that says how many more there are and how to see them.
+    """The first of many sentences, and a line that says how many more there are and how to see them: `most` lines in print.
 
     >>> folded(["a", "b", "c", "d"], ".table", most=3)
     ['a', 'b', '… 2 more in .table']
     """
-    if len(lines) <= most:
+    ends = list(accumulate(len(wrapped(visible(line))) for line in lines))
+    if not ends or ends[-1] <= most:
         return list(lines)
-    return [*lines[: most - 1], f"… {len(lines) - most + 1} more in {rest}"]
+    kept = max(sum(end < most for end in ends), 1)
+    return [*lines[:kept], f"… {len(lines) - kept} more in {rest}"] if kept < len(lines) else list(lines)
+
+
+def table_folded(table: Any, rest: str, most: int = 25, **how: Any) -> list[str]:
+    """The lines of a table, of many rows the first, and one that says how many more there are and how to see them.
+
+    >>> import pandas as pd
+    >>> table_folded(pd.DataFrame({"x": [1, 2, 3, 4]}), ".table", most=4, index=False)
+    [' x', ' 1', ' 2', '… 2 more in .table']
+    """
+    lines = table_lines(table, **how)
+    if len(lines) <= most:
+        return lines
+    times = -(-len(lines) // (len(table) + 2))  # more than one where columns stand below one another
+    kept = max(most // times - 2, 1)
+    return [*table_lines(table.head(kept), **how), f"… {len(table) - kept} more in {rest}"]
 
 
 def cut_text(text: str, most: int = 160) -> str:
@@ -88,11 +208,11 @@ def probability_said(p: float) -> str:
 
 
 def p_said(p: float) -> str:
-    """A p-value to two digits; what is neither 0 nor 1 is written as neither, and no double tells one below 1e-15 from 0.
+    """A p-value to two digits; what is neither 0 nor 1 is written as neither, and below 1e-15 digits of it mean nothing.
 
     >>> p_said(0.0123), p_said(0.998), p_said(1.0), p_said(0.0), p_said(3e-40)
-    ('p = 0.012', 'p > 0.99', 'p = 1', 'p < 1e-15', 'p = 3e-40')
+    ('p = 0.012', 'p > 0.99', 'p = 1', 'p < 1e-15', 'p < 1e-15')
     """
-    if p == 0.0:
+    if p < 1e-15:
         return "p < 1e-15"
     return "p > 0.99" if 0.995 <= p < 1.0 else f"p = {p:.2g}"

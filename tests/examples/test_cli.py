@@ -1,6 +1,7 @@
 """The command line: what it prints, what it writes, and one line with exit code 2 for whatever is wrong."""
 
 import os
+import re
 import subprocess
 import sys
 import typing
@@ -34,26 +35,14 @@ def table(tmp_path):
     return path
 
 
-def test_the_module_runs_as_a_program():
-    out = subprocess.run([sys.executable, "-m", "probreg", "--version"], capture_output=True, text=True, check=True)
-    assert out.stdout == f"probreg {pr.__version__}\n"
+def test_the_version_is_printed():
+    assert run("--version").output == f"probreg {pr.__version__}\n"
 
 
-def test_a_terminal_without_signs_still_gets_an_answer():
+def test_the_module_runs_as_a_program_and_a_terminal_without_signs_gets_an_answer():
     command = [sys.executable, "-m", "probreg", "check", *ORINGS]
     out = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
     assert b"6 checks passed" in out.stdout
-
-
-def test_the_list_of_data_sets_loads_nothing_slow():
-    heavy = ("pymc", "pandas", "xarray", "matplotlib", "jinja2", "formulaic")
-    code = (
-        "import sys\nfrom typer.testing import CliRunner\nfrom probreg.show.cli import app\n"
-        "assert CliRunner().invoke(app, ['datasets']).exit_code == 0\n"
-        f"print([m for m in {heavy!r} if m in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
 
 
 def test_data_sets_are_listed_and_described():
@@ -93,6 +82,29 @@ def test_check_prints_findings_and_its_code_tells_a_problem(tmp_path):
     result = run("check", str(path), "y ~ x", "--likelihood", "bernoulli")
     assert result.exit_code == 1
     assert "separation" in result.output
+
+
+def test_what_a_print_leaves_out_is_where_the_command_line_has_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng, path = np.random.default_rng(0), tmp_path / "wide.csv"
+    table = pd.DataFrame(rng.normal(size=(80, 40)), columns=[f"x{i}" for i in range(40)])
+    table.assign(y=table.sum(axis=1) + rng.normal(size=80)).to_csv(path, index=False)
+    formula = "y ~ " + " + ".join(table.columns)
+    python = re.compile(r"\.[a-z_]+\b(?<!\.csv)(\(\))?( |;|$)|summary\(|to_string|pandas")
+    for more in ((), ("--prior", "normal(0.3)"), ("--prior", "normal(0.3)", "--aux", "sigma=1")):
+        few, all_of = run("fit", str(path), formula, *more), run("fit", str(path), formula, *more, "--verbose")
+        assert few.exit_code == all_of.exit_code == 0, few.output
+        for out in (few.output, all_of.output):
+            assert not python.search(re.sub(r"\d\.\d", "", out)), python.search(re.sub(r"\d\.\d", "", out))
+        assert "with --verbose" in few.output
+        assert "with --verbose" not in all_of.output
+        rows = all_of.output.partition("Every row")[2]
+        assert all(f"x{i} " in rows for i in range(40))
+    shown = run("demo", "--quick", "--out", str(tmp_path / "demo.html")).output
+    assert "in the report" in shown
+    assert "1.000" not in shown.partition("P(damage) at 31")[2]
+    assert ">0.999" in shown
+    assert not re.search(r"\.(reasons|notes|to_pandas)", shown)
 
 
 def test_fit_prints_the_numbers_of_the_library(table):

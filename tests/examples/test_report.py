@@ -3,6 +3,7 @@
 import base64
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,8 +78,8 @@ def test_the_page_is_valid_and_complete(page):
     assert page.startswith("<!DOCTYPE html>")
     assert found.tags.count("h1") == 1
     assert re.findall(r'<section id="(\w+)">', page) == [
-        s for s in SECTIONS if s != "predictions"
-    ]  # no rows were named
+        s for s in SECTIONS if s not in ("predictions", "groups")
+    ]  # no rows were named, and there are no groups
     for heading in (
         "Answer",
         "Model",
@@ -192,6 +193,14 @@ def test_every_likelihood_makes_a_page(likelihood, tmp_path):
     found = read(report(fits, tmp_path / "page.html").read_text(encoding="utf-8"))
     assert found.tags.count("img") == 5
     assert "No picture" not in found.text
+
+
+def test_pictures_are_never_wider_than_the_page():
+    css = (Path(pr.__file__).parent / "show/report/page.html").read_text("utf-8")
+    rules = re.findall(r"([^{}]*img[^{}]*)\{([^}]*)\}", css)
+    assert any("max-width: 100%" in rule for at, rule in rules if at.strip() == "figure img")
+    assert not [rule for _, rule in rules if "max-width: none" in rule]
+    assert not re.search(r"\.picture \{[^}]*overflow", css)
 
 
 def test_a_picture_of_a_transformed_variable_needs_no_table(tmp_path):

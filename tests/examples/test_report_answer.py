@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.model.prior_words import prior_words
 from probreg.show.report import render
 from probreg.show.report.answer import answer
-from probreg.show.report.facts import prior_words
 from probreg.show.report.tables import predictions_table
 from tests.examples.test_report import read
 from tests.laws.cases import ESTIMATORS, LIKELIHOOD_CASES, model_for
+from tests.laws.texts import unfolded
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
 RNG = np.random.default_rng(0)
@@ -149,8 +150,20 @@ def test_priors_stand_as_they_were_stated():
     many = model.with_prior(pr.Normal(1.0, scaled=True, sigma_units=True))
     assert prior_words(many) == "Normal(1) in units of sigma on 5 standardised columns; flat on Intercept"
     each = model.with_prior({"x": pr.Normal(1.0, scaled=True), ("z", "w"): pr.priors.StudentT(2.5, nu=7.0)})
-    said = "Normal(1) in units of sd(y) on standardised x; StudentT(2.5, nu=7) on z, w; flat on Intercept, g[T.b], g[T.c]"
+    said = (
+        "Normal(1) in units of sd(y) on standardised x; StudentT(2.5, nu=7) on z, w; flat on Intercept, g[T.b], g[T.c]"
+    )
     assert prior_words(each) == said
+
+
+def test_every_page_says_a_prior_in_the_same_words():
+    model = pr.Model.from_formula("y ~ x + z", TABLE, prior=pr.Normal(1.0, scaled=True))
+    said = "Normal(1) in units of sd(y) on standardised x, z"
+    fit = pr.fit(model)
+    assert f"prior: {said}" in repr(fit)
+    assert f"prior {said}" in unfolded(pr.compare({"ML": pr.fit(model.with_prior(pr.Flat())), "mode": fit}))[3]
+    assert any(f"prior {said}." in note for note in pr.table({"mode": fit}).notes)
+    assert prior_words(model) == f"{said}; flat on Intercept"
 
 
 # ---- the page ----------------------------------------------------------------------------------------------------------

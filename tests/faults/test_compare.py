@@ -23,7 +23,6 @@ FIT = ols(X, Y, columns=["x"])
         ("ML", "got str"),
         ({"ML": FIT, "model": FIT.model}, "'model' is of type Model"),
         ([FIT, 3.0], "1 is of type float"),
-        ({1: FIT}, "got the name 1"),
     ],
 )
 def test_only_named_fits(fits, match):

@@ -141,6 +141,15 @@ def test_a_worker_that_dies_and_a_client_that_is_closed_are_said(cluster):
     )
     before = pr.fit(model).solution.beta
 
+    def starts(block):
+        return [(os.getpid(), block.start, block.rows)]
+
+    met = model.design.fold(starts, lambda a, b: a + b)
+    (worker,) = cluster.workers.values()
+    assert {process for process, _, _ in met} == {worker.process.pid}  # not this one
+    assert [rows for _, _, rows in met] == [10] * 4
+    assert [start for _, start, _ in met] == sorted({start for _, start, _ in met})  # the order of the partitions
+
     def broken(block):
         raise OSError("the disk is gone")
 

@@ -53,7 +53,13 @@ def fit() -> pr.Fit:
 @pytest.mark.parametrize(
     ("place", "how"),
     covering(
-        [(place, how) for place in ("half", "moved", "image", "synced") for how in (signal.SIGKILL, signal.SIGINT)],
+        [
+            ("half", signal.SIGKILL),
+            ("moved", signal.SIGINT),
+            ("half", signal.SIGINT),
+            ("moved", signal.SIGKILL),
+            *((place, how) for place in ("image", "synced") for how in (signal.SIGKILL, signal.SIGINT)),
+        ],
         lambda place, how: place == "moved",
         lambda place, how: how,
         name=lambda value: getattr(value, "name", value),

@@ -1,5 +1,7 @@
 """Responses far out of the usual: either the answer is that of the same numbers in another unit, or one sentence."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -122,3 +124,30 @@ def test_every_shape_of_r2_that_passes_has_a_density_and_draws(shapes):
     assert np.isfinite(model.log_posterior(np.ones((3, 1)), sigma=1.0))
     assert not np.isnan(prior.sample(np.random.default_rng(0), (100, 2, 1))).any()
     assert np.isfinite(pr.fit(model, "evidence").coef).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("nu", [0.1, 4.0, 1e6])
+def test_a_student_search_at_extreme_scales_ends_in_an_answer_or_a_sentence(nu):
+    rng = np.random.default_rng(0)
+    x, t = rng.normal(size=40), rng.standard_t(3, size=40)
+    line, far = 1.0 + x, np.arange(40) == 0
+    plain = pr.fit(pr.Model.from_arrays(x, line + t, likelihood=pr.StudentT(nu)))
+    for c, s in ((1.0, 1e139), (1.0, 1e-138), (1e139, 1e139), (1e-138, 1.0)):
+        fit = pr.fit(pr.Model.from_arrays(c * x, s * (line + t), likelihood=pr.StudentT(nu)))
+        np.testing.assert_allclose(fit.coef.values / s * [1.0, c], plain.coef.values, rtol=1e-6)
+    lost = {  # slopes, or residuals in units of sigma, whose squares are no numbers; a density without a maximum
+        "slope": (1e120 * x, 1e-120 * (line + t)),
+        "outlier": (x, np.where(far, 1e100, 1e-100 * (line + t))),
+        "exact": (x, np.where(np.arange(40) < 35, line, line + t)),
+        "exact, large": (x, 1e139 * np.where(np.arange(40) < 35, line, line + t)),
+    }
+    for X, y in lost.values():
+        with suppress(pr.DataError, pr.NotConverged):
+            fit = pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.StudentT(nu)))
+            assert np.isfinite(fit.coef).all() or not fit.solution.status.good
+    for X, y in ((x, 1e300 * (line + t)), (x, 1e-300 * (line + t))):
+        with pytest.raises(pr.DataError, match="unit"):
+            pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.StudentT(nu)))
+    with pytest.raises(pr.DataError, match="beyond double precision where its search starts"):
+        pr.fit(pr.Model.from_arrays(*lost["outlier"], likelihood=pr.StudentT(nu)))

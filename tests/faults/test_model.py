@@ -171,7 +171,7 @@ TABLES = [
         pr.DataError,
         "class 2 came in no row, so that its probability is estimated as 0",
     ),
-    (COUNT, "multinomial", pr.DataError, "a table of counts, .* for one class per row use Categorical"),
+    (COUNT, "multinomial", pr.DataError, "a table of counts, .* For one class per row use Categorical"),
 ]
 
 
@@ -353,3 +353,30 @@ def test_as_many_rows_as_columns_leave_no_degrees_of_freedom():
     assert any("no degrees of freedom are left" in n for n in fit.described["notes"])
     assert np.isnan(fit.std_error).all()
     assert np.isfinite(fit.coef).all()
+    rng = np.random.default_rng(3)
+    saturated = pr.Model.from_arrays(rng.normal(size=(6, 5)), 100.0 + rng.normal(size=6))
+    fit = pr.fit(saturated)
+    assert fit.solution.aux == {"sigma": 0.0}  # not what rounding leaves of it
+    assert np.isnan([fit.log_likelihood, fit.residual_sd, fit.summary().loc["sigma", "estimate"]]).all()
+    with pytest.raises(pr.Incompatible, match="no degrees of freedom left"):
+        _ = fit.aic
+    said = repr(fit.summary())
+    assert "no degrees of freedom are left" in said
+    assert not any(
+        word in said.replace(said[said.index("note:") :], "") for word in ("sigma 0", "AIC", "log-likelihood", "t(0)")
+    )
+    assert "e-1" not in repr(pr.table({"ML": fit})) + repr(pr.compare({"ML": fit}))
+
+
+def test_a_prior_in_raw_units_on_as_many_columns_as_rows_says_what_serves():
+    rng = np.random.default_rng(3)
+    for shape in ((6, 5), (4, 6)):
+        weak = pr.Model.from_arrays(rng.normal(size=shape), rng.normal(size=shape[0]), prior="weak")
+        for method in ("auto", "newton", "laplace"):
+            with pytest.raises(
+                pr.NotConverged, match=r"rises for ever as sigma runs to 0\. Hold sigma, state priors in its units"
+            ):
+                pr.fit(weak, method)
+        assert np.isfinite(pr.fit(weak.with_aux(sigma=1.0)).std_error).all()
+        assert np.isfinite(pr.fit(weak.with_aux(sigma=pr.HalfNormal(1.0)), "posterior", seed=1).std_error).all()
+        assert np.isfinite(pr.fit(weak.with_prior(pr.Normal(2.5, sigma_units=True))).std_error).all()

@@ -187,7 +187,7 @@ def test_a_penalty_under_precisions_is_that_beside_the_weighted_rss():
         ("rss", {"lam1": 0.0, "lam2": 16.0}),
         ("sklearn", {"alpha": 16.0}),
     ]
-    assert "criteria per observation are left out" in found.notes[0]
+    assert "Criteria per observation are left out" in found.notes[0]
     x, y, w = np.asarray(X, dtype=float).reshape(len(Y), -1), np.asarray(Y), np.asarray(HALF)
     middle_x, middle_y = np.average(x, axis=0, weights=w), np.average(y, weights=w)
     A, b = x - middle_x, y - middle_y  # the minimum of RSS + 16 |b|^2 by hand

@@ -251,3 +251,25 @@ def test_evidence_under_other_flat_columns_is_said_to_be_no_comparison():
     )
     again = fitted("line", right="z", prior={"z": pr.Normal(pr.HalfNormal(2.0))}, method="evidence")
     assert not any(n.startswith("log_evidence") for n in compare_models([one, again]).notes)
+
+
+def test_groups_have_the_marginal_likelihood_of_ml_and_reml_none_of_it():
+    """Balanced one-way groups: y_g ~ N(mu, sigma^2 I + tau^2 11'), whose likelihood is known."""
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=(8, 1)) + 0.6 * rng.normal(size=(8, 5))
+    rows = {"y": y.ravel(), "x": rng.normal(size=40), "g": np.repeat([*"abcdefgh"], 5)}
+    means, ml = {"mean": "y ~ 1 + (1 | g)", "line": "y ~ x + (1 | g)"}, pr.Evidence(criterion="ML")
+    found = pr.compare_models({name: pr.fit(pr.Model.from_formula(f, rows), ml) for name, f in means.items()})
+    within = np.square(y - y.mean(1, keepdims=True)).sum() / 32
+    between = 5 * np.square(y.mean(1) - y.mean()).sum() / 8
+    expected = -0.5 * (40 * np.log(2 * np.pi) + 32 * np.log(within) + 8 * np.log(between) + 40)
+    one = found.table.loc["mean"]
+    assert one["log_lik"] == pytest.approx(expected, rel=1e-9)
+    assert one["k"] == 3
+    assert one["AIC"] == pytest.approx(2 * 3 - 2 * expected, rel=1e-9)
+    assert one["BIC"] == pytest.approx(3 * np.log(40) - 2 * expected, rel=1e-9)
+    assert found.table["AIC"].notna().all()
+    assert not any("AIC" in note for note in found.notes)
+    reml = pr.compare_models({name: pr.fit(pr.Model.from_formula(f, rows)) for name, f in means.items()})
+    assert reml.table[["AIC", "BIC", "log_evidence"]].isna().all(axis=None)
+    assert any("REML compares only models of the same flat columns" in note for note in reml.notes)

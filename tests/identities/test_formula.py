@@ -259,9 +259,3 @@ def test_quoted_names_keep_transforms_apart():
     data = {"y": [1.0, 2.0, 4.0], "a b": [1.0, 2.0, 4.0], "a c": [3.0, 1.0, 7.0]}
     X = read_formula("y ~ scale(`a b`) + scale(`a c`)", data).X
     np.testing.assert_allclose(X[:, 1:].mean(0), 0.0, atol=1e-15)
-
-
-def test_importing_the_reader_is_light():
-    code = "import sys, probreg.data.formula.formula; print(*{'pandas', 'formulaic', 'narwhals'} & set(sys.modules))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == ""

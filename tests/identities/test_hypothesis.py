@@ -304,3 +304,41 @@ def test_a_probability_is_never_printed_as_certain_and_one_of_a_known_marginal_i
     for one in (above, pr.hypothesis(draws, "income > 0")):
         assert "P(hypothesis) >0.999" in str(one)
         assert ">0.999" in one._repr_html_() or "&gt;0.999" in one._repr_html_()
+
+
+# ---- a term by its name ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("term", "rest"), [("C(g)", "x1"), ("C(g):x1", "x1"), ("bs(x1, df=4)", "x2"), ("poly(x3, 2)", "x1 + x2")]
+)
+def test_a_term_by_its_name_is_all_its_columns_and_the_f_test_of_the_model_without_it(term, rest):
+    whole, without = (fitted("line", "gaussian", right) for right in (f"{rest} + {term}", rest))
+    columns = [c for c in whole.model.design.columns if c not in without.model.design.columns]
+    found = hypothesis(whole, f"{term} = 0")
+    named = hypothesis(whole, ", ".join(f"`{c}` = 0" for c in columns))
+    assert (found.null, found["F"]) == (named.null, named["F"])
+    rss = [fit.aux["sigma"] ** 2 * len(rows()) for fit in (whole, without)]
+    q, df = len(columns), whole.df_resid
+    np.testing.assert_allclose(found["F"].statistic, (rss[1] - rss[0]) / q / (rss[0] / df), rtol=1e-8)
+
+
+def test_a_term_stands_for_every_outcome_and_with_an_outcome_for_its_own():
+    fit = fitted("kind", "categorical", "x1 + C(g)")
+    assert hypothesis(fit, "C(g) = 0")["LR"].df == (4.0,)
+    assert (
+        hypothesis(fit, "s: C(g) = 0").null
+        == hypothesis(fit, "C(g): s = 0").null
+        == "C(g)[T.b]: s = 0, C(g)[T.c]: s = 0"
+    )
+    exact = pr.fit(fitted("line", "gaussian", "x1 + C(g)", prior=pr.Normal(1.0)).model, "posterior")
+    both = hypothesis(exact, "C(g) = 0"), hypothesis(exact, "`C(g)[T.b]` = 0, `C(g)[T.c]` = 0")
+    assert both[0].beliefs == both[1].beliefs
+
+
+def test_a_term_is_alone_in_its_relation_and_no_smooth_function():
+    with pytest.raises(pr.DataError, match=r"the term 'C\(g\)' stands for all its columns, alone in its relation"):
+        hypothesis(fitted("line", "gaussian", "x1 + C(g)"), "C(g) = x1")
+    smooth = pr.gam("line ~ s(x1) + x2", rows())
+    with pytest.raises(pr.Incompatible, match=r"s\(x1\) is a smooth function.*'s\(x1\) is linear' tests its range"):
+        hypothesis(smooth, "s(x1) = 0")

@@ -125,3 +125,18 @@ def test_where_nothing_can_be_adjusted_it_is_said():
             ask(posterior)
         with pytest.raises(pr.Incompatible, match="the mode under a prior has no p-values"):
             ask(ridge)
+
+
+@pytest.mark.parametrize("adjust", ["holm", "bonferroni", "single-step", "tukey"])
+def test_the_p_value_of_each_test_alone_stands_beside_the_adjusted_one(adjust):
+    fit = pr.fit(pr.Model.from_formula("breaks ~ wool + tension", WARP))
+    found = pr.comparisons(fit, PAIRS, adjust=adjust)
+    t = found.table["estimate"] / found.table["std_error"]
+    np.testing.assert_allclose(found.table["p_unadjusted"], 2.0 * stats.t.sf(np.abs(t), fit.df_resid), rtol=1e-10)
+    assert (found.table["p_unadjusted"] <= found.table["p_value"]).all()
+    assert "p_unadjusted" in repr(found)
+    if adjust != "tukey":
+        each = pr.hypothesis(fit, "tension[T.L] = 0, tension[T.M] = 0", adjust=adjust).estimates
+        np.testing.assert_allclose(
+            each["p_unadjusted"], fit.summary()["p_value"][["tension[T.L]", "tension[T.M]"]], rtol=1e-9
+        )

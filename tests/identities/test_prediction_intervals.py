@@ -215,3 +215,29 @@ def test_quantiles_between_two_heaps(prob, apart):
     p = Predictive(Gaussian(), eta, {"sigma": np.full((400, 1), 0.05)})
     for tol in (1e-12, 1e-7):
         assert np.abs(p.cdf(p.quantile(prob, tol=tol)) - prob).max() <= 2 * tol
+
+
+def test_predictions_by_quadrature_have_no_monte_carlo_error(rng):
+    """Where conjugate is Student-t by formula, quadrature over sigma gives the same to its own error, whatever the draws."""
+    X, w = rng.normal(size=(12, 2)), rng.uniform(0.5, 2.0, size=12)
+    y, offset = X @ [1.0, -1.0] + rng.normal(size=12), np.arange(12.0)
+    for weights in (None, pr.weights.precision(w)):
+        model = pr.Model.from_arrays(X, y, weights=weights, offset=offset)
+        new = {"data": rng.normal(size=(5, 2)), "offset": np.ones(5)}
+        exact, found = pr.fit(model, "conjugate", seed=1), pr.fit(model, pr.Quadrature(draws=1), seed=2)
+        for prob in (0.5, 0.99):
+            one, other = exact.predict(**new, prob=prob), found.predict(**new, prob=prob)
+            for name in ("mean", "mean_lower", "mean_upper", "new_lower", "new_upper"):
+                np.testing.assert_allclose(other[name], one[name], rtol=1e-7, atol=1e-8)
+    raw = pr.fit(model.with_prior(Normal(0.5)), pr.Quadrature(draws=1))
+    again = pr.fit(raw.model, pr.Quadrature(draws=1), seed=9)
+    np.testing.assert_array_equal(raw.predict()["new_lower"], again.predict()["new_lower"])
+    np.testing.assert_allclose(raw.predict()["mean"], model.design.X @ raw.solution.beta[:, 0] + offset)
+
+
+def test_the_mean_of_an_identity_link_is_that_of_the_weighted_draws(rng):
+    x = rng.normal(size=40)
+    fit = pr.fit(
+        pr.Model.from_arrays(x, x + rng.standard_t(4, size=40), likelihood=pr.StudentT(4.0)), "importance", seed=1
+    )
+    np.testing.assert_allclose(fit.predict()["mean"], fit.model.design.X @ fit.solution.beta[:, 0], rtol=1e-12)

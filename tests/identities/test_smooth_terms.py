@@ -8,6 +8,7 @@ import pytest
 import probreg as pr
 from probreg.errors import DataError
 from tests.conftest import reference_path
+from tests.laws.texts import unfolded
 
 data = np.random.default_rng(8)
 N = 120
@@ -121,7 +122,7 @@ def test_sentences_call_the_columns_of_a_block_by_the_term() -> None:
     assert "s(x)[" not in said
     assert all(name in said for name in ("s(x)", "t2(z, w)[1]", "t2(z, w)[2]", "t2(z, w)[3]"))
     assert "[3.1]" not in said
-    assert "prior normal on s(x), normal on t2(z, w)[1]" in repr(fit.model.with_prior({}))
+    assert "prior normal on s(x), normal on t2(z, w)[1]" in unfolded(fit.model.with_prior({}))[1]
 
 
 def test_checks_take_a_term_as_one_thing() -> None:

@@ -18,6 +18,7 @@ from probreg.comparison.tuning.leave_one_out import _one_step, without_each
 from probreg.inference import mode_path
 from probreg.inference.penalized.paths import rescaled
 from probreg.priors import ExponentialPower, GPrior, Horseshoe
+from tests.laws.texts import unfolded
 
 SCALES = np.geomspace(0.03, 30.0, 9)
 COLUMNS = ["a", "b", "c"]
@@ -351,6 +352,27 @@ def test_a_prior_on_standardised_columns_is_the_same_in_every_fold():
     assert any("bound to all rows once" in note for note in one.notes)
 
 
+@pytest.mark.parametrize(
+    ("prior", "stated"),
+    [
+        (pr.Normal(2.0, scaled=True), pr.Normal(2.0 * 0.25, scaled=True)),
+        (pr.Normal((1.0, 2.0, 3.0)), pr.Normal((0.25, 0.5, 0.75))),
+        ({"a": pr.Normal(2.0, scaled=True), "b": pr.Flat()}, {"a": pr.Normal(0.5, scaled=True), "b": pr.Flat()}),
+        (pr.priors.GPrior(g=16.0), pr.priors.GPrior(g=1.0)),
+    ],
+)
+def test_a_tuned_prior_reads_as_it_was_stated(prior, stated):
+    found = pr.tune(model_of(prior), "aic", scales=[0.25]).model
+    assert found.prior == stated
+    path = pr.path(model_of(prior), scales=[0.25])
+    np.testing.assert_allclose(path.coef[0], pr.fit(found).coef, rtol=1e-6)
+
+
+def test_a_tuned_prior_is_printed_as_it_was_stated():
+    found = pr.tune(model_of(pr.Normal(2.0, scaled=True)), "aic", scales=[0.5])
+    assert "prior: Normal(1) in units of sd(y) on standardised a, b, c\n" in repr(pr.fit(found.model).summary())
+
+
 def test_the_rule_of_one_standard_error_by_hand():
     model = model_of(pr.Laplace(0.5))
     fine = np.geomspace(0.03, 30.0, 120)
@@ -477,7 +499,7 @@ def test_every_criterion_says_what_it_minimised_and_gives_the_model_with_that_pr
     beta = np.full((4, 1), 0.2)
     expected = path(model, [1.0]).model_at(made.scale).log_prior(beta, sigma=1.0)
     assert float(made.model.log_prior(beta, sigma=1.0)) == pytest.approx(float(expected))
-    assert made.said in repr(made)
+    assert f"Choice: {made.said}" in unfolded(made)
 
 
 @pytest.mark.parametrize("score", sorted(set(LOSSES) - {"predictive"}))

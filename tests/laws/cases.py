@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,12 @@ from probreg.priors import (
     PRIORS,
     AuxPrior,
     BetaPrime,
+    Covariance,
     Flat,
     GaussianProcess,
     GPrior,
     GroupLaplace,
+    GroupNormal,
     HierarchicalPrior,
     Horseshoe,
     MultivariateNormal,
@@ -63,13 +65,18 @@ SPECIAL_PRIORS = [
     Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1), sigma_units=True),
     GroupLaplace(0.3, groups=((0, 2), (1,))),
     GroupLaplace((0.7, 1.6, 1.1), groups=((0, 1, 2),), location=(0.3, -0.2, 0.1), sigma_units=True),
+    GroupNormal(((1.4, 0.0, 0.0), (0.3, 0.7, 0.0), (-0.4, 0.2, 1.1))),
+    GroupNormal(((0.6,),), groups=3),
 ]
 # successes of six trials in every row, which needs no trials= beside y; tests of trials that vary are their own
 _VARIANTS = [pr.Binomial(trials=6) if v == pr.Binomial() else v for cls in LIKELIHOODS.values() for v in variants(cls)]
 LIKELIHOOD_CASES = _VARIANTS + SPECIAL_LIKELIHOODS
 # one prior of all coefficients has a size of its own: it is held where a posterior is carried on
-# a GaussianProcess is of the columns of a term alone, see test_gaussian_process.py
-_STATED = [v for cls in PRIORS.values() if cls not in (MultivariateNormal, GaussianProcess) for v in variants(cls)]
+# a GaussianProcess is of the columns of a term alone, see test_gaussian_process.py, and so is a Covariance, see test_covariance.py
+_OF_TERMS = (GaussianProcess, Covariance)
+_STATED = [
+    v for cls in PRIORS.values() if cls not in (MultivariateNormal, GroupNormal, *_OF_TERMS) for v in variants(cls)
+]
 SCALAR_PRIORS = [v for v in _STATED if not v.data_dependent and not isinstance(v, HierarchicalPrior)]
 # coefficients that share an unknown scale: not independent of one another
 HIERARCHICAL_PRIORS = [
@@ -192,10 +199,18 @@ def model_for(
     return pr.Model.from_arrays(X, y, **recipe_of(likelihood), prior=Flat() if prior is None else prior, **more)
 
 
-def accepted(likelihood: Likelihood, prior: Any, **more: Any) -> pr.Model | None:
-    """The model, or None when this likelihood and prior do not go together."""
+def accepted(likelihood: Likelihood, prior: Any, aux: Mapping[str, Any] | None = None) -> pr.Model | None:
+    """The model, or None when this likelihood and prior do not go together. Files that ask for the same model share it."""
     try:
-        return model_for(likelihood, prior, **more)
+        return _accepted(likelihood, prior, tuple((aux or {}).items()))
+    except TypeError:  # a prior for each column is a dictionary, which is no key
+        return _accepted.__wrapped__(likelihood, prior, tuple((aux or {}).items()))
+
+
+@cache
+def _accepted(likelihood: Likelihood, prior: Any, aux: tuple[tuple[str, Any], ...]) -> pr.Model | None:
+    try:
+        return model_for(likelihood, prior, aux=dict(aux))
     except pr.Incompatible:
         return None
 
@@ -216,7 +231,7 @@ def triples() -> Iterator[tuple[pr.Model, Method]]:
     """Every model of a registered likelihood and prior, with every method."""
     for likelihood, prior in itertools.product(LIKELIHOOD_CASES, [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS]):
         for aux in aux_choices(likelihood):
-            model = accepted(likelihood, prior, aux=aux)
+            model = accepted(likelihood, prior, aux)
             if model is not None:
                 for method in METHOD_CASES:
                     yield model, method
@@ -238,6 +253,18 @@ def named(thing: Any) -> str:
 
 
 covering = partial(_covering, name=named)
+
+
+def compiled_cases(likelihoods: list[Any]) -> list[Any]:
+    """Quick is one of each kind of compiled loops: of rows or of tiles, with a second derivative, with a nuisance parameter."""
+
+    def kind(likelihood: Any) -> tuple[bool, ...]:
+        density = likelihood.compiled_density
+        return density.tile is None, density.hessian is None, bool(likelihood.aux)
+
+    # these take longest to compile
+    last = ("absolute", "epsilon_insensitive", "quantile", "multinomial")
+    return covering(sorted(likelihoods, key=lambda v: v.name in last), kind)
 
 
 @contextmanager

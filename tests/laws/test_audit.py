@@ -14,6 +14,7 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.priors import Normal
 
 from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux
+from .texts import unfolded
 
 MODEL = model_for(pr.Poisson(), Normal(1.0), q=1)
 ZERO = np.zeros(2)
@@ -126,7 +127,7 @@ def test_the_verdict_follows_from_the_numbers(found, needed, words):
 
     assert found.needed is needed
     assert re.search(words, found.verdict)
-    assert found.verdict in repr(found)
+    assert found.verdict in unfolded(found)
 
 
 def test_a_refused_rung_is_shown_and_called_refused():

@@ -328,8 +328,15 @@ def _reach(one: pr.Fit, other: pr.Fit, unit: pr.Fit) -> np.ndarray:
     return np.maximum(*ends) / unit.std_error.values
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "student"])
-@pytest.mark.parametrize("second", ["prior of sigma", "sigma held"])
+@pytest.mark.parametrize(
+    ("likelihood", "second"),
+    [
+        ("gaussian", "sigma held"),
+        ("student", "prior of sigma"),
+        pytest.param("gaussian", "prior of sigma", marks=pytest.mark.slow),
+        pytest.param("student", "sigma held", marks=pytest.mark.slow),
+    ],
+)
 def test_of_two_causes_the_larger_stands_first(likelihood, second):
     """Each is switched on alone, before and after the other, and fitted: the one that moves an end further leads. The
     priors of both columns are one of the two, so that their shares are added."""

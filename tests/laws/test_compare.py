@@ -344,7 +344,7 @@ def test_prints_say_what_is_modelled(render):
         "95 %",
         "Wald",
         "newton",
-        "Normal(0, 0.4)",
+        "Normal(0.4) on",
         "C=0.16",
     ):
         assert part in said

@@ -27,6 +27,7 @@ from .cases import (
     Array,
     accepted,
     auxiliaries,
+    compiled_cases,
     covering,
     given_for,
     gradient,
@@ -113,10 +114,35 @@ def numpy_sums(likelihood: Any, r: dict[str, Any]) -> tuple[float, Array, float]
     return value, slopes, float((w[:, None] * over_aux).sum())
 
 
+@pytest.mark.parametrize("likelihood", COMPILED, ids=named)
+def test_the_plain_functions_of_a_density_are_the_numpy_density(likelihood):
+    """As Python runs them, before any compiler: log density, slopes and second derivatives of each row."""
+    r, density, m = rows(likelihood, 40, weighted=False, offset=False), likelihood.compiled_density, likelihood.width
+    aux, y, eta, t = auxiliaries(likelihood), r["y"], r["eta"], r["t"]
+    exact = likelihood.value_grad_hessian(y, eta, **aux)
+    pairs = [(c, d) for c in range(m) for d in range(c, m)]
+    curvature = np.stack([exact.curvature[:, c, d] for c, d in pairs])
+    log_p, slope, curve = np.empty(40), np.zeros((m + len(likelihood.aux), 40)), curvature.copy()
+    if density.tile is None:
+        found = np.array([density.row(y[i], eta[i, 0], t) for i in range(40)])
+        log_p, slope = found[:, 0], found[:, 1 : 2 + len(likelihood.aux)].T
+        if density.hessian is not None:
+            curve = np.array([[density.hessian(y[i], eta[i, 0], t) for i in range(40)]])
+    else:
+        density.tile(y, eta.T.copy(), t, log_p, slope)
+        if density.hessian is not None:
+            density.hessian(y, eta.T.copy(), t, curve := np.empty_like(curvature))
+    close = {"rtol": 1e-11, "atol": 1e-11}  # of terms of order 1 to 10
+    np.testing.assert_allclose(log_p, likelihood.log_prob(y, eta, **aux) - likelihood.base_measure(y), **close)
+    np.testing.assert_allclose(slope, exact.gradient.T, **close)
+    np.testing.assert_allclose(curve, curvature, **close)
+
+
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize(("weighted", "offset"), [(False, False), (True, True)])
-@pytest.mark.parametrize("likelihood", COMPILED, ids=named)
+@pytest.mark.parametrize("likelihood", compiled_cases(COMPILED))
 def test_a_compiled_density_is_the_numpy_density(likelihood, weighted, offset, n):
+    """By every loop; the densities that are no quick cases are asked above as they are written, and below by one loop."""
     r = rows(likelihood, n, weighted=weighted, offset=offset)
     value, slopes, over_aux = numpy_sums(likelihood, r)
     loops, extra, beta = loops_of(likelihood.compiled_density), len(likelihood.aux), r["beta"]
@@ -184,8 +210,8 @@ def test_the_compiled_density_of_a_prior_is_its_numpy_density(prior):
 # ---- the density that is sampled ----------------------------------------------------------------------------------------
 
 
-def sampled_compiled(likelihood: Any, prior: Any, **more: Any) -> pr.Model | None:
-    model = accepted(likelihood, prior, **more)
+def sampled_compiled(likelihood: Any, prior: Any) -> pr.Model | None:
+    model = accepted(likelihood, prior)
     return None if model is None or compiled_obstacle(model) else model
 
 

@@ -181,6 +181,7 @@ def test_a_partition_may_be_empty_and_hold_levels_that_no_other_has(client):
     close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)
 
 
+@pytest.mark.slow  # two processes; the quick part has one, in tests/faults/test_dask.py
 def test_sums_are_added_in_the_order_of_the_partitions_by_other_processes(cluster_client):
     def starts(block):  # within, so that it travels whole: workers cannot import a test
         return [(os.getpid(), block.start, block.rows, threads())]

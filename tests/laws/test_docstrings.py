@@ -10,6 +10,8 @@ import pytest
 
 import probreg as pr
 
+from .cases import case
+
 ERRORS = {"DataError", "Incompatible", "NotConverged", "ProbregError", "ProbregWarning"}
 # A class that one inherits from shows its example where it is inherited from: docs/how-to/method.md.
 WITHOUT_EXAMPLE = {"Method"}
@@ -66,44 +68,46 @@ def named(section: str) -> list[str]:
 
 
 ALL = DOCUMENTED | MEMBERS | NAMESPACES
-EVERY = pytest.mark.parametrize("name", sorted(ALL))
 
 
-@EVERY
-def test_the_summary_is_one_line_that_ends_with_a_period(name):
-    text, _ = read(ALL[name])
-    summary, *rest = text.splitlines()
-    assert summary.endswith("."), summary
-    assert not rest or rest[0] == ""
+def test_the_summary_is_one_line_that_ends_with_a_period():
+    for name, thing in ALL.items():
+        with case(name):
+            text, _ = read(thing)
+            summary, *rest = text.splitlines()
+            assert summary.endswith("."), summary
+            assert not rest or rest[0] == ""
 
 
-@EVERY
-def test_the_parameters_are_those_of_the_signature(name):
-    thing = ALL[name]
-    _, sections = read(thing)
-    assert named(sections.get("Parameters", "")) == parameters(thing)
-    undescribed = re.findall(r"^(\S.*)\n(?! {4}\S)", sections.get("Parameters", "").strip() + "\n", re.MULTILINE)
-    assert undescribed == []
+def test_the_parameters_are_those_of_the_signature():
+    for name, thing in ALL.items():
+        with case(name):
+            _, sections = read(thing)
+            said = sections.get("Parameters", "")
+            assert named(said) == parameters(thing)
+            assert re.findall(r"^(\S.*)\n(?! {4}\S)", said.strip() + "\n", re.MULTILINE) == []  # not described
 
 
-@EVERY
-def test_a_function_says_what_it_returns(name):
-    thing = ALL[name]
-    if not isinstance(thing, type):
-        assert read(thing)[1]["Returns"].strip()
+def test_a_function_says_what_it_returns():
+    for name, thing in ALL.items():
+        with case(name):
+            if not isinstance(thing, type):
+                assert read(thing)[1]["Returns"].strip()
 
 
-@pytest.mark.parametrize("name", sorted(DOCUMENTED))
-def test_there_is_an_example(name):
-    _, sections = read(DOCUMENTED[name])
-    assert (">>> " in sections.get("Examples", "")) == (name not in WITHOUT_EXAMPLE)
+def test_there_is_an_example():
+    for name, thing in DOCUMENTED.items():
+        with case(name):
+            _, sections = read(thing)
+            assert (">>> " in sections.get("Examples", "")) == (name not in WITHOUT_EXAMPLE)
 
 
-@EVERY
-def test_sections_are_in_the_order_that_readers_know(name):
+def test_sections_are_in_the_order_that_readers_know():
     order = ["Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples"]
-    headings = list(read(ALL[name])[1])
-    assert headings == sorted(headings, key=order.index)
+    for name, thing in ALL.items():
+        with case(name):
+            headings = list(read(thing)[1])
+            assert headings == sorted(headings, key=order.index)
 
 
 SHARED = ("columns", "intercept", "prior", "aux", "event", "reference", "missing", "response", "progress")

@@ -384,6 +384,12 @@ def test_trials_that_are_not_told_are_not_taken_for_one(likelihood):
 
 
 @registered
+def test_a_binary_response_is_declared_and_is_one_of_0_and_1_in_each_row(likelihood):
+    two = isinstance(likelihood, UnivariateLikelihood) and list(likelihood.support) == [0.0, 1.0]
+    assert likelihood.binary == (two and not isinstance(likelihood, OfTrials))
+
+
+@registered
 def test_a_response_is_read_and_written_back(likelihood):
     X, y = rows_for(likelihood)
     model = pr.Model.from_arrays(X, y, **recipe_of(likelihood))

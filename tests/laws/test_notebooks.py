@@ -73,4 +73,27 @@ def test_long_tables_fold():
     effects = pr.predictions(pr.ols("y ~ x", table), at={"x": list(range(50))})
     assert len(repr(effects).splitlines()) <= 40
     assert "20 more rows" in effects._repr_html_()
-    assert effects._repr_html_().count("<tr") == 31
+    front, _, folded = effects._repr_html_().partition("<details>")
+    assert (front.count("<tr"), folded.count("<tr")) == (31, 21)
+
+
+WIDE = pr.Model.from_arrays(RNG.normal(size=(80, 40)), RNG.normal(size=80))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: pr.fit(WIDE),
+    lambda: pr.compare({"ML": pr.fit(WIDE), "mode": pr.fit(WIDE.with_prior(pr.Normal(0.1)))}),
+    lambda: pr.explain(pr.fit(WIDE), pr.fit(WIDE.with_prior(pr.Normal(0.1)))),
+], ids=["fit", "comparison", "explanation"])  # fmt: skip
+def test_long_pages_fold_and_lose_nothing(make):
+    said = make()._repr_html_()
+    front, _, folded = said.partition("<details>")
+    assert folded
+    assert front.count("<tr") <= 40
+    assert all(f"x{j}" in said for j in range(1, 41))
+
+
+def test_pages_are_made_in_one_place():
+    """Only publication tables, which stand alone, write tables of HTML of their own."""
+    own = [p.name for p in ROOT.rglob("*.py") if "<table" in p.read_text("utf-8") and p.name != "notebook.py"]
+    assert own == ["publication_formats.py"]

@@ -67,6 +67,22 @@ def posterior() -> pr.Fit:
 
 
 @cache
+def grouped(likelihood: str, count: int = 12) -> pr.Fit:
+    rng = np.random.default_rng(6)
+    number = np.tile(np.arange(count), 6)
+    x = rng.normal(size=len(number))
+    eta = rng.normal(size=count)[number] + (1.0 + 0.7 * rng.normal(size=count)[number]) * x
+    y = eta + 0.5 * rng.normal(size=len(eta))
+    if likelihood == "categorical":
+        y = np.array(["ash", "beech", "cedar"])[np.clip(np.round(y) + 1, 0, 2).astype(int)]
+    data = {"y": y, "dose": x, "the school": [f"school at the end of road {i}" for i in number]}
+    bars = "1" if likelihood == "categorical" else "dose"
+    return pr.fit(
+        pr.Model.from_formula(f"y ~ dose + ({bars} || `the school`)", data, likelihood=likelihood), "evidence"
+    )
+
+
+@cache
 def wide(likelihood: str) -> pr.Fit:
     rng = np.random.default_rng(3)
     X = rng.normal(size=(120, 31)) * rng.uniform(0.1, 50.0, 31)
@@ -87,6 +103,8 @@ def told(name: str) -> Any:
         return fit_of("bernoulli")
     if name == "smooth":
         return pr.gam("gaussian ~ s(z) + s(`age of the patient`)", table())
+    if name == "effects":
+        return grouped("gaussian")
     if name == "path":
         return path(fit.model, n=8)
     if name == "explain":

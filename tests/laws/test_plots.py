@@ -99,7 +99,7 @@ def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(fits, lik
     assert ax.get_xlabel() == "dose"
     assert ax.get_ylabel()
     path = sweep(fit, None, None, None)
-    mean = fit.predictive(path.rows).mean().reshape(len(path.x), -1)
+    mean = fit.predict(path.rows)["mean"].values.reshape(len(path.x), -1)
     curves = [line.get_ydata() for line in ax.lines if len(line.get_xdata()) == len(path.x)]
     np.testing.assert_allclose(np.stack(curves, 1), mean, rtol=1e-12)  # the same arithmetic on the same draws
     bands = {
@@ -254,6 +254,25 @@ def test_a_fit_without_an_estimate_says_so_and_the_others_are_drawn():
     panels = plot.fitted(fits).axes
     assert "no estimate to draw" in [t.get_text() for t in panels[0].texts]
     assert len(panels[1].lines) >= 1
+
+
+def _words(fig) -> tuple[list[str], str]:
+    return [t.get_text() for t in fig.legends[0].get_texts()], fig.get_supxlabel()
+
+
+def test_words_of_the_fitted_curve_are_true_of_what_is_drawn(fits):
+    levels = pr.quantile_regression("y ~ x", {"x": np.arange(40.0), "y": np.sin(np.arange(40.0))}, tau=[0.1, 0.9])
+    both = plot.fitted(levels)
+    words, foot = _words(both)
+    assert "95 % interval of the fitted curve" in words
+    assert (both.axes[0].get_ylabel(), foot) == ("y", "Dashed: 0.1.")
+    assert not any("0.1" in w for w in words)
+    assert "0.1 quantile of y" in _words(plot.fitted(levels[0.1]))[0]
+    classes = _words(plot.fitted(fits["categorical", "mode"], prob=0.8))[1]
+    assert classes.startswith("Markers: observed shares in bins of rows. Bands: 80 % intervals of the probabilities.")
+    assert "share in a row, larger for more trials" in _words(plot.fitted(fits["binomial", "mode"]))[0]
+    weighted = pr.fit(pr.Model.from_arrays(np.arange(6.0), np.arange(6.0) ** 2, weights=[1.0, 2, 1, 1, 3, 1]))
+    assert "data, larger for more weight" in _words(plot.fitted(weighted))[0]
 
 
 def test_names_with_dollars_are_no_formulas():

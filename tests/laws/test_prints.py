@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.inference import METHODS
 from probreg.inference.base import Routine
+from tests.laws.texts import unfolded
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -49,7 +51,7 @@ Z = RNG.normal(size=100)
 
 
 def _lines(found) -> list[str]:
-    return repr(found).splitlines()
+    return unfolded(found)
 
 
 def test_what_needs_attention_is_printed_and_what_passed_is_counted():
@@ -129,8 +131,8 @@ WORDS, LINES = 25, 40
 
 
 def sentences(text: str, names: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:
-    """Each sentence, or part that a semicolon ends, with its number of words; numbers, formulas and names do not count."""
-    for said in re.split(r"(?<=[.;?!])\s+|\n", text):
+    """Each sentence with its number of words; numbers, formulas and names do not count. A semicolon ends no sentence."""
+    for said in re.split(r"(?<=[.?!])\s+|\n", text):
         words = [w for w in said.split() if re.search(r"[A-Za-z]", w) and w.strip("(),:;.+-") not in names]
         yield len(words), said
 
@@ -156,6 +158,41 @@ def test_no_sentence_that_is_written_in_the_package_is_longer_than_25_words():
     assert not long
 
 
+SMALL = {"nuts": {"draws": 100, "tune": 100, "chains": 2}, "bootstrap": {"reps": 20}}  # settings of what would last
+
+
+def _cases(x, y) -> Iterator[pr.Model]:
+    """Models of which every method fits one."""
+    normal, unknown = pr.Normal(0.3), {f"x{j}": pr.Normal(pr.HalfNormal(1.0)) for j in range(1, 5)}
+    for prior in (normal, pr.Normal(0.3, sigma_units=True), unknown, pr.Laplace(0.3)):
+        yield pr.Model.from_arrays(x, y, prior=prior)
+    yield pr.Model.from_arrays(x, y > 1.0, likelihood="bernoulli")
+    yield pr.Model.from_arrays(x, y, likelihood=pr.likelihoods.Quantile(0.5))
+
+
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
+@pytest.mark.parametrize("method", METHODS)
+def test_no_sentence_of_any_method_is_longer_than_25_words(method):
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(80, 4))
+    x[:, 3] = x[:, 0] + 0.003 * x[:, 3]
+    x[7] *= 30.0
+    said: list[str] = []
+    for model in _cases(x, x[:, 0] ** 2):
+        try:
+            found = pr.fit(model, METHODS[method](**SMALL.get(method, {})), seed=1)
+        except pr.errors.ProbregError as refused:
+            said.append(str(refused).partition(" These can fit this model:")[0])  # a list of names follows
+            continue
+        said += [*map(str, found.described["notes"]), found.described["status"], *unfolded(found)]
+        said += [text for f in pr.diagnose(found, skipped=True) for text in (f.sentence, f.remedy)]
+        break
+    else:
+        pytest.fail(f"no model is one for {method}")
+    names = ("Intercept", "x1", "x2", "x3", "x4", "y", "sigma")
+    assert not [(n, s) for text in said for n, s in sentences(text, names) if n > WORDS]
+
+
 @pytest.mark.parametrize(
     ("likelihood", "method"),
     [
@@ -179,8 +216,8 @@ def test_no_sentence_that_is_printed_of_a_fit_is_longer_than_25_words(likelihood
     checks = [pr.check(model), pr.diagnose(found, skipped=True)]
     said = [text for f in checks for finding in f for text in (finding.sentence, finding.remedy)]
     said += [*found.described["notes"], found.described["status"], *pr.prior_weight(found).sentences]
-    said += repr(model.with_prior("weak")).splitlines()
-    said += repr(model.prior_predictive(50)).splitlines()
+    said += unfolded(model.with_prior("weak"))
+    said += unfolded(model.prior_predictive(50))
     assert len(said) > 40
     names = (*model.design.columns, "y", "sigma", *map(str, found.parameter_names))
     assert not [(n, s) for text in said for n, s in sentences(text, names) if n > WORDS]
@@ -221,5 +258,5 @@ def test_findings_of_many_problems_are_folded():
     table = {"y": RNG.normal(size=100)} | {f"g{i}": np.roll(column, 3 * i) for i, column in enumerate(g)}
     found = pr.check(pr.Model.from_formula("y ~ " + " + ".join(table.keys() - {"y"}), table))
     assert len([f for f in found if f.verdict and not f.told_by]) > 15
-    assert len(_lines(found)) <= LINES
+    assert len(repr(found).splitlines()) <= LINES
     assert any(line.startswith("… ") for line in _lines(found))

@@ -12,6 +12,7 @@ from probreg.priors import (
     AUX_PRIORS,
     PRIORS,
     R2,
+    Covariance,
     Flat,
     GaussianPrior,
     GaussianProcess,
@@ -71,6 +72,7 @@ def test_every_registered_prior_has_a_case():
     assert {type(p) for p in [*PRIOR_CASES, *DATA_DEPENDENT_PRIORS, *HIERARCHICAL_PRIORS]} >= set(PRIORS.values()) - {
         MultivariateNormal,
         GaussianProcess,  # of the columns of a term, see test_gaussian_process.py
+        Covariance,  # as well, see test_covariance.py
     }
     assert {type(p) for p in AUX_CASES} == set(AUX_PRIORS.values())
 

@@ -35,6 +35,31 @@ def test_a_column_says_what_its_estimate_is():
     assert "ML: maximum likelihood by closed_form" in found
 
 
+def test_a_posterior_of_ratios_has_its_interval_beneath():
+    x = np.linspace(-2.0, 2.0, 40)
+    m = pr.Model.from_arrays(
+        x, (np.sin(9 * x) + x > 0).astype(int), columns=["x"], likelihood="bernoulli", prior=pr.Normal(1.0)
+    )
+    ml, post = pr.fit(m.with_prior(pr.Flat())), pr.fit(m, "importance", seed=1)
+    found = pr.table({"ML": ml, "post": post}, exp=True, prob=0.9)
+    ends = post.summary(0.9, exp=True).loc["x", ["lower", "upper"]]
+    (beneath,) = (below for entry in found.coefficients if entry.label == "x" for _, below in entry.cells[1:])
+    assert beneath == f"[{ends['lower']:#.3g}, {ends['upper']:#.3g}]"
+    assert found.notes[0] == "Standard errors in parentheses; 90 % intervals in brackets for post."
+    assert pr.table({"post": post}, exp=True).notes[0] == "95 % intervals in brackets."
+
+
+def test_sigma_is_called_what_it_is():
+    m = pr.Model.from_arrays(np.arange(12.0), np.sin(np.arange(12.0)), columns=["x"])
+    fits = {"ML": pr.fit(m), "mode": pr.fit(m.with_prior(pr.Normal(0.5))), "post": pr.fit(m, "conjugate")}
+    fits["held"] = pr.fit(m.with_aux(sigma=1.0))
+    said = "sigma: sqrt(RSS / df) (ML); joint mode with the coefficients (mode); posterior mean (post); held (held)."
+    assert said in pr.table(fits).notes
+    assert "sigma: sqrt(RSS / df)." in pr.table({"ML": fits["ML"]}).notes
+    robust = pr.fit(pr.Model(m.design, pr.StudentT(4.0)))
+    assert "sigma: maximum likelihood." in pr.table({"robust": robust}).notes
+
+
 def test_the_interval_of_sigma_stands_with_the_estimate_it_is_of():
     x = np.random.default_rng(0).normal(size=(16, 12))
     fit = pr.fit(pr.Model.from_arrays(x, x[:, 0] + np.cos(np.arange(16.0))))
@@ -87,6 +112,16 @@ def test_what_stands_beneath(fits):
         pr.table(some, covariance={"OLS": "HC3"})
     with pytest.raises(pr.Incompatible, match="not 'hpd'"):
         pr.table(some, kind="hpd")
+
+
+def test_names_that_are_numbers_are_shown_as_texts():
+    x = np.arange(40.0)
+    by_level = pr.quantile_regression(x, x + np.sin(x), tau=[0.1, 0.5])
+    found = pr.table(by_level, covariance={0.1: "expected"})
+    assert found.fits == ("0.1", "0.5")
+    assert found == pr.table({"0.1": by_level[0.1], "0.5": by_level[0.5]}, covariance={"0.1": "expected"})
+    with pytest.raises(pr.DataError, match=r"two fits have the same name as texts: 0\.1, '0\.1'"):
+        pr.table({0.1: by_level[0.1], "0.1": by_level[0.5]})
 
 
 def test_stars_only_where_asked_and_where_there_is_a_p(fits):

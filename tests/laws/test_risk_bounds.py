@@ -121,6 +121,24 @@ def test_predictions_are_clipped_to_the_range(rows):
     assert found.bound.empirical == pytest.approx(np.mean((h - np.append(y, 3.0)) ** 2), rel=1e-12)
 
 
+def test_a_choice_by_tune_is_seen(rows, tmp_path):
+    X, y = rows
+    model = pr.Model.from_arrays(X, y, intercept=False, prior=pr.Normal(1.0), aux={"sigma": 0.3})
+    tuned = pr.tune(model, scales=[0.1, 0.3, 1.0], folds=3).model
+    pr.fit(tuned).save(tmp_path / "fit.nc", rows=True)
+    for fit in (pr.fit(tuned), pr.load_fit(tmp_path / "fit.nc"), pr.fit(tuned.with_aux(sigma=0.4))):
+        found = pr.guarantee(fit, (-2.0, 3.0))
+        assert "chosen on all rows" in why(found, "hold-out")
+        assert "chosen on these rows" in why(found, "stability")
+        paid = pr.guarantee(fit, (-2.0, 3.0), chosen_from=3)
+        assert "delta / 3 pays" in line(paid, "hold-out").notes[-1]
+        assert "chosen on all rows" in why(pr.guarantee(fit, (-2.0, 3.0), chosen_from=2), "hold-out")
+    again = tuned.with_prior(pr.Normal(1.0)), tuned.at(X[::-1] + 0.1, y[::-1])
+    for fresh in again:  # stated anew, or at rows that tune did not see
+        assert pr.guarantee(pr.fit(fresh), (-2.0, 3.0)).held_out.bound is not None
+        assert fresh.with_prior_frozen.scales_compared == 0
+
+
 def test_a_choice_is_paid_for(rows, ridge):
     X, y = rows
     fit, _ = ridge

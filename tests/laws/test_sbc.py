@@ -70,10 +70,11 @@ def test_simulated_responses_belong_to_the_likelihood(likelihood, rng):
     aux = dict.fromkeys(likelihood.aux, pr.HalfNormal(0.8))
     prior = {c: pr.Normal(0.4) for c in ("Intercept", "x1", "x2", "x3")}
     model = model_for(likelihood, prior, aux=aux)
-    beta, aux, other = simulate(model, rng)
+    beta, aux, other, hyper = simulate(model, rng)
     y = other.design.observed
     assert beta.shape == model.shape
     assert set(aux) == set(model.unknown)
+    assert hyper == {}
     assert np.isfinite(other.log_lik(beta, **aux))
     assert y.shape == model.design.observed.shape
     assert (y != model.design.observed).any()

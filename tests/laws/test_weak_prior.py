@@ -7,6 +7,7 @@ import probreg as pr
 from probreg.errors import DataError
 from probreg.show.cli.priors import parse_prior
 from tests.laws.cases import LIKELIHOOD_CASES, recipe_of, rows_for
+from tests.laws.texts import unfolded
 
 UNITS = np.array([1.0, 12.0, 0.03])
 
@@ -22,7 +23,7 @@ def test_the_scale_is_two_and_a_half_standard_deviations_of_y_per_standard_devia
     assert flat.columns == (0,)  # the intercept keeps its flat prior
     np.testing.assert_allclose(weak.prior.scale, 2.5 * sd_y / X.std(axis=0, ddof=1), rtol=1e-10)
     assert model.unknown == likelihood.aux  # as do the nuisance parameters
-    *_, raw, moves = repr(model).splitlines()
+    *_, raw, moves = unfolded(model)
     assert f"x2 {weak.prior.scale[1]:.3g}" in raw
     assert ("sd(y)" in raw) == (likelihood.noise_scale is not None)
     assert moves.startswith("  weak prior: one sd of a column ")

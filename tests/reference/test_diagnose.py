@@ -211,6 +211,7 @@ def test_tests_of_dispersion_that_disagree_are_both_told():
     assert p_z == pytest.approx(0.04, abs=0.02)  # 2,000 draws: standard error 0.004, and the data sets of another seed
     assert p_x2 == pytest.approx(0.04, abs=0.02)
     (said,) = DIAGNOSTICS["dispersion"]().run(fit)
+    assert str(said).count(", simulated)") + str(said).count(", asymptotic)") == 2
     assert said.sentence.startswith("a weak sign that the response varies more than its mean says: ratio 2.48")
 
 

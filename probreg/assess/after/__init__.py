@@ -23,6 +23,9 @@ from probreg.assess.after.dispersion import DispersionDiagnostic as DispersionDi
 from probreg.assess.after.distribution import DistributionDiagnostic as DistributionDiagnostic
 from probreg.assess.after.divergences import DivergenceDiagnostic as DivergenceDiagnostic
 from probreg.assess.after.energy import EnergyDiagnostic as EnergyDiagnostic
+from probreg.assess.after.group_effects import GroupEffectsDiagnostic as GroupEffectsDiagnostic
+from probreg.assess.after.group_influence import GroupInfluenceDiagnostic as GroupInfluenceDiagnostic
+from probreg.assess.after.group_residuals import GroupResidualsDiagnostic as GroupResidualsDiagnostic
 from probreg.assess.after.heteroscedasticity import HeteroscedasticityDiagnostic as HeteroscedasticityDiagnostic
 from probreg.assess.after.influence_measures import influence_measures as influence_measures
 from probreg.assess.after.leverage import LeverageDiagnostic as LeverageDiagnostic

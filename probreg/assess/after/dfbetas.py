@@ -48,13 +48,14 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         sentence = f"coefficients move, in standard errors: {', '.join(parts)}{', ...' * (len(order) > 4)}"
         rows = list(dict.fromkeys(labels[row[order]].tolist()))
         columns = list(dict.fromkeys(self._column(fit, j) for j in order))
-        C = np.einsum("pmk,dm->pdk", found.back, fit.model.likelihood.contrast_matrix).reshape(-1, found.back.shape[2])
+        back = found.back[fit.model.design.head]
+        C = np.einsum("pmk,dm->pdk", back, fit.model.likelihood.contrast_matrix).reshape(-1, back.shape[2])
         return alone + self.moved(
             sentence, top, self.reached(fit, lambda drawn: largest_dfbetas(drawn, C)), rows, columns
         )
 
     def _column(self, fit: Fit, parameter: int) -> str:
-        return fit.model.design.columns[parameter // max(len(fit.model.likelihood.outcomes), 1)]
+        return fit.model.design.head_columns[parameter // max(len(fit.model.likelihood.outcomes), 1)]
 
 
 def largest_dfbetas(drawn: Replicates, C: Array) -> Array:

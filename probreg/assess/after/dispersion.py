@@ -9,7 +9,7 @@ from scipy.special import chdtr, chdtrc, ndtr
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, STRONG, Diagnostic, other_spread
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
-from probreg.assess.after.replicates import Replicates, drawable, simulated
+from probreg.assess.after.replicates import Replicates, drawable, found_by, simulated
 from probreg.assess.after.residuals import predictor
 from probreg.assess.before.base import Finding, Verdict
 from probreg.data.rows import full_weights
@@ -23,10 +23,25 @@ _TRIALS = 5.0  # per group of equal rows, on average, for a chi-square distribut
 
 
 class Dispersion(NamedTuple):
-    """The ratio of observed to expected variance, and each test of it: its words, statistic and two-sided p-value."""
+    """The ratio of observed to expected variance, and each test of it: its words, statistic and two-sided p-value; `drawn`
+    where null distributions are of data drawn from the fitted model."""
 
     ratio: float
     tests: tuple[tuple[str, float, float], ...]
+    drawn: bool
+
+    @property
+    def numbers(self) -> str:
+        """Each statistic with its p-value, and how that was found.
+
+        >>> Dispersion(1.2, (("score z", 2.0, 0.04),), True).numbers, Dispersion(1.2, (("score z", 2.0, 0.04),), False).numbers
+        ('score z = 2 (p = 0.04, simulated)', 'score z = 2 (p = 0.04, asymptotic)')
+        """
+        each = (
+            f"{name} = {value:.3g} ({p_said(p)}{found_by(p) if self.drawn else found_by(0.0)})"
+            for name, value, p in self.tests
+        )
+        return ", ".join(each)
 
     @property
     def least(self) -> float:
@@ -79,13 +94,12 @@ class DispersionDiagnostic(Diagnostic):
         test = grouped_dispersion(fit) if classes else count_dispersion(fit)
         how = "more" if test.ratio > 1 else "less"
         told = [name for name, _, p in test.tests if p < SIGNIFICANT]
-        numbers = ", ".join(f"{name} = {value:.3g} ({p_said(p)})" for name, value, p in test.tests)
         said = "the response varies" if told else "no sign that the response varies"
         if told and len(told) < len(test.tests):
             said = "tests disagree whether the response varies"
         elif not told and test.least < _WEAK:
             said = "a weak sign that the response varies"
-        sentence = f"{said} {how} than its mean says: ratio {test.ratio:.3g}, {numbers}"
+        sentence = f"{said} {how} than its mean says: ratio {test.ratio:.3g}, {test.numbers}"
         if not told:
             return self.fine(sentence, statistic=test.tests[0][1], p_value=test.p_value)
         wider = f"standard errors are {np.sqrt(test.ratio):.2g} times as large when the ratio is taken for true"
@@ -115,11 +129,11 @@ def count_dispersion(fit: Fit) -> Dispersion:
     # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
     far = float((x2 - df) / np.sqrt(2.0 * df + w @ likelihood.excess_kurtosis(mu, **fit.aux)))
     p_score, p_pearson = (float(2.0 * ndtr(-abs(t))) for t in (z, far))
-    if drawable(fit):
+    if drawn := drawable(fit):
         p_score = simulated(fit, _score, p_score)
         p_pearson = simulated(fit, partial(_pearson, df=df), p_pearson)
     tests = (("score z", z, p_score), (f"Pearson chi2({df:.4g})", x2, p_pearson))
-    return Dispersion(x2 / df, tests[1:] if fit.model.unknown else tests)
+    return Dispersion(x2 / df, tests[1:] if fit.model.unknown else tests, drawn)
 
 
 def _score(drawn: Replicates) -> Array:
@@ -164,4 +178,4 @@ def grouped_dispersion(fit: Fit) -> Dispersion:
     x2 = float(np.sum((y - expected) ** 2 / expected))
     # Two-sided: twice the smaller tail of chi^2 on df.
     p_value = min(1.0, 2.0 * min(float(chdtr(df, x2)), float(chdtrc(df, x2))))
-    return Dispersion(x2 / df, ((f"Pearson chi2({df:.4g})", x2, p_value),))
+    return Dispersion(x2 / df, ((f"Pearson chi2({df:.4g})", x2, p_value),), drawn=False)

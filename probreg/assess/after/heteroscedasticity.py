@@ -29,7 +29,7 @@ class LagrangeMultiplier(NamedTuple):
 
 @DIAGNOSTICS.register
 class HeteroscedasticityDiagnostic(Diagnostic):
-    """Koenker's form of the Breusch-Pagan test on all columns, and White's test on their squares and products where there
+    """Koenker's form of the Breusch-Pagan test on all columns but effects by group, and White's test on their squares and products where there
     are rows enough; on the residuals of a Gaussian response, on quantile residuals of another continuous one.
 
     >>> import probreg as pr
@@ -50,13 +50,15 @@ class HeteroscedasticityDiagnostic(Diagnostic):
             return f"the spread of {likelihood.named} response follows from its mean; see dispersion"
         if likelihood.working:
             return f"{likelihood.named} density stands for a loss, which asks for no equal spread; see errors of HC0"
-        if len(fit.model.design.columns) == int(fit.model.design.intercept is not None):
+        if len(fit.model.design.head) == int(fit.model.design.intercept is not None):
             return "there is no column that the spread could change with"
         return of_classes(fit.model) or zero_weight_obstacle(fit, least=10)
 
     def run(self, fit: Fit) -> list[Finding]:
         rows = rows_of_observations(fit)
-        X, e = fit.model.design.X[rows], _noise(fit, rows)
+        # effects that vary by a group are no columns that the spread is asked to follow: group_residuals looks at groups
+        head = fit.model.design.head
+        X, e = fit.model.design.X[:, head][rows], _noise(fit, rows)
         remedy = "model another scale (log of the response), or use robust standard errors (HC3)"
         koenker = breusch_pagan(e, X)
         out = self._judged("Breusch-Pagan (Koenker)", koenker, remedy)

@@ -61,7 +61,7 @@ class DeletionDiagnostic(Diagnostic):
     ) -> list[Finding]:
         """The finding of rows whose largest measure is `size`, which this share of samples of the model reach."""
         least = "at most " if share <= LEAST else ""
-        how = "" if share != share else f"; of samples of the model {least}{percent(share, 2)} move as far"
+        how = "" if share != share else f". Of samples of the model {least}{percent(share, 2)} move as far"
         if share >= UNCOMMON:
             return self.fine(f"{sentence}{how}", statistic=size, p_value=share)
         verdict = Verdict.NOTE if size < self.warned or share >= RARE else Verdict.WARNING
@@ -171,4 +171,5 @@ def dfbetas(fit: Fit, found: Local) -> Array:
         out = change / (error * found.without[:, None, None])
     if fit.solution.not_estimable is not None:
         out = np.where(fit.solution.not_estimable, np.nan, out)
+    out = out[:, fit.model.design.head]
     return out if fit.model.likelihood.outcomes else out[..., 0]

@@ -56,7 +56,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
         score = f"elpd {found.elpd:.1f} (SE {found.se:.1f}), {found.p:.1f} effective of {size} parameters"
         bad = np.flatnonzero(~(k <= good))
         if not len(bad):
-            return self.fine(f"no row rules the posterior, Pareto k at most {k.max():.2f}; {score}", statistic=k.max())
+            return self.fine(f"no row rules the posterior, Pareto k at most {k.max():.2f}. {score}", statistic=k.max())
         order = bad[np.argsort(-k[bad])]
         # The label of the row behind every observation.
         rows, labels = observation_rows(fit.model)[0], fit.model.design.labels
@@ -66,14 +66,14 @@ class LeaveOneOutDiagnostic(Diagnostic):
         which = f"row {few}" if len(bad) == 1 else f"any one of rows {few}{more}"
         approximate = "log_q" in fit.solution.posterior.stats
         far = f"too far from {'the draws of ' + fit.method.name if approximate else 'the posterior'} for its leave-one-out to be reliable"
-        sentence = f"without {which} the posterior is {far}; {score}"
-        first = "fit with nuts, whose draws need no correction; then " if approximate else ""
+        sentence = f"without {which} the posterior is {far}. {score}"
+        first = "fit with nuts, whose draws need no correction. Then " if approximate else ""
         wrong = (
-            "; more effective parameters than there are, which is a sign that the model does not fit"
+            ". Effective parameters outnumber the parameters, which is a sign that the model does not fit"
             if found.p > size
             else ""
         )
-        remedy = f"{first}look at these rows and refit without them; if they are right, {heavier_tails(fit)}{wrong}"
+        remedy = f"{first}look at these rows and refit without them. If they are right, {heavier_tails(fit)}{wrong}"
         return [
             self.say(Verdict.WARNING, sentence, remedy, rows=list(dict.fromkeys(names.tolist())), statistic=k[order[0]])
         ]

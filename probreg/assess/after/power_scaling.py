@@ -84,10 +84,10 @@ def power_scaling(fit: Fit) -> DataFrame:
         )
     if not has_prior(fit):
         raise Incompatible("every prior of this model is flat or improper, so there is no prior to scale")
-    draws = fit.solution.draws.flat
+    draws, design = fit.solution.draws.flat, fit.model.design
     beta, aux = draws["beta"], {a: draws[a] for a in fit.model.unknown}
     aux_and_hyper = aux | {name: draws[name] for of in needed_hyper(fit.model).values() for name in of.values()}
-    alone = np.repeat(~fit.model.design.of_terms, len(fit.parameter_names) // beta.shape[1])
+    alone = np.repeat(~design.of_terms[design.head], len(fit.parameter_names) // len(design.head))
     reported = reported_coefficients(fit.model, beta).reshape(len(beta), -1)[:, alone]
     values = np.column_stack([reported, *aux_and_hyper.values()])
     if not values.shape[1]:

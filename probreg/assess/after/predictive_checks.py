@@ -109,8 +109,10 @@ class PredictiveDiagnostic(Diagnostic):
         off = [self._odd(c) for c in checks if c.two_sided < SIGNIFICANT]
         if off:
             return off
-        each = "; ".join(f"{c.statistic.name} ({p_said(c.p_value)})" for c in checks)
-        return self.fine(f"replicated data agree with the data: {each}", p_value=min(c.two_sided for c in checks))
+        least = min(checks, key=lambda c: c.two_sided)
+        worst = f"{least.statistic.name} ({p_said(least.p_value)})"
+        many = f" in each of {len(checks)} statistics. Furthest apart" if len(checks) > 1 else ""
+        return self.fine(f"replicated data agree with the data{many}: {worst}", p_value=least.two_sided)
 
     def _odd(self, check: PredictiveCheck) -> Finding:
         p = max(check.two_sided, 1.0 / _REPLICATES)

@@ -61,8 +61,8 @@ class ConflictDiagnostic(Diagnostic):
         name = model.design.columns[where[int(far.argmax()) // m]]
         lies = "what the prior foretells" if p >= SIGNIFICANT else "where the prior puts little"
         sentence = (
-            f"the estimate of the data alone is {lies} (D2 = {d2:.3g} on {q}, {p_said(p)}); "
-            f"that of {name} is {far.max():.2g} prior standard deviations from the prior's centre"
+            f"the estimate of the data alone is {lies} (D2 = {d2:.3g} on {q}, {p_said(p)}). "
+            f"That of {name} is {far.max():.2g} prior standard deviations from the prior's centre"
         )
         remedy = "look for wrong units, coding or rows first; then state a prior that allows what the data say"
         return self.judged(sentence, remedy, statistic=d2, p_value=p)

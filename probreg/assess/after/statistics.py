@@ -111,7 +111,7 @@ def _(likelihood: Categorical, fitted: Array) -> tuple[Statistic, ...]:
 @statistics.register
 def _(likelihood: Binomial, fitted: Array) -> tuple[Statistic, ...]:
     spread = (
-        "look for a column that the mean lacks; no likelihood here holds trials of a row that depend on one another; a mode has "
+        "look for a column that the mean lacks; no likelihood here holds trials of a row that depend on one another. A mode has "
         "robust standard errors (HC1, or cluster by group), and a posterior none"
     )
     return (
@@ -124,7 +124,7 @@ def _(likelihood: Binomial, fitted: Array) -> tuple[Statistic, ...]:
 @statistics.register
 def _(likelihood: Multinomial, fitted: Array) -> tuple[Statistic, ...]:
     spread = (
-        "look for a column that the mean lacks; no likelihood here holds trials of a row that depend on one another; a mode has "
+        "look for a column that the mean lacks; no likelihood here holds trials of a row that depend on one another. A mode has "
         "robust standard errors (HC1, or cluster by group), and a posterior none"
     )
     rates = [

@@ -129,10 +129,10 @@ class Audit:
     def notes(self) -> tuple[str, ...]:
         """What a reader has to know of the table."""
         told = (
-            f"agrees: every mean within {DIFFERENCE} SD of the reference and every standard deviation within {100 * RATIO:g} %; differs: "
-            "further off, and by more than Monte Carlo error explains; within noise: further off, by no more than it explains",
-            "ess of laplace and importance is that of their weights, 1 / sum w^2, of nuts the least of any parameter; "
-            "seconds are of one run in this process, loading of the sampler's engine included",
+            f"agrees: every mean within {DIFFERENCE} SD of the reference and every standard deviation within {100 * RATIO:g} %. "
+            "Differs: further off, and by more than Monte Carlo error explains. Within noise: further off, by no more than it explains",
+            "ess of laplace and importance is that of their weights, 1 / sum w^2, of nuts the least of any parameter. "
+            "Seconds are of one run in this process, loading of the sampler's engine included",
         )
         return (*told, *(f"{k}: {r.status}" for k, r in self.rungs.items() if not r.good))
 

@@ -126,5 +126,5 @@ def _moments(made: Fit) -> PosteriorMoments:
 def parameter_names_of(model: Model) -> list[str]:
     """The parameters that rungs are compared by."""
     outcomes = model.likelihood.outcomes
-    columns = model.design.columns
+    columns = model.design.head_columns
     return [*([f"{c}: {o}" for c in columns for o in outcomes] if outcomes else columns), *model.unknown]

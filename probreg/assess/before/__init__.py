@@ -16,6 +16,7 @@ from probreg.assess.before.design_leverage import (
     design_leverage as design_leverage,
 )
 from probreg.assess.before.event import EventCheck as EventCheck
+from probreg.assess.before.groups import GroupsCheck as GroupsCheck
 from probreg.assess.before.processes import ProcessCheck as ProcessCheck
 from probreg.assess.before.rank import RankCheck as RankCheck
 from probreg.assess.before.response import ResponseCheck as ResponseCheck

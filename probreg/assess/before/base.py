@@ -9,13 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from html import escape
+from itertools import accumulate
 from math import nan
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from probreg.model.model import Model
 from probreg.registry import Registry
-from probreg.system.terminal import printed
+from probreg.system.notebook import notebook_html
+from probreg.system.terminal import printed, visible, wrapped
 
 CHECKS: Registry["Check"] = Registry("check")
 
@@ -156,25 +157,29 @@ class Findings:
     def __repr__(self) -> str:
         if self.verbose:
             return printed(*(line for f in self.items for line in _lines(f, ""))) or "no findings"
-        shown, rest = self._attention()
+        shown, rest = self._attention(_LINES)
         return printed(*(line for f in shown for line in _lines(f, self._same(f))), *rest) or "no findings"
 
     def _repr_html_(self) -> str:
         if self.verbose:
-            return _as_table([(f, f.advice) for f in self.items])
+            return notebook_html([], [_as_table([(f, f.advice) for f in self.items])], index=False)
         shown, rest = self._attention()
-        table = _as_table([(f, _joined(f.advice, self._same(f))) for f in shown]) if shown else ""
+        table = [_as_table([(f, _joined(f.advice, self._same(f))) for f in shown])] if shown else []
         *told, last = rest or [""]
         others = [(f, f.advice) for f in self.items if f not in shown]
-        folded = f"<details><summary>{escape(last)}</summary>{_as_table(others)}</details>" if others else escape(last)
-        return table + "".join(f"<p>{escape(line)}</p>" for line in told) + folded
+        folded = {last: _as_table(others)} if others else None
+        return notebook_html([], table, foot=told if others else [*told, last], folded=folded, index=False)
 
-    def _attention(self) -> tuple[list[Finding], list[str]]:
-        """The findings that are printed one by one, and the lines that count the others."""
+    def _attention(self, room: int | None = None) -> tuple[list[Finding], list[str]]:
+        """The findings that are printed one by one, in so many lines, and the lines that count the others."""
         found = [f for f in self.items if f.verdict and not f.told_by]
         before = [f for f in found if f.check in self.earlier and f.verdict < Verdict.PROBLEM]
         own = [f for f in found if f not in before]
-        rest = [f"… {len(own) - _MOST} more findings"] if len(own) > _MOST else []
+        most = _MOST
+        if room is not None:
+            ends = accumulate(sum(len(wrapped(visible(line))) for line in _lines(f, self._same(f))) for f in own)
+            most = min(most, max(sum(end <= room for end in ends), 1))
+        rest = [f"… {len(own) - most} more findings"] if len(own) > most else []
         if before:
             names = ", ".join(dict.fromkeys(f.check for f in before))
             rest.append(f"{max(f.verdict for f in before).mark} before the fit: {names}; see pr.check(fit.model)")
@@ -185,7 +190,7 @@ class Findings:
             rest.append(".show(verbose=True) lists all")
         elif self.items and not found:
             rest.append("no check applies; .show(verbose=True) says why")
-        return own[:_MOST], rest
+        return own[:most], rest
 
     def _same(self, of: Finding) -> str:
         """Which checks say the same as this finding."""
@@ -194,6 +199,7 @@ class Findings:
 
 
 _MOST = 15  # findings that are printed one by one: with what to do 30 lines
+_LINES = 34  # of them at most, where names are long
 
 
 def told_once(found: Sequence[Finding], topics: Mapping[str, str]) -> list[Finding]:
@@ -225,10 +231,8 @@ def _lines(f: Finding, more: str) -> list[str]:
     return [f"{f.verdict.mark} {f.check}: {f.sentence}", *([f"    → {advice}"] if advice else [])]
 
 
-def _as_table(found: Sequence[tuple[Finding, str]]) -> str:
-    cells = ((f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, advice) for f, advice in found)
-    rows = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{escape(c)}</td>" for c in row) + "</tr>" for row in cells
-    )
-    head = "".join(f"<th style='text-align:left'>{h}</th>" for h in ("verdict", "check", "finding", "what to do"))
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+def _as_table(found: Sequence[tuple[Finding, str]]) -> Any:
+    import pandas as pd
+
+    cells = [(f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, advice) for f, advice in found]
+    return pd.DataFrame(cells, columns=["verdict", "check", "finding", "what to do"])

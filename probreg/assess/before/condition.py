@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
-from probreg.assess.before.term_columns import few_of, terms_of
+from probreg.assess.before.term_columns import few_of, terms_of, without_effects_by_group
 from probreg.errors import DataError
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
@@ -35,8 +35,10 @@ class ConditionCheck(Check):
     topic: ClassVar[str] = "rank"
 
     def run(self, model: Model) -> list[Finding]:
+        grouped, model = model.design.recipe.grouped, without_effects_by_group(model)
         if len(_columns(model, centred=True)) < 2:
-            whose = " beside smooth functions" if model.design.of_terms.any() else ""
+            whose = " beside effects by group" if grouped else ""
+            whose = " beside smooth functions" if model.design.of_terms.any() else whose
             return self.unasked(f"a single column{whose} is no combination of others")
         if surplus(model) is not None or model.design.moments.rank.dropped:
             return self.unasked("some columns are exact combinations of others, see rank")

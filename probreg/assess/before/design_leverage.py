@@ -43,14 +43,15 @@ class DesignLeverageCheck(Check):
 
 def design_leverage(model: Model) -> Array:
     """h_i = x_i'(X'WX)^-1 x_i, (n,), of one observation of each row; weighted by the frequencies they add up to rank X.
-    Precisions and sampling weights w are in the row's own part: w_i x_i'(X'WX)^-1 x_i.
+    Effects that vary by a group are left out. Precisions and sampling weights w are in the row's own part: w_i x_i'(X'WX)^-1 x_i.
 
     >>> design_leverage(Model.from_arrays([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])).round(3)
     array([0.833, 0.333, 0.833])
     """
     design = model.design
     design.need_rows("a leverage for each row")
-    kept = list(design.moments.rank.kept)
+    head = set(design.head.tolist())  # a group of one row is no far row: its effect has a prior
+    kept = [j for j in design.moments.rank.kept if j in head]
     U = (design.basis.rows(design.X) if design.basis.intercept in kept else design.X)[:, kept]
     w, counted = design.square_weights, design.weight_kind == "frequency"
     weighted = U if w is None else U * np.sqrt(w)[:, None]

@@ -41,7 +41,10 @@ class RankCheck(Check):
         undecided = _named(alone, [names[j] for j in free])
         out = self._undecided(model, undecided)
         told = {cols[0] for _, cols in undecided}
-        shared = [(text, cols) for text, cols in _named(moments.rank, names) if cols[0] not in told]
+        grouped = {
+            c for term in model.design.recipe.grouped.values() for c in term.columns
+        }  # by design beside the intercept
+        shared = [(text, cols) for text, cols in _named(moments.rank, names) if cols[0] not in told | grouped]
         whole = {c: t.name for t in model.design.recipe.terms for c in t.columns}
         for text, cols in shared:
             if cols[0] not in whole:
@@ -80,6 +83,8 @@ class RankCheck(Check):
             return [self.say(Verdict.PROBLEM, said, "give all columns a prior, or use fewer of them", names)]
         alone = rank_of(triangular(design.X[:, free], weights=design.square_weights)) if len(free) else _NOTHING
         out = [self.say(Verdict.PROBLEM, f"{t}: {_meaning(cols)}", _REMEDY, cols) for t, cols in _named(alone, names)]
+        if len(design.columns) - sum(len(t.columns) for t in design.recipe.grouped.values()) <= design.n:
+            return out or self.fine("more columns than rows, which effects by group make up")
         return [*out, self.say(Verdict.NOTE, f"{told}: the prior alone decides how they share the effect")]
 
     def _nearly(self, model: Model) -> list[Finding]:

@@ -8,7 +8,8 @@ import numpy as np
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.inference.modes.separation import Separation, separation
 from probreg.model.model import Model
-from probreg.priors import Flat
+from probreg.priors import Flat, Normal, Prior
+from probreg.priors.joint import Key
 
 
 @CHECKS.register
@@ -44,9 +45,15 @@ class SeparationCheck(Check):
                     found.columns,
                 )
             ]
-        if model.joint.informative.any() and (rows := separation(replace(model, prior=Flat()))):
+        if model.joint.informative.any() and (rows := separation(_without_priors(model))):
             return [self.say(Verdict.WARNING, _hidden(rows), _HELD, rows.columns)]
         return self.fine("the rows are not separated: every coefficient has a finite estimate")
+
+
+def _without_priors(model: Model) -> Model:
+    """The model with flat priors, but for effects by group: a group whose rows are all alike is nothing to wonder at."""
+    groups: dict[Key, Prior] = {t.columns: Normal(1.0) for t in model.design.recipe.grouped.values()}
+    return replace(model, prior=groups or Flat())
 
 
 def _hidden(found: Separation) -> str:

@@ -1,9 +1,14 @@
 """What counts as one thing to check: a term of the formula, whatever number of columns it has."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from probreg.data import Design
 from probreg.data.formula.variables import terms as terms
+from probreg.model.model import Model
+from probreg.priors import Flat
 
 FEW = 5  # names in a sentence
 
@@ -19,6 +24,16 @@ def terms_of(design: Design, columns: Iterable[str]) -> dict[str, list[str]]:
     for column in columns:
         out.setdefault(term[column], []).append(column)
     return out
+
+
+def without_effects_by_group(model: Model) -> Model:
+    """The model of the other columns alone; the model itself without such effects, or without rows in memory."""
+    design = model.design
+    if not design.recipe.grouped or not design.n:
+        return model
+    X = np.asarray(design.X[:, list(design.head)])
+    head = replace(design, X=X, columns=design.head_columns, free=design.free[design.head], kept=None)
+    return replace(model, design=head, prior=Flat())
 
 
 def few_of(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
 from probreg.assess.before.rank import surplus
-from probreg.assess.before.term_columns import FEW, few_of, terms
+from probreg.assess.before.term_columns import FEW, few_of, terms, without_effects_by_group
 from probreg.errors import DataError
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
@@ -31,6 +31,7 @@ class VifCheck(Check):
     topic: ClassVar[str] = "rank"
 
     def run(self, model: Model) -> list[Finding]:
+        model = without_effects_by_group(model)
         design = model.design
         if len([t for t in terms(design) if t != "Intercept"]) < 2:
             return self.unasked("a single term shares nothing")

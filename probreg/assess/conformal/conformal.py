@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Probability, checked
+from probreg.arguments.scalars import Flag, Probability, checked
 from probreg.arguments.types import ArrayLike, Dataset, RowsLike
 from probreg.assess.conformal.base import KINDS, Calibrated, ConformalMethod, blocks
 from probreg.data import ArrayColumns, Design
@@ -14,8 +14,10 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import row_labels
 from probreg.model.compatibility import with_precision
+from probreg.model.group_effects import refuse_unseen
 from probreg.model.model import Model
 from probreg.system.notebook import notebook_html
+from probreg.system.progress import progress_bar
 from probreg.system.terminal import printed
 
 
@@ -57,7 +59,8 @@ class Conformal:
         import xarray as xr
 
         design = _design(self.fit.model, data, offset, weights, trials)
-        parts = [self.calibrated.region(part) for part in blocks(design, self.calibrated.per_row)]
+        with progress_bar("conformal, blocks of rows") as bar:
+            parts = [self.calibrated.region(part) for part in bar.over(blocks(design, self.calibrated.per_row))]
         found = {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
         dims = ("obs", "level") if "set" in found else ("obs",)
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
@@ -68,12 +71,17 @@ class Conformal:
         return xr.Dataset({k: (dims, v) for k, v in found.items()}, coords, attrs)
 
     def __repr__(self) -> str:
+        return printed(*self._said)
+
+    @property
+    def _said(self) -> list[str]:
+        """What the regions are, what calibrates them, and what they guarantee."""
         c = self.calibrated
         head = f"{self.kind.name} conformal {self._what}s of probability {self.prob:g} around {self.fit.method.name}"
-        return printed(head, f"{c.count} rows calibrate; {c.measure}", self.guarantee, *(f"note: {n}" for n in c.notes))
+        return [head, f"{c.count} rows calibrate; {c.measure}", self.guarantee, *(f"note: {n}" for n in c.notes)]
 
     def _repr_html_(self) -> str:
-        return notebook_html(repr(self).split("\n"))
+        return notebook_html(self._said)
 
 
 @checked
@@ -87,6 +95,7 @@ def conformal(
     trials: ArrayLike | None = None,
     prob: Probability = 0.9,
     kind: str | ConformalMethod = "split",
+    progress: Flag | None = None,
 ) -> Conformal:
     """Intervals around a fit that hold a new response with probability `prob` whatever the model, for exchangeable rows.
 
@@ -112,6 +121,8 @@ def conformal(
     kind : str or ConformalMethod
         "split" (any fit: `Split(share, score, seed)` fits a part of the rows anew and calibrates on the others) or
         "jackknife+" (least squares and ridge, no row given up, with the guarantee 2 prob - 1).
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
     Returns
     -------
@@ -147,11 +158,12 @@ def conformal(
     found = {"log_evidence", "log_likelihood_of_scales"} & set(fit.solution.stats)
     if data is None and fit.target == "mode" and found:
         raise Incompatible(
-            "the prior's scale was found by evidence on all rows, those that would calibrate included: no guarantee is left; "
-            "fit a part of the rows and pass the others, conformal(fit, data), or state the scale"
+            "the prior's scale was found by evidence on all rows, those that would calibrate included: no guarantee is left. "
+            "Fit a part of the rows and pass the others, conformal(fit, data), or state the scale"
         )
     unseen = None if data is None else unseen_rows(fit.model, data, y, offset, weights, trials)
-    return Conformal(chosen, prob, chosen.calibrate(fit, unseen, prob))
+    with progress_bar("conformal", show=progress):
+        return Conformal(chosen, prob, chosen.calibrate(fit, unseen, prob))
 
 
 def unseen_rows(model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any) -> Design:
@@ -173,6 +185,10 @@ def _response(model: Model, data: Any) -> Any:
 def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> Design:
     if data is not None:
         at = model.design.at(data, offset=offset, trials=trials)
+        if at.recipe.grouped:  # rows of other groups are not exchangeable with those that calibrate
+            refuse_unseen(
+                at, at.recipe.groups_at(data), "a conformal interval is of rows like those that calibrated it"
+            )
         return with_precision(at, weights, data, model.likelihood)
     for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
         if value is not None:

@@ -87,7 +87,7 @@ def _linear(model: Model) -> None:
     if not (model.joint.gaussian and relative):
         raise Incompatible(
             "the jackknife+ has a closed form for flat priors, and for normal ones where sigma is held or they are in units "
-            "of sigma; use kind='split'"
+            "of sigma. Use kind='split'"
         )
 
 
@@ -121,8 +121,8 @@ class JackknifeCalibrated(Calibrated):
         sure = max(0.0, 2 * self.prob - 1)
         return (
             f"holds the response of a new row with probability at least {sure:.4g} = 1 - 2 alpha, alpha = {1 - self.prob:.4g}, "
-            f"whatever the model, when {exchangeable(self.fit, f'the {self.count} rows')}; near {self.prob:g} where the estimate "
-            "hardly moves when a row is left out. That is an average over data sets and rows"
+            f"whatever the model, when {exchangeable(self.fit, f'the {self.count} rows')}. The probability is near {self.prob:g} "
+            "where the estimate hardly moves when a row is left out. That is an average over data sets and rows"
         )
 
     @property

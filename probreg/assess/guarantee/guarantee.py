@@ -49,6 +49,11 @@ class RiskBounds:
         return self.lines[0]
 
     def __repr__(self) -> str:
+        return printed(*self._said)
+
+    @property
+    def _said(self) -> list[str]:
+        """What it holds for, each loss with a line for each theorem, and what is assumed."""
         said = []
         for loss in self.losses:
             middle = "" if loss.middle is None else f"; the middle of the range loses at most {loss.middle:.4g}"
@@ -59,19 +64,19 @@ class RiskBounds:
         head = (
             f"guarantees for {self.fit.method.name}: each holds with probability {1 - self.delta:.4g}, taken by itself"
         )
-        return printed(head, *said, *shared)
+        return [head, *said, *shared]
 
     def _said_of(self, loss: BoundedLoss) -> list[str]:
         """A line for each theorem; notes that lines one after the other share stand once, behind the last of them."""
         lines, said = [line for line in self.lines if line.loss == loss.name], []
         for line, later in zip(lines, [*lines[1:], None]):
-            said.append(f"  {line}")
+            said.append(f"  {line.said}")
             if later is None or later.notes != line.notes:
                 said += [f"    {note}" for note in line.notes]
         return said
 
     def _repr_html_(self) -> str:
-        head, *rest = repr(self).split("\n")
+        head, *rest = self._said
         return notebook_html([head], notes=[line.strip() for line in rest])
 
 
@@ -118,8 +123,8 @@ def guarantee(
         "brier" of classes, both by default.
     chosen_from : int or None
         How many scales of the prior were compared on these rows, from a grid fixed before them: 1 where it was stated,
-        None where it was chosen freely. Scales found by evidence on the rows count as chosen freely; those that `tune` chose
-        look like stated ones, so that their number has to be said here.
+        None where it was chosen freely. Scales found by evidence on the rows count as chosen freely, and those that `tune`
+        chose unless this is at least the number that it compared.
     row_norm : float, optional
         r, with ||x|| <= r for every row there can be: the norm of its columns, each in units of its prior's scale over the
         root mean square of these scales. Covariance functions with an end know theirs.
@@ -161,7 +166,7 @@ def guarantee(
     design, lik = independent_rows(fit), fit.model.likelihood
     losses = losses_for(lik, fit.model.design, y_range, loss)
     ends = None if isinstance(lik, OfClasses) else read_range(y_range, fit.model.design)
-    if scale_from_rows(fit):
+    if scale_from_rows(fit) or (chosen_from is not None and chosen_from < fit.model.scales_compared):
         chosen_from = None
     judged = Judged(fit, design, losses, ends, delta, chosen_from, row_norm, draws, seed)
     if data is None:

@@ -30,8 +30,13 @@ class BoundLine:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        return printed(self.said)
+
+    @property
+    def said(self) -> str:
+        """The bound with its parts, or why there is none."""
         if self.bound is None:
-            return printed(f"{self.theorem}: none, {self.why}")
+            return f"{self.theorem}: none, {self.why}"
         b = self.bound
         parts = [f"{b.empirical:.4g}"] + [f"{v:.4g}" for v in (b.complexity, b.deviation) if v]
         limit = f"at most {b.value:.4g} = {' + '.join(parts)}"
@@ -39,7 +44,7 @@ class BoundLine:
             limit = "does not apply"
         elif b.vacuous:
             limit = f"says nothing, {b.value:.4g} = {' + '.join(parts)} reaches the largest loss"
-        return printed(f"{b.theorem}: {limit} ({b.source})")
+        return f"{b.theorem}: {limit} ({b.source})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -15,10 +15,11 @@ from probreg.assess.simulation.uniform import simultaneous, uniformity
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, MethodName, Solution
+from probreg.inference.base import with_proper_correlations
 from probreg.model.model import Model
 from probreg.system.notebook import notebook_html
 from probreg.system.processes import in_processes
-from probreg.system.terminal import folded, printed, table_lines
+from probreg.system.terminal import printed, table_folded
 
 Array = np.ndarray
 LOG_LIKELIHOOD = "log_likelihood"
@@ -118,12 +119,13 @@ class SBC:
         return f"{self.method}: ranks are not uniform ({at}). " + "; ".join(off) + "."
 
     def __repr__(self) -> str:
-        numbers = table_lines(
+        numbers = table_folded(
             self.table,
+            ".table",
             formatters={"p_value": lambda p: _p(p).removeprefix("p ").removeprefix("= ")},
             float_format=lambda v: f"{v:.3f}",
         )
-        return printed(self.verdict, *folded(numbers, ".table"), *self._remarks)
+        return printed(self.verdict, *numbers, *self._remarks)
 
     def _repr_html_(self) -> str:
         return notebook_html([self.verdict], [self.table], self._remarks)
@@ -166,7 +168,7 @@ def sbc(
     """Simulation-based calibration: ranks of the truth among posterior draws, and a test that they are uniform.
 
     Data sets are simulated from the model, the truth from its own proper priors; ranked are coefficients, nuisance
-    parameters and the log-likelihood. The log-likelihood sees what no coefficient alone does, such as a posterior that
+    parameters, standard deviations and correlations of effects that vary by a group, and the log-likelihood. The log-likelihood sees what no coefficient alone does, such as a posterior that
     ignores the data. The test is exact. Draws of a fit are thinned evenly to `draws`, which must be fewer than it has.
     Those of Markov chains then are nearly independent where the thinning is ten-fold or more. A method that refuses
     some data sets is judged on the others, whose ranks are as uniform, for the choice was made by the data; how many
@@ -217,17 +219,19 @@ def sbc(
     >>> sbc(model, "conjugate", 100, seed=1).uniform
     True
     """
+    model = with_proper_correlations(model)[0]
     ready, chosen = unrolled(model), _posterior(method, model)
     _check(draws, bins)
     work = partial(_replicate, ready, chosen, draws)
     ranked = in_processes(work, [(seed, i) for i in range(reps)], "sbc, data sets", workers=workers, show=progress)
     good = [r.ranks for r in ranked if r.ranks is not None]
+    hyper = next((r.hyper for r in ranked if r.ranks is not None), ())
     failures = _counted(r.trouble for r in ranked if r.ranks is None)
     if not good:
         worst = max(failures, key=lambda why: failures[why])
         raise Incompatible(f"{chosen.name} fitted none of {reps} simulated data sets: {worst}")
     troubled = _counted(r.trouble for r in ranked if r.ranks is not None and r.trouble)
-    return SBC(_labelled(model, np.array(good)), draws, bins, PROB, chosen.name, failures, troubled)
+    return SBC(_labelled(model, np.array(good), hyper), draws, bins, PROB, chosen.name, failures, troubled)
 
 
 def _counted(reasons: Iterable[str]) -> dict[str, int]:
@@ -244,6 +248,7 @@ def _counted(reasons: Iterable[str]) -> dict[str, int]:
 class _Ranked(NamedTuple):
     ranks: Array | None  # (quantity,)
     trouble: str
+    hyper: tuple[str, ...] = ()  # standard deviations and correlations among the quantities
 
 
 def _posterior(method: str | Method, model: Model) -> Method:
@@ -276,11 +281,13 @@ def _replicate(model: Model, method: Method, draws: int, seed: tuple[int, int]) 
     if not np.isfinite(beta).all():
         return _Ranked(None, "draws that are not finite")
     # (theta, y) ~ p(theta) p(y | theta): theta's rank among draws of p(theta | y) is uniform   (Talts et al. 2018).
-    true = _quantities(truth.model, truth.beta[None], {a: np.array([v]) for a, v in truth.aux.items()})
-    drawn = _quantities(truth.model, beta, aux)
+    known = {name: np.array([v]) for name, v in (truth.aux | truth.hyper).items()}
+    true = _quantities(truth.model, truth.beta[None], known, list(truth.hyper))
+    drawn = _quantities(truth.model, beta, aux, list(truth.hyper))
     # rank = #{draws < truth} + a uniform share of #{draws = truth}, uniform on 0 ... L under H0   (Modrák et al. 2023).
     ties = rng.integers(0, (drawn == true).sum(0) + 1)
-    return _Ranked((drawn < true).sum(0) + ties, "" if solution.status.good else solution.status.value)
+    trouble = "" if solution.status.good else solution.status.value
+    return _Ranked((drawn < true).sum(0) + ties, trouble, tuple(truth.hyper))
 
 
 def _thinned(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]]:
@@ -293,17 +300,19 @@ def _thinned(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]]:
     return flat["beta"][some], {k: v[some] for k, v in flat.items() if k != "beta"}
 
 
-def _quantities(model: Model, beta: Array, aux: Mapping[str, Array]) -> Array:
-    """(draw, quantity): reported coefficients, unknown nuisance parameters, log-likelihood."""
+def _quantities(model: Model, beta: Array, aux: Mapping[str, Array], hyper: Sequence[str]) -> Array:
+    """(draw, quantity): reported coefficients, standard deviations and correlations of effects, unknown nuisance parameters,
+    log-likelihood."""
     known = {a: aux[a] for a in model.unknown}
-    parts = [reported_coefficients(model, beta).reshape(len(beta), -1), *(v[:, None] for v in known.values())]
+    others = [*(aux[name] for name in hyper), *known.values()]
+    parts = [reported_coefficients(model, beta).reshape(len(beta), -1), *(v[:, None] for v in others)]
     return np.concatenate([*parts, np.atleast_1d(model.log_lik(beta, **known))[:, None]], 1)
 
 
-def _labelled(model: Model, ranks: Array) -> Any:
+def _labelled(model: Model, ranks: Array, hyper: Sequence[str]) -> Any:
     import xarray as xr
 
     outcomes = model.likelihood.outcomes
-    names = [f"{c}: {o}" for c in model.design.columns for o in outcomes] or list(model.design.columns)
-    coords = {"replicate": np.arange(len(ranks)), "quantity": [*names, *model.unknown, LOG_LIKELIHOOD]}
+    names = [f"{c}: {o}" for c in model.design.head_columns for o in outcomes] or list(model.design.head_columns)
+    coords = {"replicate": np.arange(len(ranks)), "quantity": [*names, *hyper, *model.unknown, LOG_LIKELIHOOD]}
     return xr.DataArray(ranks, coords, ("replicate", "quantity"), name="ranks")

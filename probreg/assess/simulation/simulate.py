@@ -10,6 +10,7 @@ from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
 from probreg.fits.inference_data import observation_rows
 from probreg.model.model import Model
+from probreg.model.pymc_graph import hyper_names
 
 Array = np.ndarray
 
@@ -20,6 +21,7 @@ class Simulation(NamedTuple):
     beta: Array  # (p, m)
     aux: dict[str, float]  # the unknown nuisance parameters
     model: Model
+    hyper: dict[str, float]  # standard deviations and correlations of effects that vary by a group
 
 
 @checked
@@ -39,7 +41,8 @@ def simulate(model: Model, rng: np.random.Generator) -> Simulation:
     Returns
     -------
     Simulation
-        `beta`, `aux` and the model of the drawn responses.
+        `beta`, `aux`, the model of the drawn responses, and `hyper`, the standard deviations and correlations of effects that
+        vary by a group.
 
     Raises
     ------
@@ -60,7 +63,7 @@ def unrolled(model: Model) -> Model:
     """The same model with one row per observation, ready to be simulated from. Incompatible as in `simulate`."""
     if improper := _improper(model):
         raise Incompatible(
-            f"data cannot be simulated from an improper prior, and this model has one on {', '.join(improper)}; give proper "
+            f"data cannot be simulated from an improper prior, and this model has one on {', '.join(improper)}. Give proper "
             "priors, such as prior={'Intercept': Normal(10), 'x': Normal(2.5)} and aux={'sigma': HalfNormal(1)}"
         )
     refuse_sampling(model.design.weight_kind, "a simulation of responses")
@@ -75,7 +78,11 @@ def unrolled(model: Model) -> Model:
 
 
 def _improper(model: Model) -> list[str]:
-    columns = [model.design.columns[i] for b in model.joint.blocks if not b.prior.proper for i in b.columns]
+    columns: list[str] = []
+    for b in model.joint.blocks:
+        if not b.prior.proper:
+            term = model.design.grouped_of(b.columns)
+            columns += [model.design.columns[i] for i in b.columns] if term is None else [term.key]
     return columns + [a for a in model.unknown if not model.aux_prior(a).proper]
 
 
@@ -83,7 +90,9 @@ def draw(model: Model, rng: np.random.Generator) -> Simulation:
     """The same for a model that is `unrolled`, without its checks."""
     aux = {a: float(model.aux_prior(a).sample(rng, 1)[0]) for a in model.unknown}
     known = {**model.fixed, **aux}
-    beta = model.joint.sample(rng, model.shape, model.likelihood.noise(known))
+    beta, drawn = model.joint.sample_with_hyper(rng, model.shape, model.likelihood.noise(known))
+    names = hyper_names(model.joint, model.design)
+    hyper = {names[i][k]: float(v) for i, of in drawn.items() for k, v in of.items()}
     known = model.likelihood.at_rows(known, model.design.precision) | model.given(model.design)
     y = model.likelihood.sample(rng, model.eta(beta), **known)
-    return Simulation(beta, aux, replace(model, design=replace(model.design, y=y)))
+    return Simulation(beta, aux, replace(model, design=replace(model.design, y=y)), hyper)

@@ -126,13 +126,18 @@ def average(model: Model, target: Target, groups: list[RowGroup], beta: Array, a
     gradient = np.stack(
         [
             sum(
-                (np.einsum("nkm,np->kpm", g.share[:, None, None] * L[g.rows], X[g.rows], optimize=True) for L, X in pairs),
+                (_outer(g.share[:, None, None] * L[g.rows], X[g.rows]) for L, X in pairs),
                 np.zeros((h.shape[1], *beta.shape)),
             )
             for g in groups
         ]
     )  # fmt: skip
     return value, gradient.reshape(*value.shape, -1)
+
+
+def _outer(L: Array, X: Array) -> Array:
+    """sum_i L_i (K, m) kron x_i (p), (K, p, m)."""
+    return np.moveaxis((X.T @ L.reshape(len(L), -1)).reshape(X.shape[1], *L.shape[1:]), 0, 1)
 
 
 def average_of_draws(

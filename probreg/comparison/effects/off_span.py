@@ -14,6 +14,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.prediction import noise_of_scale, off_span_of
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods.links import Link
+from probreg.model.group_effects import GroupEffects
 from probreg.model.off_span import JointDraws, OffSpan
 
 
@@ -37,6 +38,14 @@ class EffectSums:
     @property
     def n(self) -> int:
         return next(iter(self.sums.values())).n
+
+    @property
+    def words(self) -> str:
+        """What is counted, as the end of a sentence."""
+        groups = [p.key for p in self.off.of_groups]
+        processes = [key for key in self.sums if key not in groups]
+        said = f"; what the columns of {', '.join(processes)} leave of the process is counted" if processes else ""
+        return said + (f"; the effects of new groups in {', '.join(groups)} are counted" if groups else "")
 
     def weights(self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link) -> list[object]:
         """For each linear predictor the slopes of the effects in the sums, (E, n) sparse: sign share_i L_i / link'(z)."""
@@ -81,7 +90,7 @@ class EffectSums:
 def effect_sums(fit: Fit, targets: Sequence[Target], *, closed: bool) -> EffectSums | None:
     """The sums of all targets; None for a model without processes. `closed`: they are for a covariance in the units of the solution's
     scale, and not for draws."""
-    if not fit.model.design.recipe.processes:
+    if not fit.model.design.recipe.processes and not fit.model.design.recipe.grouped:
         return None
     noise = noise_of_scale(fit.model, fit.solution) if closed else None
     off = off_span_of(fit.model, fit.solution, None if noise is None else {fit.model.noise_scale: noise})
@@ -97,4 +106,6 @@ def effect_sums(fit: Fit, targets: Sequence[Target], *, closed: bool) -> EffectS
             places[id(target)].append(slice(first, first + n))
             parts.append(each)
             first += n
-    return EffectSums(off, {p.key: RowSums.joined([part[p.key] for part in parts]) for p in off.processes}, places)
+    sums = {p.key: RowSums.joined([part[p.key] for part in parts]) for p in off.processes}
+    met = [p for p in off.processes if not isinstance(p, GroupEffects) or p.new_in(sums[p.key])]
+    return EffectSums(OffSpan(tuple(met)), {p.key: sums[p.key] for p in met}, places) if met else None

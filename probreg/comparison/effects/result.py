@@ -11,13 +11,14 @@ from probreg.comparison.effects.off_span import EffectSums, EtaTarget, effect_su
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.asymptotic import ASYMPTOTIC_DRAWS, asymptotic
+from probreg.inference.uncertainty.found_scales import satterthwaite, why_no_satterthwaite
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, Adjusted, adjusted, require_tests
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.model.off_span import JointDraws
 from probreg.numerics.frame import covariance_through, map_of_columns
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import folded, printed, table_lines
+from probreg.system.terminal import printed, table_folded
 
 Array = np.ndarray
 _KEEPS = 1e-7  # of |gradient| |null|: an effect that moves this little along a direction without an estimate has one
@@ -43,7 +44,7 @@ class Effects:
     draws: Array | None
 
     def __repr__(self) -> str:
-        body = folded(table_lines(self.table, index=False, float_format=lambda v: f"{v:.5g}"), ".table", 35)
+        body = table_folded(self.table, ".table", 35, index=False, float_format=lambda v: f"{v:.5g}")
         return printed(self.what, f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}", *body)
 
     def _repr_html_(self) -> str:
@@ -108,10 +109,10 @@ def evaluate_effects(
     else:
         columns, kind, cov, draws = _of_asymptotic(fit, quantities, scale, prob, covariance, left)
     if left is not None:
-        kind += f"; what the columns of {', '.join(left.sums)} leave of the process is counted"
+        kind += left.words
     table = pd.DataFrame(labels).assign(**columns)
-    table.attrs = {"prob": prob, "kind": kind, "method": fit.method.name, "what": what}
-    return Effects(table, what, prob, kind, fit.method.name, scale.link.name, cov, draws)
+    table.attrs = {"prob": prob, "kind": kind, "method": fit.described["method"], "what": what}
+    return Effects(table, what, prob, kind, fit.described["method"], scale.link.name, cov, draws)
 
 
 def _labels(fit: Fit, q: AveragedEffect) -> list[dict[str, Any]]:
@@ -145,11 +146,17 @@ def _of_delta(
     se = np.sqrt(np.maximum(np.diagonal(cov), 0.0))
     posterior = fit.solution.draws is not None
     together = None if family is None else _together(fit, family, z, cov, df, prob, linear=_linear(fit, scale))
-    half = (quantile(prob, df) if together is None else together.critical) * se
+    each = None
+    if covariance is None and family is None and left is None and _linear(fit, scale):
+        each = _satterthwaite(fit, G)
+    half = (quantile(prob, df if each is None else each) if together is None else together.critical) * se
     error = se * np.abs(scale.back.slope(z))
     if posterior:
         error = error * (np.sqrt(df / (df - 2.0)) if df is not None and df > 2 else 1.0 if df is None else np.inf)
     law = "normal" if df is None else f"Student-t ({df:g} degrees of freedom)"
+    if each is not None:
+        few = f"{each.min():.4g}" if np.ptp(each) < 0.01 * each.max() else f"{each.min():.4g} to {each.max():.4g}"
+        law = f"Student-t (Satterthwaite's {few} degrees of freedom)"
     where = "" if scale.back is IDENTITY else f" on the {scale.link.name} scale"
     kind = f"{law}, exact" if posterior else f"{law} Wald{where}, delta method, {which}"
     if np.isnan(se).all():
@@ -158,8 +165,20 @@ def _of_delta(
     back = scale.back.inverse
     columns = {"estimate": back(z), name: error, "lower": back(z - half), "upper": back(z + half)}
     if together is not None:
-        columns, kind = columns | {"p_value": together.p}, f"simultaneous, {together.words}; {kind}"
+        columns, kind = (
+            columns | {"p_unadjusted": together.alone, "p_value": together.p},
+            f"simultaneous, {together.words}; {kind}",
+        )
     return columns, kind, cov, None
+
+
+def _satterthwaite(fit: Fit, G: Array) -> Array | None:
+    """Degrees of freedom of combinations G (R, p) of the flat coefficients of REML; None for others, and with effects of groups."""
+    found, head = fit.solution.found, fit.model.design.head
+    if found is None or why_no_satterthwaite(fit.solution) or np.delete(G, head, axis=1).any():
+        return None
+    each = satterthwaite(found).df(G[:, head])
+    return each if (each > 0).all() and np.isfinite(each).all() else None
 
 
 def _together(

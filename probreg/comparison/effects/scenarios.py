@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,18 @@ from probreg.comparison.effects.averages import AverageMean, AverageSlope, RowGr
 from probreg.data import ArrayColumns, Design
 from probreg.data.formula.variables import categories, read_by, rows_of, variables
 from probreg.data.rows import full_weights
+from probreg.data.unwritten import all_close, combined
 from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
+from probreg.model.group_effects import Groups, group_levels, rows_of_groups, with_group_columns, words_of
 
 Array = np.ndarray
 _MOST_GROUPS = 200
 _MOST_CELLS = 100_000
 _STEP = 2.0**-10  # of a standard deviation, in five-point differences: a power of two keeps x + step exact
-_CENTRAL = {-2: 1.0, -1: -8.0, 1: 8.0, 2: -1.0}  # of x + k h, over 12 h
-_FORWARD = {0: -25.0, 1: 48.0, 2: -36.0, 3: 16.0, 4: -3.0}
+# steps k, and weights of x + k h over 12 h
+_CENTRAL = ((-2.0, -1.0, 0.0, 1.0, 2.0), (1.0, -8.0, 0.0, 8.0, -1.0))
+_FORWARD = ((0.0, 1.0, 2.0, 3.0, 4.0), (-25.0, 48.0, -36.0, 16.0, -3.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,8 @@ class Population:
     offset: Array | None
     what: str
     origin: Mapping[str, Any]  # the table before anything was set: its range is where columns are known to exist
+    groups: Groups = "typical"  # whose effects a row of a model with groups has
+    codes: Mapping[str, Array] = field(default_factory=dict)  # of new groups: their numbers (n,), by the term
 
     @property
     def n(self) -> int:
@@ -45,8 +50,31 @@ class Population:
         """The mean at these rows, with some variables moved to other values (n,)."""
         if not self.table:  # an intercept alone reads nothing
             return AverageMean(np.ones((self.n, 1)), self.offset)
-        made = self.design.at({**self.table, **moved}, offset=self.offset)
+        made = self._at({**self.table, **moved}, self.offset)
+        for key, codes in self.codes.items():
+            made.inputs[key][:, 0] = codes
         return AverageMean(made.X, made.offset, made.inputs)
+
+    def _at(self, table: Mapping[str, Any], offset: Array | None) -> Design:
+        made, recipe = self.design.at(table, offset=offset), self.design.recipe
+        return rows_of_groups(made, self.groups, recipe.groups_at(table)) if recipe.grouped else made
+
+    def with_groups(self, groups: Groups) -> "Population":
+        """The same rows with effects of known, new or typical groups. DataError for groups that are not known."""
+        if not self.design.recipe.grouped:
+            return self
+        own = replace(self, groups=groups, what=f"{self.what}; {words_of(groups, identity=True)}")
+        if groups != "new":
+            return own
+        # numbers of new groups stand in the order of all rows, of which differences take parts
+        return replace(
+            own,
+            codes={
+                key: x[:, 0].copy()
+                for key, x in own._at(self.table, self.offset).inputs.items()
+                if key in self.design.recipe.grouped
+            },
+        )
 
     def set_to(self, **values: Any) -> "Population":
         """The same rows with variables set to one value each."""
@@ -63,46 +91,28 @@ class Population:
         spread = float(seen.std()) or float(np.abs(seen).max()) or 1.0
         h = float(2.0 ** np.round(np.log2(_STEP * spread)))
         low, high = float(seen.min()), float(seen.max())
-        D = np.zeros((self.n, len(self.design.columns)))
-        terms = self.design.recipe.processes.items()
-        moved = {key: _no_difference(self.n, term.basis.width) for key, term in terms}
-        ways = ((x - 2 * h < low, 1.0, _FORWARD), (x + 2 * h > high, -1.0, _FORWARD))
-        inside = np.ones(self.n, bool)
-        for where, sign, stencil in ways:
-            where = where & inside
-            D[where] = self._difference(name, x, sign * h, stencil, where, moved)
-            inside &= ~where
-        D[inside] = self._difference(name, x, h, _CENTRAL, inside, moved)
-        return AverageSlope(self.mean(), D, moved)
-
-    def _difference(
-        self, name: str, x: Array, h: float, stencil: Mapping[int, float], where: Array, moved: Mapping[str, RowSums]
-    ) -> Array:
-        """The columns' differences at some rows; the same of what enters each process is written into `moved`."""
-        if not where.any():
-            return np.zeros((0, len(self.design.columns)))
-        part = {k: v[where] for k, v in self.table.items()}
-        some = replace(self, table=part, weights=self.weights[where], offset=_part(self.offset, where))
-        made = [some.mean(**{name: x[where] + k * h}) for k in stencil]
-        columns = [c * at.X for c, at in zip(stencil.values(), made)]
-        for key, sums in moved.items():
+        # steps k and weights c of each row: its derivative is sum_j c_ij X(x_i + k_ij h) / (12 h)
+        steps, weights = (np.tile(np.array(each), (self.n, 1)) for each in (_CENTRAL[0], _CENTRAL[1]))
+        below, above = x - 2 * h < low, x + 2 * h > high
+        for where, sign in ((below, 1.0), (above & ~below, -1.0)):
+            steps[where], weights[where] = sign * np.array(_FORWARD[0]), sign * np.array(_FORWARD[1])
+        weights /= 12.0 * h
+        made = [self.mean(**{name: x + k * h}) for k in steps.T]
+        widths = {key: term.basis.width for key, term in self.design.recipe.processes.items()}
+        widths |= {key: 1 + len(term.effects) for key, term in self.design.recipe.grouped.items()}
+        moved = {}
+        for key, width in widths.items():
             rows = np.stack([at.inputs[key] for at in made], 1)
-            if (
-                rows != rows[:, :1]
-            ).any():  # a process of other variables has no slope in this one, not even by rounding
-                sums.coefficients[where, : len(stencil)] = np.array(list(stencil.values())) / (12.0 * h)
-                sums.rows[where, : len(stencil)] = rows
-        return np.asarray(sum(columns[1:], columns[0]) / (12.0 * h))
+            # a process of other variables has no slope in this one, not even by rounding
+            still = (rows == rows[:, :1]).all()
+            moved[key] = _no_difference(self.n, width) if still else RowSums(weights, rows)
+        return AverageSlope(self.mean(), combined([at.X for at in made], weights), moved)
 
 
 def _no_difference(n: int, width: int) -> RowSums:
     """Room for the differences of a stencil in n rows."""
-    most = max(len(_CENTRAL), len(_FORWARD))
+    most = len(_CENTRAL[0])
     return RowSums(np.zeros((n, most)), np.zeros((n, most, width)))
-
-
-def _part(offset: Array | None, where: Array) -> Array | None:
-    return None if offset is None else offset[where]
 
 
 def _repeated(value: Any, n: int) -> Array:
@@ -112,11 +122,11 @@ def _repeated(value: Any, n: int) -> Array:
     return out if isinstance(value, str) else np.array(out.tolist())
 
 
-def population(design: Design, data: Any, also: Sequence[str]) -> Population:
+def population(design: Design, data: Any, also: Sequence[str], *, fill: bool = False) -> Population:
     """The training rows with their frequency weights, or the rows of another table, each counted once.
 
     A table is that of the training rows when it makes the same matrix; it is needed where the columns do not tell their
-    variables.
+    variables. With `fill` it need not have columns of groups.
     """
     if data is None:
         design.need_rows("an average over the rows of the model", "pass data=, the rows to average over")
@@ -129,7 +139,7 @@ def population(design: Design, data: Any, also: Sequence[str]) -> Population:
         return Population(design, table, weights, None if held else design.offset, what, table)
     from probreg.data.formula.columns import read_table
 
-    given = read_table(data)
+    given = read_table(with_group_columns(design.recipe, data) if fill else data)
     names = [*read_by(design), *(v for v in also if v not in read_by(design))]
     if absent := [v for v in names if v not in given.columns]:
         raise DataError(
@@ -145,9 +155,11 @@ def balanced(of: Population) -> Population:
 
     Means over it are the marginal means of a design with as many rows in each cell (Searle, Speed & Milliken 1980).
     """
-    levels = categories(of.design)
+    levels, groups = categories(of.design), of.design.recipe.of_groups_alone
     lists, means = {}, {}
     for name, values in of.table.items():
+        if name in groups:
+            continue
         x = np.asarray(values)
         if name in levels:
             lists[name] = levels[name]
@@ -161,6 +173,7 @@ def balanced(of: Population) -> Population:
     table: dict[str, Any] = {name: _repeated(mean, n) for name, mean in means.items()}
     for name, column in zip(lists, zip(*itertools.product(*lists.values()))):
         table[name] = np.array(column, dtype=object if isinstance(column[0], str) else None)
+    table |= {name: _repeated("any", n) for name in groups}
     offset = None if of.offset is None else np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
     what = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
     return replace(of, table=table, weights=np.ones(n), offset=offset, what=what)
@@ -176,13 +189,13 @@ def _same_rows(design: Design, data: Any) -> bool:
         X = design.recipe.matrix(rows_of(design, data, read_by(design)))
     except DataError:
         return False
-    return X.shape == design.X.shape and np.allclose(X, design.X, rtol=1e-9, atol=1e-12)
+    return X.shape == design.X.shape and all_close(X, design.X)
 
 
 # ---- groups and values -------------------------------------------------------------------------------------------------
 
 
-def groups(of: Population, by: Sequence[str]) -> tuple[list[dict[str, Any]], list[RowGroup]]:
+def row_groups(of: Population, by: Sequence[str]) -> tuple[list[dict[str, Any]], list[RowGroup]]:
     """The groups of rows that share the values of the variables `by`, in the order of these; one group without any."""
     for name in by:
         if name not in of.table:
@@ -213,6 +226,11 @@ def settings(of: Population, at: Mapping[str, Any] | None) -> Iterator[tuple[dic
 
 def _require_variable(of: Population, name: str, where: str) -> None:
     """DataError unless `name` is a variable behind the columns."""
+    if name in of.design.recipe.of_groups_alone and of.groups != "known":
+        raise DataError(
+            f"{where}: {name!r} names groups, and it moves nothing where {words_of(of.groups, identity=True)}; "
+            "ask with groups='known'"
+        )
     if name not in of.table:
         raise DataError(
             f"{where}: {name!r} is no variable of this model; there are: {', '.join(of.table) or 'none'}"
@@ -273,8 +291,10 @@ LEVELS: dict[str, Callable[[list[Any]], list[tuple[Any, Any]]]] = {
 def moves(of: Population, name: str, how: Any) -> list[Contrast]:
     """The moves of one variable: levels against the first (or as `how` says), 0 to 1, or x to x + `how`."""
     _require_variable(of, name, "variables")
-    levels = categories(of.design).get(name)
+    levels = categories(of.design).get(name) or list(group_levels(of.design.recipe, name)) or None
     values = of.table[name]
+    if levels is None and name in of.design.recipe.of_groups_alone:
+        raise DataError(f"{name!r} names groups together with other columns; at= sets them one by one")
     if levels is None and np.asarray(values).dtype.kind == "b":
         levels = [False, True]
     if levels is not None:

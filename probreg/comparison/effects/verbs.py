@@ -10,9 +10,9 @@ from probreg.comparison.effects.scenarios import (
     Population,
     _require_variable,
     balanced,
-    groups,
     moves,
     population,
+    row_groups,
     settings,
 )
 from probreg.data.formula.variables import categories
@@ -22,6 +22,7 @@ from probreg.fits.prediction import require_predictive
 from probreg.inference.uncertainty.multiplicity import check_adjust
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
+from probreg.model.group_effects import Groups
 
 MEASURES = {"difference": PLAIN, "ratio": RATIO, "odds_ratio": Scale(LOGIT, LOG, "odds ratio")}
 
@@ -34,6 +35,7 @@ def predictions(
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     grid: Word | None = None,
+    groups: Groups = "typical",
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
 ) -> Effects:
@@ -56,6 +58,9 @@ def predictions(
         Averages within these groups.
     grid : "balanced", optional
         In place of the rows every combination of the levels of the categories, each once, with numbers at their means.
+    groups : {"typical", "known", "new"}
+        Of effects that vary by a group: zero as of the typical group, which asks for the population and is lme4's `re.form=NA`;
+        those of each row's own group; or drawn, as of groups that the fit has not met.
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
@@ -84,8 +89,8 @@ def predictions(
     >>> predictions(fit(model), at={"x": [0, 1]}).table["estimate"].round(6).tolist()
     [0.333333, 0.666667]
     """
-    of, keys = _population(fit, data, by, grid)
-    names, rows = groups(of, keys)
+    of, keys = _population(fit, data, by, groups, grid)
+    names, rows = row_groups(of, keys)
     asked = [
         AveragedEffect({f"{k} =": v for k, v in said.items()}, (setting.mean(),), rows, names)
         for said, setting in settings(of, at)
@@ -105,6 +110,7 @@ def comparisons(
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
     grid: Word | None = None,
+    groups: Groups = "typical",
     adjust: Word | None = None,
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
@@ -130,8 +136,11 @@ def comparisons(
         As in `predictions`.
     grid : "balanced", optional
         As in `predictions`: contrasts of means that weigh the levels of other categories alike.
+    groups : {"typical", "known", "new"}
+        As in `predictions`.
     adjust : {"holm", "bonferroni", "single-step", "tukey"}, optional
-        p-values of no difference and intervals that hold for all rows of the table together. "single-step" uses the joint
+        p-values of no difference and intervals that hold for all rows of the table together; `p_unadjusted` holds for each row
+        alone. "single-step" uses the joint
         law; "tukey" is the same for all pairs with one standard error, under Gaussian noise. For maximum likelihood only.
     prob : float
         Probability of every interval, between 0 and 1.
@@ -167,8 +176,8 @@ def comparisons(
     if measure not in MEASURES:
         raise DataError(f"measure is one of {', '.join(map(repr, MEASURES))}, got {measure!r}")
     check_adjust(adjust)
-    of, keys = _population(fit, data, by, grid)
-    names, rows = groups(of, keys)
+    of, keys = _population(fit, data, by, groups, grid)
+    names, rows = row_groups(of, keys)
     wanted = _wanted(of, variables)
     asked = []
     for said, setting in settings(of, at):
@@ -192,6 +201,7 @@ def slopes(
     data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
+    groups: Groups = "typical",
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
 ) -> Effects:
@@ -210,6 +220,8 @@ def slopes(
     at : mapping, optional
         As in `predictions`.
     by : str or list of str
+        As in `predictions`.
+    groups : {"typical", "known", "new"}
         As in `predictions`.
     prob : float
         Probability of every interval, between 0 and 1.
@@ -239,8 +251,8 @@ def slopes(
     >>> bool(abs(slopes(found).table["estimate"][0] - found.coef.sel(coef="x").item()) < 1e-12)
     True
     """
-    of, keys = _population(fit, data, by)
-    names, rows = groups(of, keys)
+    of, keys = _population(fit, data, by, groups)
+    names, rows = row_groups(of, keys)
     asked = []
     for said, setting in settings(of, at):
         where = {f"{k} =": v for k, v in said.items()}
@@ -252,14 +264,25 @@ def slopes(
 
 
 def _population(
-    fit: Fit, data: Any, by: str | Sequence[str] | None, grid: str | None = None
+    fit: Fit, data: Any, by: str | Sequence[str] | None, groups: Groups, grid: str | None = None
 ) -> tuple[Population, tuple[str, ...]]:
     require_predictive(fit.solution, fit.method)
     keys = (by,) if isinstance(by, str) else tuple(by or ())
     if grid not in (None, "balanced"):
         raise DataError(f"grid is None (the rows as they are) or 'balanced', got {grid!r}")
-    found = population(fit.model.design, data, keys)
-    return (balanced(found) if grid else found), keys
+    recipe = fit.model.design.recipe
+    if groups != "typical" and not recipe.grouped:
+        raise DataError(f"groups={groups!r} goes with effects that vary by a group, and this model has none")
+    if grid and groups == "known":
+        raise DataError(
+            "a balanced grid has no groups: groups='typical' has effects of zero, 'new' those of one new group"
+        )
+    if groups != "known" and (named := [name for name in keys if name in recipe.of_groups_alone]):
+        raise DataError(
+            f"by={named[0]!r} names groups, and all are alike with groups={groups!r}; ask with groups='known'"
+        )
+    found = population(fit.model.design, data, keys, fill=groups == "typical")
+    return (balanced(found) if grid else found).with_groups(groups), keys
 
 
 def _all_pairs(of: Population, wanted: Mapping[str, Any], rows: int) -> int | None:
@@ -300,7 +323,7 @@ def _wanted(of: Population, variables: Any) -> dict[str, Any]:
 def _own(of: Population) -> list[str]:
     from probreg.data.formula.variables import read_by
 
-    return [v for v in read_by(of.design) if v in of.table]
+    return [v for v in read_by(of.design) if v in of.table and v not in of.design.recipe.of_groups_alone]
 
 
 def _slopes(of: Population, variables: Any) -> list[tuple[str, Any]]:
@@ -312,6 +335,6 @@ def _slopes(of: Population, variables: Any) -> list[tuple[str, Any]]:
     chosen = numbers if variables is None else list(named)
     for name in chosen:
         _require_variable(of, name, "variables")
-        if name in grouped:
+        if name in grouped or name in of.design.recipe.of_groups_alone:
             raise DataError(f"{name!r} is a category and has no slope: use comparisons(fit, {name!r})")
     return [(name, of.slope(name)) for name in chosen]

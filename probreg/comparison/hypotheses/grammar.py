@@ -8,17 +8,18 @@
 
 A name is a coefficient as the fit calls it, brackets, commas and spaces included; the longest that stands at a place is
 read. In a model of several outcomes "b: x" and "x: b" are the coefficient of x for outcome b, and a bare "x" stands for
-all of them in turn.
+all of them in turn. A term of a formula, such as "C(g)", stands for all its columns in turn, and alone in its relation.
 """
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
-from probreg.errors import DataError
+from probreg.errors import DataError, Incompatible
 
 Array = np.ndarray
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -53,24 +54,37 @@ class Restriction:
 
 @dataclass(frozen=True)
 class Names:
-    """What coefficients may be called, and the numbers of those that each name stands for: one, or one per outcome."""
+    """What coefficients may be called, and the numbers of those that each name stands for: one, one per outcome, or those of a term.
+
+    `terms` are the names of terms, and `smooth` those of smooth functions, which have no such restriction.
+    """
 
     known: Mapping[str, tuple[int, ...]]
+    terms: frozenset[str] = frozenset()
+    smooth: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, columns: Sequence[str], outcomes: Sequence[str]) -> "Names":
-        """Coefficients are numbered column first, then outcome.
+    def of(
+        cls, columns: Sequence[str], outcomes: Sequence[str], terms: Mapping[str, Sequence[int]] = MappingProxyType({}),
+        smooth: Iterable[str] = (),
+    ) -> "Names":  # fmt: skip
+        """Coefficients are numbered column first, then outcome; `terms` have the numbers of their columns.
 
         >>> Names.of(["x"], ["b", "c"]).known
         {'b: x': (0,), 'c: x': (1,), 'x: b': (0,), 'x: c': (1,), 'x': (0, 1)}
+        >>> Names.of(["g[b]", "g[c]"], [], {"g": [0, 1]}).known
+        {'g': (0, 1), 'g[b]': (0,), 'g[c]': (1,)}
         """
-        if not outcomes:
-            return cls({c: (j,) for j, c in enumerate(columns)})
-        m = len(outcomes)
-        each = {(c, o): (j * m + k,) for j, c in enumerate(columns) for k, o in enumerate(outcomes)}
-        bare = {c: tuple(range(j * m, (j + 1) * m)) for j, c in enumerate(columns)}
-        before = {f"{o}: {c}": where for (c, o), where in each.items()}
-        return cls({**before, **{f"{c}: {o}": where for (c, o), where in each.items()}, **bare})
+        alone = _of_columns(columns, outcomes)
+        whole: dict[str, tuple[int, ...]] = {}
+        for term, at in terms.items():
+            if term in alone:
+                continue
+            each = [columns[j] for j in at]
+            whole[term] = tuple(k for c in each for k in alone[c])
+            for o in outcomes:
+                whole[f"{o}: {term}"] = whole[f"{term}: {o}"] = tuple(k for c in each for k in alone[f"{o}: {c}"])
+        return cls({**whole, **alone}, frozenset(whole), frozenset(smooth))
 
     def at(self, text: str, place: int) -> str | None:
         """The longest name that stands at this place and is not a part of a longer word."""
@@ -81,6 +95,17 @@ class Names:
         near = difflib.get_close_matches(word, self.known, n=3, cutoff=0.5)
         few = list(self.known) if len(self.known) <= 12 else [*list(self.known)[:12], "..."]
         return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; there are: {', '.join(few)}"
+
+
+def _of_columns(columns: Sequence[str], outcomes: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """The numbers of each coefficient by its names, and of each column for all outcomes."""
+    if not outcomes:
+        return {c: (j,) for j, c in enumerate(columns)}
+    m = len(outcomes)
+    each = {(c, o): (j * m + k,) for j, c in enumerate(columns) for k, o in enumerate(outcomes)}
+    bare = {c: tuple(range(j * m, (j + 1) * m)) for j, c in enumerate(columns)}
+    before = {f"{o}: {c}": where for (c, o), where in each.items()}
+    return {**before, **{f"{c}: {o}": where for (c, o), where in each.items()}, **bare}
 
 
 def _apart(text: str, end: int, name: str) -> bool:
@@ -193,10 +218,15 @@ class Reader:
         return found
 
     def expanded(self, difference: LinearExpression, relation: str, said: str) -> list[Restriction]:
-        """One restriction, or one for each outcome where names stand for all of them."""
+        """One restriction, or one for each outcome, or column of a term, where names stand for all of them."""
         used = {n: self.names.known[n] for n, c in difference.parts.items() if c}
         if not used:
             raise DataError(f"the hypothesis {self.text!r}: no coefficient is left in {said!r}")
+        if len(used) > 1 and (whole := next((n for n in used if n in self.names.terms), None)):
+            raise DataError(
+                f"the hypothesis {self.text!r}: the term {whole!r} stands for all its columns, alone in its relation, as in "
+                f"'{whole} = 0'; name its columns to compare them"
+            )
         copies = max(len(where) for where in used.values())
         out = []
         for k in range(copies):
@@ -240,7 +270,13 @@ class Reader:
             value = float(token.text)
             return self.factor().times(value) if self.token.kind == "name" else LinearExpression(value)
         if token.kind == "name":
-            return LinearExpression(0.0, {_unquoted(token.text): 1.0})
+            name = _unquoted(token.text)
+            if name in self.names.smooth:
+                raise Incompatible(
+                    f"the hypothesis {self.text!r}: {name} is a smooth function, whose penalised columns have no joint test; "
+                    f"'{name} is linear' tests its range"
+                )
+            return LinearExpression(0.0, {name: 1.0})
         if token.kind in ("+", "-"):
             return self.factor().times(1.0 if token.kind == "+" else -1.0)
         if token.kind == "(":
@@ -268,7 +304,10 @@ class Reader:
         )
 
 
-def parse(text: str, columns: Sequence[str], outcomes: Sequence[str] = ()) -> list[Restriction]:
+def parse(
+    text: str, columns: Sequence[str], outcomes: Sequence[str] = (), *, terms: Mapping[str, Sequence[int]] = MappingProxyType({}),
+    smooth: Iterable[str] = (),
+) -> list[Restriction]:  # fmt: skip
     """The restrictions of a text, coefficients numbered column first, then outcome. DataError for what is no such text.
 
     >>> for r in parse("x1 + 2*x2 = 3, x1 = `C(g)[T.b]`", ["x1", "x2", "C(g)[T.b]"]): print(dict(r.weights), r.relation, r.value)
@@ -277,7 +316,7 @@ def parse(text: str, columns: Sequence[str], outcomes: Sequence[str] = ()) -> li
     """
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"a hypothesis is a text such as 'x1 = x2', got {text!r}")
-    names = Names.of(columns, outcomes)
+    names = Names.of(columns, outcomes, terms, smooth)
     return Reader(text, names, list(hypothesis_tokens(text, names))).restrictions()
 
 

@@ -7,6 +7,7 @@ from scipy.special import chdtr, fdtr, gammaln, ndtr, stdtr
 
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
+from probreg.inference.base import reported_marginals
 from probreg.priors import InverseGamma
 
 Array = np.ndarray
@@ -27,6 +28,13 @@ def has_exact_law(fit: Fit) -> bool:
     return fit.model.likelihood.least_squares and fit.solution.posterior.elliptical
 
 
+def _own(fit: Fit, L: Array) -> Array:
+    """Combinations of reported coefficients as those of all columns, of one predictor."""
+    out = np.zeros((len(L), fit.model.shape[0]))
+    out[:, fit.model.design.head] = L
+    return out
+
+
 def combinations_drawn(fit: Fit, L: Array) -> Array:
     """L beta of the reported coefficients, draw by draw, (chain, draw, q)."""
     beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
@@ -36,10 +44,10 @@ def combinations_drawn(fit: Fit, L: Array) -> Array:
 def of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:
     """P(sign (L beta - r) > 0 for all rows)."""
     if has_exact_law(fit) and len(r) == 1:
-        s, row = fit.solution, L[0]
+        s, row = fit.solution, _own(fit, L)[0]
         t = float(sign[0] * (row @ s.beta.ravel() - r[0]) / np.sqrt(row @ s.scale @ row))
         return Belief("P(hypothesis)", float(ndtr(t) if s.df is None else stdtr(s.df, t)), 0.0, "exact")
-    own, m = np.flatnonzero(L[0]), fit.solution.posterior.marginals
+    own, m = np.flatnonzero(L[0]), reported_marginals(fit.model, fit.solution.posterior)
     if len(r) == 1 and len(own) == 1 and m is not None:
         # sum_k w_k Phi(sign (c mean_k - r) / (|c| sd_k)) of one coefficient, a mixture of normals
         j, c = own[0], L[0, own[0]]
@@ -47,7 +55,7 @@ def of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:
         value = m["weight"] @ ndtr(gap / (abs(c) * m["sd"].reshape(len(m["weight"]), -1)[:, j]))
         return Belief("P(hypothesis)", float(value), 0.0, "exact")
     met = ((combinations_drawn(fit, L) - r) * sign > 0).all(-1)
-    return Belief("P(hypothesis)", float(met.mean()), _mcse(met.astype(float)), f"share of {met.size} draws")
+    return Belief("P(hypothesis)", float(met.mean()), error_of_draws(met.astype(float)), f"share of {met.size} draws")
 
 
 def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
@@ -60,24 +68,25 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
     s, q = fit.solution, len(r)
     name = "credible level that reaches the null"
     if has_exact_law(fit):
-        gap = L @ s.beta.ravel() - r
-        W = float(gap @ np.linalg.solve(L @ s.scale @ L.T, gap))
+        own = _own(fit, L)
+        gap = own @ s.beta.ravel() - r
+        W = float(gap @ np.linalg.solve(own @ s.scale @ own.T, gap))
         level = float(chdtr(q, W) if s.df is None else fdtr(q, s.df, W / q))
         return Belief(name, level, 0.0, "exact, the region of highest density")
     theta = combinations_drawn(fit, L)
     if q == 1:
         above = (theta[..., 0] > r[0]).astype(float)
         level = abs(1.0 - 2.0 * float(above.mean()))
-        return Belief(name, level, 2.0 * _mcse(above), f"equal-tailed interval, from {above.size} draws")
+        return Belief(name, level, 2.0 * error_of_draws(above), f"equal-tailed interval, from {above.size} draws")
     flat = theta.reshape(-1, q)
     centre, V = flat.mean(0), np.cov(flat.T)
     reach = float((centre - r) @ np.linalg.solve(V, centre - r))
     inside = (((theta - centre) @ np.linalg.inv(V)) * (theta - centre)).sum(-1) < reach
     how = f"ellipse of the posterior covariance, from {inside.size} draws"
-    return Belief(name, float(inside.mean()), _mcse(inside.astype(float)), how)
+    return Belief(name, float(inside.mean()), error_of_draws(inside.astype(float)), how)
 
 
-def _mcse(values: Array) -> float:
+def error_of_draws(values: Array) -> float:
     """Standard error of a mean of draws (chain, draw), by their effective number; a bound where all agree."""
     from arviz_stats.base import array_stats
 

@@ -152,8 +152,8 @@ def restricted(fit: Fit, found: Restrictions) -> Restricted:
     top = at.maximise(start(model, s, nearest.reshape(p, m)), at.across(held))
     if top is None:
         raise NotConverged(
-            "the model under the hypothesis has no maximum that Newton steps find, so there is no likelihood ratio; "
-            "ask for tests='wald', or give a prior and ask the posterior"
+            "the model under the hypothesis has no maximum that Newton steps find, so there is no likelihood ratio. "
+            "Ask for tests='wald', or give a prior and ask the posterior"
         )
     aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, top[0][p * m :])}
     return Restricted(T @ top[0][: p * m].reshape(p, m), aux)

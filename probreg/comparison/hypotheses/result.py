@@ -7,7 +7,7 @@ from typing import Any
 from probreg.comparison.hypotheses.posterior import Belief
 from probreg.comparison.hypotheses.restricted import Test as Test
 from probreg.system.notebook import notebook_html
-from probreg.system.terminal import folded, printed, probability_said, table_lines
+from probreg.system.terminal import printed, probability_said, table_folded
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,14 +52,14 @@ class Hypothesis:
         return self.tests[name]
 
     def __repr__(self) -> str:
-        def shown(table: Any) -> list[str]:
-            return table_lines(table, index=False, float_format=lambda v: f"{v:.5g}")
+        def shown(table: Any, rest: str) -> list[str]:
+            return table_folded(table, rest, index=False, float_format=lambda v: f"{v:.5g}")
 
         head, *rest = self._said
         return printed(
             head,
-            *folded(shown(self.estimates), ".estimates"),
-            *shown(self._told),
+            *shown(self.estimates, ".estimates"),
+            *shown(self._told, ".table"),
             *rest,
             *(f"note: {n}" for n in self.notes),
         )

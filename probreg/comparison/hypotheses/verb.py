@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Names, Probability, Word, checked
+from probreg.arguments.scalars import Names, Natural, Probability, Word, checked
 from probreg.arguments.types import CovarianceLike
 from probreg.assess.after.linearity import LinearityTest, linearity_test
 from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
@@ -20,20 +20,26 @@ from probreg.comparison.hypotheses.posterior import (
 )
 from probreg.comparison.hypotheses.restricted import estimable, independent, likelihood_tests, root, wald
 from probreg.comparison.hypotheses.result import Hypothesis, Test
+from probreg.comparison.hypotheses.scales import asked_of_scale, of_scale
+from probreg.comparison.hypotheses.variance import asks_variance, of_variance
 from probreg.data.formula.functions import functions_called, term_functions
+from probreg.data.formula.variables import terms
 from probreg.data.weights import without_likelihood
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
+from probreg.fits.goodness import flat_at_found_scales, tested_at_found_scales
 from probreg.fits.prediction import require_predictive
+from probreg.inference.uncertainty.found_scales import Satterthwaite, satterthwaite, why_no_satterthwaite
 from probreg.inference.uncertainty.intervals import equal_tail, quantile
 from probreg.inference.uncertainty.multiplicity import NO_TESTS, adjusted, check_adjust, require_tests
-from probreg.numerics.frame import covariance_through, map_of_predictors
+from probreg.numerics.frame import covariance_through, map_of_predictors, vec_entries
 
 Array = np.ndarray
 _LINEAR = " is linear"
+_ALIKE = 0.01  # of degrees of freedom that are taken as one number
 _OPPOSITE = {">": "<=", "<": ">="}
 PENALISED = (
-    "the estimate is the mode under a prior, so that Wald's test is the normal approximation of a posterior; it does not "
+    "the estimate is the mode under a prior, so that Wald's test is the normal approximation of a posterior. It does not "
     "have the error rate of a test, and there is no likelihood ratio"
 )
 
@@ -47,6 +53,7 @@ def hypothesis(
     covariance: CovarianceLike | None = None,
     tests: Names = ("wald", "likelihood"),
     adjust: Word | None = None,
+    bootstrap: Natural | None = None,
 ) -> Hypothesis:
     """A test of L beta = r, or the probability of L beta > r, as `text` says it; "s(x) is linear" tests a smooth function.
 
@@ -58,13 +65,17 @@ def hypothesis(
     is the restricted likelihood ratio by its exact law in finite samples, given the scales of other terms relative to
     sigma. For other likelihoods it is the same ratio for the scores at the fit of the line. p-values are simulated.
 
+    "sd(x | g) = 0" is that an effect does not vary by group, of a fit by evidence: the likelihood ratio, restricted where the fit
+    is, against a mixture of chi-squares half each, since zero is the edge of a standard deviation. "cor(x, z | g) = 0" and "sd(x | g) = 3"
+    have the ratio against chi-square(1); of a posterior "sd(x | g) > 3" has a probability.
+
     Parameters
     ----------
     fit : Fit
         A fit.
     text : str
-        "s(x) is linear", "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are coefficients as the fit
-        calls them, in backquotes if need be. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" is said of every outcome.
+        "s(x) is linear", "sd(x | g) = 0", "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are coefficients as the fit
+        calls them, in backquotes if need be. A term of the formula stands for all its columns: "C(g) = 0" tests a factor. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" is said of every outcome.
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
@@ -73,8 +84,11 @@ def hypothesis(
     tests : str or list of str
         "wald", "likelihood" or both.
     adjust : {"holm", "bonferroni", "single-step"}, optional
-        Of several equalities of a maximum likelihood fit: `estimates` gain the p-value of each and intervals that hold
-        for all together. "single-step" uses their joint law.
+        Of several equalities of a maximum likelihood fit: `estimates` gain the p-value of each alone (p_unadjusted), the adjusted p_value, and
+        intervals that hold for all together. "single-step" uses their joint law.
+
+    bootstrap : int, optional
+        Of "sd(x | g) = 0": the number of responses drawn under the null, to each of which both models are fitted.
 
     Returns
     -------
@@ -95,6 +109,7 @@ def hypothesis(
     ----------
     Hothorn, Bretz & Westfall 2008 (families).
     Crainiceanu & Ruppert 2004 (restricted likelihood ratio); Zhang & Lin 2003 (score).
+    Self & Liang 1987; Stram & Lee 1994 (standard deviations).
 
     Examples
     --------
@@ -107,6 +122,16 @@ def hypothesis(
     """
     require_predictive(fit.solution, fit.method)
     check_adjust(adjust)
+    if bootstrap is not None and not asks_variance(text):
+        raise Incompatible("bootstrap= is for a standard deviation of effects by group, such as 'sd(x | g) = 0'")
+    if asks_variance(text):
+        if adjust is not None or covariance is not None:
+            raise Incompatible("adjust= and covariance= are for coefficients: a standard deviation of zero is one test")
+        return of_variance(fit, text, bootstrap)
+    if (asked := asked_of_scale(fit, text)) is not None:
+        if adjust is not None or covariance is not None:
+            raise Incompatible("adjust= and covariance= are for coefficients: a scale against a number is one test")
+        return of_scale(fit, text, asked, prob)
     if isinstance(text, str) and text.rstrip().endswith(_LINEAR):
         if adjust is not None:
             raise Incompatible(
@@ -114,7 +139,11 @@ def hypothesis(
             )
         return _of_function(fit, text)
     outcomes = fit.model.likelihood.outcomes
-    read = parse(text, fit.model.design.columns, outcomes)
+    design = fit.model.design
+    smooth = {t.name for t in design.recipe.terms}
+    number = {int(j): i for i, j in enumerate(design.head)}
+    whole = {name: [number[j] for j in at] for name, at in terms(design).items() if number.keys() >= set(at)}
+    read = parse(text, design.head_columns, outcomes, terms=whole, smooth=smooth)
     estimable(fit, matrix(read, len(fit.parameter_names))[0] @ _display(fit))
     relations = {one.relation for one in read}
     if len(relations & {">", "<"}) and "=" in relations:
@@ -140,7 +169,8 @@ def _chosen(tests: str | Sequence[str]) -> tuple[str, ...]:
 
 def _display(fit: Fit) -> Array:
     """(reported, p m): reported coefficients are this times vec(beta)."""
-    return map_of_predictors(fit.model.likelihood.contrast_matrix, fit.model.shape[0])
+    D = fit.model.likelihood.contrast_matrix
+    return map_of_predictors(D, fit.model.shape[0])[vec_entries(fit.model.design.head, len(D))]
 
 
 def _of_mode(
@@ -148,6 +178,8 @@ def _of_mode(
 ) -> Hypothesis:
     L, r = matrix(read, len(fit.parameter_names))
     V, df, words = fit.spread(covariance)
+    degrees = _satterthwaite(fit) if covariance is None else None
+    each = df if degrees is None else degrees.df(L)
     beta, L = fit.solution.beta.ravel(), L @ _display(fit)  # from here on over the model's own coefficients
     gone = np.isnan(np.diagonal(V))
     if (np.abs(L[:, gone]) > 0).any():
@@ -156,10 +188,10 @@ def _of_mode(
         raise Incompatible(f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}")
     V = np.nan_to_num(V)
     se = np.sqrt(np.diagonal(L @ V @ L.T))
-    half = quantile(prob, df) * se
+    half = quantile(prob, each) * se
     value = L @ beta
     estimates = _table(fit, read, {"estimate": value, "std_error": se, "lower": value - half, "upper": value + half})
-    notes: tuple[str, ...] = () if fit.model.flat else (PENALISED,)
+    notes: tuple[str, ...] = () if fit.model.flat else _of_found_scales(fit, L, degrees is not None)
     notes += (f"covariance: {words.get('kind', 'given')}",) if covariance is not None else ()
     if read[0].relation != "=":
         if len(read) > 1:
@@ -168,13 +200,19 @@ def _of_mode(
                 "a posterior has the probability of all together"
             )
         sign = 1 if read[0].relation == ">" else -1
-        test = root(float((value[0] - r[0]) / se[0]), df, tail=sign)
+        test = root(
+            float((value[0] - r[0]) / se[0]),
+            df if degrees is None else float(degrees.df(L[:, fit.model.design.head])[0]),
+            tail=sign,
+        )
         opposite = _OPPOSITE[read[0].relation]
         null = (
             f"{read[0].left(fit.parameter_names)} {opposite} {r[0]:.6g} (against {read[0].words(fit.parameter_names)})"
         )
         return Hypothesis(text, null, estimates, {test.name: test}, notes=notes)
     kept = independent(L, r)
+    if degrees is not None:
+        df = degrees.joint_df(kept.L[:, fit.model.design.head])
     found = wald(kept, beta, V, df)
     pseudo = without_likelihood(fit.model.design.weight_kind, "likelihood ratio and score test")
     if pseudo is not None:
@@ -191,6 +229,31 @@ def _of_mode(
     return Hypothesis(text, _null(fit, read), estimates, {t.name: t for t in found}, notes=notes)
 
 
+def _satterthwaite(fit: Fit) -> Satterthwaite | None:
+    """Degrees of freedom of REML, where they are approximated."""
+    found = fit.solution.found
+    return None if found is None or why_no_satterthwaite(fit.solution) else satterthwaite(found)
+
+
+def _of_found_scales(fit: Fit, L: Array, degrees: bool) -> tuple[str, ...]:
+    """What a reader has to know of tests of a mode: that it is one under a prior, or at scales found by evidence."""
+    under = np.repeat(fit.model.joint.informative, fit.model.shape[1])
+    if not flat_at_found_scales(fit) or L[:, under].any():
+        return (PENALISED,)
+    criterion = "REML" if fit.solution.found is not None and fit.solution.found.criterion == "REML" else "ML"
+    first = (
+        ("denominator degrees of freedom: Satterthwaite's",)
+        if degrees
+        else ("standard deviations of effects are taken as known",)
+    )
+    other = (
+        "REML compares only models of the same flat columns"
+        if criterion == "REML"
+        else "compare the log-likelihoods of two ML fits"
+    )
+    return (*first, f"no likelihood ratio and no score test: {other}")
+
+
 def _in_family(
     fit: Fit, found: Hypothesis, read: list[Restriction], *, prob: float, covariance: Any, adjust: str
 ) -> Hypothesis:
@@ -202,9 +265,18 @@ def _in_family(
     L = L @ _display(fit)
     cov = covariance_through(L, np.nan_to_num(V))
     se, value = np.sqrt(np.diagonal(cov)), L @ fit.solution.beta.ravel()
-    require_tests(fit.model.flat, se)
+    require_tests(fit.model.flat or tested_at_found_scales(fit), se)
+    if covariance is None and (degrees := _satterthwaite(fit)) is not None:
+        each = degrees.df(L[:, fit.model.design.head])
+        if np.ptp(each) > _ALIKE * each.max():
+            raise Incompatible(
+                "adjust= needs one number of degrees of freedom, and these equalities have between "
+                f"{each.min():.4g} and {each.max():.4g} of Satterthwaite: name a covariance, or fit by ML"
+            )
+        df = float(each.mean())
     made = adjusted((value - r) / se, cov, df, prob=prob, adjust=adjust)
-    ends = {"lower": value - made.critical * se, "upper": value + made.critical * se, "p_value": made.p}
+    ends = {"lower": value - made.critical * se, "upper": value + made.critical * se}
+    ends |= {"p_unadjusted": made.alone, "p_value": made.p}
     note = f"p-values and intervals of the equalities are simultaneous: {made.words}"
     return replace(found, estimates=found.estimates.assign(**ends), notes=(*found.notes, note))
 
@@ -229,7 +301,8 @@ def _of_posterior(fit: Fit, text: str, read: list[Restriction], *, prob: float) 
     L, r = matrix(read, len(fit.parameter_names))
     s = fit.solution
     if has_exact_law(fit):
-        value, scale = L @ s.beta.ravel(), np.sqrt(np.diagonal(L @ s.scale @ L.T))
+        own = L @ _display(fit)
+        value, scale = own @ s.beta.ravel(), np.sqrt(np.diagonal(own @ s.scale @ own.T))
         wider = 1.0 if s.df is None else np.sqrt(s.df / (s.df - 2.0)) if s.df > 2 else np.inf
         half = quantile(prob, s.df) * scale
         columns = {"estimate": value, "sd": wider * scale, "lower": value - half, "upper": value + half}

@@ -20,7 +20,7 @@ from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.system.notebook import notebook_html
 from probreg.system.progress import each_of
-from probreg.system.terminal import folded, percent, printed, table_lines
+from probreg.system.terminal import folded, percent, printed, table_folded
 
 Array = np.ndarray
 Ends = Mapping[str, tuple[Array, Array] | str]  # by kind: lower and upper, or why there are none
@@ -53,8 +53,8 @@ class Coverage:
 
     def __repr__(self) -> str:
         head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
-        body = table_lines(self.table, float_format=lambda v: f"{v:.4g}")
-        return printed(head, *folded(body, ".table"), *folded(self.verdicts, ".verdicts", 12))
+        body = table_folded(self.table, ".table", float_format=lambda v: f"{v:.4g}")
+        return printed(head, *body, *folded(self.verdicts, ".verdicts", 12))
 
     def _repr_html_(self) -> str:
         head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
@@ -188,7 +188,11 @@ def _plain(model: Model) -> Model:
 
 def _names(model: Model) -> list[str]:
     outcomes = model.likelihood.outcomes
-    return [f"{c}: {o}" for c in model.design.columns for o in outcomes] if outcomes else list(model.design.columns)
+    return (
+        [f"{c}: {o}" for c in model.design.head_columns for o in outcomes]
+        if outcomes
+        else list(model.design.head_columns)
+    )
 
 
 def _true(model: Model, truth: Fit | Mapping[str, float]) -> tuple[Array, dict[str, float]]:

@@ -11,6 +11,7 @@ from probreg.arguments.types import DataFrame, RowsLike
 from probreg.comparison.interval_panel.kinds import Interval, chosen
 from probreg.comparison.interval_panel.quantity import Estimand, at_row, coefficient, ends_asked
 from probreg.comparison.interval_panel.reasons import FoundInterval, interval_reasons
+from probreg.comparison.same_question import named_as_text
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.system.notebook import notebook_html
@@ -141,7 +142,9 @@ def _words(q: Estimand, coef: str | None) -> tuple[str, str]:
 
 
 def _named(fits: Fit | Mapping[str, Fit]) -> dict[str, Fit]:
-    several = {fits.method.name: fits} if isinstance(fits, Fit) else dict(fits)
+    several = (
+        {fits.method.name: fits} if isinstance(fits, Fit) else {named_as_text(n): fit for n, fit in dict(fits).items()}
+    )
     if not several:
         raise DataError("interval_panel needs at least one fit")
     if wrong := [n for n, f in several.items() if not isinstance(f, Fit)]:

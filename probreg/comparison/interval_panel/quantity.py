@@ -47,7 +47,7 @@ class Estimand:
 
     @property
     def column(self) -> int:
-        return self.index // max(len(self.fit.model.likelihood.outcomes), 1)
+        return int(self.fit.model.design.head[self.index // max(len(self.fit.model.likelihood.outcomes), 1)])
 
     @property
     def prior_weight(self) -> float:

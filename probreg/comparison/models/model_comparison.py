@@ -7,13 +7,14 @@ Stacking is the mixture of predictive distributions with the best leave-one-out 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, checked
+from probreg.arguments.scalars import Flag, Word, checked
 from probreg.arguments.types import DataFrame, TableLike
+from probreg.comparison.models.leave_group_out import group_labels_of, leave_group_out
 from probreg.comparison.models.leave_one_out import LeftOut, leave_one_out, log_mean_density
 from probreg.comparison.models.same_data import refuse_other_data
 from probreg.comparison.same_question import fits_by_name
@@ -21,7 +22,7 @@ from probreg.data import ArrayColumns
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import is_maximum_likelihood
+from probreg.fits.goodness import NOT_OF_REML, why_no_criterion
 from probreg.fits.inference_data import observation_rows
 from probreg.inference import Status
 from probreg.likelihoods import OfTrials
@@ -80,7 +81,7 @@ class ModelComparison:
 
     Columns: k, the parameters that maximum likelihood counts (coefficients that are identified and unknown auxiliary ones),
     log_lik at the estimate, AIC = 2k - 2 log_lik, AICc, BIC = k log n - 2 log_lik (nan unless the fit is one of maximum
-    likelihood); log_evidence where it is exact (after Evidence at the scales which maximise it); elpd_loo and its SE;
+    likelihood; with effects that vary by a group the marginal likelihood of Evidence(criterion="ML"), without AICc); log_evidence where it is exact (after Evidence at the scales which maximise it); elpd_loo and its SE;
     elpd_diff from the best and the SE of that paired difference; p_loo, by how much the in-sample score flatters; weight
     by stacking; heldout and its SE; loo, how it was had.
     """
@@ -114,11 +115,15 @@ def _shown(value: float) -> str:
 
 @checked
 def compare_models(
-    fits: Mapping[str, Fit] | Sequence[Fit], *, heldout: TableLike | None = None, progress: Flag | None = None
+    fits: Mapping[str, Fit] | Sequence[Fit],
+    *,
+    heldout: TableLike | None = None,
+    leave_out: Word | None = None,
+    progress: Flag | None = None,
 ) -> ModelComparison:
     """Models of the same observations by what they say of data that they have not seen.
 
-    Leave-one-out is exact for least squares and conjugate posteriors (closed form) and for other modes (refits), and
+    Leave-one-out is exact for least squares, conjugate posteriors and Gaussian modes at held scales (closed form) and for other modes (refits), and
     PSIS for other posteriors. Rows that are read by the block have the criteria but no leave-one-out, and the notes say
     so.
 
@@ -128,6 +133,9 @@ def compare_models(
         A sequence is named by the methods.
     heldout : table, optional
         Further rows with their response, scored by the predictive density of every fit.
+    leave_out : str, optional
+        What groups are of, such as "Subject": elpd_loo is then of the rows of each group given those of all others, exact for
+        Gaussian noise at given scales. Scales of an evidence fit are held; those of a posterior are weighed over draws.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
@@ -162,9 +170,16 @@ def compare_models(
         refuse_other_data(base, several[base], name, fit)
     size = max(len(observation_rows(fit.model)[0]) for fit in several.values())
     with progress_bar("compare_models, fits", len(several), show=progress) as bar:
-        out = {name: _left_out(fit, size) for name, fit in bar.over(several.items())}
+        if leave_out is None:
+            out = {name: _left_out(fit, size) for name, fit in bar.over(several.items())}
+        else:
+            labels = group_labels_of(several, leave_out)
+            out = {name: _group_left_out(fit, leave_out, labels) for name, fit in bar.over(several.items())}
         rows = {name: _row(fit, out[name], heldout) for name, fit in several.items()}
-    return _comparison(several, out, rows)
+    if leave_out is None:
+        return _comparison(several, out, rows)
+    rows = {name: row | {"p_loo": np.nan} for name, row in rows.items()}  # of rows, not of groups
+    return _of_groups(_comparison(several, out, rows), leave_out, labels)
 
 
 def _left_out(fit: Fit, size: int) -> LeftOut:
@@ -172,6 +187,20 @@ def _left_out(fit: Fit, size: int) -> LeftOut:
     if (why := _unusable(fit) or fit.model.design.rows_obstacle("leave-one-out", _INSTEAD)) is None:
         return leave_one_out(fit)
     return LeftOut(np.full(size, np.nan), "none", (why,))
+
+
+def _group_left_out(fit: Fit, group: str, labels: Array) -> LeftOut:
+    if (why := _unusable(fit) or fit.model.design.rows_obstacle("leave-one-group-out", _INSTEAD)) is None:
+        return leave_group_out(fit, group, labels)
+    return LeftOut(np.full(len(dict.fromkeys(labels.tolist())), np.nan), "none", (why,))
+
+
+def _of_groups(found: ModelComparison, group: str, labels: Array) -> ModelComparison:
+    """The comparison with the groups that were left out by name."""
+    names = list(dict.fromkeys(labels.tolist()))
+    pointwise = found.pointwise.rename(obs=group).assign_coords({group: names})
+    found.table.attrs["what"] += f"; each of {len(names)} groups ({group}) is left out"
+    return replace(found, pointwise=pointwise)
 
 
 _INSTEAD = "give heldout=, or compare them on a part that fits in memory"
@@ -194,6 +223,8 @@ def _comparison(
     each = np.stack([o.elpd for o in out.values()], 1)
     pointwise = xr.DataArray(each, {"fit": list(fits)}, ("obs", "fit"), name="elpd_loo")
     table = pd.DataFrame(rows).T.infer_objects()
+    if _restricted_apart(fits):
+        table["log_evidence"] = np.nan
     total = each.sum(0) if len(each) else np.full(len(fits), np.nan)
     scored = np.isfinite(total)
     notes = [f"{name}: {said}" for name, o in out.items() for said in o.concerns]
@@ -212,36 +243,62 @@ def _comparison(
 
 def _notes(fits: Mapping[str, Fit], n: float) -> list[str]:
     said = []
-    if penalised := [name for name, f in fits.items() if not is_maximum_likelihood(f)]:
+    without = {name: why for name, f in fits.items() if (why := why_no_criterion(f)) is not None}
+    if restricted := [name for name, why in without.items() if why == NOT_OF_REML]:
+        said.append(f"{', '.join(restricted)}: {NOT_OF_REML}")
+    if penalised := [name for name, why in without.items() if why != NOT_OF_REML]:
         said.append(
             f"{', '.join(penalised)}: no AIC or BIC, which count the parameters of a maximum likelihood fit; under a prior "
             "each counts by less than one"
         )
-    known = [f for f in fits.values() if np.isfinite(f.solution.stats.get("log_evidence", np.nan))]
-    if len({tuple(np.compress(~f.model.joint.informative, f.model.design.columns)) for f in known}) > 1:
+    if _flat_apart(fits):
         said.append(
             "log_evidence: the models differ in flat columns, which count with density 1 in their units; judge them by elpd"
+        )
+    if _restricted_apart(fits):
+        said[-1] = (
+            "log_evidence: restricted likelihoods (REML) of models with other flat columns are of other data, and are not shown. "
+            "Fit them with pr.Evidence(criterion='ML'), or judge them by elpd"
         )
     if n < 100:
         said.append(f"with {n:g} observations the standard errors of differences are themselves uncertain")
     return said
 
 
+def _flat_apart(fits: Mapping[str, Fit]) -> bool:
+    """Whether evidences are of models with other flat columns."""
+    known = [f for f in fits.values() if np.isfinite(f.solution.stats.get("log_evidence", np.nan))]
+    return len({tuple(np.compress(~f.model.joint.informative, f.model.design.columns)) for f in known}) > 1
+
+
+def _restricted_apart(fits: Mapping[str, Fit]) -> bool:
+    """The same where effects vary by a group, whose evidence is the restricted likelihood."""
+    return _flat_apart(fits) and any(f.model.design.recipe.grouped for f in fits.values())
+
+
+def _likelihood(fit: Fit) -> float:
+    """At the estimate; nan where a fit is unusable, and of REML, which has no likelihood of y."""
+    found = fit.solution.found
+    restricted = found is not None and found.criterion == "REML" and fit.target == "mode"
+    return np.nan if restricted or _unusable(fit) is not None else fit.log_likelihood
+
+
 def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
     elpd, se = _sum_and_error(out.elpd)
     # k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate.
-    n = fit.model.design.total
-    if not is_maximum_likelihood(fit) or _unusable(fit) is not None:
-        at = fit.log_likelihood if _unusable(fit) is None else np.nan
+    n, found = fit.model.design.total, fit.solution.found
+    if why_no_criterion(fit) is not None or _unusable(fit) is not None:
+        at = _likelihood(fit)
         criteria = {"k": np.nan, "log_lik": at, "AIC": np.nan, "AICc": np.nan, "BIC": np.nan}
     else:
         k = fit.n_parameters
         small = 2.0 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
         criteria = {
             "k": k,
+            # with effects by group log p(y | beta, scales), from which the effects are integrated out
             "log_lik": fit.log_likelihood,
             "AIC": fit.aic,
-            "AICc": fit.aic + small,
+            "AICc": fit.aic + small if found is None else np.nan,
             "BIC": fit.bic,
         }
     row: dict[str, Any] = {**criteria, "log_evidence": fit.solution.stats.get("log_evidence", np.nan)}
@@ -253,7 +310,7 @@ def _row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
         row["heldout"], row["se_heldout"] = (
             _sum_and_error(held_out_log_density(fit, heldout)) if usable else (np.nan, np.nan)
         )
-    return row | {"method": fit.method.name, "loo": out.how}
+    return row | {"method": fit.described["method"], "loo": out.how}
 
 
 def _sum_and_error(values: Array) -> tuple[float, float]:

@@ -233,7 +233,7 @@ class LeaveOneOut(Criterion):
         if loss.name == "predictive" and not _has_closed_form(model):
             return (
                 "score='predictive' is closed form for Gaussian models with normal priors, sigma held or in their units, and "
-                "this model is not one; by='psis' is the leave-one-out of a posterior"
+                "this model is not one. The leave-one-out of a posterior is by='psis'"
             )
         return loss.obstacle(model.likelihood)
 

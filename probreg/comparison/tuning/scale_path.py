@@ -18,7 +18,7 @@ from probreg.errors import DataError, Incompatible, ProbregWarning, warn_caller
 from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import coefficient_dims, labelled, model_coordinates, reported_coefficients
 from probreg.inference import Method, MethodName, PathSolution, default_scales, mode_path
-from probreg.inference.penalized.paths import rescaled
+from probreg.inference.penalized.paths import restated
 from probreg.model.model import Model
 from probreg.priors import AffinePrior, Flat, Prior
 from probreg.priors.base import PositivePerColumn
@@ -87,7 +87,7 @@ class RegularisationPath:
     @checked
     def model_at(self, scale: Positive) -> Model:
         """The model with every scale of its prior multiplied by `scale`, on the grid or off it. DataError unless positive."""
-        return rescaled(self.model, float(scale))
+        return restated(self.model, float(scale))
 
     @checked
     def fit_at(self, scale: Positive, method: Method | MethodName = "auto", *, seed: Seed = 0) -> Fit:

@@ -1,6 +1,6 @@
 """The scale of a prior that a criterion chooses, and the sentence that says what it minimised."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from probreg.comparison.tuning.criteria import (
 from probreg.comparison.tuning.scale_path import grid_of
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.inference.penalized.paths import restated
 from probreg.model.model import Model
 from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
@@ -55,7 +56,11 @@ class TuningResult:
         return printed(f"Choice: {self.said}", f"  {self._chosen}", *(f"  note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:
-        return notebook_html([f"Choice: {self.said}", self._chosen], notes=self.notes, folded=self.table)
+        return notebook_html(
+            [f"Choice: {self.said}", self._chosen],
+            notes=self.notes,
+            folded={f"{len(self.table)} rows of the table": self.table},
+        )
 
     @property
     def _chosen(self) -> str:
@@ -129,6 +134,11 @@ def tune(
       note: columns with a flat prior count with density 1: the evidence compares scales, not models
     """
     refuse_sampling(model.design.weight_kind, "a choice of scale")
+    if model.design.recipe.grouped:
+        raise Incompatible(
+            "tune moves the scales that were stated, and effects by group have standard deviations. Fit by evidence, which finds "
+            "them, and compare models by compare_models(fits, leave_out=...)"
+        )
     criterion, loss = CRITERIA.resolve(by), LOSSES.resolve(score)
     _check(model, criterion, loss, rule)
     if not criterion.deals and (groups is not None or not _default(folds)):
@@ -146,7 +156,7 @@ def tune(
     i = best if rule == "min" else int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
     lost = int(np.isnan(given.score).sum())
     return TuningResult(
-        model=found.model(i),
+        model=replace(restated(found.base, float(found.scales[i])), scales_compared=len(found.scales)),
         scale=float(found.scales[i]),
         table=_table(
             found.scales, {"score": given.score, "se": given.se, "df": found.df, **given.columns, **found.aux}

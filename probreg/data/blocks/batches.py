@@ -14,14 +14,15 @@ from probreg.data.blocks.survey import Orders, kept_rows
 from probreg.data.design import weights_without_empty_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values
-from probreg.data.formula.formula import Recipe, read_state
+from probreg.data.formula.formula import Recipe, lay_out_with_bars, read_state
 from probreg.data.formula.grammar import parse_expression
-from probreg.data.formula.layout import Memory, counts_at, lay_out, numeric
+from probreg.data.formula.layout import Memory, counts_at, numeric
 from probreg.data.rows import Missing, complete, refuse_infinite, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
 
 Encode = Callable[[Array], Array]
+_NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
 
 
 @dataclass(eq=False)
@@ -119,11 +120,20 @@ class FormulaBlocks:
     def __call__(self) -> Generator[Block]:
         start = 0
         with closing(self.selection.tables()) as tables:
-            for table, file in tables:
+            for table, file in ((part, file) for whole, file in tables for part in self._cut(whole)):
                 with Blamed(Batch(table, file)):
                     block = self.block(table)
                 yield block._replace(start=start)
                 start += block.rows
+
+    def _cut(self, table: Table) -> Generator[Table]:
+        """A table in parts whose blocks are of a moderate size, where groups have columns."""
+        size = max(_NUMBERS // max(len(self.recipe.columns), 1), 1) if self._parts.bars else len(table.rows)
+        if size >= len(table.rows):
+            yield table
+            return
+        for a in range(0, len(table.rows), size):
+            yield table.take(np.arange(a, min(a + size, len(table.rows))))
 
     @cached_property
     def _parts(self) -> FormulaLayout:
@@ -137,7 +147,7 @@ class FormulaBlocks:
     def _plain(self) -> tuple[str | None, ...] | None:
         """The columns of X as columns of the table (None for ones), where that is all they are."""
         names = [self._parts.factors[term[0]].column if len(term) == 1 else None for term in self._parts.terms]
-        if self._memory.levels or None in names:
+        if self._memory.levels or None in names or self._parts.bars:
             return None
         return (None, *names) if self._parts.intercept else tuple(names)
 
@@ -161,7 +171,7 @@ class FormulaBlocks:
 
     def _matrix(self, table: Table) -> Array:
         if self._plain is None:
-            X, columns = lay_out(self._parts, table, self._memory, training=False)
+            X, columns, _ = lay_out_with_bars(self._parts, table, self._memory, training=False)
             if columns != self.recipe.columns:
                 raise DataError(
                     f"the formula {self.recipe.formula!r} makes other columns of these rows: {', '.join(columns)}"

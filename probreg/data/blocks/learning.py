@@ -11,12 +11,20 @@ from probreg.arguments.arrays import brief
 from probreg.data.blocks.batches import Selection, refuse_response
 from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.files import Tables
+from probreg.data.blocks.groups import Group, GroupsSeen, note_levels
 from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
 from probreg.data.design import of_trials
 from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values as absent
-from probreg.data.formula.formula import Recipe, reads_as_numbers, write_state, written_out
+from probreg.data.formula.formula import (
+    Recipe,
+    read_bars,
+    reads_as_numbers,
+    with_columns_of,
+    write_state,
+    written_out,
+)
 from probreg.data.formula.grammar import (
     Expression,
     coding_arguments,
@@ -24,7 +32,7 @@ from probreg.data.formula.grammar import (
     parse_expression,
     refuse_unstreamed,
 )
-from probreg.data.formula.layout import Level, Memory, lay_out, level_column, plain_level, training_levels
+from probreg.data.formula.layout import Level, Memory, lay_out, level_column, training_levels
 from probreg.data.rows import Missing, require
 from probreg.errors import DataError
 from probreg.system.progress import progress_bar
@@ -55,12 +63,17 @@ class Plan:
             name = factor.column
             return factor.coding is not None or (name is not None and kind_of(self.first.columns[name]) == "levels")
 
-        return {text: factor for text, factor in self.parts.factors.items() if category(factor)}
+        return {text: factor for text, factor in self.parts.every_factor.items() if category(factor)}
 
     @property
     def learning(self) -> tuple[str, ...]:
         """The terms with a transform that learns from the rows."""
-        return tuple(text for text, factor in self.parts.factors.items() if factor.learns)
+        return tuple(text for text, factor in self.parts.every_factor.items() if factor.learns)
+
+    @property
+    def scanned(self) -> bool:
+        """Whether something is learned of all rows before a column is made: levels, groups, means or knots."""
+        return bool(self.factors or self.learning or self.parts.bars)
 
     def declared_levels(self, met: Array, orders: Orders) -> tuple[Any, ...] | None:
         """The levels of the response in the order that its column declares everywhere, if it does and knows all of them."""
@@ -88,7 +101,7 @@ def plan(formula: str, files: Tables, *, weights: Any, offset: Any, missing: Mis
         raise DataError(f"missing={brief(missing)} is not known; take 'raise' (an error names the rows) or 'drop'")
     every = Table(dict.fromkeys(files.names()), np.arange(0))
     parts = parse_formula(written_out(formula, every, weights, offset))
-    for expression in parts.factors.values():
+    for expression in parts.every_factor.values():
         refuse_unstreamed(expression)
     added = parse_expression(offset) if offset else None
     outcome = tuple(name for part in parts.outcome for name in part.variables)
@@ -123,8 +136,8 @@ def _first(files: Tables, names: tuple[str, ...]) -> Table:
 
 def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...]]:
     """The recipe, and what was learned how, in words; one pass over the rows where there is anything to learn."""
-    factors, learning, files = plan.factors, plan.learning, plan.selection.files
-    if not factors and not learning:
+    files = plan.selection.files
+    if not plan.scanned:
         return _plain_recipe(plan), ()
     seen = unseen(plan)
     with progress_bar(f"{files.name}, rows", show=progress) as bar, closing(ahead(plan.selection.tables())) as tables:
@@ -136,10 +149,9 @@ def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...
 
 def unseen(plan: Plan) -> "Seen":
     """What is seen of no rows."""
-    return Seen(
-        plan.factors,
-        tuple(dict.fromkeys(name for text in plan.learning for name in plan.parts.factors[text].variables)),
-    )
+    every = plan.parts.every_factor
+    watched = tuple(dict.fromkeys(name for text in plan.learning for name in every[text].variables))
+    return Seen(plan.factors, watched, groups=GroupsSeen(tuple(dict.fromkeys(bar.group for bar in plan.parts.bars))))
 
 
 def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
@@ -149,9 +161,11 @@ def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
         raise _none_complete(plan.selection.files)
     ordered = {text: _ordered(plan, factor) for text, factor in factors.items()}
     levels = {text: seen.training_levels(text, factor, ordered[text]) for text, factor in factors.items()}
-    recipe = _recipe(plan, seen.sample(), Memory(levels=levels))
+    declared = {name: plan.selection.files.declared_order(name) for name in seen.groups.columns}
+    groups = {group: seen.groups.levels(group, declared) for group in seen.groups.groups}
+    recipe = _recipe(plan, seen.sample(), Memory(levels=levels, groups=groups))
     notes = (note for term in recipe.processes.values() for note in term.notes)
-    return recipe, (*_notes(plan, seen, levels, learning), *notes)
+    return recipe, (*_notes(plan, seen, levels, learning, groups), *notes)
 
 
 def _plain_recipe(plan: Plan) -> Recipe:
@@ -169,10 +183,11 @@ def _none_complete(files: Tables) -> DataError:
 
 def _recipe(plan: Plan, table: Table, memory: Memory) -> Recipe:
     parts = plan.parts
-    for expression in parts.factors.values():
+    for expression in parts.every_factor.values():
         learn_streamed(expression, table, memory.transforms)
     with np.errstate(all="ignore"):
         _, columns = lay_out(parts, table, memory, training=True)
+    columns = with_columns_of(read_bars(parts, table, memory, training=True)[1], columns, parts)
     state = write_state(memory)
     return Recipe(parts.text, parts.response, columns, parts.intercept, parts.variables, plan.offset, state)
 
@@ -185,9 +200,16 @@ def _ordered(plan: Plan, factor: Expression) -> bool:
     return name is not None and plan.selection.files.declared_order(name)
 
 
-def _notes(plan: Plan, seen: "Seen", levels: Mapping[str, list[Level]], learning: tuple[str, ...]) -> Iterator[str]:
-    if levels:
-        said = ", ".join(f"{text} ({len(known)})" for text, known in levels.items())
+def _notes(
+    plan: Plan,
+    seen: "Seen",
+    levels: Mapping[str, list[Level]],
+    learning: tuple[str, ...],
+    groups: Mapping[Group, Group],
+) -> Iterator[str]:
+    if levels or groups:
+        named = [*levels.items(), *((":".join(group), known) for group, known in groups.items())]
+        said = ", ".join(f"{text} ({len(known)})" for text, known in dict(named).items())
         yield f"levels were collected over all {seen.rows} rows: {said}"
     for text, known in levels.items():
         if all(isinstance(v, str) for v in known) and reads_as_numbers(np.array(known, dtype=object)):
@@ -212,27 +234,20 @@ class Seen:
     declared: dict[str, tuple[Any, ...] | None] = field(default_factory=dict)
     held: list[tuple[Array, Table]] = field(default_factory=list)
     extremes: dict[tuple[str, bool], tuple[float, int, Table]] = field(default_factory=dict)
+    groups: GroupsSeen = field(default_factory=GroupsSeen)
 
     def add(self, table: Table) -> None:
         for text, factor in self.factors.items():
             self._levels(text, level_column(factor, table, {}, training=False))
         self._extremes(table)
+        self.groups.add(table)
         index = self.rows + np.arange(len(table.rows))
         self._hold(index, table)
         self.rows += len(table.rows)
 
     def _levels(self, text: str, column: Any) -> None:
-        import pandas as pd
-
-        if isinstance(column, np.ndarray):
-            present, declared = pd.unique(column), None
-        else:
-            used = np.bincount(column.codes[column.codes >= 0], minlength=len(column.categories)) > 0
-            present, declared = np.asarray(column.categories)[used], tuple(map(plain_level, column.categories))
         met = self.levels.setdefault(text, {})
-        met |= dict.fromkeys(map(plain_level, present))
-        before = self.declared.setdefault(text, declared)
-        self.declared[text] = before if before == declared else None
+        note_levels(met, self.declared, text, column)
         if len(met) > _MOST:
             raise DataError(
                 f"{text!r} has more than {_MOST} levels ({', '.join(map(repr, list(met)[:3]))} ...), one column of X for "

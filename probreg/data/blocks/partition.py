@@ -10,6 +10,7 @@ from probreg.data.blocks.batches import FormulaBlocks, Selection, Tally
 from probreg.data.blocks.block import SAMPLE, Block
 from probreg.data.blocks.cluster import put_together
 from probreg.data.blocks.files import Batch, Files, Tables
+from probreg.data.blocks.groups import GroupsSeen
 from probreg.data.blocks.learning import Seen
 from probreg.data.blocks.slices import ArrayBlocks
 from probreg.data.blocks.survey import Orders, Survey
@@ -124,7 +125,9 @@ def complete_rows(selection: Selection, number: int, part: Any) -> dict[int, int
 def seen_in(selection: Selection, new: Seen, starts: tuple[int, ...] | None, number: int, part: Any) -> Seen:
     """What the rows of one partition show: levels, evenly spaced rows, extremes."""
     start = _start(starts, number)
-    seen = Seen(new.factors, new.watched, rows=start)  # of its own: tasks of one process share `new`
+    seen = Seen(
+        new.factors, new.watched, rows=start, groups=GroupsSeen(new.groups.groups)
+    )  # of its own: tasks of one process share `new`
     for table, _ in replace(selection, files=tables_of(part, number)).tables():
         seen.add(table)
     return replace(seen, rows=seen.rows - start)
@@ -144,7 +147,8 @@ def seen_by_both(a: Seen, b: Seen) -> Seen:
         stride *= 2
     held = [(i[k], t.take(k)) for i, t in held if len(k := np.flatnonzero(i % stride == 0))]
     index = np.concatenate([np.zeros(0, dtype=np.int64), *(i for i, _ in held)])
-    return Seen(a.factors, a.watched, a.rows + b.rows, stride, index, met, declared, held, ends)
+    groups = a.groups.joined(b.groups)
+    return Seen(a.factors, a.watched, a.rows + b.rows, stride, index, met, declared, held, ends, groups)
 
 
 def _same(a: Seen, b: Seen, text: str) -> tuple[Any, ...] | None:

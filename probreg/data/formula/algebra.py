@@ -2,23 +2,22 @@
 
     formula = sum "~" sum                   sum     = [sign] product (sign product)*
     product = cross (("*" | "/" | "%in%") cross)*   cross   = power (":" power)*
-    power   = atom (("**" | "^") number)*   atom    = name | `name` | call(...) | {expression} | "." | 0 | 1 | "(" sum ")"
+    power   = atom (("**" | "^") number)*   atom    = name | `name` | call(...) | {expression} | "." | 0 | 1 | "(" sum ")" | bar
+    bar     = "(" sum ("|" | "||") groups ")"         groups  = name ((":" | "/") name)*
 
 A sum is a set of terms and a word on the intercept: a*b is a + b + a:b, a/b is a + a:b, b %in% a is a + a:b, (a + b)**2
 crosses two at a time; + 1 puts the intercept in, - 1 and + 0 take it out (Wilkinson & Rogers 1973). Text between backquotes
 is a name whatever it looks like: it is never a number, an operator or a function. What stands within a call is read and
-checked by `grammar`.
+checked by `grammar`. A bar is effects that vary by a group (Bates, Maechler, Bolker & Walker 2015); it is added and nothing else.
 """
 
 import ast
-import re
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from probreg.data.formula.grammar import (
-    NAME,
-    STRING,
     Expression,
     checked_expression,
     column_written,
@@ -26,98 +25,22 @@ from probreg.data.formula.grammar import (
     quoted,
     read_factor,
     shown_formula,
-    unquoted,
+)
+from probreg.data.formula.tokens import (
+    FormulaToken,
+    bars_in,
+    formula_tokens,
+    groupings,
+    refuse_dots_in_bars,
+    unread,
 )
 from probreg.errors import DataError
 
 HIGHEST_POWER = 5  # (a + b + ...)**5 crosses five variables at once; more is a slip, and costs exponentially
 MOST_TERMS = 5_000  # of a formula's products; a sum of columns may have as many as MOST_COLUMNS
 MOST_COLUMNS = 20_000
-DEEPEST = 50  # brackets within brackets
 
 Counted = Literal["p", "counts"]
-
-_TOKEN = re.compile(
-    rf"(?P<space>\s+)|(?P<quoted>{NAME})|(?P<word>[\w.]+)|(?P<text>{STRING})|(?P<sign>%in%|\*\*|\|\||[-~|+*^/:()]|(?P<brace>\{{))",
-    re.DOTALL,
-)
-_INSIDE = re.compile(rf"{NAME}|{STRING}|(?P<open>[(\[{{])|(?P<close>[)\]}}])", re.DOTALL)
-_NUMBER = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+")
-_PAIRS = {"(": ")", "[": "]", "{": "}"}
-
-
-@dataclass(frozen=True)
-class FormulaToken:
-    """kind is "name" (text: the name itself), "call", "number", "text", "end" or the sign; start and stop are places in the
-    formula."""
-
-    kind: str
-    text: str
-    start: int
-    stop: int
-
-
-def formula_tokens(text: str) -> list[FormulaToken]:
-    """The formula cut into names, calls, numbers and signs. DataError for brackets or quotes that are not closed, for
-    letters that are no part of a formula, and for brackets too deep in one another."""
-    if not isinstance(text, str):
-        raise DataError(f"a formula is a text such as 'y ~ x'; got {type(text).__name__}")
-    out, place, depth, deepest = list[FormulaToken](), 0, 0, 0
-    while place < len(text):
-        token = _token(text, place)
-        place = token.stop
-        depth += (token.kind == "(") - (token.kind == ")")
-        deepest = max(deepest, depth)
-        if token.kind != "space":
-            out.append(token)
-    _refuse_brackets(deepest, text)
-    return [*out, FormulaToken("end", "", len(text), len(text))]
-
-
-def _token(text: str, start: int) -> FormulaToken:
-    """The token that starts here; a call reaches to the bracket that closes it."""
-    if (found := _TOKEN.match(text, start)) is None:
-        letter = text[start]
-        no_part = "is no part of a formula; a column of such a name is written `name`"
-        raise _unread(text, f"{letter!r} at letter {start + 1} {'is not closed' if letter in '`\'"' else no_part}")
-    met, stop = found[0], found.end()
-    if found["brace"]:
-        stop = _closed(text, start)
-        return FormulaToken("call", text[start + 1 : stop - 1], start, stop)
-    if found["quoted"]:
-        return FormulaToken("name", unquoted(met[1:-1]), start, stop)
-    if found["word"]:
-        number = _NUMBER.fullmatch(met) is not None
-        if not number and text[stop : stop + 1] in ("(", "["):
-            stop = _closed(text, stop)
-            return FormulaToken("call", text[start:stop], start, stop)
-        return FormulaToken("." if met == "." else "number" if number else "name", met, start, stop)
-    kind = "space" if found["space"] else "text" if found["text"] else {"^": "**", "||": "|"}.get(met, met)
-    return FormulaToken(kind, met, start, stop)
-
-
-def _closed(text: str, start: int) -> int:
-    """The place behind the bracket that closes the one at `start`; texts and names in quotes are passed over."""
-    waiting: list[str] = []
-    for found in _INSIDE.finditer(text, start):
-        if found["open"]:
-            waiting.append(_PAIRS[found[0]])
-            _refuse_brackets(len(waiting), text)
-        elif found["close"] and found[0] != waiting.pop():
-            raise _unread(text, f"{found[0]!r} at letter {found.start() + 1} closes no bracket")
-        if found["close"] and not waiting:
-            return found.end()
-    raise _unread(text, f"the bracket at letter {start + 1} is not closed")
-
-
-def _refuse_brackets(met: int, text: str) -> None:
-    if met > DEEPEST:
-        raise DataError(f"the formula {shown_formula(text)} has brackets {met} deep; at most {DEEPEST} are read")
-
-
-def _unread(text: str, why: str) -> DataError:
-    """The error for a formula that does not follow the grammar."""
-    return DataError(f"the formula {shown_formula(text)} cannot be read: {why}")
 
 
 @dataclass(frozen=True)
@@ -133,10 +56,11 @@ Term = tuple[Factor, ...]
 
 @dataclass(frozen=True)
 class Terms:
-    """A set of terms in order of appearance, by their factors in any order, and what is said of the intercept."""
+    """A set of terms in order of appearance, by their factors in any order, what is said of the intercept, and the bars."""
 
     terms: dict[frozenset[Factor], Term] = field(default_factory=dict)
     one: bool | None = None
+    bars: tuple["Bar", ...] = ()
 
     def add(self, other: "Terms") -> "Terms":
         new = {k: t for k, t in other.terms.items() if k not in self.terms}
@@ -154,6 +78,7 @@ class FormulaLayout:
     terms: tuple[tuple[str, ...], ...]
     factors: Mapping[str, Expression]
     intercept: bool
+    bars: tuple["Bar", ...] = ()
 
     @property
     def counted(self) -> Counted | None:
@@ -168,14 +93,58 @@ class FormulaLayout:
         return tuple(e.column or e.text for e in self.outcome) if self.counted == "counts" else None
 
     @property
+    def every_factor(self) -> dict[str, Expression]:
+        """The factors of terms and of what varies by a group."""
+        return {**self.factors, **{key: e for bar in self.bars for key, e in bar.effects.factors.items()}}
+
+    @property
+    def factor_variables(self) -> tuple[str, ...]:
+        """The columns that factors read, in order of appearance."""
+        return tuple(dict.fromkeys(name for factor in self.every_factor.values() for name in factor.variables))
+
+    @property
     def variables(self) -> tuple[str, ...]:
-        """The columns the terms read, in order of appearance."""
-        return tuple(dict.fromkeys(name for factor in self.factors.values() for name in factor.variables))
+        """The columns the terms read, in order of appearance; columns of groups last."""
+        return tuple(dict.fromkeys([*self.factor_variables, *(name for bar in self.bars for name in bar.group)]))
 
     def called(self, text: str) -> str:
         """A factor as users call it in the names of columns: the name of its column, or its expression."""
         name = self.factors[text].column
         return text if name is None else name
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Effects that vary by a group: `(Days | Subject)`, the left of the bar a formula of its own, the right the columns whose
+    combinations are the groups. Of `(x || g)` the effects are independent of one another."""
+
+    effects: FormulaLayout
+    group: tuple[str, ...]
+    correlated: bool
+
+    @property
+    def key(self) -> str:
+        """The term as it is called, such as "(Days | Subject)"."""
+        return f"({self.effects.text} {'|' if self.correlated else '||'} {self.by})"
+
+    @property
+    def by(self) -> str:
+        """What the groups are of, such as "school:class"."""
+        return ":".join(map(column_written, self.group))
+
+    @property
+    def varying(self) -> frozenset[frozenset[str]]:
+        """Its terms by their factors in any order; that of the intercept is empty."""
+        own = [frozenset(term) for term in self.effects.terms]
+        return frozenset([*own, frozenset[str]()] if self.effects.intercept else own)
+
+    def same(self, other: "Bar") -> bool:
+        """Whether it is the same term, however it is spelled."""
+        return (
+            self.varying == other.varying
+            and set(self.group) == set(other.group)
+            and self.correlated == other.correlated
+        )
 
 
 def parse_formula(text: str) -> FormulaLayout:
@@ -194,7 +163,7 @@ def parse_formula(text: str) -> FormulaLayout:
     reader.expect("end", "an operator such as + stands between two terms")
 
     factors = [factor for term in left.terms.values() for factor in term]
-    if len(left.terms) != 1 or len(factors) != 1 or left.one is not None:
+    if len(left.terms) != 1 or len(factors) != 1 or left.one is not None or left.bars:
         raise DataError(
             f"the left side of {shown_formula(text)} is {left_of(text).strip()!r}; one response stands there, "
             "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
@@ -207,23 +176,68 @@ def parse_formula(text: str) -> FormulaLayout:
     if response.key in used:
         raise DataError(f"the response {name!r} is also a term of {shown_formula(text)}; leave it out on the right")
     for term in terms:
-        if len(term) > 1 and (process := next((f for f in term if f.expression.process), None)):
-            raise DataError(
-                f"{process.key!r} is a Gaussian process and stands by itself in {shown_formula(text)}; one of x and z is gp(x, z)"
-            )
-        if len(term) > 1 and (smooth := next((f for f in term if f.expression.smooth), None)):
-            raise DataError(
-                f"{smooth.key!r} is a smooth function and stands by itself in {shown_formula(text)}; one for each level of g, "
-                "or times a number g, is s(x, by=g)"
-            )
-    if not terms and not intercept:
+        if len(term) > 1:
+            _refuse_alone([term], text)
+    _refuse_bars(right.bars, response, outcome, text)
+    if not terms and not intercept and not right.bars:
         raise DataError(
             f"the formula {shown_formula(text)} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
         )
     return FormulaLayout(
         text, name, outcome, tuple(tuple(factor.key for factor in term) for term in terms),
-        {key: checked_expression(expression) for key, expression in used.items()}, intercept,
+        {key: checked_expression(expression) for key, expression in used.items()}, intercept, right.bars,
     )  # fmt: skip
+
+
+def _refuse_alone(terms: Iterable[Term], text: str) -> None:
+    """DataError for a smooth function or a process in these terms, in which neither can stand."""
+    for factor in (factor for term in terms for factor in term):
+        if factor.expression.process:
+            raise DataError(
+                f"{factor.key!r} is a Gaussian process and stands by itself in {shown_formula(text)}; one of x and z is gp(x, z)"
+            )
+        if factor.expression.smooth:
+            raise DataError(
+                f"{factor.key!r} is a smooth function and stands by itself in {shown_formula(text)}; one for each level of g, "
+                "or times a number g, is s(x, by=g)"
+            )
+
+
+def _refuse_bars(bars: Sequence[Bar], response: Factor, outcome: Sequence[Expression], text: str) -> None:
+    """DataError for the response in a bar, and for an effect that varies by the same groups twice."""
+    given = {name for part in outcome for name in part.variables}
+    for bar in bars:
+        if response.key in bar.effects.factors or not given.isdisjoint(bar.group):
+            raise DataError(
+                f"the response {response.expression.text!r} stands in {bar.key} of {shown_formula(text)} too"
+            )
+    refuse_twice(bars, shown_formula(text))
+
+
+def refuse_twice(bars: Sequence[Bar], where: str) -> None:
+    """DataError for an effect that varies by the same groups twice; `where` they stand, in words."""
+    for i, bar in enumerate(bars):
+        for other in bars[:i]:
+            if set(bar.group) != set(other.group) or not (both := bar.varying & other.varying):
+                continue
+            if bar.same(other):
+                raise DataError(f"{bar.key} stands twice in {where}; a / b stands for a and a:b")
+            what = "the intercept" if frozenset() in both else ":".join(sorted(min(both, key=sorted)))
+            raise DataError(
+                f"{what} varies by {bar.by} in {other.key} and in {bar.key}: two standard deviations of one effect cannot be "
+                "told apart; 0 + x leaves the intercept out"
+            )
+
+
+def read_bar_term(text: str) -> Bar | None:
+    """The one term that a text is, with its brackets or without them, such as "Days | Subject"; None where it is none."""
+    try:
+        cut = formula_tokens(text if text.strip().startswith("(") else f"({text})")
+        whole = text if text.strip().startswith("(") else f"({text})"
+        bars = _Reader(whole, cut).sum().bars
+    except DataError:
+        return None
+    return bars[0] if len(bars) == 1 else None
 
 
 def _outcome(whole: Expression) -> tuple[Expression, ...]:
@@ -245,6 +259,7 @@ def expand(text: str, names: tuple[str, ...]) -> str:
     cut = formula_tokens(text)
     after = next((token.stop for token in cut if token.kind == "~"), len(text) + 1)
     out = text
+    refuse_dots_in_bars(cut, text)
     for token in reversed(cut):
         if token.kind == "." and token.start >= after:
             if not names:
@@ -265,6 +280,7 @@ class _Reader:
     def __init__(self, text: str, cut: list[FormulaToken]) -> None:
         self.text, self.cut, self.place = text, cut, 0
         self.read: dict[str, Factor] = {}  # the factors met, by their text
+        self.bars = bars_in(cut, text)
 
     @property
     def kind(self) -> str:
@@ -274,12 +290,12 @@ class _Reader:
         if self.kind == "|":
             raise _divided(self.text, self.cut, self.place)
         if self.kind != kind:
-            raise _unread(self.text, f"{self._met()}; {why}")
+            raise unread(self.text, f"{self._met()}; {why}")
         self.place += 1
 
     def _met(self) -> str:
         token = self.cut[self.place]
-        if token.kind == "end":
+        if token.kind == "end" and token.start == len(self.text):
             return "it ends where a term is expected"
         return f"met {self.text[token.start : token.stop]!r} at letter {token.start + 1}"
 
@@ -294,21 +310,26 @@ class _Reader:
     def sum(self) -> Terms:
         terms: dict[frozenset[Factor], Term] = {}
         one: bool | None = None
+        bars: tuple[Bar, ...] = ()
         plus: bool | None = self._signs() is not False
         while plus is not None:
             part = self.product()
+            if part.bars and not plus:
+                raise DataError(f"{part.bars[0].key} is subtracted in {shown_formula(self.text)}; leave it out instead")
+            bars += part.bars
             for key, term in part.terms.items():
                 terms.setdefault(key, term) if plus else terms.pop(key, None)
             one = one if part.one is None else part.one is plus
             self._refuse_many(len(terms), MOST_COLUMNS)
             plus = self._signs()
-        return Terms(terms, one)
+        return Terms(terms, one, bars)
 
     def product(self) -> Terms:
         found = self.cross()
         while (sign := self.kind) in ("*", "/", "%in%"):
             self.place += 1
             other = self.cross()
+            self._refuse_products_of_bars(found, other)
             if sign == "*":
                 found = found.add(other).add(self._crossed(found, other))
             else:  # a/b: b within each combination of a
@@ -332,13 +353,14 @@ class _Reader:
             token = self.cut[self.place]
             self.place += 1
             if token.kind != "number" or not token.text.isdigit() or not int(token.text[:9]):
-                raise _unread(self.text, "a power of terms is a whole number, as in (a + b)**2; of a number, I(x**2)")
+                raise unread(self.text, "a power of terms is a whole number, as in (a + b)**2; of a number, I(x**2)")
             if len(token.text) > 9 or int(token.text) > HIGHEST_POWER:
                 raise DataError(
                     f"{shown_formula(self.text)} crosses variables up to the power {token.text[:20]}; at most {HIGHEST_POWER} is taken. "
                     "For a power of a number write I(x**2) or poly(x, 2)"
                 )
             base = found
+            self._refuse_products_of_bars(base)
             for _ in range(int(token.text) - 1):
                 found = self._crossed(found, base)
         return found
@@ -362,6 +384,8 @@ class _Reader:
                 raise DataError(
                     f"the text {token.text} is no term of {shown_formula(self.text)}; a column is written `name`"
                 )
+            case "(" if self.place - 1 in self.bars:
+                return self._bar(*self.bars[self.place - 1])
             case "(":
                 inside = self.sum()
                 self.expect(")", "a bracket is closed by ')'")
@@ -369,13 +393,45 @@ class _Reader:
         self.place -= 1
         if token.kind == "|":
             raise _divided(self.text, self.cut, self.place)
-        raise _unread(self.text, f"{self._met()}; a term is expected there")
+        raise unread(self.text, f"{self._met()}; a term is expected there")
+
+    def _bar(self, bar: int, stop: int) -> Terms:
+        """The terms of `(left | right)` whose bracket was opened, read to its end: one for each of the groups."""
+        left, divider, right = self.cut[self.place : bar], self.cut[bar], self.cut[bar + 1 : stop]
+        piece = self.text[self.cut[self.place - 1].start : self.cut[stop].stop]
+        if not left or not right:
+            where = "behind" if left else "before"
+            raise DataError(f"{piece} has nothing {where} its bar; (1 | g) is an intercept for each level of g")
+        inner = _Reader(self.text, [*left, FormulaToken("end", "", divider.start, divider.stop)])
+        found = inner.sum()
+        inner.expect("end", "an operator such as + stands between two terms")
+        if found.bars:
+            raise DataError(f"{piece} has a bar within a bar, {found.bars[0].key}; add the two")
+        if not found.terms and found.one is False:
+            raise DataError(f"{piece} has no effect before its bar; (1 | g) is an intercept for each level of g")
+        _refuse_alone(found.terms.values(), self.text)
+        terms = sorted(found.terms.values(), key=len)
+        effects = FormulaLayout(
+            _spaced(self.text, left), "", (), tuple(tuple(f.key for f in term) for term in terms),
+            {f.key: checked_expression(f.expression) for term in terms for f in term}, found.one is not False,
+        )  # fmt: skip
+        self.place = stop + 1
+        groups = groupings(right, piece, self.text)
+        return Terms(bars=tuple(Bar(effects, group, divider.text == "|") for group in groups))
+
+    def _refuse_products_of_bars(self, *parts: Terms) -> None:
+        for bar in (bar for part in parts for bar in part.bars):
+            raise DataError(
+                f"{bar.key} stands in a product of {shown_formula(self.text)}; effects that vary by a group are added, as in "
+                "x + (x | g)"
+            )
 
     def _crossed(self, a: Terms, b: Terms) -> Terms:
         """Every term of a with every term of b."""
+        self._refuse_products_of_bars(a, b)
         if a.one is not None or b.one is not None:
             raise DataError(
-                f"a product of {shown_formula(self.text)} has a number in it; write I(2 * x), so that the column says so, and the "
+                f"a product of {shown_formula(self.text)} has a number in it. Write I(2 * x), so that the column says so, and the "
                 "0 or 1 of the intercept as a term by itself"
             )
         out: dict[frozenset[Factor], Term] = {}
@@ -394,24 +450,26 @@ class _Reader:
             )
 
 
+def _spaced(text: str, tokens: Sequence[FormulaToken]) -> str:
+    """These tokens as they were written, with one space where there were several."""
+    out = text[tokens[0].start : tokens[0].stop]
+    for before, token in itertools.pairwise(tokens):
+        out += " " * (token.start > before.stop) + text[token.start : token.stop]
+    return out
+
+
 def _divided(text: str, cut: list[FormulaToken], at: int) -> DataError:
-    """The error for `|`: within brackets it means effects that vary by a group, which no model here has."""
+    """The error for a bar that stands in no brackets, or in one that is not closed."""
+    open_ones = sum((token.kind == "(") - (token.kind == ")") for token in cut[:at])
+    if open_ones > 0:
+        return unread(text, f"the bracket around {cut[at].text!r} at letter {cut[at].start + 1} is not closed")
     start = stop = at
-    while start and cut[start - 1].kind not in ("(", "~"):
+    while start and cut[start - 1].kind not in ("~", "+", "-"):
         start -= 1
-    while cut[stop + 1].kind not in (")", "+", "-", "end"):
+    while stop + 1 < len(cut) and cut[stop + 1].kind not in ("+", "-", "end"):
         stop += 1
-    what, group = text[cut[start].start : cut[at].start].strip(), text[cut[at].stop : cut[stop].stop].strip()
-    if not what or not group or (cut[start - 1].kind != "(" and what != "1"):
-        return DataError(
-            f"the formula {shown_formula(text)} has parts divided by '|', which no model here takes; use + between terms"
-        )
-    if what == "1":
-        return DataError(
-            f"(1 | {group}) is a varying intercept by {group} (a multilevel model), which is not available; "
-            f"`C({group})` gives one free coefficient per level"
-        )
+    piece = text[cut[start].start : cut[stop].stop].strip()
     return DataError(
-        f"({what} | {group}) is effects of {what} that vary by {group} (a multilevel model), which are not available; "
-        f"`({what})*C({group})` gives free ones per level"
+        f"{piece!r} in {shown_formula(text)} has a bar outside brackets; effects that vary by a group are written (1 | g) or "
+        "(x | g)"
     )

@@ -6,7 +6,7 @@ by hand, so a file can hold wrong numbers but never code.
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -14,9 +14,11 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.data.formula.algebra import Counted, FormulaLayout, expand, left_of, parse_formula
+from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
 from probreg.data.formula.grammar import STANDALONE, expression_inputs, parse_expression, quoted
-from probreg.data.formula.layout import Level, Memory, counts_at, lay_out, numeric
+from probreg.data.formula.layout import Level, Memory, counts_at, lay_out, numeric, refuse_repeated
+from probreg.data.formula.tokens import grouping_columns
 from probreg.data.rows import (
     Missing,
     check_weights,
@@ -26,8 +28,10 @@ from probreg.data.rows import (
     refuse_missing,
     require,
 )
+from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm, process_of
 from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
+from probreg.data.unwritten import beside_groups
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
 from probreg.kernels import KernelBasis
@@ -70,7 +74,7 @@ class Recipe:
         """
         table = _new_rows(data, self.variables)
         memory = read_state(self.state)
-        X, columns = lay_out(parse_formula(self.formula), table, memory, training=False)
+        X, columns, _ = lay_out_with_bars(parse_formula(self.formula), table, memory, training=False)
         if columns != self.columns or not same_state(memory, self.state):
             raise DataError(f"the saved recipe of {self.formula!r} does not make its own columns; save the fit again")
         return X
@@ -79,7 +83,33 @@ class Recipe:
     def terms(self) -> tuple[BasisTerm, ...]:
         """The smooth functions among its terms, and then the processes, by the names of their columns."""
         smooths = tuple(term.described(key) for key, term in self.smooths.items())
-        return (*smooths, *(term.described for term in self.processes.values()))
+        processes = tuple(term.described for term in self.processes.values())
+        return (*smooths, *processes, *(term.described for term in self.grouped.values()))
+
+    @cached_property
+    def grouped(self) -> Mapping[str, GroupedTerm]:
+        """The terms whose effects vary by a group, by the term as written."""
+        if "|" not in self.formula:  # read again only where there may be one
+            return {}
+        memory = read_state(self.state)
+        return {bar.key: term_of_bar(bar, memory) for bar in parse_formula(self.formula).bars}
+
+    @cached_property
+    def of_groups_alone(self) -> tuple[str, ...]:
+        """The variables that say the group of a row and nothing else."""
+        parts = parse_formula(self.formula)
+        read = {name for factor in parts.factors.values() for name in factor.variables}
+        read |= {name for bar in parts.bars for name in bar.effects.variables}
+        if self.offset:
+            read |= set(parse_expression(self.offset).variables)
+        return tuple(dict.fromkeys(name for bar in parts.bars for name in bar.group if name not in read))
+
+    def groups_at(self, data: Any) -> dict[str, np.ndarray]:
+        """The group (n,) of each row as text, by the term."""
+        if not self.grouped:
+            return {}
+        table = _new_rows(data, self.variables)
+        return {bar.key: group_labels(bar.group, table) for bar in parse_formula(self.formula).bars}
 
     @cached_property
     def smooths(self) -> Mapping[str, SmoothTerm]:
@@ -91,7 +121,7 @@ class Recipe:
     @property
     def learned(self) -> tuple[str, ...]:
         """Terms whose columns depend on the rows that they were made of: on their knots, means or anchors."""
-        held = [key for key in self.state["transforms"] if key not in self.processes]
+        held = [key for key in self.state["transforms"] if key not in self.processes and key not in self.grouped]
         return (*held, *(term.short for term in self.processes.values() if term.learned))
 
     @cached_property
@@ -116,10 +146,11 @@ class Recipe:
 
     def inputs_at(self, data: Any) -> dict[str, np.ndarray]:
         """What enters each process (n, d), at the rows of a table."""
-        if not self.processes:
+        if not self.processes and not self.grouped:
             return {}
-        table, memory = _new_rows(data, self.variables), read_state(self.state)
-        return inputs_of_functions(parse_formula(self.formula), table, memory, tuple(self.processes))
+        table, memory, parts = _new_rows(data, self.variables), read_state(self.state), parse_formula(self.formula)
+        found = inputs_of_functions(parts, table, memory, tuple(self.processes))
+        return found | {bar.key: read_bar(bar, table, memory, training=False) for bar in parts.bars}
 
     def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> Self:
         """The recipe whose process `key` has its columns from another basis."""
@@ -251,7 +282,7 @@ def read_formula(
     refuse_infinite(table)
 
     memory = Memory()
-    X, columns = lay_out(parts, table, memory, training=True)
+    X, columns, of_bars = lay_out_with_bars(parts, table, memory, training=True)
     response = _outcome(parts, table, memory, training=True)
     eta = numeric(added, table, memory.transforms, training=True) if added else table.columns.get(OFFSET)
     weight = named[0] if named else WEIGHTS
@@ -276,9 +307,37 @@ def read_formula(
         dropped=dropped,
         notes=(*notes, *_notes(table, parts, offset), *(note for t in recipe.processes.values() for note in t.notes)),
         weight_kind=kind,
-        inputs=inputs_of_functions(parts, table, memory, tuple(recipe.entering)),
+        inputs=inputs_of_functions(parts, table, memory, tuple(recipe.entering)) | of_bars,
         read=table.only((*parts.variables, *(added.variables if added else ()))).columns,
     )
+
+
+def lay_out_with_bars(
+    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
+) -> tuple[np.ndarray, tuple[str, ...], dict[str, np.ndarray]]:
+    """The matrix (n, p) of terms and bars with its columns, those of bars last, and what enters each bar."""
+    X, columns = lay_out(parts, table, memory, training=training)
+    inputs, terms = read_bars(parts, table, memory, training=training)
+    columns = with_columns_of(terms, columns, parts)
+    if terms:
+        X = beside_groups(X, [(term, inputs[term.key]) for term in terms])
+    return X, columns, inputs
+
+
+def read_bars(
+    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
+) -> tuple[dict[str, np.ndarray], list[GroupedTerm]]:
+    """What enters each bar, and the terms that training rows made of them."""
+    inputs = {bar.key: read_bar(bar, table, memory, training=training) for bar in parts.bars}
+    return inputs, [term_of_bar(bar, memory) for bar in parts.bars]
+
+
+def with_columns_of(terms: Sequence[GroupedTerm], columns: tuple[str, ...], parts: FormulaLayout) -> tuple[str, ...]:
+    """The columns of a formula with those of its bars behind them. DataError for names that repeat."""
+    every = (*columns, *(c for term in terms for c in term.columns))
+    if terms:
+        refuse_repeated(every, parts)
+    return every
 
 
 def inputs_of_functions(
@@ -290,13 +349,14 @@ def inputs_of_functions(
 
 
 def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
-    """The formula with `.` as the columns that are not response, weights or offset."""
+    """The formula with `.` as the columns that are not response, weights or offset, and stand behind no bar."""
     if not isinstance(formula, str) or "." not in formula:
         return expand(formula, ())
     left = parse_formula(f"{left_of(formula)} ~ 1")
     taken = {name for part in left.outcome for name in part.variables}
     taken |= {weights} if isinstance(weights, str) else set()
     taken |= set(parse_expression(offset).variables) if isinstance(offset, str) else set()
+    taken |= set(grouping_columns(formula))
     return expand(formula, tuple(name for name in table.columns if name not in taken))
 
 
@@ -338,7 +398,7 @@ def _notes(table: Table, parts: FormulaLayout, offset: Any) -> tuple[str, ...]:
     notes = []
     if offset is not None and not isinstance(offset, str):
         notes.append("the offset was given as an array: predictions at new rows need an offset of their own")
-    for name in parts.variables:
+    for name in parts.factor_variables:
         if kind_of(table.columns[name]) == "text" and reads_as_numbers(table.columns[name]):
             notes.append(f"column {name!r} is text and is read as categories, although every value is a number")
     for name in dict.fromkeys((*parts.variables, *(v for part in parts.outcome for v in part.variables))):

@@ -183,6 +183,8 @@ class Expression:
 
     def refused(self, node: ast.AST, why: str = "") -> DataError:
         """The error for a piece of it that is not in the tables."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "offset":
+            why = "an offset is given beside the formula, such as offset='log(days)'"
         reason = f": {why}" if why else ""
         return DataError(
             f"the piece {self.written(node)!r} of the term {shown_formula(self.text)} is not allowed{reason}. Nothing in a "
@@ -611,6 +613,6 @@ class _Evaluation:
             rows = ", ".join(f"row {self.table.rows[i]}: {values[i]:g}" for i in bad[:5])
             raise DataError(
                 f"the spline {key!r} is defined on [{low:g}, {high:g}], the range it was built on, and "
-                f"{len(bad)} of the values lie outside ({rows}); stay within, or say what happens outside with "
+                f"{len(bad)} of the values lie outside ({rows}). Stay within, or say what happens outside with "
                 "extrapolation='clip', 'extend' or 'zero' in the formula"
             )

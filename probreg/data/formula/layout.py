@@ -6,6 +6,7 @@ its reading nor its evaluation of text is ever reached. What a factor learned (k
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,10 +35,14 @@ _MARKS = re.compile(f"{_MARK}+")
 
 @dataclass(frozen=True)
 class Memory:
-    """What the factors learned: the state of each transform and the levels of each category, by text."""
+    """What the factors learned: the state of each transform and the levels of each category, by text.
+
+    `groups` are those that rows elsewhere are known to have, by the columns whose combinations they are.
+    """
 
     transforms: State = field(default_factory=dict)
     levels: dict[str, list[Level]] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
 
 
 def lay_out(
@@ -156,13 +161,18 @@ def _numeric_factor(text: str, expression: Expression, table: Table, memory: Mem
     return FactorValues(found, kind="numerical", spans_intercept=False)
 
 
-def _refuse_bad_columns(X: np.ndarray, columns: tuple[str, ...], parts: FormulaLayout, table: Table) -> None:
+def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
+    """DataError for columns of one name."""
     if len(set(columns)) < len(columns):
-        twice = sorted({name for name in columns if columns.count(name) > 1})
+        twice = sorted(name for name, count in Counter(columns).items() if count > 1)
         hint = "; 'Intercept' is the column of ones: rename yours" if INTERCEPT in twice and parts.intercept else ""
         raise DataError(
             f"{shown_formula(parts.text)} makes more than one column called {', '.join(map(repr, twice))}{hint}"
         )
+
+
+def _refuse_bad_columns(X: np.ndarray, columns: tuple[str, ...], parts: FormulaLayout, table: Table) -> None:
+    refuse_repeated(columns, parts)
     for j, name in enumerate(columns):
         refuse_not_finite(X[:, j], term=name, variables=(), table=table)
 

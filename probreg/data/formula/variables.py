@@ -11,6 +11,7 @@ import numpy as np
 
 from probreg.data.design import ArrayColumns, Design
 from probreg.data.formula.formula import Recipe
+from probreg.data.unwritten import all_close
 from probreg.errors import DataError
 
 Array = np.ndarray
@@ -67,6 +68,17 @@ def categories(design: Design) -> dict[str, list[Any]]:
     return found
 
 
+def grouping_levels(design: Design) -> dict[str, tuple[str, ...]]:
+    """The levels seen in training, as text, of each column whose levels are groups of varying effects.
+
+    >>> from probreg import Model
+    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "g": ["a", "b", "c", "a"]}
+    >>> grouping_levels(Model.from_formula("y ~ 1 + (1 | g)", data).design)
+    {'g': ('a', 'b', 'c')}
+    """
+    return {name: met for term in design.recipe.grouped.values() for name, met in term.levels_by_column().items()}
+
+
 def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
     """The named columns of the table that was given, at the rows that the design kept."""
     from probreg.data.formula.columns import read_table
@@ -116,7 +128,7 @@ def _read_back(design: Design) -> dict[str, Any]:
             raise DataError(
                 f"the variable {name!r} cannot be read back from the columns of the model; pass data=, the table it was fitted to"
             )
-    if table and not np.allclose(recipe.matrix(table), design.X, rtol=1e-9, atol=1e-12):
+    if table and not all_close(recipe.matrix(table), design.X):
         raise DataError(
             "the variables do not make the columns of the model: its table was changed since; pass data=, as it was"
         )
@@ -202,10 +214,11 @@ def terms(design: Design) -> dict[str, tuple[int, ...]]:
 
     parts = parse_formula(design.recipe.formula)
     wanted = [[parts.called(text) for text in term] for term in parts.terms]
+    grouped = {c: key for key, term in design.recipe.grouped.items() for c in term.columns}
     for j, column in enumerate(design.columns):
         exact = [term for term in wanted if column == ":".join(term)]
         # A column is named by its factors, each with its level or part in brackets.
-        name = next(
+        name = grouped.get(column) or next(
             (
                 ":".join(term)
                 for term in exact or wanted

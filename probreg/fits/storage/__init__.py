@@ -36,9 +36,11 @@ from probreg.fits.storage.checks import (
 from probreg.fits.storage.columns import read_columns_back, written_columns
 from probreg.fits.storage.container import Container, image_of, seal, unsealed
 from probreg.inference import METHODS, Draws, Method, Solution, Status
-from probreg.inference.base import Routine, coefficients_of_reported
-from probreg.inference.modes.wide import Factored, is_wide
+from probreg.inference.base import Routine, coefficients_of_reported, has_effects
+from probreg.inference.exact.arrow_estimate import ArrowCovariance
+from probreg.inference.modes.wide import Factored, UnwrittenCovariance, is_wide
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms
+from probreg.inference.varying import FoundScales, effects_of_groups, number_of_scales
 from probreg.likelihoods import LIKELIHOODS, OfTrials
 from probreg.model.data_dependent_priors import moments_by_trials
 from probreg.model.found import FoundValue
@@ -194,7 +196,7 @@ def _with_arrays(value: Any, file: Container) -> Any:
 
 
 def _inputs_of(design: Design) -> dict[str, np.ndarray]:
-    """What enters each process and smooth function, by its number, and the same of rows of weight 0."""
+    """What enters each process, smooth function and varying effect, by its number, and the same of rows of weight 0."""
     number = {key: i for i, key in enumerate(_numbered(design.recipe))}
     kept = {f"{_INPUTS}{number[key]}": x for key, x in design.inputs.items()}
     if design.unused is None:
@@ -203,13 +205,23 @@ def _inputs_of(design: Design) -> dict[str, np.ndarray]:
 
 
 def _numbered(recipe: ColumnRecipe) -> tuple[str, ...]:
-    """The processes, and then the smooth functions, by the term."""
-    return (*recipe.processes, *recipe.smooths)
+    """The processes, then the smooth functions, then the varying effects, by the term."""
+    return (*recipe.processes, *recipe.smooths, *recipe.grouped)
+
+
+def _entering(recipe: ColumnRecipe, key: str) -> int:
+    """How many numbers of a row enter a term: of varying effects the number of the group and z (K,)."""
+    return 1 + recipe.grouped[key].shape[1] if key in recipe.grouped else len(recipe.entering[key])
 
 
 def _inputs_from(recipe: ColumnRecipe, rows: Mapping[str, np.ndarray], prefix: str = "") -> dict[str, np.ndarray]:
     names = {key: f"{prefix}{_INPUTS}{i}" for i, key in enumerate(_numbered(recipe))}
-    return {key: rows[name] for key, name in names.items() if name in rows}
+    found = {key: rows[name] for key, name in names.items() if name in rows}
+    for key in recipe.grouped.keys() & found.keys():
+        codes = found[key][:, 0]
+        if len(bad := np.flatnonzero((codes < 0) | (codes != np.floor(codes)))):
+            raise DataError(f"the group of row {bad[0]} in {key} is {codes[bad[0]]:g}, and groups are numbered from 0")
+    return found
 
 
 def _item(value: Any) -> Any:
@@ -256,8 +268,8 @@ def _axes(shape: tuple[int, ...]) -> tuple[str, ...]:
 
 def _solution_group(s: Solution, remade: bool) -> Any:
     # The scale matrix, or the factors of one that is not written out, or one nan for all: columns may be thousands.
-    if isinstance(s.scale, Factored):
-        scale_parts = {f"{_FACTOR}{k}": getattr(s.scale, k) for k in ("spread", "axes", "inner")}
+    if isinstance(s.scale, UnwrittenCovariance):
+        scale_parts = {f"{_FACTOR}{k}": getattr(s.scale, k) for k in s.scale.factors}
     else:
         scale_parts = {"scale": np.nan if np.isnan(np.diagonal(s.scale)).all() else s.scale}
     parts = {"beta": s.beta} | scale_parts
@@ -274,26 +286,28 @@ def _solution_group(s: Solution, remade: bool) -> Any:
 def _scale(numbers: Mapping[str, np.ndarray], k: int) -> Any:
     """The covariance (k, k), whole or from the factors of one. DataError where parts are missing."""
     parts = {name.removeprefix(_FACTOR): v for name, v in numbers.items() if name.startswith(_FACTOR)}
-    if ("scale" in numbers) == bool(parts) or (parts and len(parts) < 3):
+    if ("scale" in numbers) == bool(parts) or (
+        parts and set(parts) not in map(set, (Factored.factors, ArrowCovariance.factors))
+    ):
         raise DataError("it holds neither a covariance of its coefficients nor the three factors of one")
+    if "places" in parts:
+        places = parts["places"].astype(np.intp)
+        if not (places < k).all():
+            raise DataError("the factors of its covariance are of other coefficients")
+        return ArrowCovariance(places, parts["blocks"], parts["low"])
     return Factored(**parts) if parts else np.broadcast_to(numbers["scale"], (k, k))
 
 
 def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[str, Any]:
     from probreg import __version__
 
-    d, draws, scalars = model.design, solution.draws, solution.scalars
-    hyper = {} if draws is None else {k: scalars[k] for k in draws.hyper}
-    prior: Any = (
-        PRIORS.to_spec(model.prior)
-        if isinstance(model.prior, Prior)
-        else {"columns": [[k if isinstance(k, str) else list(k), PRIORS.to_spec(v)] for k, v in model.prior.items()]}
-    )
+    d, draws = model.design, solution.draws
+    hyper = {} if draws is None else {k: (float(draws[k].mean()), float(draws[k].std())) for k in draws.hyper}
     return {
         "format": _FORMAT,
         "version": __version__,
         "likelihood": LIKELIHOODS.to_spec(model.likelihood),
-        "prior": prior,
+        "prior": _prior_spec(model),
         "aux": {k: _aux_spec(v) for k, v in model.aux.items()},
         "method": METHODS.to_spec(method),
         "design": {
@@ -322,9 +336,46 @@ def _spec(model: Model, method: Method, solution: Solution, seed: int) -> dict[s
             "draws": None if draws is None else [k for k in draws.values if k != "beta"],
             "sample_stats": [] if draws is None else list(draws.stats),
             "replicates": None if solution.replicates is None else list(solution.replicates),
+            **({} if solution.found is None else {"found": _found_spec(solution.found)}),
         },
         "seed": int(seed),
+    } | ({"scales_compared": int(model.scales_compared)} if model.scales_compared else {})
+
+
+def _prior_spec(model: Model) -> Any:
+    if isinstance(model.prior, Prior):
+        return PRIORS.to_spec(model.prior)
+    return {"columns": [[k if isinstance(k, str) else list(k), PRIORS.to_spec(v)] for k, v in model.prior.items()]}
+
+
+def _found_spec(found: FoundScales) -> dict[str, Any]:
+    """Scales at the top of the evidence, and what the model states of them."""
+    return {
+        "prior": _prior_spec(found.stated),
+        "aux": {k: _aux_spec(v) for k, v in found.stated.aux.items()},
+        "criterion": found.criterion,
+        "theta": found.theta.tolist(),
+        "hessian": found.hessian.ravel().tolist(),
+        "value": found.value,
+        "vanished": found.vanished.tolist(),
+        "plain": found.plain,
+        "points": found.points,
     }
+
+
+def _found(spec: Mapping[str, Any], model: Model) -> FoundScales:
+    """DataError for one whose parts do not belong together."""
+    for path, kind in checks.FOUND.items():
+        checks.field_of(spec, path, kind)
+    d = len(spec["theta"])
+    stated = replace(model, prior=_prior(spec["prior"]), aux={k: _aux_of(v) for k, v in spec["aux"].items()})
+    known = number_of_scales(stated)
+    if known > d or len(spec["hessian"]) != d * d or len(spec["vanished"]) != d:
+        raise DataError(f"its scales found by evidence are {d} numbers, and the stated model has {known} unknown")
+    theta, hessian = np.array(spec["theta"], dtype=float), np.array(spec["hessian"], dtype=float).reshape(d, d)
+    vanished = np.array(spec["vanished"], dtype=bool)
+    points = spec.get("points", 1)
+    return FoundScales(stated, spec["criterion"], theta, hessian, spec["value"], vanished, spec["plain"], points)
 
 
 def _model(spec: Mapping[str, Any], file: Container) -> Model:
@@ -367,7 +418,10 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
         kept_by_trials=by_trials,
     )
     aux = {k: _aux_of(v) for k, v in spec["aux"].items()}
-    return Model(design, likelihood, _prior(spec["prior"]), aux)
+    compared = spec.get("scales_compared", 0)
+    if type(compared) is not int or compared < 0:
+        raise DataError(f"its number of scales compared is {compared!r}")
+    return Model(design, likelihood, _prior(spec["prior"]), aux, compared)
 
 
 def _aux_spec(value: float | AuxPrior) -> Any:
@@ -401,7 +455,7 @@ def row_lines(recipe: ColumnRecipe) -> tuple[Stored, ...]:
 
     The basis of a process may be made of its inputs, so that these are there; smooth functions do without.
     """
-    each = [(i, len(recipe.entering[key]), key in recipe.smooths) for i, key in enumerate(_numbered(recipe))]
+    each = [(i, _entering(recipe, key), key in recipe.smooths) for i, key in enumerate(_numbered(recipe))]
     own = [Stored(f"{_INPUTS}{i}", (f"n {d}",), checks.FINITE, optional=smooth) for i, d, smooth in each]
     left = [Stored(f"{_UNUSED}{_INPUTS}{i}", (f"u {d}",), checks.FINITE, optional=True) for i, d, _ in each]
     return (*ROWS, *own, *left)
@@ -446,6 +500,7 @@ def _solution(spec: Mapping[str, Any], file: Container, model: Model, method: Me
         sandwich=s["sandwich"],
         draws=None if s["draws"] is None else _draws(spec, file, model, method, sizes, numbers),
         replicates=replicates,
+        found=_found(s["found"], model) if s.get("found") is not None else None,
         status=_status(s["status"]),
         detail=s["detail"],
         stats=s["stats"],
@@ -467,13 +522,30 @@ def _draws(
     made_of = {k.removeprefix(_MADE_OF): v for k, v in numbers.items() if k.startswith(_MADE_OF)}
     if made_of:
         return _checked_remade(spec, model, method, numbers["beta"], made_of)
-    values = read_arrays(file, "posterior", stored_lines(["beta", *s["draws"]], DRAWS), sizes)
-    values["beta"] = coefficients_of_reported(model, values["beta"])
+    reported = sizes | {"p": len(model.design.head)}
+    values = read_arrays(file, "posterior", stored_lines(["beta", *s["draws"]], DRAWS), reported)
+    values["beta"] = _with_effects(file, model, coefficients_of_reported(model, values["beta"]), reported)
+    sizes |= {letter: reported[letter] for letter in "cd"}
     lines = stored_lines(s["sample_stats"], SAMPLE_STATS)
     found = read_arrays(file, "sample_stats", lines, sizes) if lines else {}
     stats = {k: v.astype(bool) if line.values is checks.TRUTHS else v for line, (k, v) in zip(lines, found.items())}
     marginals = {k.removeprefix(_MARGINAL): v for k, v in numbers.items() if k.startswith(_MARGINAL)}
     return Draws(values, stats, tuple(s["hyper"]), s["known_marginals"], marginals or None, s["engine"])
+
+
+def _with_effects(file: Container, model: Model, head: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:
+    """Draws (c, d, p, m) of all coefficients, of those in the head and of the effects of groups, which stand under their own names."""
+    if not has_effects(model):
+        return head
+    beta = np.zeros((*head.shape[:2], *model.shape))
+    beta[:, :, model.design.head] = head
+    for name, of in effects_of_groups(model).items():
+        here = dict(sizes) | dict(zip("GK", of.columns.shape))
+        line = Stored(f"effects[{name}]", ("c d G K", "c d G K o"), checks.FINITE)
+        drawn = read_arrays(file, "posterior", (line,), here)[line.name]
+        flat = drawn.reshape(*drawn.shape[:2], of.columns.size, *drawn.shape[4:])
+        beta[:, :, of.columns.ravel()] = coefficients_of_reported(model, flat)
+    return beta
 
 
 def _checked_remade(

@@ -93,9 +93,22 @@ FIELDS: Mapping[str, ValueKind] = {
 # Fields that files of an earlier version lack.
 LATER: Mapping[str, ValueKind] = {
     "solution.routine": _list_of(TRUTH),  # of each note, whether it is of the computation alone; none by default
+    "solution.found": TABLE,  # scales at the top of the evidence; none by default
 }
 
 
+# Of scales at the top of the evidence, under `solution.found` where there are some.
+FOUND: Mapping[str, ValueKind] = {
+    "prior": TABLE,
+    "aux": TABLE,
+    "criterion": _one_of(("REML", "ML")),
+    "theta": _list_of(FINITE_NUMBER),
+    "hessian": _list_of(FINITE_NUMBER),
+    "value": FINITE_NUMBER,
+    "vanished": _list_of(TRUTH),
+    "plain": TRUTH,
+    "points": WHOLE_NUMBER,
+}
 # The counts of moments, each under `sums` by the name of their group; arrays of that group in files of format 2.
 COUNTS: Mapping[str, ValueKind] = {"n": WHOLE_NUMBER, "weight": SCALE, "log_precision": FINITE_NUMBER}
 
@@ -158,6 +171,7 @@ FINITE = ValueKind("finite numbers", _finite)
 NUMBERS = ValueKind("numbers or nan", lambda v: not np.isinf(v).any())
 TRUTHS = ValueKind("0 or 1", lambda v: bool(np.isin(v, (0, 1)).all()))
 POSITIVES = ValueKind("positive finite numbers", lambda v: _finite(v) and bool((v > 0).all()))
+CORRELATIONS = ValueKind("numbers between -1 and 1", lambda v: _finite(v) and bool((np.abs(v) <= 1.0 + 1e-12).all()))
 NOT_NEGATIVE = ValueKind("finite numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all()))
 WHOLES = ValueKind("whole numbers, 0 or more", lambda v: _finite(v) and bool((v >= 0).all() and (v % 1 == 0).all()))
 SHARES = ValueKind("shares that add up to 1", lambda v: _finite(v) and bool((v >= 0).all()) and abs(v.sum() - 1) < 1e-9)
@@ -183,6 +197,9 @@ SOLUTION = (
     Stored("scale_spread", ("k",), NOT_NEGATIVE, optional=True),
     Stored("scale_axes", ("k a",), AXES, optional=True),
     Stored("scale_inner", ("a a",), COVARIANCE, optional=True),
+    Stored("scale_places", ("H L",), WHOLES, optional=True),
+    Stored("scale_blocks", ("H L L",), FINITE, optional=True),
+    Stored("scale_low", ("k R",), FINITE, optional=True),
     Stored("not_estimable", ("p o",), TRUTHS, optional=True),
     Stored("null_space", ("p j",), FINITE, optional=True),
     Stored("marginal_weight", ("g",), SHARES, optional=True),
@@ -215,7 +232,11 @@ ROWS = (
     Stored("unused_y", ("u", "u t"), ANY, optional=True),
 )
 # Of what a solution names itself: by the end of the name, the last line for all others.
-DRAWS = (Stored("beta", ("c d p", "c d p o"), FINITE), Stored("", ("c d",), POSITIVES))
+DRAWS = (
+    Stored("beta", ("c d p", "c d p o"), FINITE),
+    Stored("cor(", ("c d",), CORRELATIONS),  # by its beginning
+    Stored("", ("c d",), POSITIVES),
+)
 SAMPLE_STATS = (
     Stored("diverging", ("c d",), TRUTHS),
     Stored("reached_max_treedepth", ("c d",), TRUTHS),
@@ -234,9 +255,12 @@ REPLICATES = (
 
 
 def stored_lines(names: Iterable[str], lines: tuple[Stored, ...]) -> tuple[Stored, ...]:
-    """A line for each name: the first whose name it has, or ends in where that begins with an underscore."""
+    """A line for each name: the first whose name it has, ends in where that begins with an underscore, or begins with
+    where that ends in a bracket."""
 
     def fits(name: str, line: Stored) -> bool:
+        if line.name.endswith("("):
+            return name.startswith(line.name)
         return name.endswith(line.name) if line.name.startswith("_") or not line.name else name == line.name
 
     return tuple(next(line for line in lines if fits(name, line))._replace(name=name) for name in names)

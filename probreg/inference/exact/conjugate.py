@@ -72,7 +72,7 @@ class Conjugate(Method):
         if not model.unknown:
             return None
         if (model.joint.informative & ~model.joint.sigma_units).any():
-            return "conjugate with unknown sigma needs normal priors in units of sigma (Normal(..., sigma_units=True)); for the others use quadrature, which is exact too"
+            return "conjugate with unknown sigma needs normal priors in units of sigma (Normal(..., sigma_units=True)). For the others use quadrature, which is exact too"
         if _inverse_gamma(model.noise_prior) is None:
             return f"conjugate takes sigma given or with a reference, uniform or inverse_gamma prior, and this model has {model.noise_prior.name}; use quadrature"
         return None

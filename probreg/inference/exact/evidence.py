@@ -9,11 +9,27 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, check_fields
 from probreg.errors import Incompatible
-from probreg.inference.base import METHODS, Method, MethodName, Resolved, Solution, edges
+from probreg.inference.base import (
+    METHODS,
+    Method,
+    MethodName,
+    Resolved,
+    Routine,
+    Solution,
+    Status,
+    edges,
+    with_found_scales,
+)
+from probreg.inference.exact.arrow_estimate import WRITTEN, ArrowEstimate, arrow_estimate
+from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
+from probreg.inference.exact.arrow_layout import require_flat_rank
+from probreg.inference.exact.arrow_quadrature import points_obstacle
+from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
 from probreg.inference.exact.profiled_surface import ProfiledMode, ProfiledSurface
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
+from probreg.inference.varying import untold_from_noise
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import (
@@ -55,6 +71,9 @@ class Evidence(Method):
         "REML" integrates the coefficients of flat columns too, with density 1: the restricted likelihood, and the evidence that a
         posterior uses. "ML" puts them at their maximum; elsewhere than for a Gaussian they are estimated there with the scales, and
         nuisance parameters too; `stats` then holds "log_likelihood_of_scales" in place of "log_evidence".
+    points : int
+        Above 1: points of adaptive Gauss-Hermite quadrature in each group, in place of Laplace's method, for one effect of one
+        grouping factor with criterion="ML".
 
     References
     ----------
@@ -76,6 +95,7 @@ class Evidence(Method):
     per_column: Flag = False
     max_steps: Count = 300
     criterion: LikelihoodCriterion = "REML"
+    points: Count = 1
 
     name = "evidence"
     rebuilds = True
@@ -99,30 +119,56 @@ class Evidence(Method):
         moving = any(isinstance(b.prior, MovingProcess) for b in model.joint.blocks)
         if why is None and self.criterion == "ML" and moving and not model.likelihood.least_squares:
             return "evidence with criterion='ML' cannot move the length of a process with this likelihood: state it, or use 'REML'"
-        return why or self._inner.obstacle(EvidenceProblem(model, self.per_column).starting_model)
+        if why is None and self.points > 1:
+            why = points_obstacle(model, self.criterion)
+        if why is not None or self._by_arrow(model):
+            return why
+        return self._inner.obstacle(EvidenceProblem(model, self.per_column).starting_model)
+
+    def _by_arrow(self, model: Model) -> bool:
+        """The coefficients at the scales found are solved for group by group, since matrices over all of them are large."""
+        large = model.design.unwritten or model.shape[0] * model.shape[1] > WRITTEN
+        mode = self.method in ("auto", "closed_form", "newton")
+        return large and mode and not self.per_column and EvidenceProblem(model, False).by_groups
+
+    def _solver(self, model: Model) -> Method:
+        return METHODS.resolve("closed_form" if model.likelihood.least_squares else "newton")
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        problem = EvidenceProblem(model, self.per_column, criterion=self.criterion)
-        if not problem.moving:
+        problem = EvidenceProblem(model, self.per_column, criterion=self.criterion, points=self.points)
+        if isinstance(surface := problem.surface, ArrowSurface | ArrowLaplaceSurface):
+            require_flat_rank(surface.layout, self.name)
+        elif not problem.moving:
             start = PriorRows.of(problem.starting_model.joint)
             require_full_rank(posterior_given_sigma(model.design.moments, start, 1.0), model, self.name)
         top = problem.maximise(self.max_steps)
         found = problem.model_at(top)
-        inner = self._inner.resolve(found, rng)
-        surface = problem.surface
+        if self._by_arrow(model):
+            assert isinstance(surface, ArrowSurface | ArrowLaplaceSurface)  # who leaves columns unwritten has groups
+            inner = Resolved(found, self._solver(model), solution=_solution(model, arrow_estimate(surface, top.theta)))
+        else:
+            inner = self._inner.resolve(found, rng)
         if isinstance(surface, ProfiledSurface) and inner.method.target == "mode":
             solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
             inner = inner._replace(solution=_at_profile(solved, surface.mode(top.theta)))
+        elif isinstance(surface, ArrowLaplaceSurface) and self.criterion == "ML" and inner.method.target == "mode":
+            solved = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
+            inner = inner._replace(solution=_at_estimate(solved, arrow_estimate(surface, top.theta)))
         # a likelihood at estimated coefficients is not to be read beside evidences
         stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
+        untold = [
+            said for t in model.design.recipe.grouped.values() if (said := untold_from_noise(model, t)) is not None
+        ]
         return inner._replace(
-            notes=(*problem.words(top), *inner.notes),
+            notes=(*untold, *problem.words(top), *inner.notes),
             stats={stat: float(top.at.evidence), "ratios_found": float(problem.ratios_found), **inner.stats},
+            found=problem.found(top) if model.design.recipe.grouped else None,
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         settled = self.resolve(model, rng)
         solution = settled.method.solve(settled.model, rng)
+        solution = with_found_scales(settled.model, solution, settled.found)
         return replace(solution, stats={**solution.stats, **settled.stats}, notes=(*settled.notes, *solution.notes))
 
 
@@ -139,6 +185,21 @@ def _at_profile(found: Solution, at: ProfiledMode) -> Solution:
         scale=scale[:k, :k],
         aux={**found.aux, **aux},
         aux_sd={**found.aux_sd, **aux_sd},
+    )
+
+
+def _solution(model: Model, at: ArrowEstimate) -> Solution:
+    """The solution by the arrow alone."""
+    note = Routine("coefficients are found group by group, and their covariance is not written out")
+    return Solution(
+        at.beta, at.scale, aux=at.aux, aux_sd=at.aux_sd, status=Status.CONVERGED, stats={"n": model.design.total}, notes=(note,)
+    )  # fmt: skip
+
+
+def _at_estimate(found: Solution, at: ArrowEstimate) -> Solution:
+    """The solution of another method at the coefficients by the arrow."""
+    return replace(
+        found, beta=at.beta, scale=at.scale, aux={**found.aux, **at.aux}, aux_sd={**found.aux_sd, **at.aux_sd}
     )
 
 

@@ -10,6 +10,9 @@ import numpy as np
 from probreg.data import Design
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Routine
+from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
+from probreg.inference.exact.arrow_quadrature import ArrowQuadratureSurface
+from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.gaussian_surface import GaussianSurface, LikelihoodCriterion
 from probreg.inference.exact.laplace_surface import LaplaceSurface
 from probreg.inference.exact.latent_groups import EvidenceSurface, LatentGroup, LatentGroups, as_groups
@@ -17,6 +20,7 @@ from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.exact.scale_search import EvidenceMaximum, maximise_log_scales
+from probreg.inference.varying import FoundScales, number_of_scales
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
 from probreg.model.model import Model
@@ -31,6 +35,7 @@ from probreg.priors import (
     Normal,
     Prior,
     ScaleMixture,
+    VaryingEffects,
 )
 from probreg.priors.gaussian_process import MovingProcess, ProcessPrior, is_length
 from probreg.priors.joint import Key
@@ -38,6 +43,8 @@ from probreg.priors.joint import Key
 _MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
 _ROUNDS = 5  # of searches, with anchors chosen where the last one ended
 _STILL = 1e-4  # of the logs between two of them
+_CLOSE = 1e-7  # of the evidence: of two maxima so close the one with a scale of zero is the simpler
+_DIFFERENCE = 1e-3  # of the logs: an error of some 1e-6 of the curvature
 _NO_NOISE = 1e-9  # of the spread of y
 
 
@@ -99,6 +106,7 @@ class EvidenceProblem:
     per_column: bool
     method: str = "evidence"  # whose errors these are
     criterion: LikelihoodCriterion = "REML"
+    points: int = 1  # of quadrature in each group
 
     @cached_property
     def groups(self) -> LatentGroups:
@@ -134,14 +142,30 @@ class EvidenceProblem:
         """The groups of processes whose unknown hyperparameters are in their columns."""
         return tuple((g, g.prior) for g in self.unknown if isinstance(g.prior, MovingProcess))
 
+    @property
+    def by_groups(self) -> bool:
+        """Columns of effects that vary by a group are eliminated group by group, from rows in memory."""
+        design = self.model.design
+        return (
+            bool(design.recipe.grouped)
+            and bool(design.n)
+            and any(map(design.inputs.__contains__, design.recipe.grouped))
+        )
+
     @cached_property
     def surface(self) -> EvidenceSurface:
         if self.moving and self.exact and all(p.basis.kind == "exact" for _, p in self.moving):
             return ProcessSurface(self.model, self.groups, self.criterion)
         if self.moving:
             return RebasedSurface(self.model, self.groups, self._rebased)
+        if self.exact and self.by_groups:
+            return ArrowSurface(self.model, self.groups, self.criterion)
         if self.exact:
             return GaussianSurface(self.model, self.groups, self.criterion)
+        if self.by_groups and self.points > 1:
+            return ArrowQuadratureSurface(self.model, self.groups, self.points)
+        if self.by_groups:
+            return ArrowLaplaceSurface(self.model, self.groups, self.criterion)
         made = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
         return made(self.model, self.groups, self.prior_at)
 
@@ -169,9 +193,21 @@ class EvidenceProblem:
         found = hyper_names(self.model.joint, self.model.design)
         return [found[g.block][name] for g in self.unknown for name in g.hyper]
 
+    def natural(self, hyper: Array) -> dict[str, Array]:
+        """What a user reads at hyperparameters (..., d), in the order of theta, by name."""
+        found, out = hyper_names(self.model.joint, self.model.design), dict[str, Array]()
+        for k, g in enumerate(self.unknown):
+            values = dict(zip(g.hyper, np.moveaxis(hyper[..., self.groups.group_of == k], -1, 0)))
+            read = values if g.prior is None else g.prior.natural(values)
+            out |= {found[g.block][name]: read[name] for name in g.hyper}
+        return out
+
     def maximise(self, max_steps: int) -> EvidenceMaximum:
         sizes = self.groups.sizes if self.exact else self.groups.sizes * self.model.shape[1]
+        # a correlation, or the length of a part that has vanished, may matter to nothing; a scale of effects that is small may grow
+        by_group = [bool(g.prior and g.prior.called) for g in self.unknown for _ in g.hyper]
         soft = np.array([not g.prior.scalar for g in self.unknown for _ in g.hyper if g.prior], dtype=float)
+        soft[np.array(by_group, dtype=bool) & self.groups.scaling] = 0.0
         surface = self.surface
         search = partial(
             maximise_log_scales,
@@ -184,7 +220,9 @@ class EvidenceProblem:
         )
         with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
             tops = [search(start) for start in surface.starts()]
-        top = max(tops, key=lambda t: t.at.value)
+            top = max(tops, key=lambda t: t.at.value)
+            tops = [search(start) for start in surface.beyond(top.theta, top.vanished)]
+        top = max([top, *tops], key=lambda t: t.at.value + _CLOSE * bool(t.vanished.any()))
         for _ in range(_ROUNDS):
             if not surface.choose_at(top.theta):
                 break
@@ -224,6 +262,27 @@ class EvidenceProblem:
     def hyper(self, top: EvidenceMaximum) -> Array:
         """The hyperparameters (d,) at a maximum."""
         return np.exp(top.theta[: len(self.groups.priors)])
+
+    def found(self, top: EvidenceMaximum) -> FoundScales | None:
+        """What stands at a maximum, for reports; None where each column has its own scale."""
+        if self.per_column or len(self.groups.priors) + self.noise != number_of_scales(self.model):
+            return None
+        hessian = top.at.hessian if not self.surface.secant else self._hessian(top.theta, top.at.hessian)
+        vanished = np.zeros(len(top.theta), bool)
+        vanished[: len(self.groups.priors)] = top.vanished[: len(self.groups.priors)]
+        plain = not self._took_part(top)
+        return FoundScales(
+            self.model, self.criterion, top.theta, hessian, float(top.at.evidence), vanished, plain, self.points
+        )
+
+    def _hessian(self, theta: Array, near: Array) -> Array:
+        """By central differences of the gradient, of a surface whose own only steers."""
+        d = len(self.groups.priors)
+        size = np.full(len(theta), _DIFFERENCE)
+        size[d:] *= np.diagonal(-near)[d:] ** -0.5  # in standard errors of what is no log of a hyperparameter
+        H = np.array([(self.surface(theta + s).gradient - self.surface(theta - s).gradient) for s in np.diag(size)])
+        H = H / (2.0 * size[:, None])
+        return (H + H.T) / 2.0
 
     def model_at(self, top: EvidenceMaximum) -> Model:
         hyper = self.hyper(top)
@@ -271,22 +330,29 @@ class EvidenceProblem:
         name = "log p(y | scales)" if self.exact else "the Laplace approximation of log p(y | scales)"
         if any(g.left for g in self.groups.groups):
             name = "a lower bound of log p(y | scales), less tau^2 trace(K - Q) / (2 sigma^2)"
-        if self.criterion == "ML":
+        if self.points > 1:
+            name = f"the likelihood by {self.points} points of adaptive Gauss-Hermite quadrature"
+        elif self.criterion == "ML":
             name = "the likelihood log p(y | scales, flat coefficients at their maximum)"
-        took, local = self._took_part(top), " (a local maximum)" * several
+        # of grouped effects the search has begun at several places, and gone back from every edge
+        took, local = self._took_part(top), " (a local maximum)" * (several and not self.model.design.recipe.grouped)
         if took:
-            what = f"maximised {name} plus the log density of the logs of {took}, {top.at.value:.6g} together"
+            what = f"maximised {name} plus the log density of {took}, {top.at.value:.6g} together"
             value = f"evidence: {what}{local}; {name} = {top.at.evidence:.6g} there"
         else:
             value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
         value += "; flat columns count with density 1" * (self._flat and self.criterion == "REML")
         of, lost = self.groups.group_of, {k for k, out in zip(self.groups.group_of, top.vanished) if out}
-        kept = [(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost]
+        effects = {k for k, g in enumerate(self.unknown) if g.prior is not None and g.prior.called}
+        varying = [self._told_effects(self.unknown[k], hyper[of == k], top.vanished[of == k]) for k in sorted(effects)]
+        lost -= effects
+        kept = [(g, hyper[of == k]) for k, g in enumerate(self.unknown) if k not in lost | effects]
         scales = [self._told(g, h) for g, h in kept if not isinstance(g.prior, ProcessPrior)]
         said: list[str] = [Routine(value)]
         said += [f"prior scale (times what was stated) of {'; '.join(scales)}"] if scales else []
         said += [f"{self._told(g, h)} at the maximum" for g, h in kept if isinstance(g.prior, ProcessPrior)]
         said += [note for g, h in kept if (note := self._unserved(g, h))]
+        said += [sentence for told in varying for sentence in told]
         if lost:
             gone = ", ".join(self.named(self.unknown[k]) for k in sorted(lost))
             said += [
@@ -294,6 +360,12 @@ class EvidenceProblem:
             ]
         if self.exact and self.model.unknown:
             said += [Routine(f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too")]
+        if len(effects) == len(self.unknown):
+            return (
+                *said,
+                "standard errors take the standard deviations and correlations of effects as known; integrate and nuts count their "
+                "uncertainty",
+            )
         return (
             *said,
             "scales found by evidence are taken as known: intervals leave out their uncertainty, which integrate and nuts count",
@@ -304,6 +376,25 @@ class EvidenceProblem:
         if isinstance(group.prior, ProcessPrior):
             return f"{self.named(group)}: " + ", ".join(f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper))
         return f"{self.named(group)} " + ", ".join(f"{v:.6g}" for v in hyper)
+
+    def _told_effects(self, group: LatentGroup, hyper: Array, vanished: Array) -> list[str]:
+        """The standard deviations and correlations of effects by group in sentences, and that their fit is singular."""
+        prior = group.prior
+        assert isinstance(prior, VaryingEffects)
+        values = dict(zip(group.hyper, hyper.tolist()))
+        gone = {name for name, out in zip(group.hyper, vanished) if out}
+        kept = [k for k, name in enumerate(prior.effects) if f"sd[{name}]" not in gone]
+        told = [f"{prior.called[n]} {0.0 if n in gone else v:.6g}" for n, v in values.items() if n.startswith("sd[")]
+        read = prior.natural(values)
+        for i, j in prior.pairs:
+            name = prior.cor_name(i, j)
+            if name in read and i in kept and j in kept:
+                told.append(
+                    f"cor {read[name]:.3g}" if len(prior.pairs) == 1 else f"{prior.called[name]} {read[name]:.3g}"
+                )
+        out: list[str] = [Routine(", ".join(told))] if told else []
+        out += [f"singular fit: the variance of {n[3:-1]} | {prior.group} is 0" for n in values if n in gone]
+        return out + [f"singular fit: {sentence}" for sentence in prior.collinear(values, kept)]
 
     def _unserved(self, group: LatentGroup, hyper: Array) -> str:
         """That a process was found where its columns are no approximation of it, in words; empty where they are one."""
@@ -319,14 +410,20 @@ class EvidenceProblem:
         )
 
     def _took_part(self, top: EvidenceMaximum) -> str:
-        """What has a prior that is not flat in its log, so that it moved the maximum, in words; empty for nothing."""
+        """What has a prior that is not flat in its coordinate, so that it moved the maximum, in words; empty for nothing."""
         priors = [
-            ("the prior scale" if name == "tau" else name, p) for g in self.unknown for name, p in g.hyper.items()
+            ("the prior scale" if name == "tau" else g.prior.called.get(name, name), p)
+            for g in self.unknown
+            if g.prior is not None
+            for name, p in g.hyper.items()
         ]
         if self.exact and self.model.unknown:
             priors.append((self.model.noise_scale, self.model.noise_prior))
         moved = {what: None for (what, p), t in zip(priors, top.theta) if any(p.slopes(float(np.exp(t))))}
-        return " and ".join(moved)
+        turned = [what for what in moved if what.startswith("cor(")]
+        logs = [what for what in moved if what not in turned]
+        parts = [f"the logs of {' and '.join(logs)}"] * bool(logs) + [f"atanh of {' and '.join(turned)}"] * bool(turned)
+        return " and ".join(parts)
 
     @property
     def _flat(self) -> bool:

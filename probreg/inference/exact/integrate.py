@@ -22,7 +22,11 @@ from probreg.inference.base import (
     Status,
     improper,
     improper_noise,
+    with_proper_correlations,
 )
+from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
+from probreg.inference.exact.arrow_layout import require_flat_rank
+from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence import scales_obstacle
 from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
 from probreg.inference.exact.node_draws import solution_at_nodes
@@ -136,13 +140,20 @@ class Integrate(Method):
         return improper(self, model) or improper_noise(self, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        return Resolved(with_values(model), self)
+        model, said = with_proper_correlations(model)
+        return Resolved(with_values(model), self, said)
 
     @one_blas_thread()  # small matrices, many times: threads would wait for one another
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        model = with_values(model)
+        model, said = with_proper_correlations(model)
+        found = self._solution(with_values(model), rng)
+        return replace(found, notes=(*said, *found.notes)) if said else found
+
+    def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
         problem = EvidenceProblem(model, per_column=False, method=self.name)
-        if not problem.moving:
+        if isinstance(surface := problem.surface, ArrowSurface | ArrowLaplaceSurface):
+            require_flat_rank(surface.layout, self.name)
+        elif not problem.moving:
             start = posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0)
             require_full_rank(start, model, self.name)
         if dimensions(problem) > MOST:

@@ -115,7 +115,7 @@ class LaplaceSurface(EvidenceSurface):
             L = np.linalg.cholesky(at.local.curvature)
         except np.linalg.LinAlgError:
             raise Incompatible(
-                "the evidence has no mode to be approximated about: the posterior is flat in a direction there; hold nuisance "
+                "the evidence has no mode to be approximated about: the posterior is flat in a direction there. Hold nuisance "
                 "parameters, or give them and the scales proper priors"
             ) from None
         root = solve_triangular(L, np.eye(len(L)), lower=True).T

@@ -180,6 +180,10 @@ class EvidenceSurface(ABC):
         """Chooses anew at theta what is held during a search; False where nothing is."""
         return False
 
+    def beyond(self, theta: Array, vanished: Array) -> list[Array]:
+        """Points from which a search that ended at theta is taken again, where `vanished` (d,) scales may hide a higher maximum."""
+        return []
+
 
 class ConditionalNormal(NamedTuple):
     """A normal distribution of (vec beta, log aux) given theta: mean + root z, z standard normal."""

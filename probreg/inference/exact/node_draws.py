@@ -8,7 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from probreg.errors import Incompatible
 from probreg.inference.base import Array, Draws, Routine, Solution, Status, chains_of, sigma_note
+from probreg.inference.exact.arrow_draws import ArrowLaw, posterior_by_arrow
+from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
+from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import GaussianSurface
 from probreg.inference.exact.laplace_surface import LaplaceSurface
@@ -40,9 +44,10 @@ def solution_at_nodes(
 ) -> Solution:
     """The posterior by weighted nodes of the hyperparameters: so many draws of each of so many chains."""
     total, names = draws * chains, problem.names
-    by = (_of_rows if problem.moving else _exact) if problem.exact else _approximate
+    exact = _of_rows if problem.moving else _by_arrow if isinstance(problem.surface, ArrowSurface) else _exact
+    by = exact if problem.exact else _approximate
     found = by(model, problem, nodes, total, rng)
-    drawn = {**found.aux, **{name: np.exp(found.theta[:, i]) for i, name in enumerate(names)}}
+    drawn = {**found.aux, **problem.natural(np.exp(found.theta[:, : len(problem.groups.priors)]))}
     moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
     if problem.noise:  # of the nodes themselves, whose error is far below that of draws
         at_nodes = np.exp(nodes.theta.reshape(-1, nodes.theta.shape[-1])[:, -1])
@@ -142,6 +147,22 @@ def _exact(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng
     return _Found(theta[chosen], beta[..., None], aux, equal, mean_beta, covariance, {}, notes, marginals, evidence)
 
 
+def _by_arrow(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
+    """The same of effects that vary by a group."""
+    surface = problem.surface
+    assert isinstance(surface, ArrowSurface)
+    theta, weight = nodes.theta.reshape(-1, nodes.theta.shape[-1]), np.exp(nodes.log_weight.ravel())
+    chosen = nodes.drawn(draws, rng)
+    found = posterior_by_arrow(surface, theta, weight, chosen, rng)
+    aux = {model.noise_scale: np.exp(theta[chosen, -1])} if problem.noise else {}
+    chains = nodes.chain_stats is not None
+    return _Found(
+        theta[chosen], found.beta[..., None], aux, np.full(len(chosen), 1.0 / len(chosen)), found.mean, found.covariance, {},
+        (_EXACTLY,) if chains else (), {"weight": weight, "mean": found.node_mean, "sd": found.node_sd},
+        None if chains else nodes.log_evidence,
+    )  # fmt: skip
+
+
 def _of_rows(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: int, rng: np.random.Generator) -> _Found:
     """The same of processes whose hyperparameters are in their columns, node by node from the rows."""
     surface = problem.surface
@@ -180,6 +201,16 @@ class NodeLaw(NamedTuple):
     model: Model
     columns: Array | None  # (p, q): beta = columns @ those of `model`; None where they are the same
 
+    @property
+    def width(self) -> int:
+        """The number of coordinates."""
+        return self.normal.root.shape[1]
+
+    @property
+    def log_det(self) -> float:
+        """log |root|."""
+        return float(np.linalg.slogdet(self.normal.root)[1])
+
     def points(self, z: Array) -> tuple[Array, Array, Array]:
         """From standard points z their log prior (S,), with aux as densities of their logs, beta (S, p, m) of the fit, and log aux."""
         point = self.normal.mean + z @ self.normal.root.T
@@ -190,9 +221,14 @@ class NodeLaw(NamedTuple):
         return log_prior, beta if self.columns is None else self.columns @ beta, log_aux
 
 
-def _laws(model: Model, problem: EvidenceProblem, theta: Array, shift: Array | None = None) -> list[NodeLaw]:
+Law = NodeLaw | ArrowLaw
+
+
+def _laws(model: Model, problem: EvidenceProblem, theta: Array, shift: Array | None = None) -> list[Law]:
     """At each node, with the `shift` of the mean where it is known."""
     surface = problem.surface
+    if isinstance(surface, ArrowLaplaceSurface):
+        return [ArrowLaw.of(surface, t) for t in theta]
     if isinstance(surface, LaplaceSurface):
         return [NodeLaw(surface.conditional(t, shift), surface.model_at(t), None) for t in theta]
     assert isinstance(surface, RebasedSurface)
@@ -201,7 +237,10 @@ def _laws(model: Model, problem: EvidenceProblem, theta: Array, shift: Array | N
 
 def _law_of_values(model: Model, problem: EvidenceProblem, inner: EvidenceSurface, theta: Array) -> NodeLaw:
     """Of processes through the columns of a node, whose values at the distinct rows are coefficients of the fit."""
-    assert isinstance(inner, LaplaceSurface)
+    if not isinstance(inner, LaplaceSurface):
+        raise Incompatible(
+            "draws of a process whose length is unknown are not available beside effects that vary by a group"
+        )
     here = inner.model.design
     place = {c: j for j, c in enumerate(here.columns)}
     columns, moved = np.zeros((model.shape[0], inner.model.shape[0])), set[int]()
@@ -231,7 +270,7 @@ def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: in
     at = _laws(model, problem, theta)
     if nodes.chain_stats is not None:
         return _unweighed(model, nodes, at, draws, rng, "draws of Markov chains are not weighed")
-    if (most := max(law.normal.root.shape[1] for law in at)) > _JOINT:
+    if (most := max(law.width for law in at)) > _JOINT:
         return _unweighed(model, nodes, at, draws, rng, f"{most} coefficients, and at most {_JOINT} are weighed")
     found = _weighed_jointly(model, problem, nodes, at, draws, rng)
     if not (k := found.stats["k_hat_joint"]) <= reliable(len(found.weight)):
@@ -241,16 +280,16 @@ def _approximate(model: Model, problem: EvidenceProblem, nodes: Nodes, draws: in
 
 
 def _weighed_jointly(
-    model: Model, problem: EvidenceProblem, nodes: Nodes, at: list[NodeLaw], draws: int, rng: np.random.Generator
+    model: Model, problem: EvidenceProblem, nodes: Nodes, at: list[Law], draws: int, rng: np.random.Generator
 ) -> _Found:
     """Student-t points about the normal at each node, with their weights."""
     theta, each = nodes.theta.reshape(-1, nodes.theta.shape[-1]), -(-draws // len(nodes.theta[..., 0].ravel()))
     of = np.repeat(np.arange(len(theta)), each)
     log_prior, log_q, points = np.empty(len(of)), np.empty(len(of)), list[Array]()
     for s, law in enumerate(at):
-        mine, k = slice(s * each, (s + 1) * each), law.normal.root.shape[1]
+        mine, k = slice(s * each, (s + 1) * each), law.width
         z, log_z = student_points(rng, each, k, max(_DF_BETA, k))
-        log_q[mine] = log_z - np.linalg.slogdet(law.normal.root)[1]
+        log_q[mine] = log_z - law.log_det
         log_prior[mine], beta, log_aux = law.points(z)
         points.append(np.column_stack([beta.reshape(each, -1), log_aux]))
     point = np.concatenate(points)
@@ -269,12 +308,13 @@ def _weighed_jointly(
     mean = weight @ point
     deviation = point - mean
     covariance = deviation.T @ (weight[:, None] * deviation)
-    notes = (Routine(f"points are weighed jointly with the scales: {worth}"),)
+    said, few = f"points are weighed jointly with the scales: {worth}", stats["ess_joint"] < 0.5 * draws
+    notes = (f"{said}. Take more draws where standard deviations matter" if few else Routine(said),)
     return _Found(theta[of], beta, aux, weight, mean, covariance, stats, notes, log_evidence=evidence)
 
 
 def _unweighed(
-    model: Model, nodes: Nodes, at: list[NodeLaw], draws: int, rng: np.random.Generator, why: str,
+    model: Model, nodes: Nodes, at: list[Law], draws: int, rng: np.random.Generator, why: str,
     stats: dict[str, float] | None = None,
 ) -> _Found:  # fmt: skip
     """Draws of the normal at each node, the nodes by their Laplace evidence: an approximation that nothing vouches for."""
@@ -282,7 +322,7 @@ def _unweighed(
     point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
     for s in np.unique(chosen):
         mine = np.flatnonzero(chosen == s)
-        _, beta, log_aux = at[s].points(rng.standard_normal((len(mine), at[s].normal.root.shape[1])))
+        _, beta, log_aux = at[s].points(rng.standard_normal((len(mine), at[s].width)))
         point[mine] = np.column_stack([beta.reshape(len(mine), -1), log_aux])
     beta, aux = _split(model, point)
     equal = np.full(draws, 1.0 / draws)

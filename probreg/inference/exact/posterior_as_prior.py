@@ -9,7 +9,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Method, Solution
 from probreg.inference.exact.conjugate import Conjugate
 from probreg.model.model import Model
-from probreg.priors import AuxPrior, InverseGamma, LogNormal, MultivariateNormal, Normal, Prior
+from probreg.priors import AuxPrior, HierarchicalPrior, InverseGamma, LogNormal, MultivariateNormal, Normal, Prior
 from probreg.priors.joint import Key
 
 
@@ -41,6 +41,11 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
             f"{method.name} gives a point estimate, which is no prior: fit with conjugate, laplace or nuts and update that"
         )
     model.design.need_columns_elsewhere("an update by other rows")
+    if solution.draws is not None and (unknown := _unknown_groups(model)):
+        raise Incompatible(
+            f"an update would lose the standard deviations of {', '.join(unknown)}, which no normal prior of the coefficients holds: "
+            "fit all rows together"
+        )
     aux: dict[str, float | AuxPrior] = dict(model.fixed)
     if isinstance(method, Conjugate):
         if model.noise_held is not None:
@@ -69,6 +74,12 @@ def posterior_as_prior(model: Model, method: Method, solution: Solution) -> Post
         aux,
         f"the posterior before ({method.name}) is the prior here approximately: normal with its mean and covariance{lost}",
     )
+
+
+def _unknown_groups(model: Model) -> list[str]:
+    """The terms of effects that vary by a group whose hyperparameters are unknown."""
+    hierarchical = [b.columns for b in model.joint.blocks if isinstance(b.prior, HierarchicalPrior)]
+    return [term.key for columns in hierarchical if (term := model.design.grouped_of(columns)) is not None]
 
 
 def _covariance(solution: Solution) -> Array:

@@ -223,8 +223,8 @@ class ProcessSurface(EvidenceSurface):
                 values = dict(zip(g.hyper, np.exp(logs).tolist()))
                 made = root_at_rows(g.prior.kernel_at(**values), g.prior.basis.anchors)[1] * g.prior.size_at(values)
             else:
-                D = np.exp(g.log_scales(logs)[0]) * (sigma if g.base.sigma_units else 1.0)
-                made = solve_triangular(g.root, np.diag(D), lower=True, trans="T")
+                D = _root_of_columns(g, logs) * (sigma if g.base.sigma_units else 1.0)
+                made = solve_triangular(g.root, D, lower=True, trans="T")
             B = np.zeros((p, made.shape[1]))
             B[list(g.columns)] = made
             roots.append(B)
@@ -300,7 +300,21 @@ def _of_process(
 
 
 def _of_columns(Z: Array, group: LatentGroup, logs: Array, unit: float) -> tuple[Array, list[Array]]:
-    """Z D^2 Z', and its derivatives 2 Z D^2 diag(d log D) Z'."""
+    """Z L L'Z', and its derivatives dL Z'Z L' + L Z'Z dL' of the root L = I kron Lambda, or diag(D)."""
+    if group.prior is not None and (root := group.prior.root(logs)) is not None:
+        # Z (I kron Lambda), group by group
+        Lambda, slopes = root
+        each = Z.reshape(len(Z), -1, len(Lambda))
+        A, moved = unit * (each @ Lambda).reshape(Z.shape), [unit * (each @ dL).reshape(Z.shape) for dL in slopes]
+        crossed = [dA @ A.T for dA in moved]
+        return A @ A.T, [part + part.T for part in crossed]
     s, J, _ = group.log_scales(logs)
     A = Z * (unit * np.exp(s))
     return A @ A.T, [2.0 * (A * J[:, j]) @ A.T for j in range(J.shape[1])]
+
+
+def _root_of_columns(group: LatentGroup, logs: Array) -> Array:
+    """The root (q, q) of the covariance of L'(beta - mu), I kron Lambda or diag(D)."""
+    if group.prior is not None and (root := group.prior.root(logs)) is not None:
+        return np.kron(np.eye(len(group.columns) // len(root[0])), root[0])
+    return np.diag(np.exp(group.log_scales(logs)[0]))

@@ -132,6 +132,18 @@ class Quadrature(Method):
         return {"beta": chains_of(beta[..., None], self.chains), scale: chains_of(sigma, self.chains)}
 
 
+def predictors_given_sigma(model: Model, X: Array, sigma: Array) -> tuple[Array, Array] | None:
+    """Mean and standard deviation (K, n) of x'beta at rows X (n, p) given each sigma (K,); None for a model that `Quadrature` does
+    not take."""
+    if Quadrature().obstacle(model) is not None:
+        return None
+    moments = replace(model.design.moments, factor=np.asarray(model.design.moments.factor, dtype=float))
+    density = _Density(moments, PriorRows.of(model.joint), model.noise_prior)
+    w, gamma = density.conditional(sigma)
+    C = X @ density.to_beta(np.eye(moments.p)).T  # x'beta = C gamma, Var(x'beta | sigma) = sigma^2 sum_i C_i^2 / w_i
+    return gamma @ C.T, sigma[:, None] * np.sqrt((1.0 / w) @ np.square(C).T)
+
+
 @dataclass(frozen=True, eq=False)
 class _Density:
     """u -> log p(y | sigma) + log p(sigma) + u at sigma = exp(u): the density of log sigma up to the evidence.

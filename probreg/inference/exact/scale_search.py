@@ -52,6 +52,8 @@ def maximise_log_scales(
     ridge = np.append(_SOFT * soft, np.zeros(len(theta) - d))
     for number in range(1, max_steps + 1):
         free = ~vanished
+        if not np.isfinite(at.hessian).all():  # too far out for a double
+            return EvidenceMaximum(theta, at._replace(value=-np.inf), vanished[:d], number, decrement, ended=False)
         # Newton on the free logs: -f'' step = f', made to rise where -f'' is not positive definite; decrement
         # (f'step)^(1/2).
         step, H = np.zeros(len(theta)), _with_secants(-at.hessian + np.diag(ridge), moves)

@@ -223,6 +223,10 @@ def undetermined(model: Model, name: str) -> str | None:
     return f"{name}: Jeffreys' prior needs columns that are identified, and {said}: drop one"
 
 
+NOTHING_LEFT = (
+    "no degrees of freedom are left: the columns reproduce every response, so that sigma, standard errors, log-likelihood and AIC "
+    "have no estimate. Use fewer columns, or hold sigma"
+)
 SIGMA_FREE = "closed_form with a normal prior needs sigma: its mode moves with sigma. Hold it (aux={'sigma': ...}), state the prior in units of sigma (Normal(..., sigma_units=True)), or use newton, which finds the joint mode of beta and log sigma"
 
 
@@ -274,6 +278,8 @@ class ClosedForm(Method):
         # With no prior rows the moments' own RSS also counts what deficient columns left behind.
         rss = given.rss if prior.size or given.exact is not None else moments.rss
         n, df = moments.weight, moments.weight - rank if not prior.size else None
+        if df is not None and df <= 0:
+            rss = 0.0  # by arithmetic; what a computer leaves of it is rounding
         # d/d log sigma of -(n + q) log sigma - (RSS + penalty) / (2 sigma^2) vanishes at sigma^2 = (RSS + penalty) / (n
         # + q).
         ml = float(np.sqrt(rss / (n + size)))
@@ -288,8 +294,9 @@ class ClosedForm(Method):
         how = f"sigma is the joint mode sqrt((RSS + penalty)/(n + {size})) = {ml:.6g}"
         if not prior.size:
             errors = f"standard errors use the unbiased sqrt(RSS/(n - {rank})) = {unbiased:.6g}"
-            none = "there are no standard errors, since no degrees of freedom are left"
-            how = f"sigma is the maximum likelihood estimate sqrt(RSS/n) = {ml:.6g}; {errors if df else none}"
+            how = f"sigma is the maximum likelihood estimate sqrt(RSS/n) = {ml:.6g}; {errors}"
+            if df is not None and df <= 0:
+                how = NOTHING_LEFT
         deficient = bool(given.rank.dropped)
         found = Solution(
             beta=beta[:, None],

@@ -18,7 +18,18 @@ from probreg.data import Design
 from probreg.data.moments import refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, NotConverged
-from probreg.inference.base import METHODS, Array, Method, Routine, Solution, Status, edges, kinds, sigma_note
+from probreg.inference.base import (
+    METHODS,
+    Array,
+    Method,
+    Routine,
+    Solution,
+    Status,
+    edges,
+    kinds,
+    reproduced,
+    sigma_note,
+)
 from probreg.inference.modes.closed_form import combinations, touched, undetermined, unidentified
 from probreg.inference.modes.existence import Rising, exists, rising, runaway, undecided
 from probreg.inference.modes.separation import Separation
@@ -101,6 +112,8 @@ class Newton(Method):
             found = replace(self, start=start).solve(wide.tilted, rng)
             return wide.back(found, found.aux[model.noise_scale] if wide.relative else 1.0)
         mode = find_mode(model, tol=self.tol, max_steps=self.max_steps, start=self.start)
+        if mode.status is not Status.CONVERGED and (why := _no_joint_mode(model)) is not None:
+            raise NotConverged(why)
         return solution_at(model, mode)
 
 
@@ -127,6 +140,11 @@ def find_mode(
     if H is not None and _left_the_mode(local, n):
         point = np.concatenate([part.ravel() for part in _rough(model)])
         local = _evaluate(model, point, shape)
+    if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
+        raise DataError(
+            "newton: the log posterior is beyond double precision where its search starts. State columns and response in units of "
+            "like size, and look for values far from all others"
+        )
     status, decrement, number = Status.STEP_LIMIT, np.inf, 0
     for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
         step, convex = newton_step(local)
@@ -239,7 +257,8 @@ def _slope(model: Model, point: Array, shape: tuple[int, int]) -> Array:
 
 def _evaluate(model: Model, point: Array, shape: tuple[int, int], *, curved: bool = True) -> LocalModel:
     k = shape[0] * shape[1]
-    aux = {a: float(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
+    # numpy's floats, whose powers are inf beyond double precision, where Python's raise an OverflowError
+    aux = {a: np.float64(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
     look = model.value_grad_hessian_standardised if curved else model.gradient_standardised
     with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
         return look(point[:k].reshape(shape), **aux)
@@ -421,6 +440,18 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     )
 
 
+def _no_joint_mode(model: Model) -> str | None:
+    """Why beta and sigma have no joint mode, in words; None where columns leave residuals."""
+    if not (model.likelihood.least_squares and model.noise_unknown and reproduced(model)):
+        return None
+    name = model.noise_scale
+    return (
+        f"newton: the columns reproduce the response exactly, so that the density rises for ever as {name} runs to 0. Hold "
+        f"{name}, state priors in its units (sigma_units=True), or fit(model, 'posterior') under a proper prior of {name} such "
+        "as HalfNormal."
+    )
+
+
 def _may_be_open(model: Model) -> bool:
     """Whether columns other than the intercept have no prior: only with those is a direction open that a rounding closes."""
     flat = np.flatnonzero(~model.joint.informative)
@@ -511,11 +542,10 @@ def _deficient(model: Model, mode: Mode, T: Array, cov: Array | None) -> tuple[A
     dropped = np.array(rank.dropped, dtype=int)
     if not len(dropped) or model.joint.informative[dropped].all():
         if cov is None:
-            exact = any(
-                v < 1e-12 for v in np.exp(mode.log_aux) / max(float(np.std(model.design.sample.observed)), 1e-300)
+            raise NotConverged(
+                _no_joint_mode(model)
+                or "newton: the curvature at the end is not positive definite: start elsewhere, or give a prior"
             )
-            why = "the columns reproduce the response exactly, so that sigma runs to 0" if exact else "start elsewhere"
-            raise NotConverged(f"newton: the curvature at the end is not positive definite: {why}, or give a prior")
         return S @ cov @ S.T, None
     N = unidentified(rank, model.shape[0])
     project = np.eye(len(N)) - N @ np.linalg.pinv(N)

@@ -129,9 +129,9 @@ def _maximise(gain: Array, normals: Array) -> Array:
         if found.status == 0:
             return np.asarray(found.x)
     raise NotConverged(
-        f"whether the data are separated is not decided; the linear programme of {len(normals)} constraints "
-        f"on {len(gain)} coefficients stopped with: {found.message}; "
-        "rescale the columns, or use a prior on them."
+        f"whether the data are separated is not decided: the linear programme of {len(normals)} constraints "
+        f"on {len(gain)} coefficients stopped with: {found.message.rstrip('.')}. "
+        "Rescale the columns, or use a prior on them."
     )
 
 

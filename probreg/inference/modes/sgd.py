@@ -353,11 +353,12 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
         notes=(
             *sigma_note(
                 model,
-                "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors); standard errors are the sandwich of an averaged iterate, not the inverse curvature",
+                "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors). "
+                "Standard errors are the sandwich of an averaged iterate, not the inverse curvature",
             ),
             Routine(f"the {what}, {words}"),
             "standard errors are the plug-in sandwich H^-1 S H^-1, H the curvature of the log posterior and S the sum of "
-            f"squared row gradients; it is the asymptotic covariance of {of}, not the inverse curvature that newton reports",
+            f"squared row gradients. It is the asymptotic covariance of {of}, not the inverse curvature that newton reports",
         ),
         trace=found.trace,
     )

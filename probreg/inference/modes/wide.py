@@ -9,8 +9,9 @@ prior. So any method solves for (beta_F, u), and w adds unit^2 (V V - V Q Q' V) 
 Golub & Van Loan, section 5.3). Columns F, with flat priors, stay as they are.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,8 +28,38 @@ SOON = 2_000  # coefficients up to which work with several p x p matrices takes 
 FEW = 200  # columns up to which their own p x p work is as quick
 
 
+class UnwrittenCovariance(ABC):
+    """A covariance (k, k) that is held as factors: it multiplies arrays and scalars, and becomes an array where one is asked for."""
+
+    factors: ClassVar[tuple[str, ...]]  # what it is made of, by the names of its fields
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]: ...
+
+    @abstractmethod
+    def diagonal(self) -> Array: ...
+
+    @abstractmethod
+    def __matmul__(self, B: Array) -> Array: ...
+
+    @abstractmethod
+    def __rmatmul__(self, A: Array) -> Array: ...
+
+    @abstractmethod
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array: ...
+
+    @abstractmethod
+    def of_predictors(self, X: Any, m: int) -> Array:
+        """The covariances (n, m, m) of the linear predictors x_i'beta, of which this is that of vec(beta), k = p m."""
+
+    @abstractmethod
+    def draws(self, rng: np.random.Generator, size: int) -> Array:
+        """(size, k) from N(0, this)."""
+
+
 @dataclass(frozen=True, eq=False)
-class Factored:
+class Factored(UnwrittenCovariance):
     """A covariance (k, k) as D (I - Q Q' + Q S Q') D, D = diag(spread), Q'Q = I, which is not written out.
 
     It multiplies arrays and scalars, has a diagonal, and becomes an array where one is asked for. DataError for one of
@@ -44,6 +75,7 @@ class Factored:
     axes: Array  # Q (k, r)
     inner: Array  # S (r, r)
 
+    factors = ("spread", "axes", "inner")
     __array_priority__ = 100.0  # array @ this asks this
 
     @property
@@ -83,6 +115,10 @@ class Factored:
         out[np.diag_indices(k)] = self.diagonal()
         return out if dtype is None else out.astype(dtype)
 
+    def of_predictors(self, X: Any, m: int) -> Array:
+        each = [np.kron(X, np.eye(m)[k]) for k in range(m)]  # rows of eta_k over vec(beta)
+        return np.stack([np.stack([np.einsum("np,np->n", a @ self, b) for b in each], -1) for a in each], -2)
+
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         """(size, k) from N(0, this): D (z + Q (S^1/2 - I) Q'z) of standard normal z."""
         value, vector = np.linalg.eigh(self.inner)
@@ -97,10 +133,11 @@ class Factored:
 def refuse_written_out(solution: Solution, what: str) -> None:
     """DataError where `what` would write out a covariance, and more such matrices, of more than 2,000 coefficients."""
     k = solution.beta.size
-    if isinstance(solution.scale, Factored) and k > SOON:
+    if isinstance(solution.scale, UnwrittenCovariance) and k > SOON:
+        part = "; a fit of some of the groups has it" if solution.found is not None else ""
         raise DataError(
             f"{what} takes several matrices of {k:,} x {k:,}, minutes and gigabytes, and {SOON:,} coefficients is its limit; "
-            "summary, interval, predict and save work without them"
+            f"summary, interval, predict and save work without them{part}"
         )
 
 

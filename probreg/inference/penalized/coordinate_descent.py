@@ -198,7 +198,7 @@ def solve_joint(
 def _collapse(model: Model) -> str:
     return (
         "coordinate_descent: the columns reproduce the response exactly, so that sigma runs to 0 and the density has no "
-        "mode; hold sigma (aux={'sigma': ...}), or state the prior in units of sigma (sigma_units=True)"
+        "mode. Hold sigma (aux={'sigma': ...}), or state the prior in units of sigma (sigma_units=True)"
     )
 
 
@@ -329,8 +329,8 @@ def solution_of(lasso: Lasso, model: Model, found: Joint, tol: float = 1e-8) -> 
 def _several(model: Model) -> tuple[str, ...]:
     """In plain words, what an unknown sigma does to a prior in raw units."""
     wide = 0 < model.design.count <= model.shape[0]
-    rises = "; with as many columns as rows the density rises without end as sigma goes to 0" if wide else ""
+    rises = " With as many columns as rows the density rises without end as sigma goes to 0." if wide else ""
     return (
-        "with sigma unknown and a prior in raw units -log p is not convex; this joint mode, sought from sd(y) down, may be "
-        f"one of several{rises}; with sigma_units=True there is only one",
+        "with sigma unknown and a prior in raw units -log p is not convex. This joint mode, sought from sd(y) down, may be "
+        f"one of several.{rises} With sigma_units=True there is only one",
     )

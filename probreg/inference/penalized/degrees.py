@@ -20,7 +20,7 @@ from probreg.inference.penalized.group_norms import GroupNorms
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-from probreg.model.pymc_graph import hyper_names
+from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import weighted_gram
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
@@ -76,7 +76,8 @@ def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
         aux = {a: float(values[a][i]) for a in model.unknown}
         sigma = model.noise(aux)
         H = unit / sigma**2 if unit is not None else information_of(model, beta[i], None, **aux)
-        given = {k: {h: float(values[name][i]) for h, name in of.items()} for k, of in names.items()}
+        here = {name: float(values[name][i]) for of in names.values() for name in of.values()}
+        given = {k: hyper_at(joint, model.design, k, here) for k in names}
         # with beta_b = A u where the prior of a block is N(0, A A'): H of u is A'HA, and the trace over the block is the same
         roots = _roots_given(joint, given)
         for b, A in roots:

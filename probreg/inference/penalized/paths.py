@@ -151,12 +151,25 @@ class PathSolution:
 
 
 def rescaled(model: Model, factor: float) -> Model:
-    """The model with every scale of its informative priors multiplied by `factor`. DataError for a prior without scale."""
+    """The model with every scale of its informative priors multiplied by `factor`, bound to these rows: leaving rows out does not
+    move it. DataError for a prior without scale."""
     columns, joint = model.design.columns, model.joint
     blocks = [b for b in joint.blocks if joint.informative[list(b.columns)].any()]
     if isinstance(model.prior, Prior):
         return model.with_prior(blocks[0].prior.times(factor))
     return model.with_prior({tuple(columns[i] for i in b.columns): b.prior.times(factor) for b in blocks})
+
+
+def restated(model: Model, factor: float) -> Model:
+    """The same density at these rows, its priors as they were stated: one on standardised columns stays so. As `rescaled`
+    where that cannot be said."""
+    if isinstance(model.prior, Prior):
+        if not model.prior.whole and (one := model.prior.restated(factor)) is not None:
+            return model.with_prior(one)
+        return rescaled(model, factor)
+    each = {key: prior.restated(factor) for key, prior in model.prior.items()}
+    known = {key: prior for key, prior in each.items() if prior is not None}
+    return model.with_prior(known) if len(known) == len(each) else rescaled(model, factor)
 
 
 def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:

@@ -306,18 +306,18 @@ def _with_tube(programme: Programme, start: Array) -> Array:
 
 _ZOOMS = 7  # of the grid about its best point, since likelihoods of few rows have many maxima side by side
 _UNIFORM = (
-    "interior_point: scale runs to 0, for the noise is all but uniform within epsilon; give scale a proper prior with little mass "
+    "interior_point: scale runs to 0, for the noise is all but uniform within epsilon. Give scale a proper prior with little mass "
     "near 0, such as InverseGamma, or hold epsilon"
 )
 _NO_TUBE = (
-    "interior_point: epsilon runs to 0, where the likelihood is that of AbsoluteLoss; fit that, hold epsilon, or give it a proper "
+    "interior_point: epsilon runs to 0, where the likelihood is that of AbsoluteLoss. Fit that, hold epsilon, or give it a proper "
     "prior with little mass near 0, such as InverseGamma"
 )
 _WITHIN = (
-    "interior_point: {0} runs to 0, for no residual is outside the tube; take a smaller epsilon, hold {0}, or give it a proper "
+    "interior_point: {0} runs to 0, for no residual is outside the tube. Take a smaller epsilon, hold {0}, or give it a proper "
     "prior with little mass near 0, such as InverseGamma"
 )
 _EXACT = (
-    "interior_point: {0} runs to 0, for the columns reproduce the response; use fewer columns, hold {0}, or give it a proper "
+    "interior_point: {0} runs to 0, for the columns reproduce the response. Use fewer columns, hold {0}, or give it a proper "
     "prior with little mass near 0, such as InverseGamma"
 )

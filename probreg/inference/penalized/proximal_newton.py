@@ -100,7 +100,7 @@ def local_notes(model: Model) -> tuple[str, ...]:
     blocks = [b.prior for b in model.joint.blocks]
     if any(isinstance(p, ProximalPrior) and not p.convex for p in blocks):
         notes.append(
-            "the prior has a cusp (bridge with q < 1), so -log p is not convex; this mode is a local one, sought from the "
+            "the prior has a cusp (bridge with q < 1), so -log p is not convex. This mode is a local one, sought from the "
             "ridge solution, and zero is always a local mode of a cusp"
         )
     heavy = {p.name for p in blocks if not isinstance(p, Flat | Normal | ProximalPrior)}

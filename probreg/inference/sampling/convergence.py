@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from probreg.inference.base import Array, Solution, Status, reported_coefficients
+from probreg.inference.base import Array, Solution, Status, outcomes_of, reported_coefficients
 from probreg.model.model import Model
 
 R_HAT = 1.01  # chains that agree stay below it (Vehtari et al. 2021)
@@ -15,7 +15,8 @@ ESS = 100.0  # effective draws in all, at which the Monte Carlo error of a mean 
 def mixing(model: Model, solution: Solution) -> dict[str, Array]:
     """ess_bulk, ess_tail and r_hat (Vehtari et al. 2021): of the reported coefficients outcome by outcome, then of the
     nuisance parameters and prior scales that were sampled."""
-    return _measured(model, solution, solution.scalars)
+    beta = reported_coefficients(model, solution.posterior["beta"])
+    return _measured(model, beta, solution, solution.scalars)
 
 
 def judged(model: Model, solution: Solution) -> Solution:
@@ -28,7 +29,8 @@ def judged(model: Model, solution: Solution) -> Solution:
     if not solution.status.good or solution.draws is None:
         return solution
     with np.errstate(all="ignore"):
-        table = _measured(model, solution, [name for name in solution.draws.values if name != "beta"])
+        names = [name for name in solution.draws.values if name != "beta"]
+        table = _measured(model, outcomes_of(model, solution.draws["beta"]), solution, names)
     worst, least = float(table["r_hat"].max()), float(np.min([table["ess_bulk"], table["ess_tail"]]))
     diverging = np.asarray(solution.draws.stats.get("diverging", False))
     status, detail = Status.SAMPLED, ""
@@ -41,11 +43,10 @@ def judged(model: Model, solution: Solution) -> Solution:
     return replace(solution, status=status, detail=detail)
 
 
-def _measured(model: Model, solution: Solution, names: Iterable[str]) -> dict[str, Array]:
-    """The measures of the reported coefficients and of the draws of these names, each (chain, draw) or (chain, draw, k)."""
+def _measured(model: Model, beta: Array, solution: Solution, names: Iterable[str]) -> dict[str, Array]:
+    """The measures of coefficients by outcome and of the draws of these names, each (chain, draw) or (chain, draw, k)."""
     from arviz_stats.base import array_stats
 
-    beta = reported_coefficients(model, solution.posterior["beta"])
     by_outcome = beta[..., None] if beta.ndim == 3 else beta
     each = [by_outcome[..., j, k] for k in range(by_outcome.shape[3]) for j in range(by_outcome.shape[2])]
     for draws in (solution.posterior[name] for name in names):

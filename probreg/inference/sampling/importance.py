@@ -362,7 +362,7 @@ def all_proper(model: Model) -> bool:
 def _note(stats: dict[str, float], found: Weighted) -> str:
     return (
         f"k-hat {stats['k_hat']:.2f}; {found.log_weight.size:,} weighted points are worth {stats['ess']:,.0f} independent draws, "
-        f"and {stats['distinct']:,.0f} of them stand, some several times, in the resampled draws; means and standard "
+        f"and {stats['distinct']:,.0f} of them stand, some several times, in the resampled draws. Means and standard "
         f"deviations are the weighted ones, to {stats['mcse_mean']:.2g} sd and {percent(stats['mcse_sd'], 2)}"
     )
 
@@ -370,7 +370,7 @@ def _note(stats: dict[str, float], found: Weighted) -> str:
 def _refusal(found: Weighted, limit: float) -> str:
     return (
         f"importance: k-hat {found.k_hat:.2f} is above {limit:.2f}: a few of {found.log_weight.size:,} points carry the weight, "
-        f"worth {found.ess:,.0f} independent draws; means over them settle slowly if at all, for the posterior is far from a normal "
+        f"worth {found.ess:,.0f} independent draws. Means over them settle slowly if at all, for the posterior is far from a normal "
         "about its mode. Causes are nearly separated classes, a prior with long tails, few rows for sigma. Sample it, "
         "fit(model, 'nuts'), or give a more informative prior; Importance(max_k=...) takes the weights as they are"
     )

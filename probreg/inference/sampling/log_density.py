@@ -39,8 +39,13 @@ def compiled_obstacle(model: Model) -> str | None:
         if not model.design.n:
             return model.design.rows_absent
     for b in model.joint.blocks:
+        if isinstance(b.prior, HierarchicalPrior) and b.prior.called:
+            edged = [name for k, name in b.prior.called.items() if b.prior.hyper[k].prior.bounded]
+            if edged:
+                return f"the prior of {edged[0]} has an edge"
+            continue
         if not (isinstance(b.prior, GaussianPrior | GroupedPrior) or _density_of(b) is not None):
-            columns = ", ".join(model.design.columns[j] for j in b.columns)
+            columns = model.design.called(b.columns)
             unknown = " with its unknown scale" if isinstance(b.prior, HierarchicalPrior) else ""
             return f"the {b.prior.name} prior of {columns}{unknown} has no compiled density"
     for a in model.unknown:
@@ -70,18 +75,26 @@ class ReparameterisedDensity:
     def of(cls, model: Model, at: AffineMap | None = None, *, compiled: bool | None = None) -> "ReparameterisedDensity":
         """`compiled` says whether the rows are summed by compiled code; by default where there are more than some."""
         at = affine_map(model) if at is None else at
-        by_moments = model.likelihood.least_squares
-        compiled = not by_moments and (model.design.n > FEW if compiled is None else compiled)
-        if compiled:
-            check_compiled_density(model, at.centre + 0.1 * at.A.sum(1))  # beside a mode, which may lie on kinks
-        rows = _of_moments(model) if by_moments else _of_rows(model) if compiled else _of_numpy(model)
-        return cls(model, at, compiled, _density(model, at, [rows, *_priors(model)]))
+        # beside a mode, which may lie on kinks
+        parts, compiled = rows_and_priors(model, at.centre + 0.1 * at.A.sum(1), compiled=compiled)
+        return cls(model, at, compiled, _density(model, at, parts))
 
     def unfold(self, z: Array) -> dict[str, Array]:
         """`beta` (p, m) and every unknown aux."""
         point, k = self.at.centre + self.at.A @ z, self.model.shape[0] * self.model.shape[1]
         aux = {a: np.asarray(np.exp(point[k + i])) for i, a in enumerate(self.model.unknown)}
         return {"beta": np.ascontiguousarray(point[:k].reshape(self.model.shape))} | aux
+
+
+def rows_and_priors(model: Model, beside: Array, *, compiled: bool | None = None) -> tuple[list[Sum], bool]:
+    """The likelihood and the priors without hyperparameters, and whether rows are summed by compiled code, which is then held to
+    NumPy's at (vec beta, log aux) = `beside`."""
+    by_moments = model.likelihood.least_squares
+    compiled = not by_moments and (model.design.n > FEW if compiled is None else compiled)
+    if compiled:
+        check_compiled_density(model, beside)
+    rows = _of_moments(model) if by_moments else _of_rows(model) if compiled else _of_numpy(model)
+    return [rows, *_priors(model)], compiled
 
 
 def _density(model: Model, at: AffineMap, parts: list[Sum]) -> Density:
@@ -169,14 +182,34 @@ def _of_numpy(model: Model) -> Sum:
 
 
 def _priors(model: Model) -> list[Sum]:
-    blocks = [_block(model, b) for b in model.joint.blocks if not isinstance(b.prior, Flat)]
+    blocks = [_block(model, b) for b in model.joint.blocks if not isinstance(b.prior, Flat | HierarchicalPrior)]
     return blocks + [_aux(model, i, a) for i, a in enumerate(model.unknown)]
 
 
 def _block(model: Model, block: BlockPrior) -> Sum:
     if isinstance(block.prior, GroupedPrior):
         return _norms(model, block)
+    if block.prior.root_of_groups({}) is not None:
+        return _by_groups(model, block)
     return _compiled_block(model, block) if _density_of(block) else _quadratic(model, block)
+
+
+def _by_groups(model: Model, block: BlockPrior) -> Sum:
+    """log N(b_g; 0, Lambda Lambda') of all groups and predictors, group by group."""
+    q, m, at = len(block.columns), model.shape[1], _entries(model, block)
+    root = block.prior.root_of_groups({})
+    inverse = np.linalg.inv(root)
+    top = float(block.prior.log_prob(np.zeros((q, m))))
+    back = inverse.T @ inverse
+
+    def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        # d/d b_g = - (Lambda Lambda')^-1 b_g
+        b = theta[at].reshape(-1, len(root), m)
+        pull = np.einsum("kl,glm->gkm", back, b)
+        slopes[at] -= pull.ravel()
+        return top - 0.5 * float((b * pull).sum())
+
+    return value_of
 
 
 def _entries(model: Model, block: BlockPrior) -> Array:

@@ -27,12 +27,14 @@ from probreg.inference.base import (
     improper_noise,
     moments_of_draws,
     sigma_note,
+    with_proper_correlations,
 )
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma, require_full_rank
 from probreg.inference.modes.existence import Rising
 from probreg.inference.modes.newton import find_mode, runs_away
 from probreg.inference.modes.separation import separation
 from probreg.inference.sampling import pymc_engine
+from probreg.inference.sampling.group_density import GroupDensity
 from probreg.inference.sampling.laplace import further_modes
 from probreg.inference.sampling.log_density import ReparameterisedDensity, compiled_obstacle
 from probreg.inference.sampling.reparameterisation import proxy_prior
@@ -41,7 +43,6 @@ from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, SmoothPrior
-from probreg.system.progress import progress_bar
 
 _TUNE = {"compiled": 300, "pymc": 400}
 Engine = Literal["auto", "compiled", "pymc"]
@@ -109,14 +110,15 @@ class NUTS(Method):
             if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
                 columns = model.design.called(b.columns)
                 return (
-                    f"nuts: the scale of {columns} has an improper prior, under which the posterior has no finite mass; give a "
+                    f"nuts: the scale of {columns} has an improper prior, under which the posterior has no finite mass. Give a "
                     "proper one such as Normal(HalfNormal(1.0)), or use evidence, which takes its most probable value"
                 )
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        with progress_bar("nuts", show=self.progress):
-            return self._solution(model, rng)
+        model, said = with_proper_correlations(model)
+        found = self._solution(model, rng)
+        return replace(found, notes=(*said, *found.notes)) if said else found
 
     def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
         _proper(model)
@@ -160,6 +162,8 @@ def _solution(model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str,
 
 def _native(model: Model) -> tuple[Density, tuple[str, ...]]:
     """The compiled density; chains start at draws of the normal approximation where there is one."""
+    if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
+        return _native_by_groups(model)
     found = ReparameterisedDensity.of(model)
     shapes = {"beta": model.shape, **dict.fromkeys(model.unknown, ())}
     size = found.at.A.shape[1]
@@ -170,6 +174,15 @@ def _native(model: Model) -> tuple[Density, tuple[str, ...]]:
     told = further_modes(model) if found.at.whitened else None
     notes = (Routine(found.at.note), *([told] if told else []))
     return Density(size, found.log_prob, found.unfold, start, shapes, found.compiled), notes
+
+
+def _native_by_groups(model: Model) -> tuple[Density, tuple[str, ...]]:
+    """The same of a model with effects by group, their covariance unknown."""
+    found = GroupDensity.of(model)
+    names = [name for b in found.blocks for name in b.names]
+    shapes = {"beta": model.shape, **dict.fromkeys((*model.unknown, *names), ())}
+    notes = tuple(map(Routine, (found.at.note, *found.at.words)))
+    return Density(found.size, found.log_prob, found.unfold, found.start, shapes, found.compiled), notes
 
 
 def _by_pymc(model: Model, why: str) -> tuple[Density, tuple[str, ...]]:

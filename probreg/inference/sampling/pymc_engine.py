@@ -21,6 +21,7 @@ from probreg.model.pymc_graph import (
     coords_of,
     hyper_names,
     hyper_variables,
+    in_groups,
     log_density,
     log_prior,
     observe,
@@ -36,7 +37,7 @@ def made(model: Model) -> tuple[Any, tuple[str, ...]]:
     model, typical = with_blocks_apart(model), typical_scales(model)
     if whole := Marginalised.of(model):
         return _started(model, typical, marginalised_graph(model, whole)), (Routine(NOTE),)
-    at = reparameterise(model)
+    at = reparameterise(model, typical)
     return _started(model, typical, reparameterised_graph(model, at)), tuple(map(Routine, (at.note, *at.words)))
 
 
@@ -101,6 +102,12 @@ def _stretched(model: Model, at: Reparameterisation, theta: Any, unit: Any, hype
             parts.append((value.T if several else value[:, None]).ravel())
             continue
         this: Any = block.prior
+        if (root := this.root_of_groups(hyper[b.block])) is not None:
+            # b_g = Lambda u_g, u the loose coordinates
+            u = in_groups(theta[b.entries].reshape((-1, model.shape[1])), root.type.shape[0])
+            rows = [sum(root[k, j] * u[:, j] for j in range(k + 1)) for k in range(root.type.shape[0])]
+            parts.append(pt.stack(rows, axis=1).ravel())
+            continue
         spread = this.spread(**hyper[b.block])
         each = spread if spread.ndim == 0 else (spread.T if several else spread[:, None]).ravel()
         parts.append(

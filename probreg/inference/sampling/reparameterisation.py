@@ -18,6 +18,7 @@ from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.exact.evidence import Evidence
 from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.latent_groups import LatentGroup
 from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
 from probreg.inference.modes.newton import covariance_at
 from probreg.inference.penalized.piecewise_linear import any_mode
@@ -44,6 +45,7 @@ from probreg.system.terminal import percent
 _CUSP = "a prior with a cusp is sampled as a scale mixture of uniforms, which is smooth in its own coordinates"
 _STEPS = 14  # of Newton's method, past which the mode is too far away for its curvature to describe the posterior
 _FAR = 4.0  # posterior standard deviations
+_LEAST = 0.05  # of the median of its prior: the standard deviation of effects at which chains start
 _SETTLED = 0.5  # of a block's coefficients by the data: above it the block is centred
 
 
@@ -126,10 +128,11 @@ def _by_moments(model: Model) -> AffineMap | None:
     return AffineMap(np.r_[given.mean, np.full(a, np.log(sigma))], A, True, note)
 
 
-def reparameterise(model: Model) -> Reparameterisation:
-    """Whitened where there is a mode to whiten by, with loose blocks where a scale is unknown and the data are weak."""
-    scales = typical_scales(model)
-    near = replace(model, prior=proxy_prior(model, {i: s.spread for i, s in scales.items()}))
+def reparameterise(model: Model, scales: Mapping[int, "Typical"] | None = None) -> Reparameterisation:
+    """Whitened where there is a mode to whiten by, with loose blocks where a scale is unknown and the data are weak; `scales` are
+    those of `typical_scales`, where they are known."""
+    scales = typical_scales(model) if scales is None else scales
+    near = replace(model, prior=proxy_prior(model, {i: s.plain or s.spread for i, s in scales.items()}))
     loose = [
         _noncentred_block(model, i, s.spread) for i, s in scales.items() if not s.centred and not _has_cusp(model, i)
     ]
@@ -201,6 +204,8 @@ def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlocks:
     block, m = model.joint.blocks[i], model.shape[1]
     location = getattr(unit_prior(block), "location", 0.0)
     index = vec_entries(block.columns, m)
+    if _by_groups(block.prior):  # standard normal coordinates, times the root
+        spread = 1.0
     return StretchedBlocks(i, index, np.repeat(np.broadcast_to(location, len(block.columns)), m).astype(float), spread)
 
 
@@ -229,6 +234,11 @@ def _with_noncentred(model: Model, at: Reparameterisation, loose: tuple[Stretche
             A[b.entries, b.entries] = _prior_sd(model, b)
             centre[b.entries] = b.location
     return replace(at, A=A[:, A.any(0)], centre=centre, loose=loose, follow=follow)
+
+
+def _by_groups(prior: Prior) -> bool:
+    """Effects by group, which a root multiplies."""
+    return isinstance(prior, HierarchicalPrior) and bool(prior.called)
 
 
 def _has_cusp(model: Model, i: int) -> bool:
@@ -270,6 +280,7 @@ class Typical(NamedTuple):
     centred: bool
     words: str
     hyper: Mapping[str, float]  # of a latent prior, at that spread
+    plain: Prior | None = None  # the prior there, of effects by group
 
 
 def typical_scales(model: Model) -> dict[int, Typical]:
@@ -286,16 +297,25 @@ def typical_scales(model: Model) -> dict[int, Typical]:
     for k, i in enumerate(tuned):
         prior: Any = blocks[i].prior
         values, share = found[k] if found else (_medians(prior), 0.0)
+        grouped = _by_groups(prior)
+        values = _no_edge(prior, values) if grouped else values
         spread = prior.spread(**values)
-        way = "centred" if share > _SETTLED and prior.scalar else "non-centred"
+        way = "centred" if share > _SETTLED and (prior.scalar or grouped) else "non-centred"
         columns = model.design.called(blocks[i].columns)
-        scale = ", ".join(f"{v:.3g}" if name == "tau" else f"{name} {v:.3g}" for name, v in values.items())
+        told = {prior.called.get(name, name): v for name, v in prior.natural(values).items()}
+        scale = ", ".join(f"{v:.3g}" if name == "tau" else f"{name} {v:.3g}" for name, v in told.items())
         at = (
             f"at the scale of most evidence, {scale}, the data settle {percent(share, 2)} of {columns}"
             if found
             else columns
         )
-        out[i] = Typical(spread, way == "centred", f"the unknown scale is sampled with beta, {way}: {at}", values)
+        out[i] = Typical(
+            spread,
+            way == "centred",
+            f"the unknown scale is sampled with beta, {way}: {at}",
+            values,
+            prior.given(**values) if grouped else None,
+        )
     return out
 
 
@@ -308,6 +328,12 @@ def _local(block: BlockPrior) -> Typical:
 
 def _medians(prior: LatentPrior) -> dict[str, float]:
     return {name: float(np.median(h.prior.sample(np.random.default_rng(0), 1001))) for name, h in prior.hyper.items()}
+
+
+def _no_edge(prior: LatentPrior, values: Mapping[str, float]) -> dict[str, float]:
+    """Hyperparameters a sampler can start at: a standard deviation of zero becomes a small one."""
+    least = {name: _LEAST * v for name, v in _medians(prior).items()}
+    return {name: max(v, least[name]) if scale else v for (name, v), scale in zip(values.items(), prior.scales)}
 
 
 def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
@@ -326,10 +352,19 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
     return [
         (
             dict(zip(g.hyper, hyper[of == k].tolist())),
-            float(top.at.effective[of == k][0]) / (len(g.columns) * model.shape[1]),
+            _share_settled(g, top.at.effective[of == k], model.shape[1]),
         )
         for k, g in enumerate(problem.unknown)
     ]
+
+
+def _share_settled(group: LatentGroup, effective: Array, predictors: int) -> float:
+    """Of the coefficients of a group, from the parameters that the data settle: one number of all, or those of each scale of effects."""
+    if group.prior is None or not group.prior.called:
+        return float(effective[0]) / (len(group.columns) * predictors)
+    scales = np.array(group.prior.scales)
+    each = len(group.columns) / len(group.prior.effects) * predictors  # type: ignore[attr-defined]
+    return float(effective[scales].sum() / (each * max(scales.sum(), 1)))
 
 
 def _edged(model: Model) -> list[str]:
@@ -352,7 +387,8 @@ def _all_normal(model: Model) -> dict[Key, Prior]:
 
 
 def proxy_prior(model: Model, spreads: Mapping[int, Any] | None = None) -> Any:
-    """Normal priors of the same centre and scale in place of others: they shape coordinates, not the posterior."""
+    """Normal priors of the same centre and scale in place of others: they shape coordinates, not the posterior. `spreads` are
+    those of blocks with hyperparameters, or the plain priors themselves."""
     columns, spreads = model.design.columns, spreads or {}
     return {
         tuple(columns[j] for j in b.columns): _normal(b.prior, spreads.get(i)) for i, b in enumerate(model.joint.blocks)
@@ -360,6 +396,8 @@ def proxy_prior(model: Model, spreads: Mapping[int, Any] | None = None) -> Any:
 
 
 def _normal(prior: Prior, spread: Any = None) -> Prior:
+    if isinstance(spread, Prior):
+        return spread
     if isinstance(prior, Flat | GaussianPrior | WholePrior):
         return prior
     if isinstance(prior, HierarchicalPrior):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probreg.inference.base import Array, Solution
-from probreg.inference.modes.wide import Factored
+from probreg.inference.modes.wide import UnwrittenCovariance
 
 ASYMPTOTIC_DRAWS = 2000
 
@@ -30,9 +30,9 @@ def asymptotic(solution: Solution, rng: np.random.Generator) -> tuple[Array, dic
     return beta, aux
 
 
-def _normal_draws(scale: Array | Factored, rng: np.random.Generator) -> Array:
+def _normal_draws(scale: Array | UnwrittenCovariance, rng: np.random.Generator) -> Array:
     """(S, k) from N(0, scale)."""
-    if isinstance(scale, Factored):
+    if isinstance(scale, UnwrittenCovariance):
         return scale.draws(rng, ASYMPTOTIC_DRAWS)
     # V = Q diag(v) Q': Q diag(v)^(1/2) z ~ N(0, V).
     value, vector = np.linalg.eigh(np.nan_to_num(scale))

@@ -47,9 +47,9 @@ class Bootstrap(Method):
     method : str or Method
         The point estimate.
     kind : {"pairs", "residual", "parametric", "wild"}
-        "pairs" draws observations (right whatever the variance). "residual" draws residuals (Gaussian and StudentT,
+        "pairs" draws observations (right whatever the variance), and whole groups where effects vary by a group. "residual" draws residuals (Gaussian and StudentT,
         equal variances). "wild" flips their signs (Gaussian and StudentT, any variances; says nothing of sigma).
-        "parametric" draws responses from the likelihood at the estimate (right if the model is).
+        "parametric" draws responses from the likelihood at the estimate (right if the model is), and effects of groups anew.
     reps : int
         Number of replicates.
     interval : {"percentile", "bca", "studentised"}
@@ -92,6 +92,8 @@ class Bootstrap(Method):
             return f"bootstrap wraps a method that finds a mode, not {self.method!r}"
         if why := method.obstacle(model):
             return why
+        if model.design.recipe.grouped and (why := _of_groups(self.kind, model)):
+            return why
         inner = _chosen(method, model)
         if inner.target != "mode" or not inner.probabilities:
             return f"bootstrap wraps a method that finds a mode; {inner.name} does not"
@@ -104,7 +106,8 @@ class Bootstrap(Method):
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """What the wrapped method settles on, scales it finds for priors included: they are held in every replicate."""
         inner = METHODS.resolve(self.method).resolve(model, rng)
-        return inner._replace(method=replace(self, method=inner.method))
+        # a solution that is already there is of all rows, and would stand in the place of replicates
+        return inner._replace(method=replace(self, method=inner.method), solution=None)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         model.design.need_rows("a bootstrap")
@@ -128,6 +131,31 @@ class Bootstrap(Method):
         with one_blas_thread():
             runs = each_of(run, seeds, "bootstrap, replicates", workers=self.workers, show=self.progress)
         return _gathered(self, inner, model, found, runs, (errors, robust))
+
+
+def _of_groups(kind: str, model: Model) -> str | None:
+    """Why this kind does not resample effects that vary by a group, or None."""
+    groups = {term.group for term in model.design.recipe.grouped.values()}
+    if kind in ("residual", "wild"):
+        return f"a {kind} bootstrap keeps the effects of groups as they are; use pairs, which draws groups, or parametric, which draws effects"
+    if kind == "pairs" and len(groups) > 1:
+        return (
+            f"a bootstrap of groups is of one grouping, and this model has {', '.join(sorted(groups))}; use parametric"
+        )
+    if not all(set(term.columns) <= set(model.design.columns) for term in model.design.recipe.grouped.values()):
+        return "a bootstrap of groups needs all columns of a term"
+    return None
+
+
+def _own_of_groups(model: Model, found: Solution, scale: Array) -> Array:
+    """The covariance of replicates, in which effects of groups have that of the estimate: their replicates are of other groups."""
+    names = {c for term in model.design.recipe.grouped.values() for c in term.columns}
+    own = np.repeat([c in names for c in model.design.columns], model.shape[1])
+    if not own.any():
+        return scale
+    scale = np.where(own[:, None] | own[None, :], 0.0, scale)
+    scale[np.ix_(own, own)] = np.asarray(found.scale)[np.ix_(own, own)]
+    return scale
 
 
 def _chosen(method: Method, model: Model) -> Method:
@@ -196,7 +224,7 @@ def _gathered(
     how = f"standard errors are those of {method.reps} {method.kind} bootstrap replicates of {inner.name}"
     return replace(
         found,
-        scale=np.atleast_2d(np.cov(np.array(whole).T)),
+        scale=_own_of_groups(model, found, np.atleast_2d(np.cov(np.array(whole).T))),
         aux_sd=sd,
         replicates=replicates,
         status=Status.RESAMPLED if found.status.good else found.status,

@@ -35,8 +35,8 @@ DEFINITIONS = {
     "ml": "sigma^2 (X'X)^-1 with the maximum likelihood estimate sigma^2 = RSS/n",
     "observed": "the inverse of minus the second derivatives of the log posterior over (beta, log aux)",
     "expected": "the inverse of X'WX + prior precision, W the expected information of a row; aux held at its estimate",
-    "sampling": "V I V, I = X'WX the expected information of the rows and V the inverse of I + prior precision; what the "
-    "penalised estimate does in repeated samples, its bias left out",
+    "sampling": "V I V, I = X'WX the expected information of the rows and V the inverse of I + prior precision. It is what "
+    "the penalised estimate does in repeated samples, its bias left out",
     "HC0": f"{_HC}, u the score of an observation",
     "HC1": f"{_HC}, u the score of an observation, times n/(n - k)",
     "HC2": f"{_HC}, u the score of an observation over sqrt(1 - leverage)",
@@ -45,10 +45,10 @@ DEFINITIONS = {
     "HAC": "sandwich V M V, M with the products of scores up to `lags` rows apart, Bartlett weights 1 - l/(lags + 1)",
     "bootstrap": "the covariance of the replicates that have an estimate",
     "sampling-weighted": "sandwich V M V over (beta, log aux), M the sum over rows of w^2 u u', u the score of a row, times "
-    "n/(n - 1); rows are the units that were sampled",
+    "n/(n - 1). Rows are the units that were sampled",
 }
 PENALISED = (
-    "the prior is in V, the inverse of the penalised curvature, and not in M; that this differs from the model's own errors "
+    "the prior is in V, the inverse of the penalised curvature, and not in M. That this differs from the model's own errors "
     "is no evidence of misspecification; compare it with 'sampling'"
 )
 _STATA = "G/(G - 1) (n - 1)/(n - k) for a Gaussian, G/(G - 1) for other likelihoods"
@@ -71,7 +71,7 @@ def check_estimator(method: Method, kind: str) -> None:
     if method.target == "posterior":
         raise Incompatible(
             f"a posterior has one covariance, that of its draws, which covariance() gives; {kind!r} is how an estimate varies "
-            "over samples: ask a point estimate of this model for it, such as pr.fit(model, 'newton')"
+            "over samples. Ask a point estimate of this model for it, such as pr.fit(model, 'newton')"
         )
     if not method.probabilities:
         raise Incompatible(f"{method.name} has no likelihood at its answer, so no covariance of kind {kind!r}")
@@ -198,7 +198,7 @@ def _maximum_likelihood(model: Model, solution: Solution, settings: Settings) ->
 def _observed(model: Model, solution: Solution, settings: Settings) -> Spread:
     if isinstance(model.likelihood, ProximalLikelihood):
         raise Incompatible(
-            f"the {model.likelihood.name} likelihood has no second derivatives at its mode, which lies on kinks; ask for 'expected', "
+            f"the {model.likelihood.name} likelihood has no second derivatives at its mode, which lies on kinks. Ask for 'expected', "
             "or for 'HC0', which counts the density of the residuals there"
         )
     at = estimate_of(model, solution, "observed information")

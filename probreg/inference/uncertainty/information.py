@@ -317,6 +317,6 @@ def inverse(H: Array) -> Array:
     except np.linalg.LinAlgError:
         raise NotConverged(
             "the curvature at the estimate is not positive definite (an exact fit, or no maximum), so the estimate has no "
-            "covariance of this kind; see check(model), or give a prior"
+            "covariance of this kind. See check(model), or give a prior"
         ) from None
     return np.asarray(cho_solve(scaled, np.eye(len(H)))) / np.outer(d, d)

@@ -25,11 +25,13 @@ NO_TESTS = (
 
 
 class Adjusted(NamedTuple):
-    """Adjusted p-values (R,), the half-width of simultaneous intervals in standard errors, and what was done in words."""
+    """Adjusted p-values (R,), the half-width of simultaneous intervals in standard errors, what was done in words, and the p-value of
+    each test by itself (R,)."""
 
     p: Array
     critical: float
     words: str
+    alone: Array
 
 
 def check_adjust(adjust: Any) -> None:
@@ -65,24 +67,26 @@ def adjusted(
     bonferroni = float(law.isf(alpha / (2 * R)))
     match adjust:
         case "bonferroni":
-            return Adjusted(np.minimum(R * each, 1.0), bonferroni, f"Bonferroni over {R}")
+            return Adjusted(np.minimum(R * each, 1.0), bonferroni, f"Bonferroni over {R}", each)
         case "holm":
             order = np.argsort(each, kind="stable")
             steps = np.maximum.accumulate(np.minimum((R - np.arange(R)) * each[order], 1.0))
             # a stepwise test has no intervals of its own: those of Bonferroni hold together
-            return Adjusted(steps[np.argsort(order)], bonferroni, f"Holm's p-values over {R}, Bonferroni's intervals")
+            return Adjusted(
+                steps[np.argsort(order)], bonferroni, f"Holm's p-values over {R}, Bonferroni's intervals", each
+            )
         case "tukey":
             k = _require_equal_pairs(covariance, pairs_of)
             range_df = np.inf if df is None else df
             q = stats.studentized_range
             critical = float(q.ppf(prob, k, range_df)) / np.sqrt(2.0)
-            return Adjusted(q.sf(np.sqrt(2.0) * size, k, range_df), critical, f"Tukey's range of {k} means")
+            return Adjusted(q.sf(np.sqrt(2.0) * size, k, range_df), critical, f"Tukey's range of {k} means", each)
     M = largest_of_family(covariance, df)
     p = np.array([np.mean(s <= M) for s in size])
     # P(|T_j| >= t) <= P(max >= t) <= R P(|T_j| >= t): the integral over points is held to what is known without it
     p = np.clip(p, each, np.minimum(R * each, 1.0))
     critical = float(np.clip(np.quantile(M, prob), law.isf(alpha / 2), bonferroni))
-    return Adjusted(p, critical, f"single-step over {R}, the joint law by {_POINTS:,} points")
+    return Adjusted(p, critical, f"single-step over {R}, the joint law by {_POINTS:,} points", each)
 
 
 def _require_equal_pairs(covariance: Array, pairs_of: int | None) -> int:

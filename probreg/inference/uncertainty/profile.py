@@ -5,7 +5,8 @@ profile: sqrt(2 (l(max) - l(psi))) <= z; score (Rao 1948): |l'(psi)| sqrt(c' I^-
 expected information of the coefficients. l is the log posterior, which is the log-likelihood where priors are flat.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
 from probreg.numerics.linalg import weighted_gram
+from probreg.system.progress import progress_bar
 
 
 def likelihood_ratio(path: ConstrainedPath, psi: float) -> float:
@@ -50,7 +52,7 @@ STATISTICS: Mapping[str, Statistic] = {"profile": likelihood_ratio, "score": rao
 
 
 def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Array, Array]:
-    """Ends (p, outcomes) of the interval of each reported coefficient at standard normal quantile z, -inf or inf on a side
+    """Ends (h, outcomes) of the interval of each reported coefficient at standard normal quantile z, -inf or inf on a side
     where the likelihood never falls far enough. Incompatible for a model without derivatives; NotConverged where the
     maximum was not reached."""
     _possible(model, solution, kind)
@@ -61,7 +63,7 @@ def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Arr
     with np.errstate(all="ignore"):
         # The step of the search is one standard error (c'V c)^(1/2) of the coefficient c'theta.
         V = B @ np.linalg.pinv(B.T @ local.curvature @ B, hermitian=True) @ B.T
-    for j, d in np.ndindex(p, len(D)):
+    for j, d in _counted(model.design.head.tolist(), len(D), f"{kind} intervals"):
         c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
         path, se = ConstrainedPath(at, c, (theta, local)), float(np.sqrt(max(c @ V @ c, 0.0)))
         not_estimable = solution.not_estimable is not None and bool(solution.not_estimable[j, d])
@@ -71,7 +73,13 @@ def inverted(model: Model, solution: Solution, kind: str, z: float) -> tuple[Arr
                 ends[side, j, d] = s * np.inf
             else:
                 ends[side, j, d] = end(path, STATISTICS[kind], z, s, unit, runaway=not_estimable)
-    return ends[0], ends[1]
+    return ends[0][model.design.head], ends[1][model.design.head]
+
+
+def _counted(columns: list[int], outcomes: int, name: str) -> Iterator[tuple[int, int]]:
+    """The number of each coefficient with that of its outcome, under a bar."""
+    with progress_bar(name, len(columns) * outcomes) as bar:
+        yield from bar.over(product(columns, range(outcomes)))
 
 
 def inverted_aux(model: Model, solution: Solution, kind: str, name: str, z: float) -> tuple[float, float]:

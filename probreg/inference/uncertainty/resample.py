@@ -6,10 +6,12 @@ A frequency weight of w is w observations: they are resampled, and get their noi
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from probreg.data import Design
+from probreg.data.unwritten import UnwrittenColumns, beside_groups
 from probreg.inference.base import Array, Solution
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.model.model import Model
@@ -60,9 +62,34 @@ class Source:
 def resample_pairs(source: Source, rng: np.random.Generator) -> Model:
     """Observations (x, y) drawn with replacement, written as frequencies of the rows."""
     row_of, d = source.row_of, source.model.design
+    if d.recipe.grouped:
+        return resample_groups(source, rng)
     counts = np.bincount(row_of[rng.integers(0, len(row_of), len(row_of))], minlength=d.n)
     keep = counts > 0
     return replace(source.model, design=replace(d.take(keep), weights=counts[keep].astype(float)))
+
+
+def resample_groups(source: Source, rng: np.random.Generator) -> Model:
+    """Whole groups drawn with replacement; a group that is drawn twice is two groups, each with effects of its own."""
+    d = source.apart
+    terms = d.recipe.grouped
+    codes = np.asarray(d.inputs[next(iter(terms))])[:, 0].astype(int)
+    G = len(next(iter(terms.values())).levels)
+    members = [np.flatnonzero(codes == g) for g in range(G)]
+    drawn = [members[g] for g in rng.integers(0, G, G)]
+    rows = np.concatenate(drawn)
+    slot = np.repeat(np.arange(G, dtype=float), [len(r) for r in drawn])
+    out = d.take(rows)
+    inputs, place = dict(out.inputs), {c: j for j, c in enumerate(d.columns)}
+    for key in terms:
+        inputs[key] = np.column_stack([slot, inputs[key][:, 1:]])
+    if isinstance(out.X, UnwrittenColumns):
+        X: Any = beside_groups(out.X.head, [(term, inputs[key]) for key, term in terms.items()])
+    else:
+        X = out.X.copy()
+        for key, term in terms.items():
+            X[:, [place[c] for c in term.columns]] = term.columns_at(inputs[key])
+    return replace(source.model, design=replace(out, X=X, inputs=inputs, read={}))
 
 
 def residual(source: Source, rng: np.random.Generator) -> Model:
@@ -79,10 +106,23 @@ def wild(source: Source, rng: np.random.Generator) -> Model:
 
 
 def parametric(source: Source, rng: np.random.Generator) -> Model:
-    """y* drawn from the likelihood at the estimate."""
+    """y* drawn from the likelihood at the estimate; effects that vary by a group are drawn from their prior."""
     likelihood, at = source.model.likelihood, source.apart
     known = likelihood.at_rows({**source.model.fixed, **source.solution.aux}, at.precision)
-    return source.with_response(likelihood.sample(rng, source.fitted, **known, **source.model.given(at)))
+    eta = source.fitted + _drawn_effects(source, rng)
+    return source.with_response(likelihood.sample(rng, eta, **known, **source.model.given(at)))
+
+
+def _drawn_effects(source: Source, rng: np.random.Generator) -> Array | float:
+    """What effects that vary by a group add to eta (total, m) when they are drawn anew, less what the estimate has of them."""
+    model, found = source.model, source.solution
+    noise, added = model.noise({**model.fixed, **found.aux}), np.zeros_like(found.beta)
+    for b in model.joint.blocks:
+        if model.design.grouped_of(b.columns) is not None:
+            own = list(b.columns)
+            shape = (1, len(own), found.beta.shape[1])
+            added[own] = b.prior.sample(rng, shape, noise if b.prior.sigma_units else 1.0)[0] - found.beta[own]
+    return source.apart.X @ added if added.any() else 0.0
 
 
 SAMPLERS: dict[str, Callable[[Source, np.random.Generator], Model]] = {

@@ -2,9 +2,10 @@
 
 Everything a Gaussian model needs of the rows of A = [X y] is its upper triangular factor F, F'F = A' diag(w) A. It is
 found without ever relying on A'A of an ill-conditioned A; rows are visited in blocks that stay in cache and are shared by
-the cores. A file imports only from those before it: blocks, factors, then tall and doubled (strangers).
+the cores. A file imports only from those before it: blocks, factors, then tall, doubled and arrow (strangers), and sparse_arrow behind arrow.
 """
 
+from probreg.numerics.linalg.arrow import Arrow as Arrow
 from probreg.numerics.linalg.blocks import (
     limited as limited,
     map_blocks as map_blocks,
@@ -29,4 +30,5 @@ from probreg.numerics.linalg.factors import (
     rank_of as rank_of,
     solve_upper as solve_upper,
 )
+from probreg.numerics.linalg.sparse_arrow import SparseArrow as SparseArrow, blocks_of as blocks_of
 from probreg.numerics.linalg.tall import Reduction as Reduction, reduce_rows as reduce_rows, triangular as triangular

@@ -22,7 +22,7 @@ def one_penalty(prior: JointPrior, columns: Sequence[str], intercept: str) -> tu
     if found is None or intercept in known or set(columns) - set(known) - {intercept}:
         raise Incompatible(
             "other packages take one Normal, Laplace or ElasticNet prior about zero, the same for all columns but the "
-            "intercept; the penalty of each column is prior.as_penalty"
+            "intercept. The penalty of each column is prior.as_penalty"
         )
     return found
 

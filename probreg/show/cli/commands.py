@@ -29,7 +29,7 @@ from probreg.priors import Flat, Normal
 from probreg.show.cli.files import read_file, response_level
 from probreg.show.cli.priors import parse_aux, parse_likelihood, parse_prior
 from probreg.system.disk import destination
-from probreg.system.terminal import visible
+from probreg.system.terminal import probability_said, visible
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # the base of every complaint about options; typer does not export it
 
@@ -61,6 +61,8 @@ class Commands(TyperGroup):
 _VALUED = re.compile(r"\b(missing|event|reference|likelihood|method)=['\"]([^'\"]*)['\"]")
 _NUMBER = re.compile(r"\b(prob|seed)=([\d.]*\d)")
 _NAMED = re.compile(r"\b(missing|event|reference|weights|offset|aux)=(?![\w'\"\[{(.-])")
+# where a print of the library says that the rest is: an attribute or a method of what it prints
+_ELSEWHERE = re.compile(r"\bin (?:summary\(\))?(?:\.[a-z_]+(?:\(\))?|(?<=\)))")
 _WEIGHTS = re.compile(r"\bpr\.weights\.(precision|sampling)\((\w+)\)")
 
 
@@ -73,6 +75,17 @@ def as_options(said: str) -> str:
     said = _WEIGHTS.sub(r"--weights \1:\2", said)
     said = said.replace(".show(verbose=True)", "--verbose")
     return _NAMED.sub(r"--\1", _NUMBER.sub(r"--\1 \2", _VALUED.sub(r"--\1 \2", said)))
+
+
+def as_printed(said: str, rest: str = "with --verbose") -> str:
+    """What the library prints, with the place of what it leaves out as the command line has it.
+
+    >>> as_printed("2 more reasons in .reasons; 8 notes in .notes")
+    '2 more reasons with --verbose; 8 notes with --verbose'
+    >>> as_printed("… 9 rows more, in summary().to_string(); s(x): 9 columns, in summary()", "below")
+    '… 9 rows more, below; s(x): 9 columns, below'
+    """
+    return _ELSEWHERE.sub(rest, as_options(said))
 
 
 def _stop(said: str, code: int) -> None:
@@ -144,11 +157,12 @@ def demo(
         fits = {"ML": fit_model(model), "mode": fit_model(regular)}
     with _working("drawing from the posterior"):
         fits["posterior"] = fit_model(regular, NUTS(draws=500 if quick else 1000), seed=seed)
-    _compared(fits, 0.95)
+    _compared(fits, 0.95, rest="in the report")
     _say("\nP(damage) at 31 °F, the forecast for the launch (95 % intervals); the coldest flight so far had 53 °F")
     for name, fit in fits.items():
         p = fit.predict({"temperature": [31.0]}).isel(obs=0)
-        _say(f"  {name:<10} {float(p['mean']):.3f}  ({float(p['mean_lower']):.3f} to {float(p['mean_upper']):.3f})")
+        mean, low, high = (probability_said(float(p[q])) for q in ("mean", "mean_lower", "mean_upper"))
+        _say(f"  {name:<10} {mean:<6}  ({low} to {high})")
     _report(
         fits,
         out,
@@ -180,9 +194,9 @@ def fit_command(
     with _working(f"fitting by {method}"), _one_line_warnings():
         main = fit_model(model, chosen, seed=seed)
         fits = _beside(model, main)
-    _compared(fits, prob)
+    of = _compared(fits, prob, rest="below" if verbose else "with --verbose")
     if verbose:
-        _in_full(fits)
+        _in_full(fits, of, prob)
     if save is not None:
         _say(f"\nfit saved in {main.save(save)}")
     if out is not None:
@@ -256,15 +270,37 @@ def _beside(model: Model, main: Fit) -> dict[str, Fit]:
     return {**fits, "mode" if main.target == "mode" else main.method.name: main}
 
 
-def _compared(fits: Mapping[str, Fit], prob: float) -> None:
+def _compared(fits: Mapping[str, Fit], prob: float, rest: str) -> Any:
+    """Prints the table; `rest` says where what it leaves out is."""
     from probreg.comparison import compare
 
-    alone = next(iter(fits.values())) if len(fits) == 1 else None
-    _say("", compare(fits, prob) if alone is None else alone.summary(prob))
+    of = compare(fits, prob) if len(fits) > 1 else None
+    _say("", as_printed(str(next(iter(fits.values())).summary(prob) if of is None else of), rest))
+    return of
 
 
-def _in_full(fits: Mapping[str, Fit]) -> None:
-    """Every check of the model and every note of the fits."""
+def _in_full(fits: Mapping[str, Fit], of: Any, prob: float) -> None:
+    """Every row of the table, every reason why fits differ, every check of the model and every note."""
+    if of is None:
+        (alone,) = fits.values()
+        _say("\nEvery row", alone.summary(prob).to_string())
+    else:
+        shown = [
+            "param",
+            "fit",
+            "estimate",
+            "error",
+            "lower",
+            "upper",
+            "difference",
+            "se_ratio",
+            "prior_weight",
+            "prior",
+        ]
+        _say("\nEvery row", of.tidy()[shown].to_string(index=False, na_rep="", float_format="{:.5g}".format))
+        reasons = [f"  {visible(param)}, {visible(said)}" for param, each in of.reasons.items() for said in each]
+        _say(*(["\nEvery reason", *reasons] if reasons else []))
+        _say(*(["\nNotes of the comparison", *(f"  {visible(note)}" for note in of.notes)] if of.notes else []))
     for name, fit in fits.items():
         _say(f"\nChecks of {name}", probreg.check(fit.model, verbose=True))
         _say(f"\nNotes of {name}", *(f"  {visible(note)}" for note in fit.described["notes"]))

@@ -1,6 +1,6 @@
 """Pictures of results: each is a function that returns a matplotlib Figure, one file each.
 
-Those in PLOTS take a fit or several, `smooth` a fit with smooth terms; the others take the result of another room, which their
+Those in PLOTS take a fit or several, `smooth` a fit with smooth terms, `effects` one with effects of groups; the others take the result of another room, which their
 name says (`path`, `choice`, `explain`, `interval_panel`, `coverage`, `sbc`, `bias_variance`, `reliability`). Every picture reads in
 greyscale (markers and lines differ, not only colours) and needs no legend to be guessed at. matplotlib is imported when the
 first picture is drawn. Adding a picture is one file and one line here.
@@ -16,6 +16,7 @@ from probreg.show.plot.calibration import calibration
 from probreg.show.plot.coefficients import coefficients
 from probreg.show.plot.coverage import coverage
 from probreg.show.plot.diagnose import diagnose
+from probreg.show.plot.effects import effects
 from probreg.show.plot.explain import explain
 from probreg.show.plot.fitted import fitted
 from probreg.show.plot.interval_panel import interval_panel
@@ -62,6 +63,7 @@ __all__ = [
     "coefficients",
     "coverage",
     "diagnose",
+    "effects",
     "explain",
     "fitted",
     "interval_panel",

@@ -1,6 +1,6 @@
 """The fitted curve over the data, with the band of the mean and, for a measured response, of a new observation."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals import equal_tail
-from probreg.likelihoods import Bernoulli, OfClasses, OfTrials, SoftmaxLikelihood
+from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
 from probreg.show.plot.parameters import Rename, renamed
 from probreg.show.plot.style import (
     GREY,
@@ -29,7 +29,7 @@ from probreg.show.plot.style import (
     shorten,
     top_legend,
 )
-from probreg.show.plot.sweep import Sweep, sweep
+from probreg.show.plot.sweep import Sweep, groups_along, sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,8 +53,8 @@ def fitted(
     """The mean E[y | x] along one numeric variable, one panel per fit on the same axes, the others at typical values.
 
     Measured and counted responses: data, mean, band of the mean, band of a new observation; of trials the shares of the
-    rows, larger for more trials. Two levels: P(event) with its band over the 0/1 data (jittered). Classes: the
-    probability of each with its band, and observed shares in bins.
+    rows, larger for more trials. Two levels: P(event) with its interval over the 0/1 data (jittered). Classes: the
+    probability of each with its interval, and observed shares in bins.
 
     Parameters
     ----------
@@ -101,30 +101,42 @@ def fitted(
         ax.set_visible(i < len(several))
     words = renamed([path.variable, *path.held], rename)
     reference = _mean_or_none(first, path) if len(several) > 1 else None
+    means = {fit.model.likelihood.mean_name(fit.model.design.response) for fit in several.values()}
+    one = len(means) == 1  # several quantiles are no one quantity: each panel's title says which
+    axis = means.pop() if one else first.model.design.response
     for i, (ax, (name, fit)) in enumerate(zip(axes.flat, several.items())):
-        _panel(ax, fit, path, prob, reference if i else None)
+        _panel(ax, fit, path, prob, reference if i else None, _curve_word(fit) if one else "fitted curve")
         below = i + cols >= len(several)
         title = f"{shorten(name, 24)}" if len(several) > 1 else None
         label(
             ax,
             x=shorten(words[path.variable]) if below else None,
-            y=shorten(first.model.likelihood.mean_name(first.model.design.response)) if i % cols == 0 else None,
+            y=shorten(axis) if i % cols == 0 else None,
             title=title,
         )
         ax.tick_params(labelbottom=below)
     top_legend(fig, axes.flat[0])
-    dashed = f"dashed: {say(next(iter(several)))}. " if reference is not None and reference.ndim == 1 else ""
-    footnote(fig, dashed + _held({words[name]: value for name, value in path.held.items()}, path.offset is not None))
+    said = f"Dashed: {say(next(iter(several)))}. " if reference is not None and reference.ndim == 1 else ""
+    if isinstance(first.model.likelihood, SoftmaxLikelihood):
+        said = f"Markers: observed shares in bins of rows. Bands: {100 * prob:g} % intervals of the probabilities. "
+    held = {words[name]: value for name, value in path.held.items()}
+    footnote(fig, said + _held(held, path.offset is not None, _grouped(several.values())))
     return fig
 
 
-def _held(values: Mapping[str, str], offset: bool) -> str:
+def _grouped(fits: Iterable[Fit]) -> tuple[str, ...]:
+    """What groups are of in these fits."""
+    return tuple(dict.fromkeys(term.group for fit in fits for term in fit.model.design.recipe.grouped.values()))
+
+
+def _held(values: Mapping[str, str], offset: bool, groups: tuple[str, ...]) -> str:
     """Where the variables that do not move stay: each of a few, or how many."""
     if len(values) > _TOLD:
         said = f"{len(values)} others at their mean or most frequent value"
     else:
         said = ", ".join(f"{shorten(name, 24)} = {shorten(value, 24)}" for name, value in values.items())
-    parts = [p for p in (said, "offset at its mean" * offset) if p]
+    zero = f"effects of {', '.join(groups)} at zero" if groups else ""
+    parts = [p for p in (said, zero, "offset at its mean" * offset) if p]
     return f"Held: {', '.join(parts)}" if parts else ""
 
 
@@ -133,25 +145,47 @@ def _predicted(fit: Fit, path: Sweep, prob: float) -> Any:
     not show and which is quick for every likelihood; mean and its band come from all."""
     draws = fit.solution.draws
     if draws is None or (step := -(-draws.count // _DRAWS)) <= 1:
-        return fit.predict(path.rows, prob, offset=path.offset)
+        return fit.predict(path.rows, prob, offset=path.offset, groups=groups_along(fit))
     some = replace(draws, values={k: v[:, ::step] for k, v in draws.values.items()})
     thin = replace(fit, solution=replace(fit.solution, draws=some))
-    found = thin.predict(path.rows, prob, offset=path.offset)
-    means = fit.predictive(path.rows, offset=path.offset).means()
+    found = thin.predict(path.rows, prob, offset=path.offset, groups=groups_along(fit))
+    means = fit.predictive(path.rows, offset=path.offset, groups=groups_along(fit)).means()
     lower, upper = equal_tail(means, prob)
     return found.assign(
         {k: (found["mean"].dims, v) for k, v in (("mean", means.mean(0)), ("mean_lower", lower), ("mean_upper", upper))}
     )
 
 
+def _of_new_groups(fit: Fit, path: Sweep, prob: float, found: Any) -> tuple[Any, str]:
+    """The band of new observations is of a group that the fit has not met, where effects vary by groups; and whose it is."""
+    if not fit.model.design.recipe.grouped or "new_lower" not in found:
+        return found, ""
+    draws = fit.solution.draws
+    if draws is not None and (step := -(-draws.count // _DRAWS)) > 1:
+        some = replace(draws, values={k: v[:, ::step] for k, v in draws.values.items()})
+        fit = replace(fit, solution=replace(fit.solution, draws=some))
+    try:
+        new = fit.predict(path.rows, prob, offset=path.offset, groups="new")
+    except Incompatible:  # their prior has no normal distribution
+        return found, ", typical group"
+    return found.assign({k: new[k] for k in ("new_lower", "new_upper")}), ", new group"
+
+
 def _mean_or_none(fit: Fit, path: Sweep) -> Array | None:
     try:
-        return np.asarray(fit.predict(path.rows, offset=path.offset)["mean"])
+        return np.asarray(fit.predict(path.rows, offset=path.offset, groups=groups_along(fit))["mean"])
     except NotConverged:
         return None
 
 
-def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None) -> None:
+def _curve_word(fit: Fit) -> str:
+    """What the curve is, for the legend."""
+    name = fit.model.likelihood.mean_name(fit.model.design.response)
+    ordinary = name == fit.model.design.response or isinstance(fit.model.likelihood, OfClasses)
+    return "mean" if ordinary else shorten(name.removeprefix("the "), 28)  # such as a quantile
+
+
+def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None, word: str) -> None:
     try:
         found = _predicted(fit, path, prob)
     except (NotConverged, Incompatible):
@@ -160,13 +194,13 @@ def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None)
     if isinstance(fit.model.likelihood, SoftmaxLikelihood):
         _classes(ax, fit, path, found)
         return
-    if isinstance(fit.model.likelihood, Bernoulli):
+    if fit.model.likelihood.binary:
         # 0 and 1, each moved a little towards the middle so that rows do not hide one another.
         events = fit.model.design.observed
         rng = np.random.default_rng(0)  # of the picture, not of the analysis: the same data give the same picture
         moved = events + np.where(events > 0.5, -1.0, 1.0) * rng.uniform(0.0, 0.05, len(events))
         ax.scatter(path.observed, moved, s=_area(fit), facecolors="none", edgecolors=GREY, linewidths=0.8, zorder=2.5,
-                   label="data (jittered)", rasterized=len(events) > MANY)  # fmt: skip
+                   label=f"{_data_word(fit)} (jittered)", rasterized=len(events) > MANY)  # fmt: skip
         ax.set_ylim(-0.04, 1.04)
     else:
         y = fit.model.likelihood.response(fit.model.design.observed)
@@ -178,21 +212,27 @@ def _panel(ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None)
             edgecolors=GREY,
             linewidths=0.8,
             zorder=1.5,
-            label="data",
+            label=_data_word(fit),
             rasterized=len(y) > MANY,
         )
+        found, whose = _of_new_groups(fit, path, prob, found)
         # not under sampling weights; and new observations of trials are successes, not shares
         if "new_lower" in found and not isinstance(fit.model.likelihood, OfTrials):
             ax.fill_between(path.x, found["new_lower"], found["new_upper"], color=LIGHT, alpha=0.55, linewidth=0,
-                            label=f"{100 * prob:g} % of new observations", zorder=1)  # fmt: skip
-    look, name = mark(0), fit.model.likelihood.mean_name(fit.model.design.response)
-    ordinary = name == fit.model.design.response or isinstance(fit.model.likelihood, OfClasses)
-    word = "mean" if ordinary else shorten(name.removeprefix("the "), 28)  # such as a quantile
+                            label=f"{100 * prob:g} % of new observations{whose}", zorder=1)  # fmt: skip
+    look = mark(0)
     ax.fill_between(path.x, found["mean_lower"], found["mean_upper"], color=look.color, alpha=0.28, linewidth=0,
                     label=f"{100 * prob:g} % interval of the {word}", zorder=2)  # fmt: skip
     if reference is not None:
         ax.plot(path.x, reference, color=INK, linewidth=1.0, linestyle=(0, (5, 2)), zorder=4)
     ax.plot(path.x, found["mean"], color=look.color, linewidth=1.8, label=word, zorder=3)
+
+
+def _data_word(fit: Fit) -> str:
+    """What a marker is, for the legend."""
+    if isinstance(fit.model.likelihood, OfTrials):
+        return "share in a row, larger for more trials"
+    return "data" if fit.model.design.weights is None else "data, larger for more weight"
 
 
 def _area(fit: Fit) -> Any:

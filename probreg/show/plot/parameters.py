@@ -20,8 +20,9 @@ def columns_of(fit: Fit) -> dict[str, int | None]:
     >>> columns_of(pr.ols([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0], columns=["dose"]))
     {'Intercept': 0, 'dose': 1, 'sigma': None}
     """
-    outcomes = fit.coef.size // fit.model.shape[0]
-    names: dict[str, int | None] = {str(name): i // outcomes for i, name in enumerate(fit.parameter_names)}
+    head = fit.model.design.head
+    outcomes = fit.coef.size // len(head) if len(head) else 1
+    names: dict[str, int | None] = {str(name): int(head[i // outcomes]) for i, name in enumerate(fit.parameter_names)}
     return names | dict.fromkeys(fit.solution.scalars)
 
 

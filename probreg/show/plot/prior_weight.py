@@ -11,6 +11,7 @@ from probreg.comparison.prior_weight import maximum_likelihood
 from probreg.errors import Incompatible, ProbregError
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
+from probreg.inference.base import has_effects
 from probreg.model.model import Model
 from probreg.priors import Flat, LocationScale
 from probreg.show.plot.parameters import Order, Rename, Scale, arranged, intercepts, renamed, spreads
@@ -75,7 +76,7 @@ def prior_weight(
     Raises
     ------
     Incompatible
-        When every prior is flat, but for those of smooth functions.
+        When every prior is flat, but for those of smooth functions, and for effects that vary by a group.
 
     Examples
     --------
@@ -85,6 +86,11 @@ def prior_weight(
     ['dose']
     """
     drawn = columns_to_draw(fit.model)
+    if has_effects(fit.model):
+        raise Incompatible(
+            "the effects of groups have their prior in common, so that no maximum likelihood stands beside it; "
+            "fit.effects says how far each is pooled"
+        )
     if not drawn.any():
         raise Incompatible(
             "every prior of coefficients in this model is flat or of a smooth function: there is no prior to draw"

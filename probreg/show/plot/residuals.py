@@ -7,7 +7,7 @@ import numpy as np
 from probreg.arguments.scalars import checked
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, UnivariateLikelihood
+from probreg.likelihoods import UnivariateLikelihood
 from probreg.show.plot.observations import Observations, observations, observed_quantile_residuals, smooth
 from probreg.show.plot.qq import against_normal, residual_word, said_of
 from probreg.show.plot.style import (
@@ -67,7 +67,7 @@ def residuals(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     ['fitted mean of stack_loss', 'normal quantile']
     """
     likelihood = fit.model.likelihood
-    if not isinstance(likelihood, UnivariateLikelihood) or isinstance(likelihood, Bernoulli):
+    if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
         raise Incompatible(f"residuals of {likelihood.named} response say little: use plot.calibration(fit)")
     seen = observations(fit)
     z = observed_quantile_residuals(fit, seen)

@@ -10,7 +10,7 @@ from probreg.assess.after.local import local_obstacle
 from probreg.assess.after.residuals import residuals
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Bernoulli, SmoothLikelihood, UnivariateLikelihood
+from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
 from probreg.show.plot.observations import smooth
 from probreg.show.plot.style import DASHED, GREY, Size, fitted_name, footnote, label, mark, paper, points, top_legend
 
@@ -56,7 +56,7 @@ def scale_location(fit: Fit, *, ax: "Axes | None" = None, figsize: Size | None =
     'fitted mean of stack_loss'
     """
     likelihood = fit.model.likelihood
-    if not isinstance(likelihood, UnivariateLikelihood) or isinstance(likelihood, Bernoulli):
+    if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
         raise Incompatible(f"the spread of {likelihood.named} response is its mean's: use plot.calibration(fit)")
     fig, axes = paper(size=(5.0, 3.6), figsize=figsize, ax=ax)
     spread_against_fitted(axes[0, 0], fit)

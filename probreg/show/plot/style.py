@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import shown_value
+from probreg.comparison.same_question import named_as_text
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
+from probreg.fits.goodness import tested_at_found_scales
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,13 +50,17 @@ def mark(i: int) -> Mark:
 
 def named_fits(fits: "Fit | Mapping[str, Fit]") -> dict[str, Fit]:
     """Fits by name; a single one is named by its method."""
-    return {fits.method.name: fits} if isinstance(fits, Fit) else dict(fits)
+    return (
+        {fits.method.name: fits} if isinstance(fits, Fit) else {named_as_text(n): fit for n, fit in dict(fits).items()}
+    )
 
 
 def estimate_word(fit: Fit) -> str:
     """What the number of a fit is called."""
     if fit.target == "posterior":
         return "posterior mean"
+    if fit.solution.found is not None and tested_at_found_scales(fit):
+        return f"{fit.solution.found.criterion} estimate"
     return "ML estimate" if fit.model.flat else "posterior mode"
 
 

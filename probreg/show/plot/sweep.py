@@ -14,6 +14,7 @@ from probreg.data.formula.variables import variables
 from probreg.data.rows import full_weights
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
+from probreg.model.group_effects import Groups, rows_of_groups, with_group_columns
 
 Array = np.ndarray
 Variables = Mapping[str, Any]
@@ -39,7 +40,8 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
     DataError when there is no numeric variable, or when the variables cannot be read back and `data` is None.
     """
     design = fit.model.design
-    table = variables(design, data)
+    groups = design.recipe.of_groups_alone
+    table = {name: values for name, values in variables(design, data).items() if name not in groups}
     base = {name: _typical(values, design.weights) for name, values in table.items()}
     numeric = [name for name, values in table.items() if _is_number(values) and len(np.unique(values)) > 1]
     if not numeric:
@@ -54,6 +56,11 @@ def sweep(fit: Fit, variable: str | None, data: Any, span: tuple[float, float] |
     x = np.linspace(low, high, _POINTS)
     held = {name: _shown(value) for name, value in base.items() if name != variable}
     return Sweep(variable, x, _rows(base, variable, x), _offset(design, len(x)), held, observed)
+
+
+def groups_along(fit: Fit) -> Groups | None:
+    """Of which groups a curve is: the typical one, whose effects are zero."""
+    return "typical" if fit.model.design.recipe.grouped else None
 
 
 def _is_number(values: Any) -> bool:
@@ -90,7 +97,9 @@ def _wald_of_range(fit: Fit, table: Variables, base: Variables, name: str) -> fl
     low, high = np.quantile(np.asarray(table[name], dtype=float), [0.1, 0.9])
     if low == high:
         low, high = float(np.min(table[name])), float(np.max(table[name]))
-    made = fit.model.design.at(_rows(base, name, np.array([low, high])), offset=_offset(fit.model.design, 2))
+    design, rows = fit.model.design, _rows(base, name, np.array([low, high]))
+    made = design.at(with_group_columns(design.recipe, rows), offset=_offset(design, 2))
+    made = rows_of_groups(made, "typical") if design.recipe.grouped else made
     step = made.X[1] - made.X[0]
     p, m = fit.model.shape
     change = step @ fit.solution.beta

@@ -19,6 +19,7 @@ from probreg.fits.fit import Fit
 from probreg.inference.base import markov
 from probreg.show.report.answer import answer
 from probreg.show.report.facts import findings, method_facts, model_facts
+from probreg.show.report.groups import fits_of_groups, groups_section
 from probreg.show.report.pictures import (
     coefficients_picture,
     curve_picture,
@@ -36,6 +37,7 @@ from probreg.system.progress import progress_bar
 SECTIONS = {
     "answer": "Answer",
     "predictions": "Predictions",
+    "groups": "Groups",
     "model": "Model",
     "checks": "Checks of the model",
     "comparison": "Comparison of the fits",
@@ -81,8 +83,8 @@ def report(
     text : str, optional
         Your own words, after the title; an empty line ends a paragraph.
     sections : str or list of str, optional
-        What to include, in this order: "answer", "predictions", "model", "checks", "comparison", "diagnostics", "method",
-        "versions".
+        What to include, in this order: "answer", "predictions", "groups", "model", "checks", "comparison", "diagnostics",
+        "method", "versions".
     effects : str, list of str, or mapping, optional
         The variables whose effects are told, or a mapping from them to their moves as in `comparisons`, such as
         {"temperature": -10}. By default all of them, by one unit or one standard deviation; a number whose effect is not
@@ -142,13 +144,14 @@ def render(
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     several = fits_by_name([fits] if isinstance(fits, Fit) else fits, "report")
-    chosen = _chosen(sections, predict, len(several))
+    chosen = _chosen(sections, predict, several)
     comparison = compare(several, prob, guarantee=guarantee)
     first = next(iter(several.values())).model
     # Only what is shown is computed.
     made: dict[str, Any] = {
         "answer": lambda: _answer(several, comparison, effects, data),
         "predictions": lambda: predictions_table(several, predict, prob),
+        "groups": lambda: groups_section(comparison),
         "model": lambda: {"facts": model_facts(several), "pictures": influence_picture(several)},
         "checks": lambda: findings({name: _before(fit) for name, fit in several.items()}),
         "comparison": lambda: _comparison(comparison),
@@ -172,10 +175,11 @@ def render(
     )
 
 
-def _chosen(sections: Any, predict: Any, fits: int) -> list[str]:
+def _chosen(sections: Any, predict: Any, fits: Mapping[str, Fit]) -> list[str]:
     """The names of the sections, in their order."""
+    grouped = bool(fits_of_groups(fits))
     if sections is None:
-        idle = {"predictions": predict is None, "comparison": fits == 1}
+        idle = {"predictions": predict is None, "groups": not grouped, "comparison": len(fits) == 1}
         return [name for name in SECTIONS if not idle.get(name, False)]
     names = [sections] if isinstance(sections, str) else list(dict.fromkeys(sections))
     for name in names:
@@ -183,6 +187,10 @@ def _chosen(sections: Any, predict: Any, fits: int) -> list[str]:
             raise DataError(f"sections are among {', '.join(SECTIONS)}; got {name!r}")
     if "predictions" in names and predict is None:
         raise DataError("sections has 'predictions', which needs rows: pass predict={'a name': {'x': 1.0}}")
+    if "groups" in names and not grouped:
+        raise DataError(
+            "sections has 'groups', and no fit has effects that vary by a group, such as (1 | g) of a formula"
+        )
     return names
 
 

@@ -125,9 +125,10 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
 
 
 def _own(model: Model) -> tuple[str, ...]:
-    """The variables that the columns read; an offset alone has no effect to estimate."""
+    """The variables that the columns read; an offset alone has no effect to estimate, and names of groups have none to move."""
     recipe: Any = model.design.recipe
-    return tuple(read_by(model.design) if isinstance(recipe, ArrayColumns) else recipe.variables)
+    read = read_by(model.design) if isinstance(recipe, ArrayColumns) else recipe.variables
+    return tuple(v for v in read if v not in recipe.of_groups_alone)
 
 
 _GOLDEN, _ROWS = (

@@ -16,9 +16,9 @@ import numpy as np
 from probreg.comparison import decimals, rounded
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.inference.base import markov
+from probreg.inference.base import has_effects, markov
 from probreg.inference.sampling.convergence import R_HAT
-from probreg.likelihoods import Bernoulli, OfClasses, OfTrials
+from probreg.likelihoods import OfClasses, OfTrials
 from probreg.show.plot.calibration import calibration
 from probreg.show.plot.coefficients import coefficients
 from probreg.show.plot.fitted import fitted
@@ -163,15 +163,17 @@ def curve_picture(fits: Mapping[str, Fit], prob: float, data: Any, variable: str
     fit, share = next(iter(fits.values())), f"{100 * prob:g} %"
     likelihood = fit.model.likelihood
     if likelihood.outcomes:
-        said = f"Probability of each class with its {share} band; points are observed shares in bins, with the other columns as they fell."
+        said = f"Probability of each class with its {share} interval; markers are observed shares in bins of rows, whatever their other columns."
     elif isinstance(likelihood, OfTrials):
-        said = f"Probability of a success with its {share} band; points are the shares of the rows, larger for more trials."
+        said = f"Probability of a success with its {share} interval; a circle is the share of a row, larger for more trials."
     elif isinstance(likelihood, OfClasses):
-        said = f"Probability of the event with its {share} band over the data."
+        said = f"Probability of the event with its {share} interval, over the data."
+    elif fit.model.design.weight_kind == "sampling":  # under which there is no interval of a new observation
+        said = f"{likelihood.centre.capitalize()} with its {share} interval, over the data."
     else:
-        said = f"{likelihood.centre.capitalize()} with its {share} band (dark) and the {share} band of a new observation (light) over the data."
+        said = f"{likelihood.centre.capitalize()} with its {share} interval (dark) and that of a new observation (light), over the data."
     alt = f"Fitted curve of {fit.model.design.response} for {', '.join(fits)}"
-    return _shown("Fitted curve", said, alt, lambda: fitted(fits, variable, data=data, prob=prob))
+    return picture_of("Fitted curve", said, alt, lambda: fitted(fits, variable, data=data, prob=prob))
 
 
 def coefficients_picture(fits: Mapping[str, Fit], prob: float) -> Shown:
@@ -179,14 +181,14 @@ def coefficients_picture(fits: Mapping[str, Fit], prob: float) -> Shown:
     share = f"{100 * prob:g} %"
     said = f"Estimates with {share} intervals, one panel per parameter, each with its own axis."
     alt = f"Estimates and {share} intervals of {', '.join(fits)}, one panel per parameter"
-    return _shown("Coefficients", said, alt, lambda: coefficients(fits, prob))
+    return picture_of("Coefficients", said, alt, lambda: coefficients(fits, prob))
 
 
 def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
-    """Prior, likelihood and posterior of the fit that answers, where some prior is informative."""
+    """Prior, likelihood and posterior of the fit that answers, where some prior is informative and no effect varies by a group."""
     judged, fit = judged_fit(fits)
     drawn = int(columns_to_draw(fit.model).sum())
-    if not drawn:
+    if not drawn or has_effects(fit.model):
         return []
     title, alt = "Prior, likelihood, posterior", f"Prior, likelihood and posterior densities of {judged}"
     if drawn > _PANELS:
@@ -194,18 +196,18 @@ def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
             Shown(title, f"Not drawn for {drawn} coefficients; plot.prior_weight draws those of one fit.", "", alt, 0.0)
         ]
     said = f"{judged}: what the prior and the data say of each coefficient, and both together."
-    return [_shown(title, said, alt, lambda: prior_weight(fit))]
+    return [picture_of(title, said, alt, lambda: prior_weight(fit))]
 
 
 def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
     """Fit to the data, leverage, and chains where there are any."""
     judged, fit = judged_fit(fits)
-    if fit.model.likelihood.outcomes or isinstance(fit.model.likelihood, Bernoulli):
+    if fit.model.likelihood.outcomes or fit.model.likelihood.binary:
         said = f"{judged}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
-        out = [_shown("Calibration", said, f"Calibration of {judged}", lambda: calibration(fit, prob))]
+        out = [picture_of("Calibration", said, f"Calibration of {judged}", lambda: calibration(fit, prob))]
     else:
-        said = f"{judged}: left, residuals against fitted means with a smooth, level at zero when the mean is right; right, quantile residuals, on the line when the distribution is right."
-        out = [_shown("Residuals", said, f"Residuals and normal quantiles of {judged}", lambda: residuals(fit))]
+        said = f"{judged}: left, residuals against fitted means with a smooth, level at zero when the mean is right. Right, quantile residuals, on the line when the distribution is right."
+        out = [picture_of("Residuals", said, f"Residuals and normal quantiles of {judged}", lambda: residuals(fit))]
     out += _leverage(fits)
     for name, one in fits.items():
         if markov(one.method, one.solution):
@@ -220,15 +222,15 @@ def _leverage(fits: Mapping[str, Fit]) -> list[Shown]:
     if fit is None or not 0 < fit.model.design.n <= _MANY:
         return []
     caption = f"{name}: rows that fit badly stand high or low, rows that pull the fit stand to the right; the curves are of equal Cook's distance."
-    shown = _shown("Leverage", caption, f"Studentised residuals against leverage of {name}", lambda: leverage(fit))
+    shown = picture_of("Leverage", caption, f"Studentised residuals against leverage of {name}", lambda: leverage(fit))
     return [shown] if shown.source else []
 
 
 def _chains(name: str, fit: Fit) -> list[Shown]:
     return [
-        _shown(f"Chains of {name}", "Density and trace of each chain: chains that mix lie on top of one another, without trend.",
+        picture_of(f"Chains of {name}", "Density and trace of each chain: chains that mix lie on top of one another, without trend.",
                f"Densities and traces of the chains of {name}", lambda: trace(fit)),
-        _shown(f"Ranks of {name}", "Histogram of the ranks of each chain among all draws: flat, along the dashed line, when the chains mix.",
+        picture_of(f"Ranks of {name}", "Histogram of the ranks of each chain among all draws: flat, along the dashed line, when the chains mix.",
                f"Rank histograms of the chains of {name}", lambda: rank(fit)),
     ]  # fmt: skip
 
@@ -239,7 +241,8 @@ def judged_fit(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
     return next((pair for pair in reversed(good) if pair[1].target == "posterior"), good[-1])
 
 
-def _shown(title: str, caption: str, alt: str, draw: Callable[[], "Figure"]) -> Shown:
+def picture_of(title: str, caption: str, alt: str, draw: Callable[[], "Figure"]) -> Shown:
+    """The picture that `draw` makes, or why there is none."""
     try:
         figure = draw()
     except (DataError, Incompatible, NotConverged) as error:

@@ -70,12 +70,12 @@ def _shown_parameters(of: Comparison) -> list[str]:
     return [str(p) for p, role in names if role != "coefficient" or str(p).partition(": ")[0] not in hidden]
 
 
-def estimates_table(of: Comparison) -> WideTable:
-    """A row per parameter: estimate, SE and interval of each fit, digits by the smallest standard error of the parameter.
+def estimates_table(of: Comparison, params: Sequence[str] | None = None) -> WideTable:
+    """A row per parameter, or those of `params`: estimate, SE and interval of each fit, digits by the smallest standard error of it.
 
     Of one fit the prior weight stands beside them, where some prior has one.
     """
-    shown = _shown_parameters(of)
+    shown = _shown_parameters(of) if params is None else list(params)
     alone = len(of.fits) == 1
     weighed = alone and bool((of.data["prior_weight"].sel(param=shown) > 0).any())
     parts, columns = [], []
@@ -99,6 +99,8 @@ def _estimate_cells(of: Comparison, param: str, name: str) -> list[str]:
         return [f"{one['estimate']:g}", "", "held", ""]
     if np.isnan(one["estimate"]):
         return ["none exists", "", "", ""]
+    if one["estimate"] == 0.0 and not np.isfinite(errors).any():  # a standard deviation that vanishes
+        return ["0", "", "", ""]
     lower, upper = (minus(rounded(one[k], places)) for k in ("lower", "upper"))
     interval = f"{lower} to {upper}" if lower and upper else ""
     share = percent(weight).removesuffix(" %") if np.isfinite(weight) else ""
@@ -125,11 +127,11 @@ def comparison_table(of: Comparison) -> WideTable:
     return WideTable(parts, shown, [list(row) for row in zip(*columns)] if columns else [])
 
 
-def kinds_said(of: Comparison) -> str:
-    """The kinds of the intervals, fit by fit, in a sentence."""
+def kinds_said(of: Comparison, params: Sequence[str] | None = None) -> str:
+    """The kinds of the intervals, or those of `params`, fit by fit, in a sentence."""
     said = []
     for name in of.fits:
-        here = of.data.sel(fit=name)
+        here = of.data.sel(fit=name) if params is None else of.data.sel(fit=name, param=list(params))
         here = here.isel(param=np.isfinite(here["lower"].values) | np.isfinite(here["upper"].values))
         each = dict.fromkeys(zip(here["role"].values, here["kind"].values, here["param"].values))
         first = next((k for _, k, _ in each if k in KIND_WORDS), "")

@@ -1,6 +1,7 @@
 """From a scale, from draws or from replicates of an estimate to two ends. Arrays in, arrays out."""
 
 from collections.abc import Mapping
+from typing import overload
 
 import numpy as np
 from scipy.special import gammainccinv, ndtr, ndtri, stdtrit
@@ -11,13 +12,23 @@ from probreg.errors import Incompatible
 Array = np.ndarray
 
 
-def quantile(prob: float, df: float | None) -> float:
+@overload
+def quantile(prob: float, df: float | None) -> float: ...
+
+
+@overload
+def quantile(prob: float, df: Array | float | None) -> Array | float: ...
+
+
+def quantile(prob: float, df: Array | float | None) -> Array | float:
     """The half-width of a central interval in standard units: Student-t on df degrees of freedom, normal without.
 
     >>> round(quantile(0.95, None), 6), round(quantile(0.95, 10), 6)
     (1.959964, 2.228139)
     """
     upper = 0.5 + check_prob(prob) / 2
+    if isinstance(df, np.ndarray):
+        return np.asarray(stdtrit(df, upper))
     return float(ndtri(upper) if df is None else stdtrit(df, upper))
 
 

@@ -14,9 +14,15 @@ import numpy as np
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference import Bootstrap, Method, Solution
-from probreg.inference.base import Estimated, reported_coefficients, reported_estimate
+from probreg.inference.base import Estimated, reported_coefficients, reported_estimate, reported_marginals
 from probreg.inference.penalized.nonsmooth import NO_ERRORS, has_nonsmooth_terms
 from probreg.inference.uncertainty.covariance import reported
+from probreg.inference.uncertainty.found_scales import (
+    profile_interval,
+    satterthwaite,
+    wald_on_free_scale,
+    why_no_satterthwaite,
+)
 from probreg.inference.uncertainty.intervals.arithmetic import (
     equal_tail,
     highest_density,
@@ -28,6 +34,7 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
 )
 from probreg.inference.uncertainty.intervals.marginals import Marginal, OnNodes, RootInverseGamma, of_coefficients
 from probreg.inference.uncertainty.profile import STATISTICS, inverted, inverted_aux
+from probreg.inference.uncertainty.profiled_coefficients import profiled_coefficients
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -55,7 +62,18 @@ class Intervals:
             return "eti"
         if self.solution.replicates is not None:
             return "bootstrap"
-        return "t" if self.solution.df is not None else "wald"
+        return "t" if self.df is not None else "wald"
+
+    @cached_property
+    def df(self) -> Array | float | None:
+        """Degrees of freedom of t, of least squares or those of Satterthwaite's for each coefficient of REML (h,); None without."""
+        s = self.solution
+        if s.df is not None or s.found is None or why_no_satterthwaite(s):
+            return s.df
+        each = satterthwaite(s.found).df(np.eye(len(self.model.design.head)))
+        flat = ~self.model.joint.informative[self.model.design.head]
+        # columns of smooth functions are no estimates with a t law: normal
+        return np.where(flat, each, np.inf) if (each[flat] > 0).all() and np.isfinite(each[flat]).all() else None
 
     @cached_property
     def estimated(self) -> Estimated:
@@ -78,7 +96,10 @@ class Intervals:
 
     def of_aux(self, name: str, prob: float, kind: str | None) -> tuple[float, float]:
         """Ends for a positive parameter that was estimated. DataError for another name."""
-        s, found = self.solution, self.of_kind(kind)
+        s = self.solution
+        if kind is None and s.draws is None and s.found is not None and name in s.found.values:
+            kind = "profile"
+        found = self.of_kind(kind)
         if name not in s.scalars:
             known = ", ".join(s.scalars)
             raise DataError(f"{name!r} was not estimated; auxiliary parameters that were: {known or 'none'}")
@@ -143,7 +164,7 @@ class SymmetricInterval(IntervalKind):
 
     def ends(self, prob: float) -> tuple[Array, Array]:
         own, given = self.of.estimated, self.given
-        df = self.of.solution.df if given is None else given.words.get("df")
+        df = self.of.df if given is None else given.words.get("df")
         if self.name == "t" and df is None:
             whose = f"the {given.words.get('kind', 'given')} covariance" if given is not None else self.of.method.name
             raise Incompatible(f"{whose} has no degrees of freedom here, so no t interval; use kind='wald'")
@@ -153,6 +174,8 @@ class SymmetricInterval(IntervalKind):
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         s = self.of.solution
+        if s.found is not None and name in s.found.values:
+            return wald_on_free_scale(s.found, name, prob)
         if self.name == "t" and s.df is not None and s.df > 0:
             return sigma_from_rss(s.stats["rss"], s.df, prob)
         return positive_interval(s.aux[name], s.aux_sd[name], prob) if s.aux[name] > 0 else (np.nan, np.nan)
@@ -169,11 +192,18 @@ class InvertedInterval(IntervalKind):
         return
 
     def ends(self, prob: float) -> tuple[Array, Array]:
-        shape = self.of.estimated.beta.shape
+        shape, found = self.of.estimated.beta.shape, self.of.solution.found
+        if found is not None:
+            return profiled_coefficients(found, self.name, quantile(prob, None))
         lower, upper = inverted(self.of.model, self.of.solution, self.name, quantile(prob, None))
         return lower.reshape(shape), upper.reshape(shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
+        found = self.of.solution.found
+        if found is not None and name in found.values:
+            if self.name != "profile":
+                raise Incompatible(f"{name} has intervals of kind profile and wald, not {self.name!r}")
+            return profile_interval(found, name, prob)
         return inverted_aux(self.of.model, self.of.solution, self.name, name, quantile(prob, None))
 
 
@@ -197,6 +227,9 @@ class ReplicatedInterval(IntervalKind):
         return lower.reshape(beta.shape), upper.reshape(beta.shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
+        found = self.of.solution.found
+        if found is not None and name in found.values:
+            return np.nan, np.nan  # held in every replicate
         return of_positive_replicates(self._replicates(), self._made, name, self.of.solution.aux[name], prob)
 
     @property
@@ -229,8 +262,8 @@ class PosteriorInterval(IntervalKind):
         if s.posterior.elliptical:
             half = quantile(prob, s.df) * own.error
             return own.beta - half, own.beta + half
-        if s.posterior.marginals is not None:
-            lower, upper = of_coefficients(s.posterior.marginals, prob, self.name)
+        if (known := reported_marginals(self.of.model, s.posterior)) is not None:
+            lower, upper = of_coefficients(known, prob, self.name)
         else:
             beta = reported_coefficients(self.of.model, s.posterior["beta"])
             lower, upper = self._of_draws(beta.reshape(-1, *own.beta.shape), prob)
@@ -272,6 +305,6 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 # What the kinds, and those of marginals known by formula, are called in print.
 KIND_WORDS = {
     "t": "t", "wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density", "chi-square": "chi-square",
-    "log-wald": "Wald on the log scale", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",
+    "log-wald": "Wald on the log scale", "atanh-wald": "Wald on the scale of atanh", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",
     "percentile": "bootstrap percentile", "bca": "bootstrap BCa", "studentised": "bootstrap t",
 }  # fmt: skip

@@ -12,12 +12,13 @@ from probreg.data import Basis, Block
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import likelihood_sums as sums
 
-from .cases import LIKELIHOOD_CASES, Array, auxiliaries, given_for, named
+from .cases import LIKELIHOOD_CASES, Array, auxiliaries, compiled_cases, given_for
 
 P = 3
 SIZES = (0, 1, 2, 127, 128, 513, 1300)  # about the tiles of 128 and 512 rows, odd and even, none
 COMPILED = [v for v in LIKELIHOOD_CASES if isinstance(v, SmoothLikelihood) and v.compiled_density is not None]
-every = pytest.mark.parametrize("likelihood", COMPILED, ids=named)
+# The plain functions of every density are asked in test_compiled.py.
+every = pytest.mark.parametrize("likelihood", compiled_cases(COMPILED))
 BASIS = Basis(np.array([0.0, 0.3, -0.2]), np.array([1.0, 0.7, 1.9]), 0)
 
 

@@ -1,0 +1,97 @@
+"""Do groups differ in the spread of their noise?"""
+
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import fdtrc
+
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.residuals import counted_residuals
+from probreg.assess.before.base import Finding
+from probreg.assess.before.response import of_classes
+from probreg.fits.fit import Fit
+from probreg.inference.varying import effects_of_groups
+from probreg.system.terminal import p_said
+
+Array = np.ndarray
+_LEAST = 3  # rows of a group whose spread is looked at, and two more for each further effect
+
+
+@DIAGNOSTICS.register
+class GroupResidualsDiagnostic(Diagnostic):
+    """The test of Brown and Forsythe: an analysis of variance of the distances |r - median of the group| over groups.
+
+    >>> import probreg as pr
+    >>> sleep = pr.load_dataset("sleepstudy")
+    >>> found = GroupResidualsDiagnostic().run(pr.fit(pr.Model.from_formula("reaction ~ days + (days || subject)", sleep)))
+    >>> found[0].verdict.name
+    'OK'
+    """
+
+    name: ClassVar[str] = "group_residuals"
+    question: ClassVar[str] = "Is the noise of every group as large?"
+    when: ClassVar[str] = "effects that vary by a group"
+    picture: ClassVar[str] = "plot.residuals"
+
+    def applies(self, fit: Fit) -> str | None:
+        terms = fit.model.design.recipe.grouped
+        if not terms:
+            return "no effect varies by a group"
+        if not any(_groups(fit, key) for key in terms):
+            return f"no two groups have {min(_least(fit, key) for key in terms)} rows in memory"
+        return of_classes(fit.model)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        residuals = counted_residuals(fit, "pearson")
+        out: list[Finding] = []
+        for group, key in {t.group: key for key, t in fit.model.design.recipe.grouped.items()}.items():
+            if not (parts := _groups(fit, key)):
+                continue
+            F, p = brown_forsythe([residuals[rows] for _, rows in parts])
+            spread = {level: float(residuals[rows].std()) for level, rows in parts}
+            wide = max(spread, key=spread.__getitem__)
+            differ = "differs" if p < 0.01 else "is alike"
+            sentence = (
+                f"the spread of the noise {differ} between groups of {group} (Brown-Forsythe F = {F:.3g}, {p_said(p)})"
+            )
+            if p < 0.01:
+                sentence += f"; it is largest in {wide}"
+            remedy = (
+                "look for a column that the mean lacks, or rows that are wrong; a student likelihood allows far rows"
+            )
+            out += self.judged(sentence, remedy, statistic=F, p_value=p)
+        return out
+
+
+def _groups(fit: Fit, key: str) -> list[tuple[str, Array]]:
+    """The rows of each group of the term that has enough of them; none where fewer than two have."""
+    design = fit.model.design
+    if key not in design.inputs:
+        return []
+    codes = np.asarray(design.inputs[key])[:, 0].astype(int)
+    order = np.argsort(codes, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    levels = design.recipe.grouped[key].levels
+    found = [(levels[codes[rows[0]]], rows) for rows in parts if len(rows) >= _least(fit, key)]
+    return found if len(found) > 1 else []
+
+
+def _least(fit: Fit, key: str) -> int:
+    """Rows that a group needs: as many effects as rows, or nearly so, leave residuals whose spread differs by the columns alone."""
+    group = fit.model.design.recipe.grouped[key].group
+    return _LEAST + 2 * (len(effects_of_groups(fit.model)[group].effects) - 1)
+
+
+def brown_forsythe(groups: list[Array]) -> tuple[float, float]:
+    """F and p of one-way analysis of variance of |x - median| (Brown & Forsythe 1974).
+
+    >>> brown_forsythe([np.array([1.0, 2.0, 3.0]), np.array([1.0, 5.0, 9.0])])[0].round(6).item()
+    2.117647
+    """
+    away = [np.abs(x - np.median(x)) for x in groups]
+    n, G = sum(map(len, away)), len(away)
+    grand = np.concatenate(away).mean()
+    between = sum(len(a) * (a.mean() - grand) ** 2 for a in away) / (G - 1)
+    within = sum(float(np.square(a - a.mean()).sum()) for a in away) / (n - G)
+    F = np.float64(between / within) if within > 0 else np.float64(np.inf)
+    return F, float(fdtrc(G - 1, n - G, F))

@@ -1,0 +1,100 @@
+"""Hypotheses of a standard deviation, a correlation or a nuisance parameter against a number, such as "cor(Intercept, x | g) = 0".
+
+A posterior gives the probability of an inequality. At scales found by evidence an equality inside the parameters has the likelihood
+ratio 2 (f(top) - max f given the value), f the criterion over theta, which is chi-square(1) under the null; restricted where the fit is.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from probreg.comparison.hypotheses.posterior import Belief, error_of_draws
+from probreg.comparison.hypotheses.result import Hypothesis, Test
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.inference.uncertainty.found_scales import ratio_at
+from probreg.inference.uncertainty.intervals import equal_tail
+
+_ASKED = re.compile(
+    r"\s*(?P<name>.+?)\s*(?P<relation><=|>=|==|=|<|>)\s*(?P<value>[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?)\s*"
+)
+
+
+class ScaleQuestion(NamedTuple):
+    """A name of `fit.solution.scalars`, "=", ">" or "<", and a number."""
+
+    name: str
+    relation: str
+    value: float
+
+    @property
+    def words(self) -> str:
+        return f"{self.name} {self.relation} {self.value:g}"
+
+
+def asked_of_scale(fit: Fit, text: Any) -> ScaleQuestion | None:
+    """What is asked of a scale, None where the text is of coefficients. DataError for a scale that this fit does not have."""
+    met = _ASKED.fullmatch(text) if isinstance(text, str) else None
+    if met is None or met["name"] in fit.parameter_names:
+        return None
+    known = {_plain(name): name for name in fit.solution.scalars}
+    if (name := known.get(_plain(met["name"]))) is None:
+        if re.fullmatch(r"(sd|cor)\([^|]+\|.+\)", met["name"]):
+            raise DataError(
+                f"the hypothesis {text!r} is of no scale that was estimated; there are: {', '.join(known.values()) or 'none'}"
+            )
+        return None
+    return ScaleQuestion(name, met["relation"].replace("==", "=")[0], float(met["value"]))
+
+
+def _plain(name: str) -> str:
+    return name.replace(" ", "")
+
+
+def of_scale(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
+    """The probability of an inequality under a posterior; the likelihood ratio of an equality at scales found by evidence."""
+    return _of_draws(fit, text, asked, prob) if fit.target == "posterior" else _of_ratio(fit, text, asked, prob)
+
+
+def _of_draws(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
+    if asked.relation == "=":
+        raise Incompatible(
+            f"{text!r} has posterior probability zero, as every equality of a scale: ask for an inequality, or fit by evidence"
+        )
+    draws = fit.solution.posterior[asked.name]
+    met = draws > asked.value if asked.relation == ">" else draws < asked.value
+    lower, upper = equal_tail(draws.ravel(), prob)
+    columns = {"estimate": draws.mean(), "sd": draws.std(ddof=1), "lower": lower, "upper": upper}
+    error = error_of_draws(met.astype(float))
+    belief = Belief("P(hypothesis)", float(met.mean()), error, f"share of {met.size} draws")
+    return Hypothesis(text, asked.words, _table(asked, columns), {}, (belief,))
+
+
+def _of_ratio(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
+    found = fit.solution.found
+    if found is None or asked.name not in found.values:
+        raise Incompatible(
+            f"there is no test of {text!r}: it is of effects by group at scales found by evidence; see interval and aux_interval"
+        )
+    if asked.relation != "=":
+        raise Incompatible(
+            f"there is no test of {text!r}: a likelihood ratio is of an equality; a posterior has the probability of an inequality"
+        )
+    statistic, name = ratio_at(found, asked.name, asked.value), "RLRT" if found.criterion == "REML" else "LR"
+    lower, upper = fit.aux_interval(asked.name, prob)
+    columns = {"estimate": found.values[asked.name], "lower": float(lower), "upper": float(upper)}
+    test = Test(name, statistic, "chi2", (1.0,), float(chi2.sf(statistic, 1)))
+    about = "" if found.stated.likelihood.least_squares else "the likelihoods are by Laplace's method"
+    if found.points > 1:
+        about = f"the likelihoods are by {found.points} points of adaptive quadrature"
+    return Hypothesis(text, asked.words, _table(asked, columns), {name: test}, notes=(about,) if about else ())
+
+
+def _table(asked: ScaleQuestion, columns: dict[str, Any]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(
+        [{"combination": asked.name, "value": asked.value, **{k: float(np.asarray(v)) for k, v in columns.items()}}]
+    )

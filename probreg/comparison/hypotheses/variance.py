@@ -1,0 +1,208 @@
+"""The test that a standard deviation of effects by group is zero, at the edge of the parameters.
+
+Twice the log likelihood ratio of the model against that without the effect has under the null no chi-square law, since sd = 0 is an
+edge: with c correlations of the effect it is a mixture of chi2(c) and chi2(c + 1), half each (Self & Liang 1987; Stram & Lee 1994). In
+small samples this is conservative; a parametric bootstrap draws responses under the null and fits both models to each.
+"""
+
+import re
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from probreg.comparison.hypotheses.result import Hypothesis, Test
+from probreg.data.terms.grouped import GroupedTerm
+from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.fits.fit import Fit, fit as fit_model
+from probreg.inference.exact.evidence import Evidence
+from probreg.model.model import Model
+from probreg.priors import Covariance, Flat, HierarchicalPrior, Prior, Reference
+from probreg.system.progress import each_of
+
+Array = np.ndarray
+_SD = re.compile(r"\s*sd\(\s*(?P<effect>[^|]+?)\s*\|\s*(?P<group>[^)]+?)\s*\)\s*=\s*0(\.0*)?\s*")
+_NONE = 1e-7  # of the standard deviation that was found: no effect
+_AGREE = 1e-5  # of the criterion: the fit is at the top of it
+_LEAST = 19  # replicates of a bootstrap
+
+
+class Question(NamedTuple):
+    """A term and the number of the effect whose standard deviation is to be zero."""
+
+    term: GroupedTerm
+    effect: int
+
+    @property
+    def correlations(self) -> int:
+        """c, the correlations that go with it."""
+        return len(self.term.effects) - 1 if self.term.correlated else 0
+
+
+def asks_variance(text: Any) -> bool:
+    """Whether a hypothesis is `sd(effect | group) = 0`."""
+    return isinstance(text, str) and _SD.fullmatch(text) is not None
+
+
+def of_variance(fit: Fit, text: str, replicates: int | None) -> Hypothesis:
+    """The likelihood ratio test of it, restricted where the fit is; by bootstrap with `replicates`."""
+    asked = _question(fit, text)
+    criterion = _criterion(fit)
+    full, null = _models(fit, asked)
+    found = {name: _maximum(model, criterion) for name, model in (("full", full), ("null", null))}
+    own = fit.solution.stats[_STAT[criterion]]
+    if abs(found["full"] - own) > _AGREE * (1.0 + abs(own)):
+        raise Incompatible(
+            f"there is no test of {text!r}: scales or sigma were stated, and the ratio is of models where all of them are found"
+        )
+    statistic = max(2.0 * (found["full"] - found["null"]), 0.0)
+    c, name = asked.correlations, "RLRT" if criterion == "REML" else "LR"
+    tests = {name: Test(name, statistic, f"chi2 mixture {c}:{c + 1}", (float(c), c + 1.0), mixture_p(statistic, c))}
+    notes = [
+        f"the p-value is of half chi-square({c}) and half chi-square({c + 1}), since a standard deviation of zero is at the edge"
+        if c
+        else "the p-value is half that of chi-square(1), since a standard deviation of zero is at the edge"
+    ]
+    if not fit.model.likelihood.least_squares:
+        notes.append("the likelihoods are by Laplace's method")
+    if replicates is not None:
+        p, used = _bootstrap(fit, asked, criterion, statistic, replicates)
+        tests["bootstrap"] = Test("bootstrap", statistic, "simulated", (), p)
+        notes.append(f"the bootstrap is of {used} responses drawn under the null")
+    table = _estimates(fit, asked)
+    return Hypothesis(
+        text, f"sd({asked.term.effects[asked.effect]} | {asked.term.group}) = 0", table, tests, notes=tuple(notes)
+    )
+
+
+_STAT = {"REML": "log_evidence", "ML": "log_likelihood_of_scales"}
+
+
+def mixture_p(statistic: float, correlations: int) -> float:
+    """P(T >= t) of the mixture of chi2(c) and chi2(c + 1), half each; chi2(0) is zero.
+
+    >>> round(mixture_p(2.705543, 0), 6)
+    0.05
+    """
+    if statistic <= 0:
+        return 1.0
+    c = correlations
+    upper = float(chi2.sf(statistic, c + 1))
+    return 0.5 * upper + (0.5 * float(chi2.sf(statistic, c)) if c else 0.0)
+
+
+def _question(fit: Fit, text: str) -> Question:
+    met = _SD.fullmatch(text)
+    assert met is not None
+    effect, group = met["effect"], met["group"]
+    terms = [t for t in fit.model.design.recipe.grouped.values() if t.group == group and effect in t.effects]
+    if not terms:
+        known = [f"sd({e} | {t.group})" for t in fit.model.design.recipe.grouped.values() for e in t.effects]
+        raise DataError(f"the hypothesis {text!r} is of no effect of this model; it has: {', '.join(known) or 'none'}")
+    if fit.target == "posterior":
+        raise Incompatible(
+            f"there is no test of {text!r}: a posterior has no point mass at zero. Fit by evidence, or compare models by elpd"
+        )
+    return Question(terms[0], terms[0].effects.index(effect))
+
+
+def _criterion(fit: Fit) -> str:
+    for criterion, stat in _STAT.items():
+        if np.isfinite(fit.solution.stats.get(stat, np.nan)):
+            return criterion
+    raise Incompatible("a test of a standard deviation is of a fit by evidence (REML or ML); this one is not")
+
+
+def _models(fit: Fit, asked: Question) -> tuple[Model, Model]:
+    """The model with every standard deviation of effects by group unknown, and that with the one in question held at zero."""
+    model, term = fit.model, asked.term
+    name, e = term.effects[asked.effect], asked.effect
+    prior: dict[Any, Prior] = {}
+    grouped = {c for t in model.design.recipe.grouped.values() for c in t.columns}
+    for b in model.joint.blocks:
+        columns = tuple(model.design.columns[j] for j in b.columns)
+        if not grouped.intersection(columns) and b.stated and not isinstance(b.prior, Flat):
+            prior[columns] = b.prior
+    prior |= {key[1:-1]: Covariance() for key in model.design.recipe.grouped}
+    held = max(float(_sds(fit, term)[e]) * _NONE, np.finfo(float).tiny)
+    scale = model.likelihood.noise_scale
+    full = model.with_prior(prior)
+    if scale in model.fixed and model.likelihood.least_squares:
+        full = full.with_aux(**{scale: Reference()})
+    return full, full.with_prior(prior | {term.key[1:-1]: _held(term, name, held)})
+
+
+def _held(term: GroupedTerm, name: str, sd: float) -> Prior:
+    return Covariance(sd={name: sd}, cor=0.0 if len(term.effects) == 2 else None)
+
+
+def _maximum(model: Model, criterion: Any) -> float:
+    unknown = any(isinstance(b.prior, HierarchicalPrior) and b.prior.hyper for b in model.joint.blocks)
+    if not unknown and not model.likelihood.least_squares and not model.unknown:
+        return _at_mode(model, criterion)
+    return float(fit_model(model, Evidence(criterion=criterion)).solution.stats[_STAT[criterion]])
+
+
+def _at_mode(model: Model, criterion: str) -> float:
+    """The same where no scale is unknown: log p(y | mode), and by Laplace's method + k/2 log 2 pi + log |V| / 2 over k flat
+    coefficients."""
+    found = fit_model(model, "newton")
+    flat = np.repeat(~model.joint.informative, model.shape[1])
+    V = np.asarray(found.solution.scale)[np.ix_(flat, flat)]
+    own = found.conditional_log_likelihood
+    return (
+        own
+        if criterion == "ML"
+        else own + 0.5 * flat.sum() * np.log(2.0 * np.pi) + 0.5 * float(np.linalg.slogdet(V)[1])
+    )
+
+
+def _bootstrap(fit: Fit, asked: Question, criterion: str, observed: float, replicates: int) -> tuple[float, int]:
+    """(1 + ratios at least as large) / (1 + replicates), of responses drawn at the null's estimate."""
+    if replicates < _LEAST:
+        raise DataError(f"bootstrap={replicates} is too few for a p-value below 0.05: at least {_LEAST}")
+    full, null = _models(fit, asked)
+    at, rng = fit_model(null, Evidence(criterion=criterion)), np.random.default_rng([fit.seed, 13])  # type: ignore[arg-type]
+    responses = [_drawn(at, rng) for _ in range(replicates)]
+
+    def ratio(i: int) -> float:
+        try:
+            pair = [replace(m, design=replace(m.design, y=responses[i], kept=None)) for m in (full, null)]
+            return 2.0 * (_maximum(pair[0], criterion) - _maximum(pair[1], criterion))
+        except ProbregError:
+            return np.nan
+
+    ratios = np.array(each_of(ratio, range(replicates), "bootstrap of the likelihood ratio"))
+    known = ratios[np.isfinite(ratios)]
+    return float((1 + (known >= observed - 1e-9).sum()) / (1 + len(known))), len(known)
+
+
+def _drawn(at: Fit, rng: np.random.Generator) -> Array:
+    """A response of the rows under a fit: effects of every group from their prior, flat coefficients at the estimate."""
+    model, sigma = at.model, at.model.noise(at.aux)
+    beta = at.solution.beta.copy()
+    for b in model.joint.blocks:
+        if model.design.grouped_of(b.columns) is not None:
+            beta[list(b.columns)] = b.prior.sample(
+                rng, (1, len(b.columns), beta.shape[1]), sigma if b.prior.sigma_units else 1.0
+            )[0]
+    known = model.likelihood.at_rows({**model.fixed, **at.aux}, model.design.precision)
+    given = model.given(model.design)
+    return np.asarray(model.likelihood.sample(rng, model.eta(beta), **known, **given), dtype=float)
+
+
+def _sds(fit: Fit, term: GroupedTerm) -> Array:
+    """(K,) at the estimate."""
+    from probreg.fits.prediction import off_span_of
+
+    off = off_span_of(fit.model, fit.solution)
+    (effects,) = [p for p in (off.of_groups if off is not None else ()) if p.key == term.key]
+    return np.sqrt(np.square(effects.roots[0]).sum(1))
+
+
+def _estimates(fit: Fit, asked: Question) -> Any:
+    import pandas as pd
+
+    name = f"sd({asked.term.effects[asked.effect]} | {asked.term.group})"
+    return pd.DataFrame({"combination": [name], "value": [0.0], "estimate": [_sds(fit, asked.term)[asked.effect]]})

@@ -1,0 +1,297 @@
+"""The log density of the rows of each group given the rows of all others, p(y_g | y_-g).
+
+Under Gaussian noise it is exact at given scales: with V the covariance of the coefficients given all rows, e_g the residuals of the
+group and R = I - X_g V X_g' / sigma^2, the response of a group whose rows are left out has the mean y_g - R^-1 e_g and the covariance
+sigma^2 R^-1. Draws of the scales theta are weighed,
+
+    p(y_g | y_-g) = 1 / E[1 / p(y_g | y_-g, theta)],   theta ~ p(theta | y),
+
+by Pareto-smoothed weights. Elsewhere the effects of the group are integrated out at each draw of everything else (Merkle, Furr &
+Rabe-Hesketh 2019), by quadrature about their posterior.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import block_diag, cho_factor, cho_solve
+from scipy.special import logsumexp
+
+from probreg.comparison.models.leave_one_out import LeftOut, normal_given_scales
+from probreg.data.rows import plus_offset
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.fits.prediction import off_span_of
+from probreg.inference import ClosedForm
+from probreg.inference.sampling.importance import smoothed
+from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
+from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
+from probreg.model.group_effects import GroupEffects
+from probreg.model.model import Model
+from probreg.model.off_span import OffSpan
+from probreg.model.pymc_graph import hyper_at, hyper_names
+from probreg.priors import HierarchicalPrior
+from probreg.priors.base import GaussianPrior
+from probreg.priors.covariance import VaryingEffects
+
+Array = np.ndarray
+_K = 0.7  # Pareto k above which importance sampling is not to be trusted
+_DRAWS = 1000  # at which scales are weighed
+_ATOMS = 400  # at which the effects of a group are integrated out,
+_NODES = 256  # points each
+_TINY = 1e-10  # added to variances and roots that may be zero
+_WIDER = 1.5  # the covariance of these points over that of the effects
+
+
+def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
+    """The group (n,) of each row, from the first fit that knows it. DataError where none does."""
+    known: list[str] = []
+    for fit in fits.values():
+        design = fit.model.design
+        for key, term in design.recipe.grouped.items():
+            if term.group == group and key in design.inputs:
+                return np.asarray(term.levels, dtype=object)[design.inputs[key][:, 0].astype(int)]
+            known.append(term.group)
+        if group in design.read:
+            return np.asarray(design.read[group])
+    raise DataError(
+        f"leave_out={group!r} names no groups of these fits; they have: {', '.join(dict.fromkeys(known)) or 'none'}"
+    )
+
+
+def leave_group_out(fit: Fit, group: str, labels: Array) -> LeftOut:
+    """log p(y_g | the rest) of every group, (G,), in the order of the labels; nan, with the reason, where there is none."""
+    each = [np.flatnonzero(labels == g) for g in dict.fromkeys(labels.tolist())]
+    if (why := _obstacle(fit)) is not None:
+        return LeftOut(np.full(len(each), np.nan), "none", (why,))
+    if fit.model.likelihood.least_squares and _normal_given_scales(fit):
+        return _exact(fit, group, each)
+    return _integrated(fit, group, each)
+
+
+def _obstacle(fit: Fit) -> str | None:
+    if fit.model.design.weights is not None:
+        return "rows with frequencies have no leave-one-group-out: give each observation a row of its own"
+    if fit.model.design.n == 0:
+        return "the rows are not in memory, so that no group can be left out"
+    if fit.target == "mode" and not fit.model.flat and not has_standard_error(fit.solution):
+        return "this mode has no standard errors, so that what the other groups say of it is not known"
+    return None
+
+
+# ---- Gaussian noise: exact given the scales --------------------------------------------------------------------------------
+
+
+def _normal_given_scales(fit: Fit) -> bool:
+    """Whether coefficients are normal given the scales, and these are known or drawn."""
+    drawn = fit.solution.draws is not None
+    if not drawn and fit.model.unknown and not fit.model.flat:
+        return False
+    priors = [b.prior for b in fit.model.joint.blocks]
+    known = all(normal_given_scales(p, drawn=drawn) for p in priors)
+    elliptical = drawn and fit.solution.posterior.elliptical
+    return known and not (elliptical and fit.solution.df is not None)
+
+
+def _exact(fit: Fit, group: str, each: list[Array]) -> LeftOut:
+    if fit.solution.draws is None:
+        if fit.model.flat and fit.model.unknown:
+            return _of_least_squares(fit, each)
+        sigma = float(fit.model.noise(fit.aux))
+        found = _given(fit.model, fit.solution.beta[:, 0], np.asarray(fit.solution.scale), sigma, each)
+        said: tuple[str, ...] = ()
+        if fit.solution.stats.get("ratios_found"):
+            said = (f"the scales were found on all rows and are held while each {group} is left out",)
+        return LeftOut(found, "closed form", (*said, *_lost(found, group)))
+    log_p = np.array([_given(fit.model, *at, each) for at in _at_draws(fit)])
+    return _weighed(log_p, group, "closed form given the scales, weighed over their draws")
+
+
+def _given(model: Model, beta: Array, V: Array, sigma: float, each: list[Array]) -> Array:
+    """log p(y_g | y_-g, theta), (G,), where beta and V are the mean and the covariance given all rows."""
+    at = WhitenedRows.of(model, beta, sigma)
+    out = np.empty(len(each))
+    for i, rows in enumerate(each):
+        value, vector = np.linalg.eigh(at.apart(rows, V))
+        if value[0] < SINGULAR:
+            out[i] = np.nan
+            continue
+        # log N(y_g; y_g - R^-1 e, sigma^2 R^-1) = -n/2 log 2 pi - n log sigma + log |R| / 2 - e'R^-1 e / 2
+        z = vector.T @ at.e[rows]
+        out[i] = 0.5 * np.log(value).sum() - 0.5 * (z**2 / value).sum() + np.log(at.root[rows] / sigma).sum()
+        out[i] -= 0.5 * len(rows) * np.log(2.0 * np.pi)
+    return out
+
+
+def _of_least_squares(fit: Fit, each: list[Array]) -> LeftOut:
+    """The plug-in density at least squares without the group: N(y_g; X_g b_-g, RSS_-g / (n - n_g))."""
+    model, n = fit.model, fit.model.design.n
+    s = ClosedForm().solve(model, np.random.default_rng(0))
+    V = np.nan_to_num(np.asarray(s.scale)) / (s.stats["rss"] / s.df if s.df else 1.0)
+    at, out = WhitenedRows.of(model, s.beta[:, 0], 1.0), np.full(len(each), np.nan)
+    for i, rows in enumerate(each):
+        R = at.apart(rows, V)
+        if len(rows) == n or np.linalg.eigvalsh(R)[0] < SINGULAR:
+            continue
+        away = np.linalg.solve(R, at.e[rows])
+        # RSS_-g = RSS - e'R^-1 e
+        variance = (s.stats["rss"] - at.e[rows] @ away) / (n - len(rows))
+        out[i] = (
+            -0.5 * len(rows) * np.log(2.0 * np.pi * variance)
+            - 0.5 * (away @ away) / variance
+            + np.log(at.root[rows]).sum()
+        )
+    return LeftOut(out, "closed form", _lost(out, "group"))
+
+
+def _at_draws(fit: Fit) -> Iterator[tuple[Array, Array, float]]:
+    """Mean, covariance and sigma of the coefficients given the scales, at draws of these."""
+    model, draws = fit.model, fit.solution.posterior.flat
+    d = model.design
+    root = np.ones(d.n) if d.precision is None else np.sqrt(d.precision)
+    y = d.observed if d.offset is None else d.observed - d.offset[:, 0]
+    G, c = (d.X * root[:, None]).T @ (d.X * root[:, None]), (d.X * root[:, None]).T @ (root * y)
+    S = len(draws["beta"])
+    for s in np.unique(np.linspace(0, S - 1, min(S, _DRAWS)).astype(int)):
+        at = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
+        sigma = float(model.noise({a: at[a] for a in model.unknown} | dict(model.fixed)))
+        M, flat, centre = _root(model, at, sigma)
+        # beta = centre + M u, u ~ N(0, I) but for flat coordinates: H = M'X'WX M / sigma^2 + I
+        H = M.T @ G @ M / sigma**2 + np.diag((~flat).astype(float))
+        factor = cho_factor(H)
+        beta = centre + M @ cho_solve(factor, M.T @ (c - G @ centre) / sigma**2)
+        yield beta, M @ cho_solve(factor, M.T), sigma
+
+
+def _root(model: Model, at: Mapping[str, float], sigma: float) -> tuple[Array, Array, Array]:
+    """M (p, p), which coordinates are flat, and the centre, at the scales of a draw."""
+    p = model.shape[0]
+    M, flat, centre = np.eye(p), np.ones(p, dtype=bool), np.zeros(p)
+    names = hyper_names(model.joint, model.design)
+    for i, b in enumerate(model.joint.blocks):
+        own, q = list(b.columns), len(b.columns)
+        prior, unit = b.prior, sigma if b.prior.sigma_units else 1.0
+        if isinstance(prior, VaryingEffects):
+            inside = hyper_at(model.joint, model.design, i, at) if prior.hyper else {}
+            L = block_diag(*[prior.root(np.log([float(inside[k]) for k in prior.hyper]))[0]] * prior.groups)
+        elif isinstance(prior, HierarchicalPrior):
+            values = {k: at[called] for k, called in names[i].items()}
+            L, prior = np.diag(np.broadcast_to(prior.spread(**values), q) * prior.base.independent(q)), prior.base  # type: ignore[attr-defined]
+        elif isinstance(prior, GaussianPrior):
+            each = prior.independent(q)
+            if each is not None and not np.isfinite(each).all():
+                continue
+            L = np.diag(each) if each is not None else np.linalg.cholesky(np.linalg.inv(prior.precision(q)))
+        else:
+            continue
+        M[np.ix_(own, own)], flat[own] = unit * L, False
+        centre[own] = prior.center(q) if isinstance(prior, GaussianPrior) else 0.0
+    return M, flat, centre
+
+
+# ---- other likelihoods: effects of the group integrated out at draws of the rest -------------------------------------------
+
+
+def _integrated(fit: Fit, group: str, each: list[Array]) -> LeftOut:
+    model, rng = fit.model, np.random.default_rng([fit.seed, 11])
+    if fit.solution.draws is not None:
+        draws = fit.solution.posterior.flat
+        some = np.unique(np.linspace(0, len(draws["beta"]) - 1, min(len(draws["beta"]), _ATOMS)).astype(int))
+        beta, aux = draws["beta"], {a: draws[a][:, None] for a in model.unknown}
+        how = "effects of the group by quadrature, weighed over draws"
+    else:
+        beta, aux = asymptotic(fit.solution, rng)
+        some, how = (
+            np.arange(min(_ATOMS, len(beta))),
+            "effects of the group by quadrature, weighed over draws of the normal approximation",
+        )
+    known = {**{a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}, **aux}
+    off = off_span_of(model, fit.solution, {a: v[:, 0] for a, v in known.items()})
+    terms = [p for p in (off or OffSpan(())).of_groups if p.term.group == group]
+    if not terms:
+        how = how.removeprefix("effects of the group by quadrature, ")
+    known = {a: v[some] for a, v in known.items()}
+    log_p = np.stack([_of_group(model, beta, some, known, terms, rows, rng) for rows in each], 1)
+    said: tuple[str, ...] = ()
+    if fit.solution.stats.get("ratios_found"):
+        said = (f"the scales were found on all rows and are held while each {group} is left out",)
+    found = _weighed(log_p, group, how)
+    return replace(found, concerns=(*said, *found.concerns))
+
+
+def _of_group(
+    model: Model,
+    beta: Array,
+    some: Array,
+    aux: Mapping[str, Array],
+    terms: list[GroupEffects],
+    rows: Array,
+    rng: np.random.Generator,
+) -> Array:
+    """log p(y_g | everything but its effects), (S,)."""
+    d = model.design.take(rows)
+    own = _columns(model, terms, rows)
+    rest = beta[some].copy()
+    rest[:, own] = 0.0
+    eta = plus_offset(np.einsum("np,spm->snm", d.X, rest), d.offset)
+    known = model.likelihood.at_rows(aux, d.precision)
+
+    def log_likelihood(added: Array | float) -> Array:
+        return np.asarray(model.likelihood.log_prob(d.observed, eta + added, **known)).sum(-1)
+
+    if not own:
+        return log_likelihood(0.0)
+    S, m = len(some), model.shape[1]
+    roots = [np.broadcast_to(p.roots, (len(beta), *p.roots.shape[1:]))[some] for p in terms]
+    L = np.stack([np.kron(block_diag(*[r[s] for r in roots]), np.eye(m)) for s in range(S)])
+    b = beta[:, own].reshape(len(beta), -1)
+    size = b.shape[1]
+    # points b_j ~ q = N(mean, C) of what the draws say of the effects of this group
+    C = _WIDER * np.atleast_2d(np.cov(b.T)) + _TINY * np.eye(size) * max(float(np.var(b)), _TINY)
+    factor, z = np.linalg.cholesky(C), _points(size)
+    points = b.mean(0) + z @ factor.T
+    log_q = -0.5 * (z**2).sum(1) - np.log(np.diagonal(factor)).sum()
+    u = np.linalg.solve(L + _TINY * np.eye(size), np.broadcast_to(points.T, (S, size, len(points))))
+    log_prior = -0.5 * (u**2).sum(1) - np.log(np.abs(np.diagonal(L, axis1=1, axis2=2)) + _TINY).sum(1)[:, None]
+    out = np.stack([log_likelihood((d.X[:, own] @ point.reshape(len(own), m))[None]) for point in points], 1)
+    # E over q of p(y | b) N(b; 0, S) / q(b)
+    return np.asarray(logsumexp(out + log_prior - log_q, axis=1) - np.log(len(points)))
+
+
+def _columns(model: Model, terms: list[GroupEffects], rows: Array) -> list[int]:
+    """The columns of the effects of the group of these rows."""
+    own: list[int] = []
+    for p in terms:
+        K, code = len(p.term.effects), int(model.design.inputs[p.key][rows[0], 0])
+        own += p.columns[code * K : (code + 1) * K]
+    return own
+
+
+def _points(size: int) -> Array:
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
+    return np.asarray(ndtri(qmc.Sobol(size, rng=np.random.default_rng(0)).random(_NODES)))
+
+
+# ---- what is common --------------------------------------------------------------------------------------------------------
+
+
+def _weighed(log_p: Array, group: str, how: str) -> LeftOut:
+    """1 / E[1 / p_s] over draws, (G,) of (S, G), with the Pareto shape of the weights."""
+    out, k = np.empty(log_p.shape[1]), np.empty(log_p.shape[1])
+    for g, each in enumerate(log_p.T):
+        if not np.isfinite(each).all():
+            out[g], k[g] = np.nan, np.nan
+            continue
+        weights = smoothed(-each)
+        # sum_s w_s p_s / sum_s w_s, w_s = 1 / p_s smoothed
+        out[g], k[g] = logsumexp(weights.log_weight + each) - logsumexp(weights.log_weight), weights.k
+    bad = np.flatnonzero(k > _K)
+    said = f"Pareto k is above {_K} for {len(bad)} of {len(k)} groups: their terms are not to be trusted"
+    return LeftOut(out, how, (*((said,) if len(bad) else ()), *_lost(out, group)))
+
+
+def _lost(log_p: Array, group: str) -> tuple[str, ...]:
+    bad = int(np.isnan(log_p).sum())
+    return (f"without {bad} of {len(log_p)} groups ({group}) some coefficient has no estimate",) if bad else ()

@@ -1,0 +1,85 @@
+"""The groups of varying effects in rows that are read by the block: all of them are met before a column is made."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from probreg.data.formula.bars import combinations_met, different_in_every_row, in_order
+from probreg.data.formula.columns import Table, kind_of
+from probreg.data.formula.layout import factor_levels, plain_level
+from probreg.errors import DataError
+
+MOST = 1_000_000  # groups of one term
+Group = tuple[str, ...]
+
+
+@dataclass(eq=False)
+class GroupsSeen:
+    """What a pass meets of these groups, each by the columns whose combinations they are.
+
+    `values` are the levels of a column as they stand, `declared` their order where every row so far declares the same.
+    """
+
+    groups: tuple[Group, ...] = ()
+    rows: int = 0
+    met: dict[Group, dict[tuple[str, ...], None]] = field(default_factory=dict)
+    values: dict[str, dict[Any, None]] = field(default_factory=dict)
+    declared: dict[str, tuple[Any, ...] | None] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose levels are groups."""
+        return tuple(dict.fromkeys(name for group in self.groups for name in group))
+
+    def add(self, table: Table) -> None:
+        """The groups of some rows."""
+        self.rows += len(table.rows)
+        for name in self.columns:
+            column = table.columns[name]
+            if kind_of(column) in ("number", "truth", "text", "levels"):  # others are refused with their combinations
+                note_levels(self.values.setdefault(name, {}), self.declared, name, column)
+        for group in self.groups:
+            met = self.met.setdefault(group, {})
+            met |= dict.fromkeys(combinations_met(group, table))
+            if len(met) > MOST:
+                raise DataError(
+                    f"{':'.join(group)} has more than {MOST:,} levels, such as {', '.join(map(':'.join, list(met)[:3]))}; groups "
+                    "are what several rows share"
+                )
+
+    def joined(self, after: "GroupsSeen") -> "GroupsSeen":
+        """What two sets of rows show together."""
+        met = {group: self.met.get(group, {}) | after.met.get(group, {}) for group in self.groups}
+        values = {name: self.values.get(name, {}) | after.values.get(name, {}) for name in self.columns}
+        known = {name: [s.declared[name] for s in (self, after) if name in s.declared] for name in self.columns}
+        declared = {name: each[0] if len(set(each)) == 1 else None for name, each in known.items()}
+        return GroupsSeen(self.groups, self.rows + after.rows, met, values, declared)
+
+    def levels(self, group: Group, ordered: dict[str, bool]) -> tuple[str, ...]:
+        """The groups of all rows, in the order that a table in memory would give them. `ordered` are columns with an order."""
+        return in_order(set(self.met[group]), [self._of_column(name, ordered[name]) for name in group])
+
+    def _of_column(self, name: str, ordered: bool) -> tuple[str, ...]:
+        import pandas as pd
+
+        met: Any = np.array(list(self.values[name]), dtype=object)
+        if len(met) == self.rows and any(isinstance(value, float) for value in met):
+            raise different_in_every_row(name, met[0], 0, self.rows)
+        if ordered and (declared := self.declared[name]) is not None:
+            met = pd.Categorical(met, categories=list(declared))
+        return tuple(str(level) for level in factor_levels(met))
+
+
+def note_levels(met: dict[Any, None], declared: dict[str, tuple[Any, ...] | None], name: str, column: Any) -> None:
+    """Writes the levels of some rows of a column to those met before, and their order where it is the same as before."""
+    import pandas as pd
+
+    if isinstance(column, np.ndarray):
+        present, order = pd.unique(column), None
+    else:
+        used = np.bincount(column.codes[column.codes >= 0], minlength=len(column.categories)) > 0
+        present, order = np.asarray(column.categories)[used], tuple(map(plain_level, column.categories))
+    met |= dict.fromkeys(map(plain_level, present))
+    before = declared.setdefault(name, order)
+    declared[name] = before if before == order else None

@@ -1,0 +1,112 @@
+"""Bars of a formula at the rows of a table: the group of each row, and what its effects multiply."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.data.formula.algebra import Bar
+from probreg.data.formula.columns import Table, kind_of
+from probreg.data.formula.layout import Memory, factor_levels, lay_out, plain_level
+from probreg.data.terms.grouped import GroupedTerm, grouped_of, joined_levels
+from probreg.errors import DataError
+
+Array = np.ndarray
+KIND = "grouped"  # under which the state of a term is filed
+
+
+def read_bar(bar: Bar, table: Table, memory: Memory, *, training: bool) -> Array:
+    """What enters the term (n, 1 + K); training fills `memory`, afterwards it is only read."""
+    Z, effects = lay_out(bar.effects, table, memory, training=training)
+    labels = group_labels(bar.group, table)
+    if training:
+        # groups of more rows than these may be known before
+        levels = memory.groups.get(bar.group) or levels_of_groups(bar.group, table)
+        refuse_single(bar.key, levels)
+        term = GroupedTerm(bar.key, bar.by, effects, levels, bar.correlated, bar.group)
+        memory.transforms[bar.key] = {KIND: term.to_state()}
+    return term_of_bar(bar, memory).inputs_of(labels, Z)
+
+
+def term_of_bar(bar: Bar, memory: Memory) -> GroupedTerm:
+    """The term that training rows made of a bar."""
+    if not isinstance(state := memory.transforms.get(bar.key, {}).get(KIND), Mapping):
+        raise DataError(f"the saved recipe does not hold {bar.key}; save the fit again")
+    return grouped_of(state, bar.key)
+
+
+def group_labels(group: tuple[str, ...], table: Table) -> Array:
+    """The group (n,) of each row as text; combinations of several columns joined by colons."""
+    codes, met = _combinations(group, table)
+    return np.array([joined_levels(parts) for parts in met], dtype=object)[codes]
+
+
+def levels_of_groups(group: tuple[str, ...], table: Table) -> tuple[str, ...]:
+    """The groups that occur, in the order of the levels of each column. DataError for a column of measurements."""
+    for name in group:
+        _refuse_measurements(name, table)
+    levels = [tuple(factor_levels(table.columns[name])) for name in group]
+    return in_order(combinations_met(group, table), [tuple(str(v) for v in each) for each in levels])
+
+
+def in_order(met: set[tuple[str, ...]], levels: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """Combinations of levels as groups, in the order of the levels of each column."""
+    ranks = [{level: i for i, level in enumerate(each)} for each in levels]
+    ordered = sorted(met, key=lambda parts: [rank[part] for rank, part in zip(ranks, parts)])
+    return tuple(map(joined_levels, ordered))
+
+
+def combinations_met(group: tuple[str, ...], table: Table) -> set[tuple[str, ...]]:
+    """The combinations of levels that these rows have."""
+    return set(_combinations(group, table)[1])
+
+
+def refuse_single(key: str, levels: tuple[str, ...]) -> None:
+    """DataError for fewer than two groups."""
+    if len(levels) < 2:
+        raise DataError(
+            f"{key} has the single group {', '.join(map(repr, levels))} in these rows; effects vary over two groups or more"
+        )
+
+
+def _combinations(group: tuple[str, ...], table: Table) -> tuple[Array, list[tuple[str, ...]]]:
+    """The number (n,) of the combination of each row, and the combinations that are met."""
+    codes, texts = zip(*(level_codes(name, table) for name in group))
+    if len(group) == 1:
+        return codes[0], [(text,) for text in texts[0]]
+    met, number = np.unique(np.column_stack(codes), axis=0, return_inverse=True)
+    return number.reshape(-1), [tuple(each[i] for each, i in zip(texts, row)) for row in met.tolist()]
+
+
+def level_codes(name: str, table: Table) -> tuple[Array, list[str]]:
+    """The number (n,) of the level of each row of a column, and the levels as text. DataError for what stands for no groups."""
+    import pandas as pd
+
+    column: Any = table.columns[name]
+    if kind_of(column) in ("time", "other"):
+        raise DataError(
+            f"column {name!r} holds {type(column[0]).__name__} values and stands for groups; make them text or numbers"
+        )
+    codes, met = pd.factorize(column)
+    texts = [str(plain_level(value)) for value in met]
+    if len(set(texts)) < len(texts):
+        twice = next(text for text in texts if texts.count(text) > 1)
+        raise DataError(f"column {name!r} has different levels that all read {twice!r}; rename them")
+    return np.asarray(codes), texts
+
+
+def _refuse_measurements(name: str, table: Table) -> None:
+    """DataError for numbers with decimals that differ in every row."""
+    column: Any = table.columns[name]
+    if kind_of(column) != "number" or column.dtype.kind != "f" or (column == np.floor(column)).all():
+        return
+    if len(np.unique(column)) == len(column):
+        raise different_in_every_row(name, column[0], table.rows[0], len(column))
+
+
+def different_in_every_row(name: str, value: float, row: Any, n: int) -> DataError:
+    """The error for groups by numbers with decimals that differ in every row."""
+    return DataError(
+        f"column {name!r} holds a different number in each of its {n} rows, such as {value:g} in row {row}; groups are what "
+        "several rows share"
+    )

@@ -1,0 +1,265 @@
+"""Varying effects of rows given as arrays: the group of each row, and what its effects multiply, no formula needed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from probreg.arguments.arrays import same_rows
+from probreg.arguments.scalars import Flag, Word, check_fields
+from probreg.arguments.types import ArrayLike
+from probreg.data.design import INTERCEPT, ArrayColumns, ColumnRecipe, Design, PlainColumns, from_arrays
+from probreg.data.formula.algebra import Bar, read_bar_term, refuse_twice
+from probreg.data.formula.bars import group_labels, levels_of_groups, refuse_single
+from probreg.data.formula.columns import Table, read_table
+from probreg.data.formula.grammar import column_written
+from probreg.data.rows import complete, refuse_infinite, refuse_missing, require
+from probreg.data.terms.grouped import GroupedTerm, grouped_of
+from probreg.data.terms.process import ProcessTerm
+from probreg.data.terms.term import BasisTerm
+from probreg.data.unwritten import beside_groups, contiguous
+from probreg.errors import DataError
+from probreg.kernels import KernelBasis
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Effects that vary by a group, for rows given as arrays: eta_i gains z_i' b_g(i) with b_g ~ N(0, S), as `(z | g)` of a formula.
+
+    Parameters
+    ----------
+    labels : array (n,)
+        The group of each row: texts, whole numbers or categories.
+    Z : array (n, K) or table, optional
+        What the effects multiply, a column of ones aside; without it the intercept alone varies.
+    name : str
+        What the groups are of; new rows have their groups in a column of this name.
+    effects : sequence of str, optional
+        Names of the columns of Z, under which new rows hold them; z1, z2, ... for an array, its own for a table.
+    intercept : bool
+        Whether an intercept varies too.
+    correlated : bool
+        Whether the effects of a group have correlations, as in `(z | g)`; False is `(z || g)`.
+
+    Raises
+    ------
+    DataError
+        For labels and columns that cannot be used, when a model is made of them.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> days, reaction = [0.0, 1.0, 2.0, 0.0, 1.0, 2.0], [250.0, 259.0, 251.0, 223.0, 205.0, 203.0]
+    >>> subject = pr.Grouped([308, 308, 308, 309, 309, 309], {"days": days}, name="subject")
+    >>> model = pr.Model.from_arrays(days, reaction, columns=["days"], groups=[subject])
+    >>> model.design.shown_columns
+    ('Intercept', 'days', '(days | subject) (2 groups of 2 effects)')
+    >>> model.design.at({"days": [3.0], "subject": [310]}).inputs["(days | subject)"]
+    array([[2., 1., 3.]])
+    """
+
+    labels: ArrayLike
+    Z: ArrayLike | None = None
+    name: Word = field(default="g", kw_only=True)
+    effects: Sequence[str] | None = field(default=None, kw_only=True)
+    intercept: Flag = field(default=True, kw_only=True)
+    correlated: Flag = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if not self.name:
+            raise DataError("Grouped name is empty; it is that of the column in which new rows have their groups")
+        if self.Z is None and not self.intercept:
+            raise DataError(f"Grouped {self.name!r} has no effects: intercept=False and no Z")
+
+    def read(self, n: int) -> tuple[GroupedTerm, Array]:
+        """The term, and what enters it (n, 1 + K). DataError for another number of rows and for what cannot be used."""
+        table = complete(read_table({self.name: self.labels}), "raise")[0]
+        refuse_infinite(table)
+        if len(table.rows) != n:
+            raise DataError(f"X has {n} rows and the groups {self.name!r} have {len(table.rows)}: they must match")
+        Z, names = self._columns(n)
+        key = _key(names, self.name, intercept=self.intercept, correlated=self.correlated)
+        levels = levels_of_groups((self.name,), table)
+        refuse_single(key, levels)
+        effects = (INTERCEPT, *names) if self.intercept else names
+        term = GroupedTerm(key, column_written(self.name), effects, levels, self.correlated, (self.name,))
+        return term, term.inputs_of(
+            group_labels((self.name,), table), np.hstack([np.ones((n, 1)), Z][not self.intercept :])
+        )
+
+    def _columns(self, n: int) -> tuple[Array, tuple[str, ...]]:
+        """Z (n, K) and the names of its columns."""
+        if self.Z is None:
+            if self.effects is not None and len(self.effects):
+                raise DataError(f"Grouped {self.name!r} names the effects {', '.join(self.effects)} and has no Z")
+            return np.zeros((n, 0)), ()
+        plain = from_arrays(self.Z, columns=self.effects, intercept=False, response="y")
+        if plain.n != n:
+            raise DataError(f"X has {n} rows and Z of the groups {self.name!r} has {plain.n}: they must match")
+        own = getattr(self.Z, "columns", None) is not None or isinstance(self.Z, Mapping)
+        named = self.effects is not None or own or bool(getattr(self.Z, "name", None))
+        names = plain.columns if named else tuple(f"z{j + 1}" for j in range(plain.X.shape[1]))
+        if INTERCEPT in names:
+            raise DataError(f"Z of the groups {self.name!r} has a column called 'Intercept'; intercept=True makes one")
+        return plain.X, names
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnsWithGroups(ArrayColumns):
+    """Columns taken as they are, and behind them those of varying effects; new rows hold both by name."""
+
+    plain: PlainColumns
+    varying: tuple[GroupedTerm, ...]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.plain.columns, *(c for term in self.varying for c in term.columns))
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        return tuple(
+            dict.fromkeys([*self.plain.given, *(name for t in self.varying for name in (*_of(t), *t.factors))])
+        )
+
+    @property
+    def terms(self) -> tuple[BasisTerm, ...]:
+        return tuple(term.described for term in self.varying)
+
+    @property
+    def processes(self) -> Mapping[str, ProcessTerm]:
+        return {}
+
+    @property
+    def grouped(self) -> Mapping[str, GroupedTerm]:
+        """The terms whose effects vary by a group, by the term as a formula writes it."""
+        return {term.key: term for term in self.varying}
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return ()
+
+    def matrix(self, data: Any) -> Array:
+        """The columns at a table or a mapping that names the given columns and the groups."""
+        table, inputs = self._rows(data, self.given), self.inputs_at(data)
+        X = self.plain.matrix(table.columns) if self.plain.given else np.ones((len(table.rows), 1))
+        return beside_groups(X, [(term, inputs[term.key]) for term in self.varying])
+
+    def inputs_at(self, data: Any) -> dict[str, Array]:
+        out = dict[str, Array]()
+        for term in self.varying:
+            table = self._rows(data, (*_of(term), *term.factors))
+            Z = np.ones((len(table.rows), len(term.effects)))
+            start = len(term.effects) - len(_of(term))
+            for j, name in enumerate(_of(term)):
+                Z[:, start + j] = PlainColumns((name,), False).matrix(table.columns)[:, 0]
+            out[term.key] = term.inputs_of(group_labels(term.factors, table), Z)
+        return out
+
+    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> ColumnRecipe:
+        raise DataError(f"{key!r} is no Gaussian process of these columns, which are taken as they are")
+
+    def read_back(self, design: Design) -> dict[str, Array]:
+        out = {name: design.X[:, design.columns.index(name)] for name in self.plain.given}
+        for term in self.varying:
+            inputs = design.inputs[term.key]
+            start = 1 + len(term.effects) - len(_of(term))
+            out |= {name: inputs[:, start + j] for j, name in enumerate(_of(term)) if name not in out}
+            out |= {name: term.labels_of(inputs) for name in term.factors}
+        return out
+
+    def to_json(self) -> dict[str, Any]:
+        varying = [{"key": term.key, **term.to_state()} for term in self.varying]
+        return {"kind": "grouped", "plain": self.plain.to_json(), "varying": varying}
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any], plain: PlainColumns) -> Self:
+        """The recipe that `to_json` wrote, with its plain columns as they were read. DataError for what is none."""
+        varying = saved.get("varying")
+        if not isinstance(varying, list) or not all(
+            isinstance(s, Mapping) and isinstance(s.get("key"), str) for s in varying
+        ):
+            raise DataError("its varying effects are not a list of terms")
+        return cls(plain, tuple(grouped_of(state, state["key"]) for state in varying))
+
+    def _rows(self, data: Any, names: Sequence[str]) -> Table:
+        """The named columns of new rows. DataError for an array, whose columns have no names."""
+        if isinstance(data, list) or (isinstance(data, np.ndarray) and not data.dtype.names):
+            raise DataError(
+                f"new rows of a model with groups are a table or a mapping with the columns {', '.join(self.given)}, and an array "
+                "has no names"
+            )
+        table = read_table(data)
+        require(table, names)
+        table = Table({name: table.columns[name] for name in names}, table.rows)
+        refuse_missing(table)
+        refuse_infinite(table)
+        return table
+
+
+def with_groups(design: Design, groups: Any) -> Design:
+    """The design with the columns of varying effects behind its own, and with what enters them.
+
+    DataError for groups of other rows, and for an effect that varies by the same groups twice.
+    """
+    given = [groups] if isinstance(groups, Grouped) else groups
+    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(g, Grouped) for g in given):
+        raise DataError(
+            f"groups is a list of pr.Grouped, got {type(groups).__name__}; write groups=[pr.Grouped(labels)]"
+        )
+    plain = design.recipe
+    if not given or not isinstance(plain, PlainColumns):
+        return design
+    if both := [g.name for g in given if g.name in plain.columns]:
+        raise DataError(
+            f"X has a column called {both[0]!r} too, in which new rows hold their groups; give the groups another name"
+        )
+    same_rows(**{f"the groups {g.name!r}": g.labels for g in given})
+    read = [g.read(design.n) for g in given]
+    bars = [bar for term, _ in read if isinstance(bar := read_bar_term(term.key), Bar)]
+    refuse_twice(bars, "groups=")
+    _refuse_different(design, plain, read)
+    recipe = ColumnsWithGroups(plain, tuple(term for term, _ in read))
+    inputs = {term.key: x for term, x in read}
+    X = beside_groups(design.X, read)
+    if len(set(recipe.columns)) < len(recipe.columns):
+        raise DataError("columns of the groups have the names of others: rename effects or levels")
+    free = np.array([c == INTERCEPT for c in recipe.columns])
+    return replace(design, X=contiguous(X), columns=recipe.columns, free=free, recipe=recipe, inputs=inputs)
+
+
+def _refuse_different(design: Design, plain: PlainColumns, read: Sequence[tuple[GroupedTerm, Array]]) -> None:
+    """DataError where two arrays are given under one name, of which new rows have one column."""
+    known = {name: design.X[:, design.columns.index(name)] for name in plain.given}
+    groups = dict[str, Array]()
+    for term, x in read:
+        labels = term.labels_of(x)
+        for name in term.factors:
+            if len(bad := np.flatnonzero(groups.setdefault(name, labels) != labels)):
+                i = bad[0]
+                raise DataError(
+                    f"the groups {name!r} are {groups[name][i]!r} in row {i} and in {term.key} {labels[i]!r}; name= gives them another name"
+                )
+        for name, values in zip(_of(term), x[:, x.shape[1] - len(_of(term)) :].T):
+            if len(bad := np.flatnonzero(known.setdefault(name, values) != values)):
+                i = bad[0]
+                raise DataError(
+                    f"column {name!r} is {values[i]:g} in row {i} of {term.key} and {known[name][i]:g} elsewhere; effects= gives "
+                    "it another name"
+                )
+
+
+def _of(term: GroupedTerm) -> tuple[str, ...]:
+    """The columns that the effects of a term multiply, that of ones aside."""
+    return tuple(name for name in term.effects if name != INTERCEPT)
+
+
+def _key(names: Sequence[str], group: str, *, intercept: bool, correlated: bool) -> str:
+    """The term as a formula writes it."""
+    written = [column_written(name) for name in names]
+    left = " + ".join(written if intercept else ["0", *written]) or "1"
+    return f"({left} {'|' if correlated else '||'} {column_written(group)})"

@@ -1,0 +1,190 @@
+"""Columns of varying effects that are not written out: a number of the group and K numbers z for each row, and their products.
+
+`ArrowColumns` is a matrix [Z, X]: the columns Z of the leading grouping factor, and others behind it, grouped or written out. Its Gram
+matrix is an arrow: G blocks (K, K), their border, and the corner of the others.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.data.terms.grouped import GroupedTerm
+
+Array = np.ndarray
+_ROWS = 8192  # looked at together, where each asks for a part of a matrix
+
+
+class GroupColumns(NamedTuple):
+    """The G K columns z_k 1[code = g] of n rows, group by group; rows of new groups, from G on, hold zeros.
+
+    >>> columns = GroupColumns(np.array([0, 1, 1]), np.array([[1.0], [1.0], [2.0]]), 2)
+    >>> columns.cross(np.ones((3, 1)))[:, 0, 0], columns.times(np.array([[[5.0]], [[7.0]]]))[:, 0]
+    (array([1., 3.]), array([ 5.,  7., 14.]))
+    """
+
+    codes: Array  # (n,) int
+    Z: Array  # (n, K)
+    groups: int  # G
+
+    @classmethod
+    def of(cls, term: GroupedTerm, inputs: Array) -> "GroupColumns":
+        """Those of a term at its inputs (n, 1 + K)."""
+        codes, G = inputs[:, 0].astype(np.intp), term.shape[0]
+        Z = np.ascontiguousarray(inputs[:, 1:])
+        if (new := codes >= G).any():
+            codes, Z = np.where(new, 0, codes), np.where(new[:, None], 0.0, Z)
+        return cls(codes, Z, G)
+
+    @property
+    def effects(self) -> int:
+        """K."""
+        return self.Z.shape[1]
+
+    def part(self, rows: slice | Array) -> "GroupColumns":
+        """These rows."""
+        return GroupColumns(self.codes[rows], self.Z[rows], self.groups)
+
+    def times(self, b: Array) -> Array:
+        """sum_k z_ik b[g_i, k] (n, s) of b (G, K, s)."""
+        out = self.Z[:, :1] * b[self.codes, 0]
+        for k in range(1, self.effects):
+            out += self.Z[:, k, None] * b[self.codes, k]
+        return out
+
+    def cross(self, V: Array) -> Array:
+        """Z'V (G, K, s) of V (n, s)."""
+        out = np.empty((self.groups, self.effects, V.shape[1]))
+        for k, z in enumerate(self.Z.T):
+            for j in range(V.shape[1]):
+                out[:, k, j] = np.bincount(self.codes, z * V[:, j], self.groups)
+        return out
+
+    def gram(self, w: Array) -> Array:
+        """The diagonal blocks (G, K, K) of Z' diag(w) Z, outside which it is zero."""
+        out = np.empty((self.groups, self.effects, self.effects))
+        for k in range(self.effects):
+            for j in range(k + 1):
+                found = np.bincount(self.codes, w * self.Z[:, k] * self.Z[:, j], self.groups)
+                out[:, k, j] = out[:, j, k] = found
+        return out
+
+    def gram_with(self, other: "GroupColumns", w: Array) -> Array:
+        """Z' diag(w) Z_other (G, K, G2, K2)."""
+        both, shape = self.codes * other.groups + other.codes, (self.groups, other.groups)
+        out = np.empty((self.groups, self.effects, other.groups, other.effects))
+        for k in range(self.effects):
+            for j in range(other.effects):
+                found = np.bincount(both, w * self.Z[:, k] * other.Z[:, j], shape[0] * shape[1])
+                out[:, k, :, j] = found.reshape(shape)
+        return out
+
+    def same_groups(self, other: "GroupColumns") -> bool:
+        """Rows are of one group here where they are there."""
+        return self.groups == other.groups and bool((self.codes == other.codes).all())
+
+    def beside(self, other: "GroupColumns") -> "GroupColumns":
+        """The effects of both, of the same groups."""
+        return GroupColumns(self.codes, np.hstack([self.Z, other.Z]), self.groups)
+
+
+class ArrowGram(NamedTuple):
+    """The weighted sums of squares and products of `ArrowColumns`, [Z, X]' diag(w) [Z, X]."""
+
+    lead: Array  # (G, K, K)
+    cross: Array  # (G, K, r)
+    rest: Array  # (r, r)
+
+    def times(self, a: Array, c: Array) -> tuple[Array, Array]:
+        """This matrix times columns a (G, K, s) and c (r, s)."""
+        above = self.lead @ a + self.cross @ c
+        return above, np.tensordot(self.cross, a, ((0, 1), (0, 1))) + self.rest @ c
+
+
+class ArrowColumns(NamedTuple):
+    """[Z, X]: columns of the leading factor, then those of other factors, then dense ones (n, q)."""
+
+    lead: GroupColumns
+    others: tuple[GroupColumns, ...]
+    dense: Array
+
+    @property
+    def width(self) -> int:
+        """r, the number of columns behind the leading ones."""
+        return sum(o.groups * o.effects for o in self.others) + self.dense.shape[1]
+
+    def part(self, rows: slice) -> "ArrowColumns":
+        """These rows."""
+        return ArrowColumns(self.lead.part(rows), tuple(o.part(rows) for o in self.others), self.dense[rows])
+
+    @property
+    def _places(self) -> list[slice]:
+        """Where each of `others`, and after them the dense columns, stand in r."""
+        ends = np.cumsum([0, *(o.groups * o.effects for o in self.others), self.dense.shape[1]])
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+
+    def times(self, a: Array, c: Array) -> Array:
+        """[Z, X] (a, c) (n, s) of a (G, K, s) and c (r, s)."""
+        *grouped, dense = self._places
+        out = self.lead.times(a) + self.dense @ c[dense]
+        for o, at in zip(self.others, grouped):
+            out += o.times(c[at].reshape(o.groups, o.effects, -1))
+        return out
+
+    def cross(self, V: Array) -> tuple[Array, Array]:
+        """[Z, X]'V as (G, K, s) and (r, s) of V (n, s)."""
+        below = [o.cross(V).reshape(-1, V.shape[1]) for o in self.others]
+        return self.lead.cross(V), np.vstack([*below, self.dense.T @ V])
+
+    def gram(self, w: Array) -> ArrowGram:
+        """[Z, X]' diag(w) [Z, X], w (n,)."""
+        G, K, r = self.lead.groups, self.lead.effects, self.width
+        *grouped, dense = self._places
+        weighted = w[:, None] * self.dense
+        cross, rest = np.empty((G, K, r)), np.empty((r, r))
+        cross[..., dense] = self.lead.cross(weighted)
+        rest[dense, dense] = self.dense.T @ weighted
+        for i, (o, at) in enumerate(zip(self.others, grouped)):
+            q = o.groups * o.effects
+            cross[..., at] = self.lead.gram_with(o, w).reshape(G, K, q)
+            rest[at, dense] = o.cross(weighted).reshape(q, -1)
+            rest[dense, at] = rest[at, dense].T
+            own = np.zeros((o.groups, o.effects, o.groups, o.effects))
+            every = np.arange(o.groups)
+            own[every, :, every] = o.gram(w)
+            rest[at, at] = own.reshape(q, q)
+            for p, there in zip(self.others[:i], grouped):
+                rest[there, at] = p.gram_with(o, w).reshape(-1, q)
+                rest[at, there] = rest[there, at].T
+        return ArrowGram(self.lead.gram(w), cross, rest)
+
+    def leverage(self, own: Array, border: Array, corner: Array) -> Array:
+        """x_i S x_i' (n,) of the rows x_i of [Z, X]: S has diagonal blocks (G, K, K), border (G, K, r) and corner (r, r)."""
+        n = len(self.dense)
+        out = np.empty(n)
+        for start in range(0, n, _ROWS):
+            rows = slice(start, min(start + _ROWS, n))
+            out[rows] = self.part(rows)._leverage(own, border, corner)
+        return out
+
+    def _leverage(self, own: Array, border: Array, corner: Array) -> Array:
+        *grouped, dense = self._places
+        codes, Z, X = self.lead.codes, self.lead.Z, self.dense
+        out = ((X @ corner[dense, dense]) * X).sum(1)
+        out += np.einsum("nk,nkl,nl->n", Z, own[codes], Z, optimize=True)
+        if X.shape[1]:
+            out += 2.0 * np.einsum("nk,nkj,nj->n", Z, border[codes][..., dense], X, optimize=True)
+        for i, (o, at) in enumerate(zip(self.others, grouped)):
+            shape = (o.groups, o.effects)
+            # of the leading factor, of dense columns, of its own
+            near = border[..., at].reshape(*border.shape[:2], *shape)[codes, :, o.codes]
+            out += 2.0 * np.einsum("nk,nkl,nl->n", Z, near, o.Z, optimize=True)
+            if X.shape[1]:
+                block = corner[at, dense].reshape(*shape, -1)[o.codes]
+                out += 2.0 * np.einsum("nl,nlj,nj->n", o.Z, block, X, optimize=True)
+            mine = corner[at, at].reshape(*shape, *shape)[o.codes, :, o.codes]
+            out += np.einsum("nk,nkl,nl->n", o.Z, mine, o.Z, optimize=True)
+            for p, there in zip(self.others[:i], grouped):
+                both = corner[there, at].reshape(p.groups, p.effects, *shape)[p.codes, :, o.codes]
+                out += 2.0 * np.einsum("nk,nkl,nl->n", p.Z, both, o.Z, optimize=True)
+        return out

@@ -1,0 +1,154 @@
+"""Effects that vary by a group, as a term of a formula: `(Days | Subject)` has one intercept and one slope of Days for each subject.
+
+Its columns are z_i at the group of row i: G groups times K effects, group by group. What a row needs is its group and z_i alone,
+which a design keeps as `inputs` (n, 1 + K): the number of the group, then z_i. New groups are numbered from G on.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.data.terms.term import BasisTerm
+from probreg.errors import DataError
+from probreg.system.memory import in_bytes, physical_memory
+
+Array = np.ndarray
+_COLON = re.compile(r"\\.|:", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class GroupedTerm:
+    """The columns of one term by name.
+
+    Attributes
+    ----------
+    key : str
+        The term, such as "(Days | Subject)".
+    group : str
+        What the groups are of: "Subject", or "school:class".
+    effects : tuple of str
+        K names, such as Intercept and Days.
+    levels : tuple of str
+        G groups.
+    correlated : bool
+        Whether the effects of a group have correlations; False for `(x || g)`.
+    factors : tuple of str
+        The columns whose combinations are the groups.
+    """
+
+    key: str
+    group: str
+    effects: tuple[str, ...]
+    levels: tuple[str, ...]
+    correlated: bool
+    factors: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(G, K)."""
+        return len(self.levels), len(self.effects)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Their names, group by group."""
+        return tuple(f"{self.key}[{level}, {effect}]" for level in self.levels for effect in self.effects)
+
+    @property
+    def counted(self) -> str:
+        """How many groups and effects it has, in words."""
+        G, K = self.shape
+        return f"{G} group{'s' * (G > 1)} of {K} effect{'s' * (K > 1)}"
+
+    @cached_property
+    def described(self) -> BasisTerm:
+        """As a term with one block."""
+        return BasisTerm(self.key, self.key[1:-1], (), (self.columns,), (self.key,))
+
+    def columns_at(self, inputs: Array) -> Array:
+        """The columns (n, G K) written out; zeros at rows of new groups. DataError where memory cannot hold them."""
+        (G, K), codes = self.shape, inputs[:, 0].astype(np.intp)
+        self.refuse_beyond_memory(len(inputs))
+        out = np.zeros((len(inputs), G, K))
+        known = np.flatnonzero(codes < G)
+        out[known, codes[known]] = inputs[known, 1:]
+        return out.reshape(len(inputs), G * K)
+
+    def refuse_beyond_memory(self, rows: int) -> None:
+        """DataError where the columns of so many rows, 8 n G K bytes, are more than this machine has memory."""
+        G, K = self.shape
+        size, most = 8 * rows * G * K, physical_memory()
+        if most is not None and size > most:
+            raise DataError(
+                f"{self.key} has {self.counted}: written out at {rows:,} rows its columns take {in_bytes(size)}, and this machine "
+                f"has {in_bytes(most)} of memory; group more coarsely, or take part of the rows"
+            )
+
+    def inputs_of(self, labels: Array, Z: Array) -> Array:
+        """(n, 1 + K) from the group of each row as text, and its z (n, K); new groups are numbered in order of appearance."""
+        place = {level: i for i, level in enumerate(self.levels)}
+        codes = np.array([place.setdefault(label, len(place)) for label in labels.tolist()], dtype=float)
+        return np.column_stack([codes, Z])
+
+    def labels_of(self, inputs: Array) -> Array:
+        """The group (n,) of each row as text; "new" with its number where it is none of the groups."""
+        codes, G = inputs[:, 0].astype(np.intp), len(self.levels)
+        new = [f"new {k + 1}" for k in range(max(int(codes.max(initial=0)) + 1 - G, 0))]
+        return np.array([*self.levels, *new], dtype=object)[codes]
+
+    def levels_by_column(self) -> dict[str, tuple[str, ...]]:
+        """The levels of each column whose combinations are the groups, in the order of the groups."""
+        parts = [split_levels(level) if len(self.factors) > 1 else (level,) for level in self.levels]
+        return {name: tuple(dict.fromkeys(met)) for name, met in zip(self.factors, zip(*parts))}
+
+    def to_state(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "group": self.group,
+            "effects": list(self.effects),
+            "levels": list(self.levels),
+            "correlated": self.correlated,
+            "factors": list(self.factors),
+        }
+
+
+def joined_levels(parts: Sequence[str]) -> str:
+    r"""Levels of several columns as that of their combination; a colon within one is written `\:`.
+
+    >>> print(joined_levels(["a", "b"]), joined_levels(["a:b", "c"]), joined_levels(["a:b"]))
+    a:b a\:b:c a:b
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return ":".join(part.replace("\\", "\\\\").replace(":", "\\:") for part in parts)
+
+
+def split_levels(level: str) -> tuple[str, ...]:
+    r"""The levels of several columns that `joined_levels` joined.
+
+    >>> split_levels(joined_levels(["a:b", "c\\"]))
+    ('a:b', 'c\\')
+    """
+    out, at = list[str](), 0
+    while at <= len(level):  # up to each colon that no backslash escapes
+        stop = next((m.start() for m in _COLON.finditer(level, at) if m[0] == ":"), len(level))
+        out.append(re.sub(r"\\(.)", r"\1", level[at:stop], flags=re.DOTALL))
+        at = stop + 1
+    return tuple(out)
+
+
+def grouped_of(state: Mapping[str, Any], key: str) -> GroupedTerm:
+    """The term that `to_state` wrote; DataError for a damaged state."""
+    try:
+        effects, levels = tuple(state["effects"]), tuple(state["levels"])
+        factors = tuple(state.get("factors", ()))
+        if not all(isinstance(text, str) for text in (state["group"], *effects, *levels, *factors)):
+            raise TypeError("its names are texts")
+        if len(set(levels)) < len(levels) or not effects or not levels:
+            raise TypeError("its groups are not different texts")
+        return GroupedTerm(key, state["group"], effects, levels, bool(state["correlated"]), factors)
+    except (KeyError, TypeError) as error:
+        raise DataError(f"the saved state of {key!r} is damaged: {error}") from None

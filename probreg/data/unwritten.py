@@ -1,0 +1,259 @@
+"""A matrix whose last columns are those of varying effects and are not written out: what asks for rows, columns or products gets these.
+
+An array of n x (p + G K) numbers is made only where an algorithm asks for one, up to a limit. `beside_groups` leaves columns unwritten
+where they would take more than 64 MB.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from probreg.data.grouped_columns import GroupColumns
+from probreg.data.terms.grouped import GroupedTerm
+from probreg.errors import DataError
+from probreg.system.memory import in_bytes
+
+Array = np.ndarray
+UNWRITTEN = 64 * 10**6  # bytes from which columns are left unwritten
+MOST = 2 * 10**9  # bytes that are written out where an algorithm asks
+
+
+@dataclass(frozen=True, eq=False)
+class UnwrittenColumns:
+    """[head, Z_1, Z_2, ...] as an array of floats (n, p) that multiplies and gives rows and columns.
+
+    DataError where it would have to be written out and takes more than 2 GB.
+
+    >>> X = UnwrittenColumns(np.ones((2, 1)), (GroupColumns(np.array([0, 1]), np.array([[2.0], [3.0]]), 2),))
+    >>> X.shape, X @ np.array([1.0, 10.0, 100.0]), X[:, [0, 2]]
+    ((2, 3), array([ 21., 301.]), array([[1., 0.],
+           [1., 3.]]))
+    """
+
+    head: Array  # (n, q)
+    tail: tuple[GroupColumns, ...]
+
+    __array_priority__ = 100.0  # array @ this asks this
+    ndim = 2
+    dtype = np.dtype(float)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.head), self.head.shape[1] + sum(c.groups * c.effects for c in self.tail)
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def T(self) -> "Transposed":
+        return Transposed(self)
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    def sparse(self) -> Any:
+        """The same as a sparse array of scipy, whose nonzero entries are stored row by row."""
+        from scipy.sparse import csr_array
+
+        n, q = self.head.shape
+        at = [np.broadcast_to(np.arange(q), (n, q))]
+        at += [
+            first + (c.codes * c.effects)[:, None] + np.arange(c.effects) for first, c in zip(self._starts(), self.tail)
+        ]
+        values, places = np.hstack([self.head, *(c.Z for c in self.tail)]), np.hstack(at)
+        return csr_array((values.ravel(), places.ravel(), np.arange(n + 1) * places.shape[1]), shape=self.shape)
+
+    def _starts(self) -> list[int]:
+        ends = np.cumsum([self.head.shape[1], *(c.groups * c.effects for c in self.tail)])
+        return [int(e) for e in ends[:-1]]
+
+    def __getitem__(self, key: Any) -> Any:
+        rows, columns = key if isinstance(key, tuple) else (key, slice(None))
+        if isinstance(columns, slice) and columns == slice(None):
+            if isinstance(rows, int | np.integer):
+                return np.asarray(self[[int(rows)]])[0]
+            return UnwrittenColumns(self.head[rows], tuple(c.part(rows) for c in self.tail))
+        if isinstance(rows, np.ndarray | list) and np.ndim(rows) == 2:  # np.ix_
+            rows, columns = np.ravel(rows), np.ravel(columns)
+        elif np.ndim(rows) == 1 and np.ndim(columns) == 1 and not isinstance(columns, slice):  # entries, pair by pair
+            pairs = zip(*np.broadcast_arrays(np.arange(len(self))[rows], np.arange(self.shape[1])[columns]))
+            return np.array([self._column(int(j))[i] for i, j in pairs])
+        some = self if isinstance(rows, slice) and rows == slice(None) else self[rows]
+        if isinstance(columns, int | np.integer):
+            return some._column(int(columns) % self.shape[1])
+        chosen = np.arange(self.shape[1])[columns]
+        _refuse(len(some), len(chosen))
+        if len(chosen) and int(chosen.max()) < self.head.shape[1]:
+            return some.head[:, chosen]
+        return np.column_stack([np.empty((len(some), 0)), *(some._column(int(j)) for j in chosen)])
+
+    def _column(self, j: int) -> Array:
+        if j < self.head.shape[1]:
+            return self.head[:, j]
+        for first, c in zip(self._starts(), self.tail):
+            if j < first + c.groups * c.effects:
+                group, effect = divmod(j - first, c.effects)
+                return np.where(c.codes == group, c.Z[:, effect], 0.0)
+        raise IndexError(f"column {j} of {self.shape[1]}")
+
+    def __matmul__(self, B: Array) -> Array:
+        B = np.asarray(B)
+        if B.ndim > 2:  # (..., p, s)
+            flat = np.moveaxis(B, -2, 0)
+            out = self @ flat.reshape(len(flat), -1)
+            return np.moveaxis(out.reshape(len(self), *flat.shape[1:]), 0, -2)
+        columns = B.reshape(len(B), -1)
+        out = self.head @ columns[: self.head.shape[1]]
+        for first, c in zip(self._starts(), self.tail):
+            out = out + c.times(columns[first : first + c.groups * c.effects].reshape(c.groups, c.effects, -1))
+        return out.reshape(len(self), *B.shape[1:])
+
+    def __rmatmul__(self, A: Array) -> Array:
+        return (self.T @ np.asarray(A).T).T
+
+    # elementwise operations write them out
+
+    def __pow__(self, power: float) -> Array:
+        return np.asarray(np.asarray(self) ** power)
+
+    def __add__(self, other: Array | float) -> Array:
+        return np.asarray(np.asarray(self) + other)
+
+    def __sub__(self, other: Array | float) -> Array:
+        return np.asarray(np.asarray(self) - other)
+
+    def __rsub__(self, other: Array | float) -> Array:
+        return np.asarray(other - np.asarray(self))
+
+    def __mul__(self, other: Array | float) -> Array:
+        return np.asarray(np.asarray(self) * other)
+
+    def __truediv__(self, other: Array | float) -> Array:
+        return np.asarray(np.asarray(self) / other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def without_effects(self) -> "UnwrittenColumns":
+        """The same with zeros in every column of varying effects."""
+        return replace(self, tail=tuple(c._replace(Z=np.zeros_like(c.Z)) for c in self.tail))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        n, p = self.shape
+        _refuse(n, p)
+        out = np.zeros((n, p))
+        out[:, : self.head.shape[1]] = self.head
+        for first, c in zip(self._starts(), self.tail):
+            place = first + c.codes * c.effects
+            for k in range(c.effects):
+                out[np.arange(n), place + k] = c.Z[:, k]
+        return out if dtype is None else out.astype(dtype)
+
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        if func is np.dot and not kwargs:
+            return args[0] @ args[1]
+        return func(*_written(args), **kwargs)
+
+    def mean(self, axis: int) -> Array:
+        """Of each column (axis 0)."""
+        if axis != 0:
+            return np.asarray(self).mean(axis)
+        return np.concatenate(
+            [self.head.mean(0), *(c.cross(np.ones((len(self), 1))).ravel() / len(self) for c in self.tail)]
+        )
+
+    def std(self, axis: int) -> Array:
+        """Of each column (axis 0)."""
+        if axis != 0:
+            return np.asarray(self).std(axis)
+        n, mean = len(self), self.mean(0)
+        squares = [np.diagonal(c.gram(np.ones(n)), axis1=1, axis2=2).ravel() / n for c in self.tail]
+        tail = np.sqrt(np.maximum(np.concatenate(squares) - mean[self.head.shape[1] :] ** 2, 0.0))
+        return np.concatenate([self.head.std(0), tail])
+
+
+@dataclass(frozen=True, eq=False)
+class Transposed:
+    """X' of columns that are not written out, which multiplies."""
+
+    of: UnwrittenColumns
+
+    __array_priority__ = 100.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        n, p = self.of.shape
+        return p, n
+
+    @property
+    def T(self) -> UnwrittenColumns:
+        return self.of
+
+    def __matmul__(self, V: Array) -> Array:
+        V = np.asarray(V)
+        columns = V.reshape(len(V), -1)
+        parts = [self.of.head.T @ columns, *(c.cross(columns).reshape(-1, columns.shape[1]) for c in self.of.tail)]
+        return np.vstack(parts).reshape(-1, *V.shape[1:])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.of, dtype=dtype).T
+
+    def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        if func is np.dot and not kwargs:
+            return args[0] @ args[1]
+        return func(*_written(args), **kwargs)
+
+
+def _written(args: Sequence[Any]) -> list[Any]:
+    """Arguments of a function of arrays, or of lists of them, written out."""
+    out = []
+    for a in args:
+        nested = isinstance(a, list | tuple)
+        out.append(_written(a) if nested else np.asarray(a) if isinstance(a, UnwrittenColumns | Transposed) else a)
+    return out
+
+
+def beside_groups(head: Array, terms: Sequence[tuple[GroupedTerm, Array]]) -> Any:
+    """The columns of terms at their inputs beside those of `head`: an array where that is small."""
+    width = head.shape[1] + sum(len(term.columns) for term, _ in terms)
+    if 8 * len(head) * width <= UNWRITTEN:
+        return np.hstack([head, *(term.columns_at(x) for term, x in terms)])
+    return UnwrittenColumns(np.ascontiguousarray(head, dtype=float), tuple(GroupColumns.of(t, x) for t, x in terms))
+
+
+def combined(parts: Sequence[Any], weights: Array) -> Any:
+    """sum_k w_ik X_k (n, p) of columns at rows that keep their groups, with weights (n, K)."""
+
+    def total(each: list[Array]) -> Array:
+        return np.asarray(sum((w[:, None] * X for w, X in zip(weights.T, each)), np.zeros_like(each[0], dtype=float)))
+
+    first = parts[0]
+    if not isinstance(first, UnwrittenColumns):
+        return total(list(parts))
+    tail = [c._replace(Z=total([X.tail[j].Z for X in parts])) for j, c in enumerate(first.tail)]
+    return UnwrittenColumns(total([X.head for X in parts]), tuple(tail))
+
+
+def all_close(X: Any, Y: Any) -> bool:
+    """Whether columns are equal up to 1e-9; those of groups are compared as they are held."""
+    if isinstance(X, UnwrittenColumns) and isinstance(Y, UnwrittenColumns):
+        if X.shape != Y.shape or any(a.groups != b.groups for a, b in zip(X.tail, Y.tail, strict=True)):
+            return False
+        same = all((a.codes == b.codes).all() and all_close(a.Z, b.Z) for a, b in zip(X.tail, Y.tail, strict=True))
+        return same and all_close(X.head, Y.head)
+    return np.allclose(X, Y, rtol=1e-9, atol=1e-12)
+
+
+def contiguous(X: Any) -> Any:
+    """Floats in C order; columns that are not written out as they are."""
+    return X if isinstance(X, UnwrittenColumns) else np.ascontiguousarray(X, dtype=float)
+
+
+def _refuse(n: int, p: int) -> None:
+    if 8 * n * p > MOST:
+        raise DataError(
+            f"{n:,} rows of {p:,} columns take {in_bytes(8.0 * n * p)} where columns of varying effects are written out, and "
+            f"{in_bytes(MOST)} is the limit; evidence and integrate leave them unwritten"
+        )

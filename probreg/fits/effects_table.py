@@ -1,0 +1,150 @@
+"""The effects of groups as a table and as labelled arrays: conditional means and spreads, and how far each is pooled.
+
+An effect b_gk is no parameter: it has a distribution given y, under REML and ML at the scales found, and its mean and standard
+deviation are reported. Its pooling is Var(b_gk | y) / Var(b_gk): 1 - pooling is the part of its prior variance that the rows of
+the group, and of others, take away.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from probreg.errors import DataError, Incompatible
+from probreg.inference import Method, Solution
+from probreg.inference.base import outcomes_of
+from probreg.inference.uncertainty.intervals import equal_tail
+from probreg.inference.varying import EffectsOfGroup, effects_of_groups, natural_names, stated_covariance
+from probreg.model.model import Model
+from probreg.priors import LatentPrior
+
+Array = np.ndarray
+WORDS = (
+    "conditional means and standard deviations of effects; pooling = Var(b | y) / Var(b), 0 own data, 1 the common mean"
+)
+
+
+def effects_called(model: Model, group: str | None) -> EffectsOfGroup:
+    """The grouping factor of this name, or the only one. DataError lists those there are."""
+    there = effects_of_groups(model)
+    if not there:
+        raise Incompatible("no effect of this model varies by a group: a formula with (1 | g) has such effects")
+    if group is None and len(there) == 1:
+        return next(iter(there.values()))
+    if group is None or group not in there:
+        met = "none was named" if group is None else f"there is no {group!r}"
+        raise DataError(f"effects of which groups: {met}; there are: {', '.join(map(repr, there))}")
+    return there[group]
+
+
+def means_and_spreads(model: Model, solution: Solution, of: EffectsOfGroup) -> tuple[Array, Array]:
+    """(G, K) each, or (G, K, outcomes): the mean and the standard deviation of every effect given y."""
+    m, D = model.shape[1], model.likelihood.contrast_matrix
+    mean = outcomes_of(model, solution.beta[of.columns])
+    at = of.columns[..., None] * m + np.arange(m)
+    if not model.likelihood.outcomes:
+        return mean, np.sqrt(solution.covariance.diagonal()[of.columns])
+    V = np.asarray(solution.covariance)[at[..., :, None], at[..., None, :]]
+    return mean, np.sqrt(np.einsum("oa,gkab,ob->gko", D, V, D))
+
+
+def ends_of(model: Model, solution: Solution, of: EffectsOfGroup, prob: float) -> tuple[Array, Array]:
+    """Lower and upper ends: of a normal at known scales, Student-t where that is the posterior, else of the draws."""
+    mean, sd = means_and_spreads(model, solution, of)
+    draws = solution.draws
+    if draws is None or draws.elliptical:
+        upper = 0.5 + prob / 2.0
+        if draws is not None and solution.df is not None:
+            sd = sd / np.sqrt(solution.df / (solution.df - 2.0)) if solution.df > 2 else sd
+            half = float(stdtrit(solution.df, upper)) * sd
+        else:
+            half = float(ndtri(upper)) * sd
+        return mean - half, mean + half
+    drawn = outcomes_of(model, draws["beta"][:, :, of.columns.ravel()])
+    lower, upper_end = equal_tail(drawn.reshape(-1, *mean.shape), prob)
+    return lower, upper_end
+
+
+def prior_variances(model: Model, solution: Solution, of: EffectsOfGroup) -> Array:
+    """(K,) of each effect of a group: at the scales found, their posterior mean, or as stated; nan where that is not known."""
+    stated = model if solution.found is None else solution.found.stated
+    square: dict[tuple[str, str], float] = {}
+    drawn = {} if solution.draws is None else solution.draws.values
+    for i, b in enumerate(stated.joint.blocks):
+        term, prior = stated.design.grouped_of(b.columns), b.prior
+        if term is None:
+            continue
+        if not isinstance(prior, LatentPrior):
+            if (S := stated_covariance(prior, term.shape)) is not None:
+                square |= {(term.key, effect): float(v) for effect, v in zip(term.effects, np.diagonal(S))}
+            continue
+        names = natural_names(stated, i, prior)
+        if names is None:
+            continue
+        this: Any = prior
+        for effect, value in zip(term.effects, this.sds):
+            square[term.key, effect] = _square(value, names.get(f"sd[{effect}]"), solution, drawn)
+    own = [(key, name.removesuffix(f" of {key}")) for key, name in zip(of.keys, of.effects)]
+    return np.array([square.get(each, np.nan) for each in own])
+
+
+def _square(value: Any, name: str | None, solution: Solution, drawn: Mapping[str, Array]) -> float:
+    if name is None:  # stated as a number
+        return float(value) ** 2
+    if name in drawn:
+        return float(np.square(drawn[name]).mean())
+    return np.nan if solution.found is None else solution.found.values[name] ** 2
+
+
+def effects_table(model: Model, method: Method, solution: Solution, group: str | None, prob: float) -> Any:
+    """A row for each group and effect, and outcome where there are several."""
+    import pandas as pd
+
+    if not np.isfinite(solution.covariance.diagonal()).any():
+        raise Incompatible(f"{method.name} gives no standard errors, so no spread of effects")
+    of = effects_called(model, group)
+    mean, sd = means_and_spreads(model, solution, of)
+    lower, upper = ends_of(model, solution, of, prob)
+    before = prior_variances(model, solution, of)
+    size = np.square(model.likelihood.contrast_matrix).sum(1) if model.likelihood.outcomes else np.ones(())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Var(b | y) / Var(b); draws of the scale may leave a hair above 1
+        whole = np.multiply.outer(before, size)
+        pooling = np.where(whole > 0, np.minimum(np.square(sd) / whole, 1.0), np.where(whole == 0, 1.0, np.nan))
+    axes: dict[str, Any] = {"group": list(of.levels), "effect": list(of.effects)}
+    axes |= {"outcome": list(model.likelihood.outcomes)} if model.likelihood.outcomes else {}
+    index = pd.MultiIndex.from_product(axes.values(), names=list(axes))
+    columns = {"estimate": mean, "sd": sd, "lower": lower, "upper": upper, "pooling": pooling}
+    table = pd.DataFrame({name: np.ravel(v) for name, v in columns.items()}, index=index).reset_index()
+    table.attrs = {"groups": of.group, "prob": prob, "method": method.name, "kind": WORDS}
+    return table
+
+
+# ---- labelled arrays -----------------------------------------------------------------------------------------------------
+
+
+def effect_variables(model: Model, values: Mapping[str, Array], lead: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Variables `effects[g]`, or with another first word, of coefficients (..., p, m) by that word, over (g, effect[, outcome])."""
+    import xarray as xr
+
+    there, out = effects_of_groups(model), {}
+    alike = len({of.effects for of in there.values()}) == 1
+    for name, of in there.items():
+        dims = (name, "effect" if alike else f"effect of {name}")
+        coords = {dims[0]: list(of.levels), dims[1]: list(of.effects)}
+        more = ("outcome",) if model.likelihood.outcomes else ()
+        for word, beta in values.items():
+            at = outcomes_of(model, beta[..., of.columns.ravel(), :])
+            shape = (*beta.shape[:-2], *of.columns.shape, *at.shape[beta.ndim - 1 :])
+            out[f"{word}[{name}]"] = xr.DataArray(at.reshape(shape), dims=(*lead, *dims, *more), coords=coords)
+    return out
+
+
+def spread_variables(model: Model, solution: Solution) -> dict[str, Any]:
+    """Variables `effects[g]` and `effects_sd[g]` of an estimate."""
+    found = effect_variables(model, {"effects": solution.beta})
+    for name, of in effects_of_groups(model).items():
+        _, sd = means_and_spreads(model, solution, of)
+        found[f"effects_sd[{name}]"] = found[f"effects[{name}]"].copy(data=sd)
+    return found

@@ -1,0 +1,175 @@
+"""R² and the intraclass correlation of a model with effects that vary by a group, from the parts of the variance of eta and y.
+
+V_fixed is the variance of the flat part of eta over the rows, V_groups the mean over the rows of z'S z summed over terms, V_rest the
+variance of y about eta, on the scale of eta: sigma^2 of a Gaussian, under precision weights the mean of sigma^2 / w over the rows;
+pi^2 / 3, 1 and pi^2 / 6 of the logit, probit and cloglog link; log(1 + 1 / mean of y) of counts with a log link (Nakagawa & Schielzeth 2013;
+Johnson 2014; Nakagawa, Johnson & Schielzeth 2017).
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.errors import Incompatible
+from probreg.fits.fitted import Fitted
+from probreg.inference.base import has_effects
+from probreg.inference.varying import stated_covariance
+from probreg.model.pymc_graph import hyper_names
+from probreg.priors import LatentPrior
+
+Array = np.ndarray
+_WRITTEN = 3000  # coefficients up to which a covariance is written out for this
+_NOTHING = 1e-8  # eigenvalue of a correlation matrix: a direction without variance
+_OF_LINK: Mapping[str, float] = {"logit": np.pi**2 / 3.0, "probit": 1.0, "cloglog": np.pi**2 / 6.0}
+
+
+class VarianceShares(NamedTuple):
+    """The parts of the variance: of flat coefficients, of the effects of groups, and the rest."""
+
+    fixed: float
+    groups: float
+    rest: float
+
+    @property
+    def marginal(self) -> float:
+        """R² of the flat coefficients alone: V_fixed / (V_fixed + V_groups + V_rest)."""
+        return self.fixed / (self.fixed + self.groups + self.rest)
+
+    @property
+    def conditional(self) -> float:
+        """R² with the effects of groups: (V_fixed + V_groups) / (V_fixed + V_groups + V_rest)."""
+        return (self.fixed + self.groups) / (self.fixed + self.groups + self.rest)
+
+    @property
+    def icc(self) -> float:
+        """The intraclass correlation given the columns: V_groups / (V_groups + V_rest)."""
+        return self.groups / (self.groups + self.rest)
+
+
+def variance_shares(fit: Fitted) -> VarianceShares:
+    """At the estimate, of a posterior at its means. Incompatible where the parts have no meaning or the rows are gone."""
+    model = fit.model
+    if not has_effects(model):
+        raise Incompatible("marginal and conditional R² are of models with effects that vary by a group")
+    if model.likelihood.outcomes:
+        raise Incompatible(f"R² of groups is of one linear predictor; {model.likelihood.name} has several")
+    design = model.design.whole
+    design.need_rows("R² of a model with effects of groups")
+    w = design.weights if design.weights is not None else np.ones(design.n)
+    eta = design.X[:, design.head] @ fit.solution.beta[design.head, 0]
+    fixed = 0.0 if np.ptp(eta) == 0 else float(w @ np.square(eta - w @ eta / w.sum()) / max(w.sum() - 1.0, 1.0))
+    return VarianceShares(fixed, _of_groups(fit, w), _rest(fit, w))
+
+
+def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
+    """By term its effective degrees of freedom and its effects at known scales: q - tr(V_bb S^-1), V the covariance of effects given y.
+
+    Empty for a posterior that averages over the scales, and without standard errors.
+    """
+    s, m = fit.solution, fit.model.shape[1]
+    V = s.covariance
+    if (s.found is None and s.draws is not None) or not np.isfinite(V.diagonal()).all() or V.shape[0] > _WRITTEN:
+        return {}
+    V = np.asarray(V)
+    place = {c: j for j, c in enumerate(fit.model.design.columns)}
+    try:
+        each = covariances_of_effects(fit)
+    except Incompatible:
+        return {}
+    out = {}
+    for key, term in fit.model.design.recipe.grouped.items():
+        at = np.array([place[c] for c in term.columns], dtype=int).reshape(term.shape)
+        used, sd = 0.0, np.sqrt(np.diagonal(each[key]))
+        kept = np.flatnonzero(sd > 0)
+        values, axes = np.linalg.eigh(each[key][np.ix_(kept, kept)] / np.outer(sd[kept], sd[kept]))
+        # S^-1 on what S spans: a direction without variance spends nothing
+        spanned = axes[:, values > _NOTHING] / sd[kept, None]
+        inverse = (spanned / values[values > _NOTHING]) @ spanned.T
+        for a in range(m):
+            own = at[:, kept] * m + a
+            used += float(np.einsum("gkl,lk->", V[own[:, :, None], own[:, None, :]], inverse))
+            used += len(at) * (at.shape[1] - spanned.shape[1])
+        out[key] = (max(0.0, round(at.size * m - used, 9)), at.size * m)
+    return out
+
+
+def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
+    """S (K, K) of each term by its key: at the scales found, the posterior mean of S, or as stated. Incompatible where it is not known."""
+    s = fit.solution
+    stated = fit.model if s.found is None else s.found.stated
+    out, at = {}, 0
+    for i, b in enumerate(stated.joint.blocks):
+        prior: Any = b.prior
+        if not isinstance(prior, LatentPrior):
+            held = stated.design.grouped_of(b.columns)
+            if held is not None and (S := stated_covariance(prior, held.shape)) is not None:
+                out[held.key] = S
+            continue
+        own, at = slice(at, at + len(prior.hyper)), at + len(prior.hyper)
+        term = stated.design.grouped_of(b.columns)
+        if term is None or not prior.called:
+            continue
+        if s.found is not None:
+            this: Any = prior
+            root = this.root(s.found.theta[own])[0]
+            gone = {name for name, lost in zip(this.hyper, s.found.vanished[own]) if lost}
+            kept = np.array([f"sd[{e}]" not in gone for e in this.effects], dtype=float)
+            out[term.key] = kept[:, None] * (root @ root.T) * kept
+        else:
+            out[term.key] = _mean_covariance(fit, i, prior)
+    if set(out) != set(fit.model.design.recipe.grouped):
+        raise Incompatible("the covariance of the effects of groups is not known in this fit")
+    return out
+
+
+def _mean_covariance(fit: Fitted, block: int, prior: Any) -> Array:
+    """The posterior mean of S, from draws of standard deviations and correlations; S itself where it is stated."""
+    K = len(prior.effects)
+    if not prior.hyper:
+        root = prior.root(np.zeros(0))[0]
+        return np.asarray(root @ root.T)
+    if fit.solution.draws is None:
+        raise Incompatible("the covariance of the effects of groups is not known in this fit")
+    drawn = fit.solution.draws.flat
+    names = list(hyper_names(fit.model.joint, fit.model.design)[block].values())
+    values = iter([drawn[name] for name in names])
+    count = len(drawn[names[0]])
+    sd = [
+        next(values) if f"sd[{e}]" in prior.hyper else np.full(count, float(v))
+        for e, v in zip(prior.effects, prior.sds)
+    ]
+    S = np.zeros((count, K, K))
+    for k in range(K):
+        S[:, k, k] = sd[k] ** 2
+    for (i, j), v in zip(prior.pairs, prior.cors):
+        known = f"cor[{prior.effects[j]}, {prior.effects[i]}]" in prior.hyper
+        S[:, i, j] = S[:, j, i] = (next(values) if known else float(v)) * sd[i] * sd[j]
+    return np.asarray(S.mean(0))
+
+
+def _of_groups(fit: Fitted, w: Array) -> float:
+    """sum over terms of the mean over rows of z'S z."""
+    design, total = fit.model.design.whole, 0.0
+    for key, S in covariances_of_effects(fit).items():
+        Z = design.inputs[key][:, 1:]
+        total += float(w @ np.einsum("nk,kl,nl->n", Z, S, Z) / w.sum())
+    return total
+
+
+def _rest(fit: Fitted, w: Array) -> float:
+    likelihood = fit.model.likelihood
+    if likelihood.least_squares:
+        precision = fit.model.design.whole.precision
+        # the mean over rows of sigma^2 / w
+        share = 1.0 if precision is None else float(w @ (1.0 / precision) / w.sum())
+        return float(fit.aux[fit.model.noise_scale or ""]) ** 2 * share
+    link = likelihood.link.name
+    if link in _OF_LINK and not likelihood.aux:
+        return _OF_LINK[link]
+    if link == "log" and not likelihood.aux:
+        mean = float(w @ np.asarray(fit.model.design.whole.observed, dtype=float) / w.sum())
+        return float(np.log1p(1.0 / mean))
+    raise Incompatible(
+        f"the variance of y about eta has no scale of eta for a {likelihood.name} likelihood with {link} link"
+    )

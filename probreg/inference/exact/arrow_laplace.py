@@ -1,0 +1,415 @@
+"""The evidence of a smooth likelihood with varying effects by Laplace's method, with the arrow: f(theta) and its exact gradient.
+
+With M the roots of the priors, u ~ N(0, I) the latent coordinates, x = (u, others) and H = M'X'WX M + blkdiag(I, 0) at the mode over x,
+
+    f = log p(y | mode) + log p(others) - |u|^2 / 2 - log |H| / 2 + (others / 2) log 2 pi
+
+Over what moves the predictors z_i of the rows, with s_i their score, h_i the diagonal block of X M H^-1 M'X', t_i = h_i dW_i / dz_i / 2,
+q = H^-1 M'X't and v = s - t + W X M q,
+
+    d f = < dL, (X'v) u' - (X's) q' - X'WX M H^-1 >  over a root L,    X_o'v  over others that are not integrated
+
+(Tierney & Kadane 1986; Wood 2011). Under ML flat coefficients and nuisance parameters are not integrated: the likelihood of Bates et
+al. 2015. The Hessian holds W at the mode, and steers only.
+"""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from probreg.data.grouped_columns import ArrowGram
+from probreg.errors import Incompatible
+from probreg.inference.base import Array
+from probreg.inference.exact.arrow_layout import ArrowLayout
+from probreg.inference.exact.arrow_roots import ArrowRoots, Inverse, Parts
+from probreg.inference.exact.arrow_rows import ArrowRows, RowSlopes
+from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
+from probreg.inference.exact.latent_groups import (
+    EvidencePoint,
+    EvidenceSurface,
+    LatentGroups,
+    log_prior_of_logs,
+    with_priors,
+)
+from probreg.model.model import Model
+from probreg.numerics.linalg import Arrow
+from probreg.priors import AuxPrior, Flat, GaussianPrior, SmoothPrior, WholePrior
+
+_LOG_2PI = float(np.log(2.0 * np.pi))
+_STEPS = 100
+_TOL = 1e-10  # of a mode, in standard errors: log |H| is of first order in its error
+_ROUGH = 1e-7  # of one whose evidence is a weight, of as many rows as
+_MANY = 20_000
+_ROUNDING = 1e-7  # of a decrement that no longer falls
+_NEAR = 1e-4  # of a difference of the curvature of a prior
+_FAR = 100.0  # times: a scale that moved so far tells no start
+
+
+class ArrowMode(NamedTuple):
+    """The mode over the coordinates that are integrated, the others given."""
+
+    theta: Array
+    roots: ArrowRoots
+    x: Parts  # (G, K m, 1) and (r m + a, 1), u and after them coefficients of standardised columns and log aux
+    z: Array  # (n, m + a), the predictors of the rows
+    rows: RowSlopes
+    gram: ArrowGram  # X'WX, curvatures of other priors added
+    H: Arrow
+    log_p: float  # log p(y | mode) + log p(others) - |u|^2 / 2
+    tol: float
+
+
+class ArrowLaplaceSurface(EvidenceSurface):
+    """f(logs of hyperparameters), followed under ML by flat coefficients and log aux in units of their standard errors."""
+
+    tol = 1e-6
+    dear = True
+
+    def __init__(self, model: Model, groups: LatentGroups, criterion: LikelihoodCriterion = "REML") -> None:
+        self.model, self.groups, self.criterion = model, groups, criterion
+        inside = {j for g in groups.groups for j in g.columns}
+        known = [j for j in np.flatnonzero(model.joint.informative) if j not in inside]
+        self.layout = ArrowLayout(model, groups, tuple(int(j) for j in known))
+        self.rows = ArrowRows(model, self.layout.columns, self.layout.centre)
+        self._last: ArrowMode | None = None
+
+    # ---- which coordinates are integrated ---------------------------------------------------------------------------
+
+    @property
+    def _latent(self) -> int:
+        """Columns behind the leading ones that have a root."""
+        return self.layout.shape[2]
+
+    @property
+    def _size(self) -> int:
+        """All behind the leading ones."""
+        return self.layout.columns.width * self.model.shape[1] + len(self.model.unknown)
+
+    @property
+    def _inner(self) -> int:
+        """Those of them that are integrated: they come first."""
+        m = self.model.shape[1]
+        return self._size if self.criterion == "REML" else self._latent + len(self.layout.known) * m
+
+    @cached_property
+    def _known(self) -> slice:
+        return slice(self._latent, self._latent + len(self.layout.known) * self.model.shape[1])
+
+    @cached_property
+    def _frame(self) -> tuple[Array, Array]:
+        """Where given coordinates begin, and a root of their covariance there: the mode at a common scale."""
+        near = ArrowLaplaceSurface(self.model, self.groups)
+        at = near.mode(near.starts()[0])
+        rest = at.H.schur(self._inner)
+        root = solve_triangular(np.linalg.cholesky(rest), np.eye(len(rest)), lower=True).T
+        self._last = at
+        return at.x[1][self._inner :, 0], root
+
+    def given(self, theta: Array) -> Array:
+        """Flat coefficients on standardised columns and log aux at theta, where these are not integrated."""
+        if self._inner == self._size:
+            return np.zeros(0)
+        start, root = self._frame
+        return np.asarray(start + root @ theta[len(self.groups.priors) :])
+
+    @property
+    def priors(self) -> list[AuxPrior]:
+        """Those of the hyperparameters, in the order of theta."""
+        return self.groups.priors
+
+    # ---- the mode -----------------------------------------------------------------------------------------------------
+
+    def mode(self, theta: Array, tol: float = _TOL) -> ArrowMode:
+        """By Newton's method, made to rise from the last mode; where this fails, from where the response alone puts it."""
+        if self._last is not None and self._last.tol <= tol and np.array_equal(self._last.theta, theta):
+            return self._last
+        try:
+            return self._climb(theta, tol)
+        except Incompatible:
+            if self._last is None:
+                raise
+        self._last = None  # from the coefficients of another theta predictors may be too large for a double
+        return self._climb(theta, tol)
+
+    def _climb(self, theta: Array, tol: float) -> ArrowMode:
+        given, roots = self.given(theta), self.layout.roots(theta[None, : len(self.groups.priors)])
+        k, before = self._inner, np.inf
+        x = self._start(roots)
+        x[1][k:, 0] = given
+        at = self._at(theta, roots, x)
+        for _ in range(_STEPS):
+            gradient = self._gradient(at)
+            H, exact = self._curvature(at)
+            step = H.solve(*gradient, k)
+            square = float((gradient[0] * step[0]).sum() + (gradient[1][:k] * step[1]).sum())
+            decrement = np.sqrt(max(square, 0.0))
+            if exact and (decrement < tol or before <= decrement < _ROUNDING):
+                self._last = at._replace(H=H, tol=tol)
+                return self._last
+            before = decrement
+            moved = self._rise(at, step)
+            if moved is None and exact and decrement < 1e3 * _ROUNDING:
+                self._last = at._replace(H=H, tol=tol)
+                return self._last
+            if moved is None:
+                break
+            at = moved
+        raise Incompatible(
+            f"the evidence has no mode to be approximated about at scales {np.exp(theta[: len(self.groups.priors)])}"
+        )
+
+    def _start(self, roots: ArrowRoots) -> Parts:
+        """The coefficients of the last mode in the coordinates of these roots; without one, those that the response alone tells."""
+        G, K, _ = self.layout.shape
+        if self._last is None:
+            return np.zeros((G, K, 1)), self._of_response()
+        u = self._last.x[0].copy(), self._last.x[1].copy()
+        for leads, new, old in (
+            (True, roots.first, self._last.roots.first),
+            (False, roots.rest, self._last.roots.rest),
+        ):
+            for one, other in zip(new, old):
+                b = one.block
+                if not b.repeated:
+                    u[1][b.place, 0] *= np.clip(other.value[0] / np.maximum(one.value[0], 1e-300), 0.0, _FAR)
+                    continue
+                if np.diagonal(one.value[0]).min() * _FAR < np.diagonal(other.value[0]).max():
+                    continue
+                map_of_u = np.linalg.solve(one.value[0], other.value[0])
+                if leads:
+                    u[0][:, b.place, 0] = u[0][:, b.place, 0] @ map_of_u.T
+                else:
+                    u[1][b.place, 0] = (u[1][b.place, 0].reshape(b.repeats, b.size) @ map_of_u.T).ravel()
+        return u
+
+    def _of_response(self) -> Array:
+        """(r m + a, 1): least squares of a rough eta on flat columns, and rough nuisance parameters."""
+        m, f = self.model.shape[1], len(self.layout.flat)
+        eta, aux = self.rows.likelihood.initial_eta(self.model.design.observed)
+        out = np.zeros((self._size, 1))
+        X = self.layout.columns.dense[:, self.layout.columns.dense.shape[1] - f :]
+        b = np.linalg.lstsq(X, eta - self.rows._offset)[0]
+        end = self._size - len(self.model.unknown)
+        out[end - f * m : end, 0] = b.ravel()
+        out[end:, 0] = np.log([aux.get(name, 1.0) for name in self.model.unknown])
+        return out
+
+    def _at(self, theta: Array, roots: ArrowRoots, x: Parts) -> ArrowMode:
+        moved = roots.forth(x[0][None], x[1][None])
+        z = self.rows.at(moved[0][0], moved[1][0])
+        rows = self.rows.values(z)
+        q = self._latent
+        log_p = rows.value + self.log_prior(x[1]) - 0.5 * float(np.square(x[0]).sum() + np.square(x[1][:q]).sum())
+        return ArrowMode(theta, roots, x, z, rows, None, None, log_p, np.inf)  # type: ignore[arg-type]
+
+    def _rise(self, at: ArrowMode, step: Parts) -> ArrowMode | None:
+        k = self._inner
+        for t in 0.5 ** np.arange(40):
+            c = at.x[1].copy()
+            c[:k] += t * step[1]
+            new = self._at(at.theta, at.roots, (at.x[0] + t * step[0], c))
+            if np.isfinite(new.log_p) and new.log_p >= at.log_p - 1e-13 * abs(at.log_p):
+                return new
+        return None
+
+    def _gradient(self, at: ArrowMode) -> Parts:
+        """Of log p over the coordinates of the roots."""
+        a, c = self.rows.pull(at.rows.score)
+        back = at.roots.back(a, c + self._prior_slopes(at.x[1])[0][:, None])
+        own = back[1][0]
+        own[: self._latent] -= at.x[1][: self._latent]
+        return back[0][0] - at.x[0], own
+
+    def _curvature(self, at: ArrowMode) -> tuple[Arrow, bool]:
+        """The factor of H; where rows are not concave, of H with the concave part of each, and False."""
+        try:
+            return at.roots.arrow(self.gram(at)).at(0), True
+        except np.linalg.LinAlgError:
+            value, vector = np.linalg.eigh(at.rows.W)
+            W = (vector * np.maximum(value, 1e-3 * np.abs(value).max(-1, keepdims=True))[:, None]) @ vector.swapaxes(
+                1, 2
+            )
+            try:
+                return at.roots.arrow(self._with_prior(self.rows.gram(W), at)).at(0), False
+            except np.linalg.LinAlgError:
+                raise Incompatible(
+                    "the evidence has no mode to be approximated about: the posterior is flat in a direction there. Hold "
+                    "nuisance parameters, or give them and the scales proper priors"
+                ) from None
+
+    def gram(self, at: ArrowMode) -> ArrowGram:
+        """X'WX with the curvature of other priors."""
+        return self._with_prior(self.rows.gram(at.rows.W), at)
+
+    def _with_prior(self, gram: ArrowGram, at: ArrowMode) -> ArrowGram:
+        gram.rest[:, :] += self._prior_slopes(at.x[1])[1]
+        return gram
+
+    # ---- priors of other coordinates --------------------------------------------------------------------------------
+
+    def _blocks(self) -> list[tuple[SmoothPrior, Array]]:
+        """Smooth priors of columns without latent ones, and where these stand."""
+        m, place = self.model.shape[1], {j: i for i, j in enumerate(self.layout.known)}
+        out = []
+        for b in self.model.joint.blocks:
+            if b.columns and b.columns[0] in place:
+                assert isinstance(b.prior, SmoothPrior)  # `scales_obstacle` asks first
+                first = np.array([place[j] for j in b.columns])
+                out.append((b.prior, (self._known.start + first[:, None] * m + np.arange(m)).ravel()))
+        return out
+
+    def log_prior(self, c: Array) -> float:
+        """The log priors of other coordinates, of log aux as densities of these."""
+        m, out = self.model.shape[1], 0.0
+        for prior, at in self._blocks():
+            out += float(prior.log_prob(c[at, 0].reshape(-1, m)))
+        for name, log in zip(self.model.unknown, self._log_aux(c)):
+            out += float(self.model.aux_prior(name).log_prob(np.exp(log)) + log)
+        return out
+
+    def _log_aux(self, c: Array) -> Array:
+        return c[len(c) - len(self.model.unknown) :, 0]
+
+    def _prior_slopes(self, c: Array) -> tuple[Array, Array]:
+        """Gradient (r m + a,) and negative second derivative of the log priors of other coordinates."""
+        m, g, h = self.model.shape[1], np.zeros(len(c)), np.zeros((len(c), len(c)))
+        for prior, at in self._blocks():
+            first, second = prior.derivatives(c[at, 0].reshape(-1, m))
+            g[at], h[np.ix_(at, at)] = first, second
+        for i, name in enumerate(self.model.unknown):
+            k = len(c) - len(self.model.unknown) + i
+            slope, curvature = self.model.aux_prior(name).slopes(float(np.exp(c[k, 0])))
+            g[k], h[k, k] = slope, -curvature
+        return g, h
+
+    def _prior_log_det(self, c: Array, corner: Array) -> Array:
+        """What the priors of other coordinates add to grad log |H|^(1/2), (H^-1)_jj d h_j / 2."""
+        m, out, S = self.model.shape[1], np.zeros(len(corner)), np.diagonal(corner)
+        for prior, at in self._blocks():
+            if not isinstance(prior, GaussianPrior | Flat | WholePrior):
+                x = c[at, 0].reshape(-1, m)
+                h = _NEAR * np.sqrt(S[at]).reshape(x.shape)
+                out[at] = S[at] * ((prior.slopes(x - h)[1] - prior.slopes(x + h)[1]) / (4 * h)).ravel()
+        for i, name in enumerate(self.model.unknown):
+            if (k := len(c) - len(self.model.unknown) + i) < len(corner):
+                value, own = float(np.exp(c[k, 0])), self.model.aux_prior(name)
+                near = [-own.slopes(value * float(np.exp(step)))[1] for step in (_NEAR, -_NEAR)]
+                out[k] = S[k] * (near[0] - near[1]) / (4 * _NEAR)
+        return out
+
+    # ---- value and slopes -------------------------------------------------------------------------------------------
+
+    def _evidence(self, at: ArrowMode) -> float:
+        k, f = self._inner, len(self.layout.flat)
+        constant = 0.5 * (k - self._latent) * _LOG_2PI
+        if self.criterion == "REML" and f:  # with the density 1 of raw flat coefficients, which are T times those here
+            constant += self.model.shape[1] * np.linalg.slogdet(self.layout.T)[1]
+        return float(at.log_p - 0.5 * at.H.log_det(k) + constant)
+
+    def __call__(self, theta: Array) -> EvidencePoint:
+        d = len(self.groups.priors)
+        at = self.mode(theta)
+        slopes = self._slopes(at)
+        value = self._evidence(at)
+        point = EvidencePoint(value, slopes.gradient[:d], slopes.hessian[:d, :d], value, slopes.settled)
+        point = with_priors(point, theta[:d], self.priors)
+        slopes.gradient[:d], slopes.hessian[:d, :d] = point.gradient, point.hessian
+        return point._replace(gradient=slopes.gradient, hessian=slopes.hessian)
+
+    def _slopes(self, at: ArrowMode) -> "_Slopes":
+        d, k, roots, gram = len(self.groups.priors), self._inner, at.roots, self.gram(at)
+        inverse = Inverse(*at.H.inverse(k))
+        t, q = self._follow(at, inverse)
+        # v = s - t + W X M q
+        dz = self.rows.moved(*_one(roots.forth(q[0][None], q[1][None])))
+        v = at.rows.score - t + (at.rows.W @ dz[..., None])[..., 0]
+        xv, xs = self.rows.pull(v), self.rows.pull(at.rows.score)
+        minus = (-xs[0], -xs[1])
+        pulls = roots.pull(gram, inverse)
+        gradient = roots.through(pulls)[0] + roots.through(roots.paired([(xv, at.x), (minus, q)]))[0]
+        settled = roots.settled(gram, pulls)
+        # how the mode moves: M du = M H^-1 (dM's - M'X'WX dM u); z_i'P z_j / 2 with z = X (dM u + M dM's)
+        turned, back = roots.turned(at.x, d), roots.turned_back(xs, d)
+        more = _one(roots.forth(back[0][None], back[1][None]))
+        both = turned[0] + more[0], turned[1] + more[1]
+        of_both = gram.times(*both)
+        half = at.H.half(*_one(roots.back(*of_both)), k)
+        square = np.tensordot(both[0], of_both[0], ((0, 1), (0, 1))) + both[1].T @ of_both[1]
+        information = 0.5 * (square - np.tensordot(half[0], half[0], ((0, 1), (0, 1))) - half[1].T @ half[1])
+        if k == self._size:
+            return _Slopes(gradient, -information, settled)
+        pushed = _one(roots.back(*gram.times(*turned)))
+        du = at.H.solve(back[0] - pushed[0], back[1] - pushed[1], k)
+        moved = _one(roots.forth(du[0][None], np.vstack([du[1], np.zeros((self._size - k, d))])[None]))
+        across = -gram.times(turned[0] + moved[0], turned[1] + moved[1])[1][k:]
+        root = self._frame[1]
+        outer = xv[1][k:, 0] + self._prior_slopes(at.x[1])[0][k:]
+        hessian = np.block([[-information, (root.T @ across).T], [root.T @ across, -root.T @ at.H.schur(k) @ root]])
+        return _Slopes(np.append(gradient, root.T @ outer), hessian, settled)
+
+    def _follow(self, at: ArrowMode, inverse: Inverse) -> tuple[Array, Parts]:
+        """t (n, m + a), and q = H^-1 grad log |H|^(1/2) with zeros for what is given."""
+        k, roots = self._inner, at.roots
+        t = self.rows.log_det_slopes(at.z, self.rows.spread(self._raw(roots, inverse)))
+        a, c = _one(roots.back(*self.rows.pull(t)))
+        c = c[:k] + self._prior_log_det(at.x[1], inverse.corner)[:, None]
+        q = at.H.solve(a, np.vstack([c, np.zeros((self._size - k, 1))]), k)
+        return t, (q[0], np.vstack([q[1], np.zeros((self._size - k, 1))]))
+
+    def follow(self, at: ArrowMode) -> Parts:
+        """q = H^-1 grad log |H|^(1/2), by which the mean is from the mode to first order."""
+        return self._follow(at, Inverse(*at.H.inverse(self._inner)))[1]
+
+    def _raw(self, roots: ArrowRoots, S: Inverse) -> Inverse:
+        """M S M' of the parts of H^-1, with zeros for what is given."""
+        L, (G, K, k) = roots.lead[0], S.border.shape
+        border, corner = np.zeros((G, K, self._size)), np.zeros((self._size, self._size))
+        border[..., :k], corner[:k, :k] = S.border, S.corner
+        corner = roots.transposed_right(roots.transposed_right(corner).T)
+        border = roots.transposed_right((L @ border).reshape(G * K, -1)).reshape(G, K, -1)
+        return Inverse(L @ S.own @ L.T, border, corner)
+
+    def values(self, theta: Array) -> Array:
+        """The value (S,) at each of theta (S, d), as of `__call__`."""
+        d, tol = len(self.groups.priors), _ROUGH if self.many_rows else _TOL
+        return np.array([self._evidence(self.mode(t, tol)) for t in theta]) + log_prior_of_logs(
+            theta[:, :d], self.priors
+        )
+
+    @property
+    def many_rows(self) -> bool:
+        """A pass over the rows takes longer than all that is done with its sums."""
+        return self.model.design.count >= _MANY
+
+    def beyond(self, theta: Array, vanished: Array) -> list[Array]:
+        return self.layout.beyond(theta, vanished)
+
+    def starts(self) -> list[Array]:
+        """The best of a few common scales about that where prior and data weigh the same, at each start of the other hyperparameters."""
+        if self.criterion == "ML":
+            near = ArrowLaplaceSurface(self.model, self.groups)
+            first = near.starts()[0]
+            return [np.append(first, np.zeros(len(self._frame[0])))]
+        points = []
+        for others in self.groups.starts():
+            roots = self.layout.roots(others[None])
+            at = self._at(others, roots, (np.zeros((*self.layout.shape[:2], 1)), self._of_response()))
+            typical = roots.weights_of(self.rows.gram(np.maximum(at.rows.W, 0.0)))
+            points += [
+                np.where(self.groups.scaling, -0.5 * np.log(typical * r), others) for r in (10.0, 1.0, 0.1, 0.01, 0.001)
+            ]
+        found = self.values(np.array(points))
+        return [points[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]]
+
+
+class _Slopes(NamedTuple):
+    gradient: Array
+    hessian: Array
+    settled: Array  # (d,) parameters that each scale adds
+
+
+def _one(parts: Parts) -> Parts:
+    """Of the one node."""
+    return parts[0][0], parts[1][0]

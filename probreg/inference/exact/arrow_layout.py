@@ -1,0 +1,294 @@
+"""The columns of a model with varying effects in the order of an arrow, and the roots of their priors.
+
+The grouping factor with the most columns leads: terms of the same groups stand side by side there, K effects for each of G groups.
+Behind it come other factors, then columns of diagonal roots, then those without a latent prior. With M = blkdiag(roots, I) the
+coefficients are mu + M u in these columns, u ~ N(0, I) a priori for all but the last. Every predictor has its own u: an effect k of
+predictor a is number k m + a.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, product
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from probreg.data.grouped_columns import ArrowColumns, GroupColumns
+from probreg.data.terms.grouped import GroupedTerm
+from probreg.errors import Incompatible
+from probreg.inference.base import Array
+from probreg.inference.exact.arrow_roots import ArrowRoots, BlockRoots, LatentBlock
+from probreg.inference.exact.latent_groups import LatentGroup, LatentGroups
+from probreg.inference.modes.closed_form import combinations
+from probreg.model.model import Model
+from probreg.numerics.frame import vec_entries
+from probreg.numerics.linalg import rank_of
+
+_FAR = 1e4  # standard deviations from zero: relative errors of some 1e-5 of a standard deviation, ten times as far 1e-3
+_MOST_SIGNS = 4  # of the correlations of one effect that are tried
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowLayout:
+    """The columns of the model in the order of an arrow.
+
+    Attributes
+    ----------
+    groups : LatentGroups
+        Groups with a latent prior, known or unknown.
+    known : tuple of int
+        Columns behind these with another prior, which are not flat.
+    """
+
+    model: Model
+    groups: LatentGroups
+    known: tuple[int, ...] = ()
+
+    # ---- which column stands where -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _terms(self) -> list[GroupedTerm | None]:
+        """The term of varying effects that each group is, where its root repeats from group to group."""
+        return [_repeating(self.model, g) for g in self.groups.groups]
+
+    @cached_property
+    def _columns(self) -> dict[int, GroupColumns]:
+        design = self.model.design
+        return {
+            i: GroupColumns.of(term, design.inputs[term.key]) for i, term in enumerate(self._terms) if term is not None
+        }
+
+    @cached_property
+    def _leading(self) -> list[int]:
+        """The groups of the widest factor, and of the terms that have the same groups."""
+        widest = max(self._columns, key=lambda i: self._columns[i].groups * self._columns[i].effects)
+        first = self._columns[widest]
+        return [i for i, c in self._columns.items() if c.same_groups(first)]
+
+    @cached_property
+    def blocks(self) -> tuple[list[LatentBlock], list[LatentBlock]]:
+        """Those that lead, and those behind them: other factors, then diagonal roots."""
+        m = self.model.shape[1]
+        at = np.cumsum([0, *(len(g.hyper) for g in self.groups.groups)])
+        lead, rest, k, r = list[LatentBlock](), list[LatentBlock](), 0, 0
+        behind = [i for i in self._columns if i not in self._leading]
+        behind += [i for i, term in enumerate(self._terms) if term is None]
+        for i in [*self._leading, *behind]:
+            g, own = self.groups.groups[i], slice(int(at[i]), int(at[i + 1]))
+            if (term := self._terms[i]) is None:
+                size = len(g.columns) * m
+                rest.append(LatentBlock(g, own, slice(r, r + size), 1, size, False))
+                r += size
+                continue
+            G, K_m = term.shape[0], term.shape[1] * m
+            if i in self._leading:
+                lead.append(LatentBlock(g, own, slice(k, k + K_m), G, K_m, True))
+                k += K_m
+            else:
+                rest.append(LatentBlock(g, own, slice(r, r + G * K_m), G, K_m, True))
+                r += G * K_m
+        return lead, rest
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """G, K of all predictors, and the number of latent columns behind them."""
+        lead, rest = self.blocks
+        return lead[0].repeats, lead[-1].place.stop, rest[-1].place.stop if rest else 0
+
+    @cached_property
+    def places(self) -> Array:
+        """(G, K m), where the coefficients of each group that leads stand in vec beta."""
+        m, lead = self.model.shape[1], self.blocks[0]
+        each = [vec_entries(b.group.columns, m).reshape(b.repeats, b.size) for b in lead]
+        return np.hstack(each)
+
+    @cached_property
+    def flat(self) -> tuple[int, ...]:
+        """The columns without a latent prior that are not `known`."""
+        inside = {j for g in self.groups.groups for j in g.columns} | set(self.known)
+        return tuple(j for j in range(self.model.shape[0]) if j not in inside)
+
+    # ---- the columns ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def centre(self) -> Array:
+        """mu (p,) of the groups, 0 elsewhere."""
+        out = np.zeros(self.model.shape[0])
+        for g, term in zip(self.groups.groups, self._terms):
+            if term is None:
+                out[list(g.columns)] = g.base.center(len(g.columns))
+        return out
+
+    @cached_property
+    def columns(self) -> ArrowColumns:
+        """[Z, X], diagonal blocks in coordinates of their roots and flat columns standardised."""
+        design, rest = self.model.design, self.blocks[1]
+        first = self._columns[self._leading[0]]
+        for i in self._leading[1:]:
+            first = first.beside(self._columns[i])
+        of = {id(self.groups.groups[i]): c for i, c in self._columns.items()}
+        others = tuple(of[id(b.group)] for b in rest if b.repeated)
+        dense = [self._own(b) for b in rest if not b.repeated]
+        last = [design.X[:, list(self.known)], self._standardised]
+        return ArrowColumns(first, others, np.ascontiguousarray(np.hstack([*dense, *last])))
+
+    def _own(self, block: LatentBlock) -> Array:
+        # X L'^-1, L L' the precision at D = I
+        X = self.model.design.X[:, list(block.group.columns)]
+        return np.asarray(solve_triangular(block.group.root, X.T, lower=True).T)
+
+    @cached_property
+    def T(self) -> Array:
+        """(f, f): flat coefficients are T times those of standardised columns."""
+        X, f = self.model.design.X[:, list(self.flat)], len(self.flat)
+        if not f:
+            return np.zeros((0, 0))
+        shift, scale = X.mean(0), X.std(0)
+        size = np.hypot(shift, scale)
+        constant = scale <= 1e-10 * size
+        scale = np.where(constant, np.where(size > 0, size, 1.0), scale)
+        at = self.model.design.intercept
+        if at not in self.flat:
+            return np.diag(1.0 / np.where(size > 0, size, 1.0))
+        shift = np.where(constant, 0.0, shift)
+        i = self.flat.index(at)
+        out = np.diag(1.0 / scale)
+        # x_j = shift_j + scale_j u_j: the intercept takes up the shifts
+        out[i] -= shift / scale
+        out[i, i] = 1.0 / scale[i]
+        return out
+
+    @property
+    def _standardised(self) -> Array:
+        return np.asarray(self.model.design.X[:, list(self.flat)] @ self.T)
+
+    def coefficients(self, a: Array, c: Array) -> Array:
+        """What columns a (G, K m, s) and c (r m, s) are as vec beta (p m, s), without mu."""
+        (p, m), (lead, rest) = self.model.shape, self.blocks
+        s, out = a.shape[-1], np.zeros((p, m, a.shape[-1]))
+        for b in lead:
+            out[list(b.group.columns)] = a[:, b.place].reshape(len(b.group.columns), m, s)
+        for b in rest:
+            part = c[b.place].reshape(len(b.group.columns), m * s)
+            if not b.repeated:  # gamma = L'(beta - mu)
+                part = solve_triangular(b.group.root, part, lower=True, trans="T")
+            out[list(b.group.columns)] = part.reshape(len(b.group.columns), m, s)
+        q = self.shape[2]
+        known = slice(q, q + len(self.known) * m)
+        out[list(self.known)] = c[known].reshape(len(self.known), m, s)
+        flat = slice(known.stop, known.stop + len(self.flat) * m)
+        out[list(self.flat)] = (self.T @ c[flat].reshape(len(self.flat), m * s)).reshape(len(self.flat), m, s)
+        return out.reshape(p * m, s)
+
+    # ---- the roots --------------------------------------------------------------------------------------------------
+
+    def roots(self, theta: Array, sigma: Array | None = None) -> ArrowRoots:
+        """The roots at nodes theta (S, d), those in units of sigma times sigma (S,)."""
+        unit = np.ones(len(theta)) if sigma is None else sigma
+        lead, rest = ([self._root(b, theta[:, b.hyper], unit) for b in part] for part in self.blocks)
+        return ArrowRoots(lead, rest, len(self.groups.priors))
+
+    def _root(self, b: LatentBlock, logs: Array, unit: Array) -> BlockRoots:
+        g, m = b.group, self.model.shape[1]
+        relative = bool(g.base.sigma_units)
+        unit = unit if relative else np.ones(len(logs))
+        if not b.repeated:
+            q = len(g.columns)
+            D = np.ones((len(logs), q)) if g.prior is None else np.exp(g.prior.log_scales_at(logs, q))
+            D = unit[:, None] * D
+            moved = g.log_scales(logs[0]).slopes.T * D[0]
+            return BlockRoots(b, relative, np.repeat(D, m, 1), np.repeat(moved, m, 1))
+        own = _root_of_each(g, logs, b.size // m)
+        value, moved = unit[:, None, None] * own.value, unit[0] * own.slopes
+        if m > 1:
+            value, moved = np.kron(value, np.eye(m)), np.kron(moved, np.eye(m))
+        return BlockRoots(b, relative, value, moved)
+
+    def beyond(self, theta: Array, vanished: Array) -> list[Array]:
+        """Points with a scale that vanished at a tenth of the others, and the correlations of its effect towards either end.
+
+        The evidence is linear in the covariance of an effect with the others where its standard deviation is 0: falling at one sign of
+        a correlation, it may rise at the other.
+        """
+        out = []
+        for b in [*self.blocks[0], *self.blocks[1]]:
+            own = np.arange(b.hyper.start, b.hyper.stop)
+            scales = self.groups.scaling[own]
+            stay, cors = own[scales & ~vanished[own]], own[~scales]
+            if not (b.repeated and len(cors) and len(stay)):
+                continue
+            for j in own[scales & vanished[own]]:
+                back = theta.copy()
+                back[j] = theta[stay].mean() - np.log(10.0)
+                slopes = self._root(b, back[None, b.hyper], np.ones(1)).slopes
+                k = int(
+                    np.abs(slopes[j - b.hyper.start]).sum(1).argmax()
+                )  # the effect whose row of the root this scale is
+                pairs = [i for i in cors if slopes[i - b.hyper.start][k].any() or slopes[i - b.hyper.start][:, k].any()]
+                for signs in islice(product((1.0, -1.0), repeat=len(pairs)), _MOST_SIGNS):
+                    point = back.copy()
+                    point[pairs] = signs
+                    out.append(point)
+        return out
+
+
+def require_flat_rank(layout: ArrowLayout, method: str) -> None:
+    """Incompatible where flat columns are combinations of others, and where effects of groups are nearly so."""
+    _require_near_intercept(layout.model, method)
+    design, flat = layout.model.design, list(layout.flat)
+    F = design.X[:, flat] if design.weights is None else np.sqrt(design.weights)[:, None] * design.X[:, flat]
+    rank = rank_of(np.linalg.qr(F, mode="r")) if len(F) >= len(flat) > 0 else None
+    if rank is not None and not rank.dropped:
+        return
+    if flat:
+        names = tuple(design.columns[j] for j in flat)
+        why = f"{len(flat)} columns and {len(F)} rows" if rank is None else combinations(rank, names)
+        raise Incompatible(
+            f"{method}: the posterior is improper, because columns are not identified: {why}. Drop one, or give these columns a "
+            "proper prior."
+        )
+
+
+def _require_near_intercept(model: Model, method: str) -> None:
+    """Incompatible where an effect with an intercept beside it lies so far from zero that sums of its squares hold no digits."""
+    for term in model.design.recipe.grouped.values():
+        if "Intercept" not in term.effects or term.key not in model.design.inputs:
+            continue
+        Z = np.asarray(model.design.inputs[term.key])[:, 1:]
+        middle, spread = Z.mean(0), Z.std(0)
+        far = (spread > 0) & (np.abs(middle) > _FAR * spread)
+        if far.any():
+            k = int(far.argmax())
+            raise Incompatible(
+                f"{method}: {term.key}: {term.effects[k]} has mean {middle[k]:.6g} and standard deviation {spread[k]:.3g}, so that its "
+                f"intercept lies too far from the rows to be told: subtract {middle[k]:.6g} from it first"
+            )
+
+
+class _RootOfEach(NamedTuple):
+    value: Array  # (S, K, K)
+    slopes: Array  # (d, K, K), of the first
+
+
+def _root_of_each(g: LatentGroup, logs: Array, K: int) -> _RootOfEach:
+    """The root that repeats from group to group."""
+    if g.prior is not None and (first := g.prior.root(logs[0])) is not None:
+        every = [first, *(g.prior.root(each) for each in logs[1:])]
+        return _RootOfEach(np.array([found[0] for found in every if found is not None]), first[1])
+    sd = g.base.independent(len(g.columns))
+    assert sd is not None  # see `_repeating`
+    tau = np.ones(len(logs)) if g.prior is None else np.exp(logs[:, 0])
+    value = tau[:, None, None] * sd[0] * np.eye(K)
+    return _RootOfEach(value, value[:1] if len(g.hyper) else np.zeros((0, K, K)))
+
+
+def _repeating(model: Model, g: LatentGroup) -> GroupedTerm | None:
+    """The term whose columns these are, where their prior is one root (K, K) for every group."""
+    if (term := model.design.grouped_of(g.columns)) is None or term.key not in model.design.inputs:
+        return None
+    if g.prior is not None and g.prior.root(np.zeros(len(g.hyper))) is not None:
+        return term
+    sd = g.base.independent(len(g.columns))
+    plain = sd is not None and bool((sd == sd[0]).all()) and not g.base.center(len(g.columns)).any()
+    return term if plain and (g.prior is None or g.prior.scalar) else None

@@ -1,0 +1,154 @@
+"""What the rows of a smooth likelihood say to an arrow: sums over rows x_i of [Z, X] with m predictors and a nuisance parameters.
+
+A row has z_i = (eta_i, log aux), W_i (m + a, m + a) minus the second derivative of its log p over them, and moves with the coefficients
+as z_i = blkdiag(x_i kron I_m, I_a). Coefficient k of predictor j is number k m + j; log aux stand last.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.data.grouped_columns import ArrowColumns, ArrowGram
+from probreg.data.rows import plus_offset, times_weights
+from probreg.inference.base import Array
+from probreg.inference.exact.arrow_roots import Inverse, Parts
+from probreg.likelihoods import SmoothLikelihood
+from probreg.model.model import Model
+
+_NEAR = 1e-4  # of a difference of the curvature of a row, in eta and log aux
+
+
+class RowSlopes(NamedTuple):
+    """sum_i w_i log p_i, and row by row its gradient (n, m + a) and W (n, m + a, m + a), weights counted."""
+
+    value: float
+    score: Array
+    W: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowRows:
+    """The rows of a model with their columns."""
+
+    model: Model
+    columns: ArrowColumns
+    centre: Array  # mu (p,), of every predictor
+
+    @property
+    def m(self) -> int:
+        return self.model.shape[1]
+
+    @property
+    def a(self) -> int:
+        return len(self.model.unknown)
+
+    @property
+    def likelihood(self) -> SmoothLikelihood:
+        assert isinstance(self.model.likelihood, SmoothLikelihood)  # `scales_obstacle` asks first
+        return self.model.likelihood
+
+    @cached_property
+    def _offset(self) -> Array:
+        design = self.model.design
+        moved = (design.X @ self.centre)[:, None] if self.centre.any() else np.zeros((design.n, 1))
+        return plus_offset(moved, design.offset)
+
+    @cached_property
+    def _pick(self) -> list[int]:
+        return [*range(self.m), *(self.m + self.likelihood.aux.index(name) for name in self.model.unknown)]
+
+    def moved(self, a: Array, c: Array) -> Array:
+        """z_i (n, m + a) of coefficients a (G, K m, 1) and c (r m + a, 1)."""
+        m, own = self.m, self._split(a, c)
+        eta = self.columns.times(*own)
+        last = np.broadcast_to(c[len(c) - self.a :, 0], (len(eta), self.a))
+        return np.hstack([eta, last]) if m and self.a else eta
+
+    def at(self, a: Array, c: Array) -> Array:
+        """z_i with the offset."""
+        z = self.moved(a, c)
+        return np.hstack([z[:, : self.m] + self._offset, z[:, self.m :]])
+
+    def _split(self, a: Array, c: Array) -> Parts:
+        """As coefficients (G, K, m) and (r, m) of the columns."""
+        G, m = self.columns.lead.groups, self.m
+        return a.reshape(G, -1, m), c[: len(c) - self.a].reshape(-1, m)
+
+    def values(self, z: Array) -> RowSlopes:
+        """At z (n, m + a)."""
+        log_p, g, h = self.local(z)
+        w = self.model.design.weights
+        return RowSlopes(float(times_weights(log_p, w).sum()), times_weights(g, w), times_weights(h, w))
+
+    def local(self, z: Array) -> tuple[Array, Array, Array]:
+        """log p_i, gradient and W_i row by row, without weights."""
+        m, design = self.m, self.model.design
+        aux = {name: float(np.exp(z[0, m + i])) for i, name in enumerate(self.model.unknown)}
+        known = self.likelihood.at_rows({**self.model.fixed, **aux}, design.precision)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            found = self.likelihood.value_grad_hessian(design.observed, z[:, :m], **known)
+        pick = self._pick
+        if len(pick) == found.gradient.shape[1]:
+            return found
+        return found.log_prob, found.gradient[:, pick], found.curvature[:, pick][:, :, pick]
+
+    # ---- sums ---------------------------------------------------------------------------------------------------------
+
+    def pull(self, v: Array) -> Parts:
+        """The sums over rows of blkdiag(x_i kron I, I)' v_i, (G, K m, 1) and (r m + a, 1), of v (n, m + a)."""
+        above, below = self.columns.cross(v[:, : self.m])
+        last = v[:, self.m :].sum(0)
+        G = len(above)
+        return above.reshape(G, -1, 1), np.concatenate([below.ravel(), last])[:, None]
+
+    def gram(self, W: Array) -> ArrowGram:
+        """The sums of blkdiag(x_i kron I, I)' W_i blkdiag(x_i kron I, I)."""
+        m, a = self.m, self.a
+        G, K, r = self.columns.lead.groups, self.columns.lead.effects, self.columns.width
+        lead, rest = np.empty((G, K, m, K, m)), np.zeros((r * m + a, r * m + a))
+        cross, corner = np.zeros((G, K, m, r * m + a)), np.empty((r, m, r, m))
+        for i in range(m):
+            for j in range(i + 1):
+                found = self.columns.gram(W[:, i, j])
+                for k, s in {(i, j), (j, i)}:
+                    lead[:, :, k, :, s], corner[:, k, :, s] = found.lead, found.rest
+                    cross[:, :, k, s : r * m : m] = found.cross
+        rest[: r * m, : r * m] = corner.reshape(r * m, r * m)
+        for i in range(a):
+            at = r * m + i
+            above, below = self.columns.cross(W[:, :m, m + i])
+            cross[..., at] = above
+            rest[: r * m, at] = rest[at, : r * m] = below.ravel()
+        rest[r * m :, r * m :] = W[:, m:, m:].sum(0)
+        return ArrowGram(lead.reshape(G, K * m, K * m), cross.reshape(G, K * m, -1), rest)
+
+    def spread(self, S: Inverse) -> Array:
+        """V_i (n, m + a, m + a), the covariance of z_i where that of all coefficients has these parts."""
+        m, a, n = self.m, self.a, len(self.columns.dense)
+        G, r = len(S.own), self.columns.width * m
+        out = np.empty((n, m + a, m + a))
+        for i in range(m):
+            for j in range(i + 1):
+                # x_i'S_ij x_i is that of the symmetric part of S_ij
+                own = S.own[:, i::m, j::m]
+                border = (S.border[:, i::m, j:r:m] + S.border[:, j::m, i:r:m]) / 2
+                corner = S.corner[i:r:m, j:r:m]
+                symmetric = (own + own.swapaxes(1, 2)) / 2, border, (corner + corner.T) / 2
+                out[:, i, j] = out[:, j, i] = self.columns.leverage(*symmetric)
+        for i in range(a):
+            part = S.border[..., r + i].reshape(G, -1, m), S.corner[:r, r + i].reshape(-1, m)
+            out[:, :m, m + i] = out[:, m + i, :m] = self.columns.times(*part)
+        out[:, m:, m:] = S.corner[r:, r:]
+        return out
+
+    def log_det_slopes(self, z: Array, V: Array) -> Array:
+        """t_ik = tr(V_i dW_i / dz_ik) / 2 (n, m + a), weights counted: log |H|^(1/2) changes by sum_i t_i'dz_i."""
+        t = np.empty(z.shape)
+        for k in range(z.shape[1]):
+            e = _NEAR * (np.arange(z.shape[1]) == k)
+            # d W_i / d z_ik by a central difference
+            slope = self.local(z + e)[2] - self.local(z - e)[2]
+            t[:, k] = np.einsum("njl,njl->n", V, slope) / (4 * _NEAR)
+        return times_weights(t, self.model.design.weights)

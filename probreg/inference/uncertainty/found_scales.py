@@ -1,0 +1,249 @@
+"""Intervals and degrees of freedom of a fit at scales found by evidence: profiles of the criterion, and Satterthwaite's approximation.
+
+The profile interval of sd or sigma holds the values psi with 2 (f(top) - max f given psi) <= z^2, f the log of the criterion (REML or
+ML) over theta. A standard deviation may be 0 and a correlation -1 or 1: where f does not fall far enough that is the end.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtri
+
+from probreg.errors import DataError, Incompatible
+from probreg.inference.base import Array, Solution
+from probreg.inference.exact.arrow_estimate import arrow_estimate
+from probreg.inference.exact.arrow_surface import ArrowSurface
+from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.latent_groups import EvidencePoint, EvidenceSurface
+from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
+from probreg.inference.modes.newton import newton_step
+from probreg.inference.varying import FoundScales
+from probreg.model.model import LocalModel, Model
+from probreg.numerics.linalg import one_blas_thread
+
+_FAR = 25.0  # of a log: a scale so far below its estimate is zero
+_EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
+_STEPS = 60  # of Newton's method, and of the search for an end
+_SMALL = 1e-7  # decrement, in standard errors of theta
+_MOST = 2.0  # of a coordinate in one step
+_DIFFERENCE = 1e-4  # of theta: central differences of a covariance, an error of some 1e-8 of it
+
+
+# ---- intervals of standard deviations and correlations ---------------------------------------------------------------------
+
+
+def wald_on_free_scale(found: FoundScales, name: str, prob: float) -> tuple[float, float]:
+    """estimate -+ z standard errors on the log of a standard deviation, and on atanh of a correlation; nan without an error."""
+    value, error, z = found.values[name], found.errors[name], float(ndtri(0.5 + prob / 2.0))
+    if not np.isfinite(value) or not np.isfinite(error) or value == 0.0:
+        return np.nan, np.nan
+    if name.startswith("cor("):
+        # d atanh r = d r / (1 - r^2)
+        t, reach = np.arctanh(value), z * error / (1.0 - value**2)
+        return float(np.tanh(t - reach)), float(np.tanh(t + reach))
+    reach = z * error / value
+    return float(value * np.exp(-reach)), float(value * np.exp(reach))
+
+
+@one_blas_thread()
+def profile_interval(found: FoundScales, name: str, prob: float) -> tuple[float, float]:
+    """Ends of the profile interval of a standard deviation or a correlation. Incompatible where none is known by one coordinate."""
+    if name not in found.values:
+        raise DataError(f"{name!r} was not found by evidence; what was: {', '.join(found.values)}")
+    k = found.coordinate_of(name)
+    if k is None:
+        raise Incompatible(
+            f"a profile interval of {name} is available for correlations with the first effect; use kind='wald', on the scale of atanh"
+        )
+    path = _Profile(_surface_of(found, name), found, k)
+    z = float(ndtri(0.5 + prob / 2.0))
+    correlation = name.startswith("cor(")
+    if correlation:
+        return float(np.tanh(path.end(z, -1, _EDGE))), float(np.tanh(path.end(z, 1, _EDGE)))
+    lower, upper = path.end(z, -1, _FAR), path.end(z, 1, _FAR)
+    return (0.0 if np.isinf(lower) else float(np.exp(lower))), float(np.exp(upper))
+
+
+@one_blas_thread()
+def ratio_at(found: FoundScales, name: str, value: float) -> float:
+    """2 (f(top) - max f given the value) of a standard deviation, a correlation or the noise scale. Incompatible where there is none."""
+    correlation = name.startswith("cor(")
+    if not (-1.0 < value < 1.0 if correlation else value > 0.0):
+        edge = "a correlation lies between -1 and 1" if correlation else "a standard deviation is positive"
+        raise Incompatible(
+            f"there is no likelihood ratio of {name} = {value:g}: {edge}, and at its edge the law is another"
+        )
+    if not found.plain:
+        raise Incompatible(
+            f"there is no likelihood ratio of {name} = {value:g}: a prior of the scales took part in the maximum"
+        )
+    if np.isnan(found.values[name]):
+        raise Incompatible(f"{name} is not defined in this fit: a standard deviation is 0")
+    k = found.coordinate_of(name)
+    if k is None:
+        raise Incompatible(f"a likelihood ratio of {name} is available for correlations with the first effect only")
+    path = _Profile(_surface_of(found, name), found, k)
+    theta = found.theta.copy()
+    theta[k] = np.arctanh(value) if correlation else np.log(value)
+    return float(max(2.0 * (path.top - path.maximum(theta)[1]), 0.0))
+
+
+def _surface_of(found: FoundScales, name: str) -> EvidenceSurface:
+    """The criterion over theta."""
+    if not (found.stated.design.reachable or found.stated.design.kept is not None):
+        raise Incompatible(f"a profile of {name} needs the rows: {found.stated.design.rows_absent}")
+    return EvidenceProblem(found.stated, False, criterion=found.criterion, points=found.points).surface  # type: ignore[arg-type]
+
+
+class _Profile(NamedTuple):
+    """max f given coordinate k of theta."""
+
+    surface: EvidenceSurface
+    found: FoundScales
+    k: int
+
+    @property
+    def top(self) -> float:
+        return self.surface(self.found.theta).value
+
+    def maximum(self, theta: Array) -> tuple[Array, float]:
+        """The other coordinates at their maximum, by Newton's method made to rise."""
+        free = ~self.found.vanished
+        free[self.k] = False
+        at, theta = self.surface(theta), theta.copy()
+        for _ in range(_STEPS if free.any() else 0):
+            move = np.zeros(len(theta))
+            move[free] = _newton(at, free, np.arange(len(theta)) < self.found.count)
+            if float(at.gradient @ move) < _SMALL**2:
+                break
+            size = 1.0
+            while size > 1e-6:
+                there = self.surface(theta + size * move)
+                if there.value > at.value:
+                    break
+                size /= 2.0
+            else:
+                break
+            theta, at = theta + size * move, there
+        return theta, at.value
+
+    def end(self, z: float, side: int, far: float) -> float:
+        """The coordinate where sqrt(2 (top - f)) = z on one side; infinite where f does not fall so far."""
+        top, theta, k = self.top, self.found.theta.copy(), self.k
+        # a correlation of one stands far out, where nothing changes
+        start = float(np.clip(theta[k], -far / 2.0, far / 2.0)) if far == _EDGE else float(theta[k])
+        sd = float(np.sqrt(self.found.covariance[k, k]))
+        step = min(z * sd, _MOST) if np.isfinite(sd) else 1.0
+        held = {"theta": theta}
+
+        def gap(at: float) -> float:
+            begin = held["theta"].copy()
+            begin[k] = at
+            held["theta"], value = self.maximum(begin)
+            return float(np.sqrt(2.0 * max(top - value, 0.0))) - z
+
+        inner, outer = start, start + side * step
+        while gap(outer) < 0.0:
+            if abs(outer - start) > far and not (self.found.vanished[k] and side > 0 and outer < start + 3.0 * far):
+                return side * np.inf
+            inner, outer = outer, outer + side * min(step := 1.5 * step, _MOST)
+        return float(brentq(gap, *sorted((inner, outer)), xtol=1e-7, rtol=1e-10))
+
+
+def _newton(at: EvidencePoint, free: Array, logs: Array) -> Array:
+    """A step of the free coordinates, no log longer than `_MOST`."""
+    step, _ = newton_step(LocalModel(at.value, at.gradient[free], -at.hessian[np.ix_(free, free)]))
+    return np.asarray(step * min(1.0, _MOST / max(float(np.abs(step[logs[free]]).max(initial=0.0)), 1e-300)))
+
+
+# ---- degrees of freedom of flat coefficients -------------------------------------------------------------------------------
+
+
+class Satterthwaite(NamedTuple):
+    """The covariance C(theta) of the model's coefficients in the head at REML, and how it moves with theta.
+
+    Attributes
+    ----------
+    C : array (h, h)
+        At the top.
+    slopes : array (d, h, h)
+        Over theta.
+    theta : array (d, d)
+        The covariance of theta.
+    """
+
+    C: Array
+    slopes: Array
+    theta: Array
+
+    def df(self, L: Array) -> Array:
+        """Degrees of freedom (q,) of each combination in the rows of L (q, h).
+
+        For v = l'C l it is 2 v^2 / Var(v), Var(v) = g'A g with g the slopes of v and A the covariance of theta (Giesbrecht & Burns
+        1985; Fai & Cornelius 1996).
+        """
+        v = np.einsum("qi,ij,qj->q", L, self.C, L)
+        g = np.einsum("qi,kij,qj->qk", L, self.slopes, L)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(2.0 * v**2 / np.einsum("qk,kl,ql->q", g, self.theta, g))
+
+    def joint_df(self, L: Array) -> float:
+        """The denominator of an F test of q combinations: with t_m^2 the statistics along the eigenvectors of L C L', of nu_m degrees
+        of freedom each, and E = sum nu_m / (nu_m - 2) over nu_m > 2, it is 2 E / (E - q) (Fai & Cornelius 1996)."""
+        if len(L) == 1:
+            return float(self.df(L)[0])
+        _, P = np.linalg.eigh(L @ self.C @ L.T)
+        nu = self.df(P.T @ L)
+        if np.ptp(nu) < 1e-8 * nu.max():
+            return float(nu.mean())
+        E = float((nu[nu > 2.0] / (nu[nu > 2.0] - 2.0)).sum())
+        return 2.0 * E / (E - len(L)) if len(L) < E else 2.0
+
+
+def why_no_satterthwaite(solution: Solution) -> str:
+    """Why degrees of freedom are not approximated, in words; "" where they are."""
+    found = solution.found
+    if found is None or solution.draws is not None:
+        return "scales of effects were not found by evidence"
+    if found.criterion != "REML" or not found.stated.likelihood.least_squares:
+        return "Satterthwaite's degrees of freedom are of REML with Gaussian noise"
+    if not found.plain:
+        return "the density of a scale took part in the maximum, which is not REML's"
+    if not found.stated.unknown:
+        return f"{found.stated.noise_scale} was held"
+    design = found.stated.design
+    if found.stated.joint.informative[design.head[~design.of_terms[design.head]]].any():
+        return "a coefficient beside the effects has a prior"
+    return ""
+
+
+@one_blas_thread()
+def satterthwaite(found: FoundScales) -> Satterthwaite:
+    """C(theta) with its slopes, by central differences."""
+    d, free = len(found.theta), np.flatnonzero(np.isfinite(np.diagonal(found.covariance)))
+    slopes = np.zeros((d, *(len(found.stated.design.head),) * 2))
+    problem = EvidenceProblem(found.stated, False, criterion="REML")
+    for k in free:
+        up, down = (_head_covariance(problem, found.theta + s * _DIFFERENCE * np.eye(d)[k]) for s in (1.0, -1.0))
+        slopes[k] = (up - down) / (2.0 * _DIFFERENCE)
+    A = np.where(np.isfinite(found.covariance), found.covariance, 0.0)
+    return Satterthwaite(_head_covariance(problem, found.theta), slopes, A)
+
+
+def _head_covariance(problem: EvidenceProblem, theta: Array) -> Array:
+    """(h, h), of the flat coefficients given theta, the effects integrated over."""
+    return head_estimate(problem, theta)[1]
+
+
+def head_estimate(problem: EvidenceProblem, theta: Array) -> tuple[Array, Array]:
+    """The flat coefficients (h,) of Gaussian noise given theta, and their covariance (h, h), the effects integrated over."""
+    head = problem.model.design.head
+    if isinstance(surface := problem.surface, ArrowSurface):
+        at = arrow_estimate(surface, theta)
+        return at.beta[head, 0], np.asarray(at.scale[np.ix_(head, head)])
+    model: Model = replace(problem.model, prior=problem.prior_at(np.exp(theta[: len(problem.groups.priors)])))
+    sigma = float(np.exp(theta[-1])) if problem.noise else float(model.fixed[model.noise_scale])
+    given = posterior_given_sigma(model.design.moments, PriorRows.of(model.joint), sigma)
+    return given.mean[head], np.asarray(sigma**2 * given.unscaled[np.ix_(head, head)])

@@ -1,0 +1,36 @@
+"""What the rows of a Gaussian fit say of one another, at a noise scale that is held: what is left out follows without a refit.
+
+With V the covariance of the coefficients given all rows and X_g, e_g the rows and residuals of a group in units of the noise,
+R = I - X_g V X_g': the residuals about a fit without the group are R^-1 e_g, and the estimate moves by V X_g' R^-1 e_g (Cook & Weisberg
+1982, section 3.5).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.inference.base import Array
+from probreg.model.model import Model
+
+SINGULAR = 1e-10  # an eigenvalue of R: without these rows the coefficients are not identified
+
+
+class WhitenedRows(NamedTuple):
+    """Residuals (n,), rows (n, p) and square roots of precisions (n,), in units of the noise."""
+
+    e: Array
+    X: Array
+    root: Array
+
+    @classmethod
+    def of(cls, model: Model, beta: Array, sigma: float) -> "WhitenedRows":
+        """At coefficients (p,) and a noise scale."""
+        d = model.design
+        root = np.ones(d.n) if d.precision is None else np.sqrt(d.precision)
+        e = root * (d.observed - model.eta(beta[:, None])[:, 0]) / sigma
+        return cls(e, d.X * (root / sigma)[:, None], root)
+
+    def apart(self, rows: Array, V: Array) -> Array:
+        """R (n_g, n_g) of some rows."""
+        R = np.eye(len(rows)) - self.X[rows] @ V @ self.X[rows].T
+        return np.asarray((R + R.T) / 2.0)

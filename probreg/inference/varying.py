@@ -1,0 +1,256 @@
+"""Effects that vary by a group, as a fit shows them: where they stand among the columns, and their standard deviations and correlations.
+
+Theta of a model is searched in free coordinates: log sd, and atanh of partial correlations. What is reported is natural: sd(x | g) and
+cor(x, z | g), of the covariance S = Lambda Lambda' of the effects of one group.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.data.terms.grouped import GroupedTerm
+from probreg.model.model import Model
+from probreg.model.pymc_graph import hyper_names
+from probreg.priors import AuxPrior, GaussianPrior, GroupNormal, HierarchicalPrior, LatentPrior, Prior
+
+Array = np.ndarray
+OF_EFFECTS = ("sd(", "cor(")  # with which the names of the covariance of effects begin
+_ONE = 1.0 - 1e-7  # a correlation that is one but for rounding has no standard error
+_STEP = 1e-5  # of free coordinates, for slopes of smooth functions of them: an error of some 1e-10
+
+
+# ---- where effects stand -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class EffectsOfGroup:
+    """The effects of one grouping factor, those of all its terms side by side.
+
+    Attributes
+    ----------
+    group : str
+        Such as "Subject".
+    levels : tuple of str
+        G groups.
+    effects : tuple of str
+        K names.
+    columns : array (G, K)
+        Their places among the columns of the design.
+    keys : tuple of str
+        The term of each effect.
+    """
+
+    group: str
+    levels: tuple[str, ...]
+    effects: tuple[str, ...]
+    columns: Array
+    keys: tuple[str, ...]
+
+
+def has_improper_sd(model: Model, term: GroupedTerm) -> bool:
+    """A standard deviation of the term has an improper prior, so that the rows alone tell it."""
+    place = {c: j for j, c in enumerate(model.design.columns)}
+    own = {place[c] for c in term.columns if c in place}
+    for b in model.joint.blocks:
+        if own & set(b.columns) and isinstance(b.prior, HierarchicalPrior):
+            return any(isinstance(h.prior, AuxPrior) and not h.prior.proper for h in b.prior.hyper.values())
+    return False
+
+
+def untold_from_noise(model: Model, term: GroupedTerm) -> str | None:
+    """The sentence that the standard deviations of a term cannot be told from the noise, for want of rows; None where they can."""
+    (G, K), n = term.shape, model.design.n
+    if not n or n > G * K or not model.noise_unknown or not has_improper_sd(model, term):
+        return None
+    names = " and ".join(f"sd({e} | {term.group})" for e in term.effects[:2])
+    return f"{term.key}: {n} rows and {G * K} effects by group, so that {names} cannot be told from {model.noise_scale}"
+
+
+def effects_of_groups(model: Model) -> dict[str, EffectsOfGroup]:
+    """The grouping factors of a model by name."""
+    place = {c: j for j, c in enumerate(model.design.columns)}
+    out: dict[str, EffectsOfGroup] = {}
+    for key, term in model.design.recipe.grouped.items():
+        at = np.array([place[c] for c in term.columns], dtype=np.intp).reshape(term.shape)
+        own = EffectsOfGroup(term.group, term.levels, term.effects, at, (key,) * len(term.effects))
+        before = out.get(term.group)
+        out[term.group] = own if before is None else _side_by_side(before, own)
+    return out
+
+
+def _side_by_side(a: EffectsOfGroup, b: EffectsOfGroup) -> EffectsOfGroup:
+    twice = set(a.effects) & set(b.effects)
+    later = tuple(f"{name} of {key}" if name in twice else name for name, key in zip(b.effects, b.keys))
+    columns = np.concatenate([a.columns, b.columns], 1)
+    return EffectsOfGroup(a.group, a.levels, (*a.effects, *later), columns, (*a.keys, *b.keys))
+
+
+def groups_said(model: Model) -> str:
+    """How many groups there are, in words.
+
+    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "g": ["a", "a", "b", "b"]}
+    >>> groups_said(Model.from_formula("y ~ 1 + (1 | g)", data))
+    '2 groups of g'
+    """
+    return " and ".join(f"{len(of.levels)} groups of {name}" for name, of in effects_of_groups(model).items())
+
+
+# ---- standard deviations and correlations --------------------------------------------------------------------------------
+
+
+def stated_covariance(prior: Prior, shape: tuple[int, int]) -> Array | None:
+    """S (K, K) of the effects of one group where a prior states it as numbers, for (G, K) effects; None for other priors.
+
+    >>> from probreg.priors import GroupNormal, Normal
+    >>> stated_covariance(Normal(2.0), (3, 1)).tolist(), stated_covariance(GroupNormal(((2.0, 0.0), (1.0, 1.0)), 3), (3, 2)).tolist()
+    ([[4.0]], [[4.0, 2.0], [2.0, 2.0]])
+    """
+    if isinstance(prior, GroupNormal):
+        return prior.covariance
+    if not isinstance(prior, GaussianPrior) or prior.sigma_units:
+        return None
+    each = prior.independent(shape[0] * shape[1])
+    if each is None or not np.isfinite(each).all():
+        return None
+    sds = np.reshape(each, shape)
+    return np.diag(np.square(sds[0])) if (sds == sds[0]).all() else None
+
+
+def hyper_of_blocks(model: Model) -> list[tuple[int, Any, dict[str, str]]]:
+    """Each block with hyperparameters that are logs of positive numbers: its place, its prior, and their names in draws."""
+    names = hyper_names(model.joint, model.design)
+    blocks = enumerate(model.joint.blocks)
+    return [(i, b.prior, names[i]) for i, b in blocks if isinstance(b.prior, LatentPrior)]
+
+
+def natural_names(model: Model, block: int, prior: Any) -> dict[str, str] | None:
+    """From a hyperparameter of the covariance of effects to the name it is reported under; None for other blocks.
+
+    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [0.0, 1.0, 0.0, 1.0], "g": ["a", "a", "b", "b"]}
+    >>> model = Model.from_formula("y ~ x + (x | g)", data)
+    >>> list(natural_names(model, 1, model.joint.blocks[1].prior).values())
+    ['sd(Intercept | g)', 'sd(x | g)', 'cor(Intercept, x | g)']
+    """
+    return hyper_names(model.joint, model.design)[block] if prior.called else None
+
+
+def natural_of(model: Model, logs: Array) -> dict[str, Array]:
+    """All reported hyperparameters at logs (..., d) in the order of blocks, and the noise scale of a Gaussian, whose log is next."""
+    out: dict[str, Array] = {}
+    at = 0
+    for _, prior, names in hyper_of_blocks(model):
+        own = np.moveaxis(np.exp(logs[..., at : at + len(names)]), -1, 0)
+        out |= {names[name]: np.asarray(v) for name, v in prior.natural(dict(zip(prior.hyper, own))).items()}
+        at += len(names)
+    if noise_is_found(model):
+        out[model.noise_scale] = np.exp(logs[..., at])
+    return out
+
+
+def noise_is_found(model: Model) -> bool:
+    """The noise scale is found with the hyperparameters, as one more coordinate."""
+    return bool(model.likelihood.least_squares and model.unknown)
+
+
+def number_of_scales(model: Model) -> int:
+    """Hyperparameters that are unknown, and a noise scale that is found with them."""
+    return sum(len(names) for _, _, names in hyper_of_blocks(model)) + noise_is_found(model)
+
+
+@dataclass(frozen=True, eq=False)
+class FoundScales:
+    """Hyperparameters, and a noise scale, at the top of the evidence: estimates of a fit whose model holds them.
+
+    Attributes
+    ----------
+    stated : Model
+        The model with unknown hyperparameters.
+    criterion : str
+        "REML" or "ML".
+    theta : array (d,)
+        The top in free coordinates: logs, atanh of correlations, and the log of the noise scale where the likelihood is Gaussian;
+        after them flat coefficients and logs of nuisance parameters, where the criterion is over these too.
+    hessian : array (d, d)
+        Of the criterion at the top, over theta.
+    value : float
+        The criterion there: the log of the likelihood with the effects, and under REML the flat coefficients, integrated over.
+    vanished : array (d,) of bool
+        Scales that run to zero.
+    plain : bool
+        No density of a hyperparameter took part, so that the criterion alone was maximised.
+    points : int
+        Of adaptive Gauss-Hermite quadrature in each group; one is Laplace's method, exact for Gaussian noise.
+    """
+
+    stated: Model
+    criterion: str
+    theta: Array
+    hessian: Array
+    value: float
+    vanished: Array
+    plain: bool
+    points: int = 1
+
+    @property
+    def count(self) -> int:
+        """How many of theta are scales, correlations and the noise scale."""
+        return number_of_scales(self.stated)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """(d, d) of theta: the inverse of -hessian; nan for what has vanished and where the hessian is not negative definite."""
+        out, free = np.full(self.hessian.shape, np.nan), ~self._lost
+        H = -self.hessian[np.ix_(free, free)]
+        if len(H) and np.isfinite(H).all() and np.linalg.eigvalsh(H)[0] > 0:
+            out[np.ix_(free, free)] = np.linalg.inv(H)
+        return out
+
+    @cached_property
+    def _lost(self) -> Array:
+        """(d,) bool: vanished scales, and correlations of which nothing is left: their gradient and curvature are zero."""
+        flat = np.abs(np.diagonal(self.hessian)) < 1e-9 * max(1.0, float(np.abs(self.hessian).max(initial=0.0)))
+        return np.asarray(self.vanished | flat)
+
+    @cached_property
+    def values(self) -> dict[str, float]:
+        """Reported hyperparameters and noise scale by name; 0 where a scale has vanished, nan for correlations with it, which are not
+        defined. At an edge a correlation is that of the root."""
+        found = {name: float(v) for name, v in natural_of(self.stated, self.theta).items()}
+        at = 0
+        for _, prior, names in hyper_of_blocks(self.stated):
+            gone = {name for name, lost in zip(prior.hyper, self.vanished[at : at + len(names)]) if lost}
+            at += len(names)
+            found |= {names[name]: 0.0 for name in gone}
+            for i, j in prior.pairs if prior.called else ():
+                if (name := prior.cor_name(i, j)) in names and {f"sd[{prior.effects[k]}]" for k in (i, j)} & gone:
+                    found[names[name]] = np.nan
+        return found
+
+    def coordinate_of(self, name: str) -> int | None:
+        """The coordinate of theta that a reported value is a function of alone; None where it is one of several."""
+        k = list(self.slopes).index(name)
+        return None if np.delete(self.slopes[name], k).any() else k
+
+    def names_of(self, k: int) -> list[str]:
+        """The reported names that move with coordinate k."""
+        return [name for name, slope in zip(self.slopes, np.array(list(self.slopes.values()))[:, k]) if slope != 0.0]
+
+    @cached_property
+    def slopes(self) -> dict[str, Array]:
+        """The derivatives (d,) of each reported value over theta, by central differences."""
+        step = _STEP * np.eye(len(self.theta))
+        up, down = (natural_of(self.stated, self.theta + s * step) for s in (1.0, -1.0))
+        return {name: (up[name] - down[name]) / (2.0 * _STEP) for name in up}
+
+    @cached_property
+    def errors(self) -> dict[str, float]:
+        """Their standard errors by the delta method, as natural numbers; nan where there are none."""
+        out = {}
+        for name, g in self.slopes.items():
+            on = g != 0.0
+            v = float(g[on] @ self.covariance[np.ix_(on, on)] @ g[on])
+            edge = name.startswith("cor(") and not abs(self.values[name]) < _ONE
+            out[name] = float(np.sqrt(v)) if v >= 0 and on.any() and not edge else np.nan
+        return out

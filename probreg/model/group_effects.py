@@ -1,0 +1,265 @@
+"""Effects of groups that a fit has not met: b_g ~ N(0, S(theta)), S = Lambda Lambda', independent between groups and predictors.
+
+The columns of a design are zero at rows of new groups, whose numbers start at G (`data.terms.grouped`). What such a row lacks of its
+linear predictor is z'b_g: N(0, z'S z), with the covariance z'S z' between two rows of one group. It is added as what the columns of
+a process leave of it is (`off_span`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.data.design import ColumnRecipe
+from probreg.data.terms.grouped import GroupedTerm
+from probreg.errors import DataError
+from probreg.kernels.sums import RowSums
+
+Array = np.ndarray
+Groups = Literal["known", "new", "typical"]
+
+WORDS = {
+    "known": "each row has the effects of its own group",
+    "new": "each group is one the fit has not met: its effects are drawn from their normal distribution",
+    "typical": "effects of groups are zero: the typical group",
+}
+NOT_THE_MEAN = "; on the scale of the response it is the median over groups, not their mean, which groups='new' gives"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupEffects:
+    """z'b_g of one term at rows of new groups.
+
+    Attributes
+    ----------
+    term : GroupedTerm
+        The term.
+    columns : list of int
+        Where its columns stand in the design.
+    root : callable
+        Gives Lambda (S, K, K) at each atom; S = 1 serves all atoms. It is asked where a group is new.
+    """
+
+    term: GroupedTerm
+    columns: list[int]
+    root: Callable[[], Array]
+
+    @cached_property
+    def roots(self) -> Array:
+        """Lambda (S, K, K)."""
+        return self.root()
+
+    @property
+    def key(self) -> str:
+        return self.term.key
+
+    def variance(self, rows: Array, phi: Array) -> Array | None:
+        """z'S z (S, n), zero at rows of known groups; None where there are no others."""
+        if not (new := self.is_new(rows)).any():
+            return None
+        out = np.zeros((len(self.roots), len(rows)))
+        # z'S z = |Lambda'z|^2
+        out[:, new] = np.square(np.einsum("nk,skl->snl", rows[new, 1:], self.roots)).sum(-1)
+        return out if out.any() else None
+
+    def is_new(self, rows: Array) -> Array:
+        """(n,) bool: rows of a new group at which its effects count."""
+        return (rows[:, 0] >= len(self.term.levels)) & rows[:, 1:].any(1)
+
+    def draws(self, rows: Array, scores: Any) -> Array | float:
+        """z'b_g (S, n, m) at rows, one b_g for each new group, atom and predictor; scores(k) gives standard normal noise (S, k, m)."""
+        new = np.flatnonzero(self.is_new(rows))
+        if not len(new):
+            return 0.0
+        groups, of = np.unique(rows[new, 0], return_inverse=True)
+        K = len(self.term.effects)
+        u = scores(len(groups) * K)
+        S, _, m = u.shape
+        # b_g = Lambda u_g
+        b = np.einsum("skl,sglm->sgkm", np.broadcast_to(self.roots, (S, K, K)), u.reshape(S, len(groups), K, m))
+        out = np.zeros((S, len(rows), m))
+        out[:, new] = np.einsum("nk,snkm->snm", rows[new, 1:], b[:, of])
+        return out
+
+    # ---- sums over rows, as of a process ---------------------------------------------------------------------------
+
+    def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
+        """sum_l A_l C A_l' (E, E), C the covariance of the sums."""
+        C = np.zeros((weights[0].shape[0],) * 2)
+        M, _ = self._effects_in(sums)
+        for A in weights:
+            # C = M (I kron S) M'
+            each = np.asarray((A @ M).todense()).reshape(len(C), -1, len(self.term.effects))
+            C += sum(np.einsum("egk,kl,fgl->ef", each, L @ L.T, each) for L in self.roots) / len(self.roots)
+        return C
+
+    def draws_of_sums(self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator) -> Array | float:
+        """Draws (S, E) of weighted sums."""
+        drawn = self.joint(sums, size, len(weights), rng)
+        whole = drawn.at(slice(None), slice(None))
+        if isinstance(whole, float):
+            return whole
+        return np.asarray(sum((A @ whole[..., k].T).T for k, A in enumerate(weights)))
+
+    def joint(self, sums: RowSums, size: int, width: int, rng: np.random.Generator) -> "GroupSums":
+        """Draws of all sums."""
+        M, groups = self._effects_in(sums)
+        K = len(self.term.effects)
+        u = rng.standard_normal((size, groups, K, width))
+        b = np.einsum("skl,sglm->sgkm", np.broadcast_to(self.roots, (size, K, K)), u)
+        return GroupSums(M, b.reshape(size, groups * K, width))
+
+    def new_in(self, sums: RowSums) -> bool:
+        """Whether effects of a new group are in some sum."""
+        return bool(
+            ((sums.coefficients != 0) & (sums.rows[..., 0] >= len(self.term.levels)) & sums.rows[..., 1:].any(-1)).any()
+        )
+
+    def _effects_in(self, sums: RowSums) -> tuple[Any, int]:
+        """The sums as a sparse matrix M (n, H K) over the effects of H new groups, and H."""
+        from scipy.sparse import csr_array
+
+        K = len(self.term.effects)
+        i, k = np.nonzero((sums.coefficients != 0) & (sums.rows[..., 0] >= len(self.term.levels)))
+        rows = sums.rows[i, k]
+        groups, of = np.unique(rows[:, 0], return_inverse=True)
+        values = sums.coefficients[i, k][:, None] * rows[:, 1:]
+        at = K * of[:, None] + np.arange(K)
+        shape = (sums.n, K * len(groups))
+        return csr_array((values.ravel(), (np.repeat(i, K), at.ravel())), shape=shape), len(groups)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """Draws of sums: M (n, H K) times effects (S, H K, m)."""
+
+    M: Any
+    b: Array
+
+    @property
+    def empty(self) -> bool:
+        return not self.M.nnz
+
+    def at(self, sums: slice, atoms: slice) -> Array | float:
+        """Of some sums for some atoms, (S', n', m)."""
+        b = self.b[atoms]
+        if self.empty:
+            return 0.0
+        S, r, m = b.shape
+        return np.moveaxis((self.M[sums] @ np.moveaxis(b, 1, 0).reshape(r, S * m)).reshape(-1, S, m), 0, 1)
+
+
+# ---- which groups are meant ----------------------------------------------------------------------------------------------
+
+
+def rows_of_groups(design: Design, groups: Groups | None, labels: Mapping[str, Array] | None = None) -> Design:
+    """The design at rows whose groups are those that `groups` means.
+
+    Parameters
+    ----------
+    design : Design
+        Rows of known or new groups.
+    groups : {"known", "new", "typical"} or None
+        None is known, where all are.
+    labels : mapping
+        The group (n,) of each row as text, by the term, for the message.
+
+    Raises
+    ------
+    DataError
+        For a group that the fit has not met, unless `groups` says what it is; for groups of a model that has none.
+    """
+    terms = design.recipe.grouped
+    if groups is not None and groups not in get_args(Groups):
+        raise DataError(f"groups is one of {', '.join(map(repr, get_args(Groups)))}, got {groups!r}")
+    if not terms:
+        if groups is not None:
+            raise DataError(f"groups={groups!r} goes with effects that vary by a group, and this model has none")
+        return design
+    if groups in (None, "known"):
+        for term in terms.values():
+            _refuse_unseen(term, design, groups, labels or {})
+        return design
+    inputs = dict(design.inputs)
+    for key, term in terms.items():
+        rows = np.array(_inputs(design, key))
+        if groups == "typical":
+            rows[:, 1:] = 0.0
+        else:
+            rows[:, 0] += len(term.levels)
+        inputs[key] = rows
+    return replace(design, X=_without_effects(design), inputs=inputs)
+
+
+def _without_effects(design: Design) -> Any:
+    """The columns (n, p) with zeros in those of the effects."""
+    if design.unwritten:
+        return design.X.without_effects()  # type: ignore[attr-defined]
+    X, place = design.X.copy(), {c: j for j, c in enumerate(design.columns)}
+    X[:, [place[c] for term in design.recipe.grouped.values() for c in term.columns]] = 0.0
+    return X
+
+
+def refuse_unseen(design: Design, labels: Mapping[str, Array], what: str) -> None:
+    """DataError at rows of groups that the columns do not have, for `what`, which needs their own."""
+    for term in design.recipe.grouped.values():
+        new = _unseen(term, design)
+        if len(new):
+            raise DataError(f"{_met(term, int(new[0]), labels)}: {what}")
+
+
+def _unseen(term: GroupedTerm, design: Design) -> Array:
+    return np.flatnonzero(_inputs(design, term.key)[:, 0] >= len(term.levels))
+
+
+def _refuse_unseen(term: GroupedTerm, design: Design, groups: Groups | None, labels: Mapping[str, Array]) -> None:
+    if len(new := _unseen(term, design)):
+        asked = "groups='known' is" if groups else "without groups= rows are"
+        raise DataError(
+            f"{_met(term, int(new[0]), labels)}; {asked} of groups of the fit. Say groups='new' for a group like them, its effects "
+            "drawn, or groups='typical' for effects of zero."
+        )
+
+
+def _met(term: GroupedTerm, row: int, labels: Mapping[str, Array]) -> str:
+    called = f" {labels[term.key][row]!r}" if term.key in labels else ""
+    return f"row {row} is of {term.group}{called}, which the fit has not met"
+
+
+def _inputs(design: Design, key: str) -> Array:
+    if key not in design.inputs:
+        raise DataError(f"{key}: these rows do not hold their groups: give them as new data")
+    return np.asarray(design.inputs[key])
+
+
+def group_levels(recipe: ColumnRecipe, name: str) -> tuple[str, ...]:
+    """The groups that the fit has met of a variable that names groups; none for other variables."""
+    return next((term.levels for term in recipe.grouped.values() if term.group == name), ())
+
+
+def words_of(groups: Groups | None, *, identity: bool) -> str:
+    """What was asked of the groups, in words."""
+    how = groups or "known"
+    return WORDS[how] + (NOT_THE_MEAN if how == "typical" and not identity else "")
+
+
+def groups_absent(recipe: ColumnRecipe, data: Any) -> list[str]:
+    """The columns of groups that data lack."""
+    from probreg.data.formula.columns import read_table
+
+    return [name for name in recipe.of_groups_alone if name not in read_table(data).columns]
+
+
+def with_group_columns(recipe: ColumnRecipe, data: Any, groups: Groups | None = "typical") -> Any:
+    """Data with columns of groups where they lack them: one for each row where groups are new, else any, for effects are zero."""
+    from probreg.data.formula.columns import read_table
+
+    if not recipe.of_groups_alone or not (absent := groups_absent(recipe, data)):
+        return data
+    table = read_table(data)
+    n = len(table.rows)
+    labels = np.array([f"row {i}" for i in range(n)] if groups == "new" else ["any"] * n, dtype=object)
+    return {**table.columns, **dict.fromkeys(absent, labels)}

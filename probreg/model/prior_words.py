@@ -1,0 +1,176 @@
+"""Priors in words: as they were stated, with the columns they are on, for everything that people read.
+
+Summaries, tables, comparisons and reports all say a prior in these words.
+"""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.model.model import Model
+from probreg.priors import AUX_PRIORS, PRIORS, AuxPrior, Covariance, Flat, GaussianPrior, Prior, Reference, ScaleMixture
+from probreg.priors.gaussian_process import ProcessPrior
+
+_NAMED, _FEW = 12, 3  # columns that are named one by one; under one prior for all
+_BLOCKS = 4  # of columns, in one line
+
+
+def prior_words(model: Model) -> str:
+    """The prior of the coefficients as it was stated, block by block.
+
+    >>> import probreg as pr
+    >>> X, y = [[1.0, 2.0], [2.0, 5.0], [4.0, 3.0]], [1.0, 3.0, 2.0]
+    >>> prior_words(pr.Model.from_arrays(X, y, columns=["a", "b"], prior=pr.Normal(2.5)))
+    'Normal(2.5) on a, b; flat on Intercept'
+    >>> prior_words(pr.Model.from_arrays(X, y, columns=["a", "b"], prior={"a": pr.Normal(1.0, scaled=True)}))
+    'Normal(1) in units of sd(y) on standardised a; flat on Intercept, b'
+    """
+    blocks = sorted(model.joint.blocks, key=lambda b: isinstance(b.prior, Flat))
+    if not model.joint.informative.any():
+        return "flat on every column"
+    return "; ".join(_of_block(model, b) for b in blocks)
+
+
+def prior_line(model: Model) -> str:
+    """The priors of coefficients that are not flat, the first of many; of a model without one that it is flat, and the others.
+
+    >>> from probreg.priors import HalfNormal, Normal
+    >>> prior_line(Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], prior=Normal(2.5, scaled=True)))
+    'Normal(2.5) in units of sd(y) on standardised x1'
+    >>> prior_line(Model.from_arrays([[1.0], [2.0]], [1.0, 3.0], aux={"sigma": HalfNormal(1.0)}))
+    'flat; sigma ~ half_normal'
+    """
+    told = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
+    if not told:
+        aux = [f"{a} ~ {model.aux_prior(a).name}" for a in model.unknown if not model.flat]
+        return "; ".join(["flat", *(a for a in aux if not a.endswith("reference"))])
+    more = [f"{len(told) - _BLOCKS} more"] if len(told) > _BLOCKS else []
+    return "; ".join([*(_of_block(model, b) for b in told[:_BLOCKS]), *more])
+
+
+def _of_block(model: Model, block: Any) -> str:
+    d = model.design
+    given, q = _as_stated(model, block), len(block.columns)
+    many = q > _NAMED or (q > _FEW and isinstance(model.prior, Prior))
+    many = many and not d.of_terms[list(block.columns)].any()
+    scaled = "standardised " if getattr(given, "scaled", False) and not isinstance(block.prior, Flat) else ""
+    where = f"{q} {scaled}columns" if many else scaled + d.called(block.columns)
+    if isinstance(block.prior, Flat):
+        return f"flat on {where}"
+    if given is not None and d.grouped_of(block.columns) is not None and (said := _of_effects(given, where)):
+        return said
+    units = " in units of sigma" if getattr(given, "sigma_units", False) else ""
+    if scaled and not units and model.likelihood.noise_scale is not None:  # standardised columns, and response
+        units = f" in units of sd({d.response})"
+    return f"{_of_prior(block.prior) if given is None else _call(given)}{units} on {where}"
+
+
+def _of_effects(given: Prior, where: str) -> str:
+    """Of effects by group, where their scales have no prior, or are held by one of coefficients; empty elsewhere."""
+    if given == Covariance():
+        return f"scales of {where} estimated, no prior"
+    held = isinstance(given, GaussianPrior)
+    return f"{_call(given)} on {where}, which holds their sd" if held else ""
+
+
+def _as_stated(model: Model, block: Any) -> Prior | None:
+    """The prior that was given for these columns, where one was: those of smooth functions may have their own by default."""
+    if model.design.of_terms[list(block.columns)].any() and model.design.grouped_of(block.columns) is None:
+        return None
+    if isinstance(model.prior, Prior):
+        return model.prior
+    names = tuple(model.design.columns[j] for j in block.columns)
+    keys = {(key,) if isinstance(key, str) else tuple(key): prior for key, prior in model.prior.items()}
+    return keys.get(names)
+
+
+_BESIDE = ("scaled", "sigma_units", "precision_matrix")  # said in words
+
+
+def _call(prior: Any) -> str:
+    """A prior as one writes it: its settings that are not the usual ones.
+
+    >>> from probreg.priors import HalfNormal, Normal, StudentT
+    >>> _call(Normal(HalfNormal(1.0))), _call(StudentT(2.5, nu=7.0))
+    ('Normal(HalfNormal(1))', 'StudentT(2.5, nu=7)')
+    >>> from probreg.priors import Covariance
+    >>> _call(Covariance(sd={"Intercept": HalfNormal(5.0), "x": 2.0}))
+    'Covariance({Intercept: HalfNormal(5), x: 2})'
+    """
+    if not is_dataclass(prior):
+        return str(prior.name)
+    said = []
+    for number, f in enumerate(fields(prior)):
+        value = getattr(prior, f.name)
+        usual = value == f.default and (number or isinstance(f.default, AuxPrior))
+        if f.name in _BESIDE or usual or value is None:
+            continue
+        if f.name == "groups" and not isinstance(value, int):
+            said.append(_setting(f.name, value))
+            continue
+        words = _words_of_setting(value)
+        said.append(words if not number else f"{f.name}={words}")
+    words = f"{type(prior).__name__}({', '.join(said)})"
+    return words + (" with a precision matrix" if getattr(prior, "precision_matrix", None) is not None else "")
+
+
+def _words_of_setting(value: Any) -> str:
+    """A prior, a number, or one of these for each effect by its name."""
+    if isinstance(value, tuple) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+        return "{" + ", ".join(f"{name}: {_words_of_setting(each)}" for name, each in value) + "}"
+    if is_dataclass(value):
+        return _call(value)
+    return f"{value:g}" if isinstance(value, float | int) else "one per column"
+
+
+def _of_prior(prior: Prior) -> str:
+    """A prior that was not stated column by column: that of a smooth function, or one made of the rows."""
+    if isinstance(prior, ScaleMixture):
+        return f"{_of_prior(prior.base)} times tau, tau {_words(AUX_PRIORS.to_spec(prior.tau))}"
+    if isinstance(prior, ProcessPrior):
+        unknown = "; ".join(f"{name} {_words(AUX_PRIORS.to_spec(h.prior))}" for name, h in prior.hyper.items())
+        return f"gaussian-process of unknown {unknown}"
+    return _words(PRIORS.to_spec(prior))
+
+
+def aux_words(model: Model, name: str) -> str:
+    """How a nuisance parameter is treated."""
+    if name in model.fixed:
+        return f"held at {model.fixed[name]:g}"
+    prior: AuxPrior = model.aux_prior(name)
+    if isinstance(prior, Reference):
+        return f"unknown, p({name}) ∝ 1/{name}"
+    return f"unknown, {_words(AUX_PRIORS.to_spec(prior))}"
+
+
+def _words(spec: dict[str, Any]) -> str:
+    units = " in units of sigma" if spec.pop("sigma_units", False) else ""
+    spec.pop("scaled", None)
+    name = str(spec.pop("name")).replace("_", "-")
+    if spec.get("precision_matrix") is None:
+        spec.pop("precision_matrix", None)
+    else:
+        size = len(spec.pop("precision_matrix"))
+        spec.pop("scale", None)
+        return f"{name} with a precision matrix of {size} x {size}{units}"
+    told = [words for key, v in spec.items() if (words := _setting(key, v))]
+    return name + (f" with {', '.join(told)}" if told else "") + units
+
+
+def _setting(key: str, value: Any) -> str:
+    """A setting of a prior with its value; nothing for one that is absent, or says what is so without it."""
+    if value is None or value is False or (key == "location" and value == 0.0):
+        return ""
+    said = key.replace("_", " ")
+    if value is True:
+        return said
+    if key == "groups" and isinstance(value, int):
+        return f"{value} groups"
+    if key == "groups":
+        sizes = sorted((len(group) for group in value), reverse=True)
+        return f"{len(sizes)} group{'s' * (len(sizes) > 1)} of {', '.join(map(str, sizes))} columns"
+    array = np.array(value, dtype=float)
+    if array.size > 1 and array.ndim > 1:
+        return f"{said} of {' x '.join(map(str, array.shape))}"
+    return f"{said} {', '.join(f'{v:g}' for v in array.ravel())}"

@@ -1,0 +1,153 @@
+"""The factor of an arrow whose border is sparse, as of crossed factors: H = [[D, E], [E', F]], D of many small blocks, F dense.
+
+C = L^-1 E has the zeros of E but within blocks, so that C'C costs the pairs of columns that meet in a block and not G K r^2; what is
+left is one Cholesky factor of r columns. Methods are those of `Arrow`.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import lapack, solve_triangular
+
+from probreg.numerics.linalg.arrow import _backward, _cholesky, _forward
+
+Array = NDArray[np.float64]
+
+
+class SparseArrow:
+    """The Cholesky factor of one arrow.
+
+    Parameters
+    ----------
+    D : array (G, K, K)
+        Blocks of the diagonal.
+    E : sparse array (G K, r)
+        Their border.
+    F : array (r, r)
+        Its corner; all three make a positive definite matrix.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Where it is not positive definite to rounding.
+
+    Examples
+    --------
+    >>> E = sparse.csr_array(np.array([[2.0], [0.0]]))
+    >>> H = SparseArrow(np.array([[[4.0]], [[1.0]]]), E, np.array([[10.0]]))
+    >>> round(float(np.exp(H.log_det())), 9)  # of [[4, 0, 2], [0, 1, 0], [2, 0, 10]]
+    36.0
+    """
+
+    def __init__(self, D: Array, E: Any, F: Array) -> None:
+        self.L = _cholesky(D)
+        own = _forward(self.L, np.broadcast_to(np.eye(D.shape[-1]), D.shape))
+        self.C = sparse.csr_array(blocks_of(own) @ E)
+        self.T = np.linalg.cholesky(F - (self.C.T @ self.C).toarray())
+        self._lead = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(G, K, r)."""
+        return len(self.L), self.L.shape[-1], len(self.T)
+
+    @property
+    def numbers(self) -> int:
+        """How many the factor holds beside its blocks."""
+        return int(self.C.nnz) + self.T.size
+
+    def side_by_side(self) -> "SparseArrow":
+        """As one of one: results have a leading axis."""
+        out = object.__new__(SparseArrow)
+        out.__dict__ = {**self.__dict__, "_lead": True}
+        return out
+
+    def at(self, s: int | NDArray[np.intp]) -> "SparseArrow":
+        """This, alone where s is a number."""
+        if not isinstance(s, int | np.integer):
+            return self
+        out = object.__new__(SparseArrow)
+        out.__dict__ = {**self.__dict__, "_lead": False}
+        return out
+
+    def log_det(self, k: int | None = None) -> Array:
+        """log |H|, with the first k columns of the border alone where k is given."""
+        blocks = np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum()
+        out = 2.0 * (blocks + np.log(np.diagonal(self.T)[:k]).sum())
+        return np.array([out]) if self._lead else np.asarray(out)
+
+    def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
+        """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s)."""
+        y = _forward(self.L, self._wide(a, 4))
+        across = _times(self._border(k).T, y.reshape(*y.shape[:-3], -1, y.shape[-1]))
+        return y, self._solved(self._wide(c, 3)[..., :k, :] - across, k, 0)
+
+    def solve(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
+        """H^-1 of columns a (..., G, K, s) and c (..., r, s), as of the first k columns of the border."""
+        return self.transposed(*self.half(a, c, k), k)
+
+    def transposed(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
+        """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
+        c = self._solved(self._wide(c, 3), k, 1)
+        moved = _times(self._border(k), c)
+        G, K, _ = self.shape
+        return _backward(self.L, self._wide(a, 4) - moved.reshape(*moved.shape[:-2], G, K, -1)), c
+
+    def inverse(self, k: int | None = None) -> tuple[Array, Array, Array]:
+        """The diagonal blocks (G, K, K) of H^-1, its border (G, K, k) and corner (k, k)."""
+        # S the corner: blocks L'^-1 (I + C S C') L^-1, border -L'^-1 C S
+        G, K, _ = self.shape
+        C, S = self._border(k).tocoo(), self.corner(k)
+        CS, group = self._border(k) @ S, C.row // K
+        inside = np.empty((G, K, K))
+        for j in range(K):
+            # sum over the columns that meet in a block
+            found = np.bincount(C.row, C.data * CS[group * K + j, C.col], G * K)
+            inside[:, j] = found.reshape(G, K)
+        inside += np.eye(K)
+        own = _backward(self.L, np.swapaxes(_backward(self.L, inside), -1, -2))
+        return own, _backward(self.L, -CS.reshape(G, K, -1)), S
+
+    def corner(self, k: int | None = None) -> Array:
+        """The corner (k, k) of H^-1, (T T')^-1."""
+        found, _ = lapack.dpotri(self.T[:k, :k], lower=1)
+        return np.asarray(np.tril(found) + np.tril(found, -1).T)
+
+    def traces(self, k: int | None = None) -> tuple[float, Array]:
+        """The trace of the diagonal blocks of H^-1 together, and the diagonal (k,) of its corner S."""
+        # tr L'^-1 (I + C S C') L^-1 = |L^-1|^2 + <S, (L'^-1 C)'L'^-1 C>
+        G, K, _ = self.shape
+        S, Li = self.corner(k), _forward(self.L, np.broadcast_to(np.eye(K), (G, K, K)))
+        B = blocks_of(np.swapaxes(Li, -1, -2)) @ self._border(k)
+        met = sparse.coo_array(B.T @ B)
+        own = float(np.square(Li).sum() + met.data @ S[met.row, met.col])
+        return own, np.diagonal(S).copy()
+
+    def _solved(self, c: Array, k: int | None, trans: int) -> Array:
+        """T^-1 c, or T'^-1 c, of c (..., k, s)."""
+        wide = np.moveaxis(c, -2, 0)
+        flat = wide.reshape(len(wide), -1)
+        out = solve_triangular(self.T[:k, :k], flat, lower=True, trans=trans, check_finite=False) if flat.size else flat
+        return np.moveaxis(out.reshape(wide.shape), 0, -2)
+
+    def _border(self, k: int | None) -> Any:
+        return self.C if k is None or k == self.C.shape[1] else self.C[:, :k]
+
+    def _wide(self, x: Array, ndim: int) -> Array:
+        """With the leading axis where results have one."""
+        return x[None] if self._lead and x.ndim < ndim else x
+
+
+def blocks_of(blocks: Array) -> Any:
+    """blkdiag of (G, K, K), a sparse array."""
+    G, K = blocks.shape[:2]
+    return sparse.csr_array(sparse.bsr_array((blocks, np.arange(G), np.arange(G + 1)), shape=(G * K, G * K)))
+
+
+def _times(C: Any, y: Array) -> Array:
+    """C y (..., p, s) of y (..., q, s)."""
+    wide = np.moveaxis(y, -2, 0)
+    out = C @ wide.reshape(len(wide), -1)
+    return np.moveaxis(out.reshape(C.shape[0], *wide.shape[1:]), 0, -2)

@@ -1,0 +1,186 @@
+"""Correlation matrices R = T T' by the partial correlations of their root, and the LKJ density of them.
+
+T is lower triangular with rows of length one. It follows from partial correlations r = tanh(t), one for each pair (i, j < i) of
+effects, row by row (Lewandowski, Kurowicka & Joe 2009):
+
+    T_ij = tanh(t_ij) prod_(k < j) sech(t_ik),   T_ii = prod_(k < i) sech(t_ik)
+
+As a positive number v = exp(t) = ((1 + r) / (1 - r))^(1/2) a partial correlation is a hyperparameter like the others, whose log is t.
+Of two effects the partial correlation is the correlation.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import betaln
+
+from probreg.arguments.scalars import Positive, check_fields
+from probreg.priors.positive import AuxPrior
+from probreg.registry import Registry
+
+Array = np.ndarray
+CORRELATION_PRIORS: Registry["LKJ"] = Registry("prior of correlations")
+_MOST = 1.0 - 2.0**-53  # the largest correlation below 1, where t = 18.7
+
+
+@dataclass(frozen=True)
+class PartialCorrelation(AuxPrior):
+    """r on (-1, 1) with (1 + r) / 2 ~ Beta(shape, shape), as the positive number v = ((1 + r) / (1 - r))^(1/2).
+
+    Parameters
+    ----------
+    shape : float
+        1 is uniform on (-1, 1); above 1 correlations near zero weigh more.
+
+    Examples
+    --------
+    >>> prior = PartialCorrelation(1.0)  # p(r) = 1/2
+    >>> float(np.exp(prior.log_prob_of_correlation(np.array(0.3))).round(9))
+    0.5
+    """
+
+    shape: Positive = 1.0
+    name = "partial_correlation"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def log_prob(self, v: Array) -> Array:
+        # p(v) = p(t) / v
+        t = np.log(v)
+        return self._log_prob_of_log(t) - t
+
+    def _log_prob_of_log(self, t: Array) -> Array:
+        # with t = atanh r: p(t) = sech(t)^(2 b) / (2^(2 b - 1) B(b, b))
+        b = self.shape
+        log_cosh = np.logaddexp(t, -t) - np.log(2.0)
+        return -2.0 * b * log_cosh - (2.0 * b - 1.0) * np.log(2.0) - betaln(b, b)
+
+    def log_prob_of_correlation(self, r: Array) -> Array:
+        """log p(r), elementwise."""
+        # x = (1 + r) / 2 ~ Beta(b, b), dx = dr / 2: p(r) = (1 - r^2)^(b - 1) / (2^(2 b - 1) B(b, b))
+        b = self.shape
+        return (b - 1.0) * np.log1p(-np.square(r)) - (2.0 * b - 1.0) * np.log(2.0) - betaln(b, b)
+
+    def slopes(self, v: float) -> tuple[float, float]:
+        # d/dt [-2 b log cosh t] = -2 b tanh t
+        t = float(np.log(v))
+        return -2.0 * self.shape * float(np.tanh(t)), -2.0 * self.shape * float(np.cosh(t)) ** -2
+
+    def sample(self, rng: np.random.Generator, size: int) -> Array:
+        x = rng.beta(self.shape, self.shape, size)
+        return np.sqrt(x / (1.0 - x))
+
+    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
+        """v as an expression of the named variable (1 + r) / 2."""
+        import pymc as pm
+
+        # x = (1 + r) / 2: v^2 = x / (1 - x)
+        x = pm.Beta(f"{name}_unit", self.shape, self.shape, dims=dims)
+        return (x / (1.0 - x)) ** 0.5
+
+    def start(self, name: str, v: float) -> dict[str, float]:
+        return {f"{name}_unit": float(np.clip(v**2 / (1.0 + v**2), 0.02, 0.98))}
+
+
+@CORRELATION_PRIORS.register
+@dataclass(frozen=True)
+class LKJ:
+    """The density of a K x K correlation matrix p(R) ∝ det(R)^(eta - 1).
+
+    Parameters
+    ----------
+    eta : float
+        1 is uniform over correlation matrices; above 1 correlations near zero weigh more.
+
+    References
+    ----------
+    Lewandowski, Kurowicka & Joe 2009.
+
+    Examples
+    --------
+    >>> float(np.exp(LKJ(1.0).log_prob(np.array([[1.0, 0.3], [0.3, 1.0]]))).round(9))  # uniform on (-1, 1)
+    0.5
+    """
+
+    eta: Positive = 1.0
+    name = "lkj"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def partial(self, given: int, size: int) -> PartialCorrelation:
+        """The prior of a partial correlation of two of `size` effects given so many others."""
+        return PartialCorrelation(self.eta + 0.5 * (size - 2 - given))
+
+    def log_prob(self, R: Array) -> Array:
+        """log p(R) of matrices (..., K, K), as a density of the entries below the diagonal."""
+        K = R.shape[-1]
+        k = np.arange(1, K)
+        # p(R) = det(R)^(eta - 1) / c, c = prod_(k = 1)^(K - 1) [2^(2 b_k - 1) B(b_k, b_k)]^(K - k), b_k = eta + (K - k - 1) / 2
+        b = self.eta + 0.5 * (K - k - 1)
+        log_c = ((K - k) * ((2.0 * b - 1.0) * np.log(2.0) + betaln(b, b))).sum()
+        return (self.eta - 1.0) * np.linalg.slogdet(R)[1] - log_c
+
+    def sample(self, rng: np.random.Generator, size: int, K: int) -> Array:
+        """Correlation matrices (size, K, K)."""
+        t = [np.log(self.partial(j, K).sample(rng, size)) for i in range(K) for j in range(i)]
+        T = root_of(np.array(t).reshape(-1, size), K)
+        return T @ np.swapaxes(T, -1, -2)
+
+
+def pairs_of(K: int) -> tuple[tuple[int, int], ...]:
+    """(i, j < i), row by row."""
+    return tuple((i, j) for i in range(K) for j in range(i))
+
+
+def rows_of_root(r: Any, s: Any, K: int) -> list[list[Any]]:
+    """T row by row, up to its diagonal, from tanh(t) and sech(t) of each pair: numbers, arrays or symbols."""
+    rows: list[list[Any]] = []
+    for i in range(K):
+        left: Any = 1.0  # prod_(k < j) sech(t_ik)
+        row = []
+        for j in range(i):
+            n = i * (i - 1) // 2 + j
+            row.append(r[n] * left)
+            left = left * s[n]
+        rows.append([*row, left])
+    return rows
+
+
+def root_of(t: Array, K: int) -> Array:
+    """T (S, K, K) at t (K (K - 1) / 2, S)."""
+    T = np.zeros((t.shape[1], K, K))
+    for i, row in enumerate(rows_of_root(np.tanh(t), 1.0 / np.cosh(t), K)):
+        for j, value in enumerate(row):
+            T[:, i, j] = value
+    return T
+
+
+def root_slopes(t: Array, K: int) -> tuple[Array, Array]:
+    """T (K, K) and dT / dt (K (K - 1) / 2, K, K) at t (K (K - 1) / 2,)."""
+    T, slopes = root_of(t[:, None], K)[0], np.zeros((len(t), K, K))
+    r, s = np.tanh(t), 1.0 / np.cosh(t)
+    for n, (i, j) in enumerate(pairs_of(K)):
+        # T_ij has the factor tanh(t_ij), every later entry of its row sech(t_ij), whose log has the slope -tanh(t_ij)
+        slopes[n, i, j] = s[n] ** 2 * np.prod(s[n - j : n])
+        slopes[n, i, j + 1 : i + 1] = -r[n] * T[i, j + 1 : i + 1]
+    return T, slopes
+
+
+def partial_of(R: Array) -> Array:
+    """t (K (K - 1) / 2, S) of correlation matrices R (S, K, K); one that is 1 within rounding is the largest number below it."""
+    K, T = R.shape[-1], np.zeros(R.shape)
+    t = np.zeros((K * (K - 1) // 2, len(R)))
+    T[:, 0, 0] = 1.0
+    for n, (i, j) in enumerate(pairs_of(K)):
+        left = np.prod(1.0 / np.cosh(t[n - j : n]), axis=0)
+        # R_ij = sum_k T_ik T_jk, and T_ij = tanh(t_ij) left
+        rest = R[:, i, j] - (T[:, i, :j] * T[:, j, :j]).sum(-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            r = np.where(left * T[:, j, j] > 0, rest / (left * T[:, j, j]), 0.0)
+        t[n] = np.arctanh(np.clip(r, -_MOST, _MOST))
+        T[:, i, j] = np.tanh(t[n]) * left
+        T[:, i, i] = left / np.cosh(t[n])  # of the last j of a row this is its diagonal
+    return t

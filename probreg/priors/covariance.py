@@ -1,0 +1,390 @@
+"""The prior of effects that vary by a group: b_g ~ N(0, Lambda Lambda'), one lower root Lambda (K, K) for all groups.
+
+Lambda = diag(sd) T with T T' the correlations (see `correlations`). The free coordinates of all hyperparameters are log sd and
+t = atanh(r) of partial correlations r, held as positive numbers v = exp(t). What a user reads are standard deviations and the
+correlations of S = Lambda Lambda': `natural`, and back by `internal`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Correlation, Count, Positive, read_argument, shown_value
+from probreg.errors import DataError, Incompatible
+from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
+from probreg.priors.correlations import LKJ, pairs_of, partial_of, root_slopes, rows_of_root
+from probreg.priors.group_normal import GroupNormal
+from probreg.priors.latent import Hyper, LatentPrior, LogScales
+from probreg.priors.mixture import ScaleMixture
+from probreg.priors.normal import Normal
+from probreg.priors.positive import AuxPrior, Reference
+
+UNKNOWN = Reference()
+_LARGEST = 1e100  # whose square and inverse are numbers
+_EDGE = 1e-4  # of its standard deviation: what an effect adds to those before it that is told from nothing
+
+
+@PRIORS.register
+@dataclass(frozen=True)
+class Covariance(DataDependentPrior):
+    """The prior of effects that vary by a group, b_g ~ N(0, S): the prior of a term `(x | g)` of a formula.
+
+    S has standard deviations `sd` and correlations `cor`. Without a prior they are unknown: a mode takes them at the top of the
+    evidence, and a posterior asks for a proper prior of sd. Several linear predictors have independent effects with one S.
+
+    Parameters
+    ----------
+    sd : float or AuxPrior or mapping
+        Of every effect, in units of its coefficient; a mapping names effects, others are unknown as by default.
+    cor : LKJ or float, optional
+        The prior of the correlations, or the correlation of two effects as a number. None is flat for a mode, LKJ(1) under a
+        posterior.
+
+    Raises
+    ------
+    DataError
+        For a standard deviation that is not positive, and a correlation that is not between -1 and 1.
+
+    Examples
+    --------
+    >>> from probreg.model.model import Model
+    >>> from probreg.priors import HalfNormal
+    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [0.0, 1.0, 0.0, 1.0], "g": ["a", "a", "b", "b"]}
+    >>> model = Model.from_formula("y ~ x + (1 | g)", data, prior={"1 | g": Covariance(sd=HalfNormal(2.0))})
+    >>> list(model.joint.blocks[-1].prior.called.values())
+    ['sd(Intercept | g)']
+    """
+
+    sd: Positive | AuxPrior | Mapping[str, float | AuxPrior] | tuple[tuple[str, float | AuxPrior], ...] = UNKNOWN
+    cor: LKJ | Correlation | None = None
+
+    name = "covariance"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sd, Mapping | tuple):
+            try:
+                pairs = tuple(
+                    (str(name), v) for name, v in (self.sd.items() if isinstance(self.sd, Mapping) else self.sd)
+                )
+            except (TypeError, ValueError):
+                raise DataError(
+                    f"sd is a number, a prior or a mapping from effects to them, got {shown_value(self.sd)}"
+                ) from None
+            object.__setattr__(self, "sd", pairs)
+        for name, value in self.sd if isinstance(self.sd, tuple) else (("", self.sd),):
+            if not isinstance(value, AuxPrior) and not _number(value, 0.0, _LARGEST):
+                of = f" of {name}" if name else ""
+                raise DataError(
+                    f"sd{of} is a positive number or a prior such as HalfNormal(1.0), got {shown_value(value)}; an effect that does "
+                    "not vary is left out of the term"
+                )
+        if not (self.cor is None or isinstance(self.cor, LKJ) or _number(self.cor, -1.0, 1.0)):
+            raise DataError(f"cor is LKJ(eta), or a number between -1 and 1, got {shown_value(self.cor)}")
+
+    def prepare(self, rows: PriorData) -> Prior:
+        if (term := rows.grouped) is None:
+            raise DataError(
+                f"Covariance is the prior of a term (x | g), and {', '.join(rows.columns[:3])} are not the columns of one"
+            )
+        bound = VaryingEffects(term.effects, len(term.levels), self._sds(term), self._cors(term), term.group)
+        return bound if bound.hyper else bound.given()
+
+    def for_posterior(self) -> Prior:
+        return self if self.cor is not None else replace(self, cor=LKJ(1.0))
+
+    def _sds(self, term: Any) -> tuple[float | AuxPrior, ...]:
+        sd: Any = self.sd
+        if not isinstance(sd, tuple):
+            return (sd,) * len(term.effects)
+        each = dict(sd)
+        if odd := [name for name in each if name not in term.effects]:
+            raise DataError(f"sd names the effect {odd[0]!r}, and {term.key} has {', '.join(term.effects)}")
+        return tuple(each.get(name, Reference()) for name in term.effects)
+
+    def _cors(self, term: Any) -> tuple[float | AuxPrior, ...]:
+        """Of each pair (i, j < i) of effects, row by row."""
+        size, known = len(term.effects), isinstance(self.cor, int | float)
+        if known and size != 2:
+            raise DataError(
+                f"cor is a number for two effects, and {term.key} has {size}: {', '.join(term.effects)}; use LKJ(eta)"
+            )
+        if not term.correlated:
+            if known and self.cor:
+                raise DataError(f"{term.key} has no correlations, and cor is {self.cor:g}; write | in place of ||")
+            return (0.0,) * len(pairs_of(size))
+        if self.cor is None:
+            return (Reference(),) * len(pairs_of(size))
+        cor: Any = self.cor
+        return tuple(float(cor) if known else cor.partial(j, size) for _, j in pairs_of(size))
+
+
+def _number(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(low < value < high)
+
+
+@dataclass(frozen=True, eq=False)
+class VaryingEffects(LatentPrior):
+    """b_g ~ N(0, Lambda Lambda') of G groups and K effects, group by group; what has a prior is unknown.
+
+    Parameters
+    ----------
+    effects : tuple of str
+        K names.
+    groups : int
+        G.
+    sds : tuple
+        K standard deviations, each a number or its prior.
+    cors : tuple
+        K (K - 1) / 2 partial correlations, row by row of the lower triangle, each a number or a prior of v = exp(atanh r).
+    group : str
+        What the groups are of.
+    """
+
+    effects: tuple[str, ...]
+    groups: Count
+    sds: tuple[float | AuxPrior, ...]
+    cors: tuple[float | AuxPrior, ...] = ()
+    group: str = ""
+
+    name = "covariance"
+    known = False
+
+    def __post_init__(self) -> None:
+        read_argument("groups", self.groups, Count)
+
+    @property
+    def size(self) -> int | None:
+        return self.groups * len(self.effects)
+
+    @property
+    def base(self) -> Normal:  # type: ignore[override]
+        return Normal(1.0)
+
+    @property
+    def proper(self) -> bool:  # type: ignore[override]
+        return all(h.prior.proper for h in self.hyper.values())
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """(i, j < i), row by row."""
+        return pairs_of(len(self.effects))
+
+    @cached_property
+    def hyper(self) -> Mapping[str, Hyper]:
+        return {name: Hyper(v) for name, v in self._each.items() if isinstance(v, AuxPrior)}
+
+    @cached_property
+    def _each(self) -> dict[str, float | AuxPrior]:
+        """Every standard deviation and correlation by name, held or unknown."""
+        sds = {f"sd[{name}]": v for name, v in zip(self.effects, self.sds)}
+        cors = {self.cor_name(i, j): v for (i, j), v in zip(self.pairs, self.cors)}
+        return sds | cors
+
+    @property
+    def called(self) -> Mapping[str, str]:
+        of = f" | {self.group})" if self.group else ")"
+        return {name: name.replace("[", "(", 1)[:-1] + of for name in self.hyper}
+
+    @property
+    def scales(self) -> tuple[bool, ...]:
+        return tuple(name.startswith("sd[") for name in self.hyper)
+
+    def cor_name(self, i: int, j: int) -> str:
+        """The name of the correlation of effects i and j < i."""
+        return f"cor[{self.effects[j]}, {self.effects[i]}]"
+
+    def collinear(self, values: Mapping[str, float], kept: Sequence[int]) -> list[str]:
+        """Which of the effects `kept` are functions of those before them, at the edge of their correlations, in words."""
+        T = self.root_of_groups({**values, **{name: 1.0 for name in values if name.startswith("sd[")}})
+        T = T / np.linalg.norm(T, axis=1)[:, None]
+        out = []
+        for n, i in enumerate(kept):
+            R = T[kept[: n + 1]] @ T[kept[: n + 1]].T
+            if n == 0 or np.linalg.eigvalsh(R)[0] > _EDGE**2:
+                continue
+            near = [j for j in kept[:n] if abs(R[n, kept.index(j)]) > 1.0 - _EDGE**2]
+            if near:
+                r, with_ = R[n, kept.index(near[0])], self.effects[near[0]]
+                out.append(f"cor({with_}, {self.effects[i]} | {self.group}) is {'1' if r > 0 else '-1'}")
+            else:
+                names = ", ".join(self.effects[j] for j in kept[:n])
+                out.append(f"{self.effects[i]} | {self.group} is a linear function of {names}")
+            break
+        return out
+
+    @property
+    def diagonal(self) -> bool:
+        """Every correlation is zero."""
+        return not any(isinstance(v, AuxPrior) or v for v in self.cors)
+
+    def starts(self) -> tuple[tuple[float, ...], ...]:
+        return ((1.0,) * sum(not scale for scale in self.scales),)
+
+    def for_posterior(self) -> Prior:
+        flat = [isinstance(v, Reference) for v in self.cors]
+        each = tuple(
+            LKJ(1.0).partial(j, len(self.effects)) if out else v for v, out, (_, j) in zip(self.cors, flat, self.pairs)
+        )
+        return replace(self, cors=each) if any(flat) else self
+
+    # ---- hyperparameters, held and unknown -----------------------------------------------------------------------
+
+    def _parts(self, values: Mapping[str, Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """sd of each effect, tanh(t) and sech(t) of each pair: numbers, arrays or symbols."""
+        names, K = list(self._each), len(self.effects)
+        sds = [values.get(name, v) for name, v in zip(names, self.sds)]
+        held: list[Any] = list(self.cors)
+        turned = [
+            _tanh_sech(values[name]) if name in values else (v, (1.0 - v**2) ** 0.5) for name, v in zip(names[K:], held)
+        ]
+        return sds, [r for r, _ in turned], [s for _, s in turned]
+
+    def natural(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        sds, r, s = self._parts(values)
+        rows, names = rows_of_root(r, s, len(self.effects)), list(self._each)
+        # R = T T'
+        R = [sum(a * b for a, b in zip(rows[i], rows[j])) for i, j in self.pairs]
+        return {name: v for name, v in zip(names, [*sds, *R]) if name in self.hyper}
+
+    def internal(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        unknown = [
+            (name, i, j)
+            for name, (i, j) in zip(list(self._each)[len(self.effects) :], self.pairs)
+            if name in self.hyper
+        ]
+        if not unknown:
+            return dict(values)
+        each = [np.asarray(values[name], dtype=float) for name, _, _ in unknown]
+        shape = np.broadcast_shapes(*(v.shape for v in each))
+        R = np.broadcast_to(
+            np.eye(len(self.effects)), (int(np.prod(shape)), len(self.effects), len(self.effects))
+        ).copy()
+        for v, (_, i, j) in zip(each, unknown):
+            R[:, i, j] = R[:, j, i] = np.broadcast_to(v, shape).ravel()
+        v = np.exp(partial_of(R)).reshape(-1, *shape)
+        of = dict(zip(self.pairs, v))
+        return {**values, **{name: of[i, j] for name, i, j in unknown}}
+
+    def log_prob_of_hyper(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Of a correlation, given those before it in the lower triangle, row by row."""
+        inside, K = self.internal(values), len(self.effects)
+        names = list(self._each)
+        out = {name: h.prior.log_prob(np.asarray(inside[name])) for name, h in self.hyper.items()}
+        _, r, s = self._parts(inside)
+        rows = rows_of_root(r, s, K)
+        for n, (name, (_, j)) in enumerate(zip(names[K:], self.pairs)):
+            if name in out:
+                # R_ij = T_jj T_ij + ..., T_ij = r_ij prod_(k < j) sech(t_ik), and dr / dv = sech(t)^2 / v
+                left = np.prod(s[n - j : n], axis=0)
+                out[name] = out[name] + np.log(inside[name]) - np.log(s[n] ** 2 * left * rows[j][j])
+        return out
+
+    # ---- the prior of the coefficients ---------------------------------------------------------------------------
+
+    def root(self, logs: Array) -> tuple[Array, Array]:
+        """Lambda (K, K) and d Lambda / d logs (d, K, K) at the logs (d,) of the hyperparameters, in their order."""
+        K, at = len(self.effects), dict(zip(self.hyper, logs))
+        names, each = list(self._each), list[Any](self._each.values())
+        sd = np.exp([at[n] if n in at else np.log(v) for n, v in zip(names[:K], each)])
+        t = np.array([at[n] if n in at else np.arctanh(v) for n, v in zip(names[K:], each[K:])])
+        T, slopes = root_slopes(t, K)
+        D = sd[:, None]
+        own = [np.eye(K)[:, [k]] * D * T for k, v in enumerate(self.sds) if isinstance(v, AuxPrior)]
+        more = [D * slopes[n] for n, v in enumerate(self.cors) if isinstance(v, AuxPrior)]
+        return D * T, np.array([*own, *more]).reshape(len(logs), K, K)
+
+    def root_of_groups(self, values: Mapping[str, Any]) -> Any:
+        sds, r, s = self._parts(values)
+        rows = rows_of_root(r, s, len(self.effects))
+        K = range(len(self.effects))
+        each = [[sds[i] * rows[i][j] if j <= i else 0.0 for j in K] for i in K]
+        if all(
+            isinstance(v, int | float | np.number) or (np.ndim(v) == 0 and isinstance(v, np.ndarray))
+            for row in each
+            for v in row
+        ):
+            return np.array(each, dtype=float)
+        import pytensor.tensor as pt
+
+        return pt.stacklists(each)
+
+    def spread(self, **values: Any) -> Any:
+        """The standard deviation (q,) of each column, whatever the correlations."""
+        return np.tile([float(values.get(name, v)) for name, v in zip(self._each, list[Any](self.sds))], self.groups)
+
+    def log_scales(self, logs: Array, q: int) -> LogScales:
+        if not self.diagonal:
+            raise Incompatible("correlated effects have a root and no scales")
+        K, at = len(self.effects), dict(zip(self.hyper, logs))
+        own = [k for k, v in enumerate(self.sds) if isinstance(v, AuxPrior)]
+        each: list[Any] = list(self.sds)
+        log_sd = [at[n] if n in at else np.log(v) for n, v in zip(self._each, each)]
+        slopes = np.zeros((self.groups, K, len(logs)))
+        slopes[:, own, np.arange(len(own))] = 1.0
+        return LogScales(np.tile(log_sd, self.groups), slopes.reshape(q, -1), np.zeros((q, len(logs), len(logs))))
+
+    def given(self, **values: Any) -> Prior:
+        if self.diagonal:
+            return Normal(tuple(self.spread(**values).tolist()))
+        root = self.root_of_groups({name: float(v) for name, v in values.items()})
+        return GroupNormal(tuple(map(tuple, root.tolist())), self.groups)
+
+    def alone(self, j: int) -> Prior:
+        sd = self.sds[j % len(self.effects)]
+        return ScaleMixture(Normal(1.0), sd) if isinstance(sd, AuxPrior) else Normal(sd)
+
+    def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
+        raise DataError("the density of effects without their covariance is not known: fit it, or hold sd and cor")
+
+    def log_prob_given(self, beta: Array, values: Mapping[str, Array], unit: Array | float = 1.0) -> Array:
+        lead, (q, m), K = beta.shape[:-2], beta.shape[-2:], len(self.effects)
+        sds, r, s = self._parts(values)
+        rows = rows_of_root(r, s, K)
+        b = np.moveaxis(beta.reshape(*lead, self.groups, K, m), -2, 0)
+        # T u = D^-1 b, row by row: log p = log N(u; 0, I) - G m log |D T|
+        u: list[Array] = []
+        log_det: Any = 0.0
+        for k, row in enumerate(rows):
+            rest = b[k] / _wide(sds[k]) - sum(_wide(a) * x for a, x in zip(row, u))
+            u.append(rest / _wide(row[k]))
+            log_det = log_det + np.log(sds[k]) + np.log(row[k])
+        inside = np.stack(u, -2).reshape(*lead, q, m)
+        return self.base.log_prob(inside, unit) - self.groups * m * log_det
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0) -> Array:
+        return self.sample_with_hyper(rng, shape, unit)[0]
+
+    def sample_with_hyper(
+        self, rng: np.random.Generator, shape: tuple[int, ...], unit: Array | float = 1.0
+    ) -> tuple[Array, dict[str, Array]]:
+        """Hyperparameters from their priors, then effects (..., G K, m); the former as a user reads them."""
+        if not self.proper:
+            raise DataError(
+                "the standard deviations of these effects have an improper prior, so there are no draws; give proper ones"
+            )
+        lead, K = int(np.prod(shape[:-2])), len(self.effects)
+        drawn = {name: h.prior.sample(rng, lead) for name, h in self.hyper.items()}
+        sds, r, s = self._parts(drawn)
+        u = rng.standard_normal((lead, self.groups, K, shape[-1]))
+        out = np.zeros_like(u)
+        for i, row in enumerate(rows_of_root(r, s, K)):
+            out[:, :, i] = _wide(sds[i]) * sum(_wide(a) * u[:, :, j] for j, a in enumerate(row))
+        natural = {name: np.asarray(v).reshape(shape[:-2]) for name, v in self.natural(drawn).items()}
+        return unit * out.reshape(shape), natural
+
+
+def _tanh_sech(v: Any) -> tuple[Any, Any]:
+    """tanh(t) and sech(t) at v = exp(t), numbers or symbols."""
+    if isinstance(v, int | float | np.number | np.ndarray):
+        t = np.log(v)
+        return np.tanh(t), 1.0 / np.cosh(t)
+    # tanh(log v) = (v^2 - 1) / (v^2 + 1), sech(log v) = 2 v / (v^2 + 1)
+    return (v * v - 1.0) / (v * v + 1.0), 2.0 * v / (v * v + 1.0)
+
+
+def _wide(v: Any) -> Any:
+    """A number of each draw (...,) beside its effects (..., G, m)."""
+    return np.asarray(v)[..., None, None]

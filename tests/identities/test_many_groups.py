@@ -1,0 +1,84 @@
+"""Predictions, slopes and scores of fits whose columns of groups are not written out, against those of written columns."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.comparison.models import leave_one_out as loo
+from probreg.data import unwritten
+from probreg.fits.prediction import predictor_covariance
+from probreg.inference.exact import arrow_estimate
+
+
+def table(n: int = 400, G: int = 25) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    g, h, x = rng.integers(0, G, n), rng.integers(0, 6, n), rng.normal(size=n)
+    b = rng.normal(size=(G, 2)) * [0.8, 0.4]
+    y = 0.3 + 0.5 * x + b[g, 0] + b[g, 1] * x + 0.5 * rng.normal(size=6)[h] + rng.normal(size=n)
+    return pd.DataFrame({"y": y, "x": x, "g": [f"g{i}" for i in g], "h": [f"h{i}" for i in h]})
+
+
+DATA = table()
+FORMULA = "y ~ x + (x | g) + (1 | h)"
+
+
+@pytest.fixture(scope="module")
+def written():
+    return pr.fit(pr.Model.from_formula(FORMULA, DATA))
+
+
+@pytest.fixture
+def apart(monkeypatch):
+    monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
+    monkeypatch.setattr(arrow_estimate, "WRITTEN", 0)
+    fit = pr.fit(pr.Model.from_formula(FORMULA, DATA))
+    assert fit.model.design.unwritten
+    assert not isinstance(fit.solution.scale, np.ndarray)
+    return fit
+
+
+@pytest.mark.parametrize("groups", ["known", "new", "typical"])
+def test_predictions_are_those_of_written_columns(written, apart, groups):
+    a, b = (fit.predict(groups=groups) for fit in (written, apart))
+    for name in ("mean", "mean_lower", "new_upper"):
+        np.testing.assert_allclose(a[name], b[name], atol=1e-4)  # two searches of the scales
+
+
+@pytest.mark.parametrize("groups", ["known", "new", "typical"])
+def test_slopes_are_those_of_written_columns(written, apart, groups):
+    a, b = (pr.slopes(fit, "x", groups=groups).table for fit in (written, apart))
+    np.testing.assert_allclose(a["estimate"], b["estimate"], atol=1e-4)
+    np.testing.assert_allclose(a["std_error"], b["std_error"], atol=1e-4)
+
+
+def test_groups_drawn_anew_are_those_of_written_columns(monkeypatch):
+    model = pr.Model.from_formula("y ~ x + (x | g)", DATA)
+    wanted = pr.fit(model, pr.Bootstrap("evidence", reps=3), seed=1)
+    monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
+    model = pr.Model.from_formula("y ~ x + (x | g)", DATA)
+    found = pr.fit(model, pr.Bootstrap("evidence", reps=3), seed=1)
+    np.testing.assert_allclose(found.std_error, wanted.std_error, atol=1e-3)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_variances_of_predictors_are_those_of_the_written_covariance(m):
+    rng = np.random.default_rng(0)
+    G, K, q = 5, 2, 3
+    X = unwritten.UnwrittenColumns(
+        rng.normal(size=(40, q)), (unwritten.GroupColumns(rng.integers(0, G, 40), rng.normal(size=(40, K)), G),)
+    )
+    p = X.shape[1]
+    entries = np.arange(p * m).reshape(p, m)[q:].reshape(G, K * m)
+    scale = arrow_estimate.ArrowCovariance(entries, rng.normal(size=(G, K * m, K * m)), rng.normal(size=(p * m, 4)))
+    wanted = predictor_covariance(np.asarray(X), np.asarray(scale), m)
+    for columns in (X, np.asarray(X)):
+        np.testing.assert_allclose(scale.of_predictors(columns, m), wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("criterion", ["REML", "ML"])
+def test_a_row_left_out_at_held_scales_is_a_refit_without_it(criterion):
+    fit = pr.fit(pr.Model.from_formula("y ~ x + (x | g)", DATA.head(80)), pr.Evidence(criterion=criterion))
+    found = loo.leave_one_out(fit)
+    assert found.how == "closed form at held scales"
+    np.testing.assert_allclose(found.elpd[:12], [loo._without(fit, i) for i in range(12)], rtol=1e-6)

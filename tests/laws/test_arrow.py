@@ -1,0 +1,416 @@
+"""Laws of the surfaces of varying effects, by the arrow: they are those of the same columns written out, with exact slopes."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import probreg as pr
+from probreg.data.arrow_moments import ArrowMoments, arrow_moments_of
+from probreg.data.grouped_columns import ArrowColumns, GroupColumns
+from probreg.errors import DataError, Incompatible
+from probreg.inference.exact.arrow_draws import posterior_by_arrow
+from probreg.inference.exact.arrow_estimate import ArrowCovariance, arrow_estimate
+from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
+from probreg.inference.exact.arrow_quadrature import ArrowQuadratureSurface
+from probreg.inference.exact.arrow_surface import ArrowSurface
+from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.gaussian_surface import GaussianSurface
+from probreg.inference.exact.laplace_surface import LaplaceSurface
+from probreg.inference.exact.profiled_surface import ProfiledSurface
+from probreg.model.model import Model
+from probreg.priors import Covariance, Normal, StudentT
+
+N = 60
+
+
+def data() -> dict[str, Any]:
+    rng = np.random.default_rng(5)
+    g, h = rng.integers(0, 6, N), rng.integers(0, 4, N)
+    x, z = rng.normal(size=N), rng.uniform(0, 5, N)
+    eta = 0.4 + 0.5 * x + np.sin(z) + rng.normal(size=6)[g] + 0.6 * rng.normal(size=4)[h]
+    return {
+        "g": np.array(list("abcdef"))[g], "h": np.array(list("klmn"))[h], "x": x, "z": z,
+        "y": eta + 0.7 * rng.normal(size=N), "b": (rng.random(N) < 1 / (1 + np.exp(-eta))).astype(int),
+        "k": rng.poisson(rng.gamma(2.0, np.exp(0.4 * eta + 0.5) / 2.0)), "c": np.array(["u", "v", "w"])[rng.integers(0, 3, N)],
+        "o": rng.normal(size=N), "f": rng.integers(1, 4, N), "w": rng.uniform(0.5, 2.0, N),
+    }  # fmt: skip
+
+
+DATA = data()
+DIAGONAL = {
+    "one": ("x + (1 | g)", None),
+    "slopes": ("x + (x || g)", {"x || g": Covariance(sd=pr.HalfNormal(2.0))}),
+    "crossed": ("x + (x || h) + (1 | g)", {"x": Normal(pr.HalfNormal(1.0))}),
+    "nested": ("(1 | g / h)", None),
+    "same groups": ("x + (1 | g) + (0 + x | g)", None),
+    "smooth": ("x + s(z, k=5) + (1 | g)", None),
+    "known": ("x + z + (1 | g) + (1 | h)", {"x": Normal(0.7, location=0.2), "1 | h": Covariance(sd=0.4)}),
+    "no intercept": ("0 + x + (0 + x | g)", None),
+}
+RELATIVE = {"units of sigma": ("x + (1 | g) + (1 | h)", {"1 | g": Normal(pr.priors.Reference(), sigma_units=True)})}
+WEIGHTED = [{}, {"weights": DATA["f"], "offset": DATA["o"]}, {"weights": pr.weights.precision(DATA["w"])}]
+SMOOTH = {
+    "bernoulli": ("b", "bernoulli"), "poisson": ("k", "poisson"), "student": ("y", pr.StudentT(nu=4.0)),
+    "negative binomial": ("k", "negative_binomial"), "categorical": ("c", "categorical"),
+}  # fmt: skip
+
+
+def model(response: str, likelihood: Any, name: str, **more: Any) -> Model:
+    right, prior = (DIAGONAL | RELATIVE)[name]
+    more = more if prior is None else {**more, "prior": prior}
+    return Model.from_formula(f"{response} ~ {right}", DATA, likelihood=likelihood, **more)
+
+
+def differences(f: Any, x: np.ndarray, h: float = 1e-3) -> np.ndarray:
+    each = [8 * (f(x + h * e) - f(x - h * e)) - (f(x + 2 * h * e) - f(x - 2 * h * e)) for e in np.eye(len(x))]
+    return np.array(each) / (12 * h)
+
+
+def theta_of(surface: Any, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(-0.3, 0.4, len(surface.priors))
+
+
+@pytest.mark.parametrize("more", WEIGHTED, ids=["plain", "frequencies", "precisions"])
+@pytest.mark.parametrize("name", DIAGONAL | RELATIVE)
+@pytest.mark.parametrize("criterion", ["REML", "ML"])
+def test_a_gaussian_evidence_is_that_of_columns_written_out(name, criterion, more):
+    problem = EvidenceProblem(model("y", "gaussian", name, **more), False, criterion=criterion)
+    f, dense = problem.surface, GaussianSurface(problem.model, problem.groups, criterion)
+    assert isinstance(f, ArrowSurface)
+    theta = theta_of(f)
+    at, by = f(theta), dense(theta)
+    np.testing.assert_allclose([at.value, at.evidence], [by.value, by.evidence], rtol=1e-10)
+    np.testing.assert_allclose(at.gradient, by.gradient, atol=1e-8)
+    both = np.array([theta, theta + 0.3])
+    np.testing.assert_allclose(f.values(both), dense.values(both), rtol=1e-10)
+
+
+def test_a_held_noise_and_an_intercept_with_a_prior():
+    made = Model.from_formula(
+        "y ~ x + (1 | g)", DATA, aux={"sigma": 0.7}, prior={"Intercept": Normal(2.0, location=0.3), "x": Normal(1.0)}
+    )
+    problem = EvidenceProblem(made, False)
+    at, by = problem.surface(np.array([-0.4])), GaussianSurface(made, problem.groups)(np.array([-0.4]))
+    np.testing.assert_allclose([at.value, *at.gradient], [by.value, *by.gradient], rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["one", "crossed", "smooth", "known"])
+@pytest.mark.parametrize("likelihood", SMOOTH)
+def test_an_approximate_evidence_is_that_of_columns_written_out(likelihood, name):
+    problem = EvidenceProblem(model(*SMOOTH[likelihood], name), False)
+    f, dense = problem.surface, LaplaceSurface(problem.model, problem.groups, problem.prior_at)
+    assert isinstance(f, ArrowLaplaceSurface)
+    theta = theta_of(f)
+    at, by = f(theta), dense(theta)
+    # modes are those of two searches, to 1e-10 of a standard error
+    np.testing.assert_allclose(at.value, by.value, rtol=1e-9)
+    np.testing.assert_allclose(at.gradient, by.gradient, atol=1e-6)
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "student", "categorical"])
+def test_a_likelihood_of_scales_is_that_of_columns_written_out(likelihood):
+    problem = EvidenceProblem(model(*SMOOTH[likelihood], "known"), False, criterion="ML")
+    f, dense = problem.surface, ProfiledSurface(problem.model, problem.groups, problem.prior_at)
+    d = len(f.priors)
+    theta = f.starts()[0] + 0.2
+    at, (p, m) = f.mode(theta), problem.model.shape
+    moved = at.roots.forth(at.x[0][None], at.x[1][None])
+    beta = f.layout.coefficients(moved[0][0], moved[1][0])[:, 0].reshape(p, m)
+    flat = beta[~problem.model.joint.informative].ravel()
+    aux = at.x[1][len(at.x[1]) - len(problem.model.unknown) :, 0]
+    dense._warm = np.concatenate([beta.ravel(), aux])  # of the same mode, where there are several
+    np.testing.assert_allclose(f(theta).value, dense(np.concatenate([theta[:d], flat, aux])).value, rtol=1e-9)
+
+
+CORRELATED = ["x + (x | g)", "x + (x + z | g) + (1 | h)", "(1 | h) + x + s(z, k=5) + (x | g)"]
+
+
+@pytest.mark.parametrize("right", CORRELATED)
+@pytest.mark.parametrize("criterion", ["REML", "ML"])
+@pytest.mark.parametrize("likelihood", [("y", "gaussian"), *list(SMOOTH.values())[:3]], ids=str)
+def test_slopes_are_differences(likelihood, criterion, right):
+    made = Model.from_formula(f"{likelihood[0]} ~ {right}", DATA, likelihood=likelihood[1])
+    f = EvidenceProblem(made, False, criterion=criterion).surface
+    theta = f.starts()[0] + np.random.default_rng(1).normal(0.0, 0.2, len(f.starts()[0]))
+    gradient = differences(lambda t: f(t).value, theta)
+    np.testing.assert_allclose(f(theta).gradient, gradient, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("criterion", ["REML", "ML"])
+def test_slopes_with_priors_that_are_not_normal(criterion):
+    prior = {"x": StudentT(3.0, 0.5), "Intercept": Normal(3.0)}
+    made = Model.from_formula("k ~ x + z + (x | g)", DATA, likelihood="negative_binomial", prior=prior,
+                              aux={"alpha": pr.HalfNormal(1.0)})  # fmt: skip
+    f = EvidenceProblem(made, False, criterion=criterion).surface
+    theta = f.starts()[0] + 0.1
+    np.testing.assert_allclose(f(theta).gradient, differences(lambda t: f(t).value, theta), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("likelihood", [("y", "gaussian"), ("b", "bernoulli")], ids=str)
+def test_a_correlation_of_zero_is_none(likelihood):
+    both, apart = (
+        EvidenceProblem(Model.from_formula(f"{likelihood[0]} ~ x + (x {bar} g)", DATA, likelihood=likelihood[1]), False)
+        for bar in ("|", "||")
+    )
+    theta = np.array([-0.2, -0.5, -0.3])[: len(apart.surface.priors)]
+    at, by = both.surface(np.insert(theta, 2, 0.0)), apart.surface(theta)
+    np.testing.assert_allclose(at.value, by.value, rtol=1e-12)
+    np.testing.assert_allclose(np.delete(at.gradient, 2), by.gradient, atol=1e-9)
+
+
+def test_names_of_groups_change_nothing():
+    other = {**DATA, "g": np.array([{"a": "q", "b": "a", "c": "z"}.get(v, v) for v in DATA["g"]])}
+    for response, likelihood in (("y", "gaussian"), ("b", "bernoulli")):
+        f, g = (
+            EvidenceProblem(
+                Model.from_formula(f"{response} ~ x + (x | g) + (1 | h)", d, likelihood=likelihood), False
+            ).surface
+            for d in (DATA, other)
+        )
+        theta = theta_of(f)
+        np.testing.assert_allclose(f(theta).value, g(theta).value, rtol=1e-12)
+        np.testing.assert_allclose(f(theta).gradient, g(theta).gradient, atol=1e-8)
+
+
+# ---- moments --------------------------------------------------------------------------------------------------------
+
+
+def columns(rows: slice = slice(None)) -> tuple[ArrowColumns, np.ndarray]:
+    g, h = (np.unique(DATA[name], return_inverse=True)[1] for name in "gh")
+    one, x = np.ones((N, 1)), DATA["x"][:, None]
+    made = ArrowColumns(
+        GroupColumns(g, np.hstack([one, x]), 6), (GroupColumns(h, one, 4),), np.hstack([x, DATA["z"][:, None], one])
+    )
+    return made.part(rows), DATA["y"][rows]
+
+
+def written(a: ArrowColumns) -> np.ndarray:
+    def of(c: GroupColumns) -> np.ndarray:
+        out = np.zeros((len(c.codes), c.groups, c.effects))
+        out[np.arange(len(c.codes)), c.codes] = c.Z
+        return out.reshape(len(c.codes), -1)
+
+    return np.hstack([of(a.lead), *map(of, a.others), a.dense])
+
+
+def test_products_are_those_of_columns_written_out():
+    rng, (made, _) = np.random.default_rng(0), columns()
+    X, G, K = written(made), 6, 2
+    a, c = rng.normal(size=(G, K, 2)), rng.normal(size=(made.width, 2))
+    np.testing.assert_allclose(made.times(a, c), X @ np.vstack([a.reshape(-1, 2), c]))
+    V = rng.normal(size=(N, 3))
+    above, below = made.cross(V)
+    np.testing.assert_allclose(np.vstack([above.reshape(-1, 3), below]), X.T @ V)
+    w = rng.normal(size=N)
+    gram, H = made.gram(w), X.T @ (w[:, None] * X)
+    at = np.arange(G * K).reshape(G, K)
+    np.testing.assert_allclose(gram.lead, np.stack([H[np.ix_(i, i)] for i in at]), atol=1e-12)
+    np.testing.assert_allclose(gram.cross.reshape(G * K, -1), H[: G * K, G * K :], atol=1e-12)
+    np.testing.assert_allclose(gram.rest, H[G * K :, G * K :], atol=1e-12)
+    S = rng.normal(size=(len(H), len(H)))
+    S = S + S.T
+    own, border = np.stack([S[np.ix_(i, i)] for i in at]), S[: G * K, G * K :].reshape(G, K, -1)
+    np.testing.assert_allclose(made.leverage(own, border, S[G * K :, G * K :]), np.einsum("ni,ij,nj->n", X, S, X))
+
+
+def test_rows_of_new_groups_hold_zeros():
+    made = Model.from_formula("y ~ x + (x | g)", DATA)
+    term = made.design.recipe.grouped["(x | g)"]
+    inputs = np.array([[1.0, 1.0, 2.0], [7.0, 1.0, 3.0]])
+    assert not GroupColumns.of(term, inputs).Z[1].any()
+
+
+def test_moments_add_and_subtract():
+    whole = ArrowMoments.of(*columns())
+    parts = [ArrowMoments.of(*columns(rows)) for rows in (slice(0, 25), slice(25, N))]
+    for found, wanted in ((parts[0] + parts[1], whole), (whole - parts[1], parts[0])):
+        for name in ("lead", "cross", "rest", "n", "weight"):
+            np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-11)
+    again = arrow_moments_of(whole.to_state())
+    assert all((getattr(again, name) == getattr(whole, name)).all() for name in ("lead", "cross", "rest"))
+    with pytest.raises(DataError, match="cannot be taken"):
+        parts[0] - whole
+    with pytest.raises(DataError, match="damaged"):
+        arrow_moments_of({**whole.to_state(), "lead": [[[1.0]]]})
+    with pytest.raises(DataError, match="others of"):
+        whole + replace(whole, cross=whole.cross[:3])
+
+
+# ---- quadrature, and the edges ---------------------------------------------------------------------------------------
+
+
+def test_one_point_is_laplace_and_many_are_the_integral():
+    made = Model.from_formula("b ~ x + (1 | g)", DATA, likelihood="bernoulli")
+    laplace = EvidenceProblem(made, False, criterion="ML").surface
+    theta = laplace.starts()[0] + 0.1
+    one, many, more = (ArrowQuadratureSurface(made, laplace.groups, k) for k in (1, 15, 31))
+    np.testing.assert_allclose(one.values(theta[None]), laplace.values(theta[None]), rtol=1e-12)
+    np.testing.assert_allclose(many.values(theta[None]), more.values(theta[None]), rtol=1e-8)
+    # sum over groups of log int prod_i p(y_i | u) phi(u) du by a grid
+    at = laplace.mode(theta)
+    u = np.linspace(-9, 9, 4001)
+    lead, sd = laplace.layout.columns.lead, float(np.exp(theta[0]))
+    flat = at.z[:, 0] - sd * at.x[0][lead.codes, 0, 0]
+    sign = 2 * made.design.observed - 1
+    log_p = -np.logaddexp(0, -sign[:, None] * (flat[:, None] + sd * u))
+    by_group = np.array([log_p[lead.codes == g].sum(0) for g in range(6)]) - 0.5 * u**2 - 0.5 * np.log(2 * np.pi)
+    wanted = np.log(np.exp(by_group).sum(1) * (u[1] - u[0])).sum()
+    np.testing.assert_allclose(more.values(theta[None])[0], wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("right", "more", "why"),
+    [
+        ("x + (1 | g)", {}, "criterion='ML'"),
+        ("x + (1 | g) + (1 | h)", {"criterion": "ML"}, "one effect of one grouping factor"),
+        ("x + (x | g)", {"criterion": "ML"}, "one effect of one grouping factor"),
+    ],
+)
+def test_where_points_are_refused(right, more, why):
+    made = Model.from_formula(f"b ~ {right}", DATA, likelihood="bernoulli")
+    with pytest.raises(Incompatible, match=why):
+        pr.fit(made, pr.Evidence(points=5, **more))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4, 5])
+def test_a_covariance_at_its_edge_is_found_from_every_start(seed):
+    rng = np.random.default_rng(seed)
+    g, x = np.repeat(np.arange(8), 10), rng.normal(size=80)
+    y = 1 + x + rng.normal(size=80) + (seed % 4 == 1) * rng.normal(size=8)[g]
+    problem = EvidenceProblem(Model.from_formula("y ~ x + (x | g)", {"y": y, "x": x, "g": g.astype(str)}), False)
+    top = problem.maximise(300)
+    # signed roots have no edge: the highest of several climbs over (L11, L21, L22, log sigma)
+    f = problem.surface
+
+    def fall(v: np.ndarray) -> float:
+        sd = np.hypot(v[1], v[2])
+        t = np.arctanh(np.clip(v[1] / sd, -1 + 1e-13, 1 - 1e-13))
+        return -float(f.values(np.array([[np.log(abs(v[0]) + 1e-12), np.log(sd + 1e-12), t, v[3]]]))[0])
+
+    best = min(
+        minimize(fall, [*start, 0.0], method="Nelder-Mead", options={"maxiter": 600, "xatol": 1e-6, "fatol": 1e-8}).fun
+        for start in ([0.3, 0.2, 0.1], [0.3, -0.2, 0.1], [0.1, 0.02, 0.3])
+    )
+    assert top.at.value >= -best - 1e-6
+
+
+@pytest.mark.parametrize("response", ["y", "b"])
+def test_an_estimate_by_the_arrow_is_that_of_columns_written_out(response):
+    likelihood = {"y": "gaussian", "b": "bernoulli"}[response]
+    made = Model.from_formula(f"{response} ~ x + (x | g) + (1 | h)", DATA, likelihood=likelihood)
+    problem = EvidenceProblem(made, False)
+    top = problem.maximise(300)
+    estimate = arrow_estimate(problem.surface, top.theta)
+    wanted = pr.fit(made, pr.Evidence()).solution
+    np.testing.assert_allclose(estimate.beta, wanted.beta, atol=2e-5)
+    np.testing.assert_allclose(estimate.scale, np.asarray(wanted.scale), atol=2e-5)
+
+
+def test_a_covariance_that_is_not_written_out():
+    rng = np.random.default_rng(0)
+    places = np.array([[3, 0], [1, 5]])
+    V = ArrowCovariance(places, rng.normal(size=(2, 2, 2)), rng.normal(size=(6, 2)))
+    dense, B = np.asarray(V), rng.normal(size=(6, 2))
+    np.testing.assert_allclose(V.diagonal(), np.diagonal(dense))
+    np.testing.assert_allclose(V @ B, dense @ B)
+    np.testing.assert_allclose(B.T @ V, B.T @ dense)
+    np.testing.assert_allclose(np.asarray(V * 2.0), 2.0 * dense)
+    rows = np.array([1, 2, 5])
+    np.testing.assert_allclose(V[np.ix_(rows, rows[:2])], dense[np.ix_(rows, rows[:2])])
+    np.testing.assert_allclose(V[:4, :3], dense[:4, :3])
+    assert V[:6, :6] is V
+    at = places[..., None]
+    np.testing.assert_allclose(V[at[..., :, None], at[..., None, :]][..., 0, 0], np.diagonal(dense)[places], rtol=1e-12)
+    np.testing.assert_allclose(np.cov(V.draws(rng, 60_000).T), dense, atol=0.15)
+
+
+def test_integrated_effects_are_those_of_columns_written_out(monkeypatch):
+    prior = {"x || g": Covariance(sd=pr.HalfNormal(2.0)), "1 | h": Covariance(sd=pr.HalfNormal(1.0))}
+    made = Model.from_formula("y ~ x + (x || g) + (1 | h)", DATA, prior=prior)
+    found = pr.fit(made, pr.Integrate(nodes=256)).solution
+    monkeypatch.setattr(EvidenceProblem, "by_groups", property(lambda self: False))
+    wanted = pr.fit(made, pr.Integrate(nodes=256)).solution
+    # the same nodes, but for where two searches end
+    np.testing.assert_allclose(found.beta, wanted.beta, atol=1e-3)
+    np.testing.assert_allclose(np.asarray(found.scale), np.asarray(wanted.scale), atol=2e-3)
+    for name in ("mean", "sd"):
+        weight = found.posterior.marginals["weight"]
+        mean = [weight @ s.posterior.marginals[name] for s in (found, wanted)]
+        np.testing.assert_allclose(mean[0], mean[1], atol=1e-3)
+    draws = found.posterior["beta"].reshape(-1, made.shape[0])
+    sd = np.sqrt(np.diagonal(np.asarray(found.scale)))
+    # 4,000 draws: a mean is known to 0.016 standard deviations, a correlation to as much
+    np.testing.assert_allclose((draws.mean(0) - found.beta[:, 0]) / sd, 0.0, atol=0.08)
+    np.testing.assert_allclose(
+        np.cov(draws.T) / np.outer(sd, sd), np.asarray(found.scale) / np.outer(sd, sd), atol=0.08
+    )
+
+
+def test_integrated_effects_of_another_likelihood_are_weighed(monkeypatch):
+    prior = {"1 | g": Covariance(sd=pr.HalfNormal(2.0))}
+    made = Model.from_formula("b ~ x + (1 | g)", DATA, likelihood="bernoulli", prior=prior)
+    found = pr.fit(made, "integrate").solution
+    monkeypatch.setattr(EvidenceProblem, "by_groups", property(lambda self: False))
+    wanted = pr.fit(made, "integrate").solution
+    sd = np.sqrt(np.diagonal(np.asarray(wanted.scale)))
+    assert found.stats["k_hat_joint"] < 0.7
+    # some 2,500 weighted points each
+    np.testing.assert_allclose((found.beta - wanted.beta)[:, 0] / sd, 0.0, atol=0.12)
+    np.testing.assert_allclose(np.sqrt(np.diagonal(np.asarray(found.scale))) / sd, 1.0, atol=0.12)
+
+
+# ---- a border that is sparse -----------------------------------------------------------------------------------------
+
+SPARSE = [
+    *CORRELATED,
+    "x + (1 | g) + (1 | h)",
+    "x + (x || h) + (1 | g)",
+    "x + (x | h) + (x | g) + s(z, k=5)",
+    "0 + (1 | g) + (x | h)",
+]
+
+
+def both(monkeypatch: pytest.MonkeyPatch, right: str, criterion: str = "REML") -> tuple[ArrowSurface, ArrowSurface]:
+    """The surface with a dense border, and with a sparse one."""
+    made = Model.from_formula(f"y ~ {right}", DATA)
+    dense, other = (EvidenceProblem(made, False, criterion=criterion).surface for _ in range(2))
+    assert dense._sparse is None
+    monkeypatch.setattr("probreg.inference.exact.arrow_surface._LARGE", 0)
+    monkeypatch.setattr("probreg.inference.exact.arrow_surface._FEW", 1.0)
+    assert other._sparse is not None
+    return dense, other
+
+
+@pytest.mark.parametrize("right", SPARSE)
+@pytest.mark.parametrize("criterion", ["REML", "ML"])
+def test_a_sparse_border_changes_nothing(monkeypatch, right, criterion):
+    dense, other = both(monkeypatch, right, criterion)
+    theta = dense.starts()[0] + np.random.default_rng(1).normal(0.0, 0.2, len(dense.starts()[0]))
+    at, by = other(theta), dense(theta)
+    for one, two in zip(at, by):
+        np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
+    several = np.array([theta, theta + 0.3])
+    np.testing.assert_allclose(other.values(several), dense.values(several), rtol=1e-12)
+    found, wanted = arrow_estimate(other, theta), arrow_estimate(dense, theta)
+    np.testing.assert_allclose(found.beta, wanted.beta, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(found.scale, wanted.scale, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("right", SPARSE[-3:])
+def test_draws_by_a_sparse_border_are_the_same(monkeypatch, right):
+    dense, other = both(monkeypatch, right)
+    theta = np.array([dense.starts()[0], dense.starts()[0] + 0.2])
+    chosen, weight = np.array([0, 1, 1, 0, 1]), np.array([0.4, 0.6])
+    found, wanted = (
+        posterior_by_arrow(f, theta[[0, 1]], weight, chosen, np.random.default_rng(0)) for f in (other, dense)
+    )
+    # draws at both nodes at once take their numbers in another order
+    for name in ("mean", "covariance", "node_mean", "node_sd"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-8, atol=1e-11)
+    many = posterior_by_arrow(other, theta, weight, np.repeat([0, 1], [8000, 12000]), np.random.default_rng(0)).beta
+    sd = np.sqrt(np.diagonal(wanted.covariance))
+    np.testing.assert_allclose((many.mean(0) - wanted.mean) / sd, 0.0, atol=5 / np.sqrt(20_000))
+    np.testing.assert_allclose(many.std(0) / sd, 1.0, atol=5 / np.sqrt(40_000))

@@ -1,0 +1,65 @@
+"""Effects whose variance is truly zero: every search ends, at the highest value that a search over signed roots finds."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import probreg as pr
+from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.model.model import Model
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "slopes beside another factor": (
+        "y ~ x1 + x2 + (0 + z | s) + (1 | t)", {"prior": pr.Normal(1.0), "aux": {"sigma": 1.0}},
+    ),
+    "crossed, noise held": ("y ~ x1 + (1 | s) + (1 | t)", {"aux": {"sigma": 1.0}}),
+    "crossed": ("y ~ x1 + (1 | s) + (1 | t)", {}),
+    "apart": ("y ~ x1 + (z || s)", {}),
+    "apart and crossed": ("y ~ x1 + (z || s) + (1 | t)", {"aux": {"sigma": 1.0}}),
+}  # fmt: skip
+
+
+def model(case: str, seed: int) -> Model:
+    formula, more = CASES[case]
+    rng = np.random.default_rng(seed)
+    n, G, H = int(rng.choice([24, 40, 60, 120])), int(rng.integers(3, 12)), int(rng.integers(2, 8))
+    columns = {name: rng.normal(size=n) for name in ("y", "x1", "x2", "z")}
+    groups = {"s": rng.integers(0, G, n).astype(str), "t": rng.integers(0, H, n).astype(str)}
+    return Model.from_formula(formula, {**columns, **groups}, **more)
+
+
+def highest(surface: Any, d: int) -> float:
+    """The best of climbs over signed standard deviations, and over log sigma, with each set of them held at zero."""
+    D = len(surface.priors)
+
+    def fall(v: np.ndarray, keep: np.ndarray) -> float:
+        theta = np.array(v, dtype=float)
+        theta[:d] = np.log(np.abs(theta[:d] * keep) + 1e-12)
+        return -float(surface.values(theta[None])[0])
+
+    found = []
+    for keep in product((0.0, 1.0), repeat=d):
+        for size in (0.05, 0.5):
+            start = np.append(np.full(d, size), np.zeros(D - d))
+            options = {"xatol": 1e-7, "fatol": 1e-11, "maxfev": 800}
+            found.append(minimize(fall, start, (np.array(keep),), method="Nelder-Mead", options=options).fun)
+    return -min(found)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("seed", [1, 3, *(pytest.param(s, marks=pytest.mark.slow) for s in range(4, 62))])
+def test_a_variance_of_zero_is_found(case, seed):
+    problem = EvidenceProblem(model(case, seed), False)
+    top = problem.maximise(300)
+    d = len(problem.groups.priors)
+    assert top.at.value >= highest(problem.surface, d) - 1e-8
+    # what is not called zero rises from there
+    for j in np.flatnonzero(~top.vanished):
+        lower = top.theta.copy()
+        lower[j] -= 20.0
+        assert problem.surface.values(lower[None])[0] < top.at.value
+    said = [note for note in problem.words(top) if note.startswith("singular fit")]
+    assert len(said) == top.vanished.sum()

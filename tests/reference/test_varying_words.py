@@ -1,0 +1,94 @@
+"""What fits of varying effects print: edges, criteria under a prior, priors, and what is missing."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def sleep():
+    return pr.Model.from_formula("reaction ~ days + (days | subject)", pr.load_dataset("sleepstudy"))
+
+
+def grouped(seed, *, noise=1.0):
+    rng = np.random.default_rng(seed)
+    g, x = np.repeat(np.arange(6), 10), rng.normal(size=60)
+    return pd.DataFrame({"y": noise * rng.normal(size=60), "x": x, "g": g.astype(str)})
+
+
+def test_correlations_at_their_edge_are_those_of_the_root():
+    rng = np.random.default_rng(3)
+    g, f, b = np.repeat(np.arange(12), 10), np.tile(list("abcab"), 24), rng.normal(size=12)
+    y = 2.0 * b[g] * (f != "a") + b[g] + rng.normal(size=120)
+    fit = pr.fit(pr.Model.from_formula("y ~ f + (f | g)", pd.DataFrame({"y": y, "f": f, "g": g.astype(str)})))
+    found = fit.solution.found
+    root = found.stated.joint.blocks[-1].prior.root(found.theta[:-1])[0]
+    S = root @ root.T
+    R = S / np.sqrt(np.outer(np.diagonal(S), np.diagonal(S)))
+    said = [v for name, v in found.values.items() if name.startswith("cor(")]
+    assert said == pytest.approx([R[1, 0], R[2, 0], R[2, 1]], abs=1e-9)
+    assert np.isfinite(said).all()
+    assert max(said) > 1.0 - 1e-6
+    assert "nan" not in str(fit)
+    assert "(no interval: at its edge)" in str(fit)
+
+
+def test_a_correlation_with_an_effect_that_vanished_is_not_defined():
+    data = grouped(1)
+    z = np.tile(np.r_[-np.ones(5), np.ones(5)], 6)
+    means = data.assign(z=z).groupby(["g", "z"])["y"].transform("mean")
+    # groups whose means and slopes are all alike: neither effect has a variance
+    level = pd.DataFrame({"y": data["y"] - means + z, "z": z, "g": data["g"]})
+    fit = pr.fit(pr.Model.from_formula("y ~ z + (z | g)", level))
+    assert [fit.solution.found.values[f"sd({e} | g)"] for e in ("Intercept", "z")] == [0.0, 0.0]
+    assert np.isnan(fit.solution.found.values["cor(Intercept, z | g)"])
+    assert "cor(Intercept, z | g) not defined: a standard deviation is 0" in str(fit)
+    assert "sd(z | g) 0 (no interval: at its edge)" in str(fit)
+    assert "ICC 0 (" in str(fit)
+
+
+@pytest.mark.parametrize("criterion", ["REML", "ML"])
+def test_a_prior_of_scales_makes_a_posterior_mode_and_says_so(sleep, criterion):
+    stated = sleep.with_prior({"days | subject": pr.Covariance(sd=pr.HalfNormal(50.0), cor=pr.LKJ(2.0))})
+    text = str(pr.fit(stated, pr.Evidence(criterion=criterion)))
+    assert f"posterior mode of the scales by evidence, which is not {criterion}" in text
+    assert "REML criterion" not in text
+    assert "AIC" not in text
+    assert re.search(
+        f"which the prior of the scales moves from {criterion}'s|that the prior of the scales moves from ML's", text
+    )
+
+
+def test_the_criterion_is_the_name_of_the_method_and_no_prior_is_said(sleep):
+    text = str(pr.fit(sleep))
+    assert "\nREML, N = 180, 18 groups of subject; converged\n" in text
+    assert "prior: scales of (days | subject) estimated, no prior" in text
+    assert "local maximum" not in " ".join(pr.fit(sleep).solution.notes)
+
+
+def test_a_normal_prior_of_effects_says_that_it_holds_their_sd(sleep):
+    text = str(pr.fit(sleep.with_prior({"days | subject": pr.Normal(50.0)})))
+    assert "Normal(50) on (days | subject), which holds their sd" in text
+
+
+def test_the_prior_of_a_scale_is_none_of_effects(sleep):
+    with pytest.raises(DataError, match=r"pr.Covariance\(sd=pr.HalfNormal\(...\)\)") as caught:
+        sleep.with_prior({"days | subject": pr.HalfNormal(50.0)})
+    assert len(str(caught.value)) < 200
+
+
+def test_a_loaded_fit_says_why_it_has_no_r_squared(sleep, tmp_path):
+    again = pr.load_fit(pr.fit(sleep).save(tmp_path / "fit.nc"))
+    assert "no R² and no ICC: " in str(again)
+    whole = pr.load_fit(pr.fit(sleep).save(tmp_path / "whole.nc", rows=True))
+    assert "ICC 0.7217" in str(whole)
+
+
+def test_a_bootstrap_says_that_scales_are_held(sleep):
+    text = str(pr.fit(sleep, pr.Bootstrap(reps=20)))
+    assert "sd(days | subject) 5.9221 (no interval: held in every replicate)" in text
