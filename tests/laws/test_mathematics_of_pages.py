@@ -1,0 +1,80 @@
+"""The mathematics that pages set between dollars is LaTeX that becomes MathML, and their sentences can be read at once."""
+
+import pathlib
+import re
+
+import pytest
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+EXPLAINED = sorted((ROOT / "docs" / "explanation").glob("*.md"))
+OURS = [*EXPLAINED, ROOT / "docs" / "notation.md"]
+HARD, LONGEST = 25, 36  # words of a sentence: aimed at in new pages, and more than which none has
+DISPLAY, INLINE = re.compile(r"\$\$(.+?)\$\$", re.DOTALL), re.compile(r"\$([^$\n]+?)\$")
+
+
+def of_page(page: pathlib.Path) -> str:
+    return page.relative_to(ROOT).with_suffix("").as_posix()
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"(`+)(?:(?!`).)+?\1", "code", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE))
+
+
+def formulas(text: str) -> list[str]:
+    text = without_code(text)
+    return DISPLAY.findall(text) + INLINE.findall(DISPLAY.sub("", text))
+
+
+def fault(formula: str) -> str | None:
+    """Why a formula is not set as it was meant, or None."""
+    try:
+        tex2mathml(formula)
+    except (MathError, AttributeError, IndexError) as why:
+        return f"{formula!r}: {why}"
+    if re.search(r"\\[dt]?(?:frac|binom)\s*\d|\\sqrt\s*\d\d", formula):
+        return f"{formula!r}: bare digits are read as one number, so that braces are needed"
+    return f"{formula!r}: write \\mid, \\lvert or \\lVert, for a bar ends the cell of a table" if "|" in formula else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=of_page)
+def test_every_formula_becomes_mathml(page: pathlib.Path):
+    text = page.read_text()
+    assert [said for f in formulas(text) if (said := fault(f))] == []
+    left = INLINE.sub("", DISPLAY.sub("", without_code(text)))
+    assert "$" not in left, "a dollar without its partner"
+    assert page not in OURS or not re.search(r"^ {4,}\S.*[=≥≤]", without_code(text), re.MULTILINE), "a formula that is indented, not set"
+
+
+def test_the_check_of_formulas_can_fail():
+    assert formulas("a $x$, `$no$`\n\n```python\ncost = '$'\n```\n\n$$\ny\n$$") == ["\ny\n", "x"]
+    assert "Unknown LaTeX command" in str(fault(r"\operatornam{tr} H"))
+    assert "braces" in str(fault(r"\frac12 x"))
+    assert "a bar" in str(fault("|x|"))
+    assert fault(r"\operatorname{tr} H + \frac{1}{2}") is None
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences of paragraphs and lists; headings, tables and quotations are none, and a formula is a word."""
+    text = DISPLAY.sub(" . ", without_code(text))
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", INLINE.sub("formula", text))
+    kept = [line for line in text.splitlines() if not line.lstrip().startswith(("|", "#", ">"))]
+    parts = re.split(r"\n\s*\n|^\s*(?:[-*]|\d+\.) ", "\n".join(kept), flags=re.MULTILINE)
+    return [s for part in parts for s in re.split(r"[.!?]\**(?:\s|$)|[;:]\s", part)]
+
+
+def words(sentence: str) -> int:
+    return len(re.findall(r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*|\b[aAI]\b", sentence))
+
+
+@pytest.mark.parametrize("page", EXPLAINED, ids=of_page)
+def test_no_sentence_is_too_long_to_be_read_at_once(page: pathlib.Path):
+    assert [" ".join(s.split()) for s in sentences(page.read_text()) if words(s) > LONGEST] == []
+
+
+def test_long_sentences_are_seen():
+    (long, *_) = sentences("word " * (LONGEST + 1) + "stops here. Another.")
+    assert words(long) == LONGEST + 3
+    assert [words(s) for s in sentences("One two. Three: four $x + y$ five.\n\n| a b c |\n\n- six") if s.strip()] == [2, 1, 3, 1]
