@@ -102,9 +102,11 @@ def test_twice_m_times_the_complexity_is_too_little():
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_four_m_times_the_complexity_and_the_direct_bound_hold_of_any_law(m):
     rng = np.random.default_rng(m)
-    for _ in range(60):
-        x, y, p = rng.uniform(-1, 1, 4), rng.uniform(-1, 1, 4), rng.dirichlet(np.ones(4))
-        ball = rng.exponential(1.0)
+    drawn = [(rng.uniform(-1, 1, 4), rng.uniform(-1, 1, 4), rng.dirichlet(np.ones(4))) for _ in range(60)]
+    # where twice the complexity, and the direct bound with M in the place of 2 M, are exceeded
+    rare = np.array([1.0, 0.0]), np.array([1.0, 0.0]), np.array([0.01, 0.99])
+    coin = np.ones(2), np.array([1.0, -1.0]), np.array([0.5, 0.5])
+    for (x, y, p), ball in zip([rare, coin, *drawn], [0.05, 0.05, *rng.exponential(1.0, 60)]):
         M, a = float((np.abs(y) + ball * np.abs(x)).max()), ball * float(np.abs(x).max())
         gap = largest_excess(x, y, p, ball, m)
         assert gap <= 4 * M * complexity(x, p, ball, m) + 1e-12
