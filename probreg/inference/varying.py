@@ -18,6 +18,7 @@ from probreg.priors import AuxPrior, GaussianPrior, GroupNormal, HierarchicalPri
 
 Array = np.ndarray
 OF_EFFECTS = ("sd(", "cor(")  # with which the names of the covariance of effects begin
+SCALES_AS_KNOWN = "standard errors take the standard deviations and correlations of effects as known; integrate and nuts count their uncertainty"
 _ONE = 1.0 - 1e-7  # a correlation that is one but for rounding has no standard error
 _STEP = 1e-5  # of free coordinates, for slopes of smooth functions of them: an error of some 1e-10
 

@@ -20,7 +20,7 @@ from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.exact.scale_search import EvidenceMaximum, maximise_log_scales
-from probreg.inference.varying import FoundScales, number_of_scales
+from probreg.inference.varying import SCALES_AS_KNOWN, FoundScales, number_of_scales
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
 from probreg.model.model import Model
@@ -356,11 +356,7 @@ class EvidenceProblem:
         if self.exact and self.model.unknown:
             said += [Routine(f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too")]
         if len(effects) == len(self.unknown):
-            return (
-                *said,
-                "standard errors take the standard deviations and correlations of effects as known; integrate and nuts count their "
-                "uncertainty",
-            )
+            return (*said, SCALES_AS_KNOWN)
         return (
             *said,
             "scales found by evidence are taken as known: intervals leave out their uncertainty, which integrate and nuts count",
