@@ -489,8 +489,7 @@ class Design:
         if not self.unwritten:
             return self.moments.y_scale
         y = minus_offset(self.observed, self.offset)
-        one = np.ones((self.n, 1))
-        return Moments.of(one, y, weights=self.weights, precision=self.precision, columns=(INTERCEPT,)).y_scale
+        return float(np.sqrt(np.average(np.square(y - np.average(y, weights=self.weights)), weights=self.weights)))
 
     @cached_property
     def basis(self) -> Basis:

@@ -5,6 +5,7 @@ deviation are reported. Its pooling is Var(b_gk | y) / Var(b_gk): 1 - pooling is
 the group, and of others, take away.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,30 @@ Array = np.ndarray
 WORDS = (
     "conditional means and standard deviations of effects; pooling = Var(b | y) / Var(b), 0 own data, 1 the common mean"
 )
+
+_SCALE = re.compile(r"(?P<what>sd|cor)\((?P<effects>.+) \| (?P<group>.+?)\)")
+
+
+def with_random_parameters(coefficients: Any, others: Any, model: Model) -> Any:
+    """Rows of coefficients as "fixed", and those of standard deviations, correlations and the noise as "ran_pars" (broom.mixed)."""
+    import pandas as pd
+
+    rows = []
+    for index, row in others.iterrows():
+        name = index[-1] if isinstance(index, tuple) else index
+        if name == model.likelihood.noise_scale:
+            rows.append({"group": "Residual", "term": "sd__Observation", **row})
+        elif met := _SCALE.fullmatch(name):
+            term = f"{met['what']}__{met['effects'].replace(', ', '.')}"
+            rows.append({"group": met["group"], "term": term, **row})
+    columns = ["effect", "group", *coefficients.columns]
+    found = coefficients.assign(effect="fixed", group="")
+    if rows:
+        more = pd.DataFrame(rows).assign(effect="ran_pars").reindex(columns=columns)
+        if "y.level" in more:
+            more["y.level"] = ""
+        found = pd.concat([found.reindex(columns=columns), more], ignore_index=True)
+    return found[columns]
 
 
 def effects_called(model: Model, group: str | None) -> EffectsOfGroup:

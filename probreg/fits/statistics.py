@@ -12,6 +12,7 @@ from probreg.arguments.scalars import Flag, Probability, Real, Word, checked
 from probreg.arguments.types import CovarianceLike, DataArray, DataFrame
 from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, ProbregError
+from probreg.fits.effects_table import with_random_parameters
 from probreg.fits.fitted import Fitted
 from probreg.fits.goodness import (
     deviance_at,
@@ -353,7 +354,7 @@ class FitStatistics(Fitted):
         exp: Flag = False,
         null: Real | Mapping[str, float] = 0.0,
     ) -> DataFrame:
-        """One row per coefficient under the names of R's broom, unrounded.
+        """One row per coefficient under the names of R's broom, unrounded; with effects by group those of broom.mixed.
 
         Parameters
         ----------
@@ -372,7 +373,9 @@ class FitStatistics(Fitted):
         -------
         DataFrame
             term, estimate, std.error, statistic, p.value, conf.low, conf.high; y.level before them where outcomes have
-            coefficients of their own. Of a posterior no test; after chains rhat and ess.
+            coefficients of their own. Of a posterior no test; after chains rhat and ess. With effects by group the columns
+            effect and group stand first: "fixed" are coefficients, and "ran_pars" the standard deviations, such as sd__x, the
+            correlations, such as cor__Intercept.x, and that of the noise, sd__Observation of the group Residual.
 
         Examples
         --------
@@ -383,7 +386,8 @@ class FitStatistics(Fitted):
         0  Intercept    0.6429   0.0843
         1          x    2.1286   0.0005
         """
-        table = self.summary(prob, kind, covariance=covariance, exp=exp, null=null).iloc[: len(self.parameter_names)]
+        whole = self.summary(prob, kind, covariance=covariance, exp=exp, null=null)
+        table = whole.iloc[: len(self.parameter_names)]
         if "p_value" not in table and self.target == "mode":
             table = table.assign(statistic=np.nan, p_value=np.nan)
         renamed = {
@@ -393,6 +397,8 @@ class FitStatistics(Fitted):
         }  # fmt: skip
         table = table.reset_index()
         found = table[[c for c in renamed if c in table]].rename(columns=renamed)
+        if has_effects(self.model):
+            found = with_random_parameters(found, whole.iloc[len(table) :].rename(columns=renamed), self.model)
         found.attrs = {}
         return found
 
@@ -401,7 +407,8 @@ class FitStatistics(Fitted):
 
         Least squares: r.squared, adj.r.squared, sigma, statistic and p.value of the F test of all slopes, df. Classes, counts
         and other noise: null.deviance, df.null, and McFadden's R² or the deviance explained as r.squared. Both: logLik, AIC,
-        BIC, deviance, df.residual, nobs. What a fit does not have is nan.
+        BIC, deviance, df.residual, nobs. With effects by group r2.marginal, r2.conditional, icc, REMLcrit, and ngrps with the
+        name of each grouping. What a fit does not have is nan.
 
         Returns
         -------
@@ -443,6 +450,7 @@ class FitStatistics(Fitted):
             row |= {"AIC": self._told("aic"), "BIC": self._told("bic"), "deviance": self._told("deviance")}
             row["df.residual"] = self._told("df_resid")
         row["nobs"] = self._told("nobs")
+        row |= {f"ngrps.{t.group}": len(t.levels) for t in self.model.design.recipe.grouped.values()}
         return pd.DataFrame([row])
 
     def _of_groups(self) -> dict[str, float]:

@@ -376,7 +376,7 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
         ends = "" if np.isnan(row["lower"]) else f" ({row['lower']:.5g} to {row['upper']:.5g})"
         if word in fit.solution.hyper and word.startswith(OF_EFFECTS):
-            lines.append(_effect_scale(word, value, ends, held=fit.solution.replicates is not None))
+            lines.append(_effect_scale(word, value, ends, replicated=fit.solution.replicates is not None))
             continue
         said = f"{word} {value:.5g}{ends}"
         if (
@@ -397,7 +397,7 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     return [*lines, *(f"{name} {value:.5g}, held" for name, value in fit.model.fixed.items() if name not in found)]
 
 
-def _effect_scale(name: str, value: float, ends: str, *, held: bool = False) -> str:
+def _effect_scale(name: str, value: float, ends: str, *, replicated: bool = False) -> str:
     """A standard deviation or correlation of effects that was found, and why there is no interval.
 
     >>> _effect_scale("sd(x | g)", 0.0, ""), _effect_scale("cor(Intercept, x | g)", np.nan, "")
@@ -407,8 +407,8 @@ def _effect_scale(name: str, value: float, ends: str, *, held: bool = False) -> 
         return f"{name} not defined: a standard deviation is 0"
     if ends:
         return f"{name} {value:.5g}{ends}"
-    if held:
-        return f"{name} {value:.5g} (no interval: held in every replicate)"
+    if replicated:
+        return f"{name} {value:.5g} (no interval: its replicates have percentiles alone)"
     edge = value == 0.0 if name.startswith("sd(") else abs(value) > _EDGE
     return f"{name} {value:.5g} (no interval: {'at its edge' if edge else 'the fit is singular'})"
 

@@ -212,7 +212,14 @@ class Solution:
         """Estimate and standard error of what was found at the top of the evidence, by its natural name."""
         if self.found is None:
             return {}
-        errors = self.found.errors
+        if self.replicates is not None:
+            kept = {name: self.replicates.get(name, np.array([np.nan])) for name in self.found.values}
+            errors = {
+                name: float(v[np.isfinite(v)].std(ddof=1)) if np.isfinite(v).sum() > 1 else np.nan
+                for name, v in kept.items()
+            }
+        else:
+            errors = self.found.errors
         return {name: (value, errors[name]) for name, value in self.found.values.items()}
 
 

@@ -4,6 +4,7 @@ Theta of a model is searched in free coordinates: log sd, and atanh of partial c
 cor(x, z | g), of the covariance S = Lambda Lambda' of the effects of one group.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,7 @@ from probreg.priors import AuxPrior, GaussianPrior, GroupNormal, HierarchicalPri
 
 Array = np.ndarray
 OF_EFFECTS = ("sd(", "cor(")  # with which the names of the covariance of effects begin
+SCALES_AS_KNOWN = "standard errors take the standard deviations and correlations of effects as known; integrate and nuts count their uncertainty"
 _ONE = 1.0 - 1e-7  # a correlation that is one but for rounding has no standard error
 _STEP = 1e-5  # of free coordinates, for slopes of smooth functions of them: an error of some 1e-10
 
@@ -172,8 +174,8 @@ class FoundScales:
     theta : array (d,)
         The top in free coordinates: logs, atanh of correlations, and the log of the noise scale where the likelihood is Gaussian;
         after them flat coefficients and logs of nuisance parameters, where the criterion is over these too.
-    hessian : array (d, d)
-        Of the criterion at the top, over theta.
+    hessian_of : callable
+        Makes the Hessian (d, d) of the criterion at the top, over theta, when it is first asked for.
     value : float
         The criterion there: the log of the likelihood with the effects, and under REML the flat coefficients, integrated over.
     vanished : array (d,) of bool
@@ -187,7 +189,7 @@ class FoundScales:
     stated: Model
     criterion: str
     theta: Array
-    hessian: Array
+    hessian_of: Callable[[], Array]
     value: float
     vanished: Array
     plain: bool
@@ -197,6 +199,11 @@ class FoundScales:
     def count(self) -> int:
         """How many of theta are scales, correlations and the noise scale."""
         return number_of_scales(self.stated)
+
+    @cached_property
+    def hessian(self) -> Array:
+        """(d, d) of the criterion at the top, over theta."""
+        return self.hessian_of()
 
     @cached_property
     def covariance(self) -> Array:

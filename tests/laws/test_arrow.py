@@ -414,3 +414,16 @@ def test_draws_by_a_sparse_border_are_the_same(monkeypatch, right):
     sd = np.sqrt(np.diagonal(wanted.covariance))
     np.testing.assert_allclose((many.mean(0) - wanted.mean) / sd, 0.0, atol=5 / np.sqrt(20_000))
     np.testing.assert_allclose(many.std(0) / sd, 1.0, atol=5 / np.sqrt(40_000))
+
+
+def test_a_fit_of_many_rows_takes_few_gradients(monkeypatch):
+    """One search where the noise is clear on the whole grid of starts, and no curvature by differences before it is asked for."""
+    calls, gradient = [], ArrowSurface.__call__
+    monkeypatch.setattr(ArrowSurface, "__call__", lambda self, theta: calls.append(theta) or gradient(self, theta))
+    rng = np.random.default_rng(0)
+    g, x = np.repeat(np.arange(40), 50), rng.normal(size=2000)
+    y = 1.0 + x + rng.normal(size=40)[g] + 0.5 * rng.normal(size=40)[g] * x + rng.normal(size=2000)
+    fit = pr.fit(Model.from_formula("y ~ x + (x | g)", {"y": y, "x": x, "g": g.astype(str)}))
+    assert len(calls) <= 12
+    assert all(np.isfinite(error) for error in fit.solution.found.errors.values())
+    assert len(calls) > 12

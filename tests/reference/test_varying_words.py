@@ -89,6 +89,9 @@ def test_a_loaded_fit_says_why_it_has_no_r_squared(sleep, tmp_path):
     assert "ICC 0.7217" in str(whole)
 
 
-def test_a_bootstrap_says_that_scales_are_held(sleep):
-    text = str(pr.fit(sleep, pr.Bootstrap(reps=20)))
-    assert "sd(days | subject) 5.9221 (no interval: held in every replicate)" in text
+def test_a_bootstrap_says_which_intervals_its_scales_have(sleep):
+    fit = pr.fit(sleep, pr.Bootstrap(reps=9))
+    lower, upper = fit.aux_interval("sd(days | subject)")
+    assert f"sd(days | subject) 5.9221 ({lower:.5g} to {upper:.5g})" in str(fit)
+    fit = pr.fit(sleep, pr.Bootstrap(reps=9, interval="bca"))
+    assert f"sd(days | subject) 5.9221 ({lower:.5g} to {upper:.5g})" in str(fit)

@@ -8,7 +8,7 @@ Stacking is the mixture of predictive distributions with the best leave-one-out 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from probreg.arguments.scalars import Flag, Word, checked
 from probreg.arguments.types import DataFrame, TableLike
 from probreg.comparison.models.leave_group_out import group_labels_of, leave_group_out
 from probreg.comparison.models.leave_one_out import LeftOut, leave_one_out, log_mean_density
+from probreg.comparison.models.likelihood_ratio import likelihood_ratios, ratio_lines
 from probreg.comparison.models.same_data import refuse_other_data
 from probreg.comparison.same_question import fits_by_name
 from probreg.data import ArrayColumns
@@ -84,11 +85,14 @@ class ModelComparison:
     likelihood; with effects that vary by a group the marginal likelihood of Evidence(criterion="ML"), without AICc); log_evidence where it is exact (after Evidence at the scales which maximise it); elpd_loo and its SE;
     elpd_diff from the best and the SE of that paired difference; p_loo, by how much the in-sample score flatters; weight
     by stacking; heldout and its SE; loo, how it was had.
+
+    `tests`, where they were asked for: a DataFrame with fit, against, statistic, df, p and p_chi2.
     """
 
     table: DataFrame
     pointwise: DataFrame
     notes: tuple[str, ...]
+    tests: DataFrame | None = None
 
     def difference(self, first: str, second: str) -> tuple[float, float]:
         """elpd of `first` minus that of `second` and the standard error sqrt(N var_i) of this paired difference."""
@@ -99,10 +103,12 @@ class ModelComparison:
         some = [c for c in _COLUMNS if c in self.table and self.table[c].notna().any()]
         told = {c: _whole if c == "k" else _shown for c in some}
         body = table_lines(self.table[some], formatters=told, na_rep="") if some else []
-        return printed(self.table.attrs["what"], *body, *(f"note: {n}" for n in self.notes))
+        tests = [] if self.tests is None else ratio_lines(self.tests)
+        return printed(self.table.attrs["what"], *body, *tests, *(f"note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:
-        return notebook_html([self.table.attrs["what"]], [self.table], self.notes)
+        tables = [self.table] if self.tests is None else [self.table, self.tests]
+        return notebook_html([self.table.attrs["what"]], tables, self.notes)
 
 
 def _whole(value: float) -> str:
@@ -119,6 +125,7 @@ def compare_models(
     *,
     heldout: TableLike | None = None,
     leave_out: Word | None = None,
+    test: Literal["lr"] | None = None,
     progress: Flag | None = None,
 ) -> ModelComparison:
     """Models of the same observations by what they say of data that they have not seen.
@@ -136,6 +143,10 @@ def compare_models(
     leave_out : str, optional
         What groups are of, such as "Subject": elpd_loo is then of the rows of each group given those of all others, exact for
         Gaussian noise at given scales. Scales of an evidence fit are held; those of a posterior are weighed over draws.
+    test : {"lr"}, optional
+        Likelihood ratio tests of nested maximum likelihood fits, each against the next smaller one, in `tests`. With effects by
+        group all are by ML, or by REML with the same flat columns. A standard deviation of zero is at its edge, where the law of
+        the ratio is half chi-square(df - 1) and half chi-square(df); p_chi2 is of chi-square(df) alone.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
@@ -149,7 +160,11 @@ def compare_models(
     DataError
         Unless all fits have the same rows, response and weights.
     Incompatible
-        For a density beside probabilities.
+        For a density beside probabilities; for a test of fits that are not nested or not by maximum likelihood.
+
+    References
+    ----------
+    Self & Liang 1987; Stram & Lee 1994 (standard deviations of zero).
 
     Examples
     --------
@@ -168,6 +183,7 @@ def compare_models(
     base = next(iter(several))
     for name, fit in several.items():
         refuse_other_data(base, several[base], name, fit)
+    tests, said = (None, ()) if test is None else likelihood_ratios(several)
     size = max(len(observation_rows(fit.model)[0]) for fit in several.values())
     with progress_bar("compare_models, fits", len(several), show=progress) as bar:
         if leave_out is None:
@@ -177,9 +193,11 @@ def compare_models(
             out = {name: _group_left_out(fit, leave_out, labels) for name, fit in bar.over(several.items())}
         rows = {name: _row(fit, out[name], heldout) for name, fit in several.items()}
     if leave_out is None:
-        return _comparison(several, out, rows)
-    rows = {name: row | {"p_loo": np.nan} for name, row in rows.items()}  # of rows, not of groups
-    return _of_groups(_comparison(several, out, rows), leave_out, labels)
+        found = _comparison(several, out, rows)
+    else:
+        rows = {name: row | {"p_loo": np.nan} for name, row in rows.items()}  # of rows, not of groups
+        found = _of_groups(_comparison(several, out, rows), leave_out, labels)
+    return replace(found, tests=tests, notes=(*found.notes, *said))
 
 
 def _left_out(fit: Fit, size: int) -> LeftOut:

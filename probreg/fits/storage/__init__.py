@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -375,7 +376,8 @@ def _found(spec: Mapping[str, Any], model: Model) -> FoundScales:
     theta, hessian = np.array(spec["theta"], dtype=float), np.array(spec["hessian"], dtype=float).reshape(d, d)
     vanished = np.array(spec["vanished"], dtype=bool)
     points = spec.get("points", 1)
-    return FoundScales(stated, spec["criterion"], theta, hessian, spec["value"], vanished, spec["plain"], points)
+    hessian_of = partial(np.array, hessian)
+    return FoundScales(stated, spec["criterion"], theta, hessian_of, spec["value"], vanished, spec["plain"], points)
 
 
 def _model(spec: Mapping[str, Any], file: Container) -> Model:

@@ -141,10 +141,10 @@ class ArrowLayout:
     @cached_property
     def T(self) -> Array:
         """(f, f): flat coefficients are T times those of standardised columns."""
-        X, f = self.model.design.X[:, list(self.flat)], len(self.flat)
+        X, f = np.ascontiguousarray(self.model.design.X[:, list(self.flat)].T), len(self.flat)
         if not f:
             return np.zeros((0, 0))
-        shift, scale = X.mean(0), X.std(0)
+        shift, scale = X.mean(1), X.std(1)
         size = np.hypot(shift, scale)
         constant = scale <= 1e-10 * size
         scale = np.where(constant, np.where(size > 0, size, 1.0), scale)
@@ -255,8 +255,8 @@ def _require_near_intercept(model: Model, method: str) -> None:
     for term in model.design.recipe.grouped.values():
         if "Intercept" not in term.effects or term.key not in model.design.inputs:
             continue
-        Z = np.asarray(model.design.inputs[term.key])[:, 1:]
-        middle, spread = Z.mean(0), Z.std(0)
+        Z = np.ascontiguousarray(np.asarray(model.design.inputs[term.key])[:, 1:].T)  # by column, as sums are quick
+        middle, spread = Z.mean(1), Z.std(1)
         far = (spread > 0) & (np.abs(middle) > _FAR * spread)
         if far.any():
             k = int(far.argmax())

@@ -42,6 +42,7 @@ from probreg.priors import AuxPrior
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 64 * 2**20  # bytes of the factors that are held at once
 _LARGE, _FEW = 200_000, 0.1  # entries of a border from which it may be sparse, and the share that is not zero then
+_SAME_NOISE = 0.05  # between two logs of noise scales
 _DEAR = 2_000_000  # multiplications of one value, a millisecond
 
 
@@ -293,8 +294,11 @@ class ArrowSurface(EvidenceSurface):
         one = self.groups.scales == 1 and len(self.groups.priors) == 1
         if one or not self.model.unknown or self._sparse is not None:
             return [best]
-        third = np.log(0.3 * self.response_scale)
-        return [best, min(points, key=lambda theta: abs(theta[-1] - third))]
+        # where noise has ceased to fall with the ratio, the best of the points that are as near
+        away = np.abs(np.array(points)[:, -1] - np.log(0.3 * self.response_scale))
+        near = np.flatnonzero(away <= away.min() + _SAME_NOISE)
+        other = points[near[int(np.argmax(np.where(np.isnan(found[near]), -np.inf, found[near])))]]
+        return [best] if other is best else [best, other]
 
     def beyond(self, theta: Array, vanished: Array) -> list[Array]:
         return self.layout.beyond(theta, vanished)

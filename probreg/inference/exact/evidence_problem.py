@@ -20,7 +20,7 @@ from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.exact.scale_search import EvidenceMaximum, maximise_log_scales
-from probreg.inference.varying import FoundScales, number_of_scales
+from probreg.inference.varying import SCALES_AS_KNOWN, FoundScales, number_of_scales
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
 from probreg.model.model import Model
@@ -267,22 +267,17 @@ class EvidenceProblem:
         """What stands at a maximum, for reports; None where each column has its own scale."""
         if self.per_column or len(self.groups.priors) + self.noise != number_of_scales(self.model):
             return None
-        hessian = top.at.hessian if not self.surface.secant else self._hessian(top.theta, top.at.hessian)
+        hessian_of = partial(np.array, top.at.hessian)
+        if self.surface.secant and self.moving:  # whose anchors were chosen on the way
+            hessian_of = partial(np.array, _hessian(self.surface, top.theta, top.at.hessian, len(self.groups.priors)))
+        elif self.surface.secant:
+            hessian_of = partial(_hessian_anew, self.model, self.criterion, self.points, top.theta, top.at.hessian)
         vanished = np.zeros(len(top.theta), bool)
         vanished[: len(self.groups.priors)] = top.vanished[: len(self.groups.priors)]
         plain = not self._took_part(top)
         return FoundScales(
-            self.model, self.criterion, top.theta, hessian, float(top.at.evidence), vanished, plain, self.points
+            self.model, self.criterion, top.theta, hessian_of, float(top.at.evidence), vanished, plain, self.points
         )
-
-    def _hessian(self, theta: Array, near: Array) -> Array:
-        """By central differences of the gradient, of a surface whose own only steers."""
-        d = len(self.groups.priors)
-        size = np.full(len(theta), _DIFFERENCE)
-        size[d:] *= np.diagonal(-near)[d:] ** -0.5  # in standard errors of what is no log of a hyperparameter
-        H = np.array([(self.surface(theta + s).gradient - self.surface(theta - s).gradient) for s in np.diag(size)])
-        H = H / (2.0 * size[:, None])
-        return (H + H.T) / 2.0
 
     def model_at(self, top: EvidenceMaximum) -> Model:
         hyper = self.hyper(top)
@@ -361,11 +356,7 @@ class EvidenceProblem:
         if self.exact and self.model.unknown:
             said += [Routine(f"sigma = {np.exp(top.theta[-1]):.6g}, at the maximum too")]
         if len(effects) == len(self.unknown):
-            return (
-                *said,
-                "standard errors take the standard deviations and correlations of effects as known; integrate and nuts count their "
-                "uncertainty",
-            )
+            return (*said, SCALES_AS_KNOWN)
         return (
             *said,
             "scales found by evidence are taken as known: intervals leave out their uncertainty, which integrate and nuts count",
@@ -432,3 +423,19 @@ class EvidenceProblem:
     def named(self, group: LatentGroup) -> str:
         """Its columns."""
         return self.model.design.called(group.columns)
+
+
+def _hessian(surface: EvidenceSurface, theta: Array, near: Array, d: int) -> Array:
+    """By central differences of the gradient, of a surface of d hyperparameters whose own only steers."""
+    size = np.full(len(theta), _DIFFERENCE)
+    size[d:] *= np.diagonal(-near)[d:] ** -0.5  # in standard errors of what is no log of a hyperparameter
+    H = np.array([(surface(theta + s).gradient - surface(theta - s).gradient) for s in np.diag(size)])
+    H = H / (2.0 * size[:, None])
+    return (H + H.T) / 2.0
+
+
+@one_blas_thread()
+def _hessian_anew(model: Model, criterion: LikelihoodCriterion, points: int, theta: Array, near: Array) -> Array:
+    """The same from the rows, so that a fit holds no moments of them."""
+    problem = EvidenceProblem(model, False, criterion=criterion, points=points)
+    return _hessian(problem.surface, theta, near, len(problem.groups.priors))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from probreg.inference.base import METHODS, Array, Method, MethodName, Resolved,
 from probreg.inference.modes.newton import Newton
 from probreg.inference.uncertainty.covariance import covariance_of_kind, influence_of
 from probreg.inference.uncertainty.resample import SAMPLERS, Source
+from probreg.inference.varying import SCALES_AS_KNOWN
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.system.progress import each_of
@@ -30,6 +32,7 @@ class Replicate(NamedTuple):
     aux: Mapping[str, tuple[float, float]]  # value, standard error
     beta: Array | None  # (p, m), None unless every coefficient has an estimate
     failure: str
+    scales: Mapping[str, float] = MappingProxyType({})  # found by evidence in this run
 
 
 @METHODS.register
@@ -41,6 +44,9 @@ class Bootstrap(Method):
     is the same whatever the number of `workers`. A replicate without an estimate (separation, a factor level that was
     not drawn) is counted and said in the status. Where it ran to infinity it counts as that in percentile and bca
     intervals, and it is left out of standard errors.
+
+    With effects by group at scales found by evidence, every replicate finds its own: standard deviations, correlations and sigma
+    have percentile intervals. Scales of smooth functions without groups beside them are held.
 
     Parameters
     ----------
@@ -104,15 +110,29 @@ class Bootstrap(Method):
         return None
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        """What the wrapped method settles on, scales it finds for priors included: they are held in every replicate."""
+        """What the wrapped method settles on, scales it finds for priors included: without effects by group they are held in every
+        replicate."""
+        finder = _chosen(METHODS.resolve(self.method), model)
         inner = METHODS.resolve(self.method).resolve(model, rng)
-        # a solution that is already there is of all rows, and would stand in the place of replicates
-        return inner._replace(method=replace(self, method=inner.method), solution=None)
+        own = replace(self, method=inner.method)
+        if inner.found is None:
+            # a solution that is already there is of all rows, and would stand in the place of replicates
+            return inner._replace(method=own, solution=None)
+        model.design.need_rows("a bootstrap")
+        found = inner.method.solve(inner.model, rng) if inner.solution is None else inner.solution
+        notes = tuple(note for note in inner.notes if note != SCALES_AS_KNOWN)
+        solution = own._resampled(finder, inner.model, found, rng, stated=model)
+        return inner._replace(method=own, solution=solution, notes=notes)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         model.design.need_rows("a bootstrap")
         inner = _chosen(METHODS.resolve(self.method), model)
-        found = inner.solve(model, rng)
+        return self._resampled(inner, model, inner.solve(model, rng), rng)
+
+    def _resampled(
+        self, inner: Method, model: Model, found: Solution, rng: np.random.Generator, stated: Model | None = None
+    ) -> Solution:
+        """The solution with replicates, drawn from the model at its estimate; `stated` is fitted to them in its place."""
         if found.status is Status.NO_MAXIMUM:
             return replace(found, notes=(*found.notes, "not resampled: there is no estimate to resample"))
         seeds = rng.spawn(self.reps)
@@ -126,7 +146,9 @@ class Bootstrap(Method):
             _ = source.residuals  # once, before threads ask
 
         def run(seed: np.random.Generator) -> Replicate:
-            return _replicate(again, sampler(source, seed), found, seed, (errors, robust))
+            drawn = sampler(source, seed)
+            drawn = drawn if stated is None else replace(stated, design=drawn.design)
+            return _replicate(again, drawn, found, seed, (errors, robust))
 
         with one_blas_thread():
             runs = each_of(run, seeds, "bootstrap, replicates", workers=self.workers, show=self.progress)
@@ -180,7 +202,8 @@ def _replicate(
     if base.not_estimable is not None:
         fresh, coef = gone & ~base.not_estimable, np.where(base.not_estimable, np.nan, coef)
     aux = {a: (v, s.aux_sd.get(a, np.nan)) for a, v in s.aux.items()}
-    return Replicate(coef, errors, aux, None if fresh.any() else s.beta, s.status.name if fresh.any() else "")
+    scales = {} if s.found is None else s.found.values
+    return Replicate(coef, errors, aux, None if fresh.any() else s.beta, s.status.name if fresh.any() else "", scales)
 
 
 def _errors(model: Model, solution: Solution, *, robust: bool) -> Array:
@@ -212,6 +235,8 @@ def _gathered(
             continue
         replicates[a] = np.array([r.aux.get(a, (np.nan, np.nan))[0] for r in runs])
         replicates[f"{a}_std_error"] = np.array([r.aux.get(a, (np.nan, np.nan))[1] for r in runs])
+    scales = next((list(r.scales) for r in runs if r.scales), [])
+    replicates |= {name: np.array([r.scales.get(name, np.nan) for r in runs]) for name in scales}
     if wanted[0]:
         replicates["std_error"] = np.stack([r.std_error for r in runs if r.std_error is not None])
         replicates["own_std_error"] = _errors(model, found, robust=wanted[1])
@@ -233,8 +258,19 @@ def _gathered(
         notes=(
             *(n.split("; standard errors")[0] for n in found.notes),  # those of the method are not used
             how + (f", without the {lost} that have no estimate" if lost else ""),
+            *_not_defined(replicates, scales, len(whole)),
         ),
     )
+
+
+def _not_defined(replicates: Mapping[str, Array], scales: list[str], known: int) -> list[str]:
+    """In how many replicates a correlation is of an effect without variance."""
+    lost = {name: known - int(np.isfinite(replicates[name]).sum()) for name in scales}
+    return [
+        f"{name} is not defined in {n} of {known} replicates, where a standard deviation is 0: its interval leaves these out"
+        for name, n in lost.items()
+        if n > 0
+    ]
 
 
 def _acceleration(model: Model, found: Solution) -> dict[str, Array]:

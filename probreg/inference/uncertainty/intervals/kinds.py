@@ -28,6 +28,7 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
     highest_density,
     of_positive_replicates,
     of_replicates,
+    percentile,
     positive_interval,
     quantile,
     sigma_from_rss,
@@ -97,7 +98,7 @@ class Intervals:
     def of_aux(self, name: str, prob: float, kind: str | None) -> tuple[float, float]:
         """Ends for a positive parameter that was estimated. DataError for another name."""
         s = self.solution
-        if kind is None and s.draws is None and s.found is not None and name in s.found.values:
+        if kind is None and s.draws is None and s.replicates is None and s.found is not None and name in s.found.values:
             kind = "profile"
         found = self.of_kind(kind)
         if name not in s.scalars:
@@ -229,7 +230,8 @@ class ReplicatedInterval(IntervalKind):
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         found = self.of.solution.found
         if found is not None and name in found.values:
-            return np.nan, np.nan  # held in every replicate
+            of = self._replicates().get(name)
+            return (np.nan, np.nan) if of is None or self.name in ("bca", "studentised") else percentile(of, prob)
         return of_positive_replicates(self._replicates(), self._made, name, self.of.solution.aux[name], prob)
 
     @property

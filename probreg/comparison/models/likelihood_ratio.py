@@ -1,0 +1,171 @@
+"""Likelihood ratio tests of nested models, each against the next smaller one.
+
+Twice the difference of the log likelihoods is chi-square(d) for d parameters that are zero in the smaller model. Where one of them is a
+standard deviation, zero is its edge: the law is a mixture of chi2(d - 1) and chi2(d), half each (Self & Liang 1987; Stram & Lee 1994).
+Of several standard deviations the mixture depends on the data, and chi-square(d) bounds the p-value from above.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from probreg.arguments.types import DataFrame
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.goodness import estimated_coefficients, is_maximum_likelihood, tested_at_found_scales
+from probreg.inference.uncertainty.found_scales import FoundScales
+from probreg.model.model import Model
+
+Array = np.ndarray
+_EDGE = "p counts that a standard deviation of zero is at the edge: half chi-square(df - 1) and half chi-square(df)"
+_BOUND = "several standard deviations of zero are tested together: p is that of chi-square(df), which is an upper bound"
+_WITHIN = 1e-8  # of a column, by which it may leave the span of others
+
+
+class _Candidate(NamedTuple):
+    """A fit as a test sees it."""
+
+    name: str
+    model: Model  # as stated, with unknown scales
+    found: FoundScales | None
+    parameters: int
+    log_likelihood: float
+
+    @property
+    def flat(self) -> tuple[str, ...]:
+        return tuple(np.array(self.model.design.columns)[self.model.design.head].tolist())
+
+    @property
+    def criterion(self) -> str:
+        return "ML" if self.found is None else self.found.criterion
+
+    @property
+    def effects(self) -> dict[str, list[frozenset[str]]]:
+        """The effects of each grouping, those with correlations in one set."""
+        out: dict[str, list[frozenset[str]]] = {}
+        for t in self.model.design.recipe.grouped.values():
+            sets = [frozenset(t.effects)] if t.correlated else [frozenset([e]) for e in t.effects]
+            out.setdefault(t.group, []).extend(sets)
+        return out
+
+
+def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ...]]:
+    """The tests, a row for each fit but the smallest, and notes. Incompatible where two neighbours are not nested."""
+    import pandas as pd
+
+    if len(fits) < 2:
+        raise Incompatible("a likelihood ratio is of two fits or more")
+    several = sorted((_candidate(name, fit) for name, fit in fits.items()), key=lambda c: c.parameters)
+    rows, notes = [], dict[str, None]()
+    for small, large in pairwise(several):
+        _require_alike(small, large)
+        _require_nested(small, large)
+        df, new = large.parameters - small.parameters, _new_scales(small, large)
+        statistic = max(2.0 * (large.log_likelihood - small.log_likelihood), 0.0)
+        plain = float(chi2.sf(statistic, df))
+        # P(T >= t) = (P(chi2(df - 1) >= t) + P(chi2(df) >= t)) / 2, chi2(0) being zero
+        p = plain if new != 1 else 0.5 * (plain + float(chi2.sf(statistic, df - 1) if df > 1 else statistic <= 0.0))
+        notes |= {_EDGE: None} if new == 1 else {_BOUND: None} if new else {}
+        if small.found is not None and small.found.vanished.any():
+            notes[
+                f"{small.name} has a standard deviation estimated as zero: p of the ratio against it is approximate"
+            ] = None
+        rows.append(
+            {"fit": large.name, "against": small.name, "statistic": statistic, "df": df, "p": p, "p_chi2": plain}
+        )
+    if several[0].criterion == "REML":
+        notes["the ratios are of restricted likelihoods (REML) of the same flat columns"] = None
+    if not several[0].model.likelihood.least_squares and any(c.effects for c in several):
+        points = max(c.found.points for c in several if c.found is not None)
+        notes[
+            "the likelihoods are by Laplace's method" if points == 1 else f"the likelihoods are by {points} points"
+        ] = None
+    return pd.DataFrame(rows), tuple(notes)
+
+
+def _candidate(name: str, fit: Fit) -> _Candidate:
+    """Incompatible for a fit whose likelihood is at no maximum."""
+    found = fit.solution.found
+    if found is None and is_maximum_likelihood(fit):
+        k = estimated_coefficients(fit) + len(fit.model.unknown)
+        return _Candidate(name, fit.model, None, k, fit.log_likelihood)
+    if found is None or not tested_at_found_scales(fit):
+        raise Incompatible(
+            f"{name!r} has no likelihood ratio: it is no maximum likelihood fit of flat columns and effects by group. "
+            "Fit with Evidence(criterion='ML') and without priors"
+        )
+    terms = found.stated.design.recipe.grouped.values()
+    sizes = [len(t.effects) * (len(t.effects) + 1) // 2 if t.correlated else len(t.effects) for t in terms]
+    noise = int(bool(found.stated.likelihood.least_squares))
+    if sum(sizes) + noise != found.count:
+        raise Incompatible(f"{name!r} has no likelihood ratio: standard deviations, correlations or sigma were stated")
+    k = estimated_coefficients(fit) + len(fit.model.unknown) + found.count
+    return _Candidate(name, found.stated, found, k, found.value)
+
+
+def _require_alike(small: _Candidate, large: _Candidate) -> None:
+    """Incompatible unless both are of one likelihood, offset and criterion."""
+    pair = f"no likelihood ratio of {large.name!r} against {small.name!r}"
+    if small.criterion != large.criterion:
+        raise Incompatible(
+            f"{pair}: one is fitted by REML and the other by ML. Fit effects by group with Evidence(criterion='ML')"
+        )
+    if small.criterion == "REML" and set(small.flat) != set(large.flat):
+        raise Incompatible(
+            f"{pair}: restricted likelihoods (REML) of other flat columns are of other data. Fit both with Evidence(criterion='ML')"
+        )
+    a, b = small.model, large.model
+    if a.likelihood != b.likelihood or a.fixed != b.fixed:
+        raise Incompatible(f"{pair}: the likelihoods differ, {a.likelihood!r} and {b.likelihood!r}")
+    if small.found and large.found and small.found.points != large.found.points:
+        raise Incompatible(f"{pair}: they are by {small.found.points} and {large.found.points} points of quadrature")
+    one, two = (np.zeros(1) if m.design.offset is None else m.design.offset for m in (a, b))
+    if np.any(one != two):  # of the same rows, or none
+        raise Incompatible(f"{pair}: their offsets differ")
+
+
+def _require_nested(small: _Candidate, large: _Candidate) -> None:
+    """Incompatible unless the smaller model is the larger one with parameters that are zero."""
+    pair = f"{small.name!r} is not nested in {large.name!r}"
+    if small.parameters == large.parameters:
+        raise Incompatible(f"{pair}: both have {small.parameters} parameters")
+    if (column := _outside(small, large)) is not None:
+        raise Incompatible(f"{pair}: it has {column} among its columns, which is no combination of the other's")
+    for group, sets in small.effects.items():
+        for own in sets:
+            if not any(own <= other for other in large.effects.get(group, [])):
+                what = ", ".join(sorted(own))
+                raise Incompatible(f"{pair}: {what} of {group}, correlated as there, is not among the other's effects")
+
+
+def _outside(small: _Candidate, large: _Candidate) -> str | None:
+    """A flat column of the smaller that is no combination of those of the larger."""
+    more = [c for c in small.flat if c not in large.flat]
+    if not more or not (small.model.design.n and large.model.design.n):
+        return more[0] if more else None
+    X, Y = (c.model.design.X[:, c.model.design.head] for c in (large, small))
+    for name in more:
+        y = Y[:, small.flat.index(name)]
+        if np.linalg.norm(y - X @ np.linalg.lstsq(X, y)[0]) > _WITHIN * np.linalg.norm(y):
+            return name
+    return None
+
+
+def _new_scales(small: _Candidate, large: _Candidate) -> int:
+    """How many standard deviations are zero in the smaller model."""
+
+    def number(of: _Candidate) -> int:
+        return sum(len(own) for sets in of.effects.values() for own in sets)
+
+    return number(large) - number(small)
+
+
+def ratio_lines(tests: Any) -> list[str]:
+    """The tests as they are printed."""
+    return [
+        f"likelihood ratio of {t.fit} against {t.against}: {t.statistic:.5g}, df {t.df}, p = {t.p:.4g}"
+        for t in tests.itertuples()
+    ]
