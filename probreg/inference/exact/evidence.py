@@ -127,7 +127,7 @@ class Evidence(Method):
 
     def _by_arrow(self, model: Model) -> bool:
         """The coefficients at the scales found are solved for group by group, since matrices over all of them are large."""
-        large = model.design.unwritten or model.shape[0] * model.shape[1] > WRITTEN
+        large = model.design.unwritten or not model.design.n or model.shape[0] * model.shape[1] > WRITTEN
         mode = self.method in ("auto", "closed_form", "newton")
         return large and mode and not self.per_column and EvidenceProblem(model, False).by_groups
 
