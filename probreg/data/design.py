@@ -494,7 +494,7 @@ class Design:
         if isinstance(self.kept, ArrowMoments) or not terms or not self.n:
             return self.kept if isinstance(self.kept, ArrowMoments) else None
         tail = tuple(GroupColumns.of(term, self.inputs[term.key]) for term in terms)
-        head = UnwrittenColumns(np.ascontiguousarray(self.X[:, self.head]), tail)
+        head: Any = UnwrittenColumns(np.ascontiguousarray(self.X[:, self.head]), tail)
         return arrow_moments_of_rows(self.block._replace(X=head), columns=self.head_columns, terms=terms)
 
     @property
@@ -536,8 +536,9 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
 
 def arrow_moments_of_rows(block: Block, *, columns: tuple[str, ...], terms: tuple[GroupedTerm, ...]) -> ArrowMoments:
     """The moments by group of y - offset at the rows of a block, whose columns of groups are not written out."""
+    X: Any = block.X
     y, own = minus_offset(block.y, block.offset), {"weights": block.weights, "precision": block.precision}
-    return ArrowMoments.of(block.X, y, columns=columns, terms=terms, **own)
+    return ArrowMoments.of(X, y, columns=columns, terms=terms, **own)
 
 
 @dataclass(frozen=True, eq=False)

@@ -580,7 +580,7 @@ class FromData(ABC):
             raise DataError(
                 f"moments are what model.moments is, or the path of a file of them, got {type(odd[0]).__name__}"
             )
-        total: Any = sum(read[1:], read[0])  # type: ignore[arg-type]
+        total: Any = sum(read[1:], read[0])
         return cls._of(design_of_moments(total), Gaussian(), prior, aux)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -46,10 +47,11 @@ def model_without(model: Model, gone: Model) -> Model:
                 earlier = np.searchsorted(before.places[left <= 0], unused.places)
                 kept = replace(kept, unused=replace(unused, places=unused.places - earlier))
             return replace(model, design=replace(kept, weights=None if before.weights is None else left[left > 0]))
+    mine, theirs = _both(model, gone)
     design = replace(
         before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
         precision=None, labels=None, inputs={}, read={}, unused=None, source=None, kept_by_trials=None, of_moments=True,
-        kept=model.moments - gone.moments,
+        kept=mine - theirs,
     )  # fmt: skip
     try:
         return replace(model, design=design)
@@ -62,12 +64,18 @@ def model_with(model: Model, more: Model) -> Model:
     """The model of moments of these rows and of those of another, whose groups may be others."""
     if more.likelihood != model.likelihood or more.design.head_columns != model.design.head_columns:
         raise DataError("rows are added by a model of the same columns and the same likelihood")
-    design, prior = design_of_moments(model.moments + more.moments), model.prior
+    mine, theirs = _both(model, more)
+    design, prior = design_of_moments(mine + theirs), model.prior
     if isinstance(prior, Mapping):  # by columns, of which terms may have more
         old, new = model.design.recipe.grouped, design.recipe.grouped
         moved = {old[key].columns: new[key].columns for key in old}
         prior = {moved.get(key, key) if isinstance(key, tuple) else key: p for key, p in prior.items()}
     return replace(model, design=design, prior=prior)
+
+
+def _both(model: Model, other: Model) -> tuple[Any, Any]:
+    """The moments of both, which refuse one another where they are of two kinds."""
+    return model.moments, other.moments
 
 
 def require_gaussian_noise(model: Model) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data import ColumnRecipe, Design, Moments, Unused
+from probreg.data import AnyMoments, ColumnRecipe, Design, Moments, Unused
 from probreg.data.arrow_moments import arrow_moments_of
 from probreg.data.formula.variables import read_of
 from probreg.data.saved_recipe import recipe_from_json
@@ -401,13 +401,14 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
     by_group = not rows and _BY_GROUP in file
     head = p - sum(len(term.columns) for term in recipe.grouped.values()) if by_group else p
     sizes_of_head = {**sizes, "p": head, "q": head + 1}
-    moments, by_trials = (
+    plain, by_trials = (
         None if rows or name not in file else _moments(spec, file, name, recipe.columns[:head], sizes_of_head)
         for name in ("moments", "moments_by_trials")
     )
-    if by_group and (terms := tuple(recipe.grouped.values())):
+    moments: AnyMoments | None = plain
+    if by_group and plain is not None and (terms := tuple(recipe.grouped.values())):
         arrays = read_arrays(file, _BY_GROUP, checks.BY_GROUP, {"v": p - head, "h": head + 1})
-        moments = arrow_moments_of(arrays, moments, terms)
+        moments = arrow_moments_of(arrays, plain, terms)
     no_offset = np.zeros((0, 1)) if d["offset"] else None
     design = Design(
         X=rows.get("X", np.zeros((0, p))),
