@@ -80,42 +80,39 @@ def sparse(monkeypatch):
     monkeypatch.setattr(arrow_surface, "_FEW", 1.0)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "|" in CASES[case][0].replace("(z || s)", "", 1)])
-@pytest.mark.parametrize("seed", [3, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 7, 12, 25))])
-def test_a_variance_of_zero_is_found_beside_a_sparse_border(case, seed, sparse):
-    assert zero_is_found(case, seed).surface._sparse is not None
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["crossed", "apart and crossed"])
+def test_a_variance_of_zero_is_found_beside_a_sparse_border(case, sparse):
+    assert zero_is_found(case, 3).surface._sparse is not None
 
 
-@pytest.mark.parametrize("zero", [("a",), ("b", "c"), ("a", "b", "c")])
+@pytest.mark.parametrize("zero", ["a", "bc", "abc"])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_a_true_zero_of_crossed_factors_is_found_from_every_start(zero, kind, request):
     if kind == "sparse":
         request.getfixturevalue("sparse")
-    rng = np.random.default_rng(5)
-    codes = {name: rng.integers(0, size, 400) for name, size in (("a", 30), ("b", 18), ("c", 7))}
-    y = rng.normal(size=400)
-    for name, c in codes.items():
-        found = y - 0.8 * np.array([y[c == k].mean() for k in range(c.max() + 1)])[c]  # means closer than by chance
-        y = found if name in zero else y + rng.normal(size=c.max() + 1)[c]
-    for name in zero:
-        c = codes[name]
-        y = y - 0.8 * np.array([y[c == k].mean() for k in range(c.max() + 1)])[c]
+    rng, n = np.random.default_rng(5), 300
+    codes = {name: rng.integers(0, size, n) for name, size in zip("abc", (25, 15, 7))}
+    Z = {name: np.eye(c.max() + 1)[c] for name, c in codes.items()}
+    flat, y = np.hstack(list(Z.values())), rng.normal(size=n)
+    y = y - flat @ np.linalg.lstsq(flat, y)[0]  # the noise tells nothing of any factor
+    y = y + sum((Z[name] @ rng.normal(size=Z[name].shape[1]) for name in "abc" if name not in zero), np.zeros(n))
     data = {"y": y, **{name: c.astype(str) for name, c in codes.items()}}
     problem = EvidenceProblem(Model.from_formula("y ~ 1 + (1 | a) + (1 | b) + (1 | c)", data), False)
-    surface, d = problem.surface, 3
+    surface, sizes = problem.surface, problem.groups.sizes
     assert (surface._sparse is not None) == (kind == "sparse")
     names = np.array([name.split("| ")[1][0] for name in problem.names])
     values = []
-    for start in [*surface.starts(), *(np.append(each, 0.0) for each in product((-7.0, 1.0), repeat=d))]:
+    for start in [
+        surface.starts()[0],
+        [-7.0, -7.0, -7.0, 0.0],
+        [1.0, 1.0, 1.0, 0.0],
+        [1.0, -7.0, 1.0, 0.0],
+        [-7.0, 1.0, -7.0, 2.0],
+    ]:
         top = search(
-            surface,
-            start,
-            sizes=problem.groups.sizes,
-            soft=np.zeros(d),
-            tol=surface.tol,
-            max_steps=300,
-            secant=surface.secant,
+            surface, np.array(start), sizes, np.zeros(3), tol=surface.tol, max_steps=300, secant=surface.secant
         )
-        assert sorted(names[top.vanished]) == sorted(zero)
+        assert "".join(names[top.vanished]) == zero
         values.append(top.at.value)
     assert np.ptp(values) < 1e-7
