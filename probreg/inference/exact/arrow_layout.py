@@ -25,6 +25,7 @@ from probreg.inference.modes.closed_form import combinations
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import rank_of
+from probreg.system.memory import in_bytes, physical_memory
 
 _FAR = 1e4  # standard deviations from zero: relative errors of some 1e-5 of a standard deviation, ten times as far 1e-3
 _MOST_SIGNS = 4  # of the correlations of one effect that are tried
@@ -81,6 +82,9 @@ class ArrowLayout:
         at = np.cumsum([0, *(len(g.hyper) for g in self.groups.groups)])
         lead, rest, k, r = list[LatentBlock](), list[LatentBlock](), 0, 0
         behind = [i for i in self._repeated if i not in self._leading]
+        behind.sort(
+            key=lambda i: -len(self.groups.groups[i].columns)
+        )  # nested factors are eliminated one after the other
         behind += [i for i, term in enumerate(self._terms) if term is None]
         for i in [*self._leading, *behind]:
             g, own = self.groups.groups[i], slice(int(at[i]), int(at[i + 1]))
@@ -258,6 +262,21 @@ class ArrowLayout:
                     point[pairs] = signs
                     out.append(point)
         return out
+
+
+def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> None:
+    """Incompatible, before anything is allocated, where the matrices of the arrow take more memory than the machine has (or `has`)."""
+    (G, K, q), m = layout.shape, layout.model.shape[1]
+    r = q + (len(layout.known) + len(layout.flat)) * m
+    need, most = 8.0 * (4 * (G * K * r + r * r) + layout.model.design.n), has or physical_memory()
+    if most is None or need <= most:
+        return
+    terms = [layout.model.design.recipe.grouped[t.key] for t in layout._repeated.values()]
+    counts = " and ".join(f"{t.counted} in {t.key}" for t in terms)
+    raise Incompatible(
+        f"{method}: {counts} need {in_bytes(need)}, that is 4 (G K r + r²) numbers with G K = {G * K:,} effects that lead and r = {r:,} "
+        f"columns behind them; this machine has {in_bytes(most)}. Group the smaller factors more coarsely, or leave out a term"
+    )
 
 
 def require_flat_rank(layout: ArrowLayout, method: str) -> None:
