@@ -1,8 +1,10 @@
 """Data become a response y and a matrix X; everything after this room is arrays."""
 
+from probreg.data.arrow_moments import ArrowMoments as ArrowMoments
 from probreg.data.blocks.block import Block as Block, RowSource as RowSource, by_kind as by_kind
 from probreg.data.design import (
     INTERCEPT as INTERCEPT,
+    AnyMoments as AnyMoments,
     ArrayColumns as ArrayColumns,
     Basis as Basis,
     ColumnRecipe as ColumnRecipe,

@@ -1,123 +1,289 @@
-"""All that a Gaussian model with varying effects needs of its rows: sums of squares and products of [Z, X, y] in the shape of an arrow.
+"""What a Gaussian model with varying effects needs of its rows: moments of its head columns, and products with those of groups.
 
-Rows are added and taken away, and their moments saved, as with `Moments`. These are sums, not factors: what is lost of digits by the
-squares of columns is twice that of their condition, so who forms them centres the columns first where rows are at hand.
+With Z the columns of effects that vary by a group, X the others, W the weights: the moments of [X y] as a triangular factor, Z'WZ
+as a sparse matrix and Z'W[X y]. They merge, subtract, save and forget rows as `Moments` do; rows of other groups have other columns, and
+add groups.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from probreg.data.grouped_columns import ArrowColumns, ArrowGram
+from probreg.data.moments import Moments, refuse_too_wide
+from probreg.data.moments_origin import BY_GROUP, Origin, write_state
+from probreg.data.terms.grouped import GroupedTerm, joined_terms
+from probreg.data.unwritten import UnwrittenColumns
 from probreg.errors import DataError
+from probreg.numerics.linalg import triangular
+from probreg.system.notebook import notebook_html
+from probreg.system.terminal import printed
 
 Array = np.ndarray
+_GONE = 1e-9  # of a sum of squares: rounding where all of it is taken away
 
 
 @dataclass(frozen=True, eq=False)
 class ArrowMoments:
-    """[Z, X, y]' diag(w) [Z, X, y] of rows, and how many they are.
+    """The moments of y ~ N(X beta + Z b, sigma^2 / w), Z of q = sum of G K columns by group.
 
-    Attributes
-    ----------
-    lead : array (G, K, K)
-        Of the columns of the leading factor, group by group.
-    cross : array (G, K, r + 1)
-        Of these with the r others, and with y last.
-    rest : array (r + 1, r + 1)
-        Of the others and y.
-    n : int
-        Rows.
-    weight : float
-        The sum of frequencies.
-    log_precision : float
-        sum_i w_i log(precision_i).
+    `head` are the moments of [X y], `inside` is Z'WZ (q, q), sparse, and `border` Z'W[X y] (q, h + 1). `totals` (q, 2) are sums of Z and
+    of its squares in which each row counts once. `origin` says how the columns are made, of moments that a model gave.
 
-    Examples
-    --------
     >>> from probreg.data.grouped_columns import GroupColumns
-    >>> codes, one = np.array([0, 1, 1]), np.ones((3, 1))
-    >>> rows = ArrowColumns(GroupColumns(codes, one, 2), (), one)
-    >>> moments = ArrowMoments.of(rows, np.array([1.0, 2.0, 3.0]))
-    >>> moments.lead.ravel(), moments.rest
-    (array([1., 2.]), array([[ 3.,  6.],
-           [ 6., 14.]]))
+    >>> term = GroupedTerm("(1 | g)", "g", ("Intercept",), ("a", "b"), True, ("g",))
+    >>> X = UnwrittenColumns(np.ones((3, 1)), (GroupColumns(np.array([0, 1, 1]), np.ones((3, 1)), 2),))
+    >>> m = ArrowMoments.of(X, np.array([1.0, 2.0, 3.0]), columns=("const",), terms=(term,))
+    >>> m.inside.toarray().tolist(), m.border.tolist()
+    ([[1.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [2.0, 5.0]])
     """
 
-    lead: Array
-    cross: Array
-    rest: Array
-    n: int
-    weight: float
-    log_precision: float = 0.0
+    head: Moments
+    terms: tuple[GroupedTerm, ...]
+    inside: Any
+    border: Array
+    totals: Array
+    origin: Origin | None = None
 
     @classmethod
     def of(
-        cls, columns: ArrowColumns, y: Array, weights: Array | None = None, precision: Array | None = None
-    ) -> "ArrowMoments":
-        """Of rows with these columns and this response, with frequencies and precisions; one pass."""
-        n = len(y)
-        frequency = np.ones(n) if weights is None else weights
-        w = frequency if precision is None else frequency * precision
-        with_y = columns._replace(dense=np.column_stack([columns.dense, y]))
-        log_precision = 0.0 if precision is None else float(frequency @ np.log(precision))
-        return cls(*with_y.gram(w), n, float(frequency.sum()), log_precision)
+        cls, X: UnwrittenColumns, y: Array, *, columns: Sequence[str], terms: Sequence[GroupedTerm],
+        weights: Array | None = None, precision: Array | None = None,
+    ) -> "ArrowMoments":  # fmt: skip
+        """The moments of rows whose head columns have these names, with frequencies and precisions."""
+        from scipy.sparse import csr_array
+
+        head = Moments.of(X.head, y, weights=weights, precision=precision, columns=columns)
+        copies = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
+        w = copies if precision is None else copies * precision
+        Z = UnwrittenColumns(np.zeros((len(y), 0)), X.tail).sparse()
+        own = Z.T @ np.column_stack([w[:, None] * X.head, w * y])
+        inside = csr_array(Z.T @ (Z * w[:, None]))
+        return cls(head, tuple(terms), inside, own, np.column_stack([Z.T @ copies, (Z**2).T @ copies]))
+
+    # ---- what they are of ---------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return printed(*self._said)
+
+    def _repr_html_(self) -> str:
+        head, *rest = self._said
+        return notebook_html([head], notes=rest)
 
     @property
-    def gram(self) -> ArrowGram:
-        """Of the columns without y."""
-        return ArrowGram(self.lead, self.cross[..., :-1], self.rest[:-1, :-1])
+    def _said(self) -> list[str]:
+        by = [f"by group: {term.key}, {term.counted}" for term in self.terms]
+        first, *more = self.head._said
+        return [first, *by, *more]
 
     @property
-    def of_y(self) -> tuple[Array, Array, float]:
-        """The products of the columns with y, (G, K, 1) and (r, 1), and y'diag(w) y."""
-        return self.cross[..., -1:], self.rest[:-1, -1:], float(self.rest[-1, -1])
+    def n(self) -> int:
+        """Rows."""
+        return self.head.n
+
+    @property
+    def weight(self) -> float:
+        """The sum of frequencies."""
+        return self.head.weight
+
+    @property
+    def log_precision(self) -> float:
+        """sum_i w_i log(precision_i)."""
+        return self.head.log_precision
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of [X Z], (p,)."""
+        return (*self.head.columns, *(c for term in self.terms for c in term.columns))
+
+    @property
+    def p(self) -> int:
+        """Number of columns."""
+        return self.head.p + len(self.border)
+
+    @property
+    def mean(self) -> Array:
+        """(p,) weighted means of the columns."""
+        return np.concatenate([self.head.mean, self.totals[:, 0] / max(self.weight, 1e-300)])
+
+    @property
+    def scale(self) -> Array:
+        """(p,) weighted standard deviations of the columns."""
+        mean, square = (self.totals / max(self.weight, 1e-300)).T
+        return np.concatenate([self.head.scale, np.sqrt(np.maximum(square - mean**2, 0.0))])
+
+    @property
+    def y_mean(self) -> float:
+        """The mean of the response."""
+        return self.head.y_mean
+
+    @property
+    def y_scale(self) -> float:
+        """The standard deviation of the response."""
+        return self.head.y_scale
+
+    def rss_at(self, beta: Array) -> Array:
+        """|y - X b - Z u|^2 (...), weighted, of beta = (b, u) (..., p)."""
+        h = self.head.p
+        b, u = beta[..., :h], beta[..., h:]
+        # |F (-b, 1)|^2 - 2 u'Z'(y - X b) + u'Z'Z u
+        with_y = np.concatenate([-b, np.ones((*b.shape[:-1], 1))], -1)
+        own = np.square(with_y @ np.asarray(self.head.factor, dtype=float).T).sum(-1)
+        inner = (self.inside @ u.reshape(-1, u.shape[-1]).T).T.reshape(u.shape)
+        return np.asarray(own - 2.0 * (u * (with_y @ self.border.T)).sum(-1) + (u * inner).sum(-1))
+
+    @cached_property
+    def dense(self) -> Moments:
+        """The same with every column written out, for what asks for a triangular factor of all. DataError for too many."""
+        refuse_too_wide(self.p)
+        F, h, q = np.asarray(self.head.factor, dtype=float), self.head.p, len(self.border)
+        # F_all = [[R, A, z], [0, B, c], [0, 0, s]]: R'A = X'WZ, and what that leaves of [Z y] has the root [[B, c], [0, s]]
+        A = np.linalg.lstsq(F[:-1, :-1].T, self.border[:, :-1].T)[0]
+        left = np.zeros((q + 1, q + 1))
+        left[:q, :q] = self.inside.toarray() - A.T @ A
+        left[:q, q] = left[q, :q] = self.border[:, -1] - A.T @ F[:-1, -1]
+        left[q, q] = F[-1, -1] ** 2
+        size = np.sqrt(np.append(self.inside.diagonal(), left[q, q]))
+        size = np.where(size > 0, size, 1.0)
+        value, vector = np.linalg.eigh(left / size[:, None] / size)
+        root = triangular(np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T * size)
+        top = np.hstack([F[:-1, :-1], A, F[:-1, -1:]])
+        factor = np.vstack([top, np.hstack([np.zeros((q + 1, h)), np.asarray(root, dtype=float)])])
+        return replace(self.head, factor=factor, columns=self.columns, mean=self.mean, scale=self.scale)
+
+    # ---- sums and differences -----------------------------------------------------------------------------------------
 
     def __add__(self, other: "ArrowMoments") -> "ArrowMoments":
-        return self._with(other, 1)
-
-    def __sub__(self, other: "ArrowMoments") -> "ArrowMoments":
-        return self._with(other, -1)
-
-    def _with(self, other: "ArrowMoments", sign: int) -> "ArrowMoments":
-        if self.cross.shape != other.cross.shape:
-            raise DataError(
-                f"these moments are of {self.cross.shape} groups, effects and columns, and the others of {other.cross.shape}"
-            )
-        if sign < 0 and other.n > self.n:
-            raise DataError(f"{other.n} rows cannot be taken from {self.n}")
-        return ArrowMoments(
-            self.lead + sign * other.lead,
-            self.cross + sign * other.cross,
-            self.rest + sign * other.rest,
-            self.n + sign * other.n,
-            self.weight + sign * other.weight,
-            self.log_precision + sign * other.log_precision,
+        """The moments of both sets of rows, of the groups of either."""
+        terms = joined_terms(self.terms, self._like(other).terms)
+        a, b = self.with_terms(terms), other.with_terms(terms)
+        return replace(
+            a, head=a.head + b.head, inside=a.inside + b.inside, border=a.border + b.border, totals=a.totals + b.totals
         )
 
+    def __sub__(self, other: "ArrowMoments") -> "ArrowMoments":
+        """The moments of these rows without the other's; groups stay, with no rows where all of theirs are gone."""
+        for mine, theirs in zip(self.terms, self._like(other).terms):
+            if more := [level for level in theirs.levels if level not in set(mine.levels)]:
+                raise DataError(
+                    f"the rows to subtract were not among these rows: {mine.key} has no group {_listed(more)} of {mine.group} here"
+                )
+        b = other.with_terms(self.terms)
+        before, after = self.totals[:, 1], self.totals[:, 1] - b.totals[:, 1]
+        if (short := after < -_GONE * before).any():
+            name = self.columns[self.head.p + int(short.argmax())]
+            raise DataError(
+                f"the rows to subtract were not among these rows: those of {name} have a larger sum of squares"
+            )
+        head, inside = self.head - b.head, self.inside - b.inside
+        return replace(self, head=head, inside=inside, border=self.border - b.border, totals=self.totals - b.totals)
+
+    def _like(self, other: "ArrowMoments") -> "ArrowMoments":
+        """The other, which has the same terms and was made in the same way but for its groups. DataError elsewhere."""
+        if not isinstance(other, ArrowMoments):
+            raise DataError(
+                f"ArrowMoments and {type(other).__name__} cannot be combined: give both the same formula, with the same terms by group"
+            )
+        one, two = ([(t.key, t.effects, t.factors) for t in m.terms] for m in (self, other))
+        if one != two:
+            raise DataError(
+                f"moments of {', '.join(t.key for t in self.terms)} and of {', '.join(t.key for t in other.terms)} cannot be "
+                "combined: give both the same terms, with the same effects"
+            )
+        if self.origin is not None and other.origin is not None:
+            self.origin.require_same(other.origin)
+        return other
+
+    def with_terms(self, terms: Sequence[GroupedTerm]) -> "ArrowMoments":
+        """The same among the groups of these terms, which have all of its own."""
+        from scipy.sparse import coo_array
+
+        if tuple(terms) == self.terms:
+            return self
+        place, start = list[int](), 0
+        for old, new in zip(self.terms, terms):
+            at, K = {level: i for i, level in enumerate(new.levels)}, len(new.effects)
+            place += [start + at[level] * K + k for level in old.levels for k in range(K)]
+            start += len(new.levels) * K
+        to, here = np.array(place, dtype=np.intp), self.inside.tocoo()
+        inside = coo_array((here.data, (to[here.row], to[here.col])), shape=(start, start)).tocsr()
+        border, totals = np.zeros((start, self.border.shape[1])), np.zeros((start, 2))
+        border[to], totals[to] = self.border, self.totals
+        moved = replace(self, terms=tuple(terms), inside=inside, border=border, totals=totals)
+        if self.origin is None:
+            return moved
+        return replace(moved, origin=self.origin.with_groups({t.key: t.to_state() for t in terms}, moved.columns))
+
+    def times(self, unit: float) -> "ArrowMoments":
+        """The moments with every weight multiplied by `unit`."""
+        return replace(
+            self,
+            head=self.head.times(unit),
+            inside=self.inside * unit,
+            border=self.border * unit,
+            totals=self.totals * unit,
+        )
+
+    # ---- as plain data ------------------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, Array]:
+        """The sums of columns by group as plain arrays; of `inside` the row, column and value of each entry."""
+        found = self.inside.tocoo()
+        entries = {"row": np.asarray(found.row, dtype=np.int64), "column": np.asarray(found.col, dtype=np.int64)}
+        return {**entries, "value": found.data, "border": self.border, "totals": self.totals}
+
     def to_state(self) -> dict[str, Any]:
-        """As plain data, every number to the last bit."""
+        """As plain data, every number to the last bit: `arrow_moments_of` gives the same moments back."""
         return {
-            **{name: getattr(self, name).tolist() for name in ("lead", "cross", "rest")},
-            "n": self.n,
-            "weight": self.weight,
-            "log_precision": self.log_precision,
+            "head": {k: v.item() if v.ndim == 0 else v.tolist() for k, v in self.head.to_arrays().items()},
+            "terms": [{"key": term.key, **term.to_state()} for term in self.terms],
+            **{k: v.tolist() for k, v in self.to_arrays().items()},
         }
 
+    def save(self, path: str | Path) -> Path:
+        """Writes the moments as JSON that can be read by eye: names, groups, counts, sums; no rows.
 
-def arrow_moments_of(state: Mapping[str, Any]) -> ArrowMoments:
-    """The moments that `to_state` wrote; DataError for a damaged state."""
+        A group of a single row gives that row away.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where to write.
+
+        Returns
+        -------
+        Path
+            The path, which `Model.from_moments` takes.
+
+        Raises
+        ------
+        DataError
+            Where it cannot be written.
+        """
+        return write_state(path, BY_GROUP, self.to_state(), self.origin)
+
+
+def arrow_moments_of(state: Mapping[str, Any], head: Moments, terms: tuple[GroupedTerm, ...]) -> ArrowMoments:
+    """The moments of these sums, which `to_arrays` gave, and of a head and terms. DataError for damaged ones."""
+    from scipy.sparse import coo_array
+
+    q = sum(len(term.levels) * len(term.effects) for term in terms)
     try:
-        lead, cross, rest = (np.array(state[name], dtype=float) for name in ("lead", "cross", "rest"))
-        G, K, r = cross.shape
-        if lead.shape != (G, K, K) or rest.shape != (r, r) or not all(map(_finite, (lead, cross, rest))):
-            raise ValueError(f"arrays of shapes {lead.shape}, {cross.shape} and {rest.shape} are no arrow")
-        return ArrowMoments(lead, cross, rest, int(state["n"]), float(state["weight"]), float(state["log_precision"]))
+        border, totals, value = (np.array(state[name], dtype=float) for name in ("border", "totals", "value"))
+        row, column = (np.array(state[name], dtype=np.intp) for name in ("row", "column"))
+        if border.shape != (q, head.p + 1) or totals.shape != (q, 2) or not row.shape == column.shape == value.shape:
+            raise ValueError(f"sums of shapes {border.shape} and {totals.shape} are not those of {q} columns by group")
+        if len(row) and not (min(row.min(), column.min()) >= 0 and max(row.max(), column.max()) < q):
+            raise ValueError(f"a product is of a column beyond the {q} by group")
+        if not all(np.isfinite(each).all() for each in (border, totals, value)):
+            raise ValueError("not all of its numbers are finite")
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"the saved moments are damaged: {error}") from None
+    return ArrowMoments(head, terms, coo_array((value, (row, column)), shape=(q, q)).tocsr(), border, totals)
 
 
-def _finite(values: Array) -> bool:
-    return bool(np.isfinite(values).all())
+def _listed(levels: Sequence[str]) -> str:
+    return ", ".join(map(repr, levels[:3])) + (f" and {len(levels) - 3} more" if len(levels) > 3 else "")

@@ -13,7 +13,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
+from probreg.data.arrow_moments import ArrowMoments
 from probreg.data.blocks.block import Block, RowSource, add, by_kind
+from probreg.data.grouped_columns import GroupColumns
 from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.rows import full_weights, minus_offset
 from probreg.data.terms.grouped import GroupedTerm
@@ -28,6 +30,7 @@ from probreg.system.notebook import notebook_html
 from probreg.system.terminal import printed
 
 Array = np.ndarray
+AnyMoments = Moments | ArrowMoments
 INTERCEPT = "Intercept"
 _SHOWN = 12  # columns by name in a print
 
@@ -139,7 +142,7 @@ class Design:
     weights: Array | None = None
     labels: Array | None = None
     notes: tuple[str, ...] = ()
-    kept: Moments | None = None  # moments that outlive their rows, in a fit that was saved without them
+    kept: "AnyMoments | None" = None  # moments that outlive their rows, in a fit that was saved without them
     kept_by_trials: Moments | None = None  # the same where a row counts as often as it has trials
     trials: Array | None = None
     source: RowSource | None = None  # where the rows are, when they are read by the block: X and y are then empty
@@ -321,7 +324,7 @@ class Design:
     def log_precision(self) -> float:
         """sum_i w_i log(precision_i), twice what precisions add to log p beside the sum of squares."""
         if not self.n:
-            return self.moments.log_precision
+            return self.moments.log_precision if self.kept is None else self.kept.log_precision
         if self.precision is None:
             return 0.0
         return float(full_weights(self.weights, self.n) @ np.log(self.precision))
@@ -478,14 +481,27 @@ class Design:
     def moments(self) -> Moments:
         """All that a Gaussian model needs of its rows, of y - offset on X."""
         if self.kept is not None:
-            return self.kept
+            return self.kept.dense if isinstance(self.kept, ArrowMoments) else self.kept
         if not self.reachable:
             raise DataError(f"the moments of the columns are not known: {self.rows_needed}")
         return self.fold(partial(moments_of, columns=self.columns), Moments.__add__)
 
+    @cached_property
+    def moments_by_group(self) -> ArrowMoments | None:
+        """The same with columns of varying effects by group; None where there are none, and where a file held the moments of all
+        columns alone."""
+        terms = tuple(self.recipe.grouped.values())
+        if isinstance(self.kept, ArrowMoments) or not terms or not self.n:
+            return self.kept if isinstance(self.kept, ArrowMoments) else None
+        tail = tuple(GroupColumns.of(term, self.inputs[term.key]) for term in terms)
+        head: Any = UnwrittenColumns(np.ascontiguousarray(self.X[:, self.head]), tail)
+        return arrow_moments_of_rows(self.block._replace(X=head), columns=self.head_columns, terms=terms)
+
     @property
     def y_scale(self) -> float:
         """The spread of y - offset, as moments of the columns say it."""
+        if isinstance(self.kept, ArrowMoments):
+            return self.kept.y_scale
         if not self.unwritten:
             return self.moments.y_scale
         y = minus_offset(self.observed, self.offset)
@@ -498,7 +514,7 @@ class Design:
         rows = self.X if self.source is None else self.source.sample.X
         some = contiguous(rows[:: max(1, len(rows) // 10_000)])
         known = self.kept is not None and not len(some)
-        shift, scale = (self.moments.mean, self.moments.scale) if known else (some.mean(0), some.std(0))
+        shift, scale = (self.kept.mean, self.kept.scale) if known and self.kept else (some.mean(0), some.std(0))
         size = np.hypot(shift, scale)
         constant = scale <= 1e-10 * size
         scale = np.where(constant, np.where(size > 0, size, 1.0), scale)
@@ -515,6 +531,13 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
     y = block.y if block.y.ndim == 1 else np.zeros(block.rows)
     y = minus_offset(y, block.offset)
     return Moments.of(block.X, y, weights=block.weights, precision=block.precision, columns=columns)
+
+
+def arrow_moments_of_rows(block: Block, *, columns: tuple[str, ...], terms: tuple[GroupedTerm, ...]) -> ArrowMoments:
+    """The moments by group of y - offset at the rows of a block, whose columns of groups are not written out."""
+    X: Any = block.X
+    y, own = minus_offset(block.y, block.offset), {"weights": block.weights, "precision": block.precision}
+    return ArrowMoments.of(X, y, columns=columns, terms=terms, **own)
 
 
 @dataclass(frozen=True, eq=False)

@@ -281,6 +281,10 @@ class Moments:
         )
 
     def _same_columns(self, other: "Moments") -> None:
+        if not isinstance(other, Moments):
+            raise DataError(
+                f"Moments and {type(other).__name__} cannot be combined: give both the same formula, with the same terms by group"
+            )
         if self.columns == other.columns:
             if self.origin is not None and other.origin is not None:
                 self.origin.require_same(other.origin)

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -15,7 +15,9 @@ from probreg.system.disk import read_plain, write_whole
 
 Array = np.ndarray
 _FORMAT = "probreg moments 1"
+BY_GROUP = "probreg moments by group 1"  # with columns by group
 _NUMBERS = {"factor": "q q", "factor_low": "q q", "n": "", "weight": "", "mean": "p", "scale": "p", "y": "2", "log_precision": ""}  # fmt: skip
+GROUPED = "grouped"  # under which the state of a term of varying effects is filed
 _ARRAY = "array"  # marks a list that was an array, of the basis of a process
 
 
@@ -40,8 +42,18 @@ class Origin:
         """What `to_json` of the recipe gave."""
         return _arrays_back(json.loads(self.recipe))
 
+    def with_groups(self, states: Mapping[str, Any], columns: Sequence[str]) -> Self:
+        """The same with these states of terms whose effects vary by a group, by the term, and the names of all columns."""
+        recipe = self.saved_recipe()
+        if "varying" in recipe:
+            recipe["varying"] = [{"key": each["key"], **states[each["key"]]} for each in recipe["varying"]]
+        else:
+            recipe["state"]["transforms"] |= {key: {GROUPED: dict(state)} for key, state in states.items()}
+            recipe["columns"] = list(columns)
+        return replace(self, recipe=json.dumps(recipe, default=_plain, sort_keys=True))
+
     def require_same(self, other: "Origin") -> None:
-        """DataError that says in what two origins differ."""
+        """DataError that says in what two origins differ; groups may."""
         if _comparable(self.recipe) != _comparable(other.recipe):
             raise DataError(
                 "moments of columns that were made differently cannot be combined: levels, means or knots are those of each "
@@ -56,28 +68,53 @@ def _comparable(recipe: str) -> dict[str, Any]:
     """What a recipe says, where "y~x" is "y ~ x": spaces count in names and levels only, in quotes or backticks."""
     said: dict[str, Any] = json.loads(recipe)
     texts = {k: said[k] for k in ("formula", "offset") if isinstance(said.get(k), str)}
+    states = [*said.get("varying", ()), *_grouped_states(said)]
+    for state in states:  # groups need not be the same
+        del state["levels"]
+    if states:
+        said.pop("columns", None)  # which name the groups; those of the head are compared by name with their moments
     return said | {k: re.sub(r"""("[^"]*"|'[^']*'|`[^`]*`)|\s+""", r"\1", text) for k, text in texts.items()}
+
+
+def _grouped_states(recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The states of terms of a formula whose effects vary by a group."""
+    transforms = recipe["state"]["transforms"] if recipe.get("kind") == "formula" else {}
+    return [kept[GROUPED] for kept in transforms.values() if GROUPED in kept]
 
 
 def write_moments(path: str | Path, arrays: Mapping[str, Array], origin: Origin | None) -> Path:
     """Writes the arrays and the origin of moments as JSON, by which floats come back to the last bit."""
+    return write_state(path, _FORMAT, {k: v.item() if v.ndim == 0 else v.tolist() for k, v in arrays.items()}, origin)
+
+
+def write_state(path: str | Path, form: str, held: Mapping[str, Any], origin: Origin | None) -> Path:
+    """Writes plain data with their format and origin as JSON."""
     from probreg import __version__
 
-    held: dict[str, Any] = {k: v.item() if v.ndim == 0 else v.tolist() for k, v in arrays.items()}
     about = None if origin is None else asdict(origin) | {"recipe": json.loads(origin.recipe)}
-    said = {"format": _FORMAT, "version": __version__, **held, "origin": about}
+    said = {"format": form, "version": __version__, **held, "origin": about}
     return write_whole(path, json.dumps(said, indent=1).encode())
 
 
 def read_moments(path: str | Path) -> tuple[dict[str, Array], Origin | None]:
     """What `write_moments` wrote. DataError where a part is missing, or is not what belongs there."""
+    held = read_state(path)
+    if (said := held.get("format")) != _FORMAT:
+        raise DataError(f"{path} holds no moments of this version: its format is {said!r:.40}, and {_FORMAT!r} is read")
+    return checked_arrays(path, held), origin_of(path, held.get("origin"))
+
+
+def read_state(path: str | Path) -> dict[str, Any]:
+    """The plain data of a file. DataError for one that holds none."""
     try:
         held = json.loads(read_plain(path))
-        said = held.get("format") if isinstance(held, dict) else None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} holds no moments: {error}") from None
-    if said != _FORMAT:
-        raise DataError(f"{path} holds no moments of this version: its format is {said!r:.40}, and {_FORMAT!r} is read")
+    return held if isinstance(held, dict) else {}
+
+
+def checked_arrays(path: Any, held: Mapping[str, Any]) -> dict[str, Array]:
+    """The arrays of moments from their plain data. DataError where a part is missing, or is not what belongs there."""
     columns = held.get("columns")
     if (
         not isinstance(columns, list)
@@ -92,7 +129,7 @@ def read_moments(path: str | Path) -> tuple[dict[str, Array], Origin | None]:
         raise DataError(f"{path}: its factor is no upper triangle with a diagonal of 0 or more")
     if not (n >= 0 and n % 1 == 0 and weight >= 0 and (arrays["scale"] >= 0).all() and arrays["y"][1] >= 0):
         raise DataError(f"{path}: its n, weight or standard deviations are negative, or n is no whole number")
-    return arrays | {"columns": np.array(columns, dtype=str)}, _origin(path, held.get("origin"))
+    return arrays | {"columns": np.array(columns, dtype=str)}
 
 
 def _numbers(path: Any, name: str, value: Any, shape: tuple[int, ...]) -> Array:
@@ -105,7 +142,8 @@ def _numbers(path: Any, name: str, value: Any, shape: tuple[int, ...]) -> Array:
     return found
 
 
-def _origin(path: Any, held: Any) -> Origin | None:
+def origin_of(path: Any, held: Any) -> Origin | None:
+    """The origin of moments from its plain data. DataError for a damaged one."""
     if held is None:
         return None
     kinds = {"recipe": dict, "response": str, "offset": bool, "weights": str}

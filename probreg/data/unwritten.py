@@ -215,12 +215,28 @@ def _written(args: Sequence[Any]) -> list[Any]:
     return out
 
 
-def beside_groups(head: Array, terms: Sequence[tuple[GroupedTerm, Array]]) -> Any:
-    """The columns of terms at their inputs beside those of `head`: an array where that is small."""
+def beside_groups(head: Array, terms: Sequence[tuple[GroupedTerm, Array]], *, apart: bool = False) -> Any:
+    """The columns of terms at their inputs beside those of `head`: an array where that is small, unless they stay `apart`."""
     width = head.shape[1] + sum(len(term.columns) for term, _ in terms)
-    if 8 * len(head) * width <= UNWRITTEN:
+    if not apart and 8 * len(head) * width <= UNWRITTEN:
         return np.hstack([head, *(term.columns_at(x) for term, x in terms)])
     return UnwrittenColumns(np.ascontiguousarray(head, dtype=float), tuple(GroupColumns.of(t, x) for t, x in terms))
+
+
+def stacked(X: Any, Y: Any) -> Any:
+    """The rows of X and those of Y, of the same columns."""
+    if not isinstance(X, UnwrittenColumns):
+        return np.concatenate([X, Y])
+    tail = [
+        GroupColumns(np.concatenate([a.codes, b.codes]), np.concatenate([a.Z, b.Z]), a.groups)
+        for a, b in zip(X.tail, Y.tail, strict=True)
+    ]
+    return UnwrittenColumns(np.concatenate([X.head, Y.head]), tuple(tail))
+
+
+def written_where_small(X: Any) -> Any:
+    """An array where that is small, as of `beside_groups`."""
+    return np.asarray(X) if isinstance(X, UnwrittenColumns) and 8 * X.size <= UNWRITTEN else contiguous(X)
 
 
 def combined(parts: Sequence[Any], weights: Array) -> Any:

@@ -53,6 +53,7 @@ from probreg.inference.base import (
     scale_matrix_of_reported,
     with_found_scales,
 )
+from probreg.inference.exact.evidence import Evidence
 from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 from probreg.inference.sampling.convergence import judged
 from probreg.inference.sampling.served_lengths import with_served_lengths
@@ -68,14 +69,14 @@ from probreg.inference.uncertainty.covariance import (
     with_errors,
 )
 from probreg.inference.uncertainty.intervals import GivenCovariance, IntervalKind, Intervals
-from probreg.inference.varying import OF_EFFECTS
+from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import OfTrials
 from probreg.likelihoods.links import IDENTITY
 from probreg.model.compatibility import with_precision
 from probreg.model.group_effects import Groups, groups_absent, rows_of_groups, with_group_columns, words_of
 from probreg.model.model import Model
 from probreg.model.predictive import Predictive
-from probreg.model.rows_taken_away import model_without, require_gaussian_noise, require_rows_left
+from probreg.model.rows_taken_away import model_with, model_without, require_gaussian_noise, require_rows_left
 from probreg.numerics.linalg import limited
 from probreg.priors import Flat
 from probreg.system.disk import destination
@@ -789,13 +790,15 @@ class Fit(FitStatistics):
     ) -> "Fit":
         """The posterior after more rows: this one is the prior there, and the same method fits it.
 
-        Exact for `conjugate`: the posterior of both sets of rows together. Otherwise the posterior so far enters as a
-        normal with its mean and covariance, and the notes say so.
+        Exact for `conjugate`: the posterior of both sets of rows together. So are fits of varying effects of unknown standard
+        deviations with Gaussian noise: the moments of both sets of rows are fitted, and the fit holds no rows. Otherwise the posterior so
+        far enters as a normal with its mean and covariance, and the notes say so.
 
         Parameters
         ----------
         data : table or array (n, q) or Model
-            The new rows. Of a Model, which has the same columns and likelihood, its own priors do not count.
+            The new rows. Of a Model, which has the same columns and likelihood, its own priors do not count; it may be of moments,
+            and have groups that this fit has not met.
         y : array (n,), optional
             Their response, where `data` is X.
         weights : array (n,) or RowWeights, optional
@@ -813,7 +816,7 @@ class Fit(FitStatistics):
         Raises
         ------
         Incompatible
-            For a point estimate.
+            For a point estimate other than by ML or REML of varying effects.
 
         Examples
         --------
@@ -822,10 +825,16 @@ class Fit(FitStatistics):
         >>> fit(Model.from_arrays(X[:3], y[:3]), "conjugate").update(X[3:], y[3:]).coef.round(9).equals(whole.coef.round(9))
         True
         """
-        how = posterior_as_prior(self.model, self.method, self.solution)
         # a prior relative to the rows has no scale on one row, and none of the new rows' priors counts
         plain = replace(self.model, prior=Flat())
+        stated = self.model if self.solution.found is None else self.solution.found.stated
+        by_moments = stated.likelihood.least_squares and stated.design.recipe.grouped and hyper_of_blocks(stated)
+        how = None if by_moments else posterior_as_prior(self.model, self.method, self.solution)
         more = data if isinstance(data, Model) else plain.at(data, y, weights=weights, offset=offset, trials=trials)
+        if how is None:
+            after = fit(model_with(stated, more), self._again, seed=self.seed)
+            said = f"{more.design.count} rows were added by their moments: the fit holds no rows"
+            return replace(after, notes=(*after.notes, said))
         after = fit(how.updated_model(self.model, more), self.method, seed=self.seed)
         return replace(after, notes=(*after.notes, how.note))
 
@@ -875,16 +884,22 @@ class Fit(FitStatistics):
         True
         """
         require_gaussian_noise(self.model)
-        if self.model.design.recipe.grouped and self.solution.stats.get("ratios_found"):
-            raise Incompatible("the standard deviations of the groups were found on all rows: fit the rows that stay")
+        # scales that were found are found again
+        stated = self.model if self.solution.found is None else self.solution.found.stated
         plain = replace(self.model, prior=Flat())  # a prior relative to the rows is scaled on those that stay alone
         gone = data if isinstance(data, Model) else plain.at(data, y, weights=weights, offset=offset)
-        rest = model_without(self.model, gone)
+        rest = model_without(stated, gone)
         said = f"{gone.design.count} rows were forgotten, {rest.design.count} stay"
         if self.model.design.n and not rest.design.n:
             said += ", by their moments: the fit holds no rows" if rest.design.count else ": the posterior is the prior"
-        after = fit(rest, self.method, seed=self.seed)
+        after = fit(rest, self._again, seed=self.seed)
         return replace(after, notes=(*after.notes, said))
+
+    @property
+    def _again(self) -> Method:
+        """The method that fits other rows as these: scales that were found are found again."""
+        found = self.solution.found
+        return self.method if found is None else Evidence(criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
 
     # ---- everything in one place -----------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from probreg.arguments.scalars import shown_value
 from probreg.arguments.types import ArrayLike, TableLike
 from probreg.data import (
     INTERCEPT,
+    AnyMoments,
+    ArrowMoments,
     Design,
     Grouped,
     Moments,
@@ -33,6 +35,7 @@ from probreg.data import (
 from probreg.data.blocks.files import files_of
 from probreg.data.blocks.slices import array_blocks, slices
 from probreg.data.formula.algebra import Counted
+from probreg.data.moments_files import load_moments
 from probreg.data.saved_recipe import recipe_from_json
 from probreg.data.weights import RowWeights, WeightsLike, kind_of_blocks, precision, read_weights, sampling
 from probreg.errors import DataError, Incompatible
@@ -527,7 +530,7 @@ class FromData(ABC):
     @only_known
     def from_moments(
         cls,
-        *moments: Moments | str | Path,
+        *moments: AnyMoments | str | Path,
         prior: PriorLike = FLAT,
         aux: Mapping[str, float | AuxPrior] = MappingProxyType({}),
     ) -> Self:
@@ -539,8 +542,9 @@ class FromData(ABC):
 
         Parameters
         ----------
-        *moments : Moments or path
-            What `model.moments` is at each place, or the files that its `save` wrote; they are added up.
+        *moments : Moments or ArrowMoments or path
+            What `model.moments` is at each place, or the files that its `save` wrote; they are added up. Groups of varying effects
+            are those of any place.
         prior : Prior or "weak" or mapping
             One Prior for every column but the intercept, or a mapping from columns to Priors. "weak" is
             Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise scale.
@@ -571,18 +575,20 @@ class FromData(ABC):
         """
         if not moments:
             raise DataError("from_moments takes the moments of at least one place, or the files that hold them")
-        read = [Moments.load(m) if isinstance(m, str | Path) else m for m in moments]
-        if odd := [m for m in read if not isinstance(m, Moments)]:
+        read = [load_moments(m) if isinstance(m, str | Path) else m for m in moments]
+        if odd := [m for m in read if not isinstance(m, Moments | ArrowMoments)]:
             raise DataError(
                 f"moments are what model.moments is, or the path of a file of them, got {type(odd[0]).__name__}"
             )
-        total = sum(read[1:], read[0])
+        total: Any = sum(read[1:], read[0])
         return cls._of(design_of_moments(total), Gaussian(), prior, aux)
 
 
-def design_of_moments(moments: Moments) -> Design:
+def design_of_moments(moments: AnyMoments) -> Design:
     """The design, without rows, of which these are the moments."""
     at, columns = moments.origin, moments.columns
+    if at is None and isinstance(moments, ArrowMoments):
+        raise DataError("moments by group are taken with how their columns are made: as `model.moments` gives them")
     recipe = PlainColumns(columns, columns[:1] == (INTERCEPT,)) if at is None else recipe_from_json(at.saved_recipe())
     if tuple(recipe.columns) != columns:
         raise DataError(f"the moments are of {', '.join(columns)}, and their recipe makes {', '.join(recipe.columns)}")

@@ -58,7 +58,7 @@ def terms_of_columns(design: Design) -> tuple[str, ...]:
 
 def column_spreads(design: Design) -> Array:
     """Standard deviations (p,) of the columns with divisor N, 0 for a constant one."""
-    m = design.moments
+    m = design.kept or design.moments
     return np.where(m.scale > _STILL * np.abs(m.mean), m.scale, 0.0)
 
 

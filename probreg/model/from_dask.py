@@ -12,7 +12,7 @@ from itertools import accumulate
 from operator import or_
 from typing import Any, Literal
 
-from probreg.data import Design
+from probreg.data import ColumnRecipe, Design
 from probreg.data.blocks.batches import FormulaBlocks, Selection, Tally, encode_values
 from probreg.data.blocks.cluster import Partitions, Workers
 from probreg.data.blocks.frames import array_parts, frame_of
@@ -34,7 +34,16 @@ from probreg.data.blocks.survey import survey_of
 from probreg.data.weights import read_weights
 from probreg.likelihoods import Likelihood
 from probreg.model.compatibility import of_rows
-from probreg.model.from_files import Choices, design_of, first_code, normalised_survey, of_survey, require_survey
+from probreg.model.from_files import (
+    Choices,
+    apart_for,
+    design_of,
+    first_code,
+    moments_by,
+    normalised_survey,
+    of_survey,
+    require_survey,
+)
 
 
 def from_dask(
@@ -50,7 +59,7 @@ def from_dask(
     afar = replace(chosen.selection, files=Partition(None, partitions.name))
     recipe, starts, notes = _recipe(chosen, partitions, afar)
     parts = FormulaParts(FormulaBlocks(afar, recipe, weights, first_code(likelihood), kind), starts)
-    survey, tally = _survey(partitions, parts, recipe.columns, likelihood)
+    survey, tally = _survey(partitions, replace(parts, making=apart_for(parts.making, likelihood)), recipe, likelihood)
     survey, unit = normalised_survey(survey, kind)
     bound = choices.prepared(likelihood, survey.response, chosen.declared_levels(survey.response, tally.orders))
     final = FormulaParts(replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit), starts)
@@ -70,7 +79,7 @@ def from_dask_arrays(
     compose = partial(of_rows, stated)
     making = array_blocks((), columns=columns, intercept=intercept, width=width, kind=kind, compose=compose)
     parts = ArrayParts(replace(making, name=partitions.name, encode=first_code(stated)))
-    survey, unit = normalised_survey(_survey(partitions, parts, making.recipe.columns, stated)[0], kind)
+    survey, unit = normalised_survey(_survey(partitions, parts, making.recipe, stated)[0], kind)
     likelihood, said = of_survey(stated, survey)
     bound = choices.prepared(likelihood, survey.response, None)
     final = ArrayParts(replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit))
@@ -95,8 +104,8 @@ def _recipe(
 
 
 def _survey(
-    partitions: Partitions, parts: OfPart, columns: tuple[str, ...], likelihood: Likelihood
+    partitions: Partitions, parts: OfPart, recipe: ColumnRecipe, likelihood: Likelihood
 ) -> tuple[Survey, Tally]:
-    fn = partial(survey_of, columns=columns, moments=likelihood.least_squares)
+    fn = partial(survey_of, moments=moments_by(recipe, likelihood))
     survey, tally = partitions.reduce(partial(survey_in, parts, fn), surveyed_both)
     return require_survey(survey, partitions.name), tally

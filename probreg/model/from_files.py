@@ -12,14 +12,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from probreg.data import INTERCEPT, Block, Design, RowSource
+from probreg.data import INTERCEPT, Block, ColumnRecipe, Design, RowSource
 from probreg.data.blocks.batches import FormulaBlocks, Tally, encode_values
 from probreg.data.blocks.files import Files
 from probreg.data.blocks.learning import plan, recipe_of
 from probreg.data.blocks.slices import ArrayBlocks
 from probreg.data.blocks.stream import BlockStream, one_pass
 from probreg.data.blocks.survey import Orders, Survey, survey_of
+from probreg.data.design import AnyMoments, arrow_moments_of_rows, moments_of
 from probreg.data.formula.algebra import Counted
+from probreg.data.unwritten import written_where_small
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
 from probreg.likelihoods import Binomial, Likelihood
@@ -65,7 +67,9 @@ def from_files(
     recipe, notes = recipe_of(chosen, progress)
     tally = Tally()
     making = FormulaBlocks(replace(chosen.selection, tally=tally), recipe, weights, first_code(likelihood), kind)
-    survey, unit = normalised_survey(_survey(making, recipe.columns, likelihood, files.name, progress), kind)
+    survey, unit = normalised_survey(
+        _survey(apart_for(making, likelihood), recipe, likelihood, files.name, progress), kind
+    )
     bound = choices.prepared(likelihood, survey.response, chosen.declared_levels(survey.response, tally.orders))
     final = replace(making, selection=chosen.selection, encode=partial(encode_values, bound.encode), unit=unit)
     source = partial(BlockStream, final, survey.n, survey.weight, name=files.name, progress=progress)
@@ -79,13 +83,18 @@ def from_slices(
     """The design of arrays that come in slices, and the likelihood prepared for their response."""
     (stated, _), orders, kind = choices.of_response(), Orders(), making.kind
     first = replace(making, encode=first_code(stated), orders=orders)
-    survey, unit = normalised_survey(_survey(first, making.recipe.columns, stated, making.name, progress), kind)
+    survey, unit = normalised_survey(_survey(first, making.recipe, stated, making.name, progress), kind)
     levels = orders.levels(survey.response)
     likelihood, said = of_survey(stated, survey)
     bound = choices.prepared(likelihood, survey.response, levels)
     final = replace(making, encode=partial(encode_values, bound.encode), unit=unit)
     source = partial(BlockStream, final, survey.n, survey.weight, name=making.name, progress=progress)
     return design_of(making.recipe, survey, bound, source, response=name, notes=said, kind=kind), bound
+
+
+def apart_for(making: FormulaBlocks, likelihood: Likelihood) -> FormulaBlocks:
+    """The same blocks, with columns of groups left unwritten where their moments are taken by group."""
+    return replace(making, apart=likelihood.least_squares and bool(making.recipe.grouped))
 
 
 def of_survey(likelihood: Likelihood, survey: Survey) -> tuple[Likelihood, tuple[str, ...]]:
@@ -101,10 +110,19 @@ def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
     return np.asarray if likelihood.of_counts() is not None else likelihood.encode
 
 
-def _survey(
-    making: Making, columns: tuple[str, ...], likelihood: Likelihood, name: str, progress: bool | None
-) -> Survey:
-    fn = partial(survey_of, columns=columns, moments=likelihood.least_squares)
+def moments_by(recipe: ColumnRecipe, likelihood: Likelihood) -> Callable[[Block], AnyMoments] | None:
+    """What takes the moments of a block for a Gaussian model, by group where effects vary; None for other likelihoods."""
+    if not likelihood.least_squares:
+        return None
+    terms = tuple(recipe.grouped.values())
+    head = len(recipe.columns) - sum(len(term.columns) for term in terms)
+    if terms:
+        return partial(arrow_moments_of_rows, columns=recipe.columns[:head], terms=terms)
+    return partial(moments_of, columns=recipe.columns)
+
+
+def _survey(making: Making, recipe: ColumnRecipe, likelihood: Likelihood, name: str, progress: bool | None) -> Survey:
+    fn = partial(survey_of, moments=moments_by(recipe, likelihood))
     return require_survey(one_pass(making, fn, add, name=name, rows=None, progress=progress)[0], name)
 
 
@@ -133,7 +151,7 @@ def design_of(
 ) -> Design:  # fmt: skip
     """The design of rows that were surveyed, and are where the source of their sample says."""
     columns, some = recipe.columns, survey.sample
-    some = some._replace(X=np.ascontiguousarray(some.X), y=encode_values(bound.encode, some.y))
+    some = some._replace(X=written_where_small(some.X), y=encode_values(bound.encode, some.y))
     if INTERCEPT in columns and (some.X[:, columns.index(INTERCEPT)] != 1.0).any():
         raise DataError("a column called 'Intercept' is all ones; rename it")
     return Design(

@@ -19,9 +19,9 @@ from probreg.arguments.scalars import Natural, Positive, Probability, Seed, Seve
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.data import (
     INTERCEPT,
+    AnyMoments,
     Basis,
     Design,
-    Moments,
     as_response,
     as_weights,
     by_kind,
@@ -284,7 +284,7 @@ class Model(FromData):
         )
 
     @property
-    def moments(self) -> Moments:
+    def moments(self) -> AnyMoments:
         """What a Gaussian model says of its rows, without them: the triangular factor of [X y], names, n and weights.
 
         Moments of two sets of rows have `+` and `-`, and `save(path)` writes them as JSON. `from_moments` makes a model of
@@ -292,8 +292,9 @@ class Model(FromData):
 
         Returns
         -------
-        Moments
-            Of y - offset on X: `factor` (p + 1, p + 1), `n`, `weight`, `columns`, `mean`, `scale`.
+        Moments or ArrowMoments
+            Of y - offset on X: `factor` (p + 1, p + 1), `n`, `weight`, `columns`, `mean`, `scale`. Where effects vary by a group
+            (h other columns, q of groups): `head`, which are those of the other columns, `inside` (q, q) and `border` (q, h + 1).
 
         Raises
         ------
@@ -317,7 +318,7 @@ class Model(FromData):
             if term.basis.holds_rows:
                 raise Incompatible(f"moments of {term.short}: its basis is made of the rows; write basis='hsgp'")
         at = Origin.of(d.recipe, d.response, offset=d.offset is not None, weights=d.weight_kind)
-        return replace(d.moments, origin=at)
+        return replace(d.moments_by_group or d.moments, origin=at)
 
     @property
     def with_prior_frozen(self) -> "Model":
@@ -657,7 +658,7 @@ class Model(FromData):
 
     def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
         """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): uses the stored sufficient statistics."""
-        kept = self.design.moments if self.of_moments else self.design.kept
+        kept = self.design.kept or (self.design.moments if self.of_moments else None)
         if kept is None or not self.likelihood.least_squares:
             raise DataError(f"the log-likelihood is a sum over the rows, and {self.design.rows_needed}")
         return sums.log_lik_of_moments(kept, beta, np.asarray(known[self.noise_scale], dtype=float))

@@ -1,12 +1,15 @@
 """The model of the rows that stay when some are taken away: found among those in memory, or subtracted by their moments."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from probreg.data import Design
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible
+from probreg.model.constructors import design_of_moments
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -24,14 +27,16 @@ def model_without(model: Model, gone: Model) -> Model:
     """
     before, other = model.design, gone.design
     require_gaussian_noise(model)
-    if (other.columns, gone.likelihood) != (before.columns, model.likelihood):
+    # moments by group name groups that are not among those of the model
+    same = other.columns == before.columns or bool(before.recipe.grouped and other.head_columns == before.head_columns)
+    if not same or gone.likelihood != model.likelihood:
         raise DataError("rows are taken away by a model of the same columns and the same likelihood")
     if before.weight_kind != other.weight_kind:
         raise DataError(
             f"rows with {other.weight_kind} weights cannot be taken from rows with {before.weight_kind} weights (rows without "
             "weights are frequencies)"
         )
-    if before.n and other.n:
+    if before.n and other.n and other.columns == before.columns:
         if (before.offset is None) != (other.offset is None):
             has, lacks = ("fit", "rows to forget") if other.offset is None else ("rows to forget", "fit")
             raise DataError(f"offset: the {has} with one, the {lacks} without; give offset= to both or to neither")
@@ -42,16 +47,35 @@ def model_without(model: Model, gone: Model) -> Model:
                 earlier = np.searchsorted(before.places[left <= 0], unused.places)
                 kept = replace(kept, unused=replace(unused, places=unused.places - earlier))
             return replace(model, design=replace(kept, weights=None if before.weights is None else left[left > 0]))
+    mine, theirs = _both(model, gone)
     design = replace(
         before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
         precision=None, labels=None, inputs={}, read={}, unused=None, source=None, kept_by_trials=None, of_moments=True,
-        kept=model.moments - gone.moments,
+        kept=mine - theirs,
     )  # fmt: skip
     try:
         return replace(model, design=design)
     except DataError:  # by a prior that is relative to the rows
         require_rows_left(design)
         raise
+
+
+def model_with(model: Model, more: Model) -> Model:
+    """The model of moments of these rows and of those of another, whose groups may be others."""
+    if more.likelihood != model.likelihood or more.design.head_columns != model.design.head_columns:
+        raise DataError("rows are added by a model of the same columns and the same likelihood")
+    mine, theirs = _both(model, more)
+    design, prior = design_of_moments(mine + theirs), model.prior
+    if isinstance(prior, Mapping):  # by columns, of which terms may have more
+        old, new = model.design.recipe.grouped, design.recipe.grouped
+        moved = {old[key].columns: new[key].columns for key in old}
+        prior = {moved.get(key, key) if isinstance(key, tuple) else key: p for key, p in prior.items()}
+    return replace(model, design=design, prior=prior)
+
+
+def _both(model: Model, other: Model) -> tuple[Any, Any]:
+    """The moments of both, which refuse one another where they are of two kinds."""
+    return model.moments, other.moments
 
 
 def require_gaussian_noise(model: Model) -> None:
@@ -100,7 +124,9 @@ def _weights_found(before: Design, other: Design) -> Array:
 
 def _as_numbers(design: Design) -> Array:
     """Columns, response, offset and precision of each row side by side."""
-    parts = [design.X, design.observed, design.offset, design.precision]
+    head = design.X if len(design.head) == len(design.columns) else design.X[:, design.head]
+    by_group = [design.inputs[key] for key in design.recipe.grouped if key in design.inputs]
+    parts = [head, *by_group, design.observed, design.offset, design.precision]
     return np.column_stack([part for part in parts if part is not None])
 
 

@@ -1,6 +1,5 @@
 """Laws of the surfaces of varying effects, by the arrow: they are those of the same columns written out, with exact slopes."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 import probreg as pr
-from probreg.data.arrow_moments import ArrowMoments, arrow_moments_of
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
-from probreg.errors import DataError, Incompatible
+from probreg.errors import Incompatible
 from probreg.inference.exact.arrow_draws import posterior_by_arrow
 from probreg.inference.exact.arrow_estimate import ArrowCovariance, arrow_estimate
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
@@ -221,22 +219,6 @@ def test_rows_of_new_groups_hold_zeros():
     term = made.design.recipe.grouped["(x | g)"]
     inputs = np.array([[1.0, 1.0, 2.0], [7.0, 1.0, 3.0]])
     assert not GroupColumns.of(term, inputs).Z[1].any()
-
-
-def test_moments_add_and_subtract():
-    whole = ArrowMoments.of(*columns())
-    parts = [ArrowMoments.of(*columns(rows)) for rows in (slice(0, 25), slice(25, N))]
-    for found, wanted in ((parts[0] + parts[1], whole), (whole - parts[1], parts[0])):
-        for name in ("lead", "cross", "rest", "n", "weight"):
-            np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-11)
-    again = arrow_moments_of(whole.to_state())
-    assert all((getattr(again, name) == getattr(whole, name)).all() for name in ("lead", "cross", "rest"))
-    with pytest.raises(DataError, match="cannot be taken"):
-        parts[0] - whole
-    with pytest.raises(DataError, match="damaged"):
-        arrow_moments_of({**whole.to_state(), "lead": [[[1.0]]]})
-    with pytest.raises(DataError, match="others of"):
-        whole + replace(whole, cross=whole.cross[:3])
 
 
 # ---- quadrature, and the edges ---------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ import pytest
 from scipy.optimize import minimize
 
 import probreg as pr
+from probreg.inference.exact import arrow_surface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.inference.exact.scale_search import maximise_log_scales as search
 from probreg.model.model import Model
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -49,9 +51,8 @@ def highest(surface: Any, d: int) -> float:
     return -min(found)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("seed", [1, 3, *(pytest.param(s, marks=pytest.mark.slow) for s in range(4, 62))])
-def test_a_variance_of_zero_is_found(case, seed):
+def zero_is_found(case: str, seed: int) -> EvidenceProblem:
+    """The search of a case ends at the highest value, and says what is zero there."""
     problem = EvidenceProblem(model(case, seed), False)
     top = problem.maximise(300)
     d = len(problem.groups.priors)
@@ -63,3 +64,55 @@ def test_a_variance_of_zero_is_found(case, seed):
         assert problem.surface.values(lower[None])[0] < top.at.value
     said = [note for note in problem.words(top) if note.startswith("singular fit")]
     assert len(said) == top.vanished.sum()
+    return problem
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("seed", [1, 3, *(pytest.param(s, marks=pytest.mark.slow) for s in range(4, 62))])
+def test_a_variance_of_zero_is_found(case, seed):
+    zero_is_found(case, seed)
+
+
+@pytest.fixture
+def sparse(monkeypatch):
+    """Every border is held as a sparse one."""
+    monkeypatch.setattr(arrow_surface, "_LARGE", 0)
+    monkeypatch.setattr(arrow_surface, "_FEW", 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["crossed", "apart and crossed"])
+def test_a_variance_of_zero_is_found_beside_a_sparse_border(case, sparse):
+    assert zero_is_found(case, 3).surface._sparse is not None
+
+
+@pytest.mark.parametrize("zero", ["a", "bc", "abc"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_true_zero_of_crossed_factors_is_found_from_every_start(zero, kind, request):
+    if kind == "sparse":
+        request.getfixturevalue("sparse")
+    rng, n = np.random.default_rng(5), 300
+    codes = {name: rng.integers(0, size, n) for name, size in zip("abc", (25, 15, 7))}
+    Z = {name: np.eye(c.max() + 1)[c] for name, c in codes.items()}
+    flat, y = np.hstack(list(Z.values())), rng.normal(size=n)
+    y = y - flat @ np.linalg.lstsq(flat, y)[0]  # the noise tells nothing of any factor
+    y = y + sum((Z[name] @ rng.normal(size=Z[name].shape[1]) for name in "abc" if name not in zero), np.zeros(n))
+    data = {"y": y, **{name: c.astype(str) for name, c in codes.items()}}
+    problem = EvidenceProblem(Model.from_formula("y ~ 1 + (1 | a) + (1 | b) + (1 | c)", data), False)
+    surface, sizes = problem.surface, problem.groups.sizes
+    assert (surface._sparse is not None) == (kind == "sparse")
+    names = np.array([name.split("| ")[1][0] for name in problem.names])
+    values = []
+    for start in [
+        surface.starts()[0],
+        [-7.0, -7.0, -7.0, 0.0],
+        [1.0, 1.0, 1.0, 0.0],
+        [1.0, -7.0, 1.0, 0.0],
+        [-7.0, 1.0, -7.0, 2.0],
+    ]:
+        top = search(
+            surface, np.array(start), sizes, np.zeros(3), tol=surface.tol, max_steps=300, secant=surface.secant
+        )
+        assert "".join(names[top.vanished]) == zero
+        values.append(top.at.value)
+    assert np.ptp(values) < 1e-7

@@ -116,6 +116,7 @@ class FormulaBlocks:
     encode: Encode
     kind: WeightKind = "frequency"
     unit: float = 1.0  # what weights are multiplied by: sampling weights then sum to the number of rows
+    apart: bool = False  # columns of groups are left unwritten
 
     def __call__(self) -> Generator[Block]:
         start = 0
@@ -128,7 +129,8 @@ class FormulaBlocks:
 
     def _cut(self, table: Table) -> Generator[Table]:
         """A table in parts whose blocks are of a moderate size, where groups have columns."""
-        size = max(_NUMBERS // max(len(self.recipe.columns), 1), 1) if self._parts.bars else len(table.rows)
+        by_column = self._parts.bars and not self.apart
+        size = max(_NUMBERS // max(len(self.recipe.columns), 1), 1) if by_column else len(table.rows)
         if size >= len(table.rows):
             yield table
             return
@@ -171,7 +173,7 @@ class FormulaBlocks:
 
     def _matrix(self, table: Table) -> Array:
         if self._plain is None:
-            X, columns, _ = lay_out_with_bars(self._parts, table, self._memory, training=False)
+            X, columns, _ = lay_out_with_bars(self._parts, table, self._memory, training=False, apart=self.apart)
             if columns != self.recipe.columns:
                 raise DataError(
                     f"the formula {self.recipe.formula!r} makes other columns of these rows: {', '.join(columns)}"

@@ -3,14 +3,15 @@
 A `Survey` of some rows and a `Survey` of the rows after them add up to that of both: it is a fold like any other.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from probreg.data.blocks.block import SAMPLE, Array, Block
-from probreg.data.design import moments_of
-from probreg.data.moments import Moments
+from probreg.data.design import AnyMoments
+from probreg.data.unwritten import stacked
 
 _DISTINCT = 1000  # values of a response beyond which it has no levels
 _LOOK = 4000  # rows that show a response to be of that kind
@@ -31,7 +32,7 @@ class Survey(NamedTuple):
     sample: Block
     values: Array
     many: bool
-    moments: Moments | None
+    moments: AnyMoments | None
 
     def __add__(self, other: "Survey") -> "Survey":  # type: ignore[override]
         a, b, stride = self, other, max(self.stride, other.stride)
@@ -40,7 +41,7 @@ class Survey(NamedTuple):
         many = a.many or b.many
         values = a.values if many else distinct(np.concatenate([a.values, b.values]))[0]
         many = many or len(values) > _DISTINCT
-        moments = None if a.moments is None or b.moments is None else a.moments + b.moments
+        moments: Any = None if a.moments is None or b.moments is None else a.moments + b.moments  # type: ignore[operator]
         return Survey(
             a.n + b.n, a.weight + b.weight, stride, index[keep], kept_rows(sample, keep), values, many, moments
         )
@@ -83,13 +84,13 @@ class Orders:
         return declared if declared is not None and set(known.tolist()) <= set(declared) else None
 
 
-def survey_of(block: Block, *, columns: tuple[str, ...], moments: bool) -> Survey:
-    """The survey of one block, whose response may still be in its own values."""
+def survey_of(block: Block, *, moments: Callable[[Block], AnyMoments] | None) -> Survey:
+    """The survey of one block, whose response may still be in its own values; `moments` takes those of its rows."""
     index = block.start + np.arange(block.rows)
     stride, keep = _thinned(index, 1)
     values, many = distinct(block.y)
     weight = float(block.rows if block.weights is None else block.weights.sum())
-    found = moments_of(block, columns=columns) if moments else None
+    found = None if moments is None else moments(block)
     return Survey(block.rows, weight, stride, index[keep], kept_rows(block, keep), values, many, found)
 
 
@@ -133,4 +134,4 @@ def join_surveys(a: Block, b: Block) -> Block:
 
     y = np.concatenate([a.y, b.y])
     weights, precision = both(a.weights, b.weights), both(a.precision, b.precision)
-    return Block(np.concatenate([a.X, b.X]), y, weights, both(a.offset, b.offset), a.start, precision)
+    return Block(stacked(a.X, b.X), y, weights, both(a.offset, b.offset), a.start, precision)

@@ -313,14 +313,15 @@ def read_formula(
 
 
 def lay_out_with_bars(
-    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
+    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool, apart: bool = False
 ) -> tuple[np.ndarray, tuple[str, ...], dict[str, np.ndarray]]:
-    """The matrix (n, p) of terms and bars with its columns, those of bars last, and what enters each bar."""
+    """The matrix (n, p) of terms and bars with its columns, those of bars last, and what enters each bar; columns of bars are
+    left unwritten where they stay `apart`."""
     X, columns = lay_out(parts, table, memory, training=training)
     inputs, terms = read_bars(parts, table, memory, training=training)
     columns = with_columns_of(terms, columns, parts)
     if terms:
-        X = beside_groups(X, [(term, inputs[term.key]) for term in terms])
+        X = beside_groups(X, [(term, inputs[term.key]) for term in terms], apart=apart)
     return X, columns, inputs
 
 

@@ -6,7 +6,7 @@ which a design keeps as `inputs` (n, 1 + K): the number of the group, then z_i. 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -138,6 +138,29 @@ def split_levels(level: str) -> tuple[str, ...]:
         out.append(re.sub(r"\\(.)", r"\1", level[at:stop], flags=re.DOTALL))
         at = stop + 1
     return tuple(out)
+
+
+def joined_terms(first: Sequence[GroupedTerm], second: Sequence[GroupedTerm]) -> tuple[GroupedTerm, ...]:
+    """The same terms with the groups of both: in order where both have the order of numbers or of texts, else new ones last.
+
+    >>> a, b = (GroupedTerm("(1 | g)", "g", ("Intercept",), levels, True, ("g",)) for levels in (("2", "10"), ("3", "10")))
+    >>> joined_terms([a], [b])[0].levels
+    ('2', '3', '10')
+    """
+    return tuple(replace(a, levels=_joined_levels(a.levels, b.levels)) for a, b in zip(first, second))
+
+
+def _joined_levels(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    every = tuple(dict.fromkeys([*first, *second]))
+    if len(every) == len(first):
+        return first
+    for order in (float, str):
+        try:
+            if all(list(part) == sorted(part, key=order) for part in (first, second)):
+                return tuple(sorted(every, key=order))
+        except ValueError:  # levels that are no numbers
+            continue
+    return every
 
 
 def grouped_of(state: Mapping[str, Any], key: str) -> GroupedTerm:

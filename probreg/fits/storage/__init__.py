@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data import ColumnRecipe, Design, Moments, Unused
+from probreg.data import AnyMoments, ColumnRecipe, Design, Moments, Unused
+from probreg.data.arrow_moments import arrow_moments_of
 from probreg.data.formula.variables import read_of
 from probreg.data.saved_recipe import recipe_from_json
 from probreg.errors import DataError, ProbregError, warn_caller
@@ -55,6 +56,7 @@ _FORMAT = 3  # 1 was of the time before the first release, and had no digest; 2 
 _OLDEST = 2
 _ROOT = "probreg"
 _MOMENTS = "moments_"
+_BY_GROUP = "by_group"
 _FACTOR = "scale_"
 _REPLICATE = "replicate_"
 _MARGINAL = "marginal_"
@@ -81,7 +83,10 @@ def write_fit(
             "larger than the rows: save(rows=True) keeps them"
         )
     if not is_wide(model) and (model.likelihood.least_squares or _relative(model)):
-        sums = {"moments": model.design.moments}
+        by_group = model.design.moments_by_group if model.likelihood.least_squares else None
+        sums = {"moments": model.design.moments if by_group is None else by_group.head}
+        if by_group is not None:
+            groups[_BY_GROUP] = _group(by_group.to_arrays())
         if isinstance(model.likelihood, OfTrials):
             sums["moments_by_trials"] = moments_by_trials(model.design, model.likelihood)
         groups |= {name: _moments_group(m) for name, m in sums.items()}
@@ -395,10 +400,17 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
             likelihood.encode(y)
         elif y.ndim > 1 or not np.isin(y, range(len(likelihood.levels))).all():
             raise DataError(f"rows/y holds other values than the codes 0 to {len(likelihood.levels) - 1} of its levels")
-    moments, by_trials = (
-        None if rows or name not in file else _moments(spec, file, name, recipe.columns, sizes)
+    by_group = not rows and _BY_GROUP in file
+    head = p - sum(len(term.columns) for term in recipe.grouped.values()) if by_group else p
+    sizes_of_head = {**sizes, "p": head, "q": head + 1}
+    plain, by_trials = (
+        None if rows or name not in file else _moments(spec, file, name, recipe.columns[:head], sizes_of_head)
         for name in ("moments", "moments_by_trials")
     )
+    moments: AnyMoments | None = plain
+    if by_group and plain is not None and (terms := tuple(recipe.grouped.values())):
+        arrays = read_arrays(file, _BY_GROUP, checks.BY_GROUP, {"v": p - head, "h": head + 1})
+        moments = arrow_moments_of(arrays, plain, terms)
     no_offset = np.zeros((0, 1)) if d["offset"] else None
     design = Design(
         X=rows.get("X", np.zeros((0, p))),

@@ -210,6 +210,13 @@ SOLUTION = (
     Stored("made_of_gamma", ("2",), POSITIVES, optional=True),
     Stored("made_of_centre", ("e",), FINITE, optional=True),
 )
+BY_GROUP = (
+    Stored("row", ("z",), WHOLES),
+    Stored("column", ("z",), WHOLES),
+    Stored("value", ("z",), FINITE),
+    Stored("border", ("v h",), FINITE),
+    Stored("totals", ("v 2",), FINITE),
+)
 MOMENTS = (
     Stored("moments_factor", ("q q",), UPPER),
     Stored("moments_factor_low", ("q q",), UPPER),

@@ -166,7 +166,7 @@ def _covariance(layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow) 
     """Of vec beta, and the rows of T'^-1 that belong to what stands in the border."""
     G, K, r = H.shape
     # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
-    low = H.transposed(np.zeros((G, K, r)), np.eye(r))
-    a, c = roots.forth(low[0][None], low[1][None])
+    a, of_aux = H.transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
+    a, c = roots.forth(a[None], of_aux[None])
     blocks = roots.lead[0] @ H.transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
-    return ArrowCovariance(layout.places, blocks, layout.coefficients(a[0], c[0])), low[1]
+    return ArrowCovariance(layout.places, blocks, layout.coefficients(a[0], c[0])), of_aux

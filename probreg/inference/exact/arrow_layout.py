@@ -9,11 +9,12 @@ predictor a is number k m + a.
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from probreg.data.design import Design
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import Incompatible
@@ -24,6 +25,7 @@ from probreg.inference.modes.closed_form import combinations
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import rank_of
+from probreg.system.memory import in_bytes, physical_memory
 
 _FAR = 1e4  # standard deviations from zero: relative errors of some 1e-5 of a standard deviation, ten times as far 1e-3
 _MOST_SIGNS = 4  # of the correlations of one effect that are tried
@@ -55,16 +57,23 @@ class ArrowLayout:
     @cached_property
     def _columns(self) -> dict[int, GroupColumns]:
         design = self.model.design
-        return {
-            i: GroupColumns.of(term, design.inputs[term.key]) for i, term in enumerate(self._terms) if term is not None
-        }
+        return {i: GroupColumns.of(term, design.inputs[term.key]) for i, term in self._repeated.items()}
+
+    @cached_property
+    def _repeated(self) -> dict[int, GroupedTerm]:
+        """The terms whose root repeats, by the number of the group."""
+        return {i: term for i, term in enumerate(self._terms) if term is not None}
 
     @cached_property
     def _leading(self) -> list[int]:
         """The groups of the widest factor, and of the terms that have the same groups."""
-        widest = max(self._columns, key=lambda i: self._columns[i].groups * self._columns[i].effects)
-        first = self._columns[widest]
-        return [i for i, c in self._columns.items() if c.same_groups(first)]
+        terms = self._repeated
+        widest = max(terms, key=lambda i: terms[i].shape[0] * terms[i].shape[1])
+        if self.model.design.n:
+            first = self._columns[widest]
+            return [i for i, c in self._columns.items() if c.same_groups(first)]
+        same = (terms[widest].factors, terms[widest].levels)
+        return [i for i, term in terms.items() if (term.factors, term.levels) == same]
 
     @cached_property
     def blocks(self) -> tuple[list[LatentBlock], list[LatentBlock]]:
@@ -72,7 +81,10 @@ class ArrowLayout:
         m = self.model.shape[1]
         at = np.cumsum([0, *(len(g.hyper) for g in self.groups.groups)])
         lead, rest, k, r = list[LatentBlock](), list[LatentBlock](), 0, 0
-        behind = [i for i in self._columns if i not in self._leading]
+        behind = [i for i in self._repeated if i not in self._leading]
+        behind.sort(
+            key=lambda i: -len(self.groups.groups[i].columns)
+        )  # nested factors are eliminated one after the other
         behind += [i for i, term in enumerate(self._terms) if term is None]
         for i in [*self._leading, *behind]:
             g, own = self.groups.groups[i], slice(int(at[i]), int(at[i + 1]))
@@ -138,13 +150,33 @@ class ArrowLayout:
         X = self.model.design.X[:, list(block.group.columns)]
         return np.asarray(solve_triangular(block.group.root, X.T, lower=True).T)
 
+    def map_of_rest(self) -> Any:
+        """A (p, r) with which the columns behind those that lead are X A, sparse."""
+        from scipy.sparse import coo_array, csr_array, hstack
+
+        p, parts = self.model.shape[0], list[Any]()
+        for b in self.blocks[1]:
+            own = np.array(b.group.columns)
+            if b.repeated:
+                parts.append(coo_array((np.ones(len(own)), (own, np.arange(len(own)))), shape=(p, len(own))))
+            else:  # X L'^-1
+                parts.append(_slab(p, own, solve_triangular(b.group.root, np.eye(len(own)), lower=True).T))
+        parts.append(_slab(p, np.array(self.known, dtype=np.intp), np.eye(len(self.known))))
+        parts.append(_slab(p, np.array(self.flat, dtype=np.intp), self.T))
+        return csr_array(hstack(parts))
+
     @cached_property
     def T(self) -> Array:
         """(f, f): flat coefficients are T times those of standardised columns."""
-        X, f = np.ascontiguousarray(self.model.design.X[:, list(self.flat)].T), len(self.flat)
+        design, own, f = self.model.design, list(self.flat), len(self.flat)
         if not f:
             return np.zeros((0, 0))
-        shift, scale = X.mean(1), X.std(1)
+        if design.n:
+            X = np.ascontiguousarray(design.X[:, own].T)  # by column, as sums are quick
+            shift, scale = X.mean(1), X.std(1)
+        else:
+            moments = design.moments_by_group or design.moments
+            shift, scale = moments.mean[own], moments.scale[own]
         size = np.hypot(shift, scale)
         constant = scale <= 1e-10 * size
         scale = np.where(constant, np.where(size > 0, size, 1.0), scale)
@@ -233,17 +265,38 @@ class ArrowLayout:
         return out
 
 
+def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> None:
+    """Incompatible, before anything is allocated, where the matrices of the arrow take more memory than the machine has (or `has`)."""
+    (G, K, q), m = layout.shape, layout.model.shape[1]
+    r = q + (len(layout.known) + len(layout.flat)) * m
+    need, most = 8.0 * (4 * (G * K * r + r * r) + layout.model.design.n), has or physical_memory()
+    if most is None or need <= most:
+        return
+    terms = [layout.model.design.recipe.grouped[t.key] for t in layout._repeated.values()]
+    counts = " and ".join(f"{t.counted} in {t.key}" for t in terms)
+    raise Incompatible(
+        f"{method}: {counts} need {in_bytes(need)}, that is 4 (G K r + r²) numbers with G K = {G * K:,} effects that lead and r = {r:,} "
+        f"columns behind them; this machine has {in_bytes(most)}. Group the smaller factors more coarsely, or leave out a term"
+    )
+
+
 def require_flat_rank(layout: ArrowLayout, method: str) -> None:
     """Incompatible where flat columns are combinations of others, and where effects of groups are nearly so."""
     _require_near_intercept(layout.model, method)
     design, flat = layout.model.design, list(layout.flat)
-    F = design.X[:, flat] if design.weights is None else np.sqrt(design.weights)[:, None] * design.X[:, flat]
-    rank = rank_of(np.linalg.qr(F, mode="r")) if len(F) >= len(flat) > 0 else None
+    if design.n:
+        F = design.X[:, flat] if design.weights is None else np.sqrt(design.weights)[:, None] * design.X[:, flat]
+    else:
+        by_group = design.moments_by_group
+        of_head = by_group is not None and all(j in design.head for j in flat)
+        F = np.asarray((by_group.head if by_group and of_head else design.moments).R, dtype=float)[:, flat]
+    rows = len(F) if design.n else design.count
+    rank = rank_of(np.linalg.qr(F, mode="r")) if rows >= len(flat) > 0 else None
     if rank is not None and not rank.dropped:
         return
     if flat:
         names = tuple(design.columns[j] for j in flat)
-        why = f"{len(flat)} columns and {len(F)} rows" if rank is None else combinations(rank, names)
+        why = f"{len(flat)} columns and {rows} rows" if rank is None else combinations(rank, names)
         raise Incompatible(
             f"{method}: the posterior is improper, because columns are not identified: {why}. Drop one, or give these columns a "
             "proper prior."
@@ -253,10 +306,11 @@ def require_flat_rank(layout: ArrowLayout, method: str) -> None:
 def _require_near_intercept(model: Model, method: str) -> None:
     """Incompatible where an effect with an intercept beside it lies so far from zero that sums of its squares hold no digits."""
     for term in model.design.recipe.grouped.values():
-        if "Intercept" not in term.effects or term.key not in model.design.inputs:
+        if "Intercept" not in term.effects:
             continue
-        Z = np.ascontiguousarray(np.asarray(model.design.inputs[term.key])[:, 1:].T)  # by column, as sums are quick
-        middle, spread = Z.mean(1), Z.std(1)
+        if (found := _mean_and_spread(model.design, term)) is None:
+            continue
+        middle, spread = found
         far = (spread > 0) & (np.abs(middle) > _FAR * spread)
         if far.any():
             k = int(far.argmax())
@@ -264,6 +318,26 @@ def _require_near_intercept(model: Model, method: str) -> None:
                 f"{method}: {term.key}: {term.effects[k]} has mean {middle[k]:.6g} and standard deviation {spread[k]:.3g}, so that its "
                 f"intercept lies too far from the rows to be told: subtract {middle[k]:.6g} from it first"
             )
+
+
+def _mean_and_spread(design: Design, term: GroupedTerm) -> tuple[Array, Array] | None:
+    """Of what the effects of a term multiply, (K,); None where that is not known."""
+    if term.key in design.inputs:
+        Z = np.ascontiguousarray(np.asarray(design.inputs[term.key])[:, 1:].T)  # by column, as sums are quick
+        return Z.mean(1), Z.std(1)
+    if (moments := design.moments_by_group) is None:
+        return None
+    own = [moments.columns.index(c) - moments.head.p for c in term.columns]
+    middle, square = moments.totals[own].reshape(*term.shape, 2).sum(0).T / moments.weight
+    return middle, np.sqrt(np.maximum(square - middle**2, 0.0))
+
+
+def _slab(p: int, columns: Array, each: Array) -> Any:
+    """(p, f), sparse: `each` (q, f) at the rows of these columns."""
+    from scipy.sparse import coo_array
+
+    at, own = np.repeat(columns, each.shape[1]), np.tile(np.arange(each.shape[1]), len(columns))
+    return coo_array((each.ravel(), (at, own)), shape=(p, each.shape[1]))
 
 
 class _RootOfEach(NamedTuple):
@@ -285,7 +359,9 @@ def _root_of_each(g: LatentGroup, logs: Array, K: int) -> _RootOfEach:
 
 def _repeating(model: Model, g: LatentGroup) -> GroupedTerm | None:
     """The term whose columns these are, where their prior is one root (K, K) for every group."""
-    if (term := model.design.grouped_of(g.columns)) is None or term.key not in model.design.inputs:
+    if (term := model.design.grouped_of(g.columns)) is None:
+        return None
+    if model.design.n and term.key not in model.design.inputs:
         return None
     if g.prior is not None and g.prior.root(np.zeros(len(g.hyper))) is not None:
         return term

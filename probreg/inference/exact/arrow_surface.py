@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from probreg.data.arrow_moments import ArrowMoments
-from probreg.data.rows import minus_offset
+from probreg.data.arrow_sums import ArrowSums
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, Inverse, Parts
@@ -34,6 +33,7 @@ from probreg.inference.exact.latent_groups import (
     log_prior_of_logs,
     with_priors,
 )
+from probreg.inference.exact.layout_sums import sums_of_moments, sums_of_rows
 from probreg.inference.exact.sparse_roots import sparse_factor, sparse_pull, sparse_traces
 from probreg.model.model import Model
 from probreg.numerics.linalg import Arrow, SparseArrow
@@ -79,19 +79,12 @@ class ArrowSurface(EvidenceSurface):
         return ArrowLayout(self.model, self.groups)
 
     @cached_property
-    def _response(self) -> tuple[ArrowMoments, Array]:
-        """The moments of y less what flat columns say of it, and their coefficients (f,) on standardised columns."""
-        design, layout = self.model.design, self.layout
-        y = minus_offset(design.observed, design.offset)
-        if layout.centre.any():
-            y = y - design.X @ layout.centre
-        F = layout.columns.dense[:, layout.columns.dense.shape[1] - len(layout.flat) :]
-        w = design.square_weights
-        b = np.linalg.lstsq(*((F, y) if w is None else (np.sqrt(w)[:, None] * F, np.sqrt(w) * y)))[0]
-        return ArrowMoments.of(layout.columns, y - F @ b, design.weights, design.precision), b
+    def _response(self) -> tuple[ArrowSums, Array]:
+        """The sums of y less what flat columns say of it, and their coefficients (f,) on standardised columns."""
+        return sums_of_rows(self.layout) if self.model.design.n else sums_of_moments(self.layout)
 
     @property
-    def moments(self) -> ArrowMoments:
+    def moments(self) -> ArrowSums:
         """Of the columns as the layout has them, and of y less what flat columns say of it."""
         return self._response[0]
 

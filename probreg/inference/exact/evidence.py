@@ -22,7 +22,7 @@ from probreg.inference.base import (
 )
 from probreg.inference.exact.arrow_estimate import WRITTEN, ArrowEstimate, arrow_estimate
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
-from probreg.inference.exact.arrow_layout import require_flat_rank
+from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
 from probreg.inference.exact.arrow_quadrature import points_obstacle
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
@@ -127,7 +127,7 @@ class Evidence(Method):
 
     def _by_arrow(self, model: Model) -> bool:
         """The coefficients at the scales found are solved for group by group, since matrices over all of them are large."""
-        large = model.design.unwritten or model.shape[0] * model.shape[1] > WRITTEN
+        large = model.design.unwritten or not model.design.n or model.shape[0] * model.shape[1] > WRITTEN
         mode = self.method in ("auto", "closed_form", "newton")
         return large and mode and not self.per_column and EvidenceProblem(model, False).by_groups
 
@@ -137,6 +137,7 @@ class Evidence(Method):
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         problem = EvidenceProblem(model, self.per_column, criterion=self.criterion, points=self.points)
         if isinstance(surface := problem.surface, ArrowSurface | ArrowLaplaceSurface):
+            require_memory(surface.layout, self.name)
             require_flat_rank(surface.layout, self.name)
         elif not problem.moving:
             start = PriorRows.of(problem.starting_model.joint)

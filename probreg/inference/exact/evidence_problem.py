@@ -144,13 +144,11 @@ class EvidenceProblem:
 
     @property
     def by_groups(self) -> bool:
-        """Columns of effects that vary by a group are eliminated group by group, from rows in memory."""
+        """Columns of effects that vary by a group are eliminated group by group, from rows in memory or their moments by group."""
         design = self.model.design
-        return (
-            bool(design.recipe.grouped)
-            and bool(design.n)
-            and any(map(design.inputs.__contains__, design.recipe.grouped))
-        )
+        if not design.n:
+            return self.exact and not self.moving and design.moments_by_group is not None
+        return any(map(design.inputs.__contains__, design.recipe.grouped))
 
     @cached_property
     def surface(self) -> EvidenceSurface:

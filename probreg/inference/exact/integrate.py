@@ -25,7 +25,7 @@ from probreg.inference.base import (
     with_proper_correlations,
 )
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
-from probreg.inference.exact.arrow_layout import require_flat_rank
+from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence import scales_obstacle
 from probreg.inference.exact.evidence_problem import EvidenceProblem, with_values
@@ -152,6 +152,7 @@ class Integrate(Method):
     def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
         problem = EvidenceProblem(model, per_column=False, method=self.name)
         if isinstance(surface := problem.surface, ArrowSurface | ArrowLaplaceSurface):
+            require_memory(surface.layout, self.name)
             require_flat_rank(surface.layout, self.name)
         elif not problem.moving:
             start = posterior_given_sigma(model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0)

@@ -74,9 +74,12 @@ def maximise_log_scales(
         if moved is None:
             return EvidenceMaximum(theta, at, vanished[:d], number, decrement)
         moves = [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][-2 * len(theta) :] if secant else []
+        fell = moved[0][:d] < theta[:d]
         theta, at = moved
-        # gamma_k = n_k - tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0.
-        lost = ~vanished[:d] & (sizes > 0) & (at.effective < _VANISHED * sizes) & (at.gradient[:d] < 0)
+        # gamma_k = n_k - tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0; where f is flat to rounding
+        # a step downwards would have no end.
+        down = (at.gradient[:d] < 0) | (fell & (at.gradient[:d] < _NO_SLOPE))
+        lost = ~vanished[:d] & (sizes > 0) & (at.effective < _VANISHED * sizes) & down
         if lost.any():
             vanished[:d] |= lost
             theta = theta - np.log(_HELD) * np.append(lost, np.zeros(len(theta) - d))

@@ -42,7 +42,9 @@ def sparse_factor(roots: ArrowRoots, gram: ArrowGram, cross: Any, noise: float) 
     every, q = np.arange(K), np.arange(roots.latent)
     D[:, every, every] += 1.0
     F[q, q] += 1.0
-    return SparseArrow(D, E, F).side_by_side()
+    first = roots.rest[0].block if roots.rest and roots.rest[0].block.repeated else None
+    blocks = None if first is None else (first.repeats, first.size)
+    return SparseArrow(D, E, F, blocks).side_by_side()
 
 
 def sparse_pull(roots: ArrowRoots, gram: ArrowGram, cross: Any, inverse: Inverse) -> list[Array]:

@@ -136,20 +136,21 @@ class _Profile(NamedTuple):
         start = float(np.clip(theta[k], -far / 2.0, far / 2.0)) if far == _EDGE else float(theta[k])
         sd = float(np.sqrt(self.found.covariance[k, k]))
         step = min(z * sd, _MOST) if np.isfinite(sd) else 1.0
-        held = {"theta": theta}
 
-        def gap(at: float) -> float:
-            begin = held["theta"].copy()
+        def gap(at: float, begin: Array) -> tuple[float, Array]:
+            begin = begin.copy()
             begin[k] = at
-            held["theta"], value = self.maximum(begin)
-            return float(np.sqrt(2.0 * max(top - value, 0.0))) - z
+            there, value = self.maximum(begin)
+            return float(np.sqrt(2.0 * max(top - value, 0.0))) - z, there
 
         inner, outer = start, start + side * step
-        while gap(outer) < 0.0:
+        while (met := gap(outer, theta))[0] < 0.0:
+            theta = met[1]
             if abs(outer - start) > far and not (self.found.vanished[k] and side > 0 and outer < start + 3.0 * far):
                 return side * np.inf
             inner, outer = outer, outer + side * min(step := 1.5 * step, _MOST)
-        return float(brentq(gap, *sorted((inner, outer)), xtol=1e-7, rtol=1e-10))
+        # from within: a correlation that went to its edge farther out does not come back
+        return float(brentq(lambda at: gap(at, theta)[0], *sorted((inner, outer)), xtol=1e-7, rtol=1e-10))
 
 
 def _newton(at: EvidencePoint, free: Array, logs: Array) -> Array:

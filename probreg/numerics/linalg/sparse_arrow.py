@@ -1,7 +1,7 @@
 """The factor of an arrow whose border is sparse, as of crossed factors: H = [[D, E], [E', F]], D of many small blocks, F dense.
 
 C = L^-1 E has the zeros of E but within blocks, so that C'C costs the pairs of columns that meet in a block and not G K r^2; what is
-left is one Cholesky factor of r columns. Methods are those of `Arrow`.
+left is one Cholesky factor of r columns, or an arrow again where factors are nested (see `corner`). Methods are those of `Arrow`.
 """
 
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import lapack, solve_triangular
 
 from probreg.numerics.linalg.arrow import _backward, _cholesky, _forward
+from probreg.numerics.linalg.corner import corner_of
 
 Array = NDArray[np.float64]
 
@@ -27,6 +27,8 @@ class SparseArrow:
         Their border.
     F : array (r, r)
         Its corner; all three make a positive definite matrix.
+    blocks : tuple of int, optional
+        The first columns of the corner are so many blocks of such a size.
 
     Raises
     ------
@@ -41,22 +43,23 @@ class SparseArrow:
     36.0
     """
 
-    def __init__(self, D: Array, E: Any, F: Array) -> None:
+    def __init__(self, D: Array, E: Any, F: Array, blocks: tuple[int, int] | None = None) -> None:
         self.L = _cholesky(D)
         own = _forward(self.L, np.broadcast_to(np.eye(D.shape[-1]), D.shape))
         self.C = sparse.csr_array(blocks_of(own) @ E)
-        self.T = np.linalg.cholesky(F - (self.C.T @ self.C).toarray())
+        S = (self.C.T @ self.C).toarray()
+        self.rest = corner_of(np.subtract(F, S, out=S), blocks)
         self._lead = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(G, K, r)."""
-        return len(self.L), self.L.shape[-1], len(self.T)
+        return len(self.L), self.L.shape[-1], self.C.shape[1]
 
     @property
     def numbers(self) -> int:
         """How many the factor holds beside its blocks."""
-        return int(self.C.nnz) + self.T.size
+        return int(self.C.nnz) + self.rest.numbers
 
     def side_by_side(self) -> "SparseArrow":
         """As one of one: results have a leading axis."""
@@ -75,14 +78,14 @@ class SparseArrow:
     def log_det(self, k: int | None = None) -> Array:
         """log |H|, with the first k columns of the border alone where k is given."""
         blocks = np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum()
-        out = 2.0 * (blocks + np.log(np.diagonal(self.T)[:k]).sum())
+        out = 2.0 * (blocks + self.rest.log_diagonal(self.C.shape[1] if k is None else k))
         return np.array([out]) if self._lead else np.asarray(out)
 
     def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s)."""
         y = _forward(self.L, self._wide(a, 4))
         across = _times(self._border(k).T, y.reshape(*y.shape[:-3], -1, y.shape[-1]))
-        return y, self._solved(self._wide(c, 3)[..., :k, :] - across, k, 0)
+        return y, self._solved(self._wide(c, 3)[..., :k, :] - across, transposed=False)
 
     def solve(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """H^-1 of columns a (..., G, K, s) and c (..., r, s), as of the first k columns of the border."""
@@ -90,7 +93,7 @@ class SparseArrow:
 
     def transposed(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
-        c = self._solved(self._wide(c, 3), k, 1)
+        c = self._solved(self._wide(c, 3), transposed=True)
         moved = _times(self._border(k), c)
         G, K, _ = self.shape
         return _backward(self.L, self._wide(a, 4) - moved.reshape(*moved.shape[:-2], G, K, -1)), c
@@ -112,8 +115,7 @@ class SparseArrow:
 
     def corner(self, k: int | None = None) -> Array:
         """The corner (k, k) of H^-1, (T T')^-1."""
-        found, _ = lapack.dpotri(self.T[:k, :k], lower=1)
-        return np.asarray(np.tril(found) + np.tril(found, -1).T)
+        return self.rest.inverse(self.C.shape[1] if k is None else k)
 
     def traces(self, k: int | None = None) -> tuple[float, Array]:
         """The trace of the diagonal blocks of H^-1 together, and the diagonal (k,) of its corner S."""
@@ -125,11 +127,10 @@ class SparseArrow:
         own = float(np.square(Li).sum() + met.data @ S[met.row, met.col])
         return own, np.diagonal(S).copy()
 
-    def _solved(self, c: Array, k: int | None, trans: int) -> Array:
+    def _solved(self, c: Array, *, transposed: bool) -> Array:
         """T^-1 c, or T'^-1 c, of c (..., k, s)."""
         wide = np.moveaxis(c, -2, 0)
-        flat = wide.reshape(len(wide), -1)
-        out = solve_triangular(self.T[:k, :k], flat, lower=True, trans=trans, check_finite=False) if flat.size else flat
+        out = self.rest.solved(wide.reshape(len(wide), -1), len(wide), transposed=transposed)
         return np.moveaxis(out.reshape(wide.shape), 0, -2)
 
     def _border(self, k: int | None) -> Any:
