@@ -34,7 +34,7 @@ def leave_rows_out(
     `log_ratio` (S,) is log p - log q of draws from an approximation q; `efficiency` is the effective over the actual number of draws.
     Without `weights` the last field is empty. DataError for fewer than 25 draws.
     """
-    from probreg.numerics.compiled.pareto import leave_rows_out as compiled
+    from probreg.numerics.compiled.pareto import leave_each_row_out
 
     S, n = log_lik.shape
     if S < _FEWEST:
@@ -47,7 +47,7 @@ def leave_rows_out(
     size = max(1, _BLOCK // S)
 
     def part(rows: slice) -> tuple[()]:  # each block into rows of its own
-        compiled(np.ascontiguousarray(log_lik[:, rows].T), correction, min(M, S - 1), *out[:, rows], log_w[rows])
+        leave_each_row_out(np.ascontiguousarray(log_lik[:, rows].T), correction, min(M, S - 1), *out[:, rows], log_w[rows])
         return ()
 
     map_blocks(part, [slice(start, start + size) for start in range(0, n, size)])

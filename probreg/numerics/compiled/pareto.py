@@ -93,7 +93,7 @@ def _smooth_tail(x: Array, tail: Array, at: Places, log_tail: Array, b: Array, s
 
 
 @compiled
-def leave_rows_out(log_lik: Array, correction: Array, M: int, elpd: Array, lppd: Array, k: Array, log_w: Array) -> None:
+def leave_each_row_out(log_lik: Array, correction: Array, M: int, elpd: Array, lppd: Array, k: Array, log_w: Array) -> None:
     """For each row of `log_lik` (n, S): log p(y_i | others) into `elpd`, log p(y_i | all) into `lppd`, the Pareto shape into `k`.
 
     `correction` (S,), its maximum 0, is log p - log q of draws from q. M is the length of the tail. `log_w` (n, S) takes the logarithms of
