@@ -66,6 +66,8 @@ class ColumnRecipe(Protocol):
     @property
     def learned(self) -> tuple[str, ...]: ...
 
+    def own_column(self, name: str) -> int | None: ...
+
     def matrix(self, data: Any) -> Array: ...
 
     def inputs_at(self, data: Any) -> dict[str, Array]: ...
@@ -588,6 +590,10 @@ class ArrayColumns(ABC):
         """The factors of each term of a formula, of which there is none."""
         return ()
 
+    def own_column(self, name: str) -> int | None:
+        """The number of the column that is the variable itself and that alone reads it; None where there is none."""
+        return None
+
     @abstractmethod
     def read_back(self, design: Design) -> dict[str, Array]:
         """The given columns (n,) by name, from the rows of a design."""
@@ -619,6 +625,9 @@ class PlainColumns(ArrayColumns):
     @property
     def terms(self) -> tuple[BasisTerm, ...]:
         return ()
+
+    def own_column(self, name: str) -> int | None:
+        return self.columns.index(name) if name in self.given else None
 
     @property
     def processes(self) -> Mapping[str, ProcessTerm]:

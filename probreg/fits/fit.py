@@ -40,6 +40,7 @@ from probreg.fits.inference_data import (
     to_inference_data,
     to_save,
 )
+from probreg.fits.leave_one_out import posterior_loo
 from probreg.fits.prediction import Prediction, predict, predictive, require_predictive
 from probreg.fits.smooth_functions import curve, points_given, points_over_range, smooths_table
 from probreg.fits.statistics import FitStatistics
@@ -900,6 +901,38 @@ class Fit(FitStatistics):
         """The method that fits other rows as these: scales that were found are found again."""
         found = self.solution.found
         return self.method if found is None else Evidence(criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
+
+    def loo(self) -> Any:
+        """The expected log predictive density of an observation given the others, elpd = sum_i log p(y_i | y without i), by PSIS.
+
+        The draws are weighed by 1 / p(y_i | draw), and the largest weights are smoothed by a generalised Pareto distribution, whose shape
+        k says of each observation whether the weights can be trusted. Draws from an approximation are weighed by p / q besides.
+
+        Returns
+        -------
+        arviz_stats.ELPDDataLOO
+            ArviZ's object, as `arviz.loo(fit.tree, pointwise=True)` returns it without its log weights: `elpd`, `se`, `p`, `elpd_i`,
+            `pareto_k`, in nats. `arviz.compare` takes it.
+
+        Raises
+        ------
+        Incompatible
+            For a point estimate, and where the rows are not in memory.
+        DataError
+            For fewer than 25 draws.
+
+        References
+        ----------
+        Vehtari, Gelman & Gabry 2017; Vehtari et al. 2024; Magnusson et al. 2019 (draws from approximations).
+
+        Examples
+        --------
+        >>> model = Model.from_arrays([1.0, 2.0, 4.0, 5.0, 7.0], [1.0, 3.0, 2.0, 5.0, 6.0])
+        >>> found = fit(model, "conjugate", seed=1).loo()
+        >>> found.n_data_points, found.kind
+        (5, 'loo')
+        """
+        return self.once(posterior_loo)
 
     # ---- everything in one place -----------------------------------------------------------------------------------
 

@@ -322,3 +322,32 @@ def test_levels_that_no_column_shows_are_kept_and_saved(tmp_path):
     for name, values in again.model.design.read.items():
         assert values.tolist() == table[name].tolist()
     np.testing.assert_allclose(comparisons(again, "g").table["estimate"], comparisons(fit, "g").table["estimate"])
+
+
+@pytest.mark.parametrize(
+    ("right", "column"),
+    [
+        ("x + z + g", 1), ("x + z + C(g)", 1), ("z + x:z + x", None), ("x + center(x):z", None), ("x + (1 | g)", 1), ("z + (x | g) + x", None),
+        ("s(x) + z", None), ("x + s(z)", 1), ("x:z", None), ("`x` + z", 1), ("log(x + 9)", None), ("d * g + x", 1),
+    ],
+)  # fmt: skip
+def test_a_variable_that_is_a_column_of_its_own_moves_as_the_formula_says(right, column, monkeypatch):
+    """Columns that are the variable itself take its values: the same effects as columns made again by the formula."""
+    data = rows()
+    fit = pr.fit(pr.Model.from_formula(f"line ~ {right}", data))
+    recipe = fit.model.design.recipe
+    found = recipe.own_column("x")
+    assert found == (None if column is None else recipe.columns.index("x"))
+    quick = [f(fit, "x").table[["estimate", "lower"]].to_numpy(float) for f in (slopes, comparisons)]
+    monkeypatch.setattr(type(recipe), "own_column", lambda self, name: None)
+    slow = [f(fit, "x").table[["estimate", "lower"]].to_numpy(float) for f in (slopes, comparisons)]
+    np.testing.assert_allclose(quick, slow, rtol=1e-8)
+
+
+def test_an_offset_that_reads_a_variable_moves_with_it():
+    data = rows()
+    model = pr.Model.from_formula("count ~ x + z", data, likelihood="poisson", offset="log(x * x + 1)")
+    assert model.design.recipe.own_column("x") is None
+    assert model.design.recipe.own_column("z") is not None
+    with pytest.raises(pr.DataError, match="x"):  # a value that is no number is refused as by the formula
+        comparisons(pr.fit(model), {"z": (0.0, np.nan)})

@@ -10,7 +10,6 @@ from scipy.special import ndtr, pdtr
 
 import probreg as pr
 from probreg.assess.after import DIAGNOSTICS, diagnose, power_scaling
-from probreg.assess.after.loo import loo
 from probreg.assess.after.loo_pit import loo_pit
 from probreg.assess.after.observed import uniforms
 from probreg.assess.after.predictive_checks import predictive_checks
@@ -283,7 +282,7 @@ def test_loo_and_its_pit_are_those_of_refits(method):
     fit = pr.fit(pr.Model.from_arrays(X, y, intercept=False, prior=pr.Normal(2.0), aux={"sigma": 0.8}), method)
     mean, sd = left_out(X, y, 0.8, 2.0)
     exact = (-0.5 * ((y - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)).sum()
-    assert_allclose(float(loo(fit).elpd), exact, atol=0.1)  # 4,000 draws: 40 rows of Monte Carlo error below 0.01 each
+    assert_allclose(float(fit.loo().elpd), exact, atol=0.1)  # 4,000 draws: 40 rows of Monte Carlo error below 0.01 each
     assert_allclose(loo_pit(fit), ndtr((y - mean) / sd), atol=0.02)  # of a distribution function at 4,000 draws
 
 

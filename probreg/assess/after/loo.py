@@ -1,8 +1,5 @@
 """Is the posterior ruled by single rows? Leave-one-out by importance sampling, with the Pareto shape of every row."""
 
-import warnings
-from typing import Any
-
 import numpy as np
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails
@@ -14,26 +11,13 @@ _MOST = 20_000_000  # numbers in a pointwise log-likelihood that is still quick 
 _SHOWN = 5
 
 
-def loo(fit: Fit) -> Any:
-    """ArviZ's PSIS-LOO of a posterior, pointwise (Vehtari, Gelman & Gabry 2017); draws of an approximation q are weighed by
-    p / q besides (Magnusson et al. 2019)."""
-    import arviz as az
-
-    stats = fit.tree["sample_stats"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the warning says, the finding says row by row
-        if "log_q" in stats.data_vars:
-            return az.loo_approximate_posterior(fit.tree, log_p=stats["lp"], log_q=stats["log_q"], pointwise=True)
-        return az.loo(fit.tree, pointwise=True)
-
-
 def no_loo(fit: Fit) -> str | None:
     """Why observations cannot be left out one by one, or None."""
     if observation_rows(fit.model)[1] is not None:
         return "rows of fractional or very large weights are no single observations that could be left out"
     draws = fit.solution.draws
     size = 0 if draws is None else draws.count * fit.model.design.total
-    return f"its {size:,.0f} numbers take long; az.loo(fit.tree) computes it" if size > _MOST else None
+    return f"its {size:,.0f} numbers take long; fit.loo() computes it" if size > _MOST else None
 
 
 @DIAGNOSTICS.register
@@ -50,7 +34,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
         return no_loo(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
-        found = loo(fit)
+        found = fit.loo()
         k, good = np.asarray(found.pareto_k, dtype=float), float(found.good_k)
         size = int(np.prod(fit.model.shape)) + len(fit.model.unknown)
         score = f"elpd {found.elpd:.1f} (SE {found.se:.1f}), {found.p:.1f} effective of {size} parameters"

@@ -13,6 +13,7 @@ from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
+from probreg.fits.leave_one_out import leave_rows_out
 from probreg.likelihoods import UnivariateLikelihood
 from probreg.model.model import Model
 from probreg.system.terminal import p_said
@@ -31,7 +32,7 @@ def loo_pit(fit: Fit) -> Array:
     # log p - log q (S, 1) of draws from an approximation q, else 0: added to the weights of every observation.
     stats = fit.solution.posterior.stats
     if "log_q" not in stats:
-        log_ratio = np.zeros((1, 1))
+        log_ratio = np.zeros((len(beta), 1))
     else:
         log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])
         log_ratio = log_w.reshape(-1, 1) - log_w.max()
@@ -44,16 +45,12 @@ def loo_pit(fit: Fit) -> Array:
 
 def _left_out(model: Model, some: Design, beta: Array, known: dict[str, Any], correction: Array) -> tuple[Array, Array]:
     """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
-    from arviz_stats.base import array_stats
-
     likelihood = model.likelihood
     assert isinstance(likelihood, UnivariateLikelihood)  # `applies` has asked
     eta = plus_offset(some.X @ beta, some.offset)
     known = likelihood.at_rows(known, some.precision)
     log_lik = likelihood.log_prob(some.observed, eta, **known)
-    log_w = array_stats.psislw((log_lik - correction).T)[0].T
-    w = np.exp(log_w - log_w.max(0))
-    w /= w.sum(0)
+    w = np.exp(leave_rows_out(log_lik, correction[:, 0], weights=True).log_weights.T)
     upper = (w * likelihood.cdf(some.observed, eta, **known)).sum(0)
     if isinstance(likelihood.support, str):
         return upper, upper

@@ -234,8 +234,11 @@ def _runs(y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
 
 def _longest_run(y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
     """The largest number of neighbours with the same outcome."""
-    length, longest = np.ones(y.shape[0]), np.ones(y.shape[0])
-    for i in range(1, y.shape[1]):
-        length = np.where(y[:, i] == y[:, i - 1], length + 1.0, 1.0)
-        longest = np.maximum(longest, length)
-    return longest
+    # a run ends before each change and at the last row: runs are as long as these ends are apart
+    ends = np.ones(y.shape, dtype=bool)
+    ends[:, :-1] = y[:, 1:] != y[:, :-1]
+    row, at = np.nonzero(ends)
+    length = np.diff(at, prepend=-1)
+    first = np.flatnonzero(np.diff(row, prepend=-1))
+    length[first] = at[first] + 1
+    return np.maximum.reduceat(length, first).astype(float)

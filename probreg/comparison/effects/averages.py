@@ -6,6 +6,7 @@ in beta is a sum of outer products L_i (K, m) x_i (p), so that no array over row
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from probreg.model.model import Model
 
 Array = np.ndarray
 Aux = Mapping[str, Array]
-_NUMBERS = 1_000_000  # draws times rows times classes held at once
+_NUMBERS = 65_536  # draws times rows times classes at once: what a processor keeps near it
 _STEP = 2e-3  # of eta, in five-point differences: their error, step^4 / 30, and rounding are both near 1e-13
 
 
@@ -36,6 +37,10 @@ class Target(Protocol):
         """`residual` (..., n, m) each: what is added to the linear predictors of `sums`, where something is."""
         ...
 
+    def averages(self, model: Model, draws: "DrawsAtOnce", groups: Sequence[RowGroup]) -> Array:
+        """The averages over groups at some draws, (s, G, K)."""
+        ...
+
     def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
         """Pairs L (n, K, m) and x (n, p) with d h_ik / d beta_jl = sum over pairs of L_ikl x_ij."""
         ...
@@ -43,6 +48,28 @@ class Target(Protocol):
     def sums(self) -> list[Mapping[str, RowSums]]:
         """Of each process the sums over rows that x is of its columns, in the order of these pairs."""
         ...
+
+
+@dataclass(frozen=True, eq=False)
+class DrawsAtOnce:
+    """Some draws, beta (s, p, m) and aux (s, 1), with what is added to the predictors of a target, and the means and their slopes
+    that several targets share."""
+
+    beta: Array
+    aux: Aux
+    residual: Sequence[Array]
+    means: dict[int, Array]  # (s, n, K), by the identity of the rows
+    slopes: dict[int, Array]  # d mean / d eta (s, n, K, m)
+
+    def mean_at(self, model: Model, at: "AverageMean") -> Array:
+        if id(at) not in self.means:
+            self.means[id(at)] = at.values(model, self.beta, self.aux, self.residual)
+        return self.means[id(at)]
+
+    def slope_at(self, model: Model, at: "AverageMean") -> Array:
+        if id(at) not in self.slopes:
+            self.slopes[id(at)] = jacobian(model.likelihood, at.eta(self.beta))
+        return self.slopes[id(at)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +83,9 @@ class AverageMean:
     def values(self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()) -> Array:
         eta = self.eta(beta)
         return _mean(model.likelihood, eta + residual[0] if residual else eta, aux)
+
+    def averages(self, model: Model, draws: DrawsAtOnce, groups: Sequence[RowGroup]) -> Array:
+        return _shared(draws.mean_at(model, self), groups)
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [{key: RowSums.values(x) for key, x in self.inputs.items()}]
@@ -82,6 +112,23 @@ class AverageSlope:
         if residual:
             eta, v = eta + residual[1], v + residual[0]
         return np.einsum("...nkm,...nm->...nk", jacobian(model.likelihood, eta), v)
+
+    def averages(self, model: Model, draws: DrawsAtOnce, groups: Sequence[RowGroup]) -> Array:
+        if draws.residual:
+            return _shared(self.values(model, draws.beta, draws.aux, draws.residual), groups)
+        J = draws.slope_at(model, self.at)
+        if self.one is not None:
+            # sum_i s_i J_i beta_j: the slope of eta is the same in every row
+            return np.stack([np.einsum("skm,sm->sk", _share(J, g), draws.beta[:, self.one]) for g in groups], 1)
+        return _shared(np.einsum("snkm,snm->snk", J, self.D @ draws.beta), groups)
+
+    @cached_property
+    def one(self) -> int | None:
+        """The column whose slope is 1 in every row, where all others are 0."""
+        if not isinstance(self.D, np.ndarray) or not len(self.D):
+            return None
+        moving = np.flatnonzero(self.D.any(0))
+        return int(moving[0]) if len(moving) == 1 and (self.D[:, moving[0]] == 1.0).all() else None
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [self.differences, *self.at.sums()]
@@ -140,22 +187,36 @@ def _outer(L: Array, X: Array) -> Array:
     return np.moveaxis((X.T @ L.reshape(len(L), -1)).reshape(X.shape[1], *L.shape[1:]), 0, 1)
 
 
-def average_of_draws(
+def _share(h: Array, g: RowGroup) -> Array:
+    """sum_i s_i h_i of (s, n, ...)."""
+    # einsum of one row of numbers and a stack is no product of matrices; tensordot is
+    return np.asarray(np.tensordot(h if len(g.rows) == h.shape[1] else h[:, g.rows], g.share, ((1,), (0,))))
+
+
+def _shared(h: Array, groups: Sequence[RowGroup]) -> Array:
+    return np.stack([_share(h, g) for g in groups], 1)
+
+
+def averages_of_draws(
     model: Model,
-    target: Target,
-    groups: list[RowGroup],
+    asked: Sequence[tuple[Target, list[RowGroup]]],
     draws: Mapping[str, Array],
-    residual: Callable[[slice], Sequence[Array]] = lambda atoms: (),
-) -> Array:
-    """(S, G, K): the averages at every draw of beta (S, p, m) and aux (S, 1), with what is added to the predictors of some atoms."""
-    out, first = [], 0
-    for part in _parts(draws, max(g.rows.max(initial=0) for g in groups) + 1, model):
+    residual: Callable[[Target, slice], Sequence[Array]] = lambda target, atoms: (),
+) -> list[Array]:
+    """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with what is added to the predictors of
+    some atoms."""
+    found: list[list[Array]] = [[] for _ in asked]
+    first, n = 0, max((g.rows.max(initial=0) + 1 for _, groups in asked for g in groups), default=1)
+    for part in _parts(draws, n, model):
         atoms = slice(first, first + len(part["beta"]))
         first = atoms.stop
         aux = {k: v for k, v in part.items() if k != "beta"}
-        h = target.values(model, part["beta"], aux, residual(atoms))
-        out.append(np.stack([np.einsum("n,snk->sk", g.share, h[:, g.rows]) for g in groups], 1))
-    return np.concatenate(out)
+        means: dict[int, Array] = {}
+        slopes: dict[int, Array] = {}
+        for into, (target, groups) in zip(found, asked, strict=True):
+            at_once = DrawsAtOnce(part["beta"], aux, residual(target, atoms), means, slopes)
+            into.append(target.averages(model, at_once, groups))
+    return [np.concatenate(parts) for parts in found]
 
 
 def _parts(draws: Mapping[str, Array], n: int, model: Model) -> Iterator[dict[str, Array]]:

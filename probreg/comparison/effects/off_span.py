@@ -99,7 +99,7 @@ def effect_sums(fit: Fit, targets: Sequence[Target], *, closed: bool) -> EffectS
     parts: list[Mapping[str, RowSums]] = []
     places: dict[int, list[slice]] = {}
     first = 0
-    for target in targets:
+    for target in {id(target): target for target in targets}.values():
         places[id(target)] = []
         for each in target.sums():
             n = next(iter(each.values())).n

@@ -1,12 +1,12 @@
 """What effects come as: a table with intervals, the covariance or the draws behind it, and what was averaged, in words."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison.effects.averages import RowGroup, Target, average, average_of_draws
+from probreg.comparison.effects.averages import RowGroup, Target, average, averages_of_draws
 from probreg.comparison.effects.off_span import EffectSums, EtaTarget, effect_sums
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
@@ -212,7 +212,7 @@ def _of_draws(
     rng, size = np.random.default_rng([fit.seed, 7]), len(posterior["beta"])
     linear = left is not None and _linear(fit, scale)
     joint = None if left is None or linear else (left, left.joint(fit, size, rng))
-    z = np.concatenate([_drawn(fit, q, scale, posterior, joint) for q in quantities], 1)
+    z = np.concatenate(_drawn(fit, quantities, scale, posterior, joint), 1)
     if left is not None and linear:
         z = z + left.draws_of_linear(fit, [q.terms for q in quantities], scale.link, size, rng)
     shown = scale.back.inverse(z)
@@ -237,9 +237,12 @@ def _of_asymptotic(
     here = {"beta": np.broadcast_to(fit.solution.beta, (S, *fit.solution.beta.shape))}
     here |= {a: np.full((S, 1), v) for a, v in fit.aux.items()}
     joint = (left, drawn)
-    z = np.concatenate([_drawn(fit, q, scale, {"beta": beta, **held, **aux}, joint) for q in quantities], 1)
+    z = np.concatenate(_drawn(fit, quantities, scale, {"beta": beta, **held, **aux}, joint), 1)
     # the average of the mean over the process, then its contrast: link(E b) - link(E a)
-    middle = [_contrast(q, [scale.link.forward(a.mean(0)) for a in _averages(fit, q, here, joint)]) for q in quantities]
+    middle = [
+        _contrast([scale.link.forward(a.mean(0)) for a in each]).ravel()
+        for each in _averages(fit, quantities, here, joint)
+    ]
     shown, back = scale.back.inverse(z), scale.back.inverse
     lower, upper = equal_tail(shown, prob)
     error, which = shown.std(0, ddof=1), f"{words.get('kind', 'given')} covariance"
@@ -254,27 +257,32 @@ def _of_asymptotic(
 Joint = tuple[EffectSums, JointDraws]
 
 
-def _averages(fit: Fit, q: AveragedEffect, draws: Mapping[str, Array], joint: Joint | None) -> list[Array]:
-    """(S, G, K) of each target."""
+def _averages(
+    fit: Fit, quantities: Sequence[AveragedEffect], draws: Mapping[str, Array], joint: Joint | None
+) -> list[list[Array]]:
+    """(S, G, K) of each target of each effect."""
 
-    def added(target: Target) -> Callable[[slice], Sequence[Array]]:
+    def added(target: Target, atoms: slice) -> Sequence[Array]:
         if joint is None:
-            return lambda atoms: ()
+            return ()
         left, drawn = joint
-        return lambda atoms: [np.asarray(drawn.at(place, atoms)) for place in left.places[id(target)]]
+        return [np.asarray(drawn.at(place, atoms)) for place in left.places[id(target)]]
 
-    return [average_of_draws(fit.model, t, q.groups, draws, added(t)) for t in q.targets]
-
-
-def _contrast(q: AveragedEffect, each: list[Array]) -> Array:
-    z = each[0] if len(each) == 1 else each[1] - each[0]
-    return z.ravel()
+    found = iter(averages_of_draws(fit.model, [(t, q.groups) for q in quantities for t in q.targets], draws, added))
+    return [[next(found) for _ in q.targets] for q in quantities]
 
 
-def _drawn(fit: Fit, q: AveragedEffect, scale: Scale, draws: Mapping[str, Array], joint: Joint | None) -> Array:
-    each = [scale.link.forward(a) for a in _averages(fit, q, draws, joint)]
-    z = each[0] if len(each) == 1 else each[1] - each[0]
-    return z.reshape(len(z), -1)
+def _contrast(each: list[Array]) -> Array:
+    """The average, or the second less the first."""
+    return each[0] if len(each) == 1 else each[1] - each[0]
+
+
+def _drawn(
+    fit: Fit, quantities: Sequence[AveragedEffect], scale: Scale, draws: Mapping[str, Array], joint: Joint | None
+) -> list[Array]:
+    """The draws (S, R) of each effect on the scale of the link."""
+    each = [_contrast([scale.link.forward(a) for a in averages]) for averages in _averages(fit, quantities, draws, joint)]
+    return [z.reshape(len(z), -1) for z in each]
 
 
 def atoms(fit: Fit) -> dict[str, Array]:

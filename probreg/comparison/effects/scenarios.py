@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,41 @@ class Population:
     origin: Mapping[str, Any]  # the table before anything was set: its range is where columns are known to exist
     groups: Groups = "typical"  # whose effects a row of a model with groups has
     codes: Mapping[str, Array] = field(default_factory=dict)  # of new groups: their numbers (n,), by the term
+    met: dict[tuple[str, bytes], AverageMean] = field(default_factory=dict)  # means at moved rows, which contrasts share
 
     @property
     def n(self) -> int:
         return len(self.weights)
 
-    def mean(self, **moved: Any) -> AverageMean:
-        """The mean at these rows, with some variables moved to other values (n,)."""
+    @cached_property
+    def here(self) -> AverageMean:
+        """The mean at these rows."""
         if not self.table:  # an intercept alone reads nothing
             return AverageMean(np.ones((self.n, 1)), self.offset)
+        return self._made({})
+
+    def mean(self, name: str, to: Any) -> AverageMean:
+        """The mean at these rows with one variable at other values (n,)."""
+        to = np.asarray(to)
+        key = name, to.tobytes()  # of the same numbers, or of the same objects
+        if key not in self.met:
+            self.met[key] = self._moved(name, to)
+        return self.met[key]
+
+    def _moved(self, name: str, to: Array) -> AverageMean:
+        column = self._own_column(name)
+        if column is None or not _finite(to):
+            return self._made({name: to})
+        if np.array_equal(to, self.here.X[:, column]):
+            return self.here
+        X = self.here.X.copy()
+        X[:, column] = to
+        return replace(self.here, X=X)
+
+    def _own_column(self, name: str) -> int | None:
+        return self.design.recipe.own_column(name) if isinstance(self.here.X, np.ndarray) else None
+
+    def _made(self, moved: Mapping[str, Any]) -> AverageMean:
         made = self._at({**self.table, **moved}, self.offset)
         for key, codes in self.codes.items():
             made.inputs[key][:, 0] = codes
@@ -63,12 +90,13 @@ class Population:
         """The same rows with effects of known, new or typical groups. DataError for groups that are not known."""
         if not self.design.recipe.grouped:
             return self
-        own = replace(self, groups=groups, what=f"{self.what}; {words_of(groups, identity=True)}")
+        own = replace(self, groups=groups, met={}, what=f"{self.what}; {words_of(groups, identity=True)}")
         if groups != "new":
             return own
         # numbers of new groups stand in the order of all rows, of which differences take parts
         return replace(
             own,
+            met={},
             codes={
                 key: x[:, 0].copy()
                 for key, x in own._at(self.table, self.offset).inputs.items()
@@ -78,7 +106,7 @@ class Population:
 
     def set_to(self, **values: Any) -> "Population":
         """The same rows with variables set to one value each."""
-        return replace(self, table={**self.table, **{k: _repeated(v, self.n) for k, v in values.items()}})
+        return replace(self, table={**self.table, **{k: _repeated(v, self.n) for k, v in values.items()}}, met={})
 
     def slope(self, name: str) -> AverageSlope:
         """The columns' derivatives along a variable, by five-point differences that stay within what was observed."""
@@ -86,6 +114,8 @@ class Population:
         if len(missing := np.flatnonzero(np.isnan(x))):
             self.design.at(self.table, offset=self.offset)  # names the rows
             raise DataError(f"{name!r} is missing a value in row {missing[0]}: there is no slope there")
+        if (column := self._own_column(name)) is not None:
+            return self._slope_of_one(column)
         seen = np.asarray(self.origin[name], dtype=float)
         seen = seen[~np.isnan(seen)]
         spread = float(seen.std()) or float(np.abs(seen).max()) or 1.0
@@ -97,16 +127,31 @@ class Population:
         for where, sign in ((below, 1.0), (above & ~below, -1.0)):
             steps[where], weights[where] = sign * np.array(_FORWARD[0]), sign * np.array(_FORWARD[1])
         weights /= 12.0 * h
-        made = [self.mean(**{name: x + k * h}) for k in steps.T]
-        widths = {key: term.basis.width for key, term in self.design.recipe.processes.items()}
-        widths |= {key: 1 + len(term.effects) for key, term in self.design.recipe.grouped.items()}
+        made = [self.mean(name, x + k * h) for k in steps.T]
         moved = {}
-        for key, width in widths.items():
+        for key, width in self._widths.items():
             rows = np.stack([at.inputs[key] for at in made], 1)
             # a process of other variables has no slope in this one, not even by rounding
             still = (rows == rows[:, :1]).all()
             moved[key] = _no_difference(self.n, width) if still else RowSums(weights, rows)
-        return AverageSlope(self.mean(), combined([at.X for at in made], weights), moved)
+        return AverageSlope(self.here, combined([at.X for at in made], weights), moved)
+
+    def _slope_of_one(self, column: int) -> AverageSlope:
+        """The derivative along a column itself: 1 there, 0 elsewhere."""
+        D = np.zeros(self.here.X.shape)
+        D[:, column] = 1.0
+        return AverageSlope(self.here, D, {key: _no_difference(self.n, w) for key, w in self._widths.items()})
+
+    @property
+    def _widths(self) -> dict[str, int]:
+        """The numbers that enter each process in a row."""
+        widths = {key: term.basis.width for key, term in self.design.recipe.processes.items()}
+        return widths | {key: 1 + len(term.effects) for key, term in self.design.recipe.grouped.items()}
+
+
+def _finite(x: Array) -> bool:
+    """Whether these are numbers, none of them missing or infinite."""
+    return x.dtype.kind in "iuf" and bool(np.isfinite(x).all())
 
 
 def _no_difference(n: int, width: int) -> RowSums:
@@ -176,7 +221,7 @@ def balanced(of: Population) -> Population:
     table |= {name: _repeated("any", n) for name in groups}
     offset = None if of.offset is None else np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
     what = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
-    return replace(of, table=table, weights=np.ones(n), offset=offset, what=what)
+    return replace(of, table=table, weights=np.ones(n), offset=offset, what=what, met={})
 
 
 def _array_offset(design: Design) -> bool:

@@ -92,7 +92,7 @@ def predictions(
     of, keys = _population(fit, data, by, groups, grid)
     names, rows = row_groups(of, keys)
     asked = [
-        AveragedEffect({f"{k} =": v for k, v in said.items()}, (setting.mean(),), rows, names)
+        AveragedEffect({f"{k} =": v for k, v in said.items()}, (setting.here,), rows, names)
         for said, setting in settings(of, at)
     ]
     link = fit.model.likelihood.link
@@ -184,7 +184,7 @@ def comparisons(
         where = {f"{k} =": v for k, v in said.items()}
         for name, how in wanted.items():
             for move in moves(setting, name, how):
-                both = (setting.mean(**{name: move.low}), setting.mean(**{name: move.high}))
+                both = (setting.mean(name, move.low), setting.mean(name, move.high))
                 label = {"variable": name, "contrast": move.contrast}
                 asked.append(AveragedEffect(label | where, both, rows, names))
     scale = MEASURES[measure]

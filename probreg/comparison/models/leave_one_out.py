@@ -224,14 +224,8 @@ def _aux(model: Model, log_aux: Array) -> dict[str, float]:
 
 
 def _by_importance(fit: Fit) -> LeftOut:
-    """PSIS over the draws: arviz on the log likelihood of the tree."""
-    import warnings
-
-    import arviz as az
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its verdict on Pareto k is told below, with the rows
-        found = az.loo(fit.tree, pointwise=True)
+    """PSIS over the draws."""
+    found = fit.loo()
     k = np.asarray(found.pareto_k).ravel()
     bad = np.flatnonzero(k > _K)
     labels = np.asarray(found.pareto_k["obs"].values)

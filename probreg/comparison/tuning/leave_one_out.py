@@ -9,9 +9,8 @@ one Newton step from the mode of all rows leads to z_i + (I - h_i W_i)^-1 h_i g_
 restrict H to the coefficients off their kinks). One observation is left out: a row of weight w loses one of its w.
 """
 
-import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -101,11 +100,7 @@ class _LeftOut:
 
 
 def _leave_out(fitted: Fit) -> _LeftOut:
-    import arviz as az
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its verdict on Pareto k is told in the notes
-        found: Any = az.loo(fitted.tree, pointwise=True)
+    found = fitted.loo()
     return _LeftOut(float(found.elpd), float(found.se), int((np.asarray(found.pareto_k) > _K).sum()))
 
 

@@ -15,6 +15,7 @@ import ast
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from probreg.data.formula.grammar import (
@@ -147,6 +148,7 @@ class Bar:
         )
 
 
+@lru_cache(maxsize=64)
 def parse_formula(text: str) -> FormulaLayout:
     """The parts of `response ~ terms`, every factor checked; DataError names the piece that cannot stand."""
     cut = formula_tokens(text)

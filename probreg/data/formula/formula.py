@@ -132,6 +132,18 @@ class Recipe:
         alone = [(e, e.alone.args) for e in parse_formula(self.formula).factors.values() if e.alone]
         return {e.written(): tuple(map(e.written, arguments)) for e, arguments in alone}
 
+    def own_column(self, name: str) -> int | None:
+        """The number of the column that is the variable itself, where neither another column nor the offset reads it."""
+        parts = parse_formula(self.formula)
+        reads = [text for text, factor in parts.every_factor.items() if name in factor.variables]
+        grouped = [bar for bar in parts.bars if name in (*bar.group, *bar.effects.variables)]
+        added = parse_expression(self.offset).variables if self.offset else ()
+        if len(reads) != 1 or grouped or name in added:
+            return None
+        (text,) = reads
+        alone = parts.factors[text].column == name and text not in self.state["levels"]
+        return self.columns.index(name) if alone and [t for t in parts.terms if text in t] == [(text,)] else None
+
     @cached_property
     def written(self) -> tuple[tuple[str, ...], ...]:
         """The factors of each term, as the names of its columns call them."""

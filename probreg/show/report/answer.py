@@ -195,7 +195,7 @@ def _column_change(of: Population, move: Contrast) -> Array | None:
     """c (p,), what the columns change by, where that is the same in every row; None elsewhere, and for a Gaussian process."""
     if of.design.recipe.processes:
         return None
-    low, high = (of.mean(**{move.variable: v}) for v in (move.low, move.high))
+    low, high = (of.mean(move.variable, v) for v in (move.low, move.high))
     D = high.X - low.X
     rounding = 16.0 * np.finfo(float).eps * np.maximum(np.abs(high.X), np.abs(low.X)).max(0, initial=0.0)
     if (np.ptp(D, axis=0) > _SAME * np.abs(D).max(0, initial=0.0) + rounding).any():

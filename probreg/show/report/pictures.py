@@ -5,7 +5,6 @@ Beside them stands how far to trust draws: R-hat, effective sample sizes, diverg
 
 import base64
 import platform
-import warnings
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from io import BytesIO
@@ -108,16 +107,12 @@ def _obstacle(fit: Fit) -> str | None:
         return "leave-one-out is left out here: weights stand for more observations than are written out"
     size = fit.tree["log_likelihood"]["y"].size
     if size > _MOST:
-        return f"leave-one-out is left out here for its size; az.loo(fit.tree) computes it from {size:,} numbers"
+        return f"leave-one-out is left out here for its size; fit.loo() computes it from {size:,} numbers"
     return None
 
 
 def _loo(fit: Fit) -> list[str]:
-    import arviz as az
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the warning says, the last column shows
-        found = az.loo(fit.tree, pointwise=True)
+    found = fit.loo()
     high = int((np.asarray(found.pareto_k) > 0.7).sum())
     return [
         minus(f"{found.elpd:.2f}"),

@@ -1,0 +1,85 @@
+"""Leaving rows out by smoothed weights: the compiled pass gives ArviZ's numbers."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import probreg as pr
+from probreg.fits.leave_one_out import leave_rows_out
+
+az = pytest.importorskip("arviz")
+
+
+def theirs(fit: pr.Fit):
+    stats = fit.tree["sample_stats"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if "log_q" in stats:
+            return az.loo_approximate_posterior(fit.tree, log_p=stats["lp"], log_q=stats["log_q"], pointwise=True)
+        return az.loo(fit.tree, pointwise=True)
+
+
+def rows(n: int = 60):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, 2))
+    return X, X @ [1.0, -0.5] + rng.standard_t(3, n)
+
+
+@pytest.mark.parametrize("method", ["conjugate", "laplace", "importance", pr.NUTS(draws=250, chains=2)])
+def test_loo_is_that_of_arviz(method):
+    X, eta = rows()
+    if method == "conjugate":
+        model = pr.Model.from_arrays(X, eta)
+    else:
+        model = pr.Model.from_arrays(X, (eta > 0).astype(int), likelihood="bernoulli", prior=pr.Normal(2.0))
+    fit = pr.fit(model, method, seed=3)
+    own, other = fit.loo(), theirs(fit)
+    assert own is fit.loo()
+    for name in ("elpd", "p", "good_k"):
+        assert getattr(own, name) == pytest.approx(getattr(other, name), rel=1e-10)
+    assert own.se == pytest.approx(np.sqrt(len(own.elpd_i) * np.var(other.elpd_i.values, ddof=1)), rel=1e-10)
+    np.testing.assert_allclose(own.elpd_i, other.elpd_i, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(own.pareto_k, other.pareto_k, rtol=1e-9, atol=1e-10)
+    assert (own.n_samples, own.n_data_points, own.warning, own.approx_posterior) == (
+        other.n_samples, other.n_data_points, other.warning, other.approx_posterior,
+    )  # fmt: skip
+    assert str(own).split("\n")[0] == str(other).split("\n")[0]
+
+
+@pytest.mark.parametrize("S", [25, 60, 226, 999, 4000])
+def test_weights_are_smoothed_as_by_arviz_for_few_draws_and_heavy_tails(S):
+    from arviz_stats.base import array_stats
+
+    rng = np.random.default_rng(S)
+    # weights from short to infinite variance; many equal values; one row in no order, one sorted
+    log_lik = np.stack([a * np.log(rng.random(S)) for a in (0.1, 0.5, 0.9, 1.4)], 1)
+    log_lik = np.hstack([log_lik, np.sort(log_lik), log_lik.round(1)[:, 2:], -log_lik[:, :1] ** 3])
+    ratio = 0.3 * rng.normal(size=S)
+    found = leave_rows_out(log_lik, ratio, weights=True)
+    for i in range(log_lik.shape[1]):
+        log_w, k = array_stats.psislw(log_lik[:, i] - ratio)
+        np.testing.assert_allclose(found.k[i], k, rtol=1e-9, atol=1e-12)
+        # draws of equal weight may share their smoothed values in another order
+        np.testing.assert_allclose(np.sort(found.log_weights[i]), np.sort(log_w), rtol=1e-9, atol=1e-9)
+        assert found.elpd[i] == pytest.approx(logsumexp(log_w + log_lik[:, i]), rel=1e-9, abs=1e-10)
+        assert found.lppd[i] == pytest.approx(logsumexp(log_lik[:, i]) - np.log(S), rel=1e-12)
+
+
+def test_rows_that_say_nothing_and_rows_without_a_density():
+    log_lik = np.full((100, 3), -1.5)
+    log_lik[7, 1], log_lik[8, 2] = -np.inf, np.nan
+    found = leave_rows_out(log_lik)
+    assert found.k[0] == -np.inf
+    assert found.elpd[0] == pytest.approx(-1.5)
+    assert np.isnan(found.elpd[1:]).all()
+    assert np.isnan(found.k[1:]).all()
+    with pytest.raises(pr.DataError, match="25 draws or more, and there are 24"):
+        leave_rows_out(log_lik[:24])
+
+
+def test_a_mode_has_no_draws_to_weigh():
+    X, y = rows(20)
+    with pytest.raises(pr.Incompatible, match="of a posterior, and closed_form finds a mode"):
+        pr.fit(pr.Model.from_arrays(X, y)).loo()
