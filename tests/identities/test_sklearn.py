@@ -142,11 +142,11 @@ def test_the_standard_deviation_of_counts_and_of_posteriors_is_that_of_their_dra
     # Var(y) = mu + mu^2 x'Vx
     np.testing.assert_allclose(sd**2, mean + mean**2 * np.einsum("ij,jk,ik->i", rows, V, rows), rtol=1e-8)
     for estimator, y, rtol in (
-        (Regressor(method="conjugate"), Y, 0.05),
+        (Regressor(method="conjugate"), Y[:11], 0.1),  # Student-t with 7 degrees of freedom
         (Regressor("poisson", method="laplace"), COUNTS, 0.05),
         (Regressor(pr.StudentT(nu=5.0), method="laplace"), Y, 0.1),
     ):
-        fitted = estimator.fit(X, y)
+        fitted = estimator.fit(X[: len(y)], y)
         draws = fitted.fit_.predictive(NEW).sample(np.random.default_rng(0), 40_000)
         mean, sd = fitted.predict(NEW, return_std=True)
         np.testing.assert_allclose(sd, draws.std(0), rtol=rtol)
