@@ -23,7 +23,7 @@ LAYERS = [
     {"recipes", "assess"},  # one line for a known model; whether to believe a fit
     {"comparison"},  # between fits and within them
     {"show"},  # pictures, reports, the command line
-    {"plot", "bounds"},  # the paths by which people import the pictures, and the bounds of scores
+    {"plot", "bounds", "sklearn"},  # by which people import pictures, bounds of scores, and estimators of scikit-learn
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 ROOT = pathlib.Path(probreg.__file__).parent
@@ -40,6 +40,7 @@ HEAVY = (
     "narwhals",
     "typer",
     "jinja2",
+    "sklearn",
 )
 
 

@@ -171,7 +171,7 @@ def _eta(design: Design, beta: Array) -> Array:
 def predict(model: Model, solution: Solution, method: Method, design: Design, *, prob: float, seed: int) -> Prediction:
     """Mean and intervals at the rows of a design; NotConverged when there is no estimate."""
     require_predictive(solution, method)
-    _estimable(model, solution, design)
+    require_estimable(model, solution, design)
     point = solution.draws is None
     spread = point and isinstance(model.likelihood, UnivariateLikelihood) and not _errorless(model, solution)
     if model.design.weight_kind == "sampling":
@@ -388,7 +388,7 @@ def predictor_covariance(X: Array, scale: Array | UnwrittenCovariance, m: int) -
     return np.einsum("np,pkql,nq->nkl", X, S, X, optimize=True)
 
 
-def _estimable(model: Model, solution: Solution, design: Design) -> None:
+def require_estimable(model: Model, solution: Solution, design: Design) -> None:
     """Incompatible at rows that are no combination of the training rows: there X beta has no estimate (Searle 1971)."""
     if solution.null_space is None:
         return

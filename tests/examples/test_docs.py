@@ -4,11 +4,14 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
+import probreg as pr
+
 ROOT = pathlib.Path(__file__).parents[2]
-EVERY = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EVERY = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [p for p in EVERY[1:] if "```python" in p.read_text()]
 SOURCES = [p for room in ("probreg", "tests", "examples", "benchmarks") for p in (ROOT / room).rglob("*.py")]
 
@@ -36,6 +39,14 @@ def test_the_links_of_a_page_lead_somewhere(page: pathlib.Path):
 def test_pages_that_code_and_messages_name_exist():
     named = {m for p in [*SOURCES, *EVERY] for m in re.findall(r"docs/[\w/-]+\.md", p.read_text())}
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
+
+
+def test_the_citation_names_this_version_and_the_licence():
+    said = dict(re.findall(r"^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text(), flags=re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {"cff-version", "message", "title"} <= set(said)
+    assert (said["version"], said["license"]) == (project["version"], project["license"])
+    assert project["version"] == pr.__version__
 
 
 def test_the_code_of_the_readme_runs_and_prints_the_table_that_is_shown(tmp_path: pathlib.Path):

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import warnings
@@ -13,6 +14,8 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.data import moments_origin
+from probreg.fits import storage
 from probreg.inference import Method
 from probreg.priors import Normal
 from tests.conftest import covering
@@ -341,6 +344,17 @@ def test_draws_that_come_out_otherwise_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "times_root", lambda z, root: real(z, root) * (1 + 1e-15))
     with pytest.warns(pr.ProbregWarning, match="differ from those that were saved, by another NumPy or processor"):
         pr.load_fit(path)
+
+
+def test_every_format_stands_in_the_policy_and_has_a_file_that_is_read_or_refused():
+    page = (pathlib.Path(pr.__file__).parents[1] / "docs" / "explanation" / "storage.md").read_text()
+    table = re.findall(r"^\| (\d+) \| .* \| (.*) \|$", page, flags=re.MULTILINE)
+    assert [int(number) for number, _ in table] == list(range(1, storage._FORMAT + 1))
+    for number, today in table:
+        path = SAVED / f"format_{number}.h5"
+        assert path.exists()
+        assert today.startswith("read") == (int(number) >= storage._OLDEST)
+    assert f'"{moments_origin._FORMAT}"' in page
 
 
 def test_a_file_of_the_format_before_is_refused_with_its_name():

@@ -1,0 +1,15 @@
+"""Models as scikit-learn estimators: `Regressor` and `Classifier`, for pipelines, grid searches and cross-validation.
+
+Each builds a `Model` of the arrays that it is given and calls `fit`. The labelled result is the attribute `fit_`, which
+summaries, comparisons and pictures read. docs/how-to/scikit-learn.md says more.
+"""
+
+try:
+    import sklearn as sklearn
+except ImportError as error:
+    raise ImportError("probreg.sklearn needs scikit-learn: pip install 'probreg[sklearn]'") from error
+
+from probreg.sklearn.classifier import Classifier
+from probreg.sklearn.regressor import Regressor
+
+__all__ = ["Classifier", "Regressor"]

@@ -1,0 +1,119 @@
+"""What the estimators share: how their parameters are read, the model of some rows, and what it says of others."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from probreg.arguments.arrays import floats
+from probreg.data.weights import RowWeights, WeightKind
+from probreg.errors import DataError
+from probreg.fits.fit import Fit, fit
+from probreg.fits.prediction import require_estimable, require_predictive
+from probreg.likelihoods import LIKELIHOODS, Likelihood
+from probreg.model.model import Model
+from probreg.model.predictive import Predictive
+from probreg.priors import Flat
+from probreg.priors.weak import WEAK
+
+Array = np.ndarray
+_NUMBERS = 2_000_000  # draws times rows that are held at once
+
+
+class ModelEstimator(BaseEstimator):
+    """What both estimators share: parameters, the model of some rows, and its predictive distribution at others."""
+
+    likelihood: Any
+    prior: Any
+    method: Any
+    aux: Any
+    fit_intercept: bool
+    weights: WeightKind
+    seed: int
+    fit_: Fit
+
+    @abstractmethod
+    def likelihood_for(self, response: Array) -> Likelihood:
+        """The likelihood of this response. Incompatible where it is not one of this kind of estimator."""
+
+    def _fitted(self, X: Any, y: Array, weights: Array | None, response: str) -> Fit:
+        """The fit of rows and weights that have been read."""
+        names = getattr(self, "feature_names_in_", None)
+        model = Model.from_arrays(
+            X,
+            y,
+            columns=None if names is None else list(names),
+            intercept=self.fit_intercept,
+            likelihood=self.likelihood_for(y),
+            prior=read_prior(self.prior),
+            aux=self.aux or {},
+            weights=weights if weights is None or self.weights == "frequency" else RowWeights(self.weights, weights),
+            response=response,
+        )
+        return fit(model, self.method, seed=self.seed)
+
+    def _read_weights(self, sample_weight: Any, n: int) -> Array | None:
+        """One number per row. DataError for what is not of the kind that `weights` says."""
+        if self.weights not in get_args(WeightKind):
+            raise DataError(f"weights is 'frequency', 'precision' or 'sampling', got {self.weights!r}")
+        if sample_weight is None:
+            return None
+        w = floats(sample_weight, "sample_weight")
+        if w.shape != (n,):
+            raise DataError(f"sample_weight is one number per row: expected shape ({n},), got {w.shape}")
+        if self.weights == "frequency" and len(bad := np.flatnonzero(np.isfinite(w) & (w % 1 != 0))):
+            raise DataError(
+                f"the weight of row {bad[0]} is {w[bad[0]]:g}, and plain weights are frequencies, whole numbers of equal rows. "
+                "Other weights say what they are: weights='precision', a noise variance of sigma²/w, or weights='sampling', "
+                "units of a population"
+            )
+        return w
+
+    def _predictives(self, X: Array) -> Iterator[Predictive]:
+        """p(y | draw, or estimate) at blocks of the rows."""
+        model, solution = self.fit_.model, self.fit_.solution
+        if solution.draws is None:
+            aux = {a: np.full((1, 1), v) for a, v in ({**model.fixed, **solution.aux}).items()}
+            # eta = X beta at the estimate; of columns that are combinations of others X beta is estimated, beta is not
+            yield Predictive(model.likelihood, (self._rows(X) @ solution.beta)[None], aux)
+            return
+        self._rows(X)
+        size = max(1, _NUMBERS // (solution.draws.count * model.shape[1]))
+        for start in range(0, len(X), size):
+            yield self.fit_.predictive(X[start : start + size])
+
+    def _rows(self, X: Array) -> Array:
+        """The rows with their column of ones, where the fit has an estimate of their mean."""
+        require_predictive(self.fit_.solution, self.fit_.method)
+        design = self.fit_.model.design.at(X)
+        require_estimable(self.fit_.model, self.fit_.solution, design)
+        return design.X
+
+    def _read_new(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype="float64")
+
+
+def read_prior(given: Any) -> Any:
+    """A prior as it is, or the one that a text says; so for each entry of a mapping."""
+    if isinstance(given, Mapping):
+        return {key: read_prior(value) for key, value in given.items()}
+    if not isinstance(given, str):
+        return given
+    if given in ("flat", "weak"):
+        return Flat() if given == "flat" else WEAK
+    from probreg.show.cli.priors import parse_prior
+
+    return parse_prior(given)
+
+
+def read_likelihood(given: Any) -> Likelihood:
+    """A likelihood as it is, by its name, or as a call with its settings."""
+    if isinstance(given, str) and "(" in given:
+        from probreg.show.cli.priors import parse_likelihood
+
+        return parse_likelihood(given)
+    return LIKELIHOODS.resolve(given)

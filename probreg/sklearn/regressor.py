@@ -1,0 +1,215 @@
+"""Regressions of numbers as a scikit-learn estimator."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from probreg.arguments.types import ArrayLike
+from probreg.data.design import own_name
+from probreg.data.weights import refuse_sampling
+from probreg.errors import Incompatible
+from probreg.fits.prediction import noise_of_scale, predictor_covariance
+from probreg.inference import Method, MethodName
+from probreg.inference.uncertainty.asymptotic import has_standard_error
+from probreg.likelihoods import (
+    LIKELIHOODS,
+    CountLikelihood,
+    Likelihood,
+    LikelihoodName,
+    OfClasses,
+    UnivariateLikelihood,
+)
+from probreg.model.predictive import Predictive
+from probreg.priors import AuxPrior, Prior
+from probreg.priors.joint import Key
+from probreg.sklearn.estimator import Array, ModelEstimator, read_likelihood
+
+
+class Regressor(RegressorMixin, ModelEstimator):
+    """A regression of numbers: the mean of y is a function of X beta, the noise is what the likelihood says.
+
+    By default least squares: Gaussian noise and no penalty. The parameters are those of `Model.from_arrays` and `fit`; offsets
+    and trials are not among them. `score` is R^2 for every likelihood, as scikit-learn has it.
+
+    Parameters
+    ----------
+    likelihood : str or Likelihood
+        "gaussian", "student", "poisson", "negative_binomial", another name in `LIKELIHOODS` whose response is a number,
+        such a name with its settings, "quantile(0.9)", or an object.
+    prior : str or Prior or mapping
+        "flat" (maximum likelihood), "weak" (N(0, 2.5 sd(y)/sd(x))), a prior as text such as "normal(2.5)", an object, or a
+        mapping from the names of features to priors. The intercept is free unless a mapping names it.
+    method : str or Method
+        As in `fit`: "auto" finds the mode, "posterior" or "nuts" the posterior.
+    aux : mapping, optional
+        From a nuisance parameter to a number (held fixed) or to a prior, such as {"sigma": 1.0}.
+    fit_intercept : bool
+        Whether a column of ones is put in front.
+    weights : {"frequency", "precision", "sampling"}
+        What `sample_weight` means: whole numbers of equal rows; precisions, a noise variance of sigma^2/w; or units of a
+        population that a row stands for.
+    seed : int
+        Of everything random, from 0.
+
+    Attributes
+    ----------
+    fit_ : Fit
+        The fit, to summarise, compare and diagnose.
+    coef_ : array (n_features,)
+        Coefficients on the raw features: the mode, or the mean of the posterior.
+    intercept_ : float
+        The intercept, 0.0 without one.
+    n_features_in_ : int
+        Features seen in `fit`.
+    feature_names_in_ : array (n_features,)
+        Their names, where X was a table with names.
+
+    Examples
+    --------
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [1.0, 3.0, 6.0, 7.0]
+    >>> found = Regressor().fit(X, y)
+    >>> found.coef_.round(3).tolist(), found.predict([[4.0]]).round(3).tolist()
+    ([2.1], [9.5])
+    >>> mean, sd = Regressor("poisson", prior="normal(1)").fit(X, y).predict([[4.0]], return_std=True)
+    >>> mean.round(2).tolist(), sd.round(2).tolist()
+    ([12.84], [7.44])
+    """
+
+    def __init__(
+        self,
+        likelihood: Likelihood | LikelihoodName | str = "gaussian",
+        *,
+        prior: Prior | str | Mapping[Key, Prior] = "flat",
+        method: Method | MethodName = "auto",
+        aux: Mapping[str, float | AuxPrior] | None = None,
+        fit_intercept: bool = True,
+        weights: Literal["frequency", "precision", "sampling"] = "frequency",
+        seed: int = 0,
+    ) -> None:
+        self.likelihood = likelihood
+        self.prior = prior
+        self.method = method
+        self.aux = aux
+        self.fit_intercept = fit_intercept
+        self.weights = weights
+        self.seed = seed
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = self.likelihood
+        kind = LIKELIHOODS.get(given.partition("(")[0]) if isinstance(given, str) else type(given)
+        tags.target_tags.positive_only = isinstance(kind, type) and issubclass(kind, CountLikelihood)
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fits the model to rows.
+
+        Parameters
+        ----------
+        X : array or table (n, n_features)
+            Numbers; the names of a table become those of the coefficients.
+        y : array (n,)
+            The response.
+        sample_weight : array (n,), optional
+            Whole numbers of equal rows, or what the parameter `weights` says.
+
+        Returns
+        -------
+        Regressor
+            Itself.
+
+        Raises
+        ------
+        DataError
+            For data that cannot be read, naming column and row.
+        Incompatible
+            Where the method cannot fit the model, and for a likelihood of classes.
+        """
+        response = own_name(y)
+        X, y = validate_data(self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2)
+        self.fit_ = self._fitted(X, y, self._read_weights(sample_weight, len(X)), response)
+        coef = np.asarray(self.fit_.coef, dtype=float)
+        self.intercept_ = float(coef[0]) if self.fit_intercept else 0.0
+        self.coef_ = coef[int(self.fit_intercept) :]
+        return self
+
+    def predict(self, X: ArrayLike, return_std: bool = False) -> Any:
+        """The mean of y at new rows, and if asked the standard deviation of a new observation there.
+
+        Of "quantile" and "absolute" it is the quantile and the median, of "student" the centre.
+
+        The standard deviation is that of y itself, noise included, as of scikit-learn's `BayesianRidge`. For a posterior
+        it is sqrt(E[Var(y | draw)] + Var(E[y | draw])) over the draws. For a point estimate it is sqrt(Var(y | estimate) +
+        g' S g), S being the covariance of the coefficients and g the slope of the mean over them; of least squares that is
+        s sqrt(1 + x'(X'X)^-1 x) with the unbiased s. Weights of precision do not enter: a new row has weight 1.
+
+        Parameters
+        ----------
+        X : array or table (n, n_features)
+            New rows.
+        return_std : bool
+            Whether the standard deviation is returned too.
+
+        Returns
+        -------
+        array (n,) or pair of arrays (n,)
+            The mean, or the mean and the standard deviation, in units of y.
+
+        Raises
+        ------
+        Incompatible
+            Where the rows have no estimate, or the estimate has no standard error.
+        NotConverged
+            Where there is no maximum to predict from.
+        """
+        new = self._read_new(X)
+        if return_std:
+            return self._mean(new), np.sqrt(self._variance(new))
+        return self._mean(new)
+
+    def _mean(self, X: Array) -> Array:
+        if self.fit_.solution.draws is not None and self.fit_.model.likelihood.link.name == "identity":
+            # E[x'beta] = x'E[beta], without Monte Carlo error
+            return (self._rows(X) @ self.fit_.solution.beta)[:, 0]
+        return np.concatenate([p.mean() for p in self._predictives(X)])
+
+    def _variance(self, X: Array) -> Array:
+        """Var(y) of a new observation at each row. Incompatible where an estimate has no standard error."""
+        model, solution = self.fit_.model, self.fit_.solution
+        refuse_sampling(model.design.weight_kind, "the standard deviation of a new observation")
+        noise = noise_of_scale(model, solution)
+        if noise is None and solution.draws is not None:
+            # Var(y) = E[Var(y | draw)] + Var(E[y | draw])
+            return np.concatenate([_noise(p).mean(0) + p.means().var(0) for p in self._predictives(X)])
+        if not has_standard_error(solution):
+            raise Incompatible(
+                f"return_std: an estimate by {self.fit_.method.name} under this prior has no standard error; "
+                "method='nuts' has a posterior standard deviation"
+            )
+        of_eta = predictor_covariance(self._rows(X), solution.scale, 1)[:, 0, 0]  # x'Sx
+        if noise is None:
+            (p,) = self._predictives(X)
+            slope = model.likelihood.link.slope(p.eta[0, :, 0])
+            # Var(y | estimate) + (d mu / d eta)^2 x'Sx
+            return _noise(p)[0] + slope**2 * of_eta
+        # s^2 + x'Sx; a conjugate posterior is Student-t, whose variance is df/(df - 2) times its squared scale
+        df = solution.df if solution.draws is not None else None
+        t = 1.0 if df is None else df / (df - 2.0) if df > 2.0 else np.inf
+        return t * (noise**2 + of_eta)
+
+    def likelihood_for(self, response: Array) -> Likelihood:
+        found = read_likelihood(self.likelihood)
+        if isinstance(found, OfClasses) or not isinstance(found, UnivariateLikelihood):
+            raise Incompatible(f"Regressor: {found.name} is a likelihood of classes, for which there is Classifier")
+        return found
+
+
+def _noise(p: Predictive) -> Array:
+    """Var(y | draw), (S, n)."""
+    found = p.likelihood.response_variance(p.eta, **p.aux)
+    if found is None:
+        raise Incompatible(f"return_std: {p.likelihood.named} likelihood has no formula for its variance")
+    return found

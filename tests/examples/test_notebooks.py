@@ -1,0 +1,58 @@
+"""The notebooks of docs/notebooks run from the first cell to the last, each in one fresh process, and what they end a cell with is shown."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = sorted(p for p in (ROOT / "docs" / "notebooks").glob("*.md") if p.stem != "README")
+CELL = re.compile(r"^```\{code-cell\} ipython3\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
+
+# As Jupyter does: the value of the last expression of a cell is displayed, as HTML where it has some.
+RUN = """
+import ast, json, pathlib, sys
+import matplotlib
+
+matplotlib.use("Agg")
+
+
+def display(value):
+    if value is not None:
+        html = value._repr_html_() if hasattr(value, "_repr_html_") else None
+        print("SHOWN", len(html or repr(value)))
+
+
+sys.displayhook = display
+names = {"__name__": "__main__"}
+for number, cell in enumerate(json.loads(pathlib.Path(sys.argv[1]).read_text())):
+    *body, last = ast.parse(cell).body
+    exec(compile(ast.Module(body, []), f"cell {number}", "exec"), names)
+    exec(compile(ast.Interactive([last]), f"cell {number}", "single"), names)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_notebook_runs(page: pathlib.Path, tmp_path: pathlib.Path):
+    cells = CELL.findall(page.read_text())
+    (tmp_path / "cells.json").write_text(json.dumps(cells))
+    (tmp_path / "run.py").write_text(RUN)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "run.py", "cells.json"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("SHOWN") > 2
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_notebook_is_text_with_cells_of_python_and_stands_in_the_list(page: pathlib.Path):
+    text = page.read_text()
+    assert text.startswith("---\nfile_format: mystnb\nkernelspec:\n  name: python3\n")
+    assert text.count("```{code-cell}") == len(CELL.findall(text)) > 5
+    for cell in CELL.findall(text):
+        compile(cell, page.name, "exec")
+    assert f"({page.name})" in (page.parent / "README.md").read_text()
