@@ -3,6 +3,9 @@
 import gzip
 import io
 import json
+import pathlib
+import re
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -12,7 +15,7 @@ import probreg as pr
 from probreg.inference import METHODS
 from probreg.inference.uncertainty.covariance import DEFINITIONS
 from probreg.show.cli.files import read_file
-from probreg.show.cli.settings import KINDS, method_of, settings_of
+from probreg.show.cli.settings import KINDS, method_of, settings_on_a_line
 from probreg.show.cli.spelling import as_options
 from tests.examples.test_cli import ORINGS, run
 
@@ -149,10 +152,10 @@ def test_every_kind_of_covariance_is_known_to_the_command_line():
 
 def test_every_setting_of_every_method_can_be_read_from_its_default():
     for name, cls in METHODS.items():
-        told = {key: getattr(cls(), key) for key in settings_of(cls)}
+        told = {key: getattr(cls(), key) for key in settings_on_a_line(cls)}
         given = [f"{key}={value}" for key, value in told.items() if value is not None]
         assert method_of(name, given) == cls()
-    assert "start" not in settings_of(METHODS["newton"])  # a matrix has no place on a line
+    assert "start" not in settings_on_a_line(METHODS["newton"])  # a matrix has no place on a line
     assert method_of("bootstrap", ["workers=2", "method=newton"]).workers == 2
 
 
@@ -297,3 +300,35 @@ def test_messages_of_the_library_are_in_the_spelling_of_the_command_line():
         "Student-t intervals; Normal noise": "Student-t intervals; Normal noise",
     }
     assert {text: as_options(text) for text in said} == said
+
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "how-to" / "command-line.md"
+
+
+def typed(line: str, last: int) -> tuple[str, int]:
+    """What a line of a shell shows, and its exit code: commands of probreg, `> FILE`, `cat FILE |` and `echo $?`."""
+    if line == "echo $?":
+        return f"{last}\n", 0
+    feed, _, line = line.rpartition(" | ")
+    given = pathlib.Path(feed.removeprefix("cat ")).read_text() if feed else None
+    words = shlex.split(line)
+    assert words[0] == "probreg"
+    if ">" not in words:
+        result = run(*words[1:], input=given)
+        return result.output, result.exit_code
+    result = run(*words[1 : words.index(">")], input=given)
+    pathlib.Path(words[-1]).write_text(result.stdout)
+    return result.stderr, result.exit_code
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_print_what_it_shows(folder):
+    """In a block of the page "…" stands for the rest of a line, and alone on a line for any lines."""
+    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), flags=re.MULTILINE)
+    assert len(steps) >= 14
+    code = 0
+    for line, shown in steps:
+        output, code = typed(line, code)
+        lines = (r"(?:.*\n)*" if text == "…" else re.escape(text).replace("…", ".*") + r"\n" for text in shown.splitlines())
+        assert re.fullmatch("".join(lines), output), f"{line}\n{output}"

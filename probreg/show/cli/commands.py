@@ -35,12 +35,12 @@ from probreg.show.cli.options import (
     TableOptions,
     Verbose,
     fit_of_source,
-    of_method,
-    of_model,
-    of_output,
+    method_option,
+    model_option,
     one_format,
-    refuse_twice,
-    with_groups,
+    output_option,
+    refuse_repeats,
+    with_option_groups,
 )
 from probreg.show.cli.output import csv_of, json_text, records, working, write_json, write_lines
 from probreg.show.cli.settings import check_covariance, covariance_of, methods_of
@@ -53,8 +53,8 @@ from probreg.show.cli.shown import (
     write_findings,
     write_report,
 )
-from probreg.show.cli.spelling import as_options, as_printed
-from probreg.show.cli.tables import catalogue_table, estimates_of, fit_object
+from probreg.show.cli.spelling import as_printed
+from probreg.show.cli.tables import catalogue_table, compared_object, estimates_of, fit_object
 from probreg.system.disk import destination, write_whole
 
 app = typer.Typer(
@@ -78,14 +78,14 @@ def main(
 @app.command(
     name="fit", epilog='Example: probreg fit challenger "damage ~ temperature" --likelihood bernoulli --save orings.nc'
 )
-@with_groups
+@with_option_groups
 def fit_command(
     file: File, formula: Formula, model: ModelOptions, how: MethodOptions, table: TableOptions, prior: Prior = "flat",
     prob: Prob = 0.95,
-    covariance: Annotated[str | None, of_output("Of the errors: classical, observed, HC0 to HC3, cluster:COLUMN, HAC:LAGS. The fit then stands alone.")] = None,
-    out: Annotated[Path | None, of_output("Write an HTML report here.", "--report")] = None,
-    save: Annotated[Path | None, of_output("Write the fit here, as netCDF.", "--save")] = None,
-    rows: Annotated[bool, of_output("Keep the rows in the saved fit.", "--rows")] = False,
+    covariance: Annotated[str | None, output_option("Of the errors: classical, observed, HC0 to HC3, cluster:COLUMN, HAC:LAGS. The fit then stands alone.")] = None,
+    out: Annotated[Path | None, output_option("Write an HTML report here.", "--report")] = None,
+    save: Annotated[Path | None, output_option("Write the fit here, as netCDF.", "--save")] = None,
+    rows: Annotated[bool, output_option("Keep the rows in the saved fit.", "--rows")] = False,
     verbose: Verbose = False, as_json: AsJson = False, as_csv: AsCsv = False,
 ) -> None:  # fmt: skip
     """Fit a model and print its table.
@@ -126,13 +126,13 @@ def fit_command(
 
 
 @app.command(name="predict", epilog="Example: probreg predict orings.nc flights.csv --output forecast.csv")
-@with_groups
+@with_option_groups
 def predict_command(
     saved: Annotated[str, typer.Argument(metavar="SAVED", help="A fit that `probreg fit --save` wrote.")],
     file: File, table: TableOptions, prob: Prob = 0.95,
-    groups: Annotated[Literal["known", "new", "typical"] | None, of_output("Of effects that vary by a group: known, new or typical.", "--groups")] = None,
-    weights: Annotated[str | None, of_output('Precisions of the new rows: "precision:w".', "--weights")] = None,
-    output: Annotated[Path | None, of_output("Write here, in place of the standard output.", "--output")] = None,
+    groups: Annotated[Literal["known", "new", "typical"] | None, output_option("Of effects that vary by a group: known, new or typical.", "--groups")] = None,
+    weights: Annotated[str | None, output_option('Precisions of the new rows: "precision:w".', "--weights")] = None,
+    output: Annotated[Path | None, output_option("Write here, in place of the standard output.", "--output")] = None,
     as_json: AsJson = False, as_csv: AsCsv = False,
 ) -> None:  # fmt: skip
     """Predict the rows of a table by a saved fit.
@@ -160,13 +160,13 @@ def predict_command(
     name="compare",
     epilog='Example: probreg compare stackloss "stack_loss ~ air_flow" "stack_loss ~ air_flow + water_temperature"',
 )
-@with_groups
+@with_option_groups
 def compare_command(
     file: File,
     formulas: Annotated[list[str], typer.Argument(metavar="FORMULA", help='One or several, such as "y ~ x" "y ~ x + z".')],
     model: ModelOptions, table: TableOptions,
-    priors: Annotated[list[str], of_model(f"{PRIOR_HELP} Again for another.", "--prior")] = ["flat"],  # noqa: B006
-    methods: Annotated[list[str], of_method(f"{METHOD_HELP} Again for another.", "--method")] = ["auto"],  # noqa: B006
+    priors: Annotated[list[str], model_option(f"{PRIOR_HELP} Again for another.", "--prior")] = ["flat"],  # noqa: B006
+    methods: Annotated[list[str], method_option(f"{METHOD_HELP} Again for another.", "--method")] = ["auto"],  # noqa: B006
     settings: Settings = [], seed: Seed = 0,  # noqa: B006
     prob: Prob = 0.95, as_json: AsJson = False, as_csv: AsCsv = False,
 ) -> None:  # fmt: skip
@@ -180,7 +180,7 @@ def compare_command(
         check_prob(prob)
         chosen = methods_of(methods, settings)
         for each in (formulas, priors, methods):
-            refuse_twice(each)
+            refuse_repeats(each)
     rows = table.read(file, " ".join(formulas))
     with working("fitting"):
         fits = {}
@@ -192,11 +192,7 @@ def compare_command(
                     fits[said] = fit_model(made, method, seed=seed)
         judged = compare_models(fits)
     if as_json:
-        of_fits = [fit_object(name, fit, prob) for name, fit in fits.items()]
-        table_of_models = records(judged.table.rename_axis("fit"))
-        write_json(
-            "compare", {"models": table_of_models, "notes": [as_options(n) for n in judged.notes], "fits": of_fits}
-        )
+        write_json("compare", compared_object(fits, judged, prob, alike=len(formulas) == 1))
     elif as_csv:
         typer.echo(csv_of(judged.table.rename_axis("fit")), nl=False)
     else:
@@ -204,7 +200,7 @@ def compare_command(
 
 
 @app.command(name="check", epilog='Example: probreg check challenger "damage ~ temperature" --likelihood bernoulli')
-@with_groups
+@with_option_groups
 def check_command(
     file: File, formula: Formula, model: ModelOptions, table: TableOptions, prior: Prior = "flat",
     verbose: Verbose = False, as_json: AsJson = False, as_csv: AsCsv = False,
@@ -223,7 +219,7 @@ def check_command(
 
 
 @app.command(name="diagnose", epilog='Example: probreg diagnose stackloss "stack_loss ~ ."')
-@with_groups
+@with_option_groups
 def diagnose_command(
     source: Source, model: ModelOptions, how: MethodOptions, table: TableOptions, formula: MaybeFormula = None,
     prior: Prior = "flat", verbose: Verbose = False, as_json: AsJson = False, as_csv: AsCsv = False,
@@ -240,12 +236,12 @@ def diagnose_command(
 
 
 @app.command(name="report", epilog='Example: probreg report stackloss "stack_loss ~ ." --output stackloss.html')
-@with_groups
+@with_option_groups
 def report_command(
     source: Source, model: ModelOptions, how: MethodOptions, table: TableOptions, formula: MaybeFormula = None,
     prior: Prior = "flat", prob: Prob = 0.95,
-    title: Annotated[str | None, of_output("Of the page.", "--title")] = None,
-    output: Annotated[Path, of_output("Where the page is written.", "--output")] = Path("probreg-report.html"),
+    title: Annotated[str | None, output_option("Of the page.", "--title")] = None,
+    output: Annotated[Path, output_option("Where the page is written.", "--output")] = Path("probreg-report.html"),
 ) -> None:  # fmt: skip
     """Write an analysis as one HTML page.
 
@@ -266,7 +262,7 @@ def report_command(
 def datasets_command(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A data set, to read all about it.")] = None,
     as_json: AsJson = False,
-    as_csv: Annotated[bool, of_output("Write the list, or the rows of NAME, as CSV.", "--csv")] = False,
+    as_csv: Annotated[bool, output_option("Write the list, or the rows of NAME, as CSV.", "--csv")] = False,
 ) -> None:
     """List the bundled data sets, or print the card of one."""
     one_format(as_json, as_csv)
@@ -282,8 +278,10 @@ def datasets_command(
 
 @app.command(name="demo", epilog="Example: probreg demo --quick")
 def demo_command(
-    output: Annotated[Path, of_output("Where the report is written.", "--output", "--out")] = Path("probreg-demo.html"),
-    quick: Annotated[bool, of_method("Fewer draws, for a first look.", "--quick")] = False,
+    output: Annotated[Path, output_option("Where the report is written.", "--output", "--out")] = Path(
+        "probreg-demo.html"
+    ),
+    quick: Annotated[bool, method_option("Fewer draws, for a first look.", "--quick")] = False,
     seed: Seed = 1,
 ) -> None:
     """Analyse a bundled data set, from table to report.

@@ -25,20 +25,20 @@ PRIOR_HELP = 'Such as weak, "normal(2.5)", or by column "x=normal(1), z=laplace(
 METHOD_HELP = f"One of: {', '.join(METHODS)}."
 
 
-def of_table(text: str, *names: str) -> Any:
+def table_option(text: str, *names: str) -> Any:
     """An option that says how a file is read; likewise of the model, of the method and of the output."""
     return typer.Option(*names, help=text, rich_help_panel="The table")
 
 
-def of_model(text: str, *names: str) -> Any:
+def model_option(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="The model")
 
 
-def of_method(text: str, *names: str) -> Any:
+def method_option(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="The method")
 
 
-def of_output(text: str, *names: str) -> Any:
+def output_option(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel="The output")
 
 
@@ -53,7 +53,7 @@ Source = Annotated[
     str, typer.Argument(metavar="SOURCE", help="A saved fit, FIT.nc, or a table with a FORMULA after it.")
 ]
 MaybeFormula = Annotated[str | None, typer.Argument(metavar="[FORMULA]", help="Of the model, where SOURCE is a table.")]
-Prior = Annotated[str, of_model(PRIOR_HELP, "--prior")]
+Prior = Annotated[str, model_option(PRIOR_HELP, "--prior")]
 Settings = Annotated[
     list[str],
     typer.Option(
@@ -61,19 +61,19 @@ Settings = Annotated[
         rich_help_panel="The method",
     ),
 ]  # fmt: skip
-Seed = Annotated[int, of_method("Of everything random.")]
-Prob = Annotated[float, of_output("Probability of every interval.")]
-Verbose = Annotated[bool, of_output("Print all there is, not only what matters.", "--verbose")]
-AsJson = Annotated[bool, of_output("Write JSON: numbers in full, null for none.", "--json")]
-AsCsv = Annotated[bool, of_output("Write CSV: numbers in full, empty for none.", "--csv")]
+Seed = Annotated[int, method_option("Of everything random.")]
+Prob = Annotated[float, output_option("Probability of every interval.")]
+Verbose = Annotated[bool, output_option("Print all there is, not only what matters.", "--verbose")]
+AsJson = Annotated[bool, output_option("Write JSON: numbers in full, null for none.", "--json")]
+AsCsv = Annotated[bool, output_option("Write CSV: numbers in full, empty for none.", "--csv")]
 
 
 @dataclass(frozen=True)
 class TableOptions:
     """How a text file is read."""
 
-    separator: Annotated[str, of_table("Between the columns of a text file.")] = ","
-    decimal: Annotated[str | None, of_table('In the numbers of a text file: "." or ",".')] = None
+    separator: Annotated[str, table_option("Between the columns of a text file.")] = ","
+    decimal: Annotated[str | None, table_option('In the numbers of a text file: "." or ",".')] = None
 
     def read(self, file: str, formula: str = "") -> Any:
         """The table; the words of the options are usage, what is in the file is not."""
@@ -90,19 +90,19 @@ class ModelOptions:
 
     likelihood: Annotated[
         str | None,
-        of_model(
+        model_option(
             f"One of {', '.join(sorted(LIKELIHOODS))}; with settings as in quantile(0.9); unless given gaussian, binomial for "
             "p(k, n), multinomial for counts(a, b)."
         ),
     ] = None
-    aux: Annotated[str, of_model('Such as "sigma=half_normal(2)", or a number that holds it fixed.')] = ""
-    event: Annotated[str | None, of_model("Level of a two-level response that is modelled.")] = None
-    reference: Annotated[str | None, of_model("Base class of a softmax.")] = None
+    aux: Annotated[str, model_option('Such as "sigma=half_normal(2)", or a number that holds it fixed.')] = ""
+    event: Annotated[str | None, model_option("Level of a two-level response that is modelled.")] = None
+    reference: Annotated[str | None, model_option("Base class of a softmax.")] = None
     weights: Annotated[
-        str | None, of_model('Column of frequency weights, or of others: "precision:w", "sampling:w".')
+        str | None, model_option('Column of frequency weights, or of others: "precision:w", "sampling:w".')
     ] = None
-    offset: Annotated[str | None, of_model('Expression added to the linear predictor: "log(exposure)".')] = None
-    missing: Annotated[str, of_model('"raise" or "drop" rows with missing values.')] = "raise"
+    offset: Annotated[str | None, model_option('Expression added to the linear predictor: "log(exposure)".')] = None
+    missing: Annotated[str, model_option('"raise" or "drop" rows with missing values.')] = "raise"
 
     def words(self, priors: Sequence[str]) -> "Words":
         """What the options say, read before any table is: what is not understood is usage."""
@@ -148,7 +148,7 @@ class Words:
 class MethodOptions:
     """What fits the model."""
 
-    method: Annotated[str, of_method(METHOD_HELP)] = "auto"
+    method: Annotated[str, method_option(METHOD_HELP)] = "auto"
     settings: Settings = field(default_factory=list)
     seed: Seed = 0
 
@@ -189,7 +189,7 @@ def question(model: Model) -> None:
             tell("note", f"{finding.sentence}. {finding.remedy}")
 
 
-def refuse_twice(texts: Sequence[str]) -> None:
+def refuse_repeats(texts: Sequence[str]) -> None:
     """Usage where one of several is given twice."""
     if twice := [text for text in dict.fromkeys(texts) if list(texts).count(text) > 1]:
         raise WrongWords(f"{twice[0]!r} is given twice")
@@ -201,11 +201,11 @@ def one_format(as_json: bool, as_csv: bool) -> None:
         raise WrongWords("--json and --csv are two formats: ask for one")
 
 
-def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command, whose parameters of the classes above become an option for each field of them.
 
     >>> def show(table: TableOptions) -> None: ...
-    >>> list(inspect.signature(with_groups(show)).parameters)
+    >>> list(inspect.signature(with_option_groups(show)).parameters)
     ['separator', 'decimal']
     """
     groups: dict[str, Any] = {}

@@ -25,7 +25,7 @@ def method_of(name: str, settings: Sequence[str] = ()) -> Method:
     probreg.errors.DataError: nuts has no setting 'drws'; did you mean 'draws'? It has: draws, tune, chains, target_accept, progress, engine
     """
     cls = METHODS[name]
-    known = settings_of(cls)
+    known = settings_on_a_line(cls)
     given: dict[str, Any] = {}
     for text in settings:
         key, value = _pair(text)
@@ -39,7 +39,7 @@ def method_of(name: str, settings: Sequence[str] = ()) -> Method:
 
 def methods_of(names: Sequence[str], settings: Sequence[str]) -> dict[str, Method]:
     """Several methods, each with the settings that it has. DataError for a setting that none of them has."""
-    known = {name: settings_of(METHODS[name]) for name in names}
+    known = {name: settings_on_a_line(METHODS[name]) for name in names}
     for text in settings:
         key, _ = _pair(text)
         if not any(key in each for each in known.values()):
@@ -49,7 +49,7 @@ def methods_of(names: Sequence[str], settings: Sequence[str]) -> dict[str, Metho
     return {name: method_of(name, [s for s in settings if _pair(s)[0] in known[name]]) for name in known}
 
 
-def settings_of(cls: type[Method]) -> dict[str, Any]:
+def settings_on_a_line(cls: type[Method]) -> dict[str, Any]:
     """What a method can be told on one line, with its type: a number, a word, a truth, or the name of a method."""
     if not dataclasses.is_dataclass(cls):
         return {}

@@ -25,20 +25,20 @@ _ROW = ["param", "fit", "estimate", "error", "lower", "upper", "difference", "se
 
 def name_of(fit: Fit) -> str:
     """How a fit is called beside others: "ML", "mode", or the method of a posterior."""
-    if fit.target == "mode":
-        return "ML" if fit.model.flat else "mode"
-    return fit.method.name
+    if fit.target == "posterior" or not fit.method.probabilities:
+        return fit.method.name
+    return "ML" if fit.model.flat else "mode"
 
 
 def beside(model: Model, main: Fit) -> dict[str, Fit]:
     """The fit, after maximum likelihood and, for a posterior, the mode under the same priors, where these are other
     fits and have a method."""
     if main.target == "mode" and model.flat:
-        return {"ML": main}
+        return {name_of(main): main}
     fits = {"ML": fit_model(replace(model, prior=Flat(), aux=model.fixed))}
     if main.target == "posterior" and not model.flat and METHODS["newton"]().obstacle(model) is None:
         fits["mode"] = fit_model(model)
-    return {**fits, name_of(main) if main.target == "posterior" else "mode": main}
+    return {**fits, name_of(main): main}
 
 
 def show_fits(fits: Mapping[str, Fit], prob: float, rest: str) -> Any:

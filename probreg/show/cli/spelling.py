@@ -11,7 +11,7 @@ _PARTS = {cls.__name__: name for room in (LIKELIHOODS, PRIORS, AUX_PRIORS) for n
 _ARGUMENTS = r"\(((?:[^()]|\([^()]*\))*)\)"  # brackets, and brackets within them
 
 _VALUED = re.compile(r"\b(missing|event|reference|likelihood|method|groups|prior)=['\"]([^'\"]*)['\"]")
-_NUMBER = re.compile(r"\b(prob|seed)=([\d.]*\d)")
+_NUMBER = re.compile(r"\b(prob|seed|event|reference)=([\d.]*\d)")
 _NAMED = re.compile(r"\b(missing|event|reference|weights|offset|aux|prior|likelihood|method|prob)=(?![\w'\"\[{(.-])")
 # where a print of the library says that the rest is: an attribute or a method of what it prints
 _ELSEWHERE = re.compile(r"\bin (?:summary\(\))?(?:\.[a-z_]+(?:\(\))?|(?<=\)))")
@@ -22,6 +22,7 @@ _AUX = re.compile(r"\baux=\{'?([^{}':]+)'?: ([^{}]+)\}")
 _CLASS = re.compile(
     r"\b(?:(prior|likelihood|method)=)?(pr\.)?(?:priors\.|likelihoods\.)?([A-Z]\w+)(?:" + _ARGUMENTS + ")?"
 )
+_PICTURE = re.compile(r"(?:; |→ )see plot\.\w+")
 _VERBS = {
     ".show(verbose=True)": "--verbose",
     "pr.check(fit.model)": "probreg check",
@@ -42,7 +43,7 @@ def as_options(said: str) -> str:
     >>> as_options("use fit.covariance('HC1'), or 'cluster' by group; hold it, aux={'sigma': HalfNormal(1.0)}")
     'use --covariance HC1, or --covariance cluster:COLUMN by group; hold it, --aux "sigma=half_normal(1.0)"'
     """
-    said = with_options(said)
+    said = _PICTURE.sub("", with_options(said))  # pictures are in reports
     said = said.replace("or 'cluster' by group", "or --covariance cluster:COLUMN by group")
     said = _FIT.sub(lambda m: _method(m[2].removeprefix("pr."), m[3]), said)
     return _NAMED.sub(r"--\1", _CLASS.sub(_of_class, said))

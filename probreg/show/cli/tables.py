@@ -5,9 +5,11 @@ from typing import Any
 
 from probreg.arguments.types import DataFrame
 from probreg.assess.before import Findings
+from probreg.comparison.models.model_comparison import ModelComparison
 from probreg.datasets.loader import DatasetCard
 from probreg.fits.fit import Fit
 from probreg.show.cli.output import records
+from probreg.show.cli.spelling import as_options
 
 _ESTIMATES = {
     "mean": "estimate",
@@ -52,6 +54,18 @@ def fit_object(name: str, fit: Fit, prob: float, covariance: Any = None) -> dict
             {k: v for k, v in row.items() if k != "fit"} for row in records(estimates_of({name: fit}, prob, covariance))
         ],
     }
+
+
+def compared_object(fits: Mapping[str, Fit], judged: ModelComparison, prob: float, *, alike: bool) -> dict[str, Any]:
+    """What fits say of rows left out, and each of them; where they are of the same columns, why they differ."""
+    from probreg.comparison import compare
+
+    found: dict[str, Any] = {"models": records(judged.table.rename_axis("fit")), "notes": list(judged.notes)}
+    if alike and len(fits) > 1:
+        of = compare(fits, prob)
+        found |= {"reasons": of.reasons, "notes": [*judged.notes, *of.notes]}
+    found["notes"] = [as_options(note) for note in found["notes"]]
+    return found | {"fits": [fit_object(name, fit, prob) for name, fit in fits.items()]}
 
 
 def catalogue_table(cards: Iterable[DatasetCard]) -> DataFrame:
