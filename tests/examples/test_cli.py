@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it writes, and one line with exit code 2 for whatever is wrong."""
+"""The command line: what it prints, what it writes, and one line with an exit code for whatever is wrong."""
 
 import os
 import re
@@ -18,11 +18,12 @@ from probreg.show.cli.files import read_file
 from probreg.show.cli.priors import parse_aux, parse_prior
 from tests.conftest import covering
 
+COMMANDS = ("demo", "fit", "predict", "compare", "check", "diagnose", "report", "datasets")
 ORINGS = ["challenger", "damage ~ temperature", "--likelihood", "bernoulli"]
 
 
-def run(*arguments: str):
-    return CliRunner().invoke(app, list(arguments))
+def run(*arguments: str, input: str | bytes | None = None):
+    return CliRunner().invoke(app, list(arguments), input=input)
 
 
 @pytest.fixture
@@ -53,8 +54,15 @@ def test_data_sets_are_listed_and_described():
 def test_without_a_command_there_is_help():
     result = run()
     assert result.exit_code == 0
-    for command in ("demo", "fit", "check", "datasets"):
+    for command in COMMANDS:
         assert command in result.output
+    assert result.output.count("\n") < 40
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_help_has_an_example_of_its_command(command):
+    shown = " ".join(run(command, "--help").output.split())
+    assert f"Example: probreg {command}" in shown
 
 
 def test_the_help_of_fit_names_every_likelihood():
@@ -151,39 +159,74 @@ def test_a_level_called_none_is_a_level(table):
     assert set(read_file(str(table))["g"]) == {"None", "low"}
 
 
+STACKLOSS = ["fit", "stackloss", "stack_loss ~ air_flow"]
+USAGE = [
+    (["fit", "challenger"], "Missing argument 'FORMULA'"),
+    (["fit", *ORINGS, "--prio", "flat"], "--prio"),
+    (["fit", *ORINGS, "--seed", "one"], "--seed"),
+    (["fit", *ORINGS, "--prob", "95"], "write --prob 0.95"),
+    (["fit", *ORINGS, "--method", "nut"], "did you mean 'nuts'"),
+    (["fit", *ORINGS, "--prior", "norml(1)"], "did you mean 'normal'"),
+    (["fit", *ORINGS, "--missing", "ignore"], "raise or drop"),
+    (["fit", *ORINGS, "--likelihood", "logit"], "logistic regression is --likelihood bernoulli"),
+    (["fit", *ORINGS, "--method", "lasso"], '--prior "normal(scale)" is a ridge'),
+    (["fit", *ORINGS, "--method", "nuts", "--set", "drws=5"], "no setting 'drws'; did you mean 'draws'"),
+    (["fit", *ORINGS, "--method", "nuts", "--set", "draws=many"], "takes a whole number, got 'many'"),
+    (["fit", *ORINGS, "--method", "nuts", "--set", "draws=-1"], "at least 1, got -1"),
+    (["fit", *ORINGS, "--method", "nuts", "--set", "engine=stan"], "one of 'auto', 'compiled', 'pymc'"),
+    (["fit", *ORINGS, "--method", "nuts", "--set", "draws"], "such as draws=2000"),
+    (["fit", *ORINGS, "--method", "nuts", "--set", "draws=5", "--set", "draws=6"], "given twice"),
+    (["fit", *ORINGS, "--rows"], "--rows goes with --save"),
+    (["fit", *ORINGS, "--json", "--csv"], "two formats"),
+    ([*STACKLOSS, "--covariance", "HC9"], "did you mean 'HC3'"),
+    ([*STACKLOSS, "--covariance", "HAC:few"], "such as HAC:4"),
+    ([*STACKLOSS, "--covariance", "HC3:air_flow"], "takes nothing after a colon"),
+    ([*STACKLOSS, "--covariance", "cluster"], "cluster:COLUMN"),
+    ([*STACKLOSS, "--decimal", "x"], "--decimal is . or ,"),
+    ([*STACKLOSS, "--separator", ";;"], "one character"),
+    (["predict", "fit.nc", "-", "--groups", "old"], "'old' is not one of"),
+    (["diagnose", "stackloss"], "has a FORMULA after it"),
+    (["diagnose", "fit.nc", "y ~ x"], "has its formula"),
+    (["report", "fit.nc", "--prior", "weak", "--missing", "drop"], "has its missing and prior"),
+    (["compare", *ORINGS, "--prior", "weak", "--prior", "weak"], "given twice"),
+    (["compare", *ORINGS, "--method", "newton", "--set", "draws=5"], "no setting 'draws'"),
+    (["datasets", "chalenger"], "did you mean 'challenger'"),
+    (["fits"], "Did you mean 'fit'"),
+]
+REFUSED = [
+    (["fit", "absent.csv", "y ~ x"], "there is no file 'absent.csv'"),
+    (["fit", "challenger", "damage ~ temprature"], "did you mean 'temperature'"),
+    (["fit", "challenger", "damage ~ import(os)"], ""),
+    (["fit", *ORINGS, "--method", "closed_form"], "can fit this model"),
+    (["fit", *ORINGS, "--prior", "age=normal(1)"], "not a column"),
+    (["fit", *ORINGS, "--event", "2"], "--event 2 is not a level"),
+    (["fit", "penguins", "body_mass_g ~ sex"], "pass --missing drop to leave those rows out"),
+    (["fit", *ORINGS, "--report", "absent/page.html"], "make it first"),
+    (["fit", *ORINGS, "--save", "absent/fit.nc"], "make it first"),
+    (["fit", *ORINGS, "--method", "laplace", "--covariance", "HC3"], "such as"),
+    (["fit", "sleepstudy", "reaction ~ days", "--covariance", "cluster:subjct"], "did you mean 'subject'"),
+    (["check", "challenger", "damage"], ""),
+    (["predict", "absent.nc", "challenger"], "there is no file absent.nc"),
+    (["report", *ORINGS, "--output", "absent/page.html"], "make it first"),
+    (["compare", "penguins", "sex ~ year", "body_mass_g ~ year", "--missing", "drop"], ""),
+    (["demo", "--out", "absent/page.html"], "make it first"),
+]
+
+
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["fit", "absent.csv", "y ~ x"], "there is no file 'absent.csv'"),
-        (["fit", "challenger", "damage ~ temprature"], "did you mean 'temperature'"),
-        (["fit", "challenger", "damage ~ import(os)"], ""),
-        (["fit", "challenger"], "Missing argument 'FORMULA'"),
-        (["fit", *ORINGS, "--prio", "flat"], "--prio"),
-        (["fit", *ORINGS, "--seed", "one"], "--seed"),
-        (["fit", *ORINGS, "--prob", "95"], "write --prob 0.95"),
-        (["fit", *ORINGS, "--method", "nut"], "did you mean 'nuts'"),
-        (["fit", *ORINGS, "--method", "closed_form"], "can fit this model"),
-        (["fit", *ORINGS, "--prior", "norml(1)"], "did you mean 'normal'"),
-        (["fit", *ORINGS, "--prior", "age=normal(1)"], "not a column"),
-        (["fit", *ORINGS, "--event", "2"], "--event 2 is not a level"),
-        (["fit", *ORINGS, "--missing", "ignore"], "raise or drop"),
-        (["fit", "penguins", "body_mass_g ~ sex"], "pass --missing drop to leave those rows out"),
-        (["fit", *ORINGS, "--report", "absent/page.html"], "make it first"),
-        (["fit", *ORINGS, "--save", "absent/fit.nc"], "make it first"),
-        (["check", "challenger", "damage"], ""),
-        (["datasets", "chalenger"], "did you mean 'challenger'"),
-        (["demo", "--out", "absent/page.html"], "make it first"),
-        (["fits"], "Did you mean 'fit'"),
-    ],
+    ("arguments", "said", "code"),
+    [(*case, 2) for case in USAGE] + [(*case, 1) for case in REFUSED],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else None,
 )
-def test_what_is_wrong_is_one_line_with_code_2(arguments, said):
+def test_what_is_wrong_is_one_line_and_a_code_tells_usage_from_refusal(arguments, said, code):
     result = run(*arguments)
-    assert result.exit_code == 2
+    assert result.exit_code == code
     assert result.stdout == ""
     assert result.stderr.startswith("probreg: ")
     assert result.stderr.count("\n") == 1
     assert said in result.stderr
     assert "Traceback" not in result.stderr
+    assert not re.search(r"\bpr\.|\b(prior|method|likelihood|missing|prob)=", result.stderr), result.stderr
 
 
 @pytest.mark.parametrize(
@@ -268,7 +311,7 @@ def test_the_demo_goes_from_data_to_report(tmp_path):
 @pytest.mark.parametrize("place", [".", "/dev/full", "nowhere/out"])
 def test_a_place_that_takes_no_file_is_said_before_the_fit(option, place, table):
     out = run("fit", str(table), "y ~ x", option, place)
-    assert out.exit_code == 2
+    assert out.exit_code == 1
     assert out.output.startswith(f"probreg: cannot write to {place}: ")
     assert out.output.count("\n") == 1
 
@@ -279,7 +322,7 @@ def test_a_full_output_is_one_line(command):
         out = subprocess.run(
             [sys.executable, "-m", "probreg", *command], stdout=full, stderr=subprocess.PIPE, text=True
         )
-    assert out.returncode == 2
+    assert out.returncode == 1
     assert out.stderr == "probreg: the output cannot be written or read: No space left on device\n"
 
 
@@ -289,7 +332,7 @@ def test_a_full_output_is_one_line(command):
 def test_data_are_read_from_plain_files_only(make, tmp_path):
     make(tmp_path / "rows.csv")
     out = run("fit", str(tmp_path / "rows.csv"), "y ~ x")
-    assert out.exit_code == 2
+    assert out.exit_code == 1
     assert "it is a" in out.output
 
 
@@ -297,7 +340,7 @@ def test_decimal_commas_are_told_and_read(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("y;x;place\n1,5;1;a,1\n2,5;2;b,2\n3,25;4;c,3\n4;5;d,4\n")
     out = run("fit", str(path), "y ~ x", "--separator", ";")
-    assert out.exit_code == 2
+    assert out.exit_code == 1
     assert "column 'y' holds '1,5', which reads as text: pass --decimal ," in out.output
     rows = read_file(str(path), ";", ",", "y ~ x")
     assert rows["y"].tolist() == [1.5, 2.5, 3.25, 4.0]

@@ -1,10 +1,12 @@
-"""A table from a file: CSV, TSV or Parquet, read so that nothing is renamed or guessed in silence."""
+"""A table from a file or the standard input: text, Parquet or Arrow, read so that nothing is renamed or guessed in silence."""
 
 import csv
 import gzip
+import io
 import re
+import sys
 import warnings
-from collections.abc import Callable
+import zlib
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 MISSING = ("", "NA", "NaN", "nan")  # a level called "None" or "null" stays a level
 _NUMBER = re.compile(r"\s*[+-]?\d*(,\d+|\d)([eE][+-]?\d+)?\s*")  # 1,5 and 12, with a decimal comma
-_SUFFIXES = "csv, tsv, txt, csv.gz, parquet or pq"
+SUFFIXES = ".csv, .tsv, .txt, each also .gz, .parquet, .arrow or .feather"
+_TEXT, _PARQUET, _ARROW = (".csv", ".tsv", ".txt"), (".parquet", ".pq", ".parq"), (".arrow", ".feather", ".ipc")
+_ZIPPED = b"\x1f\x8b"  # how what gzip wrote begins
 
 
 def read_file(name: str, separator: str = ",", decimal: str | None = None, formula: str = "") -> "pd.DataFrame":
@@ -26,9 +30,9 @@ def read_file(name: str, separator: str = ",", decimal: str | None = None, formu
     `decimal` is the point of a text file's numbers; where it is not given, a column that `formula` names and that would be
     numbers but for decimal commas is refused. DataError for that, and for what cannot be read.
     """
+    if name == "-":
+        return _checked(_text(_standard_input(), "the standard input", separator, decimal or "."), decimal, formula)
     path = Path(name)
-    if decimal not in (None, ".", ","):
-        raise DataError(f"--decimal is . or , got {decimal!r}")
     if not path.exists():
         known = [card.name for card in list_datasets()]
         if name in known:
@@ -36,15 +40,33 @@ def read_file(name: str, separator: str = ",", decimal: str | None = None, formu
         raise DataError(f"there is no file {name!r}, and no bundled data set of that name ({', '.join(known)})")
     require_plain(path)
     suffixes = [s.lower() for s in path.suffixes]
-    kind = next((s for s in reversed(suffixes) if s != ".gz"), "")
-    if kind in (".parquet", ".pq"):
-        return _parquet(path)
-    if kind in (".csv", ".tsv", ".txt"):
-        rows = _text(path, "\t" if kind == ".tsv" and separator == "," else separator, decimal or ".")
-        if decimal is None:
-            _refuse_decimal_commas(rows, formula)
-        return rows
-    raise DataError(f"{path.name!r} has no known ending; a table is read from {_SUFFIXES}")
+    zipped = suffixes[-1:] == [".gz"]
+    kind = "".join(suffixes[-2:-1] if zipped else suffixes[-1:])
+    if kind in _PARQUET + _ARROW and not zipped:
+        return _columnar(path, "Parquet" if kind in _PARQUET else "Arrow")
+    if kind in _TEXT:
+        separator = "\t" if kind == ".tsv" and separator == "," else separator
+        opened: Any = gzip.open if zipped else open
+        with opened(path, "rb") as raw:
+            return _checked(_text(raw, repr(path.name), separator, decimal or "."), decimal, formula)
+    raise DataError(f"{path.name!r} has no known ending; a table is read from {SUFFIXES}")
+
+
+def _standard_input() -> IO[bytes]:
+    """All that comes, unzipped where it is zipped. DataError where nothing is piped in."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise DataError("- reads a table from the standard input, and nothing is piped into it")
+    content = sys.stdin.buffer.read()
+    try:
+        return io.BytesIO(gzip.decompress(content) if content.startswith(_ZIPPED) else content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"the standard input cannot be unzipped: {error}") from None
+
+
+def _checked(rows: "pd.DataFrame", decimal: str | None, formula: str) -> "pd.DataFrame":
+    if decimal is None:
+        _refuse_decimal_commas(rows, formula)
+    return rows
 
 
 def response_level(text: str | None, formula: str, rows: Any) -> Any:
@@ -56,46 +78,47 @@ def response_level(text: str | None, formula: str, rows: Any) -> Any:
     return next((v for v in values if str(v) == text or (isinstance(v, float) and f"{v:g}" == text)), text)
 
 
-def _text(path: Path, separator: str, decimal: str) -> "pd.DataFrame":
+def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFrame":
     import pandas as pd
 
-    if len(separator) != 1:
-        raise DataError(f"--separator is one character, got {separator!r}")
     try:
-        head = _head(path, separator)
-        # DataError for no heading, a heading that seems to be separated otherwise, and names that repeat.
-        if not any(name.strip() for name in head):
-            raise DataError(f"{path.name!r} has no heading: its first line names the columns")
-        if len(head) == 1 and (other := next((s for s in ";\t|," if s in head[0]), None)):
-            raise DataError(
-                f"{path.name!r} has one column, {head[0]!r}; if {other!r} separates columns, pass --separator {other!r}"
-            )
-        if twice := sorted({name for name in head if head.count(name) > 1}):
-            raise DataError(f"{path.name!r} has more than one column called {', '.join(map(repr, twice))}; rename them")
+        lines = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+        head = next(csv.reader(lines, delimiter=separator), [])
+        _check_head(head, name)
+        lines.detach().seek(0)
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the heading would be cut
             rows = pd.read_csv(
-                path,
+                raw,
                 sep=separator,
                 decimal=decimal,
                 encoding="utf-8-sig",
                 keep_default_na=False,
                 na_values=list(MISSING),
                 index_col=False,
+                skip_blank_lines=len(head) > 1,  # of one column a blank line is a missing value
             )
     except UnicodeDecodeError as error:
-        raise DataError(f"{path.name!r} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+        raise DataError(f"{name} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
     except (
-        OSError,
-        csv.Error,
-        pd.errors.ParserError,
-        pd.errors.EmptyDataError,
-        pd.errors.ParserWarning,
-    ) as error:
-        raise DataError(f"{path.name!r} cannot be read as a table: {error}") from None
+        OSError, EOFError, zlib.error, csv.Error, pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning,
+    ) as error:  # fmt: skip
+        raise DataError(f"{name} cannot be read as a table: {error}") from None
     if rows.empty:
-        raise DataError(f"{path.name!r} has a heading and no rows")
+        raise DataError(f"{name} has a heading and no rows")
     return rows
+
+
+def _check_head(head: list[str], name: str) -> None:
+    """DataError for no heading, a heading that seems to be separated otherwise, and names that repeat."""
+    if not any(column.strip() for column in head):
+        raise DataError(f"{name} has no heading: its first line names the columns")
+    if len(head) == 1 and (other := next((s for s in ";\t|," if s in head[0]), None)):
+        raise DataError(
+            f"{name} has one column, {head[0]!r}; if {other!r} separates columns, pass --separator {other!r}"
+        )
+    if twice := sorted({column for column in head if head.count(column) > 1}):
+        raise DataError(f"{name} has more than one column called {', '.join(map(repr, twice))}; rename them")
 
 
 def _refuse_decimal_commas(rows: "pd.DataFrame", formula: str) -> None:
@@ -112,20 +135,14 @@ def _refuse_decimal_commas(rows: "pd.DataFrame", formula: str) -> None:
             )
 
 
-def _head(path: Path, separator: str) -> list[str]:
-    opened: Callable[..., IO[str]] = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        return next(csv.reader(lines, delimiter=separator), [])
-
-
-def _parquet(path: Path) -> "pd.DataFrame":
+def _columnar(path: Path, format: str) -> "pd.DataFrame":
     import pandas as pd
 
     try:
-        return pd.read_parquet(path)
+        return pd.read_parquet(path) if format == "Parquet" else pd.read_feather(path)
     except ImportError:
         raise DataError(
-            f"{path.name!r} is Parquet, which needs the package pyarrow: install it, or save the table as CSV"
+            f"{path.name!r} is {format}, which needs the package pyarrow: install it, or save the table as CSV"
         ) from None
     except (OSError, ValueError) as error:
-        raise DataError(f"{path.name!r} cannot be read as Parquet: {error}") from None
+        raise DataError(f"{path.name!r} cannot be read as {format}: {error}") from None

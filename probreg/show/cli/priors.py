@@ -103,7 +103,8 @@ def _call[T](part: str, registry: Registry[T]) -> tuple[str | None, T]:
         known_names: Registry[Any] = Registry("prior", words=PRIORS.words)
         known_names.update({**PRIORS, "weak": type(WEAK)})  # among the names that there are
         registry = known_names
-    cls = registry[match["name"]]
+    by_class = {known.__name__: known for known in registry.values()}  # Normal(2.5), as the library prints it
+    cls = by_class.get(match["name"]) or registry[match["name"]]
     known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]  # registered classes are dataclasses
     given: dict[str, Any] = {}
     written = [a for a in _split(match["arguments"] or "") if a.strip()]
