@@ -58,7 +58,7 @@ def named_terms(model: Model) -> tuple[TermVariable, ...]:
 
 
 def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
-    """`beta` in parts: a variable for each term, over its levels where it has several columns."""
+    """`beta` in parts: a variable for each term, over its levels where it has several columns, outcomes first as in `to_pymc`."""
     import xarray as xr
 
     beta = group["beta"]
@@ -70,7 +70,8 @@ def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
         if not own.isnull().all():  # a flat prior has no draws
             parts[t.name] = own
     rest = group.drop_vars("beta").drop_dims("coef", errors="ignore")
-    return xr.Dataset({**parts, **rest.data_vars}, attrs=group.attrs)
+    out = xr.Dataset({**parts, **rest.data_vars}, attrs=group.attrs)
+    return out.transpose("chain", "draw", "outcome", ..., missing_dims="ignore")
 
 
 # ---- the response ------------------------------------------------------------------------------------------------------

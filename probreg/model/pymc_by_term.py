@@ -129,7 +129,7 @@ class _Variables:
         shared = sum(t.group == term.group for t in every) > 1
         alike = len({t.effects for t in every}) == 1
         key = term.key.replace("/", "|")
-        effect = "effect" if alike else f"effect of {key if shared else term.group}"
+        effect = "effect" if alike else f"effect of {key if shared else term.group}".replace(",", "")
         return f"effects[{key if shared else term.group}]", {term.group: list(term.levels), effect: list(term.effects)}
 
     def _dims(self, coords: dict[str, list[str]]) -> tuple[str, ...]:

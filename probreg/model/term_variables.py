@@ -37,7 +37,7 @@ class TermVariable:
     columns : tuple of int
         Their places in the design.
     labels : tuple of str
-        Along its dim `name_dim`; none for a term of one column, which has no dim.
+        Along its dim `name_dim`, without commas, at which samplers part dims; none for a term of one column, which has no dim.
     """
 
     name: str
@@ -46,7 +46,7 @@ class TermVariable:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        return (f"{self.name}_dim",) if self.labels else ()
+        return (dim_of(self.name),) if self.labels else ()
 
     @property
     def coords(self) -> dict[str, list[str]]:
@@ -56,6 +56,15 @@ class TermVariable:
 def plain_name(text: str) -> str:
     """A name without slashes, which part the groups of a tree and of a file."""
     return text.replace("/", "|")
+
+
+def dim_of(name: str) -> str:
+    """The dim of a variable of several numbers.
+
+    >>> dim_of("bs(x, df=5)")
+    'bs(x df=5)_dim'
+    """
+    return f"{name.replace(',', '')}_dim"
 
 
 def term_variables(design: Design, taken: Set[str]) -> tuple[TermVariable, ...]:
@@ -104,7 +113,7 @@ def names_taken(design: Design, likelihood: Likelihood, prior: JointPrior, hyper
     """Names of dims and of what else stands beside the coefficients, under which no term can stand."""
     terms = terms_of_columns(design)
     groups = {t.group for t in design.recipe.grouped.values()}
-    dims = {f"{plain_name(terms[j])}_dim" for j in design.head}
+    dims = {dim_of(plain_name(terms[j])) for j in design.head}
     of_priors = {k for b in prior.blocks if isinstance(b.prior, HierarchicalPrior) for k in b.prior.hyper}
     return frozenset({*_OWN, *likelihood.aux, *groups, *dims, *of_priors, *hyper, response_name(design, likelihood)})
 
