@@ -322,6 +322,10 @@ def found_table() -> list[list[str]]:
 
 @pytest.mark.slow
 def test_the_table_of_the_page_is_what_arviz_does():
+    import arviz as az
+
+    if not az.__version__.startswith("1.3."):
+        pytest.skip("the page is of ArviZ 1.3")
     text = PAGE.read_text()
     shown = [[v.strip() for v in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| `")]
     assert shown == found_table()
